@@ -16,7 +16,7 @@ use crate::files;
 use crate::model::environment::reaches_daemon;
 use crate::model::{Error, ErrorKind, Seq, with_causes};
 use crate::wire::{
-    Acknowledgement, ConsumeRequest, Filter, ReaderStart, Request, Response, request_line,
+    Acknowledgement, Answer, ConsumeRequest, Filter, ReaderStart, Request, Response, request_line,
 };
 
 /// What to do about a daemon of an older version.
@@ -45,15 +45,6 @@ fn refused(error: Error) -> Error {
         return error.with_hint(STOP_OLDER_DAEMON);
     }
     error
-}
-
-/// The answer to a request that named its session.
-#[derive(Debug)]
-pub(crate) enum NamedAnswer {
-    /// The session's present name, if it exists, and the answer.
-    Answered(Option<String>, Box<Response>),
-    /// The name belongs to another session. Nothing was done.
-    OtherSession,
 }
 
 /// A connection to a daemon.
@@ -130,19 +121,26 @@ impl DaemonClient {
     ///
     /// When the daemon refuses, ends or cannot be understood.
     pub(crate) async fn ask(&mut self, request: &Request) -> Result<Response, Error> {
-        self.send(request).await?;
-        self.answer().await
+        self.send(None, request).await?;
+        Ok(self.answer().await?.response)
     }
 
-    /// The same; where the daemon says that a wait has begun, until that has ended.
+    /// The same, for the session of this name or for the daemon's; where the daemon says that a wait has
+    /// begun, until that has ended.
     ///
     /// # Errors
     ///
-    /// As [`DaemonClient::ask`], and [`ErrorKind::DaemonEndedInWait`] when the daemon ends after a wait has begun.
-    pub(crate) async fn ask_to_the_end(&mut self, request: &Request) -> Result<Response, Error> {
-        let response = self.ask(request).await?;
-        if response != Response::Waiting {
-            return Ok(response);
+    /// As [`DaemonClient::ask`]; [`ErrorKind::OtherSession`] when the daemon's session has another name, and
+    /// [`ErrorKind::DaemonEndedInWait`] when the daemon ends after a wait has begun.
+    pub(crate) async fn ask_to_the_end(
+        &mut self,
+        to: Option<&str>,
+        request: &Request,
+    ) -> Result<Answer, Error> {
+        self.send(to, request).await?;
+        let answer = self.answer().await?;
+        if answer.response != Response::Waiting {
+            return Ok(answer);
         }
         match self.answer().await {
             Err(error) if error.kind == ErrorKind::DaemonEnded => {
@@ -153,42 +151,14 @@ impl DaemonClient {
         }
     }
 
-    /// Sends a request to the session of this name, unless the name belongs to another session than
-    /// the daemon's. A wait may say when it begins.
-    ///
-    /// # Errors
-    ///
-    /// As [`DaemonClient::ask_to_the_end`].
-    pub(crate) async fn ask_session(
-        &mut self,
-        session: String,
-        request: &Request,
-    ) -> Result<NamedAnswer, Error> {
-        let request = Request::To {
-            session,
-            request: Box::new(request.clone()),
-        };
-        let response = self.ask_to_the_end(&request).await?;
-        if let Response::From { session, response } = response {
-            return Ok(NamedAnswer::Answered(session, response));
-        }
-        if response == Response::OtherSession {
-            return Ok(NamedAnswer::OtherSession);
-        }
-        Err(unexpected())
-    }
-
-    /// Reads a further answer to the last request.
-    ///
-    /// # Errors
-    ///
-    /// As [`DaemonClient::ask`].
-    pub(crate) async fn answer(&mut self) -> Result<Response, Error> {
+    async fn answer(&mut self) -> Result<Answer, Error> {
         let line = self.next_line().await?;
-        match serde_json::from_str(&line) {
-            Ok(Response::Refused(refusal)) => Err(refused(refusal)),
-            Ok(response) => Ok(response),
-            Err(error) => Err(unreadable(error)),
+        match Answer::parse(&line).map_err(unreadable)? {
+            Answer {
+                response: Response::Refused(refusal),
+                ..
+            } => Err(refused(refusal)),
+            answer => Ok(answer),
         }
     }
 
@@ -257,7 +227,7 @@ impl DaemonClient {
     ///
     /// When the daemon refuses, ends or cannot be understood.
     pub(crate) async fn stream(&mut self, request: &Request) -> Result<String, Error> {
-        self.send(request).await?;
+        self.send(None, request).await?;
         self.hello().await
     }
 
@@ -305,8 +275,8 @@ impl DaemonClient {
         self.line().await?.ok_or_else(ended)
     }
 
-    async fn send(&mut self, request: &Request) -> Result<(), Error> {
-        self.write(&request_line(request)).await
+    async fn send(&mut self, to: Option<&str>, request: &Request) -> Result<(), Error> {
+        self.write(&request_line(to, request)).await
     }
 
     async fn write(&mut self, line: &[u8]) -> Result<(), Error> {

@@ -3,18 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use serde::Serialize;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
 
 use super::signals::StopRequest;
-use super::streams::{Streams, hung_up, until_closed};
+use super::streams::{Streams, hung_up};
 use crate::files;
 use crate::model::Error;
-use crate::session::{HeldCommand, RequestId};
+use crate::session::{HeldCommand, Reply, RequestId};
 use crate::store::Subscription;
-use crate::wire::{ConsumeRequest, Request, Response, WaitRequest, parse_request};
+use crate::wire::{Answer, ConsumeRequest, Request, RequestLine, Response, parse_request};
 
 /// The maximum length of a request: the longest command line and environment, quoted twice.
 const MAX_REQUEST: usize = 16 << 20;
@@ -57,41 +58,20 @@ impl RequestRoom {
     }
 }
 
-/// The answer to a request.
-#[derive(Debug)]
-pub(super) struct Reply {
-    pub(super) response: Response,
-    /// The command of a run that was started.
-    pub(super) held: Option<HeldCommand>,
-}
-
 /// A message from a connection to the event loop.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there are few at a time, and nearly all are the largest"
+)]
 pub(super) enum ConnectionMessage {
-    /// A request with one answer.
+    /// A request for the session, or for the daemon's status.
     Request {
         id: RequestId,
-        request: Request,
+        line: RequestLine,
         /// When it was received: it may wait in the channel.
         received_at: Instant,
-        reply: oneshot::Sender<Reply>,
-    },
-    /// A wait, answered when it has begun and when it has ended.
-    Wait {
-        id: RequestId,
-        /// The session's name, if it was asked for by name.
-        session: Option<String>,
-        request: WaitRequest,
-        begun: oneshot::Sender<()>,
-        reply: oneshot::Sender<Response>,
-    },
-    /// A task's output, line by line.
-    Follow {
-        id: RequestId,
-        window: String,
-        raw: bool,
-        lines: usize,
-        reply: oneshot::Sender<Result<OutputReceiver, Error>>,
+        replies: ReplySender,
     },
     /// The client of this request has disconnected.
     Left(RequestId),
@@ -156,17 +136,21 @@ pub(super) async fn serve(
             // The daemon stops: an incomplete request is not worth waiting for.
             () = requests.sender.closed() => return,
         };
-        let (request, _room) = match request {
+        let (RequestLine { to, request }, _room) = match request {
             Ok(Some(request)) => request,
             Ok(None) => return,
             Err(refusal) => {
-                answer(&mut writer, &Response::Refused(refusal)).await;
+                answer(&mut writer, Response::Refused(refusal)).await;
                 return;
             }
         };
         let name = request.name();
         let command = held.take();
         let goes_on = match request {
+            request if to.is_some() && !request.is_for_session() => {
+                let refusal = Error::usage("this request does not name its session");
+                answer(&mut writer, Response::Refused(refusal)).await
+            }
             Request::Subscribe {
                 start,
                 filter,
@@ -184,54 +168,30 @@ pub(super) async fn serve(
             // Not by way of the event loop: no tmux is asked.
             Request::Consumers => {
                 tracing::debug!(request = name, "request");
-                answer(&mut writer, &Response::Consumers(streams.consumers())).await
+                answer(&mut writer, Response::Consumers(streams.consumers())).await
             }
             Request::MessageReaders => {
                 tracing::debug!(request = name, "request");
                 let readers = streams.message_readers();
-                answer(&mut writer, &Response::MessageReaders(readers)).await
+                answer(&mut writer, Response::MessageReaders(readers)).await
             }
             Request::RemoveConsumer { name: consumer } => {
                 tracing::debug!(request = name, consumer, "request");
                 let removed = streams.remove_consumer(&consumer).await;
                 let response = removed.map_or_else(Response::Refused, |()| Response::Done);
-                answer(&mut writer, &response).await
-            }
-            Request::Wait(request) => {
-                wait(&mut reader, &mut writer, &requests, None, request, command).await
-            }
-            Request::To { session, request } => {
-                if let Request::Wait(request) = *request {
-                    let session = Some(session);
-                    wait(
-                        &mut reader,
-                        &mut writer,
-                        &requests,
-                        session,
-                        request,
-                        command,
-                    )
-                    .await
-                } else if may_be_addressed(&request) {
-                    let request = Request::To { session, request };
-                    forward(&mut reader, &mut writer, &requests, request, &mut held).await
-                } else {
-                    let message = "this request does not name its session".to_owned();
-                    let refusal = Error::usage(message);
-                    answer(&mut writer, &Response::Refused(refusal)).await
-                }
-            }
-            Request::Follow { window, raw, lines } => {
-                let followed = (window, raw, lines);
-                follow(&mut reader, &mut writer, &requests, followed).await
+                answer(&mut writer, response).await
             }
             // Not through the event loop: a request to stop waits for nothing else.
             Request::Stop { cleanup: false } => {
                 tracing::debug!(request = name, "request");
                 stopping.ask();
-                answer(&mut writer, &Response::Done).await
+                answer(&mut writer, Response::Done).await
             }
-            request => forward(&mut reader, &mut writer, &requests, request, &mut held).await,
+            request => {
+                let line = RequestLine { to, request };
+                let commands = (command, &mut held);
+                forward(&mut reader, &mut writer, &requests, line, commands).await
+            }
         };
         if !goes_on {
             return;
@@ -239,121 +199,73 @@ pub(super) async fn serve(
     }
 }
 
-/// Whether a request with one answer may name its session: if the answer is from the session.
-fn may_be_addressed(request: &Request) -> bool {
-    matches!(
-        request,
-        Request::Run(_)
-            | Request::Send(_)
-            | Request::SendGuarded(_)
-            | Request::List
-            | Request::Count
-            | Request::Find { .. }
-            | Request::Kill { .. }
-            | Request::KillAll { .. }
-            | Request::Prune
-            | Request::Log(_)
-            | Request::Record { .. }
-            | Request::Search(_)
-            | Request::Explain { .. }
-    )
-}
-
 type ReadHalf = BufReader<tokio::net::unix::OwnedReadHalf>;
 type WriteHalf = tokio::net::unix::OwnedWriteHalf;
 
 /// Answers one request. Returns whether the connection continues. A client that disconnects stops
-/// waiting. `held` gets the command of a run that was started, if it is to wait for the next request.
+/// waiting. `commands` are that of the run that was started before, which begins when a wait has begun or
+/// this request is answered, and where that of a run goes which is to wait for the next request.
 async fn forward(
     reader: &mut ReadHalf,
     writer: &mut WriteHalf,
     requests: &RequestSender,
-    request: Request,
-    held: &mut Option<HeldCommand>,
+    line: RequestLine,
+    commands: (Option<HeldCommand>, &mut Option<HeldCommand>),
 ) -> bool {
-    let is_held = request.holds_command();
-    let (reply, response) = oneshot::channel();
+    let (mut command, held) = commands;
+    let is_held = line.request.holds_command();
+    let begins_with = if matches!(line.request, Request::Follow { .. }) {
+        line_of(&FOLLOWING)
+    } else if matches!(&line.request, Request::Wait(wait) if wait.says_when_it_begins) {
+        line_of(&Answer::from(Response::Waiting))
+    } else {
+        Vec::new()
+    };
+    let (replies, mut replied) = reply_queue();
     let id = requests.number();
     let message = ConnectionMessage::Request {
         id,
-        request,
+        line,
         received_at: Instant::now(),
-        reply,
-    };
-    if !requests.send(message).await {
-        return false;
-    }
-    tokio::select! {
-        // No answer: the daemon stops.
-        reply = response => match reply {
-            Ok(reply) => {
-                *held = reply.held.filter(|_| is_held);
-                answer(writer, &reply.response).await
-            }
-            Err(_) => false,
-        },
-        () = closed(reader) => {
-            requests.send(ConnectionMessage::Left(id)).await;
-            false
-        }
-    }
-}
-
-/// What happened to an answer.
-enum AnswerResult {
-    Done,
-    /// The client has disconnected, or the daemon stops.
-    Gone,
-}
-
-/// Answers a wait: that it has begun, if the client requests for that, and its result. Returns whether the
-/// connection continues. A client that disconnects ends its wait. `command` begins when the wait has begun.
-async fn wait(
-    reader: &mut ReadHalf,
-    writer: &mut WriteHalf,
-    requests: &RequestSender,
-    session: Option<String>,
-    request: WaitRequest,
-    command: Option<HeldCommand>,
-) -> bool {
-    let (reply, mut response) = oneshot::channel();
-    let (begun, has_begun) = oneshot::channel();
-    let says_when_it_begins = request.says_when_it_begins;
-    let id = requests.number();
-    let message = ConnectionMessage::Wait {
-        id,
-        session,
-        request,
-        begun,
-        reply,
+        replies,
     };
     if !requests.send(message).await {
         return false;
     }
     let serve = async {
-        // A refusal has one answer.
-        let has_begun = has_begun.await.is_ok();
-        drop(command);
-        if says_when_it_begins && has_begun && !answer(writer, &Response::Waiting).await {
-            return AnswerResult::Gone;
+        // No reply: the daemon stops, or the client is too far behind.
+        while let Some(reply) = replied.recv().await {
+            let line = match reply {
+                Reply::Begun => {
+                    drop(command.take());
+                    begins_with.clone()
+                }
+                Reply::Output(Some(piece)) => line_of(&piece),
+                // The run has ended, and its output is complete.
+                Reply::Output(None) => {
+                    drop(writer.write_all(b"null\n").await);
+                    return false;
+                }
+                Reply::Cut => return false,
+                Reply::Answer(answer, launched) => {
+                    *held = launched.filter(|_| is_held);
+                    return writer.write_all(&line_of(&answer)).await.is_ok();
+                }
+            };
+            if writer.write_all(&line).await.is_err() {
+                return false;
+            }
         }
-        // No answer: the daemon stops.
-        match (&mut response).await {
-            Ok(response) if answer(writer, &response).await => AnswerResult::Done,
-            Ok(_) | Err(_) => AnswerResult::Gone,
-        }
+        false
     };
-    let served = tokio::select! {
-        served = serve => served,
-        () = closed(reader) => AnswerResult::Gone,
+    let goes_on = tokio::select! {
+        goes_on = serve => goes_on,
+        () = closed(reader) => false,
     };
-    match served {
-        AnswerResult::Done => true,
-        AnswerResult::Gone => {
-            requests.send(ConnectionMessage::Left(id)).await;
-            false
-        }
+    if !goes_on {
+        requests.send(ConnectionMessage::Left(id)).await;
     }
+    goes_on
 }
 
 /// Serves one reader of the feed until either side closes the connection. Its input is ignored.
@@ -365,7 +277,7 @@ async fn subscribe(
 ) {
     match subscription {
         Err(refusal) => {
-            answer(&mut writer, &Response::Refused(refusal)).await;
+            answer(&mut writer, Response::Refused(refusal)).await;
         }
         Ok(subscription) => {
             if let Ok(socket) = reader.into_inner().reunite(writer) {
@@ -391,7 +303,7 @@ async fn consume(
     };
     match consumed {
         Err(refusal) => {
-            answer(&mut writer, &Response::Refused(refusal)).await;
+            answer(&mut writer, Response::Refused(refusal)).await;
         }
         Ok((subscription, consumer)) => {
             // Acknowledgements may have come already.
@@ -405,57 +317,6 @@ async fn consume(
     }
 }
 
-/// Sends a task's output, each piece as a JSON string on one line, until the run has ended: `null`
-/// means that it has, and that its output is complete.
-async fn follow(
-    reader: &mut ReadHalf,
-    writer: &mut WriteHalf,
-    requests: &RequestSender,
-    (window, raw, lines): (String, bool, usize),
-) -> bool {
-    let (reply, response) = oneshot::channel();
-    let id = requests.number();
-    let message = ConnectionMessage::Follow {
-        id,
-        window,
-        raw,
-        lines,
-        reply,
-    };
-    if !requests.send(message).await {
-        return false;
-    }
-    let begun = tokio::select! {
-        begun = response => begun,
-        () = closed(reader) => {
-            requests.send(ConnectionMessage::Left(id)).await;
-            return false;
-        }
-    };
-    let mut pieces = match begun {
-        Err(_) => return false,
-        Ok(Err(refusal)) => return answer(writer, &Response::Refused(refusal)).await,
-        Ok(Ok(pieces)) => pieces,
-    };
-    let serve = async {
-        let mut piece = Some(Some(FOLLOWING.to_owned()));
-        while let Some(text) = piece {
-            let mut line = serde_json::to_vec(&text).expect("text is plain data");
-            line.push(b'\n');
-            if writer.write_all(&line).await.is_err() {
-                return;
-            }
-            piece = pieces.recv().await;
-        }
-    };
-    tokio::select! {
-        () = serve => {}
-        () = until_closed(reader) => {}
-    }
-    requests.send(ConnectionMessage::Left(id)).await;
-    false
-}
-
 /// Resolves when the other side has closed the connection. Its input stays unread.
 async fn closed(reader: &mut ReadHalf) {
     if reader.fill_buf().await.is_ok() {
@@ -467,7 +328,7 @@ async fn closed(reader: &mut ReadHalf) {
 async fn read_request(
     reader: &mut ReadHalf,
     room: &RequestRoom,
-) -> Result<Option<(Request, Option<OwnedSemaphorePermit>)>, Error> {
+) -> Result<Option<(RequestLine, Option<OwnedSemaphorePermit>)>, Error> {
     let (mut line, mut held) = (Vec::new(), None);
     loop {
         let part = match reader.fill_buf().await {
@@ -494,10 +355,16 @@ async fn read_request(
 }
 
 /// Whether the answer was sent.
-async fn answer(writer: &mut WriteHalf, response: &Response) -> bool {
-    let mut line = serde_json::to_vec(response).expect("an answer is plain data");
-    line.push(b'\n');
+async fn answer(writer: &mut WriteHalf, response: Response) -> bool {
+    let line = line_of(&Answer::from(response));
     writer.write_all(&line).await.is_ok()
+}
+
+/// Returns an answer, or a piece of a task's output, as a line of JSON.
+fn line_of(answer: &impl Serialize) -> Vec<u8> {
+    let mut line = serde_json::to_vec(answer).expect("an answer is plain data");
+    line.push(b'\n');
+    line
 }
 
 /// The permissions of folder and socket keep other users out; the kernel's peer credentials confirm
@@ -521,16 +388,16 @@ const BEHIND: usize = 4 << 20;
 /// What a piece costs besides its bytes.
 const PIECE_COST: usize = 64;
 
-/// Returns a queue's two ends.
-pub(super) fn output_queue() -> (OutputSender, OutputReceiver) {
+/// Returns the two ends of the queue of a request's replies.
+pub(super) fn reply_queue() -> (ReplySender, ReplyReceiver) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let queued = Arc::new(AtomicUsize::new(0));
-    let sender = OutputSender {
-        pieces: sender,
+    let sender = ReplySender {
+        replies: sender,
         queued: Arc::clone(&queued),
     };
-    let receiver = OutputReceiver {
-        pieces: receiver,
+    let receiver = ReplyReceiver {
+        replies: receiver,
         queued,
     };
     (sender, receiver)
@@ -538,59 +405,53 @@ pub(super) fn output_queue() -> (OutputSender, OutputReceiver) {
 
 /// The daemon's end of the queue.
 #[derive(Debug)]
-pub(super) struct OutputSender {
-    /// Pieces of output, then `None` when the run has ended: without that, output is missing.
-    pieces: mpsc::UnboundedSender<Option<String>>,
-    /// Their total cost, at most [`BEHIND`].
+pub(super) struct ReplySender {
+    replies: mpsc::UnboundedSender<Reply>,
+    /// The total cost of the pieces of output in it, at most [`BEHIND`].
     queued: Arc<AtomicUsize>,
 }
 
-impl OutputSender {
-    /// Adds a piece. Returns whether it was added: not when the client is too far behind or has
+impl ReplySender {
+    /// Adds a reply. Returns whether it was added: not when the client is too far behind or has
     /// left.
-    pub(super) fn send(&self, piece: String) -> bool {
-        let cost = cost(&piece);
+    pub(super) fn send(&self, reply: Reply) -> bool {
+        let cost = cost(&reply);
         // A single piece is added whatever its size: the client is not behind then.
         let before = self.queued.load(Ordering::Relaxed);
         if before > 0 && before + cost > BEHIND {
             return false;
         }
         self.queued.fetch_add(cost, Ordering::Relaxed);
-        self.pieces.send(Some(piece)).is_ok()
-    }
-
-    /// Marks the end of the run: the output is complete.
-    pub(super) fn end(&self) {
-        // A client that has left needs no end.
-        drop(self.pieces.send(None));
+        self.replies.send(reply).is_ok()
     }
 }
 
 /// The connection's end of the queue.
 #[derive(Debug)]
-pub(super) struct OutputReceiver {
-    pieces: mpsc::UnboundedReceiver<Option<String>>,
+pub(super) struct ReplyReceiver {
+    replies: mpsc::UnboundedReceiver<Reply>,
     queued: Arc<AtomicUsize>,
 }
 
-impl OutputReceiver {
-    /// Returns the next piece, `Some(None)` at the end of the run; `None` when nothing more will
-    /// come.
+impl ReplyReceiver {
+    /// Returns the next reply; `None` when nothing more will come.
     ///
     /// # Cancel safety
     ///
-    /// No piece is lost when the future is dropped.
-    pub(super) async fn recv(&mut self) -> Option<Option<String>> {
-        let piece = self.pieces.recv().await?;
-        if let Some(piece) = &piece {
-            self.queued.fetch_sub(cost(piece), Ordering::Relaxed);
-        }
-        Some(piece)
+    /// No reply is lost when the future is dropped.
+    pub(super) async fn recv(&mut self) -> Option<Reply> {
+        let reply = self.replies.recv().await?;
+        self.queued.fetch_sub(cost(&reply), Ordering::Relaxed);
+        Some(reply)
     }
 }
 
-fn cost(piece: &str) -> usize {
-    piece.len() + PIECE_COST
+fn cost(reply: &Reply) -> usize {
+    match reply {
+        Reply::Output(Some(piece)) => piece.len() + PIECE_COST,
+        // One of each, at most.
+        Reply::Begun | Reply::Output(None) | Reply::Cut | Reply::Answer(..) => 0,
+    }
 }
 
 #[cfg(test)]
@@ -619,15 +480,19 @@ mod tests {
 }
 
 #[cfg(test)]
-mod output_queue_tests {
+mod reply_queue_tests {
     use super::*;
+
+    fn piece(text: &str, n: usize) -> Reply {
+        Reply::Output(Some(text.repeat(n)))
+    }
 
     #[tokio::test]
     async fn a_reader_may_be_so_many_bytes_behind_and_no_more() {
         for size in [1, 8 << 10, 1 << 20] {
-            let (sender, mut receiver) = output_queue();
+            let (sender, mut receiver) = reply_queue();
             let mut bytes = 0;
-            while sender.send("x".repeat(size)) {
+            while sender.send(piece("x", size)) {
                 bytes += size + PIECE_COST;
             }
             assert!(
@@ -635,20 +500,18 @@ mod output_queue_tests {
                 "{size}"
             );
             // A client that reads again is continued.
-            assert!(receiver.recv().await.flatten().is_some());
-            assert!(sender.send("x".repeat(size)), "{size}");
+            assert!(receiver.recv().await.is_some());
+            assert!(sender.send(piece("x", size)), "{size}");
         }
     }
 
     #[tokio::test]
     async fn a_piece_of_any_size_goes_to_a_reader_that_is_not_behind() {
-        let (sender, mut receiver) = output_queue();
-        assert!(sender.send("x".repeat(2 * BEHIND)));
-        assert!(!sender.send("y".to_owned()));
-        sender.end();
+        let (sender, mut receiver) = reply_queue();
+        assert!(sender.send(piece("x", 2 * BEHIND)));
+        assert!(!sender.send(piece("y", 1)));
         drop(sender);
-        assert!(receiver.recv().await.flatten().is_some());
-        assert_eq!(receiver.recv().await, Some(None));
-        assert_eq!(receiver.recv().await, None);
+        assert!(receiver.recv().await.is_some());
+        assert!(receiver.recv().await.is_none());
     }
 }

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Options;
 use super::alert_displays::Displays;
-use super::connection::{ConnectionMessage, OutputReceiver, OutputSender, Reply, output_queue};
+use super::connection::{ConnectionMessage, ReplySender};
 use super::endpoint::{Endpoint, EndpointOwner};
 use super::feed_publisher::{Displayable, FeedPublisher, Publication};
 use super::link::{Link, LinkReport};
@@ -19,14 +19,14 @@ use super::service_manager::ServiceManager;
 use super::signals::{Disuse, StopRequest};
 use super::timer::Timer;
 use crate::clock::now;
-use crate::model::{Body, Error, Level, Millis, Now, WindowId, whole_millis};
+use crate::model::{Body, EndReport, Level, Millis, Now, WindowId, whole_millis};
 use crate::paths::Paths;
-use crate::process::{EndReport, RunEnder};
-use crate::session::{Effect, HeldCommand, Input, RequestId, Session, StoreState};
+use crate::process::RunEnder;
+use crate::session::{Effect, Input, Reply, RequestId, Session, StoreState};
 use crate::sink::Sinks;
 use crate::store::{Archiver, BegunRun, StoreGone, UsualDuration};
 use crate::tmux;
-use crate::wire::{Counters, DaemonConfig, DaemonStatus, Request, Response};
+use crate::wire::{Answer, Counters, DaemonConfig, DaemonStatus, Request, Response};
 
 /// How many requests may be queued for the event loop; further ones wait in their connections.
 pub(super) const MESSAGES_QUEUED: usize = 32;
@@ -53,10 +53,8 @@ pub(super) struct EventLoop {
     /// The sinks, once they run: the status shows them.
     pub(super) sinks: Option<Arc<Sinks>>,
     pub(super) service_manager: Option<ServiceManager>,
-    /// Clients that wait for an answer.
-    pending_replies: BTreeMap<RequestId, PendingReply>,
-    /// When their requests were received, without waits and output streams.
-    received_at: BTreeMap<RequestId, Instant>,
+    /// The requests that are not answered.
+    open_requests: BTreeMap<RequestId, OpenRequest>,
     started_at: Millis,
     config: DaemonConfig,
     leaves_when_useless: bool,
@@ -68,23 +66,11 @@ pub(super) struct EventLoop {
     is_leaving: bool,
 }
 
-/// What a client waits for.
-enum PendingReply {
-    /// One.
-    Request(oneshot::Sender<Reply>),
-    /// One, with the session's present name.
-    Named(oneshot::Sender<Reply>),
-    /// The beginning and the result of a wait.
-    Wait {
-        begun: Option<oneshot::Sender<()>>,
-        reply: oneshot::Sender<Response>,
-        /// Whether the result is wanted with the session's present name.
-        is_named: bool,
-    },
-    /// The beginning of an output stream.
-    Stream(oneshot::Sender<Result<OutputReceiver, Error>>),
-    /// More of an output stream.
-    Streaming(OutputSender),
+/// A request that is not answered.
+struct OpenRequest {
+    replies: ReplySender,
+    /// When it was received; `None` for waits and output streams.
+    received_at: Option<Instant>,
 }
 
 /// Everything that wakes the event loop, and so everything that can make the daemon do something.
@@ -131,8 +117,7 @@ impl EventLoop {
             displays: Displays::new(&options.config),
             sinks: None,
             service_manager: options.service_manager.clone(),
-            pending_replies: BTreeMap::new(),
-            received_at: BTreeMap::new(),
+            open_requests: BTreeMap::new(),
             started_at: now().wall,
             config: options.shown_config.clone(),
             leaves_when_useless: options.leaves_when_useless,
@@ -146,7 +131,7 @@ impl EventLoop {
     /// Takes the first look.
     pub(super) async fn begin(&mut self, patience: Duration) {
         self.take(Input::Due);
-        while !self.session.has_begun() {
+        while !self.session.state().has_begun() {
             let report = self.link.report().await;
             self.take_report(report);
         }
@@ -242,7 +227,11 @@ impl EventLoop {
         tracing::debug!("deadline");
         self.take(Input::Due);
         self.display_due(now());
-        let exists = self.session.status().is_some_and(|counts| counts.exists);
+        let exists = self
+            .session
+            .state()
+            .status()
+            .is_some_and(|counts| counts.exists);
         let is_used = exists || self.n_readers() > 0;
         let is_useless = self.disuse.note(is_used, Instant::now().into_std());
         self.is_leaving |= is_useless && self.leaves_when_useless;
@@ -260,7 +249,8 @@ impl EventLoop {
         self.take(Input::Stored(state));
         if let Some(counts) = counts {
             if let Some(manager) = &mut self.service_manager {
-                let name = self.session.name();
+                let session = self.session.state();
+                let name = session.name();
                 let line = counts.line().unwrap_or_else(|| "no session".to_owned());
                 manager.status(&format!("session {name}, {line}"), Instant::now());
             }
@@ -269,7 +259,7 @@ impl EventLoop {
         let at = now();
         for what in shown {
             let is_muted = match &what {
-                Displayable::Event(event) => self.session.mutes(event),
+                Displayable::Event(event) => self.session.state().mutes(event),
                 Displayable::Notice(..) => false,
             };
             if !is_muted {
@@ -282,7 +272,7 @@ impl EventLoop {
 
     /// Displays the alerts that are due.
     fn display_due(&mut self, at: Now) {
-        if let Some(due) = self.displays.take_due(at, self.session.name()) {
+        if let Some(due) = self.displays.take_due(at, self.session.state().name()) {
             self.link.show_alerts(due);
         }
     }
@@ -302,16 +292,8 @@ impl EventLoop {
     }
 
     fn on_ending(&mut self, report: EndReport) {
-        self.take(match report {
-            EndReport::Waiting(window, left) => {
-                tracing::debug!(%window, ?left, "a run has not ended yet");
-                Input::RunWaits(window, left)
-            }
-            EndReport::Ended(window, left) => {
-                tracing::debug!(%window, ?left, "a run was ended");
-                Input::RunEnded(window, left)
-            }
-        });
+        tracing::debug!(?report, "the end of a run");
+        self.take(Input::Ending(report));
     }
 
     fn take_report(&mut self, report: LinkReport) {
@@ -320,7 +302,7 @@ impl EventLoop {
                 tracing::debug!(change = change.name(), "change");
                 self.take(Input::Changed(change));
             }
-            LinkReport::Done(outcome) => self.take(Input::Done(*outcome)),
+            LinkReport::Done(done) => self.take(Input::Done(done)),
         }
     }
 
@@ -381,92 +363,35 @@ impl EventLoop {
                 let is_taken = self.publisher.save(&look, bookmark, first_undelivered);
                 return (!is_taken).then_some(Input::NotSaved);
             }
-            Effect::Answer(request_id, response) => self.answer(request_id, response, None),
-            Effect::Launched(request_id, response, held) => {
-                self.answer(request_id, response, Some(held));
-            }
-            Effect::Begun(request_id) => {
-                if let Some(PendingReply::Wait { begun, .. }) =
-                    self.pending_replies.get_mut(&request_id)
-                    && let Some(begun) = begun.take()
-                {
-                    // Clients that have disconnected need not know.
-                    begun.send(()).unwrap_or_default();
-                }
-            }
-            Effect::Following(request_id) => {
-                if let Some(PendingReply::Stream(reply)) = self.pending_replies.remove(&request_id)
-                {
-                    let (output, receiver) = output_queue();
-                    self.pending_replies
-                        .insert(request_id, PendingReply::Streaming(output));
-                    drop(reply.send(Ok(receiver)));
-                }
-            }
-            Effect::Output(request_id, piece) => {
-                // A client that is too far behind is disconnected, so that its output never has
-                // gaps.
-                if let Some(PendingReply::Streaming(output)) = self.pending_replies.get(&request_id)
-                    && !output.send(piece)
-                {
-                    self.pending_replies.remove(&request_id);
-                    return Some(Input::Left(request_id));
-                }
-            }
-            Effect::OutputEnd(request_id) => {
-                if let Some(PendingReply::Streaming(output)) =
-                    self.pending_replies.remove(&request_id)
-                {
-                    output.end();
-                }
-            }
-            Effect::OutputCut(request_id) => drop(self.pending_replies.remove(&request_id)),
+            Effect::Reply(request_id, reply) => return self.reply(request_id, reply),
             Effect::Log(entry) => log::write_entry(entry),
             Effect::Leave => self.is_leaving = true,
         }
         None
     }
 
-    fn answer(&mut self, request_id: RequestId, response: Response, held: Option<HeldCommand>) {
-        match self.received_at.remove(&request_id) {
+    /// Passes a reply to a connection. A client that has disconnected needs none; one that is too far behind
+    /// is disconnected, so that its output never has gaps.
+    fn reply(&mut self, request_id: RequestId, reply: Reply) -> Option<Input> {
+        if matches!(reply, Reply::Begun | Reply::Output(Some(_))) {
+            let request = self.open_requests.get(&request_id)?;
+            if request.replies.send(reply) {
+                return None;
+            }
+            self.open_requests.remove(&request_id);
+            return Some(Input::Left(request_id));
+        }
+        let OpenRequest {
+            replies,
+            received_at,
+        } = self.open_requests.remove(&request_id)?;
+        match received_at {
             Some(received_at) => self.note_answer(request_id, received_at),
-            // A wait, or an output stream.
             None => tracing::debug!(id = request_id.0, "answer"),
         }
-        // Clients that have disconnected need no answer.
-        match self.pending_replies.remove(&request_id) {
-            Some(PendingReply::Request(reply)) => drop(reply.send(Reply { response, held })),
-            Some(PendingReply::Named(reply)) => {
-                let response = self.named(response);
-                drop(reply.send(Reply { response, held }));
-            }
-            Some(PendingReply::Wait {
-                reply, is_named, ..
-            }) => {
-                let response = match is_named {
-                    true => self.named(response),
-                    false => response,
-                };
-                drop(reply.send(response));
-            }
-            Some(PendingReply::Stream(reply)) => {
-                if let Response::Refused(refusal) = response {
-                    drop(reply.send(Err(refusal)));
-                }
-            }
-            Some(PendingReply::Streaming(_)) | None => {}
-        }
-    }
-
-    /// Adds the session's present name to an answer.
-    fn named(&self, response: Response) -> Response {
-        if matches!(response, Response::Refused(_) | Response::OtherSession) {
-            return response;
-        }
-        Response::From {
-            session: self.session.present_name().map(str::to_owned),
-            response: Box::new(response),
-        }
+        // The client may have disconnected.
+        replies.send(reply);
+        None
     }
 
     /// Notes the answer to a request that was received at this time.
@@ -480,79 +405,38 @@ impl EventLoop {
         match message {
             ConnectionMessage::Request {
                 id,
-                request: request @ Request::Status,
+                line,
                 received_at,
-                reply,
+                replies,
             } => {
+                let request = &line.request;
                 tracing::debug!(id = id.0, request = request.name(), "request");
-                self.note_answer(id, received_at);
-                let response = Response::Status(Box::new(self.status()));
-                let held = None;
-                drop(reply.send(Reply { response, held }));
-            }
-            ConnectionMessage::Request {
-                id,
-                request,
-                received_at,
-                reply,
-            } => {
-                tracing::debug!(id = id.0, request = request.name(), "request");
-                self.received_at.insert(id, received_at);
-                let pending = if matches!(request, Request::To { .. }) {
-                    PendingReply::Named(reply)
-                } else {
-                    PendingReply::Request(reply)
+                if matches!(request, Request::Status) {
+                    self.note_answer(id, received_at);
+                    let status = Response::Status(Box::new(self.status()));
+                    replies.send(Reply::Answer(Answer::from(status), None));
+                    return;
+                }
+                let is_long = matches!(request, Request::Wait(_) | Request::Follow { .. });
+                let open = OpenRequest {
+                    replies,
+                    received_at: (!is_long).then_some(received_at),
                 };
-                self.pending_replies.insert(id, pending);
-                self.take(Input::Requested(id, request));
-            }
-            ConnectionMessage::Wait {
-                id,
-                session,
-                request,
-                begun,
-                reply,
-            } => {
-                tracing::debug!(id = id.0, request = "wait", task = request.task, "request");
-                let pending = PendingReply::Wait {
-                    begun: Some(begun),
-                    reply,
-                    is_named: session.is_some(),
-                };
-                self.pending_replies.insert(id, pending);
-                let wait = Request::Wait(request);
-                let request = match session {
-                    None => wait,
-                    Some(session) => Request::To {
-                        session,
-                        request: Box::new(wait),
-                    },
-                };
-                self.take(Input::Requested(id, request));
-            }
-            ConnectionMessage::Follow {
-                id,
-                window,
-                raw,
-                lines,
-                reply,
-            } => {
-                tracing::debug!(id = id.0, request = "follow", window, raw, "request");
-                self.pending_replies.insert(id, PendingReply::Stream(reply));
-                self.take(Input::Requested(id, Request::Follow { window, raw, lines }));
+                self.open_requests.insert(id, open);
+                self.take(Input::Requested(id, line));
             }
             ConnectionMessage::Left(id) => {
                 tracing::debug!(id = id.0, "left");
-                self.received_at.remove(&id);
-                self.pending_replies.remove(&id);
+                self.open_requests.remove(&id);
                 self.take(Input::Left(id));
             }
         }
     }
 
     fn status(&self) -> DaemonStatus {
-        let tasks = self.session.status().unwrap_or_default();
-        let counts = self.session.counts();
+        let session = self.session.state();
+        let tasks = session.status().unwrap_or_default();
+        let counts = session.counts();
         let files = self.publisher.store.live.files();
         let consumers = self.publisher.store.live.consumer_list().consumers;
         let sinks = self.sinks.as_ref();
@@ -560,7 +444,7 @@ impl EventLoop {
         DaemonStatus {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            session_name: self.session.name().to_owned(),
+            session_name: session.name().to_owned(),
             server: self.server_socket.clone(),
             exists: tasks.exists,
             started_at: self.started_at,
@@ -576,7 +460,7 @@ impl EventLoop {
             readers: self.n_readers(),
             sinks: sinks.map_or_else(Vec::new, |sinks| sinks.status(&consumers)),
             consumers,
-            waits: self.session.n_waits(),
+            waits: session.n_waits(),
             looks: counts.looks,
             found_late: counts.found_late,
             counters: Counters {
@@ -597,7 +481,8 @@ impl EventLoop {
 
     /// Returns what keeps the daemon from working now.
     fn problems(&self) -> Vec<String> {
-        let of_looks = self.session.problem().map(str::to_owned);
+        let session = self.session.state();
+        let of_looks = session.problem().map(str::to_owned);
         self.publisher
             .problem()
             .into_iter()

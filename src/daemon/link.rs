@@ -14,14 +14,14 @@ use tokio::time::{Instant, timeout};
 
 use super::Options;
 use super::alert_displays::DueAlerts;
-use super::link_jobs::{Done, LinkJobs};
+use super::link_jobs::{LOCKED, LinkJobs, Work};
 use super::session_link::SessionLink;
 use super::stale_sessions::SessionCleaner;
 use super::task_output::RunArchiver;
 use super::timer::Timer;
-use crate::model::{OpenQuestion, PaneId, SessionLife, StatusCounts, Task, WindowId};
+use crate::model::{Error, OpenQuestion, PaneId, SessionLife, StatusCounts, Task, WindowId};
 use crate::prompt::UserRules;
-use crate::session::{Change, Job, JobOutcome};
+use crate::session::{Change, Job};
 use crate::tmux;
 
 /// How many reports may be queued: outcomes are queued behind earlier output. Further reports stay
@@ -55,8 +55,8 @@ enum Order {
 pub(super) enum LinkReport {
     /// tmux or the kernel reports a change.
     Changed(Change),
-    /// A job has finished.
-    Done(Box<Result<JobOutcome, String>>),
+    /// A job is done, and its outcome is set; or why it failed.
+    Done(Result<(), Error>),
 }
 
 /// The link's handle for the answering thread.
@@ -258,40 +258,35 @@ impl LinkTask {
 
     async fn run_job(&mut self, job: Job, aborted: &mut watch::Receiver<bool>) {
         let (began, bytes_before) = (Instant::now(), tmux::traffic().bytes);
-        let name = LinkJobs::name(&job);
-        if let Job::Look(order) = &job {
+        let is_look = matches!(job, Job::Look(..) | Job::Sweep(_));
+        if let Job::Look(order, _) = &job {
             tracing::debug!(windows = ?order.windows, "look");
         }
-        let limit = time_limit(&job);
+        let mut before = Vec::new();
+        let Work { name, limit, done } = self.jobs.work(job, &mut before);
         let done = tokio::select! {
-            done = timeout(limit, self.jobs.perform(job)) => done.unwrap_or_else(|_| {
-                Done::failed(format!("tmux does not answer: gave up after {limit:?}"))
+            done = timeout(limit, done) => done.unwrap_or_else(|_| {
+                let why = format!("tmux does not answer: gave up after {limit:?}");
+                Err(Error::failed(why))
             }),
             // Only when the daemon stops: the outcome is not needed any more.
             _ = aborted.wait_for(|is_aborted| *is_aborted) => return,
         };
         let took = began.elapsed();
-        if matches!(done.outcome, Ok(JobOutcome::Looked(_))) {
+        if is_look && done.is_ok() {
             within_limit("first lines", self.jobs.link.read_first_lines()).await;
         }
         let bytes = tmux::traffic().bytes - bytes_before;
-        match &done.outcome {
-            Ok(JobOutcome::Looked(look)) => tracing::debug!(
-                job = name,
-                ?took,
-                bytes,
-                windows = look.snapshot.tasks.len(),
-                is_whole = look.is_whole,
-                "job done"
-            ),
-            Ok(_) => tracing::debug!(job = name, ?took, bytes, "job done"),
-            Err(error) => tracing::debug!(job = name, ?took, bytes, error, "job failed"),
+        match &done {
+            Ok(()) => tracing::debug!(job = name, ?took, bytes, "job done"),
+            Err(Error { message, .. }) => {
+                tracing::debug!(job = name, ?took, bytes, error = message, "job failed");
+            }
         }
-        let before = self.jobs.link.take_queued();
-        for change in before.into_iter().chain(done.before) {
+        for change in self.jobs.link.take_queued().into_iter().chain(before) {
             self.report(LinkReport::Changed(change)).await;
         }
-        self.report(LinkReport::Done(Box::new(done.outcome))).await;
+        self.report(LinkReport::Done(done)).await;
     }
 
     /// Examines terminals, and makes tmux send pending notifications.
@@ -398,60 +393,9 @@ impl FlushSchedule {
 // A command does not rely on these limits: after six seconds it checks itself whether tmux and the
 // daemon answer, and names the one that does not.
 
-/// For one line of commands, or a few that are answered in milliseconds each.
-const ANSWER: Duration = Duration::from_secs(10);
-
-/// For looks: many short lines. What its first lines have returned is out of date by then, so the
-/// next look starts from its beginning.
-const LOOK: Duration = Duration::from_secs(10);
-
-/// For a job that needs the lock of the tmux server: up to five seconds until it continues without
-/// the lock, and then tmux's answers. Giving up in between would report a launch as failed that is
-/// about to succeed.
-const LOCKED: Duration = Duration::from_secs(15);
-
 /// For what is done without a job. Some of it needs the lock, and each answer has its own limit, which
 /// ends first and closes the connection in good order.
 pub(super) const ORDER: Duration = LOCKED;
-
-/// Returns how long a job may take.
-fn time_limit(job: &Job) -> Duration {
-    match job {
-        Job::Look(_) | Job::Sweep | Job::ScanOthers => LOOK,
-        // One or two captures.
-        Job::ReadEnd(..)
-        | Job::ReadLog(..)
-        | Job::Search(..)
-        | Job::Archive(..)
-        // One line.
-        | Job::ReadRecord(_)
-        | Job::Prune(_)
-        | Job::FindName(_)
-        | Job::ForgetDeaths(_)
-        | Job::FindShared(_)
-        // An empty line for each client.
-        | Job::Drain
-        // A look at the prompt, and the keys.
-        | Job::Type(..)
-        // Files only.
-        | Job::ForgetEnvironments(..)
-        | Job::FindPorts(_) => ANSWER,
-        // A line for each window: it goes on as long as tmux answers.
-        Job::MarkEndings(marks) => lines(marks.len()),
-        Job::UnmarkEndings(windows) | Job::Kill(windows) => lines(windows.len()),
-        // It may have to attach the client that follows output.
-        Job::Read { .. }
-        | Job::Launch(..)
-        | Job::Restart(_)
-        | Job::KillSession(_)
-        | Job::Cleanup => LOCKED,
-    }
-}
-
-/// Returns the limit of a job of so many lines, of which each has its own.
-fn lines(n: usize) -> Duration {
-    ANSWER * u32::try_from(n.max(1)).unwrap_or(u32::MAX)
-}
 
 #[cfg(test)]
 mod tests {

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::Options;
 use super::alert_displays::{DueAlerts, StatusLineDisplay};
 use super::output_follower::{PaneReading, judged};
 use super::session_link::SessionLink;
 use super::stale_sessions::{Project, SessionCleaner};
 use super::task_output::{RunArchiver, read_task_log, search_task};
-use super::{Options, typing};
+use super::typing::type_next;
 use crate::clock;
 use crate::model::{
     Error, Launch, PaneId, Replaces, SessionId, StatusCounts, Task, TaskRestarts, TaskSpec,
@@ -21,14 +22,15 @@ use crate::model::{
 use crate::paths::Paths;
 use crate::process;
 use crate::session::{
-    Beginning, Change, DueRestart, Job, JobOutcome, LookOrder, PortQuery, RestartEnd, RowsToRead,
+    Beginning, Change, ClosedWindows, DueRestart, FoundPorts, Job, LaunchOutcome, LookOrder,
+    LookOutcome, Outcome, PaneRead, PortQuery, RestartEnd, RowsToRead,
 };
 use crate::terminal::PaneOutput;
 use crate::tmux::{
     self, Connection, Gate, LaunchAnswer, LiveRun, LookKind, NewRun, Slots, TmuxError, Unless,
 };
 use crate::wait::{Anchor, Cursor};
-use crate::wire::{LaunchedRun, LogRequest, Response};
+use crate::wire::{LaunchedRun, LogRequest, TaskLog};
 
 /// How long tmux may take to read the last output of a run after the kernel has reported its end.
 const LAST_OUTPUT_LIMIT: Duration = Duration::from_millis(100);
@@ -49,25 +51,40 @@ pub(super) struct LinkJobs {
     quiet: Duration,
 }
 
-/// A finished job.
-#[derive(Debug)]
-pub(super) struct Done {
-    pub(super) outcome: Result<JobOutcome, String>,
-    /// Changes reported before it.
-    pub(super) before: Vec<Change>,
+/// A job to be done.
+pub(super) struct Work<'a> {
+    /// Its name in the log.
+    pub(super) name: &'static str,
+    /// How long it may take.
+    pub(super) limit: Duration,
+    /// Sets its outcome.
+    pub(super) done: Pin<Box<dyn Future<Output = Result<(), Error>> + 'a>>,
 }
 
-impl Done {
-    pub(super) fn failed(why: String) -> Self {
-        Self::of(Err(why))
-    }
+// The time limits of the link's jobs: a job that takes longer is given up, so that the jobs after
+// it have their turn.
+//
+// A single answer of tmux has a limit of its own, ten seconds. A job that consists of one answer
+// gets no less: giving up an answer costs the connection, and whoever follows output loses some.
+// A command does not rely on these limits: after six seconds it checks itself whether tmux and the
+// daemon answer, and names the one that does not.
 
-    fn of(outcome: Result<JobOutcome, String>) -> Self {
-        Self {
-            outcome,
-            before: Vec::new(),
-        }
-    }
+/// For one line of commands, or a few that are answered in milliseconds each.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// For looks: many short lines. What its first lines have returned is out of date by then, so the
+/// next look starts from its beginning.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// For a job that needs the lock of the tmux server: up to five seconds until it continues without
+/// the lock, and then tmux's answers. Giving up in between would report a launch as failed that is
+/// about to succeed.
+pub(super) const LOCKED: Duration = Duration::from_secs(15);
+
+/// Returns the limit of a job of so many lines, of which each has its own: it goes on as long as tmux
+/// answers.
+fn lines(n: usize) -> Duration {
+    ANSWER * u32::try_from(n.max(1)).unwrap_or(u32::MAX)
 }
 
 impl LinkJobs {
@@ -87,143 +104,145 @@ impl LinkJobs {
         }
     }
 
-    /// Returns the name of a job in the log.
-    pub(super) fn name(job: &Job) -> &'static str {
+    /// Begins a job. Changes that come before its outcome are added to `before`.
+    pub(super) fn work<'a>(&'a mut self, job: Job, before: &'a mut Vec<Change>) -> Work<'a> {
         match job {
-            Job::Look(_) => "look",
-            Job::Sweep => "sweep",
-            Job::Read { .. } => "read",
-            Job::ReadEnd(..) => "read-end",
-            Job::ReadLog(..) => "read-log",
-            Job::ReadRecord(_) => "read-record",
-            Job::FindPorts(_) => "find-ports",
-            Job::Search(..) => "search",
-            Job::Drain => "drain",
-            Job::MarkEndings(_) => "mark-endings",
-            Job::UnmarkEndings(_) => "unmark-endings",
-            Job::FindShared(_) => "find-shared",
-            Job::Kill(_) => "kill",
-            Job::KillSession(_) => "kill-session",
-            Job::Prune(_) => "prune",
-            Job::Cleanup => "cleanup",
-            Job::FindName(_) => "find-name",
-            Job::ForgetDeaths(_) => "forget-deaths",
-            Job::Launch(..) => "launch",
-            Job::Restart(..) => "restart",
-            Job::ForgetEnvironments(..) => "forget-environments",
-            Job::Type(..) => "type",
-            Job::Archive(..) => "archive",
-            Job::ScanOthers => "scan-others",
-        }
-    }
-
-    /// Runs a job. Each kind is made in a function of its own, so that the stack has room for one of
-    /// them, not for all.
-    pub(super) fn perform(&mut self, job: Job) -> Pin<Box<dyn Future<Output = Done> + '_>> {
-        match job {
-            Job::Look(order) => {
-                boxed(move || async move { self.look(&order, LookKind::Windows).await })
-            }
-            Job::Sweep => {
-                boxed(
-                    move || async move { self.look(&LookOrder::default(), LookKind::Slice).await },
-                )
-            }
+            Job::Look(order, outcome) => work("look", LOOK, outcome, move || async move {
+                self.look(&order, LookKind::Windows).await
+            }),
+            Job::Sweep(outcome) => work("sweep", LOOK, outcome, move || async move {
+                self.look(&LookOrder::default(), LookKind::Slice).await
+            }),
+            // It may have to attach the client that follows output.
             Job::Read {
                 pane,
                 rows,
                 is_over,
                 last_of,
                 begins,
-            } => boxed(move || async move {
+                outcome,
+            } => work("read", LOCKED, outcome, move || async move {
                 let order = (pane, rows, is_over);
-                self.read(order, last_of, begins).await
+                self.read(order, last_of, begins, before).await
             }),
-            Job::ReadEnd(pane, lines) => boxed(move || async move {
-                let log = self.link.read_end(pane, lines).await;
-                Done::of(log.map(|log| JobOutcome::End(Box::new(log))).map_err(text))
-            }),
-            Job::ReadLog(task, request) => {
-                boxed(move || async move { Done::of(Ok(self.read_log(&task, &request).await)) })
+            Job::ReadEnd(pane, lines, outcome) => {
+                work("read-end", ANSWER, outcome, move || async move {
+                    let log = self.link.read_end(pane, lines).await.map_err(failed)?;
+                    Ok(Box::new(log))
+                })
             }
-            Job::ReadRecord(task) => {
-                boxed(move || async move { Done::of(self.read_record(&task).await.map_err(text)) })
+            Job::ReadLog(task, request, outcome) => {
+                work("read-log", ANSWER, outcome, move || async move {
+                    self.read_log(&task, &request).await
+                })
             }
-            Job::FindPorts(queries) => boxed(move || async move { Done::of(find_ports(&queries)) }),
-            Job::Search(task, pattern) => boxed(move || async move {
-                let first = self.link.first_lines_of(&task);
-                let mut connection = self.link.connection();
-                let found = search_task(&mut connection, &task, &first, &pattern).await;
-                Done::of(found.map(JobOutcome::Matches).map_err(text))
-            }),
-            Job::Drain => boxed(move || async move {
+            Job::ReadRecord(window, outcome) => {
+                work("read-record", ANSWER, outcome, move || async move {
+                    let found = tmux::read_spec(&mut self.link.connection(), window).await;
+                    Ok(found.map_err(failed)?.map(|(_, spec)| spec))
+                })
+            }
+            Job::FindPorts(queries, outcome) => {
+                work("find-ports", ANSWER, outcome, move || async move {
+                    find_ports(&queries)
+                })
+            }
+            Job::Search(task, pattern, outcome) => {
+                work("search", ANSWER, outcome, move || async move {
+                    let first = self.link.first_lines_of(&task);
+                    let mut connection = self.link.connection();
+                    let found = search_task(&mut connection, &task, &first, &pattern).await;
+                    found.map_err(failed)
+                })
+            }
+            // An empty line for each client.
+            Job::Drain(outcome) => work("drain", ANSWER, outcome, move || async move {
                 if let Ok(clients) = self.link.clients() {
                     clients.drain_output().await;
                 }
-                Done::of(Ok(JobOutcome::Drained))
+                Ok(())
             }),
-            Job::Launch(request, ended) => boxed(move || async move {
-                let paths = &self.options.paths;
-                Done::of(Ok(run_launch(&mut self.link, paths, *request, &ended).await))
-            }),
-            Job::Restart(due) => boxed(move || async move {
-                let restarted = restart_launch(&mut self.link, &self.options, &due);
-                Done::of(restarted.await.map(JobOutcome::Restarted).map_err(text))
-            }),
-            Job::ForgetEnvironments(cleanup) => boxed(move || async move {
-                let folder = self.options.paths.kept_environments();
-                tmux::forget_environments(&folder, &cleanup.present, &cleanup.gone);
-                Done::of(Ok(JobOutcome::Finished))
-            }),
-            Job::Type(typing) => boxed(move || async move {
-                Done::of(Ok(typing::type_next(&mut self.link, typing).await))
-            }),
-            Job::MarkEndings(marks) => boxed(move || async move {
-                let marked = tmux::mark_endings(&mut self.link.connection(), &marks).await;
-                Done::of(marked.map(|()| JobOutcome::Finished).map_err(text))
-            }),
-            Job::UnmarkEndings(windows) => boxed(move || async move {
-                let unmarked = tmux::unmark_endings(&mut self.link.connection(), &windows).await;
-                Done::of(unmarked.map(|()| JobOutcome::Finished).map_err(text))
-            }),
-            Job::FindShared(windows) => boxed(move || async move {
-                let Some(session) = self.link.life.as_ref().map(|life| life.id) else {
-                    return Done::of(Ok(JobOutcome::Shared(BTreeSet::new())));
-                };
-                let mut connection = self.link.connection();
-                let shared = tmux::shared_windows(&mut connection, session, &windows).await;
-                Done::of(shared.map(JobOutcome::Shared).map_err(text))
-            }),
-            Job::Kill(windows) => {
-                boxed(move || async move { Done::of(Ok(self.kill(&windows).await)) })
+            Job::Launch(launch, ended, outcome) => {
+                work("launch", LOCKED, outcome, move || async move {
+                    let paths = &self.options.paths;
+                    run_launch(&mut self.link, paths, *launch, &ended).await
+                })
             }
-            Job::KillSession(windows) => {
-                boxed(
-                    move || async move { Done::of(self.kill_session(&windows).await.map_err(text)) },
-                )
+            Job::Restart(due, outcome) => work("restart", LOCKED, outcome, move || async move {
+                let restarted = restart_launch(&mut self.link, &self.options, &due).await;
+                restarted.map_err(failed)
+            }),
+            // Files only.
+            Job::ForgetEnvironments(cleanup, outcome) => {
+                work("forget-environments", ANSWER, outcome, move || async move {
+                    let folder = self.options.paths.kept_environments();
+                    tmux::forget_environments(&folder, &cleanup.present, &cleanup.gone);
+                    Ok(())
+                })
             }
-            Job::Prune(panes) => boxed(move || async move {
+            // A look at the prompt, and the keys.
+            Job::Type(typing, outcome) => work("type", ANSWER, outcome, move || async move {
+                type_next(&mut self.link, typing).await
+            }),
+            Job::MarkEndings(marks, outcome) => {
+                let limit = lines(marks.len());
+                work("mark-endings", limit, outcome, move || async move {
+                    let marked = tmux::mark_endings(&mut self.link.connection(), &marks).await;
+                    marked.map_err(failed)
+                })
+            }
+            Job::UnmarkEndings(windows, outcome) => {
+                let limit = lines(windows.len());
+                work("unmark-endings", limit, outcome, move || async move {
+                    let mut connection = self.link.connection();
+                    let unmarked = tmux::unmark_endings(&mut connection, &windows).await;
+                    unmarked.map_err(failed)
+                })
+            }
+            Job::FindShared(windows, outcome) => {
+                work("find-shared", ANSWER, outcome, move || async move {
+                    let Some(session) = self.link.life.as_ref().map(|life| life.id) else {
+                        return Ok(BTreeSet::new());
+                    };
+                    let mut connection = self.link.connection();
+                    let shared = tmux::shared_windows(&mut connection, session, &windows).await;
+                    shared.map_err(failed)
+                })
+            }
+            Job::Kill(windows, outcome) => {
+                let limit = lines(windows.len());
+                work("kill", limit, outcome, move || async move {
+                    Ok(self.kill(&windows).await)
+                })
+            }
+            Job::KillSession(windows, outcome) => {
+                work("kill-session", LOCKED, outcome, move || async move {
+                    self.kill_session(&windows).await.map_err(failed)
+                })
+            }
+            Job::Prune(panes, outcome) => work("prune", ANSWER, outcome, move || async move {
                 let pruned = tmux::prune_windows(&mut self.link.connection(), &panes).await;
-                Done::of(pruned.map(|()| JobOutcome::Finished).map_err(text))
+                pruned.map_err(failed)
             }),
-            Job::Cleanup => {
-                boxed(move || async move { Done::of(self.cleanup().await.map_err(text)) })
+            Job::Cleanup(outcome) => work("cleanup", LOCKED, outcome, move || async move {
+                self.cleanup().await.map_err(failed)
+            }),
+            Job::ForgetDeaths(record, outcome) => {
+                work("forget-deaths", ANSWER, outcome, move || async move {
+                    self.link.forget_deaths(&record).await;
+                    Ok(())
+                })
             }
-            Job::FindName(name) => boxed(move || async move {
-                let owner = self.link.find_name(&name).await;
-                Done::of(owner.map(JobOutcome::Name).map_err(text))
-            }),
-            Job::ForgetDeaths(record) => boxed(move || async move {
-                self.link.forget_deaths(&record).await;
-                Done::of(Ok(JobOutcome::Finished))
-            }),
-            Job::Archive(task, reason) => boxed(move || async move {
-                self.archive(&task, reason).await;
-                Done::of(Ok(JobOutcome::Finished))
-            }),
-            Job::ScanOthers => boxed(move || async move {
+            // One or two captures.
+            Job::Archive(task, reason, outcome) => {
+                work("archive", ANSWER, outcome, move || async move {
+                    self.archive(&task, reason).await;
+                    Ok(())
+                })
+            }
+            Job::ScanOthers(outcome) => work("scan-others", LOOK, outcome, move || async move {
                 self.scan_others();
-                Done::of(Ok(JobOutcome::Finished))
+                Ok(())
             }),
         }
     }
@@ -293,21 +312,18 @@ impl LinkJobs {
         self.link.close().await;
     }
 
-    async fn look(&mut self, order: &LookOrder, kind: LookKind) -> Done {
+    async fn look(&mut self, order: &LookOrder, kind: LookKind) -> Result<LookOutcome, Error> {
         let outcome = self.link.look(order, kind, self.quiet).await;
-        Done::of(outcome.map_err(|error| with_causes(&error)))
+        outcome.map_err(|error| Error::failed(with_causes(&error)))
     }
 
     /// Reads the output of a task's present run.
-    async fn read_log(&mut self, task: &Task, request: &LogRequest) -> JobOutcome {
+    async fn read_log(&mut self, task: &Task, request: &LogRequest) -> Result<TaskLog, Error> {
         let Some(life) = self.link.life.clone() else {
-            let gone = Error::missing("the session has ended");
-            return JobOutcome::Answered(Box::new(Response::Refused(gone)));
+            return Err(Error::missing("the session has ended"));
         };
         let first = self.link.first_lines_of(task);
-        let log = read_task_log(&mut self.link.connection(), &life, task, &first, request).await;
-        let response = log.map_or_else(Response::Refused, Response::Log);
-        JobOutcome::Answered(Box::new(response))
+        read_task_log(&mut self.link.connection(), &life, task, &first, request).await
     }
 
     /// Looks for other sessions of the project, on another thread.
@@ -321,24 +337,14 @@ impl LinkJobs {
         }
     }
 
-    /// Reads how a task was last launched.
-    async fn read_record(&mut self, task: &Task) -> Result<JobOutcome, TmuxError> {
-        let found = tmux::read_spec(&mut self.link.connection(), task.window).await?;
-        let response = Response::Record {
-            window_name: task.name.clone(),
-            spec: found.map(|(_, spec)| Box::new(spec)),
-        };
-        Ok(JobOutcome::Answered(Box::new(response)))
-    }
-
     async fn read(
         &mut self,
         (pane, rows, is_over): (PaneId, RowsToRead, bool),
         last_of: Option<Arc<Task>>,
         begins: Beginning,
-    ) -> Done {
+        before: &mut Vec<Change>,
+    ) -> Result<Option<PaneRead>, Error> {
         let began = Instant::now();
-        let mut before = Vec::new();
         let is_for_stream = !begins.needs_history();
         let last_row = tmux::History::LastRows(1);
         let (history, lines) = match rows {
@@ -353,22 +359,14 @@ impl LinkJobs {
             && clients.receives(pane)
         {
             let asked = clients.ask_output(pane, extent, begins).await;
-            return Done::of(asked.map(|()| JobOutcome::Asked).map_err(text));
+            return asked.map(|()| None).map_err(failed);
         }
         loop {
-            let reading = match self.link.follow_output(pane, extent, is_over).await {
-                Ok(reading) => reading,
-                Err(error) => {
-                    return Done {
-                        before,
-                        ..Done::failed(text(error))
-                    };
-                }
-            };
+            let reading = self.link.follow_output(pane, extent, is_over).await;
             let PaneReading {
                 output,
                 before: until_then,
-            } = reading;
+            } = reading.map_err(failed)?;
             before.extend(until_then);
             // The kernel may have reported the end before tmux has read all output.
             let has_all_output = last_of
@@ -378,30 +376,31 @@ impl LinkJobs {
                 tokio::time::sleep(LAST_OUTPUT_PAUSE).await;
                 continue;
             }
-            return Done {
-                before,
-                ..Done::of(Ok(judged(output, begins)))
-            };
+            return Ok(Some(judged(output, begins)));
         }
     }
 
     /// Ends windows, one after the other, until one cannot be ended.
-    async fn kill(&mut self, windows: &[WindowId]) -> JobOutcome {
-        let mut killed = BTreeSet::new();
+    async fn kill(&mut self, windows: &[WindowId]) -> ClosedWindows {
+        let mut done = ClosedWindows::default();
         for window in windows {
             match tmux::kill_window(&mut self.link.connection(), *window).await {
-                Ok(true) => {
-                    killed.insert(*window);
-                }
+                Ok(true) => drop(done.closed.insert(*window)),
                 Ok(false) => {}
-                Err(error) => return JobOutcome::Killed(killed, Err(text(error))),
+                Err(error) => {
+                    done.failure = Some(failed(error));
+                    break;
+                }
             }
         }
-        JobOutcome::Killed(killed, Ok(()))
+        done
     }
 
     /// Ends the session. A window that is linked into another one, or into one of its group, lives on.
-    async fn kill_session(&mut self, windows: &[WindowId]) -> Result<JobOutcome, TmuxError> {
+    async fn kill_session(
+        &mut self,
+        windows: &[WindowId],
+    ) -> Result<BTreeSet<WindowId>, TmuxError> {
         if let Some(id) = self.link.life.as_ref().map(|life| life.id) {
             let _lock = self.options.paths.lock_server().await;
             tmux::kill_session(&mut self.link.connection(), id).await?;
@@ -409,26 +408,26 @@ impl LinkJobs {
         // Our clients may have ended with the session.
         let mut connection = Connection::OneShot(&self.options.server);
         let moved = tmux::where_is(&mut connection, windows).await?;
-        Ok(JobOutcome::SessionKilled(moved.into_keys().collect()))
+        Ok(moved.into_keys().collect())
     }
 
     /// Ends the session when no task in it is active.
-    async fn cleanup(&mut self) -> Result<JobOutcome, TmuxError> {
+    async fn cleanup(&mut self) -> Result<(), TmuxError> {
         let Some(life) = self.link.life.clone() else {
-            return Ok(JobOutcome::Finished);
+            return Ok(());
         };
         let _lock = self.options.paths.lock_server().await;
         let mut connection = self.link.connection();
         match tmux::end_idle_session(&mut connection, &life, Unless::Active).await {
             // Ending the session ends our connection.
-            Ok(_) | Err(TmuxError::Closed) => Ok(JobOutcome::Finished),
+            Ok(_) | Err(TmuxError::Closed) => Ok(()),
             Err(error) => Err(error),
         }
     }
 }
 
 /// Finds out on which ports these runs listen, and no other process does.
-fn find_ports(queries: &[PortQuery]) -> Result<JobOutcome, String> {
+fn find_ports(queries: &[PortQuery]) -> Result<FoundPorts, Error> {
     let began = Instant::now();
     let mut leaders: BTreeMap<Option<u16>, Vec<u32>> = BTreeMap::new();
     for query in queries {
@@ -437,13 +436,14 @@ fn find_ports(queries: &[PortQuery]) -> Result<JobOutcome, String> {
     let mut ports: BTreeMap<u32, BTreeSet<u16>> = BTreeMap::new();
     for (port, leaders) in leaders {
         let found = process::listening(&leaders, port)
-            .ok_or("this system does not show who listens on a port")?;
+            .ok_or_else(|| Error::failed("this system does not show who listens on a port"))?;
         for (leader, listening) in found {
             let found = listening.exclusive_ports();
             ports.entry(leader).or_default().extend(found);
         }
     }
-    Ok(JobOutcome::Ports(ports, began.elapsed()))
+    let took = began.elapsed();
+    Ok(FoundPorts { ports, took })
 }
 
 /// Whether no more output comes from the ended run of this pane.
@@ -451,16 +451,31 @@ fn has_all_output(output: &PaneOutput, task: &Task) -> bool {
     output.is_dead || (output.pid.is_some() && output.pid != task.pid)
 }
 
-/// Makes a future whose size is on the stack of this function only.
-fn boxed<'a, F>(make: impl FnOnce() -> F) -> Pin<Box<dyn Future<Output = Done> + 'a>>
+/// Returns the work of a job. Its future is made on the heap, so that the stack need not have room for all
+/// of them.
+fn work<'a, T, F>(
+    name: &'static str,
+    limit: Duration,
+    outcome: Outcome<T>,
+    job: impl FnOnce() -> F + 'a,
+) -> Work<'a>
 where
-    F: Future<Output = Done> + 'a,
+    T: 'a,
+    F: Future<Output = Result<T, Error>> + 'a,
 {
-    Box::pin(make())
+    let done = async move {
+        outcome.set(job().await?);
+        Ok(())
+    };
+    Work {
+        name,
+        limit,
+        done: Box::pin(done),
+    }
 }
 
-fn text(error: TmuxError) -> String {
-    error.to_string()
+fn failed(error: TmuxError) -> Error {
+    Error::failed(error.to_string())
 }
 
 /// What came of a launch.
@@ -478,12 +493,11 @@ async fn run_launch(
     paths: &Paths,
     mut launch: Launch,
     ended: &[u32],
-) -> JobOutcome {
+) -> Result<LaunchOutcome, Error> {
     if launch.is_repeated {
-        match find_started(link, &launch).await {
-            Ok(None) => {}
-            Ok(Some(run)) => return JobOutcome::Launched(Box::new(run), Box::new(())),
-            Err(error) => return refused(error.of_launch()),
+        let found = find_started(link, &launch).await;
+        if let Some(run) = found.map_err(TmuxError::of_launch)? {
+            return Ok(LaunchOutcome::Started(Box::new(run), Box::new(())));
         }
     }
     let session = link.attached_session();
@@ -502,18 +516,14 @@ async fn run_launch(
         // It has ended since the last look.
         started = start(link, paths, None, &mut launch, Slots::OfName, ended).await;
     }
-    match started {
-        Ok(Some(Started::Run(run, gate))) => {
-            JobOutcome::Launched(Box::new(launched_run(&run)), Box::new(gate))
+    match started.map_err(TmuxError::of_launch)? {
+        Some(Started::Run(run, gate)) => {
+            let run = Box::new(launched_run(&run));
+            Ok(LaunchOutcome::Started(run, Box::new(gate)))
         }
-        Ok(Some(Started::Live(LiveRun { window, pid }))) => JobOutcome::Live(window, pid),
-        Ok(None) => refused(Error::failed("the session has ended during the launch")),
-        Err(error) => refused(error.of_launch()),
+        Some(Started::Live(LiveRun { window, pid })) => Ok(LaunchOutcome::Live(window, pid)),
+        None => Err(Error::failed("the session has ended during the launch")),
     }
-}
-
-fn refused(error: Error) -> JobOutcome {
-    JobOutcome::Answered(Box::new(Response::Refused(error)))
 }
 
 /// Returns what a daemon that was killed has started for this launch.

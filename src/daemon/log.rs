@@ -283,9 +283,6 @@ pub(super) fn write_entry(entry: LogEntry) {
         LogEntry::FoundLate => {
             tracing::warn!("a safety look found an event that was not reported");
         }
-        LogEntry::WrongOutcome { job } => {
-            tracing::error!(job, "the outcome of a job is of another kind than the job");
-        }
         LogEntry::NotMarked { error } => {
             tracing::warn!(error, "could not mark windows whose runs are ended");
         }

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use crate::model::PaneId;
+use crate::model::{Error, PaneId};
 use crate::protocol::Notification;
-use crate::session::{Beginning, Change, JobOutcome};
+use crate::session::{Beginning, Change, PaneRead};
 use crate::terminal::PaneOutput;
 use crate::tmux::{
     self, Client, Connection, Extent, MAX_SLICED_READINGS, PaneEnd, ReceivedItem, TmuxError,
@@ -289,7 +289,7 @@ impl OutputFollower {
             ReceivedItem::Answer(frames) => match self.asked.pop_front()? {
                 Asked::Output(extent, begins) => {
                     let outcome = tmux::read_asked(frames, extent);
-                    let outcome = outcome.map_err(|error| error.to_string());
+                    let outcome = outcome.map_err(|error| Error::failed(error.to_string()));
                     let outcome = outcome.map(|output| judged(output, begins));
                     Some(Change::Read(Box::new(outcome)))
                 }
@@ -350,9 +350,10 @@ impl OutputFollower {
 }
 
 /// Returns the outcome of a read with which waits and searches begin.
-pub(super) fn judged(output: PaneOutput, mut begins: Beginning) -> JobOutcome {
+pub(super) fn judged(output: PaneOutput, mut begins: Beginning) -> PaneRead {
     begins.judge(&output);
-    JobOutcome::Read(Box::new(output), begins)
+    let output = Box::new(output);
+    PaneRead { output, begins }
 }
 
 /// A pane's output at one instant.

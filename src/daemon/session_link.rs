@@ -18,13 +18,13 @@ use super::server_idle::ServerIdle;
 use super::tty_poller::TtyPoller;
 use crate::model::{
     Backoff, Bookmark, Exit, Millis, Ordered as _, PaneId, SessionId, SessionLife, Signal,
-    Snapshot, Task, WindowId, text,
+    Snapshot, Task, WindowId,
 };
 use crate::observe::{Evidence, Observer};
 use crate::paths::Paths;
 use crate::process::{self, ExitWatch, Process, ProcessExit, RunTime};
 use crate::protocol::rows::LookRows;
-use crate::session::{Change, NameOwner};
+use crate::session::Change;
 use crate::terminal::PaneLog;
 use crate::tmux::{
     self, Connection, Extent, FirstLines, LookKind, LookMemory, MarkedSession, Server,
@@ -643,26 +643,6 @@ impl SessionLink {
         }
         ownership::link_name(&self.server, &self.paths, name, false);
         name.clone_into(&mut self.name);
-    }
-
-    /// Returns who has this name, which the session did not have in the last look.
-    pub(in crate::daemon) async fn find_name(
-        &mut self,
-        name: &str,
-    ) -> Result<NameOwner, TmuxError> {
-        if !self.server_listens() {
-            return Ok(NameOwner::Ours(self.about.name.clone()));
-        }
-        let sessions = tmux::list_marks(&mut self.connection()).await?;
-        let shown = |session: &MarkedSession| text::one_line(session.name.as_bytes(), 4096);
-        let is_ours = |session: &&MarkedSession| Some(&session.life) == self.life.as_ref();
-        // The last look may be older than a rename.
-        let ours = sessions.iter().find(is_ours);
-        let mut others = sessions.iter().filter(|session| !is_ours(session));
-        Ok(match others.any(|session| shown(session) == name) {
-            true => NameOwner::Other,
-            false => NameOwner::Ours(ours.map(shown)),
-        })
     }
 
     async fn forget_session(&mut self) {

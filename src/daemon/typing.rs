@@ -11,22 +11,25 @@ use super::session_link::SessionLink;
 use crate::clock;
 use crate::model::{AnswerBy, Error, Stop, Task, TtyEvidence, is_same_except_signs};
 use crate::process;
-use crate::session::{JobOutcome, Typing};
+use crate::session::Typing;
 use crate::tmux::{
     self, AskingRow, Connection, PaneView, PromptPlace, Server, TypingResult, TypingTerms,
 };
-use crate::wire::{Explanation, Response, SecretText, SendRequest, TypedInput};
+use crate::wire::{Explanation, SecretText, SendRequest, TypedInput};
 
-/// Types what can be typed now of a request, and answers it when nothing is left.
-pub(super) async fn type_next(link: &mut SessionLink, mut typing: Typing) -> JobOutcome {
+/// Types what can be typed now of a request. Returns what is left.
+///
+/// # Errors
+///
+/// As [`type_into_task`].
+pub(super) async fn type_next(
+    link: &mut SessionLink,
+    mut typing: Typing,
+) -> Result<Option<Typing>, Error> {
     let server = link.server.clone();
     let mut connection = link.connection();
-    let response = match type_into_task(&mut connection, &server, &mut typing).await {
-        Ok(()) if typing.progress.due.is_some() => return JobOutcome::Typing(typing),
-        Ok(()) => Response::Done,
-        Err(error) => Response::Refused(error),
-    };
-    JobOutcome::Answered(Box::new(response))
+    type_into_task(&mut connection, &server, &mut typing).await?;
+    Ok(typing.progress.due.is_some().then_some(typing))
 }
 
 /// Types what can be typed now into a task. If something is left, `typing` says when to go on.

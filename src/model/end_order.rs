@@ -30,6 +30,15 @@ impl EndOrder {
     }
 }
 
+/// What became of a run that was to be ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EndReport {
+    /// These processes have not ended after a second.
+    Waiting(WindowId, Vec<LeftProcess>),
+    /// It has ended, or what is left of it cannot be ended.
+    Ended(WindowId, Vec<LeftProcess>),
+}
+
 /// A process that is left of a run that was to be ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftProcess {

@@ -23,7 +23,7 @@ pub struct Error {
     pub what: Option<String>,
 }
 
-/// How something ends that was not done. Only the first five cross the socket.
+/// How something ends that was not done. Only the first six cross the socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ErrorKind {
@@ -37,6 +37,8 @@ pub enum ErrorKind {
     Impossible,
     /// The client's version differs from the daemon's.
     Version,
+    /// The request is for a session of another name. The client finds out which one has that.
+    OtherSession,
     /// No daemon runs.
     #[serde(skip)]
     NoDaemon,
@@ -91,6 +93,7 @@ impl ErrorKind {
             Self::OutputClosed => 0,
             Self::Failed
             | Self::Version
+            | Self::OtherSession
             | Self::DaemonEnded
             | Self::DaemonEndedInWait
             | Self::Unreachable
@@ -123,6 +126,7 @@ impl ErrorKind {
             | Self::Missing
             | Self::Impossible
             | Self::Version
+            | Self::OtherSession
             | Self::NoDaemon
             | Self::DaemonEnded
             | Self::DaemonEndedInWait

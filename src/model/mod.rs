@@ -25,7 +25,7 @@ pub mod text;
 mod tty;
 mod wait;
 
-pub use end_order::{EndOrder, LeftProcess};
+pub use end_order::{EndOrder, EndReport, LeftProcess};
 pub use environment::{ASKER_CHARS, machine_of_environment, owner_of_environment};
 pub use error::{Error, ErrorKind, with_causes};
 pub use event::{

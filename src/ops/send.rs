@@ -6,12 +6,7 @@ use crate::model::Error;
 use crate::wire::{Request, Response, SendRequest};
 
 pub(crate) async fn send(session: &mut TaskSession, request: SendRequest) -> Result<(), Error> {
-    let request = if request.is_guarded {
-        Request::SendGuarded(request)
-    } else {
-        Request::Send(request)
-    };
-    let Response::Done = session.ask_by_name(&request).await? else {
+    let Response::Done = session.ask_by_name(&Request::Send(request)).await? else {
         return Err(unexpected());
     };
     Ok(())

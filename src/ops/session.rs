@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::{lookup, session_name};
-use crate::client::{DaemonClient, NamedAnswer, Start, connect_or_start, unexpected};
+use crate::client::{DaemonClient, Start, connect_or_start, unexpected};
 use crate::daemon::{has_left, list_sessions, resolve, written_pid};
 use crate::model::{Error, ErrorKind, Launch, text};
 use crate::paths::{FileLock, Paths};
@@ -152,13 +152,15 @@ impl TaskSession {
         match DaemonClient::connect(&self.paths.socket()).await {
             Ok(mut daemon) => {
                 let name = text::one_line(self.name.as_bytes(), MAX_NAME);
-                let asked = daemon.ask_session(name, &Request::Count);
+                let asked = daemon.ask_to_the_end(Some(&name), &Request::Count);
                 // A daemon that hangs must not delay what the disk shows.
                 match timeout(ANSWERS_WITHIN, asked).await {
-                    Ok(Ok(NamedAnswer::OtherSession)) => self.ask_tmux().await,
-                    Ok(Ok(NamedAnswer::Answered(name, _))) => {
-                        self.answered_by(name, daemon);
+                    Ok(Ok(answer)) => {
+                        self.answered_by(answer.from, daemon);
                         Ok(())
+                    }
+                    Ok(Err(error)) if error.kind == ErrorKind::OtherSession => {
+                        self.ask_tmux().await
                     }
                     Ok(Err(error)) if error.kind == ErrorKind::Version => {
                         self.replace_daemon(daemon, error).await
@@ -210,6 +212,15 @@ impl TaskSession {
             self.name = name;
         }
         self.client.replace(Some(daemon));
+    }
+
+    /// Returns the error that the session which had this name has another one now.
+    fn renamed(&self, named: &str) -> Error {
+        let present = &self.name;
+        let message =
+            format!("no session `{named}`: the one that had this name is called `{present}` now");
+        let hint = format!("`tmux-task -s '{present}' kill-all` ends it");
+        Error::missing(message).with_hint(hint)
     }
 
     /// Checks that the program which the command line names exists.
@@ -393,10 +404,10 @@ impl TaskSession {
             let Some(mut daemon) = daemon else {
                 return Ok(None);
             };
-            match daemon.ask_to_the_end(&request).await {
-                Ok(response) => {
+            match daemon.ask_to_the_end(None, &request).await {
+                Ok(answer) => {
                     self.client.replace(Some(daemon));
-                    return Ok(Some(response));
+                    return Ok(Some(answer.response));
                 }
                 Err(error) if error.kind == ErrorKind::Version => {
                     self.replace_daemon(daemon, error).await?;
@@ -422,12 +433,18 @@ impl TaskSession {
                 break;
             };
             let name = text::one_line(self.name.as_bytes(), MAX_NAME);
-            match daemon.ask_session(name, request).await {
-                Ok(NamedAnswer::Answered(name, response)) => {
-                    self.answered_by(name, daemon);
-                    return Ok(Some(*response));
+            match daemon.ask_to_the_end(Some(&name), request).await {
+                Ok(answer) => {
+                    self.answered_by(answer.from, daemon);
+                    return Ok(Some(answer.response));
                 }
-                Ok(NamedAnswer::OtherSession) => self.ask_tmux().await?,
+                Err(error) if error.kind == ErrorKind::OtherSession => {
+                    let named = self.name.clone();
+                    self.ask_tmux().await?;
+                    if self.name != named && request.is_for_name_only() {
+                        return Err(self.renamed(&named));
+                    }
+                }
                 Err(error) if error.kind == ErrorKind::Version => {
                     self.replace_daemon(daemon, error).await?;
                 }

@@ -1,14 +1,15 @@
 //! What is due without an input: looks, deliveries, saving, nudges of tmux, and running failed tasks again.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::answers;
-use super::input::{Effect, JobOutcome, LogEntry, LookOrder};
-use super::job_queue::{AfterLook, Command};
+use super::archives::archive_first;
+use super::input::{Effect, Job, LogEntry, LookOrder};
+use super::job_queue::Turn;
 use super::look_schedule::Due;
-use super::machine::Session;
 use super::pending_restarts::{DueRestart, PreventedRestart, RestartEnd};
+use super::state::{Cx, State};
 use crate::model::{Bookmark, DeliveredEvent, Level, Now, Record, Task, WindowId};
 
 /// How often tmux is nudged after a run has ended, and for how long. A window that is respawned at
@@ -20,18 +21,17 @@ const NUDGE_FOR: Duration = Duration::from_millis(500);
 /// How many windows whose runs ended last a look soon after a change queries.
 const JUST_ENDED: usize = 8;
 
-impl Session {
+impl State {
     /// Returns when [`Input::Due`](super::Input::Due) is due, if ever.
-    pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let look_at = match (self.jobs.has_look(), self.jobs.has_sweep()) {
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        let look_at = match (self.jobs.has_look(), self.jobs.is_sweeping) {
             (true, _) => None,
             (false, true) => earliest(self.schedule.wanted, self.engine.look_at()),
             (false, false) => earliest(Some(self.schedule.next_look()), self.engine.look_at()),
         };
         [
             look_at,
-            self.jobs.slice_at(),
-            self.jobs.typing_at(),
+            self.timers.iter().map(|(at, _)| *at).min(),
             self.deliver_at(),
             self.save_at.filter(|_| self.engine.last_look().is_some()),
             self.nudges.map(|(next, _)| next),
@@ -57,15 +57,12 @@ impl Session {
             self.counts.found_late += 1;
             self.log(LogEntry::FoundLate);
         }
-        let ended = self.listeners.tick(now);
-        self.finish(ended, now);
+        self.resolve_timers();
+        self.listeners.tick(now);
         self.report_matches(now);
         self.look_at_ports(now);
         self.restart_due(now);
         self.end_overdue(now);
-        if self.jobs.slice_at().is_some_and(|at| at <= now.mono) {
-            self.jobs.order_sweep();
-        }
         if self.jobs.has_look() {
             return;
         }
@@ -79,11 +76,11 @@ impl Session {
             Some(Due::Triggered) => {
                 self.order(LookOrder::default());
             }
-            Some(Due::Ended | Due::Sweep) if self.jobs.has_sweep() => {}
+            Some(Due::Ended | Due::Sweep) if self.jobs.is_sweeping => {}
             Some(Due::Ended) => {
                 self.order(LookOrder::of(self.just_ended())).is_safety = true;
             }
-            Some(Due::Sweep) => self.jobs.order_sweep(),
+            Some(Due::Sweep) => self.jobs.is_sweeping = true,
         }
     }
 
@@ -98,12 +95,18 @@ impl Session {
 
     /// Returns when gathered events are to be delivered: not while answers are pending that report
     /// the same to their owner.
-    pub(super) fn deliver_at(&self) -> Option<Instant> {
+    fn deliver_at(&self) -> Option<Instant> {
         let at = self.engine.deliver_at()?;
-        let is_answering = self
-            .jobs
-            .is_answering(|ended| answers::wait_return(ended).is_some());
-        (!is_answering).then_some(at)
+        (Rc::strong_count(&self.returning) == 1).then_some(at)
+    }
+
+    /// Delivers what is due, now that the disk has accepted or refused it.
+    pub(super) fn deliver_stored(&mut self, now: Now) {
+        self.engine.tried(self.store.tried);
+        if self.deliver_at().is_some_and(|due| due <= now.mono) {
+            let effects = self.engine.deliver_due(now);
+            self.perform(effects);
+        }
     }
 
     /// Notes that the saved state is out of date.
@@ -162,7 +165,7 @@ fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
 /// How long after a restart that started nothing it is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-impl Session {
+impl State {
     /// Plans restarts after a look, whose records these are.
     pub(super) fn plan_restarts(&mut self, records: &[Record], now: Now) {
         let Some(look) = self.engine.last_look() else {
@@ -171,7 +174,13 @@ impl Session {
         self.restarts.plan(look, now);
         let prevented = self.announced.look(look, records);
         if let Some(cleanup) = self.restarts.note_kept(look) {
-            self.jobs.push_command(Command::ForgetEnvironments(cleanup));
+            self.spawn(|cx| async move {
+                // The next daemon forgets what was not forgotten.
+                drop(
+                    cx.run(|outcome| Job::ForgetEnvironments(cleanup, outcome))
+                        .await,
+                );
+            });
         }
         for PreventedRestart { end, why } in prevented {
             if let Some(why) = why {
@@ -186,13 +195,7 @@ impl Session {
     fn restart_due(&mut self, now: Now) {
         for (window, number) in self.restarts.take_due(now) {
             if let Some(task) = self.task(window) {
-                self.jobs.archive_first(|changed| changed == window);
-                let due = DueRestart {
-                    task,
-                    number,
-                    session_name: self.session_name.clone(),
-                };
-                self.jobs.push_command(Command::Restart(Arc::new(due)));
+                self.spawn(move |cx| restart(cx, task, number));
             }
         }
     }
@@ -212,50 +215,54 @@ impl Session {
         self.notice(Level::Warning, text, now);
     }
 
-    /// Processes the result of a restart.
-    pub(super) fn restarted(
-        &mut self,
-        task: &Arc<Task>,
-        outcome: Result<JobOutcome, String>,
-        now: Now,
-    ) {
-        let window = task.window;
-        match outcome {
-            Ok(JobOutcome::Restarted(RestartEnd::Started)) => {
-                self.order(LookOrder::of([window]));
-            }
-            Ok(JobOutcome::Restarted(RestartEnd::Superseded)) => {
-                self.order_then(LookOrder::of([window]), AfterLook::Superseded(window));
-            }
-            Ok(JobOutcome::Restarted(RestartEnd::Impossible(why))) => {
-                self.report_impossible(task, &why, now);
-                self.restarts.give_up(window, why);
-                let recounted = self.engine.note_unrestartable(task);
-                self.perform(recounted);
-                self.publish_tasks(now);
-                self.judge_waits(now);
-                if let Some(end) = self.announced.take(window) {
-                    self.deliver_end(end, now);
-                }
-            }
-            failed => {
-                match failed {
-                    Err(error) => self.log(LogEntry::RestartFailed { window, error }),
-                    Ok(_) => self.log(LogEntry::WrongOutcome { job: "restart" }),
-                }
-                self.restarts.put_off(window, now.after(RETRY_AFTER));
-                self.order(LookOrder::of([window]));
-            }
-        }
+    /// Tries a restart again later that has started nothing.
+    fn put_restart_off(&mut self, window: WindowId, error: String) {
+        self.log(LogEntry::RestartFailed { window, error });
+        self.restarts.put_off(window, self.now.after(RETRY_AFTER));
     }
 
-    /// Handles the look after a restart that started nothing because the window seemed to have changed:
-    /// if it has not, the restart is tried again.
-    pub(super) fn superseded(&mut self, window: WindowId, now: Now) {
-        if self.restarts.is_starting(window) {
-            let error = "tmux found another window, but it has not changed".to_owned();
-            self.log(LogEntry::RestartFailed { window, error });
-            self.restarts.put_off(window, now.after(RETRY_AFTER));
+    /// Gives up a restart that can never succeed.
+    fn give_restart_up(&mut self, task: &Task, why: String, now: Now) {
+        self.report_impossible(task, &why, now);
+        self.restarts.give_up(task.window, why);
+        let recounted = self.engine.note_unrestartable(task);
+        self.perform(recounted);
+        self.publish_tasks(now);
+        self.judge_waits(now);
+        if let Some(end) = self.announced.take(task.window) {
+            self.deliver_end(end, now);
         }
     }
+}
+
+/// Runs a task again whose run has failed.
+async fn restart(cx: Cx, task: Arc<Task>, number: u32) {
+    let window = task.window;
+    let link = cx.turn(Turn::Command).await;
+    archive_first(&cx, &link, |changed| changed.window == window).await;
+    let due = Arc::new(DueRestart {
+        task: Arc::clone(&task),
+        number,
+        session_name: cx.with(|state| state.session_name.clone()),
+    });
+    match link.run(|outcome| Job::Restart(due, outcome)).await {
+        Ok(RestartEnd::Started) => {}
+        Ok(RestartEnd::Superseded) => {
+            cx.look(LookOrder::of([window])).await;
+            // If the window has changed, the look says so.
+            return cx.with(|state| {
+                if state.restarts.is_starting(window) {
+                    let error = "tmux found another window, but it has not changed";
+                    state.put_restart_off(window, error.to_owned());
+                }
+            });
+        }
+        Ok(RestartEnd::Impossible(why)) => {
+            return cx.with(|state| state.give_restart_up(&task, why, state.now));
+        }
+        Err(error) => cx.with(|state| state.put_restart_off(window, error.message)),
+    }
+    cx.with(|state| {
+        state.order(LookOrder::of([window]));
+    });
 }

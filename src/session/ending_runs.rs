@@ -5,44 +5,31 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::listeners::RequestId;
+use super::promise::Resolver;
 use crate::engine;
 use crate::model::{
-    Body, EventKind, GoneReason, Launch, LeftProcess, Life, Millis, Ordered as _, Record, Snapshot,
+    Body, Error, EventKind, GoneReason, LeftProcess, Life, Millis, Ordered as _, Record, Snapshot,
     Task, WindowId,
 };
 
-/// What is done when runs have ended.
+/// How runs have ended that a command has waited for.
 #[derive(Debug)]
-pub(super) enum Then {
-    /// Close their windows, and answer.
-    Answer(RequestId),
-    /// End the session.
-    EndSession(RequestId, Killer),
-    /// Start the next run in the slot.
-    Launch(RequestId, Box<Launch>),
-    /// Close their windows.
-    Close,
-    /// Nothing: the client that wanted the slot of this name has left.
-    Abandon(String),
+pub(super) struct RunsEnded {
+    /// All of its tasks.
+    pub(super) tasks: Vec<Arc<Task>>,
+    /// What could not be ended, and why.
+    pub(super) failed: Vec<String>,
+    /// How those ended that have, as far as it is known.
+    pub(super) ended: BTreeMap<WindowId, Arc<Task>>,
 }
 
-impl Then {
-    pub(super) fn request(&self) -> Option<RequestId> {
-        match self {
-            Self::Answer(request_id)
-            | Self::EndSession(request_id, _)
-            | Self::Launch(request_id, _) => Some(*request_id),
-            Self::Close | Self::Abandon(_) => None,
-        }
-    }
-
-    /// Whether it needs the windows as they are when their runs have ended.
-    fn keeps_windows(&self) -> bool {
-        match self {
-            Self::EndSession(..) | Self::Launch(..) | Self::Abandon(_) => true,
-            Self::Answer(_) | Self::Close => false,
-        }
+impl RunsEnded {
+    /// Returns the error that some could not be ended.
+    pub(super) fn refusal(&self) -> Option<Error> {
+        (!self.failed.is_empty()).then(|| {
+            Error::failed(format!("could not end {}", self.failed.join("; ")))
+                .with_hint("what is another user's, that user has to end")
+        })
     }
 }
 
@@ -52,10 +39,6 @@ pub(super) struct Endings {
     /// The runs that were being ended, also those that could not be, until a look shows them no more.
     ours: BTreeSet<(WindowId, Option<u32>)>,
     pub(super) orders: Vec<WaitingCommand>,
-    /// The names whose slots are being launched into, and for which request.
-    pub(super) launching: BTreeMap<String, RequestId>,
-    /// Launches that wait for another one into the same slot, oldest first.
-    pub(super) launches: VecDeque<(RequestId, Launch)>,
     /// When runs have lasted as long as they may, by window.
     pub(super) limits: BTreeMap<WindowId, TimeLimit>,
 }
@@ -108,7 +91,9 @@ pub(super) struct WaitingCommand {
     pub(super) failed: Vec<String>,
     /// How those ended that have, as far as it is known.
     pub(super) ended: BTreeMap<WindowId, Arc<Task>>,
-    pub(super) then: Then,
+    /// Whether it needs the windows as they are when their runs have ended.
+    pub(super) keeps_windows: bool,
+    pub(super) done: Resolver<RunsEnded>,
 }
 
 impl Endings {
@@ -275,7 +260,7 @@ impl Endings {
     pub(super) fn is_window_kept(&self, window: WindowId) -> bool {
         let mut orders = self.orders.iter();
         orders.any(|order| {
-            order.then.keeps_windows() && order.tasks.iter().any(|task| task.window == window)
+            order.keeps_windows && order.tasks.iter().any(|task| task.window == window)
         })
     }
 }

@@ -4,34 +4,106 @@
 //! has reported that nothing is left does the window go, or the next run begin. Until then the run
 //! counts as alive: its end is recorded once, together with what it was for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ending_runs::{Ending, Stage, Then, TimeLimit, WaitingCommand};
-use super::input::{Effect, LookOrder};
-use super::job_queue::{AfterLook, Command};
-use super::listeners::RequestId;
-use super::machine::Session;
+use super::archives::archive_first;
+use super::ending_runs::{Ending, RunsEnded, Stage, TimeLimit, WaitingCommand};
+use super::input::{ClosedWindows, Effect, Job, LogEntry, LookOrder};
+use super::job_queue::Turn;
+use super::promise::{Resolver, promise};
+use super::state::{Cx, State};
 use crate::model::{
-    EndOrder, Error, GoneReason, Launch, LeftProcess, Level, Now, Replaces, Snapshot, StopChoice,
+    EndOrder, EndReport, Error, GoneReason, LeftProcess, Level, Now, Snapshot, StopChoice,
     StopPlan, Task, WindowId,
 };
-use crate::wire::{EndedTask, EndingRun, Response};
+use crate::wire::{EndedTask, EndingRun};
 
 /// How long tmux may take to report that a run's process has ended, at least: on a busy machine the look
 /// that shows it can take longer. After that its window is closed all the same.
 const REPORTED_WITHIN: Duration = Duration::from_secs(1);
 
-impl Session {
-    /// Ends the runs of these tasks, and does what follows when nothing is left of any of them.
-    pub(super) fn end_runs(
+/// Ends the runs of these tasks, and waits until nothing is left of any of them. `reasons` says why
+/// their windows are closed, also without who waits for it; the windows of the others, and all if
+/// `keeps_windows`, stay as they are when their runs have ended.
+pub(super) async fn end_runs(
+    cx: &Cx,
+    tasks: Vec<Arc<Task>>,
+    reasons: &BTreeMap<WindowId, GoneReason>,
+    choice: &StopChoice,
+    keeps_windows: bool,
+) -> RunsEnded {
+    let (done, have_ended) = promise();
+    cx.with(|state| state.order_ends(tasks, reasons, choice, keeps_windows, done));
+    have_ended.await
+}
+
+/// Ends runs that have lasted as long as they may.
+async fn end_runs_out_of_time(cx: Cx, tasks: Vec<Arc<Task>>) {
+    let reasons = tasks.iter();
+    let reasons = reasons
+        .map(|task| (task.window, GoneReason::TimedOut))
+        .collect();
+    let over = end_runs(&cx, tasks, &reasons, &StopChoice::default(), false).await;
+    if let Some(Error { message, .. }) = over.refusal() {
+        cx.with(|state| state.notice(Level::Warning, message, state.now));
+    }
+}
+
+/// Marks windows whose runs are about to be ended; then these are asked to end.
+async fn mark(cx: Cx, marks: Vec<(Arc<Task>, GoneReason)>) {
+    let marked: Vec<WindowId> = marks.iter().map(|(task, _)| task.window).collect();
+    if let Err(error) = cx.run(|outcome| Job::MarkEndings(marks, outcome)).await {
+        let error = error.message;
+        cx.with(|state| state.log(LogEntry::NotMarked { error }));
+    }
+    cx.with(|state| state.endings_marked(&marked));
+}
+
+/// Archives the output of runs that have ended, with why they were ended, and closes these windows.
+async fn archive_and_close(
+    cx: Cx,
+    ended: Vec<(Arc<Task>, Option<&'static str>)>,
+    windows: Vec<WindowId>,
+) {
+    let link = cx.turn(Turn::Command).await;
+    for (run, reason) in ended {
+        // The link logs what it could not keep.
+        drop(link.run(|outcome| Job::Archive(run, reason, outcome)).await);
+    }
+    if windows.is_empty() {
+        return;
+    }
+    archive_first(&cx, &link, |task| windows.contains(&task.window)).await;
+    let closing = windows.clone();
+    let done = link.run(|outcome| Job::Kill(closing, outcome)).await;
+    let done = done.unwrap_or_else(|error| ClosedWindows {
+        failure: Some(error),
+        ..ClosedWindows::default()
+    });
+    cx.with(|state| state.windows_closed(&windows, &done));
+}
+
+/// Looks at a window whose run has ended: how is shown now, if tmux reports it.
+async fn look_at_end(cx: Cx, window: WindowId) {
+    cx.look(LookOrder::of([window])).await;
+    cx.with(|state| {
+        if let Some(ending) = state.endings.runs.get_mut(&window) {
+            ending.is_looked_at = true;
+        }
+        state.proceed_with_endings();
+    });
+}
+
+impl State {
+    fn order_ends(
         &mut self,
         tasks: Vec<Arc<Task>>,
         reasons: &BTreeMap<WindowId, GoneReason>,
         choice: &StopChoice,
-        then: Then,
-        now: Now,
+        keeps_windows: bool,
+        done: Resolver<RunsEnded>,
     ) {
         let mut marks = Vec::new();
         for task in &tasks {
@@ -43,8 +115,7 @@ impl Session {
                 if let (false, Some(reason)) = (is_marked, reason) {
                     let known = Arc::make_mut(&mut ending.task);
                     known.asked_by.clone_from(&task.asked_by);
-                    self.jobs
-                        .push_command(Command::Mark(vec![(Arc::clone(task), reason)]));
+                    marks.push((Arc::clone(task), reason));
                 }
                 // A shorter grace time counts.
                 if ending.stage == Stage::Stopping {
@@ -76,7 +147,7 @@ impl Session {
             }
         }
         if !marks.is_empty() {
-            self.jobs.push_command(Command::Mark(marks));
+            self.spawn(|cx| mark(cx, marks));
         }
         let open = tasks.iter().map(|task| task.window).collect();
         self.endings.orders.push(WaitingCommand {
@@ -84,76 +155,16 @@ impl Session {
             open,
             failed: Vec::new(),
             ended: BTreeMap::new(),
-            then,
+            keeps_windows,
+            done,
         });
-        self.proceed_with_endings(now);
-    }
-
-    /// Starts a task, after the live run of its slot has ended if there is one. Launches into one slot
-    /// follow each other. tmux is asked to launch first, and says which run is alive: nothing is ended for
-    /// a launch that it refuses.
-    pub(super) fn replace_run(&mut self, request_id: RequestId, request: Launch, now: Now) {
-        if self.endings.launching.contains_key(&request.name) {
-            self.endings.launches.push_back((request_id, request));
-            return;
-        }
-        let name = request.name.clone();
-        self.endings.launching.insert(name, request_id);
-        let ending = self.endings.of_name(&request.name);
-        let request = Box::new(request);
-        if ending.is_empty() {
-            let keep = Command::KeepReplaced(request_id, request.name.clone());
-            self.jobs.push_command(keep);
-            self.launch(request_id, request, Vec::new());
-        } else {
-            self.end_for_launch(ending, request_id, request, now);
-        }
-    }
-
-    pub(super) fn launch(&mut self, request_id: RequestId, request: Box<Launch>, ended: Vec<u32>) {
-        self.jobs
-            .push_command(Command::Launch(request_id, request, ended));
-    }
-
-    /// Ends the live run that tmux has shown to a launch, unless its client has left meanwhile.
-    pub(super) fn end_replaced(
-        &mut self,
-        request_id: RequestId,
-        request: Box<Launch>,
-        window: WindowId,
-        pid: u32,
-        now: Now,
-    ) {
-        if request.replaces == Replaces::Ended || self.look_problem.is_some() {
-            self.launch_over(&request.name, now);
-            let missing = self.missing();
-            return self.refuse(request_id, missing);
-        }
-        match self.task(window).filter(|task| task.pid == Some(pid)) {
-            Some(task) => self.end_for_launch(vec![task], request_id, request, now),
-            None => {
-                let then = AfterLook::Launch(request_id, request);
-                self.order_then(LookOrder::of([window]), then);
-            }
-        }
-    }
-
-    fn end_for_launch(
-        &mut self,
-        tasks: Vec<Arc<Task>>,
-        request_id: RequestId,
-        request: Box<Launch>,
-        now: Now,
-    ) {
-        let then = Then::Launch(request_id, request);
-        let choice = StopChoice::default();
-        self.end_runs(tasks, &BTreeMap::new(), &choice, then, now);
+        self.proceed_with_endings();
     }
 
     /// Processes that windows are marked: their runs are asked to end.
-    pub(super) fn endings_marked(&mut self, marks: &[(Arc<Task>, GoneReason)], now: Now) {
-        for (marked, _) in marks {
-            let Some(ending) = self.endings.runs.get_mut(&marked.window) else {
+    fn endings_marked(&mut self, marked: &[WindowId]) {
+        for window in marked {
+            let Some(ending) = self.endings.runs.get_mut(window) else {
                 continue;
             };
             if ending.stage != Stage::Marking {
@@ -161,22 +172,27 @@ impl Session {
             }
             ending.stage = Stage::Stopping;
             let task = Arc::clone(&ending.task);
-            let plan = self.stops.remove(&marked.window);
+            let plan = self.stops.remove(window);
             let plan = plan.unwrap_or_else(|| self.plan_of(&task, &StopChoice::default()));
             self.stop_processes(&task, plan, false);
         }
-        self.save_within(Duration::ZERO, now);
+        self.save_within(Duration::ZERO, self.now);
     }
 
-    /// Notes for whom is waited.
-    pub(super) fn run_waits(&mut self, window: WindowId, left: Vec<LeftProcess>) {
-        if let Some(ending) = self.endings.runs.get_mut(&window) {
-            ending.waits_for = left;
+    /// Processes what the kernel reports of the ends of a run's processes.
+    pub(super) fn ending_reported(&mut self, report: EndReport) {
+        match report {
+            EndReport::Waiting(window, left) => {
+                if let Some(ending) = self.endings.runs.get_mut(&window) {
+                    ending.waits_for = left;
+                }
+            }
+            EndReport::Ended(window, left) => self.run_ended(window, &left),
         }
     }
 
     /// Processes that the kernel has reported the end of a run's processes, or what is left.
-    pub(super) fn run_ended(&mut self, window: WindowId, left: &[LeftProcess], now: Now) {
+    fn run_ended(&mut self, window: WindowId, left: &[LeftProcess]) {
         let Some(ending) = self.endings.runs.get_mut(&window) else {
             return;
         };
@@ -185,26 +201,16 @@ impl Session {
             self.endings.runs.remove(&window);
             self.endings.settle(window, ended, None);
         } else if left.is_empty() {
-            ending.stage = Stage::Ended(Some(now.mono + REPORTED_WITHIN));
-            if ending.ended.is_some() {
-                return self.proceed_with_endings(now);
+            ending.stage = Stage::Ended(Some(self.now.mono + REPORTED_WITHIN));
+            if ending.ended.is_none() {
+                self.spawn(move |cx| look_at_end(cx, window));
             }
-            let then = AfterLook::RunEnded(window);
-            self.order_then(LookOrder::of([window]), then);
         } else {
             let failure = format!("{}: {}", label(&ending.task), LeftProcess::still_run(left));
             self.ending_failed(window, &failure);
             self.order(LookOrder::of([window]));
         }
-        self.proceed_with_endings(now);
-    }
-
-    /// A look was taken after the run in this window had ended.
-    pub(super) fn ended_run_looked_at(&mut self, window: WindowId, now: Now) {
-        if let Some(ending) = self.endings.runs.get_mut(&window) {
-            ending.is_looked_at = true;
-        }
-        self.proceed_with_endings(now);
+        self.proceed_with_endings();
     }
 
     /// Gives up to end the run in this window.
@@ -214,22 +220,21 @@ impl Session {
         };
         self.stops.remove(&window);
         if ending.reason.is_some() && !ending.is_window_gone {
-            self.jobs.push_command(Command::Unmark(vec![window]));
+            self.spawn(move |cx| async move {
+                // The next daemon ends what is marked and can be ended.
+                let unmark = |outcome| Job::UnmarkEndings(vec![window], outcome);
+                drop(cx.run(unmark).await);
+            });
         }
         self.endings.settle(window, None, Some(failure));
     }
 
     /// Processes that windows were closed, or why the next of them could not be.
-    pub(super) fn windows_closed(
-        &mut self,
-        windows: &[WindowId],
-        closed: BTreeSet<WindowId>,
-        failure: Option<String>,
-        now: Now,
-    ) {
-        if let Some(failure) = failure {
+    fn windows_closed(&mut self, windows: &[WindowId], done: &ClosedWindows) {
+        let ClosedWindows { closed, failure } = done;
+        if let Some(Error { message, .. }) = failure {
             for window in windows.iter().filter(|window| !closed.contains(window)) {
-                self.ending_failed(*window, &format!("{window}: {failure}"));
+                self.ending_failed(*window, &format!("{window}: {message}"));
             }
         }
         let reasons = closed.iter().filter_map(|window| {
@@ -241,11 +246,11 @@ impl Session {
             ..LookOrder::of(windows.iter().copied())
         };
         self.order(order);
-        self.proceed_with_endings(now);
+        self.proceed_with_endings();
     }
 
     /// Goes on with runs that have ended, and with commands that have waited for them.
-    pub(super) fn proceed_with_endings(&mut self, now: Now) {
+    pub(super) fn proceed_with_endings(&mut self) {
         let is_shown = |ending: &Ending| match ending.stage {
             Stage::Ended(until) => {
                 let is_over = until.is_none() && ending.is_looked_at && !self.is_unsettled;
@@ -260,7 +265,7 @@ impl Session {
             .filter(|(_, ending)| is_shown(ending))
             .map(|(window, _)| *window)
             .collect();
-        let mut closing = Vec::new();
+        let (mut archived, mut closing) = (Vec::new(), Vec::new());
         for window in shown {
             let is_kept = self.endings.is_window_kept(window);
             let Some(ending) = self.endings.runs.get_mut(&window) else {
@@ -273,8 +278,7 @@ impl Session {
                     Some(reason) => reason.shown_word(),
                     None => Some("replaced"),
                 };
-                let archive = Command::Archive(Arc::clone(run), reason);
-                self.jobs.push_command(archive);
+                archived.push((Arc::clone(run), reason));
             }
             if is_kept {
                 let ended = ending.ended.clone();
@@ -288,113 +292,47 @@ impl Session {
                 self.order(LookOrder::of([window]));
             }
         }
-        if !closing.is_empty() {
-            let of_closing = |window| closing.contains(&window);
-            self.jobs.archive_first(of_closing);
-            self.jobs.push_command(Command::Close(closing));
+        if !archived.is_empty() || !closing.is_empty() {
+            self.spawn(|cx| archive_and_close(cx, archived, closing));
         }
         let is_done = |order: &mut WaitingCommand| order.open.is_empty();
-        let done: Vec<WaitingCommand> = self.endings.orders.extract_if(.., is_done).collect();
-        for order in done {
-            self.runs_ended(order, now);
-        }
-    }
-
-    /// Does what follows when the runs of a command have ended.
-    fn runs_ended(&mut self, order: WaitingCommand, now: Now) {
-        let WaitingCommand {
-            tasks,
-            failed,
-            ended,
-            then,
-            ..
-        } = order;
-        let refusal = (!failed.is_empty()).then(|| {
-            Error::failed(format!("could not end {}", failed.join("; ")))
-                .with_hint("what is another user's, that user has to end")
-        });
-        match then {
-            Then::Close => {
-                if let Some(refusal) = refusal {
-                    self.notice(Level::Warning, refusal.message, now);
-                }
-            }
-            Then::Answer(request_id) => {
-                let gone: Vec<&Arc<Task>> = tasks
-                    .iter()
-                    .filter(|task| self.task(task.window).is_none_or(|now| now.run != task.run))
-                    .collect();
-                if !gone.is_empty() {
-                    let names: Vec<String> = gone.iter().map(|task| label(task)).collect();
-                    let text = format!("killed {}", list_of_tasks(&names));
-                    self.notice(Level::Info, text, now);
-                }
-                match refusal {
-                    Some(refusal) => self.refuse_when_stored(request_id, refusal),
-                    None => {
-                        let of = |task: &Arc<Task>| fields_of(task, ended.get(&task.window));
-                        let tasks = tasks.iter().map(of).collect();
-                        let moved = Vec::new();
-                        self.answer_when_stored(request_id, Response::Ended { tasks, moved });
-                    }
-                }
-            }
-            Then::EndSession(request_id, killer) => match refusal {
-                Some(refusal) => {
-                    self.close_kept(&tasks, now);
-                    self.refuse_when_stored(request_id, refusal);
-                }
-                None => {
-                    let windows = self.tasks().iter().map(|task| task.window).collect();
-                    self.jobs.archive_first(|_| true);
-                    self.jobs
-                        .push_command(Command::KillSession(request_id, killer, windows));
-                }
-            },
-            Then::Abandon(name) => self.launch_over(&name, now),
-            Then::Launch(request_id, request) => match refusal {
-                Some(refusal) => {
-                    self.launch_over(&request.name, now);
-                    self.refuse_when_stored(request_id, refusal);
-                }
-                None => {
-                    let ended = tasks.iter().filter_map(|task| task.pid).collect();
-                    self.launch(request_id, request, ended);
-                }
-            },
+        for order in self.endings.orders.extract_if(.., is_done) {
+            let WaitingCommand {
+                tasks,
+                failed,
+                ended,
+                done,
+                ..
+            } = order;
+            done.resolve(RunsEnded {
+                tasks,
+                failed,
+                ended,
+            });
         }
     }
 
     /// Closes the windows of runs that have ended and were to end with their session.
-    fn close_kept(&mut self, tasks: &[Arc<Task>], now: Now) {
+    pub(super) fn close_kept(&mut self, tasks: &[Arc<Task>]) {
         let windows: Vec<WindowId> = tasks
             .iter()
             .map(|task| task.window)
             .filter(|window| self.endings.contain(*window))
             .collect();
         if !windows.is_empty() {
-            self.jobs.push_command(Command::Close(windows));
-            self.proceed_with_endings(now);
+            self.spawn(|cx| archive_and_close(cx, Vec::new(), windows));
         }
     }
 
-    /// A launch is over: the next one into the same slot begins. If a run was ended for it whose window
-    /// it has not taken, that is told like any other end.
-    pub(super) fn launch_over(&mut self, name: &str, now: Now) {
+    /// A launch is over. If a run was ended for it whose window it has not taken, that is told like any other
+    /// end.
+    pub(super) fn launch_over(&mut self, name: &str) {
         let is_left =
             |_: &WindowId, ending: &mut Ending| ending.reason.is_none() && ending.task.name == name;
         let left = self.endings.runs.extract_if(.., is_left);
         let left: Vec<WindowId> = left.map(|(window, _)| window).collect();
         if !left.is_empty() {
             self.order(LookOrder::of(left));
-        }
-        self.endings.launching.remove(name);
-        let mut launches = self.endings.launches.iter();
-        let next = launches.position(|(_, request)| request.name == name);
-        if let Some((request_id, request)) =
-            next.and_then(|next| self.endings.launches.remove(next))
-        {
-            self.replace_run(request_id, request, now);
         }
     }
 
@@ -432,7 +370,7 @@ impl Session {
                 waits_for: Vec::new(),
             });
             if stage == Stage::Closing {
-                self.jobs.push_command(Command::Close(vec![window]));
+                self.spawn(move |cx| archive_and_close(cx, Vec::new(), vec![window]));
             }
         }
     }
@@ -484,13 +422,9 @@ impl Session {
             tasks.extend(self.task(window).filter(|task| task.is_alive()));
         }
         if !tasks.is_empty() {
-            let reasons = tasks
-                .iter()
-                .map(|task| (task.window, GoneReason::TimedOut))
-                .collect();
-            self.end_runs(tasks, &reasons, &StopChoice::default(), Then::Close, now);
+            self.spawn(|cx| end_runs_out_of_time(cx, tasks));
         }
-        self.proceed_with_endings(now);
+        self.proceed_with_endings();
     }
 
     /// Returns the runs of these tasks that are being ended; of all tasks if none is named. Kills what
@@ -530,33 +464,6 @@ impl Session {
                 processes: left.iter().map(LeftProcess::words).collect(),
             })
             .collect()
-    }
-
-    /// Drops what a client waits for that has disconnected. What has begun to end is ended all the same.
-    /// `was_queued` says that its launch was about to begin.
-    pub(super) fn forget_ending(&mut self, request_id: RequestId, was_queued: bool, now: Now) {
-        self.endings
-            .launches
-            .retain(|(other, _)| *other != request_id);
-        for order in &mut self.endings.orders {
-            if order.then.request() == Some(request_id) {
-                match &order.then {
-                    Then::Answer(_) => order.then = Then::Close,
-                    // Its environment is gone with the client.
-                    Then::Launch(_, request) => {
-                        order.then = Then::Abandon(request.name.clone());
-                    }
-                    Then::EndSession(..) | Then::Close | Then::Abandon(_) => {}
-                }
-            }
-        }
-        if was_queued {
-            let mut launching = self.endings.launching.iter();
-            let name = launching.find(|(_, other)| **other == request_id);
-            if let Some(name) = name.map(|(name, _)| name.clone()) {
-                self.launch_over(&name, now);
-            }
-        }
     }
 
     fn plan_of(&self, task: &Task, choice: &StopChoice) -> StopPlan {

@@ -6,26 +6,28 @@ use std::time::Duration;
 
 use super::listeners::{Beginning, RequestId};
 use super::pending_restarts::{DueRestart, EnvironmentCleanup, RestartEnd};
+use super::promise::Outcome;
 use super::typing::Typing;
 use crate::model::{
-    Bookmark, Checkpoint, EndOrder, GoneReason, Launch, LeftProcess, Level, Millis, Now,
-    OpenQuestion, PaneId, Record, Seq, SessionLife, Snapshot, StatusCounts, Task, WindowId,
+    Bookmark, Checkpoint, EndOrder, EndReport, Error, GoneReason, Launch, Level, Millis, Now,
+    OpenQuestion, PaneId, Record, Seq, SessionLife, Snapshot, StatusCounts, Task, TaskSpec,
+    WindowId,
 };
 use crate::terminal::{PaneLog, PaneOutput, Pattern};
-use crate::wire::{LaunchedRun, LogRequest, Request, Response, SearchResult, TaskBoard};
+use crate::wire::{Answer, LaunchedRun, LogRequest, RequestLine, SearchResult, TaskBoard, TaskLog};
 
 /// Everything that can make a session do something.
 #[derive(Debug)]
 pub(crate) enum Input {
     /// A request. Subscriptions to the feed are not included: they do not involve the session.
-    Requested(RequestId, Request),
+    Requested(RequestId, RequestLine),
     /// The client of a request has disconnected or reads too slowly: its answer is not wanted any
     /// more.
     Left(RequestId),
     /// tmux or the kernel reports a change.
     Changed(Change),
-    /// The running job has finished; an error says why it failed.
-    Done(Result<JobOutcome, String>),
+    /// The running job is done, and its outcome is set; or why it failed.
+    Done(Result<(), Error>),
     /// How far the feed is on the disk.
     Stored(StoreState),
     /// The last look could not be saved: the disk is too far behind.
@@ -37,10 +39,8 @@ pub(crate) enum Input {
         run: Option<u32>,
         millis: Millis,
     },
-    /// The kernel has not reported yet that these processes of a run that is being ended are gone.
-    RunWaits(WindowId, Vec<LeftProcess>),
-    /// Nothing is left of a run that was to be ended, or only these processes, which cannot be ended.
-    RunEnded(WindowId, Vec<LeftProcess>),
+    /// What is left of a run that is being ended.
+    Ending(EndReport),
     /// Notices to record, with their levels.
     Notices(Vec<(Level, String)>),
     /// A deadline was reached.
@@ -66,7 +66,7 @@ pub(crate) enum Change {
     Paused(PaneId),
     /// A pane was read that is followed already: the outcome of the first such read that is not
     /// finished.
-    Read(Box<Result<JobOutcome, String>>),
+    Read(Box<Result<PaneRead, Error>>),
     /// The client that follows output was lost, and some of the output with it.
     FollowerLost,
     /// Windows were resized.
@@ -93,61 +93,50 @@ impl Change {
     }
 }
 
-/// Who has a name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum NameOwner {
-    /// Our session, or nobody. Contains the session's present name, if it exists.
-    Ours(Option<String>),
-    /// Another session.
-    Other,
-}
-
 /// Holds the command of a run that was started back until it is dropped, whoever drops it.
 pub(crate) type HeldCommand = Box<dyn std::fmt::Debug + Send>;
 
-/// The result of a job.
+/// What comes of a look.
 #[derive(Debug)]
-pub(crate) enum JobOutcome {
-    /// A look.
+pub(crate) enum LookOutcome {
     Looked(Box<Look>),
     /// No look was needed: nothing was reported or named, or all windows were looked at and tmux has not
     /// run since.
     NotNeeded,
     /// A slice of all windows shows nothing new, and there are further slices.
     NothingNew,
-    /// A pane was read and is followed from there on. What begins with it is judged.
-    Read(Box<PaneOutput>, Beginning),
-    /// A pane that is followed already is read: the outcome follows as a change, behind the output
-    /// before it.
-    Asked,
-    /// The end of a pane's output, with so many of its last lines.
-    End(Box<PaneLog>),
-    /// All output that tmux had for followed panes has arrived.
-    Drained,
-    /// These windows were ended; the error is about the next one.
-    Killed(BTreeSet<WindowId>, Result<(), String>),
-    /// These windows belong to another session as well.
-    Shared(BTreeSet<WindowId>),
-    /// The session was ended. These of its windows live on in another one.
-    SessionKilled(BTreeSet<WindowId>),
-    /// Who has a name.
-    Name(NameOwner),
-    /// The answer to a command.
-    Answered(Box<Response>),
+}
+
+/// A pane's output, and what begins with it, which is judged. From there on the pane is followed.
+#[derive(Debug)]
+pub(crate) struct PaneRead {
+    pub(crate) output: Box<PaneOutput>,
+    pub(crate) begins: Beginning,
+}
+
+/// What comes of a launch.
+#[derive(Debug)]
+pub(crate) enum LaunchOutcome {
     /// A run was started; its command is held back.
-    Launched(Box<LaunchedRun>, HeldCommand),
-    /// This is left to type later.
-    Typing(Typing),
-    /// A launch has started nothing: this window has a live run with this process, to be ended first.
+    Started(Box<LaunchedRun>, HeldCommand),
+    /// Nothing: this window has a live run with this process, to be ended first.
     Live(WindowId, u32),
-    /// The ports that runs listen on, by their first processes, and how long it took to find that out.
-    Ports(BTreeMap<u32, BTreeSet<u16>>, Duration),
-    /// How a restart went.
-    Restarted(RestartEnd),
-    /// The lines of a task's output that match.
-    Matches(SearchResult),
-    /// Done, without a result.
-    Finished,
+}
+
+/// Which windows were closed; and why the next one could not be.
+#[derive(Debug, Default)]
+pub(crate) struct ClosedWindows {
+    pub(crate) closed: BTreeSet<WindowId>,
+    pub(crate) failure: Option<Error>,
+}
+
+/// The ports that runs listen on.
+#[derive(Debug)]
+pub(crate) struct FoundPorts {
+    /// By their first processes.
+    pub(crate) ports: BTreeMap<u32, BTreeSet<u16>>,
+    /// How long it took to find that out.
+    pub(crate) took: Duration,
 }
 
 /// One look as a snapshot.
@@ -241,33 +230,38 @@ pub(crate) enum Effect {
     /// Save the last look, which includes all records so far, and the sequence number of the first
     /// event that is not delivered yet.
     Save(Box<Snapshot>, Bookmark, Option<Seq>),
-    /// Send the final answer to a request.
-    Answer(RequestId, Response),
-    /// Report to the client that a wait has begun.
-    Begun(RequestId),
-    /// Answer a launch. Its command is held back.
-    Launched(RequestId, Response, HeldCommand),
-    /// Report to the client that a task's output follows.
-    Following(RequestId),
-    /// Send a piece of a task's output.
-    Output(RequestId, String),
-    /// Report that the run has ended and its output is complete.
-    OutputEnd(RequestId),
-    /// End a stream of output before the end of the run: some of it is missing.
-    OutputCut(RequestId),
+    /// Send the client of a request something.
+    Reply(RequestId, Reply),
     /// Write this to the daemon's log.
     Log(LogEntry),
     /// Stop.
     Leave,
 }
 
-/// A job of the link to tmux. One job runs at a time.
+/// What the client of a request gets.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there are few at a time, and nearly all are the largest"
+)]
+pub(crate) enum Reply {
+    /// A wait has begun, or a task's output follows.
+    Begun,
+    /// A piece of a task's output; `None` when the run has ended and its output is complete.
+    Output(Option<String>),
+    /// The output ends before the end of the run: some of it is missing.
+    Cut,
+    /// The answer. If it is of a launch, with its command, which is held back.
+    Answer(Answer, Option<HeldCommand>),
+}
+
+/// A job of the link to tmux, and where its outcome goes. One job runs at a time.
 #[derive(Debug)]
 pub(crate) enum Job {
     /// Look at windows.
-    Look(LookOrder),
+    Look(LookOrder, Outcome<LookOutcome>),
     /// Look at the next slice of all windows.
-    Sweep,
+    Sweep(Outcome<LookOutcome>),
     /// Read a pane and follow it: output after the reading is reported.
     Read {
         pane: PaneId,
@@ -280,50 +274,52 @@ pub(crate) enum Job {
         last_of: Option<Arc<Task>>,
         /// What begins with it.
         begins: Beginning,
+        /// `None` if the pane is followed already: then what is read follows as a change, behind the output
+        /// before it.
+        outcome: Outcome<Option<PaneRead>>,
     },
     /// Read the screen of a pane and at least this many of its last lines, without following it.
-    ReadEnd(PaneId, usize),
+    ReadEnd(PaneId, usize, Outcome<Box<PaneLog>>),
     /// Read the output of a task's present run.
-    ReadLog(Arc<Task>, LogRequest),
-    /// Read how a task was last launched.
-    ReadRecord(Arc<Task>),
+    ReadLog(Arc<Task>, LogRequest, Outcome<TaskLog>),
+    /// Read what the last launch of a window's task has said, if that is recorded.
+    ReadRecord(WindowId, Outcome<Option<TaskSpec>>),
     /// Find out on which ports these runs listen.
-    FindPorts(Vec<PortQuery>),
+    FindPorts(Vec<PortQuery>, Outcome<FoundPorts>),
     /// Search the output of a task's present run.
-    Search(Arc<Task>, Arc<Pattern>),
+    Search(Arc<Task>, Arc<Pattern>, Outcome<SearchResult>),
     /// Wait until all output of followed panes has arrived.
-    Drain,
+    Drain(Outcome<()>),
     /// Start a task, or run it again in its slot, for which the runs with these processes were ended.
-    Launch(Box<Launch>, Vec<u32>),
+    Launch(Box<Launch>, Vec<u32>, Outcome<LaunchOutcome>),
     /// Run a task again in its window, unless the window has changed.
-    Restart(Arc<DueRestart>),
+    Restart(Arc<DueRestart>, Outcome<RestartEnd>),
     /// Forget the kept environments of launches that are gone.
-    ForgetEnvironments(EnvironmentCleanup),
-    /// Type the next part into a task. If the request names a prompt, only while the task shows it.
-    Type(Typing),
+    ForgetEnvironments(EnvironmentCleanup, Outcome<()>),
+    /// Type the next part into a task. If the request names a prompt, only while the task shows it. What is
+    /// left to type comes of it.
+    Type(Typing, Outcome<Option<Typing>>),
     /// Note on the windows of these tasks that their runs are about to be ended.
-    MarkEndings(Vec<(Arc<Task>, GoneReason)>),
+    MarkEndings(Vec<(Arc<Task>, GoneReason)>, Outcome<()>),
     /// Remove that note: the runs could not be ended.
-    UnmarkEndings(Vec<WindowId>),
+    UnmarkEndings(Vec<WindowId>, Outcome<()>),
     /// Close these windows.
-    Kill(Vec<WindowId>),
+    Kill(Vec<WindowId>, Outcome<ClosedWindows>),
     /// Find out which of these windows belong to another session as well.
-    FindShared(Vec<WindowId>),
+    FindShared(Vec<WindowId>, Outcome<BTreeSet<WindowId>>),
     /// End the session, and find out which of these windows live on in another one.
-    KillSession(Vec<WindowId>),
+    KillSession(Vec<WindowId>, Outcome<BTreeSet<WindowId>>),
     /// Remove these windows if their panes are still dead.
-    Prune(Vec<(WindowId, PaneId)>),
+    Prune(Vec<(WindowId, PaneId)>, Outcome<()>),
     /// End the session when no task in it is active.
-    Cleanup,
-    /// Find out who has this name.
-    FindName(String),
+    Cleanup(Outcome<()>),
     /// Clear tmux's death record: these deaths are recorded.
-    ForgetDeaths(String),
+    ForgetDeaths(String, Outcome<()>),
     /// Archive the output of a run, with why it was ended.
-    Archive(Arc<Task>, Option<&'static str>),
+    Archive(Arc<Task>, Option<&'static str>, Outcome<()>),
     /// Look for other sessions of the project. Notices of those that are ended or in use are
     /// inputs.
-    ScanOthers,
+    ScanOthers(Outcome<()>),
 }
 
 /// The run whose ports are wanted.
@@ -386,9 +382,6 @@ impl LookOrder {
     }
 }
 
-/// The answer to a request whose job had a [`LogEntry::WrongOutcome`].
-pub(super) const WRONG_OUTCOME: &str = "internal error: the outcome does not fit the job";
-
 /// An observation for the daemon's log. The session does not write it: it has no world.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LogEntry {
@@ -401,9 +394,6 @@ pub(crate) enum LogEntry {
     LooksRecovered,
     /// A safety look found an event that tmux or the kernel should have reported.
     FoundLate,
-    /// The link answered a job with an outcome of another kind, which is a bug. The request is
-    /// refused with [`WRONG_OUTCOME`].
-    WrongOutcome { job: &'static str },
     /// Windows were not marked before their runs were ended.
     NotMarked { error: String },
     /// The session could not be ended after its tasks.

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::output_watches::{OutputWatches, PaneStream};
+use super::promise::Resolver;
 use super::wait_entry::{
     OutputSinceAnchor, Row, WatchEntry, give_wait_since, search_since, unwrapped,
 };
 use crate::model::{
-    Now, OutputMatches, PaneId, Prompt, SessionLife, Snapshot, Task, WaitResult, WindowId, text,
+    Error, Now, OutputMatches, PaneId, Prompt, SessionLife, Snapshot, Task, WaitResult, WindowId,
+    text,
 };
 use crate::terminal::{PaneOutput, Pattern, Stamp, Utf8Splitter};
 use crate::wait::{Anchor, AnchorPosition, Spec, Wait, locate};
@@ -28,7 +30,7 @@ pub(super) struct Listeners {
     /// The output of the followed panes. A pane is dropped with its last listener.
     pane_streams: BTreeMap<PaneId, PaneStream>,
     /// What is to be sent on the output streams, in order.
-    pieces: Vec<Piece>,
+    pieces: Vec<(RequestId, String)>,
 }
 
 /// A wait and its request.
@@ -44,18 +46,29 @@ pub(super) struct ActiveWait {
     pub(super) matched_at_entry: bool,
     /// What that read has shown behind the anchor.
     pub(super) since: Option<OutputSinceAnchor>,
-    /// How many of the last lines the result contains.
-    pub(super) tail: usize,
-    /// The owner that the command belongs to; `None` for a user at a terminal.
-    pub(super) owner: Option<String>,
+    /// Gets its end, or why it cannot go on.
+    pub(super) done: Resolver<Result<EndedWait, Error>>,
 }
 
 /// A wait that has ended.
 #[derive(Debug)]
 pub(super) struct EndedWait {
-    pub(super) active: ActiveWait,
-    /// How. What the session knows besides is added to the answer.
+    pub(super) wait: Wait,
+    /// Whether one of the texts was there when it began.
+    pub(super) matched_at_entry: bool,
+    /// How it has ended. What the session knows besides is added to the answer.
     pub(super) verdict: WaitResult,
+}
+
+impl ActiveWait {
+    /// Ends it with this verdict.
+    pub(super) fn end(self, verdict: WaitResult) {
+        self.done.resolve(Ok(EndedWait {
+            wait: self.wait,
+            matched_at_entry: self.matched_at_entry,
+            verdict,
+        }));
+    }
 }
 
 /// A task's output, on its way to a client.
@@ -69,22 +82,13 @@ pub(super) struct OutputStream {
     pub(super) raw: Option<Utf8Splitter>,
     /// How many of the lines that were there are sent first.
     pub(super) lines: usize,
-}
-
-/// What is sent on an output stream.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Piece {
-    /// This.
-    Text(RequestId, String),
-    /// The run has ended, and its output is complete.
-    End(RequestId),
-    /// The stream ends because some of the output is missing.
-    Cut(RequestId),
+    /// Gets its end, or why it does not begin: whether the run has ended and all output was sent.
+    pub(super) done: Resolver<Result<bool, Error>>,
 }
 
 impl OutputStream {
     /// Returns what to send for output and the lines that it completes.
-    fn piece(&mut self, bytes: &[u8], lines: &[String]) -> Option<Piece> {
+    fn piece(&mut self, bytes: &[u8], lines: &[String]) -> Option<(RequestId, String)> {
         let text = match &mut self.raw {
             None if lines.is_empty() => return None,
             None => lines.join("\n"),
@@ -97,7 +101,7 @@ impl OutputStream {
             }
         };
         let is_wanted = self.raw.is_none() || !text.is_empty();
-        is_wanted.then_some(Piece::Text(self.request_id, text))
+        is_wanted.then_some((self.request_id, text))
     }
 }
 
@@ -121,21 +125,16 @@ impl Listeners {
         self.pane_streams.contains_key(&pane)
     }
 
-    /// Returns how many waits are in progress.
-    pub(super) fn n_waits(&self) -> usize {
-        self.waits.len()
-    }
-
     /// Returns what the waits are for.
     pub(super) fn specs(&self) -> impl Iterator<Item = &Spec> {
         self.waits.iter().map(|active| &active.wait.spec)
     }
 
-    /// Returns the waits for ports, each with its request and one of the ports.
-    pub(super) fn waits_for_ports(&self) -> impl Iterator<Item = (RequestId, &Wait, Option<u16>)> {
+    /// Returns the waits for ports, each with one of the ports.
+    pub(super) fn waits_for_ports(&self) -> impl Iterator<Item = (&Wait, Option<u16>)> {
         self.waits.iter().flat_map(|active| {
             let ports = active.wait.spec.ports();
-            ports.map(|port| (active.request_id, &active.wait, port))
+            ports.map(|port| (&active.wait, port))
         })
     }
 
@@ -144,17 +143,25 @@ impl Listeners {
         &mut self,
         runs: &BTreeMap<(WindowId, Option<u32>), u32>,
         ports: &BTreeMap<u32, BTreeSet<u16>>,
-    ) -> Vec<EndedWait> {
-        let ended = self.take_ended(|active| {
+    ) {
+        self.end_waits(|active| {
             let run = (active.wait.window(), active.wait.entry.run);
             active.wait.listens(ports.get(runs.get(&run)?)?)
         });
         self.forget_idle_streams();
-        ended
+    }
+
+    /// Refuses the waits for ports.
+    pub(super) fn refuse_port_waits(&mut self, refusal: &Error) {
+        let is_for_port = |active: &mut ActiveWait| active.wait.spec.ports().next().is_some();
+        for active in self.waits.extract_if(.., is_for_port) {
+            active.done.resolve(Err(refusal.clone()));
+        }
+        self.forget_idle_streams();
     }
 
     /// Takes what is to be sent on the output streams.
-    pub(super) fn take_pieces(&mut self) -> Vec<Piece> {
+    pub(super) fn take_pieces(&mut self) -> Vec<(RequestId, String)> {
         std::mem::take(&mut self.pieces)
     }
 
@@ -193,8 +200,7 @@ impl Listeners {
         let n_older = lines.len().saturating_sub(stream.lines);
         let lines = &lines[n_older..];
         if !lines.is_empty() {
-            self.pieces
-                .push(Piece::Text(stream.request_id, lines.join("\n")));
+            self.pieces.push((stream.request_id, lines.join("\n")));
         }
         self.output_streams.push(stream);
     }
@@ -208,12 +214,12 @@ impl Listeners {
     }
 
     /// Processes output of a pane.
-    pub(super) fn print(&mut self, pane: PaneId, bytes: &[u8], now: Now) -> Vec<EndedWait> {
+    pub(super) fn print(&mut self, pane: PaneId, bytes: &[u8], now: Now) {
         let Some(stream) = self.pane_streams.get_mut(&pane) else {
-            return Vec::new();
+            return;
         };
         if stream.is_paused() {
-            return Vec::new();
+            return;
         }
         let waits = &mut self.waits;
         let mut watch = self.watches.in_pane(pane);
@@ -250,7 +256,7 @@ impl Listeners {
             .filter(|stream| stream.pane == pane)
             .filter_map(|stream| stream.piece(bytes, &lines));
         self.pieces.extend(pieces);
-        let ended = self.take_ended(|active| {
+        self.end_waits(|active| {
             if active.pane == Some(pane) {
                 active.wait.on_output(now)
             } else {
@@ -258,7 +264,6 @@ impl Listeners {
             }
         });
         self.forget_idle_streams();
-        ended
     }
 
     /// Whether a pane contains more than has arrived, as its end shows.
@@ -269,16 +274,10 @@ impl Listeners {
 
     /// Processes the contents of a pane whose run has ended. tmux discards output that it has not
     /// sent when the process ends: it is still in the pane, or lost.
-    pub(super) fn end(
-        &mut self,
-        pane: PaneId,
-        run: Option<u32>,
-        output: &PaneOutput,
-        now: Now,
-    ) -> Vec<EndedWait> {
+    pub(super) fn end(&mut self, pane: PaneId, run: Option<u32>, output: &PaneOutput, now: Now) {
         let stream = self.pane_streams.get_mut(&pane);
         let Some(stream) = stream.filter(|stream| stream.is_short_of(output)) else {
-            return Vec::new();
+            return;
         };
         let anchor = stream.anchor();
         let located = anchor.as_ref().map(|anchor| {
@@ -300,7 +299,7 @@ impl Listeners {
                 return true;
             }
             let Some((lines, rest)) = &rest else {
-                pieces.push(Piece::Cut(stream.request_id));
+                stream.done.resolve(Ok(false));
                 return false;
             };
             let piece = match stream.raw {
@@ -310,14 +309,14 @@ impl Listeners {
             pieces.extend(piece);
             true
         });
-        self.take_ended(|active| {
+        self.end_waits(|active| {
             let is_of_it = active.pane == Some(pane) && active.wait.entry.run == run;
             if !is_of_it || !active.wait.spec.needs_text() {
                 return None;
             }
             let since = give_wait_since(&mut active.wait, anchor.as_ref(), output);
             verdict_since(&mut active.wait, since, now)
-        })
+        });
     }
 
     /// Whether a listener's run is over without a pane to read.
@@ -336,8 +335,8 @@ impl Listeners {
         look: &Snapshot,
         prompt_of: impl Fn(WindowId) -> Option<&'a Prompt>,
         restarts_in: impl Fn(WindowId) -> Option<Duration>,
-    ) -> Vec<EndedWait> {
-        let ended = self.take_ended(|active| {
+    ) {
+        self.end_waits(|active| {
             let window = active.wait.window();
             active
                 .wait
@@ -353,20 +352,18 @@ impl Listeners {
             let pane_stream = pane_streams.get(&stream.pane);
             let unfinished = pane_stream.and_then(|stream| stream.unfinished.clone());
             if let (None, Some(line)) = (&stream.raw, unfinished) {
-                pieces.push(Piece::Text(stream.request_id, line));
+                pieces.push((stream.request_id, line));
             }
-            pieces.push(Piece::End(stream.request_id));
+            stream.done.resolve(Ok(true));
             false
         });
         self.forget_idle_streams();
-        ended
     }
 
     /// Handles the time.
-    pub(super) fn tick(&mut self, now: Now) -> Vec<EndedWait> {
-        let ended = self.take_ended(|active| active.wait.tick(now));
+    pub(super) fn tick(&mut self, now: Now) {
+        self.end_waits(|active| active.wait.tick(now));
         self.forget_idle_streams();
-        ended
     }
 
     /// Notes that this pane's further output does not arrive. Returns whether that is new; then
@@ -379,11 +376,11 @@ impl Listeners {
 
     /// Continues a pane of which output did not arrive, from its terminal model's position to the
     /// end of the pane's history. If that position is not found in the history, output is missing.
-    pub(super) fn resume(&mut self, pane: PaneId, output: &PaneOutput, now: Now) -> Vec<EndedWait> {
+    pub(super) fn resume(&mut self, pane: PaneId, output: &PaneOutput, now: Now) {
         // The output in between is missing: output streams end.
         self.cut_output_streams(|stream| stream.pane == pane);
         let anchor = self.pane_streams.get(&pane).and_then(PaneStream::anchor);
-        let ended = self.take_ended(|active| {
+        self.end_waits(|active| {
             if active.pane != Some(pane) {
                 return None;
             }
@@ -399,19 +396,18 @@ impl Listeners {
             }
         }
         self.forget_idle_streams();
-        ended
     }
 
     /// Handles the loss of some of the output of these panes: the connection for it was lost, or a pane could
     /// not be read.
-    pub(super) fn lose(&mut self, is_lost: impl Fn(PaneId) -> bool) -> Vec<EndedWait> {
+    pub(super) fn lose(&mut self, is_lost: impl Fn(PaneId) -> bool) {
         self.watches.lose(&self.pane_streams, &is_lost);
         self.pane_streams.retain(|pane, _| !is_lost(*pane));
         self.cut_output_streams(|stream| is_lost(stream.pane));
-        self.take_ended(|active| {
+        self.end_waits(|active| {
             let pane = active.pane.filter(|pane| is_lost(*pane));
             pane.map(|_| active.wait.on_loss())
-        })
+        });
     }
 
     /// Takes what was found in runs that are searched, for this look.
@@ -435,32 +431,23 @@ impl Listeners {
         of_waits.chain(self.watches.next_deadline()).min()
     }
 
-    /// Takes out the waits that have a verdict.
-    fn take_ended(
-        &mut self,
-        mut verdict: impl FnMut(&mut ActiveWait) -> Option<WaitResult>,
-    ) -> Vec<EndedWait> {
-        let mut ended = Vec::new();
+    /// Ends the waits that have a verdict.
+    fn end_waits(&mut self, mut verdict: impl FnMut(&mut ActiveWait) -> Option<WaitResult>) {
         let mut going_on = Vec::with_capacity(self.waits.len());
         for mut active in self.waits.drain(..) {
             match verdict(&mut active) {
-                Some(verdict) => ended.push(EndedWait { active, verdict }),
+                Some(verdict) => active.end(verdict),
                 None => going_on.push(active),
             }
         }
         self.waits = going_on;
-        ended
     }
 
     fn cut_output_streams(&mut self, is_cut: impl Fn(&OutputStream) -> bool) {
-        let pieces = &mut self.pieces;
-        self.output_streams.retain(|stream| {
-            let is_cut = is_cut(stream);
-            if is_cut {
-                pieces.push(Piece::Cut(stream.request_id));
-            }
-            !is_cut
-        });
+        let is_cut = |stream: &mut OutputStream| is_cut(stream);
+        for stream in self.output_streams.extract_if(.., is_cut) {
+            stream.done.resolve(Ok(false));
+        }
     }
 
     /// Drops the output of panes without listeners.
@@ -504,11 +491,17 @@ impl Beginning {
         !self.waits.is_empty() || !self.watches.is_empty()
     }
 
-    /// Returns the requests that wait for it.
-    pub(super) fn requests(&self) -> Vec<RequestId> {
-        let waits = self.waits.iter().map(|active| active.request_id);
-        let streams = self.output_streams.iter().map(|stream| stream.request_id);
-        waits.chain(streams).collect()
+    /// Returns what refuses all that begins with it: it is not here while the link has it.
+    pub(super) fn refusers(&self) -> Vec<Box<dyn Fn(Error)>> {
+        fn refuser<T: 'static>(done: &Resolver<Result<T, Error>>) -> Box<dyn Fn(Error)> {
+            let done = done.clone();
+            Box::new(move |refusal| done.resolve(Err(refusal)))
+        }
+        let waits = self.waits.iter().map(|active| refuser(&active.done));
+        let streams = self.output_streams.iter();
+        waits
+            .chain(streams.map(|stream| refuser(&stream.done)))
+            .collect()
     }
 
     /// Judges the read: whether a text of a wait is there already, what was written behind the anchors of
@@ -553,8 +546,7 @@ mod tests {
             anchor: None,
             matched_at_entry: false,
             since: None,
-            tail: 0,
-            owner: None,
+            done: super::super::promise::promise().0,
         };
         let texts: [&[&str]; 5] = [&["first"], &["second"], &[], &["x", "irst se"], &["third"]];
         let mut begins = Beginning {

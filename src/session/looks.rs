@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use super::ending_runs::begun_runs;
 use super::input::{
-    JobOutcome, LinkState, LogEntry, Look, LookOrder, PortQuery, RowsToRead, WRONG_OUTCOME,
+    FoundPorts, Job, LinkState, LogEntry, Look, LookOrder, LookOutcome, PortQuery, RowsToRead,
 };
-use super::job_queue::{AfterLook, Command, HeldLook, QueuedLook, Urgent};
-use super::listeners::RequestId;
+use super::job_queue::{QueuedLook, Turn};
 use super::look_schedule::{Due, LookFinding, LookResult, Reporting};
-use super::machine::{SAVE_WITHIN, Session};
+use super::pane_reads::{read_ended_run, read_last_output};
+use super::promise::Resolver;
+use super::state::{Cx, SAVE_WITHIN, State};
 use super::wait_entry::WatchEntry;
 use crate::engine::EngineEffect;
 use crate::model::{
@@ -28,69 +29,147 @@ const REPORT_WITHIN: Duration = Duration::from_millis(200);
 /// How long tmux serves others between two slices of a sweep: it does nothing else while it answers one.
 const SLICE_PAUSE: Duration = Duration::from_millis(5);
 
-impl Session {
-    /// Processes a look at windows, or its failure.
-    pub(super) fn looked(
-        &mut self,
-        queued: QueuedLook,
-        outcome: Result<JobOutcome, String>,
-        now: Now,
-    ) {
-        let why = if queued.is_safety {
-            Due::Ended
-        } else {
-            Due::Triggered
+/// Takes the looks at windows that are ordered.
+pub(super) async fn take_looks(cx: Cx) {
+    loop {
+        cx.until(|state| state.jobs.look.is_some()).await;
+        let link = cx.turn(Turn::Look).await;
+        let Some(look) = cx.with(|state| state.jobs.look.take()) else {
+            continue;
         };
+        let QueuedLook {
+            order,
+            is_safety,
+            then,
+        } = look;
+        let why = match is_safety {
+            true => Due::Ended,
+            false => Due::Triggered,
+        };
+        cx.with(|state| state.jobs.is_looking = true);
+        let outcome = link.run(|outcome| Job::Look(order, outcome)).await;
+        cx.with(|state| state.jobs.is_looking = false);
         match outcome {
-            Ok(JobOutcome::Looked(look)) => {
-                return self.search_then_take(look, why, queued.then, now);
+            Ok(LookOutcome::Looked(look)) => {
+                take(&cx, look, why, then).await;
+                continue;
             }
-            Ok(JobOutcome::NotNeeded) => {
-                self.counts.skipped_looks += 1;
-                self.schedule.skipped();
-            }
-            Ok(_) => self.log(LogEntry::WrongOutcome { job: "look" }),
-            Err(error) => self.look_failed(error, now),
+            Ok(LookOutcome::NotNeeded | LookOutcome::NothingNew) => cx.with(|state| {
+                state.counts.skipped_looks += 1;
+                state.schedule.skipped();
+            }),
+            Err(error) => cx.with(|state| state.look_failed(error)),
         }
-        for then in queued.then {
-            self.after_look(then, now);
+        then.iter().for_each(|then| then.resolve(()));
+    }
+}
+
+/// Takes the sweeps that are ordered, slice by slice.
+pub(super) async fn take_sweeps(cx: Cx) {
+    loop {
+        cx.until(|state| state.jobs.is_sweeping).await;
+        let link = cx.turn(Turn::Slice).await;
+        let outcome = link.run(Job::Sweep).await;
+        let is_over = match &outcome {
+            Ok(LookOutcome::Looked(look)) => look.is_whole,
+            Ok(LookOutcome::NothingNew) => false,
+            Ok(LookOutcome::NotNeeded) | Err(_) => true,
+        };
+        let next = cx.with(|state| {
+            state.jobs.is_sweeping = !is_over;
+            state.now.mono + SLICE_PAUSE
+        });
+        match outcome {
+            Ok(LookOutcome::Looked(look)) => take(&cx, look, Due::Sweep, Vec::new()).await,
+            Ok(LookOutcome::NothingNew) => cx.with(|state| {
+                state.counts.looks += 1;
+                state.counts.safety_looks += 1;
+            }),
+            Ok(LookOutcome::NotNeeded) => cx.with(|state| {
+                state.counts.unchanged_looks += 1;
+                let reporting = state.reporting();
+                state.schedule.nothing_to_sweep(reporting, state.now.mono);
+            }),
+            Err(error) => cx.with(|state| state.look_failed(error)),
+        }
+        if !is_over {
+            cx.sleep_until(next).await;
         }
     }
+}
 
-    /// Processes a slice of a sweep, or its failure, and orders the next one.
-    pub(super) fn swept(&mut self, outcome: Result<JobOutcome, String>, now: Now) {
-        match outcome {
-            Ok(JobOutcome::Looked(look)) => {
-                if !look.is_whole {
-                    self.jobs.order_slice_at(now.mono + SLICE_PAUSE);
-                }
-                self.search_then_take(look, Due::Sweep, Vec::new(), now);
+/// Takes a look, and resumes those who wait for it. What runs with patterns have written before their end
+/// is searched first, so that it is reported before the end; waits are judged by the look when all output
+/// before it has arrived.
+async fn take(cx: &Cx, look: Box<Look>, why: Due, then: Vec<Resolver<()>>) {
+    let unsearched = cx.with(|state| state.unsearched_ends(&look.snapshot));
+    if let Some(ended) = unsearched {
+        drain(cx).await;
+        for (pane, task, watch) in ended {
+            match watch {
+                None => read_last_output(cx, pane, &task).await,
+                Some(entry) => read_ended_run(cx, pane, task, entry).await,
             }
-            Ok(JobOutcome::NothingNew) => {
-                self.counts.looks += 1;
-                self.counts.safety_looks += 1;
-                self.jobs.order_slice_at(now.mono + SLICE_PAUSE);
-            }
-            Ok(JobOutcome::NotNeeded) => {
-                self.counts.unchanged_looks += 1;
-                let reporting = self.reporting();
-                self.schedule.nothing_to_sweep(reporting, now.mono);
-            }
-            Ok(_) => self.log(LogEntry::WrongOutcome { job: "sweep" }),
-            Err(error) => self.look_failed(error, now),
         }
     }
+    let (has_gone, ended) = cx.with(|state| {
+        state.take_look(*look, why, state.now);
+        let unread = state.unread_ends();
+        if !unread.0 && unread.1.is_empty() {
+            state.judge_waits(state.now);
+        }
+        unread
+    });
+    then.iter().for_each(|then| then.resolve(()));
+    if !has_gone && ended.is_empty() {
+        return;
+    }
+    if has_gone {
+        // The last output of a run comes through another client. It is processed before its end.
+        drain(cx).await;
+    }
+    for (pane, task) in ended {
+        read_last_output(cx, pane, &task).await;
+    }
+    cx.with(|state| state.judge_waits(state.now));
+}
 
-    fn look_failed(&mut self, error: String, now: Now) {
+/// Lets all output arrive that tmux has by now.
+async fn drain(cx: &Cx) {
+    let link = cx.turn(Turn::LastOutput).await;
+    // What has not arrived by now is missing in the waits, as with a connection that was lost.
+    drop(link.run(Job::Drain).await);
+}
+
+/// An ended run whose last output is to be searched before a look is taken; with its search if that has not
+/// begun.
+type UnsearchedEnd = (PaneId, Arc<Task>, Option<Box<WatchEntry>>);
+
+impl State {
+    /// Orders a look with a trigger. One that is ordered already is combined with it; one that is under way is
+    /// not, because it may have begun before the trigger.
+    pub(super) fn order(&mut self, order: LookOrder) -> &mut QueuedLook {
+        let look = self.jobs.look.get_or_insert_with(|| QueuedLook {
+            order: LookOrder::default(),
+            is_safety: false,
+            then: Vec::new(),
+        });
+        look.order.join(order);
+        look.is_safety = false;
+        look
+    }
+
+    fn look_failed(&mut self, error: Error) {
+        let error = error.message;
         let problem = format!("tasks cannot be looked at: {error}");
         if self.look_problem.as_ref() != Some(&problem) {
             self.log(LogEntry::LookFailed { error });
         }
         self.look_problem = Some(problem);
-        self.schedule.failed(now.mono);
+        self.schedule.failed(self.now.mono);
     }
 
-    pub(super) fn take_look(&mut self, look: Look, why: Due, now: Now) {
+    fn take_look(&mut self, look: Look, why: Due, now: Now) {
         let Look {
             at,
             mut snapshot,
@@ -171,19 +250,30 @@ impl Session {
         self.note_questions();
         for (window, run) in ended {
             if let Some(task) = self.task(window).filter(|task| task.run == run) {
-                self.jobs.archive(task);
+                self.jobs.archives.push_back(task);
             }
         }
         self.plan_restarts(&recorded, now);
         self.note_time_limits(now);
-        self.proceed_with_endings(now);
+        self.proceed_with_endings();
         if lost_connection {
-            self.lose_asked(now);
-            let ended = self.listeners.lose(|_| true);
-            self.finish(ended, now);
+            self.lose_asked();
+            self.listeners.lose(|_| true);
         }
         self.watch_runs();
-        self.prepare_judgement(now);
+    }
+
+    /// Reports all launched runs as gone about which no look has decided yet, and whose windows are gone.
+    pub(super) fn report_all_unseen(&mut self, now: Now) {
+        if self.look_problem.is_some() {
+            return;
+        }
+        for task in std::mem::take(&mut self.unseen) {
+            if self.task(task.window).is_none() && !self.ended_runs.contain(&task) {
+                let effects = self.engine.report_gone(task, now);
+                self.perform(effects);
+            }
+        }
     }
 
     /// Returns which changes are reported now.
@@ -192,44 +282,29 @@ impl Session {
         before.map_or(Reporting::Nothing, |before| reporting(before, &self.link))
     }
 
-    /// Orders reading of the output before the look: waits are judged after that.
-    fn prepare_judgement(&mut self, now: Now) {
+    /// Returns what of listeners' output is to be read before waits are judged by the last look: whether a
+    /// run is over without a pane to read, and the ended runs in panes that are followed.
+    fn unread_ends(&self) -> (bool, Vec<(PaneId, Arc<Task>)>) {
         let Some(look) = self.engine.last_look() else {
-            return;
+            return (false, Vec::new());
         };
-        if self.listeners.is_over(look) {
-            // The last output of a run comes through another client. It is processed before its end.
-            self.jobs.push_urgent(Urgent::Drain);
-        }
         let dead = look.tasks.values().filter(|task| !task.is_alive());
-        let dead: Vec<(PaneId, Arc<Task>)> = dead
-            .filter_map(|task| Some((task.pane?, Arc::clone(task))))
-            .filter(|(pane, _)| self.listeners.follows(*pane))
-            .collect();
-        for (pane, task) in dead {
-            let last = Urgent::LastOutput(pane, task, RowsToRead::LastRow);
-            self.jobs.push_urgent(last);
-        }
-        if self.jobs.is_judging() {
-            self.jobs.push_urgent(Urgent::Judge);
-        } else {
-            self.judge_waits(now);
-        }
+        let dead = dead.filter_map(|task| Some((task.pane?, Arc::clone(task))));
+        let followed = dead.filter(|(pane, _)| self.listeners.follows(*pane));
+        (self.listeners.is_over(look), followed.collect())
     }
 
     /// Judges waits by the last look: all output before it has been processed.
     pub(super) fn judge_waits(&mut self, now: Now) {
         let engine = &self.engine;
-        let mut ended = Vec::new();
         if let Some(look) = engine.last_look() {
             let prompt_of = |window| engine.prompt_of(window);
             let restarts_in = |window| self.restarts.next_in(window, now);
-            ended = self.listeners.look(look, prompt_of, restarts_in);
+            self.listeners.look(look, prompt_of, restarts_in);
         }
         if std::mem::take(&mut self.doubts.is_follower_lost) {
-            ended.extend(self.listeners.lose(|_| true));
+            self.listeners.lose(|_| true);
         }
-        self.finish(ended, now);
         // A server that begins to listen usually says so.
         self.port_looks.hurry(now.mono);
         if std::mem::take(&mut self.doubts.are_sizes_unknown) {
@@ -247,20 +322,13 @@ impl Session {
             .collect()
     }
 
-    /// Orders a look at a paused pane, to read it after that.
-    pub(super) fn order_take_up(&mut self, pane: PaneId, tries: usize) {
-        let order = LookOrder::of(self.task_in(pane).map(|task| task.window));
-        self.order_then(order, AfterLook::TakeUp(pane, tries));
-    }
-
-    /// Takes a look. What runs with patterns have written before their end is searched first, so that it
-    /// is reported before the end.
-    fn search_then_take(&mut self, look: Box<Look>, why: Due, then: Vec<AfterLook>, now: Now) {
-        let snapshot = &look.snapshot;
-        let mut urgent = Vec::new();
-        let has_gone = self.listeners.watches.has_ended(snapshot);
+    /// Returns the runs with patterns whose end this look shows, and whose last output is to be searched
+    /// before it is taken; `None` if there are none.
+    fn unsearched_ends(&mut self, look: &Snapshot) -> Option<Vec<UnsearchedEnd>> {
+        let has_gone = self.listeners.watches.has_ended(look);
+        let mut ended = Vec::new();
         if let Some(before) = self.engine.last_look() {
-            for task in snapshot.tasks.values() {
+            for task in look.tasks.values() {
                 let is_known = |known: &Arc<Task>| known.run == task.run && !known.is_alive();
                 let is_new =
                     !task.is_alive() && !before.tasks.get(&task.window).is_some_and(is_known);
@@ -270,34 +338,15 @@ impl Session {
                 else {
                     continue;
                 };
-                let task = Arc::clone(task);
-                if self.listeners.watches.is_following(&task) {
-                    urgent.push(Urgent::LastOutput(pane, task, RowsToRead::LastRow));
-                } else if let Some(entry) =
-                    self.listeners.watches.begin(&task, snapshot.life.as_ref())
-                {
-                    urgent.push(Urgent::Search(pane, task, Box::new(entry)));
+                let watches = &mut self.listeners.watches;
+                if watches.is_following(task) {
+                    ended.push((pane, Arc::clone(task), None));
+                } else if let Some(entry) = watches.begin(task, look.life.as_ref()) {
+                    ended.push((pane, Arc::clone(task), Some(Box::new(entry))));
                 }
             }
         }
-        let held = HeldLook { look, why, then };
-        if !has_gone && urgent.is_empty() {
-            return self.take_held(held, now);
-        }
-        self.jobs.push_urgent(Urgent::Drain);
-        for step in urgent {
-            self.jobs.push_urgent(step);
-        }
-        self.jobs.push_urgent(Urgent::TakeLook(held));
-    }
-
-    /// Takes a look of which all output before it was searched.
-    pub(super) fn take_held(&mut self, held: HeldLook, now: Now) {
-        let HeldLook { look, why, then } = held;
-        self.take_look(*look, why, now);
-        for then in then {
-            self.after_look(then, now);
-        }
+        (has_gone || !ended.is_empty()).then_some(ended)
     }
 
     /// Hands the engine what was found, for the events of this look.
@@ -315,8 +364,7 @@ impl Session {
         };
         let entries = self.listeners.watches.begin_all(look);
         for (pane, entry) in entries {
-            let begins = self.jobs.begin_with(pane, RowsToRead::All);
-            begins.watches.push(entry);
+            self.begin_with(pane, RowsToRead::All).watches.push(entry);
         }
         self.listeners.forget_idle_streams();
     }
@@ -447,7 +495,7 @@ pub(crate) fn replaced_panes(
     replaced.collect()
 }
 
-impl Session {
+impl State {
     /// Returns when ports are looked at next, if somebody waits for one.
     pub(super) fn next_port_look(&self) -> Option<Instant> {
         let is_wanted = self.listeners.waits_for_ports().next().is_some();
@@ -461,7 +509,7 @@ impl Session {
             return;
         }
         let mut queries: Vec<PortQuery> = Vec::new();
-        for (_, wait, port) in self.listeners.waits_for_ports() {
+        for (wait, port) in self.listeners.waits_for_ports() {
             let (window, run) = (wait.window(), wait.entry.run);
             let task = self.task(window).filter(|task| task.run == run);
             let Some(leader) = task.and_then(|task| task.pid) else {
@@ -478,43 +526,28 @@ impl Session {
             }
         }
         self.port_looks.is_under_way = true;
-        self.jobs.push_command(Command::FindPorts(queries));
+        self.spawn(|cx| look_at_ports(cx, queries));
     }
+}
 
-    /// Processes what a look at ports has found.
-    pub(super) fn ports_found(
-        &mut self,
-        queries: &[PortQuery],
-        outcome: Result<JobOutcome, String>,
-        now: Now,
-    ) {
-        let found = match outcome {
-            Ok(JobOutcome::Ports(ports, took)) => Ok((ports, took)),
-            Ok(_) => Err(WRONG_OUTCOME.to_owned()),
-            Err(error) => Err(error),
-        };
-        match found {
-            Ok((ports, took)) => {
-                self.port_looks.looked(took, now.mono);
-                let runs: BTreeMap<_, _> = queries
-                    .iter()
-                    .map(|query| ((query.window, query.run), query.leader))
-                    .collect();
-                let ended = self.listeners.listens(&runs, &ports);
-                self.finish(ended, now);
-            }
-            Err(error) => {
-                self.port_looks.looked(Duration::ZERO, now.mono);
-                let waits = self.listeners.waits_for_ports();
-                let waits: Vec<RequestId> = waits.map(|(request_id, ..)| request_id).collect();
-                for request_id in waits {
-                    self.listeners.leave(request_id);
-                    let message = format!("cannot wait for a port: {error}");
-                    self.refuse(request_id, Error::failed(message));
-                }
-            }
+async fn look_at_ports(cx: Cx, queries: Vec<PortQuery>) {
+    let asked = queries.clone();
+    let found = cx.run(|outcome| Job::FindPorts(asked, outcome)).await;
+    cx.with(|state| match found {
+        Ok(FoundPorts { ports, took }) => {
+            state.port_looks.looked(took, state.now.mono);
+            let runs: BTreeMap<_, _> = queries
+                .iter()
+                .map(|query| ((query.window, query.run), query.leader))
+                .collect();
+            state.listeners.listens(&runs, &ports);
         }
-    }
+        Err(error) => {
+            state.port_looks.looked(Duration::ZERO, state.now.mono);
+            let message = format!("cannot wait for a port: {}", error.message);
+            state.listeners.refuse_port_waits(&Error::failed(message));
+        }
+    });
 }
 
 #[cfg(test)]

@@ -5,11 +5,12 @@
 //! tmux, so that every ordering rule (output before the end of a run, a paused pane, a wait that
 //! begins during a look) can be tested without them.
 //!
-//! Slow operations are [`Job`]s of the link to tmux. One job runs at a time, the most urgent first.
-//! What tmux reports during a job arrives before its [`JobOutcome`].
+//! What a request does is a story: an `async fn` in `requests/`, which the session polls. Slow operations
+//! are [`Job`]s of the link to tmux. One job runs at a time, the most urgent first. What tmux reports during
+//! a job arrives before its [`Outcome`].
 
 mod answers;
-mod commands;
+mod archives;
 mod deadlines;
 mod ending_runs;
 mod endings;
@@ -22,7 +23,10 @@ mod machine;
 mod output_watches;
 mod pane_reads;
 mod pending_restarts;
+mod promise;
 mod requests;
+mod state;
+mod stories;
 mod typing;
 mod wait_entry;
 
@@ -30,11 +34,13 @@ mod wait_entry;
 mod tests;
 
 pub(crate) use input::{
-    Change, Effect, HeldCommand, Input, Job, JobOutcome, LinkState, LogEntry, Look, LookOrder,
-    NameOwner, PortQuery, RowsToRead, StoreState,
+    Change, ClosedWindows, Effect, FoundPorts, HeldCommand, Input, Job, LaunchOutcome, LinkState,
+    LogEntry, Look, LookOrder, LookOutcome, PaneRead, PortQuery, Reply, RowsToRead, StoreState,
 };
 pub(crate) use listeners::{Beginning, RequestId};
 pub(crate) use looks::{Departures, replaced_panes};
-pub(crate) use machine::{Session, Setup};
+pub(crate) use machine::Session;
 pub(crate) use pending_restarts::{DueRestart, RestartEnd};
+pub(crate) use promise::Outcome;
+pub(crate) use state::Setup;
 pub(crate) use typing::Typing;

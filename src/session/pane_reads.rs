@@ -3,154 +3,232 @@
 
 use std::sync::Arc;
 
-use super::answers;
-use super::input::{Effect, JobOutcome, LogEntry, LookOrder, RowsToRead, WRONG_OUTCOME};
-use super::job_queue::{PaneRead, ReadReason, Urgent};
-use super::listeners::{ActiveWait, Beginning, EndedWait, OutputStream, RequestId, verdict_since};
-use super::machine::Session;
-use super::wait_entry::{self, PatternLoad};
+use super::input::{Job, LogEntry, LookOrder, PaneRead, Reply, RowsToRead};
+use super::job_queue::Turn;
+use super::listeners::{ActiveWait, Beginning, verdict_since};
+use super::promise::promise;
+use super::state::{Cx, State};
+use super::stories::Link;
+use super::wait_entry::WatchEntry;
 use crate::model::{Error, Now, PaneId, Task};
-use crate::terminal::{PaneOutput, Utf8Splitter};
-use crate::wait::{Anchor, Cursor, Spec, Wait};
-use crate::wire::WaitRequest;
+use crate::terminal::PaneOutput;
 
 /// How many times a pane is read again if it was respawned between look and read.
 const READINGS: usize = 5;
 
-impl Session {
-    /// Begins a wait, after a look at its window. No output of the task is missed once it has
-    /// begun.
-    pub(super) fn begin_wait(&mut self, request_id: RequestId, request: &WaitRequest, now: Now) {
-        if !self.beginning.contains(&request_id) {
-            return;
-        }
-        let (task, spec, anchor) = match self.prepare_wait(request) {
-            Ok(prepared) => prepared,
-            Err(refusal) => {
-                self.beginning.remove(&request_id);
-                self.refuse(request_id, refusal);
-                return;
-            }
-        };
-        let pane = task.pane.filter(|_| spec.needs_output());
-        let rows = if anchor.is_some() || spec.texts().next().is_some() {
-            RowsToRead::All
-        } else {
-            RowsToRead::LastRow
-        };
-        let active = ActiveWait {
-            request_id,
-            wait: Wait::begin(spec, task, 0, now).with_whole_run(anchor == Some(Anchor::START)),
-            pane,
-            anchor,
-            matched_at_entry: false,
-            since: None,
-            tail: answers::tail(request.tail),
-            owner: request.owner.clone(),
-        };
-        match pane {
-            Some(pane) => self.jobs.begin_with(pane, rows).waits.push(active),
-            None => self.start_wait(active, now),
+/// Reads a pane when it is its turn, and begins to follow it with what is ordered until then.
+async fn begin_to_follow(cx: Cx, pane: PaneId) {
+    let link = turn_to_read(&cx, pane).await;
+    let Some((rows, begins)) = cx.with(|state| state.jobs.begins.remove(&pane)) else {
+        return;
+    };
+    let refusers = begins.refusers();
+    let read = read(&cx, &link, pane, rows, begins).await;
+    let failed = cx.with(|state| state.follow_read(pane, rows, read).err());
+    if let Some(error) = failed {
+        let message = format!("cannot read the task's output: {}", error.message);
+        for refuse in refusers {
+            refuse(Error::failed(message.clone()));
         }
     }
+    cx.with(|state| {
+        let beginning = &mut state.jobs.beginning;
+        if let Some(at) = beginning.iter().position(|other| *other == pane) {
+            beginning.remove(at);
+        }
+    });
+}
 
-    /// Begins to follow a task's output, after a look at its window.
-    pub(super) fn begin_output_stream(
-        &mut self,
-        request_id: RequestId,
-        window: &str,
-        raw: bool,
-        lines: usize,
-    ) {
-        if !self.beginning.contains(&request_id) {
+/// Reads a pane that was paused, after a look at it, and continues there.
+async fn take_up(cx: Cx, pane: PaneId) {
+    for _ in 0..READINGS {
+        let window = cx.with(|state| state.task_in(pane).map(|task| task.window));
+        cx.look(LookOrder::of(window)).await;
+        if !cx.with(|state| state.listeners.follows(pane)) {
             return;
         }
-        let task = window.parse().ok().and_then(|window| self.task(window));
-        let Some((task, pane)) = task.and_then(|task| Some((task.clone(), task.pane?))) else {
-            self.beginning.remove(&request_id);
-            self.refuse(request_id, Error::missing(format!("no task {window}")));
-            return;
-        };
-        let begins = self.jobs.begin_with(pane, RowsToRead::Lines(lines));
-        begins.output_streams.push(OutputStream {
-            request_id,
-            pane,
-            task,
-            raw: raw.then(Utf8Splitter::default),
-            lines,
-        });
-    }
-
-    /// Processes the read of a pane that is followed from there on. All output before it has been
-    /// processed.
-    pub(super) fn pane_read(
-        &mut self,
-        read: PaneRead,
-        outcome: Result<JobOutcome, String>,
-        now: Now,
-    ) {
-        if let Ok(JobOutcome::Asked) = outcome {
-            return self.jobs.asked.push_back(read);
-        }
-        let PaneRead { pane, rows, why } = read;
-        let outcome = match outcome {
-            Ok(JobOutcome::Read(output, begins)) => Ok((output, begins)),
-            Ok(_) => {
-                self.log(LogEntry::WrongOutcome { job: "read" });
-                Err(WRONG_OUTCOME.to_owned())
-            }
-            Err(error) => Err(error),
-        };
-        match (why, outcome) {
-            (ReadReason::Begin(..), Ok((output, begins))) => {
-                let begins = self.without_later(pane, rows, begins);
-                self.begin_all(pane, begins, &output, now);
-            }
-            (ReadReason::Begin(_, requests), Err(error)) => {
-                self.listeners.watches.not_begun(pane);
-                let message = format!("cannot read the task's output: {error}");
-                for request_id in requests {
-                    if self.beginning.remove(&request_id) {
-                        self.refuse(request_id, Error::failed(message.clone()));
-                    }
-                }
-            }
-            (ReadReason::TakeUp(tries, task), Ok((output, ..))) => {
+        let task = cx.with(|state| state.task_in(pane));
+        let link = cx.turn(Turn::TakeUp).await;
+        match read(&cx, &link, pane, RowsToRead::All, Beginning::default()).await {
+            Ok(PaneRead { output, .. }) => {
                 if task.is_none_or(|task| !is_other_run(&output, &task)) {
-                    let ended = self.listeners.resume(pane, &output, now);
-                    self.finish(ended, now);
-                } else if tries + 1 < READINGS {
-                    self.order_take_up(pane, tries + 1);
-                } else {
-                    self.lose_pane(pane, now);
+                    return cx.with(|state| state.listeners.resume(pane, &output, state.now));
                 }
             }
-            (ReadReason::TakeUp(..), Err(error)) => {
-                let purpose = "paused output";
-                self.log(LogEntry::PaneNotRead {
-                    pane,
-                    purpose,
-                    error,
-                });
-                self.lose_pane(pane, now);
-            }
-            (ReadReason::Resize, Ok((output, ..))) => self.listeners.resize(pane, &output),
-            (ReadReason::Resize, Err(error)) => {
-                let purpose = "new size";
-                self.log(LogEntry::PaneNotRead {
-                    pane,
-                    purpose,
-                    error,
-                });
+            Err(error) => {
+                cx.with(|state| state.log_unread(pane, "paused output", error));
+                break;
             }
         }
+    }
+    cx.with(|state| {
+        state.listeners.lose(|lost| lost == pane);
+        state.watch_runs();
+    });
+}
+
+/// Reads the size of a pane.
+async fn read_size(cx: Cx, pane: PaneId) {
+    let link = turn_to_read(&cx, pane).await;
+    cx.with(|state| state.jobs.resized.remove(&pane));
+    let read = read(&cx, &link, pane, RowsToRead::LastRow, Beginning::default()).await;
+    cx.with(|state| match read {
+        Ok(PaneRead { output, .. }) => state.listeners.resize(pane, &output),
+        Err(error) => state.log_unread(pane, "new size", error),
+    });
+}
+
+/// Processes what the ended run of this pane has written last.
+pub(super) async fn read_last_output(cx: &Cx, pane: PaneId, task: &Arc<Task>) {
+    // Only if more was written than has arrived, the whole history is read.
+    for rows in [RowsToRead::LastRow, RowsToRead::All] {
+        let read = read_ended(cx, pane, rows, task, Beginning::default()).await;
+        if !cx.with(|state| state.is_last_output_missing(pane, task, rows, read)) {
+            return;
+        }
+    }
+}
+
+/// Searches the output of an ended run, which was not followed.
+pub(super) async fn read_ended_run(cx: &Cx, pane: PaneId, task: Arc<Task>, entry: Box<WatchEntry>) {
+    let begins = Beginning {
+        watches: vec![*entry],
+        ..Beginning::default()
+    };
+    let read = read_ended(cx, pane, RowsToRead::All, &task, begins).await;
+    if let Err(error) = cx.with(|state| state.follow_read(pane, RowsToRead::All, read)) {
+        cx.with(|state| state.log_unread(pane, "search", error));
+    }
+}
+
+/// Waits for the turn to read a pane. Only one read at a time is asked of a pane that is followed already:
+/// others are combined meanwhile.
+async fn turn_to_read(cx: &Cx, pane: PaneId) -> Link<'_> {
+    loop {
+        cx.until(move |state| !state.jobs.is_asked(pane)).await;
+        let link = cx.turn(Turn::Read).await;
+        if !cx.with(|state| state.jobs.is_asked(pane)) {
+            return link;
+        }
+    }
+}
+
+/// Reads a pane. All output before that has been processed.
+async fn read(
+    cx: &Cx,
+    link: &Link<'_>,
+    pane: PaneId,
+    rows: RowsToRead,
+    begins: Beginning,
+) -> Result<PaneRead, Error> {
+    let is_over = cx.with(|state| state.task_in(pane).is_some_and(|task| !task.is_alive()));
+    let read = link.run(|outcome| Job::Read {
+        pane,
+        rows,
+        is_over,
+        last_of: None,
+        begins,
+        outcome,
+    });
+    let read = read.await;
+    // The link follows every pane that it has read.
+    cx.with(|state| state.followed = None);
+    if let Some(read) = read? {
+        return Ok(read);
+    }
+    let (resolver, read) = promise();
+    cx.with(|state| state.jobs.asked.push_back((pane, resolver)));
+    let read = read.await;
+    cx.with(|state| state.followed = None);
+    read
+}
+
+/// Reads the pane of an ended run, before everything else.
+async fn read_ended(
+    cx: &Cx,
+    pane: PaneId,
+    rows: RowsToRead,
+    task: &Arc<Task>,
+    begins: Beginning,
+) -> Result<PaneRead, Error> {
+    let link = cx.turn(Turn::LastOutput).await;
+    cx.with(|state| state.jobs.last_output_of = Some(pane));
+    let read = link.run(|outcome| Job::Read {
+        pane,
+        rows,
+        is_over: true,
+        last_of: Some(Arc::clone(task)),
+        begins,
+        outcome,
+    });
+    let read = read.await;
+    cx.with(|state| {
+        state.jobs.last_output_of = None;
+        state.followed = None;
+    });
+    read?.ok_or_else(|| Error::failed("the pane was not read"))
+}
+
+impl State {
+    /// Returns what begins with the next read of a pane, one for all of it.
+    pub(super) fn begin_with(&mut self, pane: PaneId, rows: RowsToRead) -> &mut Beginning {
+        if !self.jobs.begins.contains_key(&pane) {
+            self.jobs.beginning.push(pane);
+            self.spawn(move |cx| begin_to_follow(cx, pane));
+        }
+        let begins = self.jobs.begins.entry(pane);
+        let (most, begins) = begins.or_insert_with(|| (rows, Beginning::default()));
+        *most = rows.max(*most);
+        begins
+    }
+
+    /// Orders reading the sizes of all followed panes.
+    pub(super) fn read_sizes(&mut self) {
+        for pane in self.listeners.panes() {
+            if self.jobs.resized.insert(pane) {
+                self.spawn(move |cx| read_size(cx, pane));
+            }
+        }
+    }
+
+    /// Orders reading a paused pane, after a look at it.
+    pub(super) fn order_take_up(&mut self, pane: PaneId) {
+        self.spawn(move |cx| take_up(cx, pane));
     }
 
     /// Handles the loss of the answers to reads.
-    pub(super) fn lose_asked(&mut self, now: Now) {
-        for read in std::mem::take(&mut self.jobs.asked) {
-            let error = "the connection to tmux was lost".to_owned();
-            self.pane_read(read, Err(error), now);
+    pub(super) fn lose_asked(&mut self) {
+        for (_, asked) in std::mem::take(&mut self.jobs.asked) {
+            asked.resolve(Err(Error::failed("the connection to tmux was lost")));
+        }
+    }
+
+    /// Logs that a pane could not be read, and what for.
+    pub(super) fn log_unread(&mut self, pane: PaneId, purpose: &'static str, error: Error) {
+        self.log(LogEntry::PaneNotRead {
+            pane,
+            purpose,
+            error: error.message,
+        });
+    }
+
+    /// Follows a pane from a read of it on, and begins what begins with that.
+    fn follow_read(
+        &mut self,
+        pane: PaneId,
+        rows: RowsToRead,
+        read: Result<PaneRead, Error>,
+    ) -> Result<(), Error> {
+        match read {
+            Ok(PaneRead { output, begins }) => {
+                let begins = self.without_later(pane, rows, begins);
+                self.begin_all(pane, begins, &output, self.now);
+                Ok(())
+            }
+            Err(error) => {
+                self.listeners.watches.not_begun(pane);
+                Err(error)
+            }
         }
     }
 
@@ -169,7 +247,7 @@ impl Session {
         let waits: Vec<_> = begins.waits.extract_if(.., is_later).collect();
         let streams = std::mem::take(&mut begins.output_streams);
         if !waits.is_empty() || !streams.is_empty() {
-            let later = self.jobs.begin_with(pane, rows);
+            let later = self.begin_with(pane, rows);
             later.waits.extend(waits);
             later.output_streams.extend(streams);
         }
@@ -183,10 +261,11 @@ impl Session {
             self.start_wait(active, now);
         }
         for stream in begins.output_streams {
-            if self.beginning.remove(&stream.request_id) {
-                let (request_id, task) = (stream.request_id, Arc::clone(&stream.task));
+            // Its client may have disconnected.
+            if stream.done.is_wanted() {
+                let task = Arc::clone(&stream.task);
+                self.reply(stream.request_id, Reply::Begun);
                 self.listeners.add_output_stream(stream, &output.lines);
-                self.effects.push(Effect::Following(request_id));
                 if self
                     .task(task.window)
                     .is_none_or(|now| now.run != task.run || !now.is_alive())
@@ -201,12 +280,12 @@ impl Session {
     }
 
     /// Adds a wait, or ends it if it has a verdict already.
-    fn start_wait(&mut self, mut active: ActiveWait, now: Now) {
-        if !self.beginning.remove(&active.request_id) {
+    pub(super) fn start_wait(&mut self, mut active: ActiveWait, now: Now) {
+        if !active.done.is_wanted() {
             // The client has disconnected.
             return;
         }
-        self.effects.push(Effect::Begun(active.request_id));
+        self.reply(active.request_id, Reply::Begun);
         let wait = &mut active.wait;
         let verdict = match active.since {
             Some(since) => verdict_since(wait, since, now),
@@ -217,7 +296,7 @@ impl Session {
         let prompt = self.engine.prompt_of(wait.window());
         let restarts_in = self.restarts.next_in(wait.window(), now);
         match verdict.or_else(|| wait.look(&look, prompt, restarts_in)) {
-            Some(verdict) => self.finish(vec![EndedWait { active, verdict }], now),
+            Some(verdict) => active.end(verdict),
             None => {
                 self.port_looks.begin(now.mono);
                 self.listeners.add_wait(active);
@@ -225,129 +304,37 @@ impl Session {
         }
     }
 
-    /// Returns the task that is to be waited for, for what, and the anchor in its output to begin at.
-    fn prepare_wait(
-        &mut self,
-        request: &WaitRequest,
-    ) -> Result<(Arc<Task>, Spec, Option<Anchor>), Error> {
-        let task = self.task_to_wait_for(request)?;
-        self.engine.wait_begun(&task.name, request.owner.as_deref());
-        // Including waits that are about to begin.
-        let others = self.listeners.specs().chain(self.jobs.beginning_specs());
-        let spec = wait_entry::spec(request, PatternLoad::of(others))?;
-        let anchor = self.anchor(request, &task)?;
-        Ok((task, spec, anchor))
-    }
-
-    /// Returns the task that a request to wait names, if it is at the run that it wants. The run may
-    /// have ended and its window be closed.
-    fn task_to_wait_for(&self, request: &WaitRequest) -> Result<Arc<Task>, Error> {
-        let task = match (self.find_task(&request.task), request.run) {
-            (Ok(task), _) => task,
-            (Err(refusal), None) => return Err(refusal),
-            // A client that names the run has observed it.
-            (Err(_), Some(run)) => {
-                let window = request.task.parse().ok();
-                let ended = window.and_then(|window| self.ended_runs.find(window, Some(run)));
-                Arc::clone(ended.ok_or_else(|| closed(&request.task, run))?)
-            }
-        };
-        if let (Some(wanted), Some(run)) = (request.run, task.run)
-            && wanted != run
-        {
-            let window = task.window;
-            let message = format!("run {wanted} of task {window} is over, it is at run {run}");
-            return Err(Error::failed(message));
-        }
-        Ok(task)
-    }
-
-    /// Returns the anchor of the cursor that a request names, if that is of the task's present run.
-    fn anchor(&self, request: &WaitRequest, task: &Task) -> Result<Option<Anchor>, Error> {
-        let Some(text) = &request.since else {
-            return Ok(None);
-        };
-        // Its output went with the window.
-        if self.task(task.window).is_none() {
-            return Err(closed(&request.task, task.run.unwrap_or_default()));
-        }
-        let cursor: Cursor = text
-            .parse()
-            .map_err(|error| wait_entry::usage(format!("{error}")))?;
-        let checked = cursor.check(self.link.life.as_ref(), task.window, task.run);
-        checked.map_err(Error::failed)?;
-        Ok(Some(cursor.anchor))
-    }
-
-    /// Processes the contents of an ended run's pane.
-    pub(super) fn last_output_read(
+    /// Processes the contents of an ended run's pane. Returns whether more was written than has arrived: the
+    /// beginning of it is in the history.
+    fn is_last_output_missing(
         &mut self,
         pane: PaneId,
         task: &Arc<Task>,
         rows: RowsToRead,
-        outcome: Result<JobOutcome, String>,
-        now: Now,
-    ) {
-        let output = match outcome {
-            Ok(JobOutcome::Read(output, ..)) => output,
-            Ok(_) => return,
+        read: Result<PaneRead, Error>,
+    ) -> bool {
+        let output = match read {
+            Ok(read) => read.output,
             Err(error) => {
-                let purpose = "last output of a run";
-                self.log(LogEntry::PaneNotRead {
-                    pane,
-                    purpose,
-                    error,
-                });
-                return;
+                self.log_unread(pane, "last output of a run", error);
+                return false;
             }
         };
         if is_other_run(&output, task) {
             self.log(LogEntry::RunReplaced { pane });
             // The read has paused the pane.
-            self.order_take_up(pane, 0);
-            return;
+            self.order_take_up(pane);
+            return false;
         }
         if rows == RowsToRead::LastRow {
-            if self.listeners.is_short_of(pane, &output) {
-                // More was written than has arrived: the beginning of it is in the history.
-                let last = Urgent::LastOutput(pane, Arc::clone(task), RowsToRead::All);
-                self.jobs.push_first(last);
-            }
-            return;
+            return self.listeners.is_short_of(pane, &output);
         }
-        let ended = self.listeners.end(pane, task.run, &output, now);
-        self.finish(ended, now);
-    }
-
-    /// Orders reading the sizes of all followed panes.
-    pub(super) fn read_sizes(&mut self) {
-        for pane in self.listeners.panes() {
-            self.jobs.resize(pane);
-        }
-    }
-
-    /// Orders reading a paused pane, after a look at it.
-    pub(super) fn take_up(&mut self, pane: PaneId, tries: usize) {
-        if self.listeners.follows(pane) {
-            let task = self.task_in(pane);
-            self.jobs.take_up(pane, tries, task);
-        }
-    }
-
-    fn lose_pane(&mut self, pane: PaneId, now: Now) {
-        let ended = self.listeners.lose(|lost| lost == pane);
-        self.finish(ended, now);
-        self.watch_runs();
+        self.listeners.end(pane, task.run, &output, self.now);
+        false
     }
 }
 
 /// Whether the pane runs another process than the task did at the look.
 fn is_other_run(output: &PaneOutput, task: &Task) -> bool {
     output.pid.is_some() && output.pid != task.pid
-}
-
-/// Returns the refusal for a run that cannot be waited for any more.
-fn closed(window: &str, run: u32) -> Error {
-    let message = format!("run {run} of {window} is over and its window is closed");
-    Error::missing(message)
 }

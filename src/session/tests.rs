@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::engine::{Engine, RestoredState, Settings};
 use crate::model::{
-    Body, Bookmark, Condition, DeliveredEvent, Event, EventKind, Now, PaneId, StopChoice,
+    Body, Bookmark, Condition, DeliveredEvent, EndReport, Error, Event, EventKind, Now, PaneId,
+    StopChoice,
 };
 use crate::model::{
     StopPlan,
@@ -21,8 +22,8 @@ use crate::model::{
 use crate::model::{Task, WindowId};
 use crate::terminal::{PaneLog, PaneOutput};
 use crate::wire::{
-    LaunchedRun, Request, Response, SearchMatch, SearchRequest, SearchResult, SendRequest,
-    TypedInput, WaitRequest,
+    LaunchedRun, Request, RequestLine, Response, SearchMatch, SearchRequest, SearchResult,
+    SendRequest, TypedInput, WaitRequest,
 };
 
 const PANE: PaneId = PaneId(1);
@@ -171,31 +172,24 @@ impl Driver {
                     });
                     format!("append {}", kinds.collect::<Vec<_>>().join(" "))
                 }
-                Effect::Answer(request_id, Response::Waited(result)) => {
-                    format!("answer {} {:?}", request_id.0, result.outcome)
+                Effect::Reply(RequestId(id), Reply::Answer(answer, _)) => {
+                    if let Response::Waited(result) = answer.response {
+                        format!("answer {id} {:?}", result.outcome)
+                    } else if let Response::Refused(refusal) = answer.response {
+                        format!("refuse {id}: {}", refusal.message)
+                    } else if let Response::Matches(found) = answer.response {
+                        let lines = found.matches.iter().map(|found| found.line.as_str());
+                        format!("answer {id} {}", lines.collect::<Vec<_>>().join(" "))
+                    } else {
+                        format!("answer {id}")
+                    }
                 }
-                Effect::Answer(request_id, Response::Refused(refusal)) => {
-                    format!("refuse {}: {}", request_id.0, refusal.message)
+                Effect::Reply(RequestId(id), Reply::Begun) => format!("begun {id}"),
+                Effect::Reply(RequestId(id), Reply::Output(Some(text))) => {
+                    format!("output {id} {text}")
                 }
-                Effect::Answer(request_id, Response::Matches(found)) => {
-                    let lines = found.matches.iter().map(|found| found.line.as_str());
-                    format!(
-                        "answer {} {}",
-                        request_id.0,
-                        lines.collect::<Vec<_>>().join(" ")
-                    )
-                }
-                Effect::Answer(request_id, Response::OtherSession) => {
-                    format!("answer {}: another session", request_id.0)
-                }
-                Effect::Answer(request_id, _) | Effect::Launched(request_id, ..) => {
-                    format!("answer {}", request_id.0)
-                }
-                Effect::Begun(request_id) => format!("begun {}", request_id.0),
-                Effect::Following(request_id) => format!("following {}", request_id.0),
-                Effect::Output(request_id, text) => format!("output {} {text}", request_id.0),
-                Effect::OutputEnd(request_id) => format!("end {}", request_id.0),
-                Effect::OutputCut(request_id) => format!("cut {}", request_id.0),
+                Effect::Reply(RequestId(id), Reply::Output(None)) => format!("end {id}"),
+                Effect::Reply(RequestId(id), Reply::Cut) => format!("cut {id}"),
                 Effect::FindUsualDuration(task) => {
                     self.begun.push((task.window, task.run));
                     continue;
@@ -232,10 +226,133 @@ impl Driver {
         }));
     }
 
-    /// The running job has this result.
-    fn outcome(&mut self, outcome: JobOutcome) {
+    /// The running job is done, and this sets its outcome.
+    #[track_caller]
+    fn done(&mut self, set: impl FnOnce(Job) -> bool) {
+        let job = self.job.take().expect("a job runs");
+        let said = describe(&job);
+        assert!(set(job), "another job runs: {said}");
+        self.input(Input::Done(Ok(())));
+    }
+
+    /// The running job has failed.
+    #[track_caller]
+    fn fail(&mut self, error: &str) {
         assert!(self.job.take().is_some(), "no job runs");
-        self.input(Input::Done(Ok(outcome)));
+        self.input(Input::Done(Err(Error::failed(error))));
+    }
+
+    /// The running job is done. It has no result.
+    #[track_caller]
+    fn finish(&mut self) {
+        self.done(|job| {
+            let (Job::Archive(_, _, outcome)
+            | Job::ForgetDeaths(_, outcome)
+            | Job::ForgetEnvironments(_, outcome)
+            | Job::Drain(outcome)
+            | Job::MarkEndings(_, outcome)
+            | Job::UnmarkEndings(_, outcome)
+            | Job::Prune(_, outcome)
+            | Job::Cleanup(outcome)
+            | Job::ScanOthers(outcome)) = job
+            else {
+                return false;
+            };
+            outcome.set(());
+            true
+        });
+    }
+
+    /// The running look has this result.
+    #[track_caller]
+    fn look_finds(&mut self, found: LookOutcome) {
+        self.done(|job| {
+            let (Job::Look(_, outcome) | Job::Sweep(outcome)) = job else {
+                return false;
+            };
+            outcome.set(found);
+            true
+        });
+    }
+
+    /// The running look was not needed.
+    #[track_caller]
+    fn not_needed(&mut self) {
+        self.look_finds(LookOutcome::NotNeeded);
+    }
+
+    /// The running launch has this result.
+    #[track_caller]
+    fn launch_finds(&mut self, found: LaunchOutcome) {
+        self.done(|job| {
+            let Job::Launch(_, _, outcome) = job else {
+                return false;
+            };
+            outcome.set(found);
+            true
+        });
+    }
+
+    /// The running restart has this result.
+    #[track_caller]
+    fn restarted(&mut self, end: RestartEnd) {
+        self.done(|job| {
+            let Job::Restart(_, outcome) = job else {
+                return false;
+            };
+            outcome.set(end);
+            true
+        });
+    }
+
+    /// What the running job types is typed; this is left.
+    #[track_caller]
+    fn typed(&mut self, left: Option<Typing>) {
+        self.done(|job| {
+            let Job::Type(_, outcome) = job else {
+                return false;
+            };
+            outcome.set(left);
+            true
+        });
+    }
+
+    /// The running job finds that no window is in another session.
+    #[track_caller]
+    fn no_window_is_shared(&mut self) {
+        self.done(|job| {
+            let (Job::FindShared(_, outcome) | Job::KillSession(_, outcome)) = job else {
+                return false;
+            };
+            outcome.set(BTreeSet::new());
+            true
+        });
+    }
+
+    /// The running read is of a pane that is followed already: it comes with the output. Returns what begins
+    /// with it.
+    #[track_caller]
+    fn read_is_asked(&mut self) -> Beginning {
+        let mut begun = Beginning::default();
+        self.done(|job| {
+            let Job::Read {
+                begins, outcome, ..
+            } = job
+            else {
+                return false;
+            };
+            begun = begins;
+            outcome.set(None);
+            true
+        });
+        begun
+    }
+
+    /// What was asked of a pane has come with its output.
+    fn read_comes(&mut self, output: PaneOutput, begins: Beginning) {
+        let output = Box::new(output);
+        let read = PaneRead { output, begins };
+        self.input(Input::Changed(Change::Read(Box::new(Ok(read)))));
     }
 
     /// The running job has started a run in this window.
@@ -247,20 +364,19 @@ impl Driver {
             cursor: String::new(),
             replaced: None,
         };
-        self.outcome(JobOutcome::Launched(Box::new(run), Box::new(())));
+        self.launch_finds(LaunchOutcome::Started(Box::new(run), Box::new(())));
     }
 
     /// Whether a look at windows or a slice of a sweep runs.
     fn is_looking(&self) -> bool {
-        matches!(self.job, Some(Job::Look(_) | Job::Sweep))
+        matches!(self.job, Some(Job::Look(..) | Job::Sweep(_)))
     }
 
     /// The running look fails.
     #[track_caller]
     fn look_fails(&mut self, error: &str) {
         assert!(self.is_looking(), "{:?}", self.job);
-        self.job = None;
-        self.input(Input::Done(Err(error.to_owned())));
+        self.fail(error);
     }
 
     /// The running look has these tasks.
@@ -291,26 +407,32 @@ impl Driver {
             },
             snapshot,
         };
-        self.outcome(JobOutcome::Looked(Box::new(look)));
+        self.look_finds(LookOutcome::Looked(Box::new(look)));
     }
 
     /// The running read has these rows.
     #[track_caller]
     fn read(&mut self, rows: &[&str]) {
         let output = output(rows);
-        match self.job.as_mut() {
-            Some(Job::Read { begins, .. }) => {
-                let mut begins = std::mem::take(begins);
+        self.done(|job| {
+            if let Job::Read {
+                mut begins,
+                outcome,
+                ..
+            } = job
+            {
                 begins.judge(&output);
-                self.outcome(JobOutcome::Read(Box::new(output), begins));
-            }
-            Some(Job::ReadEnd(..)) => {
+                let output = Box::new(output);
+                outcome.set(Some(PaneRead { output, begins }));
+                true
+            } else if let Job::ReadEnd(_, _, outcome) = job {
                 let lines = output.lines_from(0, 0);
-                let log = PaneLog { lines, end: output };
-                self.outcome(JobOutcome::End(Box::new(log)));
+                outcome.set(Box::new(PaneLog { lines, end: output }));
+                true
+            } else {
+                false
             }
-            job => panic!("no reading runs: {job:?}"),
-        }
+        });
     }
 
     /// Finishes jobs that nothing waits for.
@@ -318,10 +440,13 @@ impl Driver {
         while matches!(
             self.job,
             Some(
-                Job::Archive(..) | Job::ForgetDeaths(_) | Job::ForgetEnvironments(..) | Job::Drain
+                Job::Archive(..)
+                    | Job::ForgetDeaths(..)
+                    | Job::ForgetEnvironments(..)
+                    | Job::Drain(_)
             )
         ) {
-            self.outcome(JobOutcome::Finished);
+            self.finish();
         }
     }
 
@@ -333,9 +458,15 @@ impl Driver {
     }
 
     fn ask(&mut self, request: Request) -> RequestId {
+        self.ask_session(None, request)
+    }
+
+    /// Requests something of the session with this name.
+    fn ask_session(&mut self, to: Option<&str>, request: Request) -> RequestId {
         self.asks += 1;
         let request_id = RequestId(self.asks);
-        self.input(Input::Requested(request_id, request));
+        let to = to.map(str::to_owned);
+        self.input(Input::Requested(request_id, RequestLine { to, request }));
         request_id
     }
 
@@ -384,7 +515,7 @@ impl Driver {
 
 fn describe(job: &Job) -> String {
     match job {
-        Job::Look(order) => {
+        Job::Look(order, _) => {
             let mut said = "look".to_owned();
             if order.is_barrier {
                 said.push_str(" barrier");
@@ -394,7 +525,7 @@ fn describe(job: &Job) -> String {
             }
             said
         }
-        Job::Sweep => "sweep".to_owned(),
+        Job::Sweep(_) => "sweep".to_owned(),
         Job::Read {
             pane,
             rows,
@@ -405,32 +536,31 @@ fn describe(job: &Job) -> String {
             Some(_) => format!("read last of {pane} {rows:?}"),
             None => format!("read {pane} {rows:?} for {}", begins.waits.len()),
         },
-        Job::ReadEnd(pane, _) => format!("read end of {pane}"),
-        Job::Drain => "drain".to_owned(),
-        Job::Launch(request, ended) if ended.is_empty() => format!("launch {}", request.name),
-        Job::Launch(request, ended) => format!("launch {} over {ended:?}", request.name),
-        Job::MarkEndings(marks) => {
+        Job::ReadEnd(pane, ..) => format!("read end of {pane}"),
+        Job::Drain(_) => "drain".to_owned(),
+        Job::Launch(request, ended, _) if ended.is_empty() => format!("launch {}", request.name),
+        Job::Launch(request, ended, _) => format!("launch {} over {ended:?}", request.name),
+        Job::MarkEndings(marks, _) => {
             let marks = marks.iter();
             let marks = marks.map(|(task, reason)| (task.window, task.pid.unwrap(), *reason));
             format!("mark {:?}", marks.collect::<Vec<_>>())
         }
-        Job::UnmarkEndings(windows) => format!("unmark {windows:?}"),
-        Job::FindShared(windows) => format!("find shared {windows:?}"),
-        Job::Kill(windows) => format!("kill {windows:?}"),
-        Job::Archive(task, _) => format!("archive {}", task.window),
-        Job::Type(typing) => format!("type {}", typing.task.window),
-        Job::Restart(due) => format!("restart {} {}", due.task.window, due.number),
-        Job::ReadRecord(task) => format!("read record of {}", task.window),
-        Job::ReadLog(task, _) => format!("read log of {}", task.window),
-        Job::FindPorts(queries) => format!("ports {queries:?}"),
-        Job::Search(task, _) => format!("search {}", task.window),
-        Job::KillSession(_)
-        | Job::Prune(_)
-        | Job::Cleanup
-        | Job::FindName(_)
-        | Job::ForgetDeaths(_)
+        Job::UnmarkEndings(windows, _) => format!("unmark {windows:?}"),
+        Job::FindShared(windows, _) => format!("find shared {windows:?}"),
+        Job::Kill(windows, _) => format!("kill {windows:?}"),
+        Job::Archive(task, ..) => format!("archive {}", task.window),
+        Job::Type(typing, _) => format!("type {}", typing.task.window),
+        Job::Restart(due, _) => format!("restart {} {}", due.task.window, due.number),
+        Job::ReadRecord(window, _) => format!("read record of {window}"),
+        Job::ReadLog(task, ..) => format!("read log of {}", task.window),
+        Job::FindPorts(queries, _) => format!("ports {queries:?}"),
+        Job::Search(task, ..) => format!("search {}", task.window),
+        Job::KillSession(..)
+        | Job::Prune(..)
+        | Job::Cleanup(_)
+        | Job::ForgetDeaths(..)
         | Job::ForgetEnvironments(..)
-        | Job::ScanOthers => format!("{job:?}"),
+        | Job::ScanOthers(_) => format!("{job:?}"),
     }
 }
 

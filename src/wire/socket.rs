@@ -14,26 +14,28 @@ use crate::model::{
     TypedInput, WaitResult, shown_by_wire_name,
 };
 
-/// A request: the first line on a connection.
+/// A request, and whose it is: the first line on a connection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestLine {
+    /// The name of the session that it is for. If that is another session by now, nothing is done, and the
+    /// refusal is of the kind [`ErrorKind::OtherSession`]. Absent: the daemon's session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// The request.
+    #[serde(flatten)]
+    pub request: Request,
+}
+
+/// What the daemon of a session is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Request {
-    /// A request to the daemon of the session that has this name. If that is another session by now,
-    /// the answer is [`Response::OtherSession`], and nothing is done.
-    To {
-        /// The session's name.
-        session: String,
-        /// The request.
-        request: Box<Request>,
-    },
     /// The daemon's status.
     Status,
     /// Start a task, or run it again in its slot. The answer is sent when the run is recorded.
     Run(Box<Launch>),
     /// Type into a task.
     Send(SendRequest),
-    /// Type into a task, but no secret, and nothing that does not name the prompt that it answers.
-    SendGuarded(SendRequest),
     /// The tasks, with everything that tmux has reported by now.
     List,
     /// The number of tasks by state, equally up to date.
@@ -172,10 +174,7 @@ impl Request {
     /// Returns the request for the next daemon after one that has ended before it answered; `None` if it cannot
     /// be repeated: input that may have been typed must not be typed again.
     pub fn repeated(&self) -> Option<Self> {
-        if matches!(
-            self,
-            Self::Send(_) | Self::SendGuarded(_) | Self::Stop { .. }
-        ) {
+        if matches!(self, Self::Send(_) | Self::Stop { .. }) {
             return None;
         }
         let mut request = self.clone();
@@ -187,24 +186,37 @@ impl Request {
         Some(request)
     }
 
+    /// Whether a name that its session had before is not enough: another session may have had it since.
+    pub fn is_for_name_only(&self) -> bool {
+        matches!(self, Self::KillAll { .. })
+    }
+
+    /// Whether it concerns the tasks of a session, so that it may name that.
+    pub fn is_for_session(&self) -> bool {
+        !matches!(
+            self,
+            Self::Status
+                | Self::Reads { .. }
+                | Self::Seen { .. }
+                | Self::Subscribe { .. }
+                | Self::Consume(_)
+                | Self::Consumers
+                | Self::MessageReaders
+                | Self::RemoveConsumer { .. }
+        )
+    }
+
     /// Whether it starts a run whose command begins only when a wait for it has begun.
     pub fn holds_command(&self) -> bool {
-        let request = if let Self::To { request, .. } = self {
-            request
-        } else {
-            self
-        };
-        matches!(request, Self::Run(launch) if launch.is_held)
+        matches!(self, Self::Run(launch) if launch.is_held)
     }
 
     /// Returns what it is called in the log, without what it carries.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::To { request, .. } => request.name(),
             Self::Status => "status",
             Self::Run(_) => "run",
             Self::Send(_) => "send",
-            Self::SendGuarded(_) => "send-guarded",
             Self::List => "list",
             Self::Count => "count",
             Self::Find { .. } => "find",
@@ -307,6 +319,45 @@ impl After {
     }
 }
 
+/// The line of an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Answer {
+    /// If the request named its session: the session's present name. Absent while that is missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// The answer.
+    #[serde(flatten)]
+    pub response: Response,
+}
+
+impl From<Response> for Answer {
+    fn from(response: Response) -> Self {
+        Self {
+            from: None,
+            response,
+        }
+    }
+}
+
+impl Answer {
+    /// Parses the line of an answer.
+    ///
+    /// # Errors
+    ///
+    /// When it is none that this version understands.
+    pub fn parse(line: &str) -> Result<Self, serde_json::Error> {
+        /// An answer can be long: it is not kept as a tree before it is understood, as with `flatten`.
+        #[derive(Deserialize)]
+        struct Name {
+            #[serde(default)]
+            from: Option<String>,
+        }
+        let Name { from } = serde_json::from_str(line)?;
+        let response = serde_json::from_str(line)?;
+        Ok(Self { from, response })
+    }
+}
+
 /// An answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
@@ -317,15 +368,6 @@ impl After {
 pub enum Response {
     /// The request was carried out.
     Done,
-    /// The answer to [`Request::To`].
-    From {
-        /// The session's present name; `None` when the session is missing.
-        session: Option<String>,
-        /// The answer.
-        response: Box<Response>,
-    },
-    /// The name in [`Request::To`] belongs to another session.
-    OtherSession,
     /// The daemon's status.
     Status(Box<DaemonStatus>),
     /// The tasks.
@@ -559,10 +601,8 @@ pub struct SendRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub if_prompt: Option<String>,
     /// For a caller that may not see what a user would see: refuse a text while it would be a secret,
-    /// and anything while the task asks and `if_prompt` is absent. Not serialised: that is a request
-    /// of its own, [`Request::SendGuarded`], which a daemon that cannot
-    /// do this refuses.
-    #[serde(skip)]
+    /// and anything while the task asks and `if_prompt` is absent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_guarded: bool,
 }
 
@@ -620,17 +660,20 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Requests that every version understands from every other.
 const UNDERSTOOD_BY_ALL: [&str; 2] = ["status", "stop"];
 
-#[derive(Serialize)]
-struct RequestLine<'a> {
-    version: &'a str,
-    #[serde(flatten)]
-    request: &'a Request,
-}
-
-/// Returns the line for this request, including its line end.
-pub fn request_line(request: &Request) -> Vec<u8> {
-    let line = RequestLine {
+/// Returns the line for this request to the session of this name, or to the daemon's. It includes its line
+/// end.
+pub fn request_line(to: Option<&str>, request: &Request) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Line<'a> {
+        version: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        to: Option<&'a str>,
+        #[serde(flatten)]
+        request: &'a Request,
+    }
+    let line = Line {
         version: VERSION,
+        to,
         request,
     };
     let mut line = serde_json::to_vec(&line).expect("a request is plain data");
@@ -643,7 +686,7 @@ pub fn request_line(request: &Request) -> Vec<u8> {
 /// # Errors
 ///
 /// When it is not a request, or a request of another version that this one does not understand.
-pub fn parse_request(line: &[u8]) -> Result<Request, Error> {
+pub fn parse_request(line: &[u8]) -> Result<RequestLine, Error> {
     let fields: Map<String, Value> = serde_json::from_slice(line).unwrap_or_default();
     let field = |name| fields.get(name).and_then(Value::as_str);
     // Feed readers that use the socket themselves may omit the version.
@@ -723,7 +766,7 @@ mod protocol_tests {
 
     #[track_caller]
     fn check(line: &str, expected: Result<Request, ErrorKind>) {
-        let parsed = parse_request(line.as_bytes());
+        let parsed = parse_request(line.as_bytes()).map(|line| line.request);
         assert_eq!(parsed.map_err(|refusal| refusal.kind), expected, "{line}");
     }
 
@@ -734,8 +777,11 @@ mod protocol_tests {
             Request::Status,
             Request::Stop { cleanup: true },
         ] {
-            let line = request_line(&request);
-            assert_eq!(parse_request(&line), Ok(request));
+            for to in [None, Some("s".to_owned())] {
+                let line = request_line(to.as_deref(), &request);
+                let request = request.clone();
+                assert_eq!(parse_request(&line), Ok(RequestLine { to, request }));
+            }
         }
     }
 
@@ -745,8 +791,6 @@ mod protocol_tests {
             r#"["status"]"#,
             r#"["stop",true]"#,
             r#"["removeConsumer","pi"]"#,
-            r#"{"op":"to","session":"s","request":["status"]}"#,
-            r#"{"op":"to","session":"s","request":["stop",false]}"#,
             r#"{"op":"subscribe","start":{"after":[null,1]},"filter":{}}"#,
             r#"{"op":"subscribe","start":"now","filter":[["event"],[],[],[],null,[]]}"#,
         ] {
@@ -759,7 +803,10 @@ mod protocol_tests {
         }
         let subscribe = r#"{"op":"subscribe","start":{"after":{"epoch":null,"seq":1}},"filter":{"kinds":["event"]}}"#;
         let parsed = parse_request(subscribe.as_bytes()).unwrap();
-        assert_eq!(parse_request(&request_line(&parsed)), Ok(parsed));
+        assert_eq!(
+            parse_request(&request_line(None, &parsed.request)),
+            Ok(parsed)
+        );
     }
 
     #[test]

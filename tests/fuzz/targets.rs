@@ -141,9 +141,9 @@ fn seqs(path: &Path) -> Vec<Seq> {
 pub(super) fn socket(bytes: &[u8]) {
     for line in bytes.split(|byte| *byte == b'\n') {
         if let Ok(request) = parse_request(line) {
-            let sent = request_line(&request);
+            let sent = request_line(request.to.as_deref(), &request.request);
             let again = parse_request(&sent).expect("a request is understood");
-            assert_eq!(request_line(&again), sent);
+            assert_eq!(request_line(again.to.as_deref(), &again.request), sent);
         }
         drop(serde_json::from_slice::<Acknowledgement>(line));
     }

@@ -16,7 +16,7 @@ use crate::model::{Checkpoint, GoneReason, PaneId, SessionId, SessionLife, Snaps
 use crate::observe::Evidence;
 use crate::process::{self, Process};
 use crate::protocol::rows::LookRows;
-use crate::session::{self, Departures, JobOutcome, LinkState, LookOrder, replaced_panes};
+use crate::session::{self, Departures, LinkState, LookOrder, LookOutcome, replaced_panes};
 use crate::tmux::{self, Connection, LookKind, Probe, Target, TmuxError};
 
 /// The result of a look through the control client.
@@ -95,11 +95,11 @@ impl SessionLink {
         order: &LookOrder,
         kind: LookKind,
         quiet: Duration,
-    ) -> Result<JobOutcome, TmuxError> {
+    ) -> Result<LookOutcome, TmuxError> {
         let (look, mut has_trigger) = match self.attached_look(order, kind).await {
             AttachedLook::Taken { look, has_trigger } => (look, has_trigger),
-            AttachedLook::NotNeeded => return Ok(JobOutcome::NotNeeded),
-            AttachedLook::NothingNew => return Ok(JobOutcome::NothingNew),
+            AttachedLook::NotNeeded => return Ok(LookOutcome::NotNeeded),
+            AttachedLook::NothingNew => return Ok(LookOutcome::NothingNew),
             AttachedLook::NoAnswer => return Err(TmuxError::TimedOut),
             AttachedLook::NotAttached => {
                 tracing::debug!(plan = "Detached", windows = "all", "look planned");
@@ -160,7 +160,9 @@ impl SessionLink {
         if look.is_whole {
             self.idle.note_sweep(now.mono, reading);
         }
-        Ok(JobOutcome::Looked(Box::new(look)))
+        let (windows, is_whole) = (look.snapshot.tasks.len(), look.is_whole);
+        tracing::debug!(windows, is_whole, "looked");
+        Ok(LookOutcome::Looked(Box::new(look)))
     }
 
     /// Adds which tasks wait for a place in their slots, and when the others began.

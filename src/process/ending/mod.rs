@@ -20,9 +20,7 @@ use std::collections::VecDeque;
 
 use tokio::sync::mpsc;
 
-pub(crate) use worker::EndReport;
-
-use crate::model::{EndOrder, LeftProcess};
+use crate::model::{EndOrder, EndReport, LeftProcess};
 
 /// Ends runs.
 #[derive(Debug)]

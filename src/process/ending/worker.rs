@@ -20,7 +20,7 @@ use super::ps_table as table;
 #[cfg(linux)]
 use super::table;
 use crate::model::programs::{CommandReader, command_reader};
-use crate::model::{EndOrder, LeftProcess, WindowId};
+use crate::model::{EndOrder, EndReport, LeftProcess, WindowId};
 use crate::process::stat;
 
 /// After this time, those who wait are told for whom.
@@ -727,13 +727,4 @@ impl Member {
             Err(error) => tracing::warn!(%error, ?signal, "could not signal a process"),
         }
     }
-}
-
-/// What became of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum EndReport {
-    /// These processes have not ended after a second.
-    Waiting(WindowId, Vec<LeftProcess>),
-    /// It has ended, or what is left of it cannot be ended.
-    Ended(WindowId, Vec<LeftProcess>),
 }

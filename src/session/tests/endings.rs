@@ -1,7 +1,7 @@
 //! Ending runs: commands, time limits and launches into a live slot.
 
 use super::*;
-use crate::model::{Error, GoneReason, LeftProcess};
+use crate::model::{GoneReason, LeftProcess};
 
 fn kill(names: &[&str]) -> Request {
     Request::Kill {
@@ -20,35 +20,41 @@ fn window(id: &str) -> WindowId {
 
 impl Driver {
     fn run_ended(&mut self, id: &str) {
-        self.input(Input::RunEnded(window(id), Vec::new()));
+        let report = EndReport::Ended(window(id), Vec::new());
+        self.input(Input::Ending(report));
     }
 
     /// The running launch has found a live run in `@1`.
     #[track_caller]
     fn live(&mut self, pid: u32) {
         assert!(matches!(self.job, Some(Job::Launch(..))), "{:?}", self.job);
-        self.outcome(JobOutcome::Live(window("@1"), pid));
+        self.launch_finds(LaunchOutcome::Live(window("@1"), pid));
     }
 
     /// The running job has marked windows.
     #[track_caller]
     fn marked(&mut self) {
         assert!(
-            matches!(self.job, Some(Job::MarkEndings(_))),
+            matches!(self.job, Some(Job::MarkEndings(..))),
             "{:?}",
             self.job
         );
-        self.outcome(JobOutcome::Finished);
+        self.finish();
     }
 
     /// The running job has closed its windows.
     #[track_caller]
     fn closed(&mut self) {
-        let Some(Job::Kill(windows)) = &self.job else {
-            panic!("nothing is closed: {:?}", self.job);
-        };
-        let windows = windows.iter().copied().collect();
-        self.outcome(JobOutcome::Killed(windows, Ok(())));
+        self.done(|job| {
+            let Job::Kill(windows, outcome) = job else {
+                return false;
+            };
+            outcome.set(ClosedWindows {
+                closed: windows.into_iter().collect(),
+                failure: None,
+            });
+            true
+        });
     }
 }
 
@@ -66,7 +72,14 @@ fn a_kill_is_told_once_when_nothing_is_left_with_how_the_run_ended() {
     driver.input(Input::Changed(Change::Windows));
     driver.look("life 1; @1#1 a dead 0 pid=7 ended=5");
     assert_eq!(driver.told, [""; 0]);
-    assert!(driver.session.task(window("@1")).unwrap().is_alive());
+    assert!(
+        driver
+            .session
+            .state()
+            .task(window("@1"))
+            .unwrap()
+            .is_alive()
+    );
     driver.take();
     driver.run_ended("@1");
     driver.did(&["archive @1"]);
@@ -158,24 +171,24 @@ fn what_cannot_be_ended_is_named_and_its_end_is_told_like_any_other() {
         name: "sudo".to_owned(),
         is_anothers: true,
     };
-    driver.input(Input::RunEnded(window("@1"), vec![left]));
+    driver.input(Input::Ending(EndReport::Ended(window("@1"), vec![left])));
     // The mark is removed, and a look shows its end.
     while let Some(job) = &driver.job {
-        if matches!(job, Job::Look(_)) {
+        if matches!(job, Job::Look(..)) {
             driver.look(both);
         } else {
-            let is_expected = matches!(job, Job::UnmarkEndings(_) | Job::Archive(..));
+            let is_expected = matches!(job, Job::UnmarkEndings(..) | Job::Archive(..));
             assert!(is_expected, "{job:?}");
-            driver.outcome(JobOutcome::Finished);
+            driver.finish();
         }
     }
     assert_eq!(driver.told, ["exited @1#1 0"]);
     driver.run_ended("@2");
-    while !matches!(driver.job, Some(Job::Kill(_))) {
-        if matches!(driver.job, Some(Job::Look(_))) {
+    while !matches!(driver.job, Some(Job::Kill(..))) {
+        if matches!(driver.job, Some(Job::Look(..))) {
             driver.look(both);
         } else {
-            driver.outcome(JobOutcome::Finished);
+            driver.finish();
         }
     }
     driver.closed();
@@ -189,24 +202,29 @@ fn what_cannot_be_ended_is_named_and_its_end_is_told_like_any_other() {
 #[test]
 fn what_was_killed_while_we_were_ending_it_was_killed_by_us_also_for_the_next_daemon() {
     const KILLED: &str = "life 1; @1#1 a dead SIGKILL pid=7 ended=5";
-    let hint = |driver: &Driver| driver.session.task(window("@1")).unwrap().exit_hint();
+    let hint = |driver: &Driver| {
+        driver
+            .session
+            .state()
+            .task(window("@1"))
+            .unwrap()
+            .exit_hint()
+    };
     let mut driver = Driver::new(RUNS);
     driver.ask(kill(&["a"]));
     driver.look(RUNS);
     driver.marked();
-    driver.input(Input::RunEnded(
-        window("@1"),
-        vec![LeftProcess {
-            pid: 9,
-            name: "sudo".to_owned(),
-            is_anothers: true,
-        }],
-    ));
+    let left = vec![LeftProcess {
+        pid: 9,
+        name: "sudo".to_owned(),
+        is_anothers: true,
+    }];
+    driver.input(Input::Ending(EndReport::Ended(window("@1"), left)));
     while let Some(job) = &driver.job {
-        if matches!(job, Job::Look(_)) {
+        if matches!(job, Job::Look(..)) {
             driver.look(KILLED);
         } else {
-            driver.outcome(JobOutcome::Finished);
+            driver.finish();
         }
     }
     assert_eq!(driver.told, ["exited @1#1 SIGKILL"]);
@@ -233,7 +251,7 @@ fn a_live_run_ends_before_the_next_one_starts_in_its_slot() {
     let dead = "life 1; @1#1 a dead 143 pid=7 ended=5";
     driver.look(dead);
     driver.did(&["look @1", "archive @1"]);
-    driver.outcome(JobOutcome::Finished);
+    driver.finish();
     driver.did(&["launch a over [7]"]);
     driver.launched("@1");
     driver.look("life 1; @1#2 a running pid=8");
@@ -279,7 +297,7 @@ fn a_launch_whose_client_has_left_makes_room_for_the_next() {
     let dead = "life 1; @1#1 a dead 143 pid=7 ended=5";
     for _ in 0..2 {
         driver.run_ended("@1");
-        while matches!(driver.job, Some(Job::Look(_))) {
+        while matches!(driver.job, Some(Job::Look(..))) {
             driver.look(dead);
         }
         driver.finish_chores();
@@ -290,12 +308,11 @@ fn a_launch_whose_client_has_left_makes_room_for_the_next() {
 
 #[test]
 fn nothing_is_ended_for_a_launch_that_is_refused_or_whose_client_has_left() {
-    let refusal = Error::failed("two windows are named `a`".to_owned());
     let mut driver = Driver::new(RUNS);
     driver.ask(super::requests::launch_of("a", false));
     driver.look(RUNS);
     driver.take();
-    driver.outcome(JobOutcome::Answered(Box::new(Response::Refused(refusal))));
+    driver.fail("two windows are named `a`");
     driver.did(&["refuse 1: two windows are named `a`"]);
     let client = driver.ask(super::requests::launch_of("a", false));
     driver.look(RUNS);
@@ -303,7 +320,7 @@ fn nothing_is_ended_for_a_launch_that_is_refused_or_whose_client_has_left() {
     driver.take();
     driver.live(7);
     assert!(!driver.take().iter().any(|did| did.starts_with("end")));
-    assert!(!driver.session.endings.contain(window("@1")));
+    assert!(!driver.session.state().endings.contain(window("@1")));
 }
 
 #[test]
@@ -331,8 +348,7 @@ fn an_end_whose_launch_has_failed_is_told_like_any_other() {
     let dead = "life 1; @1#1 a dead 143 pid=7 ended=5";
     driver.look(dead);
     driver.finish_chores();
-    driver.job = None;
-    driver.input(Input::Done(Err("tmux does not answer".to_owned())));
+    driver.fail("tmux does not answer");
     driver.look(dead);
     assert_eq!(driver.told, ["exited @1#1 143"]);
 }
@@ -358,8 +374,8 @@ fn a_run_ends_when_its_time_is_over() {
 #[test]
 fn what_a_daemon_had_begun_the_next_one_finishes() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7 ending=userKilled asker=laptop");
-    assert!(driver.session.endings.contain(window("@1")));
-    let task = driver.session.task(window("@1")).unwrap();
+    assert!(driver.session.state().endings.contain(window("@1")));
+    let task = driver.session.state().task(window("@1")).unwrap();
     assert_eq!(task.ending, Some(GoneReason::UserKilled));
     driver.run_ended("@1");
     driver.look("life 1; @1#1 a dead 0 pid=7 ended=5 ending=userKilled asker=laptop");
@@ -466,9 +482,9 @@ fn the_end_of_a_session_that_has_not_begun_is_given_up_with_its_client() {
     driver.did(&["look barrier @1", "find shared [WindowId(1)]"]);
     // While it is found out which windows live on.
     driver.input(Input::Left(request_id));
-    driver.outcome(JobOutcome::Shared(BTreeSet::new()));
+    driver.no_window_is_shared();
     driver.did(&[]);
-    assert!(!driver.session.endings.contain(window("@1")));
+    assert!(!driver.session.state().endings.contain(window("@1")));
 }
 
 #[test]
@@ -477,7 +493,7 @@ fn a_session_whose_runs_have_ended_ends_also_without_the_client() {
     let mut driver = Driver::new(RUNS);
     let request_id = driver.ask(kill_all());
     driver.look(RUNS);
-    driver.outcome(JobOutcome::Shared(BTreeSet::new()));
+    driver.no_window_is_shared();
     driver.marked();
     driver.run_ended("@1");
     driver.look(dead);
@@ -489,7 +505,7 @@ fn a_session_whose_runs_have_ended_ends_also_without_the_client() {
     );
     driver.input(Input::Left(request_id));
     driver.finish_chores();
-    driver.outcome(JobOutcome::SessionKilled(BTreeSet::new()));
+    driver.no_window_is_shared();
     driver.look("missing");
     assert_eq!(driver.told, ["disappeared @1#1 userKilled for laptop"]);
 }

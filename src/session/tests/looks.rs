@@ -12,9 +12,9 @@ fn changes_during_a_look_call_for_another_one() {
     driver.look("life 1; @1#1 a running pid=7");
     driver.did(&["look"]);
     // All of them were in the previous one.
-    driver.outcome(JobOutcome::NotNeeded);
+    driver.not_needed();
     driver.did(&[]);
-    assert_eq!(driver.session.counts().skipped_looks, 1);
+    assert_eq!(driver.session.state().counts().skipped_looks, 1);
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn everything_but_archiving_goes_before_the_next_slice_of_a_sweep() {
     driver.now = driver.now.after(Duration::from_mins(1));
     driver.input(Input::Due);
     driver.did(&[]);
-    driver.outcome(JobOutcome::NothingNew);
+    driver.look_finds(LookOutcome::NothingNew);
     driver.did(&["look @1"]);
     driver.look_at(false, shown);
     driver.did(&["read %1 All for 1"]);
@@ -75,12 +75,12 @@ fn a_prompt_that_may_be_reported_leads_to_a_look_at_its_window() {
 /// Lets so many sweeps find that tmux has not run. Returns the pauses before them, in milliseconds.
 fn pauses_of_sweeps(driver: &mut Driver, n: usize) -> Vec<u128> {
     let sweeps = (0..n).map(|_| {
-        let due = driver.session.schedule.next_look();
+        let due = driver.session.state().schedule.next_look();
         let pause = due - driver.now.mono;
         driver.now = driver.now.after(pause);
         driver.input(Input::Due);
         driver.did(&["sweep"]);
-        driver.outcome(JobOutcome::NotNeeded);
+        driver.not_needed();
         driver.did(&[]);
         pause.as_millis()
     });
@@ -92,7 +92,7 @@ fn sweeps_that_need_not_be_taken_grow_seldom_as_well() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
     assert_eq!(pauses_of_sweeps(&mut driver, 4), [200, 400, 800, 1600]);
     // No report was covered by an earlier look.
-    let counts = driver.session.counts();
+    let counts = driver.session.state().counts();
     assert_eq!((counts.unchanged_looks, counts.skipped_looks), (4, 0));
 }
 
@@ -128,7 +128,11 @@ fn an_event_that_a_safety_look_finds_is_late_unless_its_report_follows() {
         }
         driver.now = driver.now.after(Duration::from_millis(200));
         driver.input(Input::Due);
-        assert_eq!(driver.session.counts().found_late, n_late, "{name:?}");
+        assert_eq!(
+            driver.session.state().counts().found_late,
+            n_late,
+            "{name:?}"
+        );
     }
 }
 
@@ -168,7 +172,7 @@ fn soon_after_an_end_only_what_has_just_ended_is_looked_at() {
     for _ in 0..300 {
         driver.now = driver.now.after(Duration::from_millis(1));
         driver.input(Input::Due);
-        if matches!(driver.job, Some(Job::Look(_))) {
+        if matches!(driver.job, Some(Job::Look(..))) {
             let done = driver.take().into_iter();
             looks.extend(done.filter(|done| done.starts_with("look")));
             driver.look_at(false, shown);

@@ -134,7 +134,7 @@ fn waits_that_begin_at_once_share_one_look_and_one_reading() {
     let did = driver.take();
     let begun = did.iter().filter(|did| did.starts_with("begun")).count();
     assert_eq!((begun, did.len()), (40, 40), "{did:?}");
-    assert_eq!(driver.session.n_waits(), 40);
+    assert_eq!(driver.session.state().n_waits(), 40);
     driver.print("text 30\r\n");
     // The texts 3 and 30.
     driver.did(&["read end of %1"]);
@@ -180,7 +180,7 @@ fn whoever_leaves_takes_everything_along() {
     driver.read(&["text"]);
     let did = driver.take();
     assert!(!did.iter().any(|did| did.starts_with("answer")), "{did:?}");
-    assert_eq!(driver.session.n_waits(), 0);
+    assert_eq!(driver.session.state().n_waits(), 0);
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn an_output_stream_gets_all_output_and_then_the_end() {
     driver.look("life 1; @1#1 a running pid=7");
     driver.read(&["old"]);
     let did = driver.take();
-    assert_eq!(did.last().map(String::as_str), Some("following 1"));
+    assert_eq!(did.last().map(String::as_str), Some("begun 1"));
     driver.print("\r\nnew\r\nlast");
     driver.did(&["output 1 new"]);
     driver.input(Input::Changed(Change::Windows));
@@ -256,11 +256,7 @@ fn a_read_that_comes_behind_output_delays_nothing_else() {
     driver.wait(Some("two"));
     driver.look("life 1; @1#1 a running pid=7");
     assert!(driver.take().contains(&"read %1 All for 1".to_owned()));
-    let Some(Job::Read { begins, .. }) = driver.job.as_mut() else {
-        panic!("no reading runs: {:?}", driver.job);
-    };
-    let mut begins = std::mem::take(begins);
-    driver.outcome(JobOutcome::Asked);
+    let mut begins = driver.read_is_asked();
     // Another wait begins with the next read; meanwhile the list is asked for.
     driver.wait(Some("three"));
     driver.look("life 1; @1#1 a running pid=7");
@@ -274,10 +270,9 @@ fn a_read_that_comes_behind_output_delays_nothing_else() {
     driver.did(&[]);
     let output = output(&["one", "two"]);
     begins.judge(&output);
-    let read = JobOutcome::Read(Box::new(output), begins);
-    driver.input(Input::Changed(Change::Read(Box::new(Ok(read)))));
+    driver.read_comes(output, begins);
     driver.did(&["begun 2", "read %1 All for 1"]);
-    driver.outcome(JobOutcome::Asked);
+    driver.read_is_asked();
     driver.print("\r\ntwo\r\n");
     let did = driver.take();
     assert!(did.iter().any(|did| did.starts_with("read end")), "{did:?}");
@@ -289,17 +284,12 @@ fn what_begins_while_its_pane_is_paused_begins_behind_what_is_missing() {
     driver.begin("done", &["one"]);
     driver.wait(Some("two"));
     driver.look("life 1; @1#1 a running pid=7");
-    let Some(Job::Read { begins, .. }) = driver.job.as_mut() else {
-        panic!("no reading runs: {:?}", driver.job);
-    };
-    let begins = std::mem::take(begins);
-    driver.outcome(JobOutcome::Asked);
+    let begins = driver.read_is_asked();
     driver.take();
     // The pane contains more than has arrived.
     driver.input(Input::Changed(Change::Paused(PANE)));
     let output = output(&["one", "two"]);
-    let read = JobOutcome::Read(Box::new(output), begins);
-    driver.input(Input::Changed(Change::Read(Box::new(Ok(read)))));
+    driver.read_comes(output, begins);
     driver.look("life 1; @1#1 a running pid=7");
     let did = driver.take();
     assert!(!did.iter().any(|did| did.starts_with("begun")), "{did:?}");

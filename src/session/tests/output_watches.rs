@@ -49,7 +49,7 @@ fn what_a_run_writes_last_is_reported_before_its_end() {
     driver.look("life 1; @1#1 a dead 1 pid=7 notifies=ERROR");
     driver.did(&["look", "drain"]);
     driver.print("ERROR last\r\n");
-    driver.outcome(JobOutcome::Drained);
+    driver.finish();
     driver.read(&["ERROR last"]);
     let did = driver.take();
     assert!(did.contains(&"append event event".to_owned()), "{did:?}");
@@ -66,7 +66,7 @@ fn what_tmux_threw_away_and_what_a_window_wrote_that_is_gone_is_searched() {
     let mut driver = Driver::searching(&["begin"]);
     driver.input(Input::Changed(Change::Windows));
     driver.look("life 1; @1#1 a dead 1 pid=7 notifies=ERROR");
-    driver.outcome(JobOutcome::Drained);
+    driver.finish();
     // The pane contains more than has arrived.
     driver.read(&["begin", "ERROR last"]);
     driver.read(&["begin", "ERROR last"]);
@@ -79,7 +79,7 @@ fn what_tmux_threw_away_and_what_a_window_wrote_that_is_gone_is_searched() {
     driver.input(Input::Changed(Change::Windows));
     driver.look("life 1");
     driver.print("ERROR last\r\n");
-    driver.outcome(JobOutcome::Drained);
+    driver.finish();
     assert_eq!(
         driver.events(),
         ["output @1#1 x1: ERROR last", "disappeared @1#1"]

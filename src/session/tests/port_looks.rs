@@ -24,18 +24,28 @@ impl Driver {
     #[track_caller]
     fn ports(&mut self, ports: &[u16], ms: u64) {
         assert!(
-            matches!(self.job, Some(Job::FindPorts(_))),
+            matches!(self.job, Some(Job::FindPorts(..))),
             "{:?}",
             self.job
         );
         let found = BTreeMap::from([(7, ports.iter().copied().collect())]);
-        self.outcome(JobOutcome::Ports(found, Duration::from_millis(ms)));
+        let found = FoundPorts {
+            ports: found,
+            took: Duration::from_millis(ms),
+        };
+        self.done(|job| {
+            let Job::FindPorts(_, outcome) = job else {
+                return false;
+            };
+            outcome.set(found);
+            true
+        });
     }
 
     /// Returns after how many milliseconds ports are looked at again.
     #[track_caller]
     fn pause(&mut self) -> u128 {
-        let due = self.session.next_port_look().expect("one is due");
+        let due = self.session.state().next_port_look().expect("one is due");
         let pause = due - self.now.mono;
         self.after(u64::try_from(pause.as_millis()).unwrap());
         pause.as_millis()
@@ -67,7 +77,7 @@ fn a_wait_for_a_port_asks_the_kernel_less_and_less_often_until_something_changes
     driver.read(&["listening"]);
     driver.did(&["answer 1 Listening"]);
     // Nobody waits any more.
-    assert_eq!(driver.session.next_port_look(), None);
+    assert_eq!(driver.session.state().next_port_look(), None);
 }
 
 #[test]
@@ -86,7 +96,7 @@ fn the_ports_of_a_run_that_was_replaced_do_not_count() {
             || done.contains(&"read end of %1".to_owned()),
         "{done:?}"
     );
-    assert_eq!(driver.session.next_port_look(), None);
+    assert_eq!(driver.session.state().next_port_look(), None);
 }
 
 #[test]
@@ -94,8 +104,7 @@ fn a_system_that_does_not_show_ports_refuses_the_wait() {
     let mut driver = Driver::new(RUNS);
     driver.wait_for_port(None);
     driver.take();
-    driver.job = None;
-    driver.input(Input::Done(Err("no table".to_owned())));
+    driver.fail("no table");
     driver.did(&["refuse 1: cannot wait for a port: no table"]);
-    assert_eq!(driver.session.next_port_look(), None);
+    assert_eq!(driver.session.state().next_port_look(), None);
 }

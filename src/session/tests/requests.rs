@@ -15,7 +15,7 @@ fn an_answer_waits_for_the_disk_and_a_delivery_for_the_answer() {
     driver.did(&["append event", "read end of %1"]);
     driver.read(&[""]);
     driver.did(&["archive @1"]);
-    driver.outcome(JobOutcome::Finished);
+    driver.finish();
     driver.after(120);
     driver.did(&[]);
     driver.disk_takes = true;
@@ -84,21 +84,7 @@ fn a_command_whose_client_has_left_is_not_carried_out() {
     driver.did(&["look barrier", "launch b"]);
     let request_id = driver.ask(kill());
     driver.input(Input::Left(request_id));
-    driver.job = None;
-    driver.input(Input::Done(Err("tmux does not answer".to_owned())));
-    driver.after(100);
-    let did = driver.take();
-    assert!(!did.iter().any(|did| did.starts_with("mark")), "{did:?}");
-    // While it is found out which session its name means.
-    let mut driver = Driver::new(tasks);
-    let request_id = driver.ask(Request::To {
-        session: "before".to_owned(),
-        request: Box::new(kill()),
-    });
-    driver.look(tasks);
-    driver.did(&["look barrier", "FindName(\"before\")"]);
-    driver.input(Input::Left(request_id));
-    driver.outcome(JobOutcome::Name(NameOwner::Ours(Some("work".to_owned()))));
+    driver.fail("tmux does not answer");
     driver.after(100);
     let did = driver.take();
     assert!(!did.iter().any(|did| did.starts_with("mark")), "{did:?}");
@@ -108,14 +94,13 @@ fn a_command_whose_client_has_left_is_not_carried_out() {
 fn a_wait_by_name_looks_at_what_was_reported_and_at_its_task() {
     let tasks = "life 1; @1#1 a running pid=7; @2#1 b running pid=8";
     let mut driver = Driver::new(tasks);
-    let wait_for = |name: &str| Request::To {
-        session: "work".to_owned(),
-        request: Box::new(Request::Wait(WaitRequest {
+    let wait_for = |name: &str| {
+        Request::Wait(WaitRequest {
             task: name.to_owned(),
             ..WaitRequest::default()
-        })),
+        })
     };
-    driver.ask(wait_for("b"));
+    driver.ask_session(Some("work"), wait_for("b"));
     driver.did(&["look barrier @2"]);
     driver.look("life 1; @1#1 a running pid=7; @2#1 b dead 3 pid=8");
     driver.read(&["over"]);
@@ -123,7 +108,7 @@ fn a_wait_by_name_looks_at_what_was_reported_and_at_its_task() {
     driver.after(100);
     let did = driver.take();
     assert!(did.contains(&"answer 1 Exited".to_owned()), "{did:?}");
-    driver.ask(wait_for("c"));
+    driver.ask_session(Some("work"), wait_for("c"));
     driver.did(&["look barrier"]);
     driver.look("life 1; @1#1 a running pid=7; @2#1 b dead 3 pid=8");
     driver.did(&["refuse 2: no task `c` in session `work`"]);
@@ -275,7 +260,7 @@ fn a_look_that_fails_answers_with_what_is_known() {
     let did = driver.take();
     assert!(did.contains(&"answer 1".to_owned()), "{did:?}");
     assert_eq!(
-        driver.session.problem(),
+        driver.session.state().problem(),
         Some("tasks cannot be looked at: tmux hangs")
     );
 }
@@ -314,13 +299,13 @@ fn output_is_archived_before_a_command_changes_its_window() {
         did.contains(&"end @1 7 SIGTERM 10s over".to_owned()),
         "{did:?}"
     );
-    driver.input(Input::RunEnded(WindowId(1), Vec::new()));
+    driver.input(Input::Ending(EndReport::Ended(WindowId(1), Vec::new())));
     assert!(
         matches!(driver.job, Some(Job::Archive(..))),
         "{:?}",
         driver.job
     );
-    driver.outcome(JobOutcome::Finished);
+    driver.finish();
     driver.look("life 1; @1#1 a dead 0 pid=7");
     let did = driver.take();
     assert!(did.contains(&"kill [WindowId(1)]".to_owned()), "{did:?}");
@@ -353,34 +338,41 @@ fn looks_go_between_the_tasks_of_a_search() {
         ignore_case: false,
     }));
     driver.did(&["look barrier"]);
-    driver.outcome(JobOutcome::NotNeeded);
+    driver.not_needed();
     driver.did(&["search @1"]);
-    let found = |line: &str| {
-        JobOutcome::Matches(SearchResult {
-            matches: vec![SearchMatch {
-                window_id: String::new(),
-                window_name: String::new(),
-                run: None,
-                line_number: 1,
-                line: line.to_owned(),
-                may_lack_beginning: false,
-            }],
-            incomplete: Vec::new(),
-        })
+    let found = |line: &str| SearchResult {
+        matches: vec![SearchMatch {
+            window_id: String::new(),
+            window_name: String::new(),
+            run: None,
+            line_number: 1,
+            line: line.to_owned(),
+            may_lack_beginning: false,
+        }],
+        incomplete: Vec::new(),
+    };
+    let finds = |driver: &mut Driver, line: &str| {
+        let found = found(line);
+        driver.done(|job| {
+            let Job::Search(_, _, outcome) = job else {
+                return false;
+            };
+            outcome.set(found);
+            true
+        });
     };
     driver.input(Input::Changed(Change::Windows));
-    driver.outcome(found("one"));
+    finds(&mut driver, "one");
     driver.did(&["look"]);
     driver.look_at(false, "life 1; @1#1 a running pid=7; @3#1 c running pid=9");
     driver.take();
     // A window that was closed meanwhile has no lines.
-    assert!(driver.job.take().is_some());
-    driver.input(Input::Done(Err("can't find pane: %2".to_owned())));
+    driver.fail("can't find pane: %2");
     driver.did(&[
         "log NotSearched { window: WindowId(2), error: \"can't find pane: %2\" }",
         "search @3",
     ]);
-    driver.outcome(found("three"));
+    finds(&mut driver, "three");
     driver.did(&["answer 1 one three"]);
     // A task that still exists was not searched: the answer would not be complete.
     driver.ask(Request::Search(SearchRequest {
@@ -389,10 +381,9 @@ fn looks_go_between_the_tasks_of_a_search() {
         regex: false,
         ignore_case: false,
     }));
-    driver.outcome(JobOutcome::NotNeeded);
+    driver.not_needed();
     driver.take();
-    assert!(driver.job.take().is_some());
-    driver.input(Input::Done(Err("tmux does not answer".to_owned())));
+    driver.fail("tmux does not answer");
     driver.did(&["refuse 2: tmux does not answer"]);
 }
 
@@ -401,32 +392,22 @@ fn a_request_that_names_another_session_does_nothing() {
     let shown = "life 1; @1#1 a running pid=7";
     let mut driver = Driver::new(shown);
     let ask = |driver: &mut Driver, session: &str| {
-        driver.ask(Request::To {
-            session: session.to_owned(),
-            request: Box::new(Request::Send(SendRequest {
-                task: "a".to_owned(),
-                input: TypedInput::Text("x".to_owned()),
-                enter: true,
-                if_prompt: None,
-                is_guarded: false,
-            })),
+        let send = Request::Send(SendRequest {
+            task: "a".to_owned(),
+            input: TypedInput::Text("x".to_owned()),
+            enter: true,
+            if_prompt: None,
+            is_guarded: false,
         });
-        driver.outcome(JobOutcome::NotNeeded);
+        driver.ask_session(Some(session), send);
+        driver.not_needed();
         driver.take()
     };
     assert_eq!(ask(&mut driver, "work"), ["look barrier", "type @1"]);
-    driver.outcome(JobOutcome::Answered(Box::new(Response::Done)));
+    driver.typed(None);
     driver.did(&["answer 1"]);
-    assert_eq!(
-        ask(&mut driver, "former"),
-        ["look barrier", "FindName(\"former\")"]
-    );
-    driver.outcome(JobOutcome::Name(NameOwner::Other));
-    driver.did(&["answer 2: another session"]);
-    // The former name of this session, which no other one has.
-    ask(&mut driver, "former");
-    driver.outcome(JobOutcome::Name(NameOwner::Ours(Some("work".to_owned()))));
-    driver.did(&["type @1"]);
+    let refusal = "refuse 2: this session is not called `former`";
+    assert_eq!(ask(&mut driver, "former"), ["look barrier", refusal]);
 }
 
 #[test]
@@ -440,23 +421,23 @@ fn what_a_request_types_stays_together_and_others_go_on() {
             if_prompt: None,
             is_guarded: false,
         }));
-        driver.outcome(JobOutcome::NotNeeded);
+        driver.not_needed();
         driver.take()
     };
-    let done = || JobOutcome::Answered(Box::new(Response::Done));
     assert!(send(&mut driver, "a").contains(&"type @1".to_owned()));
-    let Some(Job::Type(mut typing)) = driver.job.take() else {
+    let Some(Job::Type(typing, _)) = &driver.job else {
         panic!("nothing is typed");
     };
+    let mut typing = typing.clone();
     typing.typed(vec!["Enter".to_owned()], driver.now.mono);
     let due = typing.progress.due;
-    driver.input(Input::Done(Ok(JobOutcome::Typing(typing))));
+    driver.typed(Some(typing));
     assert!(driver.job.is_none());
     assert!(driver.session.next_deadline() <= due);
     // Not into the same task.
     assert!(!send(&mut driver, "a").contains(&"type @1".to_owned()));
     assert!(send(&mut driver, "b").contains(&"type @2".to_owned()));
-    driver.outcome(done());
+    driver.typed(None);
     driver.did(&["answer 3"]);
     // What has begun is finished, also without its client.
     driver.input(Input::Left(RequestId(1)));
@@ -464,8 +445,8 @@ fn what_a_request_types_stays_together_and_others_go_on() {
     driver.input(Input::Due);
     driver.finish_chores();
     assert!(driver.take().contains(&"type @1".to_owned()));
-    driver.outcome(done());
-    driver.did(&["answer 1", "type @1"]);
-    driver.outcome(done());
+    driver.typed(None);
+    driver.did(&["type @1"]);
+    driver.typed(None);
     driver.did(&["answer 2"]);
 }

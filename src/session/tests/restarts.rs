@@ -11,6 +11,7 @@ fn a_task_that_failed_is_restarted_after_its_pause() {
     let shown = |driver: &Driver| {
         let next = driver
             .session
+            .state()
             .restarts
             .next("@1".parse().unwrap(), driver.now);
         next.map(|next| (next.in_ms, next.number, next.limit))
@@ -23,7 +24,7 @@ fn a_task_that_failed_is_restarted_after_its_pause() {
     // Once, also while it takes long.
     driver.after(5000);
     assert_eq!(shown(&driver), Some((0, 1, 2)));
-    driver.outcome(JobOutcome::Restarted(RestartEnd::Started));
+    driver.restarted(RestartEnd::Started);
     driver.look("life 1; @1#2 a running restarts=2,1000,1");
     assert_eq!(shown(&driver), None);
 }
@@ -63,8 +64,7 @@ fn a_restart_that_tmux_refuses_is_tried_again_and_an_impossible_one_is_reported(
     driver.look(dead);
     driver.finish_chores();
     assert!(driver.take().contains(&"restart @1 1".to_owned()));
-    driver.job = None;
-    driver.input(Input::Done(Err("no".to_owned())));
+    driver.fail("no");
     driver.look(dead);
     driver.finish_chores();
     driver.after(4999);
@@ -72,7 +72,7 @@ fn a_restart_that_tmux_refuses_is_tried_again_and_an_impossible_one_is_reported(
     driver.after(1);
     assert!(driver.take().contains(&"restart @1 1".to_owned()));
     let why = "its directory is gone".to_owned();
-    driver.outcome(JobOutcome::Restarted(RestartEnd::Impossible(why)));
+    driver.restarted(RestartEnd::Impossible(why));
     driver.after(100);
     let did = driver.take();
     assert!(did.contains(&"append notice".to_owned()), "{did:?}");
@@ -95,7 +95,7 @@ fn a_restart_that_seemed_superseded_is_tried_again_if_its_window_has_not_changed
         driver.look(dead);
         driver.finish_chores();
         assert!(driver.take().contains(&"restart @1 1".to_owned()));
-        driver.outcome(JobOutcome::Restarted(RestartEnd::Superseded));
+        driver.restarted(RestartEnd::Superseded);
         assert_eq!(driver.take().last().unwrap(), "look @1", "{found}");
         driver.look(found);
         driver.finish_chores();
@@ -166,9 +166,9 @@ fn an_end_whose_restart_is_prevented_is_delivered_as_a_failure() {
 fn an_end_that_an_earlier_daemon_recorded_is_delivered_if_its_restart_is_impossible() {
     let dead = "life 1; @1#1 a dead 1 ended=1000000 restarts=2,0,0";
     let mut driver = Driver::returning(dead, dead);
-    assert!(matches!(driver.job, Some(Job::Restart(_))));
+    assert!(matches!(driver.job, Some(Job::Restart(..))));
     let why = "its directory is gone".to_owned();
-    driver.outcome(JobOutcome::Restarted(RestartEnd::Impossible(why)));
+    driver.restarted(RestartEnd::Impossible(why));
     driver.after(100);
     assert_eq!(n_messages(&mut driver), 1);
     driver.input(Input::Changed(Change::Windows));
@@ -192,7 +192,7 @@ fn a_usual_duration_is_asked_for_once_for_each_run_and_shown_while_it_lives() {
     assert_eq!(look(&mut driver, running), [(two, Some(2))]);
     assert_eq!(look(&mut driver, running), []);
     let usual = |driver: &Driver| -> Vec<_> {
-        let view = driver.session.view(driver.now);
+        let view = driver.session.state().view(driver.now);
         view.tasks.iter().map(|task| task.usual_ms).collect()
     };
     assert_eq!(usual(&driver), [None, None]);

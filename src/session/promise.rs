@@ -1,0 +1,95 @@
+//! What stories await: a value that is set later, by an input or by the link.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+
+/// A value, once it is set, and who waits for it.
+#[derive(Debug)]
+struct Slot<T> {
+    value: Option<T>,
+    waker: Option<Waker>,
+}
+
+/// A value that a story awaits.
+#[derive(Debug)]
+pub(crate) struct Promise<T>(Arc<Mutex<Slot<T>>>);
+
+/// Sets the value of a promise, and so resumes its story.
+#[derive(Debug)]
+pub(crate) struct Resolver<T>(Weak<Mutex<Slot<T>>>);
+
+/// Returns a promise and what resolves it.
+pub(crate) fn promise<T>() -> (Resolver<T>, Promise<T>) {
+    let slot = Arc::new(Mutex::new(Slot {
+        value: None,
+        waker: None,
+    }));
+    (Resolver(Arc::downgrade(&slot)), Promise(slot))
+}
+
+impl<T> Resolver<T> {
+    /// Sets the value; nothing is done if the story is gone.
+    pub(crate) fn resolve(&self, value: T) {
+        let Some(slot) = self.0.upgrade() else { return };
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.value = Some(value);
+        if let Some(waker) = slot.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Whether the story still waits.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+}
+
+impl<T> Clone for Resolver<T> {
+    fn clone(&self) -> Self {
+        Self(Weak::clone(&self.0))
+    }
+}
+
+impl<T> Future for Promise<T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match slot.value.take() {
+            Some(value) => Poll::Ready(value),
+            None => {
+                slot.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// Where the link puts the outcome of a job. The story is resumed by the input that the job is done.
+#[derive(Debug)]
+pub(crate) struct Outcome<T>(Arc<Mutex<Option<T>>>);
+
+impl<T> Outcome<T> {
+    pub(super) fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    /// Sets the outcome.
+    pub(crate) fn set(&self, value: T) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+    }
+
+    /// Takes the outcome.
+    pub(super) fn take(&self) -> Option<T> {
+        let mut value = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        value.take()
+    }
+}
+
+impl<T> Clone for Outcome<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}

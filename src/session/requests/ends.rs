@@ -1,0 +1,190 @@
+//! The end of tasks, of the session and of the daemon.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::super::archives::archive_first;
+use super::super::ending_runs::Killer;
+use super::super::endings::{end_runs, fields_of, label, list_of_tasks, plural};
+use super::super::input::{Effect, Job, LogEntry, LookOrder};
+use super::super::job_queue::Turn;
+use super::super::state::{Cx, State};
+use super::barrier;
+use crate::model::{Error, ErrorKind, Level, StopChoice, Task};
+use crate::wire::Response;
+
+/// Ends tasks; none of them if one of the names is not a task's. Of what an earlier daemon was asked for,
+/// it may have done a part.
+pub(super) async fn kill(
+    cx: &Cx,
+    names: &[String],
+    is_repeated: bool,
+    killer: &Killer,
+    choice: &StopChoice,
+) -> Result<Response, Error> {
+    cx.first_look(barrier([])).await?;
+    let mut tasks = cx.with(|state| state.find_tasks_to_end(names, is_repeated))?;
+    killer.sign(&mut tasks);
+    let reasons = killer.reasons(&tasks);
+    // What has begun to end is ended also without the client.
+    cx.keep();
+    let over = end_runs(cx, tasks, &reasons, choice, false).await;
+    let refusal = over.refusal();
+    if cx.has_left() {
+        // Somebody has to know of it.
+        if let Some(Error { message, .. }) = refusal {
+            cx.with(|state| state.notice(Level::Warning, message, state.now));
+        }
+        return Ok(Response::Done);
+    }
+    cx.with(|state| {
+        let is_gone = |task: &&Arc<Task>| {
+            let now = state.task(task.window);
+            now.is_none_or(|now| now.run != task.run)
+        };
+        let gone = over.tasks.iter().filter(is_gone);
+        let names: Vec<String> = gone.map(|task| label(task)).collect();
+        if !names.is_empty() {
+            let text = format!("killed {}", list_of_tasks(&names));
+            state.notice(Level::Info, text, state.now);
+        }
+    });
+    cx.recorded().await;
+    if let Some(refusal) = refusal {
+        return Err(refusal);
+    }
+    let of = |task: &Arc<Task>| fields_of(task, over.ended.get(&task.window));
+    Ok(Response::Ended {
+        tasks: over.tasks.iter().map(of).collect(),
+        moved: Vec::new(),
+    })
+}
+
+/// Ends the session, after all its runs have ended. Those of windows that live on in another
+/// session go on.
+pub(super) async fn kill_all(
+    cx: &Cx,
+    killer: &Killer,
+    choice: &StopChoice,
+) -> Result<Response, Error> {
+    cx.first_look(barrier(cx.with(|state| state.windows())))
+        .await?;
+    let windows = cx.with(|state| match state.link.life {
+        Some(_) => Ok(state.windows()),
+        None => Err(state.missing()),
+    })?;
+    let shared = cx.run(|outcome| Job::FindShared(windows, outcome)).await?;
+    let mut tasks = cx.with(|state| state.tasks());
+    tasks.retain(|task| task.is_alive() && !shared.contains(&task.window));
+    killer.sign(&mut tasks);
+    let reasons = killer.reasons(&tasks);
+    cx.keep();
+    let over = end_runs(cx, tasks, &reasons, choice, true).await;
+    if let Some(refusal) = over.refusal() {
+        cx.with(|state| state.close_kept(&over.tasks));
+        cx.recorded().await;
+        return Err(refusal);
+    }
+    let windows = cx.with(|state| state.windows());
+    let link = cx.turn(Turn::Command).await;
+    archive_first(cx, &link, |_| true).await;
+    let killed = link.run(|outcome| Job::KillSession(windows, outcome));
+    let moved = killed.await?;
+    let tasks = cx.with(|state| state.tasks());
+    let mut killed = killer.reasons(&tasks);
+    killed.retain(|window, _| !moved.contains(window));
+    cx.look(LookOrder {
+        killed,
+        ..LookOrder::of(tasks.iter().map(|task| task.window))
+    })
+    .await;
+    let (moved, tasks): (Vec<_>, Vec<_>) = tasks
+        .into_iter()
+        .partition(|task| moved.contains(&task.window));
+    let n = tasks.len();
+    let text = format!("ended the session with {n} task{}", plural(n));
+    cx.with(|state| state.notice(Level::Info, text, state.now));
+    cx.recorded().await;
+    Ok(ended(&tasks, &moved))
+}
+
+/// Removes the tasks that have ended.
+pub(super) async fn prune(cx: &Cx) -> Result<Response, Error> {
+    cx.first_look(barrier([])).await?;
+    let mut dead = cx.with(|state| state.tasks());
+    dead.retain(|task| task.is_prunable());
+    let panes = dead.iter();
+    let panes = panes.filter_map(|task| Some((task.window, task.pane?)));
+    let panes = panes.collect();
+    let link = cx.turn(Turn::Command).await;
+    archive_first(cx, &link, |_| true).await;
+    cx.keep();
+    link.run(|outcome| Job::Prune(panes, outcome)).await?;
+    let windows = dead.iter().map(|task| task.window);
+    cx.look(LookOrder::of(windows)).await;
+    // A task that was run again meanwhile still exists.
+    dead.retain(|task| cx.with(|state| state.task(task.window).is_none()));
+    if !dead.is_empty() {
+        let names: Vec<String> = dead.iter().map(|task| label(task)).collect();
+        let text = format!("pruned {}", list_of_tasks(&names));
+        cx.with(|state| state.notice(Level::Info, text, state.now));
+    }
+    cx.recorded().await;
+    Ok(ended(&dead, &[]))
+}
+
+/// Returns the runs that are being ended, as far as that is known.
+pub(super) async fn endings(cx: &Cx, tasks: &[String], at_once: bool) -> Result<Response, Error> {
+    cx.first_look(LookOrder::default()).await?;
+    let runs = cx.with(|state| state.endings_of(tasks, at_once));
+    Ok(Response::Endings { runs })
+}
+
+/// Stops the daemon, and ends the session before if that is asked for and no task in it is active.
+pub(super) async fn stop(cx: &Cx, cleanup: bool) -> Result<Response, Error> {
+    cx.first_look(barrier([])).await?;
+    // The daemon stops, whoever asked for it.
+    cx.keep();
+    if cleanup && cx.with(|state| state.link.life.is_some()) {
+        let link = cx.turn(Turn::Command).await;
+        archive_first(cx, &link, |_| true).await;
+        if let Err(error) = link.run(Job::Cleanup).await {
+            let error = error.message;
+            cx.with(|state| state.log(LogEntry::CleanupFailed { error }));
+        }
+        cx.look(LookOrder::of(cx.with(|state| state.windows())))
+            .await;
+    }
+    cx.with(|state| state.effects.push(Effect::Leave));
+    Ok(Response::Done)
+}
+
+fn ended(tasks: &[Arc<Task>], moved: &[Arc<Task>]) -> Response {
+    let all = |tasks: &[Arc<Task>]| tasks.iter().map(|task| fields_of(task, None)).collect();
+    Response::Ended {
+        tasks: all(tasks),
+        moved: all(moved),
+    }
+}
+
+impl State {
+    /// Returns the tasks of these names or window ids, each once.
+    fn find_tasks_to_end(
+        &self,
+        names: &[String],
+        is_repeated: bool,
+    ) -> Result<Vec<Arc<Task>>, Error> {
+        let mut tasks = Vec::new();
+        let mut windows = BTreeSet::new();
+        for name in names {
+            let found = self.look().and_then(|look| look.find_task_to_end(name));
+            match found {
+                Ok(task) if windows.insert(task.window) => tasks.push(Arc::clone(task)),
+                Ok(_) => {}
+                Err(refusal) if is_repeated && refusal.kind == ErrorKind::Missing => {}
+                Err(refusal) => return Err(refusal),
+            }
+        }
+        Ok(tasks)
+    }
+}

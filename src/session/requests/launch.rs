@@ -1,0 +1,146 @@
+//! `run`: starts a task, or runs it again in its slot.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::archives::archive_first;
+use super::super::endings::end_runs;
+use super::super::input::{Job, LaunchOutcome, LookOrder, Reply};
+use super::super::job_queue::Turn;
+use super::super::state::{Cx, LockKey, State};
+use super::barrier;
+use crate::engine::ExpectedWait;
+use crate::model::{Error, Launch, StopChoice, Task, WindowId};
+use crate::wire::{Answer, LaunchedRun, Response};
+
+/// The maximum time between a launch and the wait that the launching command begins.
+const WAIT_BEGINS_WITHIN: Duration = Duration::from_secs(5);
+
+/// A launch into the slot of this name, until it is over.
+struct Launching<'a> {
+    cx: &'a Cx,
+    name: &'a str,
+}
+
+impl Drop for Launching<'_> {
+    fn drop(&mut self) {
+        self.cx.with(|state| state.launch_over(self.name));
+    }
+}
+
+/// Starts a task, after the live run of its slot has ended if there is one. Launches into one slot follow
+/// each other. tmux is asked to launch first, and says which run is alive: nothing is ended for a launch
+/// that it refuses.
+pub(super) async fn run(cx: &Cx, launch: Launch) -> Result<Reply, Error> {
+    let name = launch.name.as_str();
+    // The run that is replaced is recorded with its present state.
+    let windows = cx.with(|state| state.windows_named(name));
+    cx.first_look(barrier(windows)).await?;
+    cx.with(|state| state.begin_launch(&launch))?;
+    let slot = cx.lock(LockKey::Slot(name.to_owned())).await;
+    let launching = Launching { cx, name };
+    let mut ended = Vec::new();
+    let ending = cx.with(|state| state.endings.of_name(name));
+    if !ending.is_empty() {
+        ended = end_for_launch(cx, ending).await?;
+    }
+    let (run, command) = loop {
+        // Its environment is gone with the client.
+        cx.release()?;
+        let link = cx.turn(Turn::Command).await;
+        let windows = cx.with(|state| state.windows_named(name));
+        archive_first(cx, &link, |task| windows.contains(&task.window)).await;
+        // It may start a run.
+        cx.keep();
+        let launch = Box::new(launch.clone());
+        let over = std::mem::take(&mut ended);
+        let launched = link.run(|outcome| Job::Launch(launch, over, outcome));
+        match launched.await? {
+            LaunchOutcome::Started(run, command) => break (*run, command),
+            LaunchOutcome::Live(window, pid) => {
+                // Nothing is ended for a client that has left.
+                cx.release()?;
+                match cx.with(|state| state.live_task(window, pid))? {
+                    Some(task) => ended = end_for_launch(cx, vec![task]).await?,
+                    None => cx.look(LookOrder::of([window])).await,
+                }
+            }
+        }
+    };
+    let window = run.window_id.parse::<WindowId>().ok();
+    cx.look(LookOrder::of(window)).await;
+    cx.with(|state| state.report_unseen(&launch, &run));
+    drop((launching, slot));
+    // The command of a client that leaves begins at once.
+    cx.release()?;
+    cx.recorded().await;
+    // If the output of the run is searched, its command begins when that is followed.
+    cx.until(move |state| {
+        let watches = &state.listeners.watches;
+        !window.is_some_and(|window| watches.is_beginning(window))
+    })
+    .await;
+    let answer = Answer::from(Response::Launched(run));
+    Ok(Reply::Answer(answer, Some(command)))
+}
+
+/// Ends live runs of the slot. Returns their processes.
+async fn end_for_launch(cx: &Cx, tasks: Vec<Arc<Task>>) -> Result<Vec<u32>, Error> {
+    cx.keep();
+    let choice = StopChoice::default();
+    let over = end_runs(cx, tasks, &BTreeMap::new(), &choice, true).await;
+    if let Some(refusal) = over.refusal() {
+        cx.recorded().await;
+        return Err(refusal);
+    }
+    Ok(over.tasks.iter().filter_map(|task| task.pid).collect())
+}
+
+impl State {
+    /// Checks whether a task can be launched, and notes that it will be waited for.
+    fn begin_launch(&mut self, launch: &Launch) -> Result<(), Error> {
+        // A server that runs and cannot be reached would be started a second time.
+        if self.look_problem.is_some() && !self.link.is_connected {
+            return Err(self.missing());
+        }
+        if launch.will_wait {
+            let expected = ExpectedWait {
+                task: launch.name.clone(),
+                owner: launch.owner.clone(),
+                until: self.now.mono + WAIT_BEGINS_WITHIN,
+            };
+            self.engine.expect_wait(expected, self.now);
+        }
+        Ok(())
+    }
+
+    /// Returns the live run that tmux has shown to a launch; `None` if no look has it yet.
+    fn live_task(&self, window: WindowId, pid: u32) -> Result<Option<Arc<Task>>, Error> {
+        if self.look_problem.is_some() {
+            return Err(self.missing());
+        }
+        Ok(self.task(window).filter(|task| task.pid == Some(pid)))
+    }
+
+    /// Reports a launched run as gone if its window was closed before a look could contain it, and
+    /// nothing has recorded its end: the command may have closed it, alone or with its session, or a
+    /// hook of the user such as `pane-died 'kill-pane'`. A session that is about to end can also make
+    /// the look fail: then the next one that succeeds decides.
+    fn report_unseen(&mut self, launch: &Launch, run: &LaunchedRun) {
+        self.unseen.extend(unseen_task(launch, run));
+        self.report_all_unseen(self.now);
+    }
+}
+
+/// Returns the task of a launched run that no look has contained.
+fn unseen_task(launch: &Launch, run: &LaunchedRun) -> Option<Task> {
+    Some(Task {
+        command: Some(launch.spec.shown()),
+        cwd: Some(launch.cwd().to_owned()),
+        run: Some(run.run),
+        owner: launch.owner.clone(),
+        started_at: Some(launch.started),
+        ..Task::new(run.window_id.parse().ok()?, launch.name.clone())
+    })
+}

@@ -1,0 +1,129 @@
+//! The output of tasks: its end, all of it, what matches in it, and what is written from now on.
+
+use std::sync::Arc;
+
+use super::super::answers::read_end;
+use super::super::input::{Job, LogEntry, LookOrder, Reply, RowsToRead};
+use super::super::listeners::OutputStream;
+use super::super::promise::promise;
+use super::super::state::{Cx, State};
+use super::barrier;
+use crate::model::{Error, PaneId, Task, WindowId};
+use crate::terminal::{Pattern, Utf8Splitter};
+use crate::wire::{LogRequest, Response, SearchRequest, SearchResult};
+
+/// Sends a task's output from here on.
+pub(super) async fn follow(cx: &Cx, window: &str, raw: bool, lines: usize) -> Result<Reply, Error> {
+    let (task, pane) = find_pane(cx, window).await?;
+    let Some(request_id) = cx.request else {
+        return Ok(Reply::Cut);
+    };
+    let (done, is_complete) = promise();
+    cx.with(|state| {
+        let begins = state.begin_with(pane, RowsToRead::Lines(lines));
+        begins.output_streams.push(OutputStream {
+            request_id,
+            pane,
+            task,
+            raw: raw.then(Utf8Splitter::default),
+            lines,
+            done,
+        });
+    });
+    Ok(match is_complete.await? {
+        true => Reply::Output(None),
+        false => Reply::Cut,
+    })
+}
+
+/// Returns the cursor at the end of a task's output.
+pub(super) async fn cursor(cx: &Cx, window: &str) -> Result<Response, Error> {
+    let (task, pane) = find_pane(cx, window).await?;
+    let end = read_end(cx, pane, 0, task).await;
+    let end = end.ok_or_else(|| no_task(window))?;
+    Ok(Response::Cursor {
+        cursor: end.0.to_string(),
+    })
+}
+
+/// Returns the task of this window and its pane, after a look at it.
+async fn find_pane(cx: &Cx, window: &str) -> Result<(Arc<Task>, PaneId), Error> {
+    let id = window.parse::<WindowId>().ok();
+    cx.first_look(LookOrder::of(id)).await?;
+    let task = id.and_then(|window| cx.with(|state| state.task(window)));
+    let found = task.and_then(|task| Some((Arc::clone(&task), task.pane?)));
+    found.ok_or_else(|| no_task(window))
+}
+
+fn no_task(window: &str) -> Error {
+    Error::missing(format!("no task {window}"))
+}
+
+/// Returns the output of a task's present run.
+pub(super) async fn log(cx: &Cx, request: LogRequest) -> Result<Response, Error> {
+    let task = find_named(cx, &request.task).await?;
+    let log = cx.run(|outcome| Job::ReadLog(task, request, outcome));
+    Ok(Response::Log(log.await?))
+}
+
+/// Returns how a task was last launched.
+pub(super) async fn record(cx: &Cx, task: &str) -> Result<Response, Error> {
+    cx.first_look(barrier([])).await?;
+    let task = cx.with(|state| state.find_task(task))?;
+    let window = task.window;
+    let spec = cx.run(|outcome| Job::ReadRecord(window, outcome)).await?;
+    Ok(Response::Record {
+        window_name: task.name.clone(),
+        spec: spec.map(Box::new),
+    })
+}
+
+/// Returns the lines that match, of one task or of all, one after the other: looks go between them.
+pub(super) async fn search(cx: &Cx, request: &SearchRequest) -> Result<Response, Error> {
+    let SearchRequest {
+        task,
+        pattern,
+        regex,
+        ignore_case,
+    } = request;
+    let name = task.as_ref();
+    let windows = name.map(|name| cx.with(|state| state.windows_named(name)));
+    cx.first_look(barrier(windows.unwrap_or_default())).await?;
+    let pattern = Arc::new(Pattern::parse(pattern, *regex, *ignore_case)?);
+    let tasks = cx.with(|state| match name {
+        Some(name) => state.find_task(name).map(|task| vec![task]),
+        None => state.existing_tasks(),
+    })?;
+    let mut found = SearchResult::default();
+    for task in tasks {
+        let window = task.window;
+        let search = |outcome| Job::Search(task, Arc::clone(&pattern), outcome);
+        match cx.run(search).await {
+            Ok(further) => {
+                found.matches.extend(further.matches);
+                found.incomplete.extend(further.incomplete);
+            }
+            // Its window was closed meanwhile.
+            Err(error) if cx.with(|state| state.task(window).is_none()) => {
+                let error = error.message;
+                cx.with(|state| state.log(LogEntry::NotSearched { window, error }));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Response::Matches(found))
+}
+
+/// Returns the task of this name or window id, after a look at it.
+async fn find_named(cx: &Cx, name: &str) -> Result<Arc<Task>, Error> {
+    let windows = cx.with(|state| state.windows_named(name));
+    cx.first_look(barrier(windows)).await?;
+    cx.with(|state| state.find_task(name))
+}
+
+impl State {
+    /// Returns all tasks of the last look, if the session exists.
+    fn existing_tasks(&self) -> Result<Vec<Arc<Task>>, Error> {
+        self.look().map(|_| self.tasks())
+    }
+}

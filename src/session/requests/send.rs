@@ -1,0 +1,47 @@
+//! `send`: types into a task.
+
+use super::super::input::Job;
+use super::super::job_queue::Turn;
+use super::super::state::{Cx, LockKey};
+use super::super::typing::{Progress, Typing};
+use super::barrier;
+use crate::model::Error;
+use crate::wire::{Response, SendRequest};
+
+/// Types into a task. What one request types stays together.
+pub(super) async fn send(cx: &Cx, request: SendRequest) -> Result<Response, Error> {
+    let windows = match request.needs_prompt() {
+        true => cx.with(|state| state.windows_named(&request.task)),
+        false => Vec::new(),
+    };
+    cx.first_look(barrier(windows)).await?;
+    let (task, explanation) = cx.with(|state| {
+        let task = state.find_task(&request.task)?;
+        let explanation = request
+            .needs_prompt()
+            .then(|| Box::new(state.explain(&task, state.now)));
+        Ok::<_, Error>((task, explanation))
+    })?;
+    let _lock = cx.lock(LockKey::Typing(task.window)).await;
+    let mut typing = Typing {
+        task,
+        explanation,
+        request,
+        progress: Progress::default(),
+    };
+    loop {
+        let link = cx.turn(Turn::Command).await;
+        // Half an answer would be another one.
+        cx.keep();
+        match link.run(|outcome| Job::Type(typing, outcome)).await? {
+            None => return Ok(Response::Done),
+            Some(left) => typing = left,
+        }
+        if !typing.progress.has_begun {
+            cx.release()?;
+        }
+        if let Some(due) = typing.progress.due {
+            cx.sleep_until(due).await;
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! The session's state: what its decisions are made of, and what stories wait for.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::ending_runs::{EndedRuns, Endings, UsualDurations};
+use super::input::{Effect, LinkState, LogEntry, Reply, StoreState};
+use super::job_queue::JobQueue;
+use super::listeners::{Listeners, RequestId};
+use super::look_schedule::{LookSchedule, PortLooks};
+use super::pending_restarts::{AnnouncedRestarts, PendingRestarts};
+use super::promise::Resolver;
+use crate::engine::{self, Engine};
+use crate::model::{
+    Bookmark, DeliveredEvent, Event, Level, Now, OpenQuestion, PaneId, Seq, StatusCounts, StopPlan,
+    Task, WindowId,
+};
+
+/// How long saving is delayed for changes that are also in the feed, so that not every bell causes
+/// a write.
+pub(super) const SAVE_WITHIN: Duration = Duration::from_secs(1);
+
+/// What one request does, or what the session does by itself, from its first look to its last effect.
+pub(super) type Story = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Identifies a story.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct StoryId(pub(super) u64);
+
+/// What a story has: the state for a moment, and whose it is.
+#[derive(Clone)]
+pub(super) struct Cx {
+    pub(super) state: Rc<RefCell<State>>,
+    /// The request that it answers; `None` for what the session does by itself.
+    pub(super) request: Option<RequestId>,
+    /// The name of the session that the request is for, if it names one.
+    pub(super) to: Option<Rc<str>>,
+}
+
+/// A story that has not begun.
+pub(super) struct NewStory {
+    pub(super) request: Option<RequestId>,
+    pub(super) to: Option<Rc<str>>,
+    pub(super) begin: Box<dyn FnOnce(Cx) -> Story>,
+}
+
+/// A request that is not answered.
+#[derive(Debug)]
+pub(super) struct OpenRequest {
+    pub(super) story: StoryId,
+    /// Whether the story goes on without its client: what it has begun must come to an end.
+    pub(super) is_kept: bool,
+    /// Whether the client has left.
+    pub(super) has_left: bool,
+}
+
+/// What a story waits for that several inputs may bring about.
+pub(super) struct Condition {
+    pub(super) holds: Box<dyn Fn(&State) -> bool>,
+    pub(super) resolver: Resolver<()>,
+}
+
+/// What only one story may do at a time.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum LockKey {
+    /// To launch into the slot of this name.
+    Slot(String),
+    /// To type into this window.
+    Typing(WindowId),
+}
+
+/// One task session.
+pub(crate) struct State {
+    /// The time of the present input.
+    pub(super) now: Now,
+    pub(super) engine: Engine,
+    pub(super) listeners: Listeners,
+    pub(super) schedule: LookSchedule,
+    pub(super) jobs: JobQueue,
+    pub(super) ended_runs: EndedRuns,
+    /// How far the feed is on the disk.
+    pub(super) store: StoreState,
+    /// Its name for records.
+    pub(super) session_name: String,
+    /// The state of the link after the last look.
+    pub(super) link: LinkState,
+    /// Whether there was a look.
+    pub(super) has_looked: bool,
+    /// What the next look has to decide.
+    pub(super) doubts: Doubts,
+    /// Why the last look failed; `None` when it succeeded.
+    pub(super) look_problem: Option<String>,
+    pub(super) counts: Counts,
+    /// The requests that are not answered.
+    pub(super) requests: BTreeMap<RequestId, OpenRequest>,
+    /// Stories that begin with the present input.
+    pub(super) new_stories: VecDeque<NewStory>,
+    /// What stories wait for, in the order in which they began to.
+    pub(super) conditions: Vec<Condition>,
+    /// When stories go on that wait for a time.
+    pub(super) timers: Vec<(Instant, Resolver<()>)>,
+    /// What is locked, and who waits for it, the oldest first.
+    pub(super) locks: BTreeMap<LockKey, VecDeque<Resolver<()>>>,
+    /// Held by each wait that is in progress.
+    pub(super) waits: Rc<()>,
+    /// Held by each wait that is about to answer with an event.
+    pub(super) returning: Rc<()>,
+    /// Whether the last look has shown an ended run of which tmux has not reported how it ended.
+    pub(super) is_unsettled: bool,
+    /// When tmux is nudged next, and until when nudging continues.
+    pub(super) nudges: Option<(Instant, Instant)>,
+    /// When the last look is saved; `None` when it is saved, or would be the same.
+    pub(super) save_at: Option<Instant>,
+    /// When an event that a safety look has found counts as not reported; `None` without one.
+    pub(super) unreported_at: Option<Instant>,
+    /// tmux's death record, and the sequence number that has to be on the disk before it is
+    /// cleared.
+    pub(super) death_record: Option<(Seq, String)>,
+    /// The panes that the link was asked to follow; `None` when it has to be asked again.
+    pub(super) followed: Option<BTreeSet<PaneId>>,
+    /// What the tasks ask, as far as the link knows.
+    pub(super) questions: BTreeMap<WindowId, OpenQuestion>,
+    /// Launched runs about which no look has decided whether they have to be reported as gone.
+    pub(super) unseen: Vec<Task>,
+    /// The tasks that are about to be run again.
+    pub(super) restarts: PendingRestarts,
+    /// The ends that were delivered as notices because restarts follow.
+    pub(super) announced: AnnouncedRestarts,
+    /// The runs that are being ended.
+    pub(super) endings: Endings,
+    /// How runs are ended that are being marked for it.
+    pub(super) stops: BTreeMap<WindowId, StopPlan>,
+    /// How runs are ended whose launch says nothing.
+    pub(super) stop_defaults: StopPlan,
+    /// When the ports of runs that are waited for are looked at.
+    pub(super) port_looks: PortLooks,
+    /// How long runs usually take, by their windows.
+    pub(super) usual: UsualDurations,
+    /// The effects of the present input.
+    pub(super) effects: Vec<Effect>,
+}
+
+/// What the next look has to decide.
+#[derive(Debug, Default)]
+pub(super) struct Doubts {
+    /// Whether the client that follows output was lost.
+    pub(super) is_follower_lost: bool,
+    /// Whether terminal models of followed panes may differ from the panes.
+    pub(super) are_sizes_unknown: bool,
+}
+
+/// The initial state of a session.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    /// The engine, with its restored state.
+    pub(crate) engine: Engine,
+    /// The session, by the name that the daemon was started with.
+    pub(crate) session_name: String,
+    /// The longest time between two looks.
+    pub(crate) longest_pause: Duration,
+    /// How much of tmux's data had been processed at the engine's last look.
+    pub(crate) bookmark: Bookmark,
+    /// How runs are ended whose launch says nothing.
+    pub(crate) stop: StopPlan,
+    /// The ends after which earlier daemons have announced restarts that have not happened.
+    pub(crate) announced: Vec<DeliveredEvent>,
+    /// How far the feed is on the disk.
+    pub(crate) store: StoreState,
+}
+
+/// Counters for status and diagnosis.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) looks: u64,
+    /// Sweeps that have come to their end.
+    pub(crate) whole_looks: u64,
+    /// Safety looks: looks without a trigger.
+    pub(crate) safety_looks: u64,
+    /// Looks that were ordered and not taken, because an earlier one had covered all reports.
+    pub(crate) skipped_looks: u64,
+    /// Sweeps that were due and not begun, because tmux had not run since the last one.
+    pub(crate) unchanged_looks: u64,
+    /// Safety looks that found an event which nothing reported.
+    pub(crate) found_late: u64,
+}
+
+impl State {
+    /// Returns the state of a session that has not looked yet.
+    pub(super) fn new(setup: Setup, now: Now) -> Self {
+        let Setup {
+            mut engine,
+            session_name,
+            longest_pause,
+            mut bookmark,
+            stop,
+            announced,
+            store,
+        } = setup;
+        let announced = AnnouncedRestarts::new(engine.last_look(), announced);
+        engine.tried(store.tried);
+        Self {
+            now,
+            engine,
+            listeners: Listeners::new(std::mem::take(&mut bookmark.searched)),
+            schedule: LookSchedule::new(longest_pause, now.mono),
+            jobs: JobQueue::default(),
+            ended_runs: EndedRuns::default(),
+            store,
+            session_name,
+            link: LinkState {
+                bookmark,
+                ..LinkState::default()
+            },
+            has_looked: false,
+            doubts: Doubts::default(),
+            look_problem: None,
+            counts: Counts::default(),
+            requests: BTreeMap::new(),
+            new_stories: VecDeque::new(),
+            conditions: Vec::new(),
+            timers: Vec::new(),
+            locks: BTreeMap::new(),
+            waits: Rc::default(),
+            returning: Rc::default(),
+            is_unsettled: false,
+            nudges: None,
+            save_at: Some(now.mono),
+            unreported_at: None,
+            death_record: None,
+            followed: None,
+            questions: BTreeMap::new(),
+            unseen: Vec::new(),
+            restarts: PendingRestarts::default(),
+            announced,
+            endings: Endings::default(),
+            stops: BTreeMap::new(),
+            stop_defaults: stop,
+            port_looks: PortLooks::default(),
+            usual: UsualDurations::default(),
+            effects: Vec::new(),
+        }
+    }
+
+    /// Whether a user's rule mutes the event: it is recorded and not delivered.
+    pub(crate) fn mutes(&self, event: &Event) -> bool {
+        self.engine.mutes(event)
+    }
+
+    /// Returns the counts of tasks; `None` before the first look.
+    pub(crate) fn status(&self) -> Option<StatusCounts> {
+        self.engine.counts()
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Returns how many waits are in progress.
+    pub(crate) fn n_waits(&self) -> usize {
+        Rc::strong_count(&self.waits) - 1
+    }
+
+    /// Returns the session's present name.
+    pub(crate) fn name(&self) -> &str {
+        &self.session_name
+    }
+
+    /// Returns the name that it had in the last look; `None` while it is missing.
+    pub(crate) fn present_name(&self) -> Option<&str> {
+        self.link.session_name.as_deref()
+    }
+
+    /// Whether this is its name, or was its last one while it is missing.
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        self.present_name().unwrap_or(&self.session_name) == name
+    }
+
+    /// Returns what keeps it from working now, if anything.
+    pub(crate) fn problem(&self) -> Option<&str> {
+        self.look_problem.as_deref()
+    }
+
+    /// Whether there was a look, or a failed one.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.engine.counts().is_some() || self.look_problem.is_some()
+    }
+
+    /// Begins a story. It runs to its first await before the present input is handled.
+    pub(super) fn spawn<F: Future<Output = ()> + 'static>(
+        &mut self,
+        begin: impl FnOnce(Cx) -> F + 'static,
+    ) {
+        self.new_stories.push_back(NewStory {
+            request: None,
+            to: None,
+            begin: Box::new(|cx| Box::pin(begin(cx))),
+        });
+    }
+
+    /// Sends a request's client something, if it has not left.
+    pub(super) fn reply(&mut self, request_id: RequestId, reply: Reply) {
+        let request = self.requests.get(&request_id);
+        if request.is_some_and(|request| !request.has_left) {
+            self.effects.push(Effect::Reply(request_id, reply));
+        }
+    }
+
+    /// Resumes the stories whose conditions hold. Returns whether there is one.
+    pub(super) fn resolve_conditions(&mut self) -> bool {
+        let mut has_resolved = false;
+        for condition in std::mem::take(&mut self.conditions) {
+            if !condition.resolver.is_wanted() {
+                continue;
+            }
+            if (condition.holds)(self) {
+                condition.resolver.resolve(());
+                has_resolved = true;
+            } else {
+                self.conditions.push(condition);
+            }
+        }
+        has_resolved
+    }
+
+    /// Resumes the stories that have waited for a time until now.
+    pub(super) fn resolve_timers(&mut self) {
+        for (_, timer) in self.timers.extract_if(.., |(at, _)| *at <= self.now.mono) {
+            timer.resolve(());
+        }
+    }
+
+    /// Sends what has been written on output streams.
+    pub(super) fn send_pieces(&mut self) {
+        for (request_id, piece) in self.listeners.take_pieces() {
+            self.reply(request_id, Reply::Output(Some(piece)));
+        }
+    }
+
+    /// Gives a lock to the next story that waits for it.
+    pub(super) fn unlock(&mut self, key: &LockKey) {
+        let Some(waiting) = self.locks.get_mut(key) else {
+            return;
+        };
+        waiting.retain(Resolver::is_wanted);
+        match waiting.pop_front() {
+            Some(next) => next.resolve(()),
+            None => drop(self.locks.remove(key)),
+        }
+    }
+
+    /// Adds an entry to the daemon's log.
+    pub(super) fn log(&mut self, entry: LogEntry) {
+        self.effects.push(Effect::Log(entry));
+    }
+
+    /// Converts effects of the engine.
+    pub(super) fn perform(&mut self, effects: Vec<engine::EngineEffect>) {
+        for effect in effects {
+            match effect {
+                engine::EngineEffect::Append(records) => {
+                    self.ended_runs.add(&records);
+                    self.effects.push(Effect::Append {
+                        records,
+                        session_name: self.session_name.clone(),
+                        checkpoint: self.has_looked.then(|| self.link.checkpoint.clone()),
+                    });
+                }
+                engine::EngineEffect::Status(counts) => self.effects.push(Effect::Status(counts)),
+            }
+        }
+    }
+
+    /// Records a notice without events.
+    pub(super) fn notice(&mut self, level: Level, text: String, now: Now) {
+        // With a disk that is too far behind there is no room for it.
+        if !self.store.is_full {
+            let effects = self.engine.notice(level, text, now);
+            self.perform(effects);
+        }
+    }
+
+    /// Sends the link the set of panes to follow, if it has changed.
+    pub(super) fn follow_only_listened(&mut self) {
+        let mut panes = self.listeners.panes();
+        panes.extend(&self.jobs.beginning);
+        if self.followed.as_ref() != Some(&panes) {
+            self.followed = Some(panes.clone());
+            self.effects.push(Effect::Follow(panes));
+        }
+    }
+
+    /// Sends the link what the tasks ask, if it has changed.
+    pub(super) fn note_questions(&mut self) {
+        let questions = self.engine.open_questions();
+        if questions != self.questions {
+            self.questions.clone_from(&questions);
+            self.effects.push(Effect::Questions(questions));
+        }
+    }
+
+    /// Returns all tasks of the last look.
+    pub(super) fn tasks(&self) -> Vec<Arc<Task>> {
+        let look = self.engine.last_look();
+        look.map(|look| look.tasks.values().cloned().collect())
+            .unwrap_or_default()
+    }
+
+    /// Returns the windows of the last look.
+    pub(super) fn windows(&self) -> Vec<WindowId> {
+        let look = self.engine.last_look();
+        look.map(|look| look.tasks.keys().copied().collect())
+            .unwrap_or_default()
+    }
+
+    /// Returns a task of the last look.
+    pub(super) fn task(&self, window: WindowId) -> Option<Arc<Task>> {
+        self.engine.last_look()?.tasks.get(&window).cloned()
+    }
+
+    /// Returns the task whose primary pane this is.
+    pub(super) fn task_in(&self, pane: PaneId) -> Option<Arc<Task>> {
+        task_in(&self.engine, pane).cloned()
+    }
+}
+
+fn task_in(engine: &Engine, pane: PaneId) -> Option<&Arc<Task>> {
+    let tasks = &engine.last_look()?.tasks;
+    tasks.values().find(|task| task.pane == Some(pane))
+}

@@ -1,0 +1,198 @@
+//! What a story can do: look, use the link, wait, and answer.
+//!
+//! A story is an `async fn` that the session polls, without a runtime: what it awaits is resolved by
+//! an input. It has the state only inside of [`Cx::with`], so that no borrow of it crosses an await.
+//! If its client leaves, it is dropped, with its place in every queue, unless it is kept.
+
+use std::time::Instant;
+
+use super::input::{Effect, Job, LookOrder, Reply};
+use super::job_queue::Turn;
+use super::promise::{Outcome, promise};
+use super::state::{Condition, Cx, LockKey, OpenRequest, State};
+use crate::model::{Error, ErrorKind};
+use crate::wire::{Answer, Response};
+
+/// Why a job failed whose outcome the link has not set, which is a bug.
+const NO_OUTCOME: &str = "internal error: the job has no outcome";
+
+/// The link, for the story whose turn it is. It may run several jobs, one after the other: nothing else
+/// runs in between.
+pub(super) struct Link<'a>(&'a Cx);
+
+impl Link<'_> {
+    /// Runs a job of the link.
+    ///
+    /// # Errors
+    ///
+    /// Why it has failed.
+    pub(super) async fn run<T>(&self, job: impl FnOnce(Outcome<T>) -> Job) -> Result<T, Error> {
+        let outcome = Outcome::new();
+        let (done, is_done) = promise();
+        self.0.with(|state| {
+            debug_assert!(state.jobs.running.is_none(), "one job at a time");
+            state.jobs.running = Some(done);
+            state.effects.push(Effect::Run(job(outcome.clone())));
+        });
+        is_done.await?;
+        outcome.take().ok_or_else(|| Error::failed(NO_OUTCOME))
+    }
+}
+
+/// A lock, until it is dropped.
+pub(super) struct Lock {
+    cx: Cx,
+    key: LockKey,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        self.cx.with(|state| state.unlock(&self.key));
+    }
+}
+
+impl Cx {
+    /// Reads or changes the state.
+    pub(super) fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
+        f(&mut self.state.borrow_mut())
+    }
+
+    /// Waits for the story's turn to use the link.
+    pub(super) async fn turn(&self, turn: Turn) -> Link<'_> {
+        let (resolver, is_ours) = promise();
+        self.with(|state| state.jobs.wait(turn, resolver));
+        is_ours.await;
+        Link(self)
+    }
+
+    /// Runs a job of the link when it is its turn among the commands.
+    ///
+    /// # Errors
+    ///
+    /// Why it has failed.
+    pub(super) async fn run<T>(&self, job: impl FnOnce(Outcome<T>) -> Job) -> Result<T, Error> {
+        self.turn(Turn::Command).await.run(job).await
+    }
+
+    /// Takes a look, which other stories may share. One that is under way does not count.
+    pub(super) async fn look(&self, order: LookOrder) {
+        let (resolver, is_taken) = promise();
+        self.with(|state| state.order(order).then.push(resolver));
+        is_taken.await;
+    }
+
+    /// Takes the look with which a request begins.
+    ///
+    /// # Errors
+    ///
+    /// When the request is for a session of another name.
+    pub(super) async fn first_look(&self, order: LookOrder) -> Result<(), Error> {
+        self.look(order).await;
+        let is_called = |name: &str| self.with(|state| state.is_called(name));
+        match self.to.as_deref() {
+            Some(name) if !is_called(name) => {
+                let message = format!("this session is not called `{name}`");
+                Err(Error::new(ErrorKind::OtherSession, message))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Waits until this holds.
+    pub(super) async fn until(&self, holds: impl Fn(&State) -> bool + 'static) {
+        if self.with(|state| holds(state)) {
+            return;
+        }
+        let (resolver, does_hold) = promise();
+        self.with(|state| {
+            let holds = Box::new(holds);
+            state.conditions.push(Condition { holds, resolver });
+        });
+        does_hold.await;
+    }
+
+    /// Waits until the disk has accepted or refused everything recorded by now. A disk that refuses
+    /// delays no answer.
+    pub(super) async fn recorded(&self) {
+        let seq = self.with(|state| state.engine.last_seq());
+        self.until(move |state| state.store.tried >= seq).await;
+    }
+
+    /// Waits until this time.
+    pub(super) async fn sleep_until(&self, at: Instant) {
+        let (resolver, is_due) = promise();
+        self.with(|state| state.timers.push((at, resolver)));
+        is_due.await;
+    }
+
+    /// Takes a lock. Those who wait for it get it in their order.
+    pub(super) async fn lock(&self, key: LockKey) -> Lock {
+        let is_free = self.with(|state| match state.locks.get_mut(&key) {
+            Some(waiting) => {
+                let (resolver, is_free) = promise();
+                waiting.push_back(resolver);
+                Some(is_free)
+            }
+            None => {
+                state.locks.insert(key.clone(), Default::default());
+                None
+            }
+        });
+        if let Some(is_free) = is_free {
+            is_free.await;
+        }
+        Lock {
+            cx: self.clone(),
+            key,
+        }
+    }
+
+    /// Goes on without the client from here on: what has begun must come to an end.
+    pub(super) fn keep(&self) {
+        self.with_request(|request| request.is_kept = true);
+    }
+
+    /// Ends that: what follows is not begun without the client.
+    ///
+    /// # Errors
+    ///
+    /// When the client has left already.
+    pub(super) fn release(&self) -> Result<(), Error> {
+        self.with_request(|request| request.is_kept = false);
+        match self.has_left() {
+            true => Err(Error::failed("the client has left")),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the client has left.
+    pub(super) fn has_left(&self) -> bool {
+        self.with_request(|request| request.has_left)
+            .unwrap_or(false)
+    }
+
+    fn with_request<T>(&self, f: impl FnOnce(&mut OpenRequest) -> T) -> Option<T> {
+        self.with(|state| state.requests.get_mut(&self.request?).map(f))
+    }
+
+    /// Sends the client the last reply.
+    pub(super) fn answer(&self, reply: Result<Reply, Error>) {
+        let Some(request_id) = self.request else {
+            return;
+        };
+        let mut reply = reply.unwrap_or_else(|refusal| Response::Refused(refusal).into());
+        self.with(|state| {
+            if let (Reply::Answer(answer, _), Some(_)) = (&mut reply, &self.to) {
+                answer.from = state.present_name().map(str::to_owned);
+            }
+            state.reply(request_id, reply);
+            state.requests.remove(&request_id);
+        });
+    }
+}
+
+impl From<Response> for Reply {
+    fn from(response: Response) -> Self {
+        Self::Answer(Answer::from(response), None)
+    }
+}
