@@ -227,6 +227,11 @@ impl LinkJobs {
             Job::Cleanup(outcome) => work("cleanup", LOCKED, outcome, move || async move {
                 self.cleanup().await.map_err(failed)
             }),
+            Job::FindName(name, outcome) => {
+                work("find-name", ANSWER, outcome, move || async move {
+                    self.link.find_name(&name).await
+                })
+            }
             Job::ForgetDeaths(record, outcome) => {
                 work("forget-deaths", ANSWER, outcome, move || async move {
                     self.link.forget_deaths(&record).await;

@@ -17,8 +17,8 @@ use super::ownership::{self, Claim};
 use super::server_idle::ServerIdle;
 use super::tty_poller::TtyPoller;
 use crate::model::{
-    Backoff, Bookmark, Exit, Millis, Ordered as _, PaneId, SessionId, SessionLife, Signal,
-    Snapshot, Task, WindowId,
+    Backoff, Bookmark, Error, ErrorKind, Exit, Millis, Ordered as _, PaneId, SessionId,
+    SessionLife, Signal, Snapshot, Task, WindowId, text,
 };
 use crate::observe::{Evidence, Observer};
 use crate::paths::Paths;
@@ -643,6 +643,32 @@ impl SessionLink {
         }
         ownership::link_name(&self.server, &self.paths, name, false);
         name.clone_into(&mut self.name);
+    }
+
+    /// Finds out who has this name, which the session did not have in the last look. Returns the session's
+    /// present name, if it exists and nobody else has the name.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::OtherSession`] when another session has it; and when tmux fails.
+    pub(in crate::daemon) async fn find_name(
+        &mut self,
+        name: &str,
+    ) -> Result<Option<String>, Error> {
+        if !self.server_listens() {
+            return Ok(self.about.name.clone());
+        }
+        let sessions = tmux::list_marks(&mut self.connection()).await;
+        let sessions = sessions.map_err(|error| Error::failed(error.to_string()))?;
+        let shown = |session: &MarkedSession| text::one_line(session.name.as_bytes(), 4096);
+        let is_ours = |session: &&MarkedSession| Some(&session.life) == self.life.as_ref();
+        let mut others = sessions.iter().filter(|session| !is_ours(session));
+        if others.any(|session| shown(session) == name) {
+            let message = format!("another session is called `{name}`");
+            return Err(Error::new(ErrorKind::OtherSession, message));
+        }
+        // The last look may be older than a rename.
+        Ok(sessions.iter().find(is_ours).map(shown))
     }
 
     async fn forget_session(&mut self) {

@@ -27,7 +27,6 @@ mod logs;
 mod preview;
 mod remote_conversation;
 mod run;
-mod send;
 mod session;
 mod session_name;
 mod stored_feed;
@@ -72,7 +71,6 @@ pub(crate) use logs::{
 pub(crate) use preview::{TreeUsage, preview, usage, whole_log};
 pub(crate) use remote_conversation::consumer_name;
 pub(crate) use run::{LaunchWait, RunOptions, StartedRun, check_texts, run, wait_for_place};
-pub(crate) use send::send;
 pub(crate) use session::{SessionChoice, TaskSession};
 pub(crate) use stored_feed::{
     StoredLine, StoredRecords, list_consumers, no_feed, owners_with_pending_follow_ups,

@@ -18,7 +18,7 @@ use crate::daemon::{has_left, list_sessions, resolve, written_pid};
 use crate::model::{Error, ErrorKind, Launch, text};
 use crate::paths::{FileLock, Paths};
 use crate::tmux::{Connection, MarkedSession, Server, ServerChoice, TmuxError};
-use crate::wire::{LaunchedRun, Request, Response};
+use crate::wire::{LaunchedRun, Request, Response, SendRequest};
 
 /// If set to a non-empty value, forbids starting a daemon automatically.
 const NO_AUTOSTART: &str = "TMUX_TASK_NO_AUTOSTART";
@@ -214,15 +214,6 @@ impl TaskSession {
         self.client.replace(Some(daemon));
     }
 
-    /// Returns the error that the session which had this name has another one now.
-    fn renamed(&self, named: &str) -> Error {
-        let present = &self.name;
-        let message =
-            format!("no session `{named}`: the one that had this name is called `{present}` now");
-        let hint = format!("`tmux-task -s '{present}' kill-all` ends it");
-        Error::missing(message).with_hint(hint)
-    }
-
     /// Checks that the program which the command line names exists.
     fn check_program_option(&self) -> Result<(), Error> {
         if self.has_program_option {
@@ -389,6 +380,18 @@ impl TaskSession {
         }
     }
 
+    /// Types into a task.
+    ///
+    /// # Errors
+    ///
+    /// When it is not typed, and why.
+    pub(crate) async fn send(&mut self, request: SendRequest) -> Result<(), Error> {
+        let Response::Done = self.ask_by_name(&Request::Send(request)).await? else {
+            return Err(unexpected());
+        };
+        Ok(())
+    }
+
     async fn ask_resolved(
         &self,
         mut request: Cow<'_, Request>,
@@ -438,13 +441,7 @@ impl TaskSession {
                     self.answered_by(answer.from, daemon);
                     return Ok(Some(answer.response));
                 }
-                Err(error) if error.kind == ErrorKind::OtherSession => {
-                    let named = self.name.clone();
-                    self.ask_tmux().await?;
-                    if self.name != named && request.is_for_name_only() {
-                        return Err(self.renamed(&named));
-                    }
-                }
+                Err(error) if error.kind == ErrorKind::OtherSession => self.ask_tmux().await?,
                 Err(error) if error.kind == ErrorKind::Version => {
                     self.replace_daemon(daemon, error).await?;
                 }

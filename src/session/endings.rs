@@ -51,14 +51,13 @@ async fn end_runs_out_of_time(cx: Cx, tasks: Vec<Arc<Task>>) {
     }
 }
 
-/// Marks windows whose runs are about to be ended; then these are asked to end.
-async fn mark(cx: Cx, marks: Vec<(Arc<Task>, GoneReason)>) {
-    let marked: Vec<WindowId> = marks.iter().map(|(task, _)| task.window).collect();
+/// Marks windows whose runs are about to be ended; then those with a plan are asked to end.
+async fn mark(cx: Cx, marks: Vec<(Arc<Task>, GoneReason)>, plans: BTreeMap<WindowId, StopPlan>) {
     if let Err(error) = cx.run(|outcome| Job::MarkEndings(marks, outcome)).await {
         let error = error.message;
         cx.with(|state| state.log(LogEntry::NotMarked { error }));
     }
-    cx.with(|state| state.endings_marked(&marked));
+    cx.with(|state| state.endings_marked(plans));
 }
 
 /// Archives the output of runs that have ended, with why they were ended, and closes these windows.
@@ -105,7 +104,7 @@ impl State {
         keeps_windows: bool,
         done: Resolver<RunsEnded>,
     ) {
-        let mut marks = Vec::new();
+        let (mut marks, mut plans) = (Vec::new(), BTreeMap::new());
         for task in &tasks {
             let reason = reasons.get(&task.window).copied();
             let plan = self.plan_of(task, choice);
@@ -143,11 +142,11 @@ impl State {
                 waits_for: Vec::new(),
             });
             if stage == Stage::Marking {
-                self.stops.insert(task.window, plan);
+                plans.insert(task.window, plan);
             }
         }
         if !marks.is_empty() {
-            self.spawn(|cx| mark(cx, marks));
+            self.spawn(|cx| mark(cx, marks, plans));
         }
         let open = tasks.iter().map(|task| task.window).collect();
         self.endings.orders.push(WaitingCommand {
@@ -162,19 +161,14 @@ impl State {
     }
 
     /// Processes that windows are marked: their runs are asked to end.
-    fn endings_marked(&mut self, marked: &[WindowId]) {
-        for window in marked {
-            let Some(ending) = self.endings.runs.get_mut(window) else {
-                continue;
-            };
-            if ending.stage != Stage::Marking {
-                continue;
+    fn endings_marked(&mut self, plans: BTreeMap<WindowId, StopPlan>) {
+        for (window, plan) in plans {
+            let ending = self.endings.runs.get_mut(&window);
+            if let Some(ending) = ending.filter(|ending| ending.stage == Stage::Marking) {
+                ending.stage = Stage::Stopping;
+                let task = Arc::clone(&ending.task);
+                self.stop_processes(&task, plan, false);
             }
-            ending.stage = Stage::Stopping;
-            let task = Arc::clone(&ending.task);
-            let plan = self.stops.remove(window);
-            let plan = plan.unwrap_or_else(|| self.plan_of(&task, &StopChoice::default()));
-            self.stop_processes(&task, plan, false);
         }
         self.save_within(Duration::ZERO, self.now);
     }
@@ -218,7 +212,6 @@ impl State {
         let Some(ending) = self.endings.runs.remove(&window) else {
             return;
         };
-        self.stops.remove(&window);
         if ending.reason.is_some() && !ending.is_window_gone {
             self.spawn(move |cx| async move {
                 // The next daemon ends what is marked and can be ended.

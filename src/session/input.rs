@@ -313,6 +313,9 @@ pub(crate) enum Job {
     Prune(Vec<(WindowId, PaneId)>, Outcome<()>),
     /// End the session when no task in it is active.
     Cleanup(Outcome<()>),
+    /// Find out the session's present name. It fails with [`ErrorKind::OtherSession`] if another session has
+    /// this one.
+    FindName(String, Outcome<Option<String>>),
     /// Clear tmux's death record: these deaths are recorded.
     ForgetDeaths(String, Outcome<()>),
     /// Archive the output of a run, with why it was ended.
@@ -360,6 +363,14 @@ impl LookOrder {
         Self {
             windows: windows.into_iter().collect(),
             ..Self::default()
+        }
+    }
+
+    /// Returns an order for everything that tmux has reported by now, and for these windows.
+    pub(super) fn barrier(windows: impl IntoIterator<Item = WindowId>) -> Self {
+        Self {
+            is_barrier: true,
+            ..Self::of(windows)
         }
     }
 

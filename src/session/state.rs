@@ -133,8 +133,6 @@ pub(crate) struct State {
     pub(super) announced: AnnouncedRestarts,
     /// The runs that are being ended.
     pub(super) endings: Endings,
-    /// How runs are ended that are being marked for it.
-    pub(super) stops: BTreeMap<WindowId, StopPlan>,
     /// How runs are ended whose launch says nothing.
     pub(super) stop_defaults: StopPlan,
     /// When the ports of runs that are waited for are looked at.
@@ -238,7 +236,6 @@ impl State {
             restarts: PendingRestarts::default(),
             announced,
             endings: Endings::default(),
-            stops: BTreeMap::new(),
             stop_defaults: stop,
             port_looks: PortLooks::default(),
             usual: UsualDurations::default(),
@@ -273,11 +270,6 @@ impl State {
     /// Returns the name that it had in the last look; `None` while it is missing.
     pub(crate) fn present_name(&self) -> Option<&str> {
         self.link.session_name.as_deref()
-    }
-
-    /// Whether this is its name, or was its last one while it is missing.
-    pub(super) fn is_called(&self, name: &str) -> bool {
-        self.present_name().unwrap_or(&self.session_name) == name
     }
 
     /// Returns what keeps it from working now, if anything.

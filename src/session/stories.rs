@@ -10,7 +10,7 @@ use super::input::{Effect, Job, LookOrder, Reply};
 use super::job_queue::Turn;
 use super::promise::{Outcome, promise};
 use super::state::{Condition, Cx, LockKey, OpenRequest, State};
-use crate::model::{Error, ErrorKind};
+use crate::model::Error;
 use crate::wire::{Answer, Response};
 
 /// Why a job failed whose outcome the link has not set, which is a bug.
@@ -81,20 +81,30 @@ impl Cx {
         is_taken.await;
     }
 
-    /// Takes the look with which a request begins.
+    /// Takes the look with which a request begins. If it names a session, and that is not the one that
+    /// had this name in the look, it is found out who has the name.
     ///
     /// # Errors
     ///
-    /// When the request is for a session of another name.
+    /// When another session has it.
     pub(super) async fn first_look(&self, order: LookOrder) -> Result<(), Error> {
         self.look(order).await;
-        let is_called = |name: &str| self.with(|state| state.is_called(name));
+        self.find_present_name().await.map(drop)
+    }
+
+    /// Returns the name that the session has now, where the request names another one that it had before.
+    ///
+    /// # Errors
+    ///
+    /// When another session has the name.
+    pub(super) async fn find_present_name(&self) -> Result<Option<String>, Error> {
+        let is_present = |name: &str| self.with(|state| state.present_name() == Some(name));
         match self.to.as_deref() {
-            Some(name) if !is_called(name) => {
-                let message = format!("this session is not called `{name}`");
-                Err(Error::new(ErrorKind::OtherSession, message))
+            Some(name) if !is_present(name) => {
+                let name = name.to_owned();
+                self.run(|outcome| Job::FindName(name, outcome)).await
             }
-            Some(_) | None => Ok(()),
+            Some(_) | None => Ok(None),
         }
     }
 

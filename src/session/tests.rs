@@ -305,6 +305,19 @@ impl Driver {
         });
     }
 
+    /// The running job has found out who has a name.
+    #[track_caller]
+    fn name_is_found(&mut self, present: Option<&str>) {
+        let present = present.map(str::to_owned);
+        self.done(|job| {
+            let Job::FindName(_, outcome) = job else {
+                return false;
+            };
+            outcome.set(present);
+            true
+        });
+    }
+
     /// What the running job types is typed; this is left.
     #[track_caller]
     fn typed(&mut self, left: Option<Typing>) {
@@ -555,6 +568,7 @@ fn describe(job: &Job) -> String {
         Job::ReadLog(task, ..) => format!("read log of {}", task.window),
         Job::FindPorts(queries, _) => format!("ports {queries:?}"),
         Job::Search(task, ..) => format!("search {}", task.window),
+        Job::FindName(name, _) => format!("find name {name}"),
         Job::KillSession(..)
         | Job::Prune(..)
         | Job::Cleanup(_)

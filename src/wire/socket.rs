@@ -186,11 +186,6 @@ impl Request {
         Some(request)
     }
 
-    /// Whether a name that its session had before is not enough: another session may have had it since.
-    pub fn is_for_name_only(&self) -> bool {
-        matches!(self, Self::KillAll { .. })
-    }
-
     /// Whether it concerns the tasks of a session, so that it may name that.
     pub fn is_for_session(&self) -> bool {
         !matches!(

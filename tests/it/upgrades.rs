@@ -71,7 +71,7 @@ fn a_daemon_of_another_version_is_stopped_and_another_one_started() {
         let output = world.task(&args);
         assert_eq!(output.ok().lines().count(), 4);
         assert_eq!(output.err, "");
-        assert_eq!(peer.asked(), ["to", "stop"]);
+        assert_eq!(peer.asked(), ["run", "stop"]);
         let status = world.daemon_status();
         assert_eq!(status["version"], env!("CARGO_PKG_VERSION"));
         world.until("its start", |records| {
@@ -88,7 +88,7 @@ fn any_command_does_so() {
     world.run("api", "exec sleep 1000");
     let peer = Peer::start(&world);
     assert!(world.task(["ls"]).ok().contains("api"));
-    assert_eq!(peer.asked(), ["to", "stop"]);
+    assert_eq!(peer.asked(), ["list", "stop"]);
     let status = world.daemon_status();
     assert_eq!(status["version"], env!("CARGO_PKG_VERSION"));
 }

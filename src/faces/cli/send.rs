@@ -8,7 +8,6 @@ use super::args::Send;
 use super::context::{Context, ExitWatch};
 use super::output;
 use crate::model::Error;
-use crate::ops;
 use crate::wire::{SecretText, SendRequest, TypedInput};
 
 pub(super) async fn run(context: &Context, args: Send) -> Result<(), Error> {
@@ -33,7 +32,7 @@ pub(super) async fn run(context: &Context, args: Send) -> Result<(), Error> {
         if_prompt: args.if_prompt,
         is_guarded: output::is_caller_guarded(),
     };
-    ops::send(&mut session, request).await
+    session.send(request).await
 }
 
 /// Reads standard input; of a terminal, one line, which is not shown.

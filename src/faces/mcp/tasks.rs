@@ -188,7 +188,7 @@ pub(super) async fn send(
         if_prompt: prompt,
         is_guarded: true,
     };
-    within_time(async { Ok(ops::send(session, request).await?) }).await?;
+    within_time(async { Ok(session.send(request).await?) }).await?;
     let done = format!("typed into {name}; wait_for or read_output shows what follows");
     Ok(ToolAnswer::new([done]))
 }

@@ -50,7 +50,7 @@ pub(super) async fn perform(session: Rc<TaskSession>, effect: PanelEffect) -> Ef
             }
         }
         PanelEffect::Send { name, request, .. } => {
-            match limited(ops::send(&mut session.for_request(), request)).await {
+            match limited(session.for_request().send(request)).await {
                 Some(result) => said(result.map(|()| format!("sent to {name}"))),
                 None => EffectResult::Report(ActionReport::Said(Err(silent()))),
             }

@@ -9,7 +9,6 @@ use super::super::endings::{end_runs, fields_of, label, list_of_tasks, plural};
 use super::super::input::{Effect, Job, LogEntry, LookOrder};
 use super::super::job_queue::Turn;
 use super::super::state::{Cx, State};
-use super::barrier;
 use crate::model::{Error, ErrorKind, Level, StopChoice, Task};
 use crate::wire::Response;
 
@@ -22,7 +21,7 @@ pub(super) async fn kill(
     killer: &Killer,
     choice: &StopChoice,
 ) -> Result<Response, Error> {
-    cx.first_look(barrier([])).await?;
+    cx.first_look(LookOrder::barrier([])).await?;
     let mut tasks = cx.with(|state| state.find_tasks_to_end(names, is_repeated))?;
     killer.sign(&mut tasks);
     let reasons = killer.reasons(&tasks);
@@ -67,8 +66,15 @@ pub(super) async fn kill_all(
     killer: &Killer,
     choice: &StopChoice,
 ) -> Result<Response, Error> {
-    cx.first_look(barrier(cx.with(|state| state.windows())))
-        .await?;
+    let order = LookOrder::barrier(cx.with(|state| state.windows()));
+    cx.look(order).await;
+    let present = cx.find_present_name().await?;
+    if let (Some(named), Some(present)) = (cx.to.as_deref(), present.as_deref())
+        && named != present
+    {
+        // Another session may have had the name since.
+        return Err(renamed(named, present));
+    }
     let windows = cx.with(|state| match state.link.life {
         Some(_) => Ok(state.windows()),
         None => Err(state.missing()),
@@ -110,7 +116,7 @@ pub(super) async fn kill_all(
 
 /// Removes the tasks that have ended.
 pub(super) async fn prune(cx: &Cx) -> Result<Response, Error> {
-    cx.first_look(barrier([])).await?;
+    cx.first_look(LookOrder::barrier([])).await?;
     let mut dead = cx.with(|state| state.tasks());
     dead.retain(|task| task.is_prunable());
     let panes = dead.iter();
@@ -142,7 +148,7 @@ pub(super) async fn endings(cx: &Cx, tasks: &[String], at_once: bool) -> Result<
 
 /// Stops the daemon, and ends the session before if that is asked for and no task in it is active.
 pub(super) async fn stop(cx: &Cx, cleanup: bool) -> Result<Response, Error> {
-    cx.first_look(barrier([])).await?;
+    cx.first_look(LookOrder::barrier([])).await?;
     // The daemon stops, whoever asked for it.
     cx.keep();
     if cleanup && cx.with(|state| state.link.life.is_some()) {
@@ -157,6 +163,14 @@ pub(super) async fn stop(cx: &Cx, cleanup: bool) -> Result<Response, Error> {
     }
     cx.with(|state| state.effects.push(Effect::Leave));
     Ok(Response::Done)
+}
+
+/// Returns the refusal to end a session by a name that it had before.
+fn renamed(named: &str, present: &str) -> Error {
+    let message =
+        format!("no session `{named}`: the one that had this name is called `{present}` now");
+    let hint = format!("`tmux-task -s '{present}' kill-all` ends it");
+    Error::missing(message).with_hint(hint)
 }
 
 fn ended(tasks: &[Arc<Task>], moved: &[Arc<Task>]) -> Response {

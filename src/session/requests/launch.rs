@@ -9,7 +9,6 @@ use super::super::endings::end_runs;
 use super::super::input::{Job, LaunchOutcome, LookOrder, Reply};
 use super::super::job_queue::Turn;
 use super::super::state::{Cx, LockKey, State};
-use super::barrier;
 use crate::engine::ExpectedWait;
 use crate::model::{Error, Launch, StopChoice, Task, WindowId};
 use crate::wire::{Answer, LaunchedRun, Response};
@@ -36,7 +35,7 @@ pub(super) async fn run(cx: &Cx, launch: Launch) -> Result<Reply, Error> {
     let name = launch.name.as_str();
     // The run that is replaced is recorded with its present state.
     let windows = cx.with(|state| state.windows_named(name));
-    cx.first_look(barrier(windows)).await?;
+    cx.first_look(LookOrder::barrier(windows)).await?;
     cx.with(|state| state.begin_launch(&launch))?;
     let slot = cx.lock(LockKey::Slot(name.to_owned())).await;
     let launching = Launching { cx, name };

@@ -10,7 +10,7 @@ mod wait;
 use std::sync::Arc;
 
 use super::ending_runs::Killer;
-use super::input::{LookOrder, Reply};
+use super::input::Reply;
 use super::state::{Cx, State};
 use crate::model::{Error, Snapshot, Task, WindowId};
 use crate::wire::{Request, Response};
@@ -26,7 +26,8 @@ const NO_SESSION_HINT: &str =
 /// The refusal.
 pub(super) async fn serve(cx: &Cx, request: Request) -> Result<Reply, Error> {
     let response = match request {
-        Request::Run(launch) => return launch::run(cx, *launch).await,
+        // On the heap, each only while it is asked for: there can be many waits.
+        Request::Run(launch) => return Box::pin(launch::run(cx, *launch)).await,
         Request::Follow { window, raw, lines } => {
             return output::follow(cx, &window, raw, lines).await;
         }
@@ -67,7 +68,7 @@ pub(super) async fn serve(cx: &Cx, request: Request) -> Result<Reply, Error> {
         Request::Endings { tasks, at_once } => ends::endings(cx, &tasks, at_once).await?,
         Request::Prune => ends::prune(cx).await?,
         Request::Stop { cleanup } => ends::stop(cx, cleanup).await?,
-        Request::Wait(request) => wait::wait(cx, request).await?,
+        Request::Wait(request) => Box::pin(wait::wait(cx, request)).await?,
         Request::Cursor { window } => output::cursor(cx, &window).await?,
         Request::Log(request) => output::log(cx, request).await?,
         Request::Record { task } => output::record(cx, &task).await?,
@@ -82,14 +83,6 @@ pub(super) async fn serve(cx: &Cx, request: Request) -> Result<Reply, Error> {
         }
     };
     Ok(Response::into(response))
-}
-
-/// Returns a look at everything that tmux has reported by now, and at these windows.
-fn barrier(windows: impl IntoIterator<Item = WindowId>) -> LookOrder {
-    LookOrder {
-        is_barrier: true,
-        ..LookOrder::of(windows)
-    }
 }
 
 impl State {

@@ -7,7 +7,6 @@ use super::super::input::{Job, LogEntry, LookOrder, Reply, RowsToRead};
 use super::super::listeners::OutputStream;
 use super::super::promise::promise;
 use super::super::state::{Cx, State};
-use super::barrier;
 use crate::model::{Error, PaneId, Task, WindowId};
 use crate::terminal::{Pattern, Utf8Splitter};
 use crate::wire::{LogRequest, Response, SearchRequest, SearchResult};
@@ -68,7 +67,7 @@ pub(super) async fn log(cx: &Cx, request: LogRequest) -> Result<Response, Error>
 
 /// Returns how a task was last launched.
 pub(super) async fn record(cx: &Cx, task: &str) -> Result<Response, Error> {
-    cx.first_look(barrier([])).await?;
+    cx.first_look(LookOrder::barrier([])).await?;
     let task = cx.with(|state| state.find_task(task))?;
     let window = task.window;
     let spec = cx.run(|outcome| Job::ReadRecord(window, outcome)).await?;
@@ -88,7 +87,8 @@ pub(super) async fn search(cx: &Cx, request: &SearchRequest) -> Result<Response,
     } = request;
     let name = task.as_ref();
     let windows = name.map(|name| cx.with(|state| state.windows_named(name)));
-    cx.first_look(barrier(windows.unwrap_or_default())).await?;
+    cx.first_look(LookOrder::barrier(windows.unwrap_or_default()))
+        .await?;
     let pattern = Arc::new(Pattern::parse(pattern, *regex, *ignore_case)?);
     let tasks = cx.with(|state| match name {
         Some(name) => state.find_task(name).map(|task| vec![task]),
@@ -117,7 +117,7 @@ pub(super) async fn search(cx: &Cx, request: &SearchRequest) -> Result<Response,
 /// Returns the task of this name or window id, after a look at it.
 async fn find_named(cx: &Cx, name: &str) -> Result<Arc<Task>, Error> {
     let windows = cx.with(|state| state.windows_named(name));
-    cx.first_look(barrier(windows)).await?;
+    cx.first_look(LookOrder::barrier(windows)).await?;
     cx.with(|state| state.find_task(name))
 }
 

@@ -1,10 +1,9 @@
 //! `send`: types into a task.
 
-use super::super::input::Job;
+use super::super::input::{Job, LookOrder};
 use super::super::job_queue::Turn;
 use super::super::state::{Cx, LockKey};
 use super::super::typing::{Progress, Typing};
-use super::barrier;
 use crate::model::Error;
 use crate::wire::{Response, SendRequest};
 
@@ -14,7 +13,7 @@ pub(super) async fn send(cx: &Cx, request: SendRequest) -> Result<Response, Erro
         true => cx.with(|state| state.windows_named(&request.task)),
         false => Vec::new(),
     };
-    cx.first_look(barrier(windows)).await?;
+    cx.first_look(LookOrder::barrier(windows)).await?;
     let (task, explanation) = cx.with(|state| {
         let task = state.find_task(&request.task)?;
         let explanation = request

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::super::input::LookOrder;
 use super::super::state::{Cx, State};
-use super::barrier;
 use crate::model::{Error, Seq};
 use crate::wire::Response;
 
@@ -28,13 +27,13 @@ pub(super) async fn list(cx: &Cx) -> Result<Response, Error> {
 }
 
 pub(super) async fn count(cx: &Cx) -> Result<Response, Error> {
-    cx.first_look(barrier([])).await?;
+    cx.first_look(LookOrder::barrier([])).await?;
     let counts = cx.with(|state| state.engine.counts());
     Ok(Response::Counted(counts.unwrap_or_default()))
 }
 
 pub(super) async fn find(cx: &Cx, task: &str) -> Result<Response, Error> {
-    cx.first_look(barrier([])).await?;
+    cx.first_look(LookOrder::barrier([])).await?;
     cx.with(|state| {
         let task = state.find_task(task)?;
         Ok(Response::Found(Box::new(state.listed(&task, state.now))))
@@ -44,7 +43,7 @@ pub(super) async fn find(cx: &Cx, task: &str) -> Result<Response, Error> {
 /// Explains why a task is or is not judged to wait for input.
 pub(super) async fn explain(cx: &Cx, task: &str) -> Result<Response, Error> {
     let windows = cx.with(|state| state.windows_named(task));
-    cx.first_look(barrier(windows)).await?;
+    cx.first_look(LookOrder::barrier(windows)).await?;
     cx.with(|state| {
         let task = state.find_task(task)?;
         Ok(Response::Explained(Box::new(
@@ -79,6 +78,6 @@ impl State {
         if tasks.len() > FEW_WINDOWS {
             tasks.clear();
         }
-        barrier(tasks.iter().map(|task| task.window))
+        LookOrder::barrier(tasks.iter().map(|task| task.window))
     }
 }

@@ -10,7 +10,6 @@ use super::super::listeners::{ActiveWait, EndedWait};
 use super::super::promise::{Resolver, promise};
 use super::super::state::{Cx, State};
 use super::super::wait_entry::{self, PatternLoad};
-use super::barrier;
 use crate::engine::{ReturnCause, WaitReturn};
 use crate::model::{
     Error, Now, PaneId, Task, WaitOutcome, WaitResult, WindowId, text, whole_millis,
@@ -34,7 +33,7 @@ const MOST_TAIL: usize = 1000;
 pub(super) async fn wait(cx: &Cx, request: WaitRequest) -> Result<Response, Error> {
     let order = match request.task.parse::<WindowId>() {
         Ok(window) => LookOrder::of([window]),
-        Err(_) => barrier(cx.with(|state| state.windows_named(&request.task))),
+        Err(_) => LookOrder::barrier(cx.with(|state| state.windows_named(&request.task))),
     };
     cx.first_look(order).await?;
     let (done, has_ended) = promise();

@@ -91,6 +91,28 @@ fn a_command_whose_client_has_left_is_not_carried_out() {
 }
 
 #[test]
+fn nothing_is_done_for_a_client_that_leaves_before_it_is_known_who_has_the_name() {
+    let tasks = "life 1; @1#1 a running pid=7";
+    let mut driver = Driver::new(tasks);
+    let kill = Request::Kill {
+        tasks: vec!["a".to_owned()],
+        owner: None,
+        by_agent: false,
+        asked_by: None,
+        is_repeated: false,
+        choice: StopChoice::default(),
+    };
+    let request_id = driver.ask_session(Some("before"), kill);
+    driver.look(tasks);
+    driver.did(&["look barrier", "find name before"]);
+    driver.input(Input::Left(request_id));
+    driver.name_is_found(Some("work"));
+    driver.after(100);
+    let did = driver.take();
+    assert!(!did.iter().any(|did| did.starts_with("mark")), "{did:?}");
+}
+
+#[test]
 fn a_wait_by_name_looks_at_what_was_reported_and_at_its_task() {
     let tasks = "life 1; @1#1 a running pid=7; @2#1 b running pid=8";
     let mut driver = Driver::new(tasks);
@@ -406,8 +428,14 @@ fn a_request_that_names_another_session_does_nothing() {
     assert_eq!(ask(&mut driver, "work"), ["look barrier", "type @1"]);
     driver.typed(None);
     driver.did(&["answer 1"]);
-    let refusal = "refuse 2: this session is not called `former`";
-    assert_eq!(ask(&mut driver, "former"), ["look barrier", refusal]);
+    let find = ["look barrier", "find name former"];
+    assert_eq!(ask(&mut driver, "former"), find);
+    driver.fail("another session has it");
+    driver.did(&["refuse 2: another session has it"]);
+    // The former name of this session, which no other one has.
+    ask(&mut driver, "former");
+    driver.name_is_found(Some("work"));
+    driver.did(&["type @1"]);
 }
 
 #[test]
