@@ -1,9 +1,9 @@
 //! What is done when nothing else is: the output of ended runs is archived, and recorded deaths are
-//! cleared.
+//! cleared. Output is archived earlier where something is about to change its window.
 
 use super::input::Job;
 use super::job_queue::Turn;
-use super::state::Cx;
+use super::state::{Cx, State};
 use super::stories::Link;
 use crate::model::Task;
 
@@ -12,23 +12,44 @@ pub(super) async fn archive_ended(cx: Cx) {
     loop {
         cx.until(|state| !state.jobs.archives.is_empty()).await;
         let link = cx.turn(Turn::Archive).await;
-        archive_next(&cx, &link, |_| true).await;
+        archive_next(&cx, link, |_, _| true).await;
     }
 }
 
-/// Archives the output of those ended runs that are chosen, before something changes their windows.
-pub(super) async fn archive_first(cx: &Cx, link: &Link<'_>, is_changed: impl Fn(&Task) -> bool) {
-    while archive_next(cx, link, &is_changed).await {}
+/// Waits for the turn to run a command that changes windows. The output of ended runs for which
+/// `is_changed` holds is archived before, also of those that end until then.
+pub(super) async fn turn_to_change(
+    cx: &Cx,
+    is_changed: impl Fn(&State, &Task) -> bool,
+) -> Link<'_> {
+    loop {
+        let link = cx.turn(Turn::Command).await;
+        if let Some(link) = archive_next(cx, link, &is_changed).await {
+            return link;
+        }
+    }
 }
 
-/// Archives the output of one ended run. Returns whether there was one.
-async fn archive_next(cx: &Cx, link: &Link<'_>, is_it: impl Fn(&Task) -> bool) -> bool {
-    let Some(task) = cx.with(|state| state.jobs.take_archive(is_it)) else {
-        return false;
+/// Archives the output of one ended run. Returns the link if there is none.
+async fn archive_next<'a>(
+    cx: &Cx,
+    link: Link<'a>,
+    is_it: impl Fn(&State, &Task) -> bool,
+) -> Option<Link<'a>> {
+    let next = cx.with(|state| {
+        let mut archives = state.jobs.archives.iter();
+        let at = archives.position(|(task, _)| is_it(state, task))?;
+        state.jobs.archives.remove(at)
+    });
+    let Some((task, reason)) = next else {
+        return Some(link);
     };
     // The link logs what it could not keep.
-    drop(link.run(|outcome| Job::Archive(task, None, outcome)).await);
-    true
+    drop(
+        link.run(|outcome| Job::Archive(task, reason, outcome))
+            .await,
+    );
+    None
 }
 
 /// Makes tmux clear the deaths that are recorded.

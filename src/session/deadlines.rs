@@ -4,9 +4,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::archives::archive_first;
+use super::archives::turn_to_change;
 use super::input::{Effect, Job, LogEntry, LookOrder};
-use super::job_queue::Turn;
 use super::look_schedule::Due;
 use super::pending_restarts::{DueRestart, PreventedRestart, RestartEnd};
 use super::state::{Cx, State};
@@ -238,8 +237,7 @@ impl State {
 /// Runs a task again whose run has failed.
 async fn restart(cx: Cx, task: Arc<Task>, number: u32) {
     let window = task.window;
-    let link = cx.turn(Turn::Command).await;
-    archive_first(&cx, &link, |changed| changed.window == window).await;
+    let link = turn_to_change(&cx, |_, changed| changed.window == window).await;
     let due = Arc::new(DueRestart {
         task: Arc::clone(&task),
         number,

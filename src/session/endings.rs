@@ -8,10 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::archives::archive_first;
+use super::archives::turn_to_change;
 use super::ending_runs::{Ending, RunsEnded, Stage, TimeLimit, WaitingCommand};
 use super::input::{ClosedWindows, Effect, Job, LogEntry, LookOrder};
-use super::job_queue::Turn;
 use super::promise::{Resolver, promise};
 use super::state::{Cx, State};
 use crate::model::{
@@ -60,21 +59,9 @@ async fn mark(cx: Cx, marks: Vec<(Arc<Task>, GoneReason)>, plans: BTreeMap<Windo
     cx.with(|state| state.endings_marked(plans));
 }
 
-/// Archives the output of runs that have ended, with why they were ended, and closes these windows.
-async fn archive_and_close(
-    cx: Cx,
-    ended: Vec<(Arc<Task>, Option<&'static str>)>,
-    windows: Vec<WindowId>,
-) {
-    let link = cx.turn(Turn::Command).await;
-    for (run, reason) in ended {
-        // The link logs what it could not keep.
-        drop(link.run(|outcome| Job::Archive(run, reason, outcome)).await);
-    }
-    if windows.is_empty() {
-        return;
-    }
-    archive_first(&cx, &link, |task| windows.contains(&task.window)).await;
+/// Closes windows whose runs have ended.
+async fn close(cx: Cx, windows: Vec<WindowId>) {
+    let link = turn_to_change(&cx, |_, task| windows.contains(&task.window)).await;
     let closing = windows.clone();
     let done = link.run(|outcome| Job::Kill(closing, outcome)).await;
     let done = done.unwrap_or_else(|error| ClosedWindows {
@@ -258,7 +245,7 @@ impl State {
             .filter(|(_, ending)| is_shown(ending))
             .map(|(window, _)| *window)
             .collect();
-        let (mut archived, mut closing) = (Vec::new(), Vec::new());
+        let mut closing = Vec::new();
         for window in shown {
             let is_kept = self.endings.is_window_kept(window);
             let Some(ending) = self.endings.runs.get_mut(&window) else {
@@ -271,7 +258,8 @@ impl State {
                     Some(reason) => reason.shown_word(),
                     None => Some("replaced"),
                 };
-                archived.push((Arc::clone(run), reason));
+                let archive = (Arc::clone(run), reason);
+                self.jobs.archives.push_back(archive);
             }
             if is_kept {
                 let ended = ending.ended.clone();
@@ -285,8 +273,8 @@ impl State {
                 self.order(LookOrder::of([window]));
             }
         }
-        if !archived.is_empty() || !closing.is_empty() {
-            self.spawn(|cx| archive_and_close(cx, archived, closing));
+        if !closing.is_empty() {
+            self.spawn(|cx| close(cx, closing));
         }
         let is_done = |order: &mut WaitingCommand| order.open.is_empty();
         for order in self.endings.orders.extract_if(.., is_done) {
@@ -313,7 +301,7 @@ impl State {
             .filter(|window| self.endings.contain(*window))
             .collect();
         if !windows.is_empty() {
-            self.spawn(|cx| archive_and_close(cx, Vec::new(), windows));
+            self.spawn(|cx| close(cx, windows));
         }
     }
 
@@ -363,7 +351,7 @@ impl State {
                 waits_for: Vec::new(),
             });
             if stage == Stage::Closing {
-                self.spawn(move |cx| archive_and_close(cx, Vec::new(), vec![window]));
+                self.spawn(move |cx| close(cx, vec![window]));
             }
         }
     }

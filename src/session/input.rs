@@ -313,8 +313,8 @@ pub(crate) enum Job {
     Prune(Vec<(WindowId, PaneId)>, Outcome<()>),
     /// End the session when no task in it is active.
     Cleanup(Outcome<()>),
-    /// Find out the session's present name. It fails with [`ErrorKind::OtherSession`] if another session has
-    /// this one.
+    /// Find out the session's present name. It fails with
+    /// [`OtherSession`](crate::model::ErrorKind::OtherSession) if another session has this one.
     FindName(String, Outcome<Option<String>>),
     /// Clear tmux's death record: these deaths are recorded.
     ForgetDeaths(String, Outcome<()>),

@@ -60,8 +60,8 @@ pub(super) struct JobQueue {
     pub(super) resized: BTreeSet<PaneId>,
     /// Reads whose outcomes come with the output of their panes, in order.
     pub(super) asked: VecDeque<(PaneId, Resolver<Result<PaneRead, Error>>)>,
-    /// The ended runs whose output is to be archived.
-    pub(super) archives: VecDeque<Arc<Task>>,
+    /// The ended runs whose output is to be archived, with why they were ended.
+    pub(super) archives: VecDeque<(Arc<Task>, Option<&'static str>)>,
 }
 
 impl JobQueue {
@@ -118,12 +118,6 @@ impl JobQueue {
     pub(super) fn beginning_specs(&self) -> impl Iterator<Item = &Spec> {
         let waits = self.begins.values().flat_map(|(_, begins)| &begins.waits);
         waits.map(|active| &active.wait.spec)
-    }
-
-    /// Takes the next ended run to archive of those that are chosen.
-    pub(super) fn take_archive(&mut self, is_it: impl Fn(&Task) -> bool) -> Option<Arc<Task>> {
-        let at = self.archives.iter().position(|task| is_it(task))?;
-        self.archives.remove(at)
     }
 }
 

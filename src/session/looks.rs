@@ -250,7 +250,7 @@ impl State {
         self.note_questions();
         for (window, run) in ended {
             if let Some(task) = self.task(window).filter(|task| task.run == run) {
-                self.jobs.archives.push_back(task);
+                self.jobs.archives.push_back((task, None));
             }
         }
         self.plan_restarts(&recorded, now);

@@ -125,7 +125,8 @@ impl Session {
     /// Takes the runs whose output is not archived yet.
     pub(crate) fn take_archives(&mut self) -> Vec<Arc<Task>> {
         let mut state = self.state.borrow_mut();
-        state.jobs.archives.drain(..).collect()
+        let archives = state.jobs.archives.drain(..);
+        archives.map(|(task, _)| task).collect()
     }
 
     /// Starts a scan for other sessions of the project.

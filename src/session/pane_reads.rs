@@ -23,7 +23,7 @@ async fn begin_to_follow(cx: Cx, pane: PaneId) {
         return;
     };
     let refusers = begins.refusers();
-    let read = read(&cx, &link, pane, rows, begins).await;
+    let read = read(&cx, link, pane, rows, begins).await;
     let failed = cx.with(|state| state.follow_read(pane, rows, read).err());
     if let Some(error) = failed {
         let message = format!("cannot read the task's output: {}", error.message);
@@ -49,7 +49,7 @@ async fn take_up(cx: Cx, pane: PaneId) {
         }
         let task = cx.with(|state| state.task_in(pane));
         let link = cx.turn(Turn::TakeUp).await;
-        match read(&cx, &link, pane, RowsToRead::All, Beginning::default()).await {
+        match read(&cx, link, pane, RowsToRead::All, Beginning::default()).await {
             Ok(PaneRead { output, .. }) => {
                 if task.is_none_or(|task| !is_other_run(&output, &task)) {
                     return cx.with(|state| state.listeners.resume(pane, &output, state.now));
@@ -71,7 +71,7 @@ async fn take_up(cx: Cx, pane: PaneId) {
 async fn read_size(cx: Cx, pane: PaneId) {
     let link = turn_to_read(&cx, pane).await;
     cx.with(|state| state.jobs.resized.remove(&pane));
-    let read = read(&cx, &link, pane, RowsToRead::LastRow, Beginning::default()).await;
+    let read = read(&cx, link, pane, RowsToRead::LastRow, Beginning::default()).await;
     cx.with(|state| match read {
         Ok(PaneRead { output, .. }) => state.listeners.resize(pane, &output),
         Err(error) => state.log_unread(pane, "new size", error),
@@ -116,7 +116,7 @@ async fn turn_to_read(cx: &Cx, pane: PaneId) -> Link<'_> {
 /// Reads a pane. All output before that has been processed.
 async fn read(
     cx: &Cx,
-    link: &Link<'_>,
+    link: Link<'_>,
     pane: PaneId,
     rows: RowsToRead,
     begins: Beginning,

@@ -305,17 +305,16 @@ impl State {
     /// Resumes the stories whose conditions hold. Returns whether there is one.
     pub(super) fn resolve_conditions(&mut self) -> bool {
         let mut has_resolved = false;
-        for condition in std::mem::take(&mut self.conditions) {
-            if !condition.resolver.is_wanted() {
-                continue;
-            }
-            if (condition.holds)(self) {
+        let mut conditions = std::mem::take(&mut self.conditions);
+        conditions.retain(|condition| {
+            let holds = condition.resolver.is_wanted() && (condition.holds)(self);
+            if holds {
                 condition.resolver.resolve(());
                 has_resolved = true;
-            } else {
-                self.conditions.push(condition);
             }
-        }
+            !holds && condition.resolver.is_wanted()
+        });
+        self.conditions = conditions;
         has_resolved
     }
 

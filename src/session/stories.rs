@@ -16,8 +16,7 @@ use crate::wire::{Answer, Response};
 /// Why a job failed whose outcome the link has not set, which is a bug.
 const NO_OUTCOME: &str = "internal error: the job has no outcome";
 
-/// The link, for the story whose turn it is. It may run several jobs, one after the other: nothing else
-/// runs in between.
+/// The link, for one job of the story whose turn it is.
 pub(super) struct Link<'a>(&'a Cx);
 
 impl Link<'_> {
@@ -26,7 +25,7 @@ impl Link<'_> {
     /// # Errors
     ///
     /// Why it has failed.
-    pub(super) async fn run<T>(&self, job: impl FnOnce(Outcome<T>) -> Job) -> Result<T, Error> {
+    pub(super) async fn run<T>(self, job: impl FnOnce(Outcome<T>) -> Job) -> Result<T, Error> {
         let outcome = Outcome::new();
         let (done, is_done) = promise();
         self.0.with(|state| {

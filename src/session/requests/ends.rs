@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::super::archives::archive_first;
+use super::super::archives::turn_to_change;
 use super::super::ending_runs::Killer;
 use super::super::endings::{end_runs, fields_of, label, list_of_tasks, plural};
 use super::super::input::{Effect, Job, LogEntry, LookOrder};
-use super::super::job_queue::Turn;
 use super::super::state::{Cx, State};
 use crate::model::{Error, ErrorKind, Level, StopChoice, Task};
 use crate::wire::Response;
@@ -92,8 +91,7 @@ pub(super) async fn kill_all(
         return Err(refusal);
     }
     let windows = cx.with(|state| state.windows());
-    let link = cx.turn(Turn::Command).await;
-    archive_first(cx, &link, |_| true).await;
+    let link = turn_to_change(cx, |_, _| true).await;
     let killed = link.run(|outcome| Job::KillSession(windows, outcome));
     let moved = killed.await?;
     let tasks = cx.with(|state| state.tasks());
@@ -122,8 +120,7 @@ pub(super) async fn prune(cx: &Cx) -> Result<Response, Error> {
     let panes = dead.iter();
     let panes = panes.filter_map(|task| Some((task.window, task.pane?)));
     let panes = panes.collect();
-    let link = cx.turn(Turn::Command).await;
-    archive_first(cx, &link, |_| true).await;
+    let link = turn_to_change(cx, |_, _| true).await;
     cx.keep();
     link.run(|outcome| Job::Prune(panes, outcome)).await?;
     let windows = dead.iter().map(|task| task.window);
@@ -152,8 +149,7 @@ pub(super) async fn stop(cx: &Cx, cleanup: bool) -> Result<Response, Error> {
     // The daemon stops, whoever asked for it.
     cx.keep();
     if cleanup && cx.with(|state| state.link.life.is_some()) {
-        let link = cx.turn(Turn::Command).await;
-        archive_first(cx, &link, |_| true).await;
+        let link = turn_to_change(cx, |_, _| true).await;
         if let Err(error) = link.run(Job::Cleanup).await {
             let error = error.message;
             cx.with(|state| state.log(LogEntry::CleanupFailed { error }));

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::archives::archive_first;
+use super::super::archives::turn_to_change;
 use super::super::endings::end_runs;
 use super::super::input::{Job, LaunchOutcome, LookOrder, Reply};
-use super::super::job_queue::Turn;
 use super::super::state::{Cx, LockKey, State};
 use crate::engine::ExpectedWait;
 use crate::model::{Error, Launch, StopChoice, Task, WindowId};
@@ -47,9 +46,11 @@ pub(super) async fn run(cx: &Cx, launch: Launch) -> Result<Reply, Error> {
     let (run, command) = loop {
         // Its environment is gone with the client.
         cx.release()?;
-        let link = cx.turn(Turn::Command).await;
-        let windows = cx.with(|state| state.windows_named(name));
-        archive_first(cx, &link, |task| windows.contains(&task.window)).await;
+        let is_replaced = |state: &State, ended: &Task| {
+            let task = state.task(ended.window);
+            task.is_some_and(|task| task.name == name)
+        };
+        let link = turn_to_change(cx, is_replaced).await;
         // It may start a run.
         cx.keep();
         let launch = Box::new(launch.clone());
