@@ -125,6 +125,11 @@ impl Listeners {
         self.pane_streams.contains_key(&pane)
     }
 
+    /// Returns how many waits are in progress.
+    pub(super) fn n_waits(&self) -> usize {
+        self.waits.len()
+    }
+
     /// Returns what the waits are for.
     pub(super) fn specs(&self) -> impl Iterator<Item = &Spec> {
         self.waits.iter().map(|active| &active.wait.spec)

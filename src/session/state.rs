@@ -106,8 +106,8 @@ pub(crate) struct State {
     pub(super) timers: Vec<(Instant, Resolver<()>)>,
     /// What is locked, and who waits for it, the oldest first.
     pub(super) locks: BTreeMap<LockKey, VecDeque<Resolver<()>>>,
-    /// Held by each wait that is in progress.
-    pub(super) waits: Rc<()>,
+    /// Held by each wait that has ended and is not answered.
+    pub(super) ended_waits: Rc<()>,
     /// Held by each wait that is about to answer with an event.
     pub(super) returning: Rc<()>,
     /// Whether the last look has shown an ended run of which tmux has not reported how it ended.
@@ -223,7 +223,7 @@ impl State {
             conditions: Vec::new(),
             timers: Vec::new(),
             locks: BTreeMap::new(),
-            waits: Rc::default(),
+            ended_waits: Rc::default(),
             returning: Rc::default(),
             is_unsettled: false,
             nudges: None,
@@ -257,9 +257,9 @@ impl State {
         self.counts
     }
 
-    /// Returns how many waits are in progress.
+    /// Returns how many waits have begun and are not answered.
     pub(crate) fn n_waits(&self) -> usize {
-        Rc::strong_count(&self.waits) - 1
+        self.listeners.n_waits() + Rc::strong_count(&self.ended_waits) - 1
     }
 
     /// Returns the session's present name.

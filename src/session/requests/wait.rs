@@ -37,11 +37,9 @@ pub(super) async fn wait(cx: &Cx, request: WaitRequest) -> Result<Response, Erro
     };
     cx.first_look(order).await?;
     let (done, has_ended) = promise();
-    let _in_progress = cx.with(|state| {
-        state.begin_wait(cx, &request, done)?;
-        Ok::<_, Error>(Rc::clone(&state.waits))
-    })?;
+    cx.with(|state| state.begin_wait(cx, &request, done))?;
     let ended = has_ended.await?;
+    let _ended = cx.with(|state| Rc::clone(&state.ended_waits));
     let returns = wait_return(&ended, request.owner.as_deref());
     let lines = tail(request.tail);
     let end = {
