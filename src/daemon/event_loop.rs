@@ -26,7 +26,7 @@ use crate::session::{Effect, Input, Reply, RequestId, Session, StoreState};
 use crate::sink::Sinks;
 use crate::store::{Archiver, BegunRun, StoreGone, UsualDuration};
 use crate::tmux;
-use crate::wire::{Answer, Counters, DaemonConfig, DaemonStatus, Request, Response};
+use crate::wire::{Counters, DaemonConfig, DaemonStatus, Request, Response};
 
 /// How many requests may be queued for the event loop; further ones wait in their connections.
 pub(super) const MESSAGES_QUEUED: usize = 32;
@@ -414,7 +414,7 @@ impl EventLoop {
                 if matches!(request, Request::Status) {
                     self.note_answer(id, received_at);
                     let status = Response::Status(Box::new(self.status()));
-                    replies.send(Reply::Answer(Answer::from(status), None));
+                    replies.send(Reply::from(status));
                     return;
                 }
                 let is_long = matches!(request, Request::Wait(_) | Request::Follow { .. });

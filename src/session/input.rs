@@ -240,10 +240,6 @@ pub(crate) enum Effect {
 
 /// What the client of a request gets.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there are few at a time, and nearly all are the largest"
-)]
 pub(crate) enum Reply {
     /// A wait has begun, or a task's output follows.
     Begun,
@@ -251,8 +247,9 @@ pub(crate) enum Reply {
     Output(Option<String>),
     /// The output ends before the end of the run: some of it is missing.
     Cut,
-    /// The answer. If it is of a launch, with its command, which is held back.
-    Answer(Answer, Option<HeldCommand>),
+    /// The answer. If it is of a launch, with its command, which is held back. A queue of replies has room for
+    /// many: each has to be small.
+    Answer(Box<Answer>, Option<HeldCommand>),
 }
 
 /// A job of the link to tmux, and where its outcome goes. One job runs at a time.

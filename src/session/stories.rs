@@ -202,6 +202,6 @@ impl Cx {
 
 impl From<Response> for Reply {
     fn from(response: Response) -> Self {
-        Self::Answer(Answer::from(response), None)
+        Self::Answer(Box::new(Answer::from(response)), None)
     }
 }

@@ -81,7 +81,7 @@ pub(super) async fn run(cx: &Cx, launch: Launch) -> Result<Reply, Error> {
         !window.is_some_and(|window| watches.is_beginning(window))
     })
     .await;
-    let answer = Answer::from(Response::Launched(run));
+    let answer = Box::new(Answer::from(Response::Launched(run)));
     Ok(Reply::Answer(answer, Some(command)))
 }
 
