@@ -7,6 +7,7 @@ mod send;
 mod tasks;
 mod wait;
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use super::ending_runs::Killer;
@@ -19,25 +20,22 @@ use crate::wire::{Request, Response};
 const NO_SESSION_HINT: &str =
     "`tmux-task run NAME -- COMMAND` starts a task and with it the session";
 
-/// Carries out a request. Returns the last reply to its client.
-///
-/// # Errors
-///
-/// The refusal.
-pub(super) async fn serve(cx: &Cx, request: Request) -> Result<Reply, Error> {
-    let response = match request {
-        // On the heap, each only while it is asked for: there can be many waits.
-        Request::Run(launch) => return Box::pin(launch::run(cx, *launch)).await,
+/// Carries out a request. Resolves to the last reply to its client, or the refusal.
+pub(super) fn serve(cx: &Cx, request: Request) -> Story<'_> {
+    match request {
+        Request::Run(launch) => Box::pin(launch::run(cx, *launch)),
         Request::Follow { window, raw, lines } => {
-            return output::follow(cx, &window, raw, lines).await;
+            Box::pin(async move { output::follow(cx, &window, raw, lines).await })
         }
-        Request::List => tasks::list(cx).await?,
-        Request::Count => tasks::count(cx).await?,
-        Request::Find { task } => tasks::find(cx, &task).await?,
-        Request::Explain { task } => tasks::explain(cx, &task).await?,
-        Request::Reads { owner } => tasks::expect_reader(cx, owner),
-        Request::Seen { owner, events } => tasks::note_seen(cx, &owner, &events),
-        Request::Send(request) => send::send(cx, request).await?,
+        Request::List => answered(tasks::list(cx)),
+        Request::Count => answered(tasks::count(cx)),
+        Request::Find { task } => answered(async move { tasks::find(cx, &task).await }),
+        Request::Explain { task } => answered(async move { tasks::explain(cx, &task).await }),
+        Request::Reads { owner } => answered(async { Ok(tasks::expect_reader(cx, owner)) }),
+        Request::Seen { owner, events } => {
+            answered(async move { Ok(tasks::note_seen(cx, &owner, &events)) })
+        }
+        Request::Send(request) => answered(send::send(cx, request)),
         Request::Kill {
             tasks,
             owner,
@@ -51,7 +49,7 @@ pub(super) async fn serve(cx: &Cx, request: Request) -> Result<Reply, Error> {
                 is_agent: by_agent,
                 asked_by,
             };
-            ends::kill(cx, &tasks, is_repeated, &killer, &choice).await?
+            answered(async move { ends::kill(cx, &tasks, is_repeated, &killer, &choice).await })
         }
         Request::KillAll {
             owner,
@@ -63,26 +61,34 @@ pub(super) async fn serve(cx: &Cx, request: Request) -> Result<Reply, Error> {
                 owner,
                 asked_by,
             };
-            ends::kill_all(cx, &killer, &choice).await?
+            answered(async move { ends::kill_all(cx, &killer, &choice).await })
         }
-        Request::Endings { tasks, at_once } => ends::endings(cx, &tasks, at_once).await?,
-        Request::Prune => ends::prune(cx).await?,
-        Request::Stop { cleanup } => ends::stop(cx, cleanup).await?,
-        Request::Wait(request) => Box::pin(wait::wait(cx, request)).await?,
-        Request::Cursor { window } => output::cursor(cx, &window).await?,
-        Request::Log(request) => output::log(cx, request).await?,
-        Request::Record { task } => output::record(cx, &task).await?,
-        Request::Search(request) => output::search(cx, &request).await?,
+        Request::Endings { tasks, at_once } => {
+            answered(async move { ends::endings(cx, &tasks, at_once).await })
+        }
+        Request::Prune => answered(ends::prune(cx)),
+        Request::Stop { cleanup } => answered(ends::stop(cx, cleanup)),
+        Request::Wait(request) => answered(wait::wait(cx, request)),
+        Request::Cursor { window } => answered(async move { output::cursor(cx, &window).await }),
+        Request::Log(request) => answered(output::log(cx, request)),
+        Request::Record { task } => answered(async move { output::record(cx, &task).await }),
+        Request::Search(request) => answered(async move { output::search(cx, &request).await }),
         Request::Status
         | Request::Subscribe { .. }
         | Request::Consume(_)
         | Request::Consumers
         | Request::MessageReaders
         | Request::RemoveConsumer { .. } => {
-            return Err(Error::usage("this is not for the session"));
+            Box::pin(async { Err(Error::usage("this is not for the session")) })
         }
-    };
-    Ok(Response::into(response))
+    }
+}
+
+/// What carries out a request. It is on the heap, each kind in its own size: there can be many waits.
+type Story<'a> = Pin<Box<dyn Future<Output = Result<Reply, Error>> + 'a>>;
+
+fn answered<'a>(story: impl Future<Output = Result<Response, Error>> + 'a) -> Story<'a> {
+    Box::pin(async { story.await.map(Response::into) })
 }
 
 impl State {
