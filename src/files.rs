@@ -90,7 +90,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 /// # Errors
 ///
 /// When it cannot be opened or read, or other users can read it.
-#[cfg(any(feature = "fleet", feature = "webhook"))]
+#[cfg(feature = "webhook")]
 pub(crate) fn read_secret(path: &Path, max: u64) -> Result<Vec<u8>, String> {
     let read = || -> io::Result<(u32, Vec<u8>)> {
         let file = open(path)?;

@@ -19,8 +19,6 @@ pub mod diff;
 pub mod engine;
 pub mod faces;
 pub(crate) mod files;
-#[cfg(feature = "fleet")]
-pub(crate) mod fleet;
 pub(crate) mod hosts;
 pub(crate) mod input_episodes;
 pub mod model;

@@ -23,9 +23,7 @@ mod value;
 
 pub(crate) use file::{ConfigFile, find, load};
 pub(crate) use given_task::{GivenSettings, HttpUrl, Ready};
-#[cfg(feature = "fleet")]
-pub(crate) use hosts::{FleetConfig, Verb};
-pub(crate) use hosts::{HostConfig, check_destination, is_host_name};
+pub(crate) use hosts::{HostConfig, check_destination};
 pub(crate) use project_file::{
     PROCFILE, TASK_FILE, TaskEntry, is_procfile, parse_task_file, read_task_file, read_tasks,
 };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
-use super::hosts::{FleetConfig, HostConfig, fleet, hosts as read_hosts};
+use super::hosts::{HostConfig, hosts as read_hosts, is_there};
 use super::notices::{NoticesConfig, notices};
 use super::parse_duration;
 use super::sinks::{SinkConfig, sinks as read_sinks};
@@ -40,9 +40,9 @@ pub(crate) struct Config {
     pub feed: FeedConfig,
     /// How follow-ups are delivered to agents: table `agents`.
     pub agents: AgentsConfig,
-    /// The broker of many machines, if there is one: table `fleet`.
-    #[serde(deserialize_with = "fleet")]
-    pub fleet: Option<FleetConfig>,
+    /// Whether there is a broker of many machines: table `fleet`.
+    #[serde(rename = "fleet", deserialize_with = "is_there")]
+    pub has_fleet: bool,
     /// What gets the feed's records: tables `sink`.
     #[serde(rename = "sink", deserialize_with = "read_sinks")]
     pub sinks: Vec<SinkConfig>,
@@ -248,7 +248,7 @@ impl Default for Config {
             logs: LogsConfig::default(),
             agents: AgentsConfig::default(),
             feed: FeedConfig::default(),
-            fleet: None,
+            has_fleet: false,
             sinks: Vec::new(),
             hosts: BTreeMap::new(),
             shells: ShellDelivery::Notice,

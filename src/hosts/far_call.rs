@@ -13,6 +13,7 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 
 use crate::model::environment::{WithheldVariables, covers_name};
+use crate::model::{Error, ErrorKind};
 use crate::tmux::program;
 
 /// The word by which the program executes what another machine asks for.
@@ -45,6 +46,34 @@ pub(crate) fn ending(code: u8) -> String {
 pub(super) struct Greeting {
     /// The version there.
     pub(super) tmux_task: String,
+}
+
+/// What the way to a machine says in place of a greeting, where it knows that nothing was executed.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Refusal {
+    refused: Refused,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Refused {
+    why: String,
+    hint: Option<String>,
+    /// Whether there is no machine of this name.
+    is_unknown: bool,
+}
+
+impl From<Refusal> for Error {
+    fn from(Refusal { refused }: Refusal) -> Self {
+        let kind = match refused.is_unknown {
+            true => ErrorKind::NoHost,
+            false => ErrorKind::Failed,
+        };
+        let mut error = Self::new(kind, refused.why);
+        error.hint = refused.hint;
+        error
+    }
 }
 
 /// An execution of our program on another machine.

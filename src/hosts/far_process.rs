@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::far_call::{END_MARK, FAR_CALL, FarCall, Greeting, OURS, greeting};
+use super::far_call::{END_MARK, FAR_CALL, FarCall, Greeting, OURS, Refusal, greeting};
 use super::host::{Host, Way, lost, not_started};
 use super::ssh::{MISSING, Questions, Ssh, far_script, of_shell, of_shell_after_noise};
 use crate::model::{Error, ErrorKind, text};
@@ -245,12 +245,6 @@ impl FarProcess {
         self.stdin.take()
     }
 
-    /// Leaves the execution, which is interrupted there.
-    #[cfg(feature = "fleet")]
-    pub(crate) fn leave(&mut self) {
-        self.stdin = None;
-    }
-
     /// Reads until the far side greets, past what start files of the login shell print.
     async fn greet(&mut self, host: &Host) -> Result<(), Error> {
         let mut said = Said::default();
@@ -272,6 +266,9 @@ impl FarProcess {
                     check(&host.name, &greeting.tmux_task)?;
                     self.ahead = read;
                     return Ok(());
+                }
+                if let Ok(refusal) = serde_json::from_slice::<Refusal>(&line) {
+                    return Err(refusal.into());
                 }
                 if let Some(system) = line.strip_prefix(MISSING.as_bytes()) {
                     return Err(missing(host, &text::one_line(system, SAID_CHARS)));

@@ -3,8 +3,11 @@
 use std::ffi::OsString;
 use std::io;
 
-use crate::config::{Config, HostConfig, check_destination, is_host_name};
-use crate::model::{Error, ErrorKind, text};
+use crate::config::{Config, HostConfig, check_destination};
+use crate::model::{Error, ErrorKind, is_host_name, text};
+
+/// The program of the fleet, which is found beside this program or on PATH.
+pub(super) const FLEET_PROGRAM: &str = "tmux-task-fleet";
 
 /// The longest name of this machine, in characters.
 const NAME_CHARS: usize = 64;
@@ -65,21 +68,10 @@ impl Host {
             cwd,
         })
     }
-
-    /// Returns this machine, as another one reaches it.
-    #[cfg(feature = "fleet")]
-    pub(crate) fn here() -> io::Result<Self> {
-        let program = crate::tmux::program().ok_or(io::ErrorKind::NotFound)?;
-        Ok(Self {
-            name: "this machine".to_owned(),
-            way: Way::Command(vec![program.into()]),
-            cwd: None,
-        })
-    }
 }
 
 /// Returns the error that the connection broke. What was asked for may have been done.
-pub(crate) fn lost(host: &str) -> Error {
+pub(super) fn lost(host: &str) -> Error {
     Error::new(
         ErrorKind::Lost,
         format!("the connection to {host} was lost"),
@@ -89,11 +81,23 @@ pub(crate) fn lost(host: &str) -> Error {
 
 /// Returns the error that a program of this machine cannot be started.
 pub(super) fn not_started(program: &str, error: &io::Error) -> Error {
+    if program == FLEET_PROGRAM {
+        return fleet_not_started(error);
+    }
     let failed = Error::io(format_args!("could not start `{program}`"), error);
     if program == "ssh" {
         return failed.with_hint("install OpenSSH's client");
     }
     failed
+}
+
+/// Returns the error that the fleet's program cannot be started.
+pub(crate) fn fleet_not_started(error: &io::Error) -> Error {
+    if error.kind() != io::ErrorKind::NotFound {
+        return Error::io(format_args!("could not start {FLEET_PROGRAM}"), error);
+    }
+    let hint = "`cargo install tmux-task --features fleet` installs it beside tmux-task";
+    Error::failed(format!("{FLEET_PROGRAM} is not installed")).with_hint(hint)
 }
 
 /// Returns this machine's name: its host name.

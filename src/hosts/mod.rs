@@ -8,10 +8,12 @@
 //! - `ssh.rs`: ssh's configuration file and command lines
 //! - `far_call.rs`: what is asked, and how the machine that is asked executes it
 //! - `far_process.rs`: the process here that reaches it
+//! - `fleet.rs`: the machines of a fleet, by the program that reaches them
 //! - `installation.rs`: puts our program there
 
 mod far_call;
 mod far_process;
+mod fleet;
 mod host;
 mod installation;
 mod ssh;
@@ -20,8 +22,7 @@ pub(crate) use far_call::{
     FAR_CALL, FarCall, FarCaller, FarStdin, FarWait, MAX_CALL, OURS, ending, greeting,
 };
 pub(crate) use far_process::{FarOutput, FarProcess};
-#[cfg(feature = "fleet")]
-pub(crate) use host::lost;
-pub(crate) use host::{Host, this_machine};
+pub(crate) use fleet::{fleet_program, not_reached, start_in_fleet};
+pub(crate) use host::{Host, fleet_not_started, this_machine};
 pub(crate) use installation::{Installed, install};
 pub(crate) use ssh::Questions;

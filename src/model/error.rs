@@ -54,6 +54,9 @@ pub enum ErrorKind {
     /// A machine was not reached: nothing was asked of it.
     #[serde(skip)]
     Unreachable,
+    /// The fleet has no machine of this name: nothing was asked.
+    #[serde(skip)]
+    NoHost,
     /// The connection to a machine was lost: whether what was asked for was done is not known.
     #[serde(skip)]
     Lost,
@@ -97,6 +100,7 @@ impl ErrorKind {
             | Self::DaemonEnded
             | Self::DaemonEndedInWait
             | Self::Unreachable
+            | Self::NoHost
             | Self::NotOurs => 1,
             Self::Usage => 2,
             Self::Missing | Self::NoDaemon => 3,
@@ -131,6 +135,7 @@ impl ErrorKind {
             | Self::DaemonEnded
             | Self::DaemonEndedInWait
             | Self::Unreachable
+            | Self::NoHost
             | Self::Lost
             | Self::NotOurs => Self::RunFailed,
             Self::TimedOut => Self::RunTimedOut,

@@ -96,6 +96,13 @@ pub fn is_task_name(name: &str) -> bool {
     starts && name.len() <= 40 && name.bytes().all(is_part)
 }
 
+/// Whether this can be the name of a machine, in texts and in names of consumers.
+pub fn is_host_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let starts = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    starts && name.len() <= 64 && name.chars().all(is_plain)
+}
+
 /// Displays types by the name under which they are serialised.
 macro_rules! shown_by_wire_name {
     ($($shown:ty),+) => {$(

@@ -32,11 +32,12 @@ pub use event::{
     AnswerBy, Event, EventKind, EventType, Level, OutputMatches, Prompt, PromptKind, ReplacedBy,
 };
 pub(crate) use id::shown_by_wire_name;
-pub use id::{PaneId, ParseIdError, SessionId, TASK_NAME_RULE, WindowId, is_task_name};
-pub(crate) use now::Backoff;
+pub use id::{
+    PaneId, ParseIdError, SessionId, TASK_NAME_RULE, WindowId, is_host_name, is_task_name,
+};
 pub use now::{
-    AgeClock, BootTime, Millis, Now, age, limit_words, parse_rfc3339, rfc3339, took, whole_millis,
-    written,
+    AgeClock, Backoff, BootTime, Millis, Now, age, limit_words, parse_rfc3339, rfc3339, took,
+    whole_millis, written,
 };
 pub use reason::{GoneReason, Reason, Signal};
 pub use record::{

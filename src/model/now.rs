@@ -146,18 +146,19 @@ pub fn limit_words(limit: Duration) -> String {
 /// A pause before another attempt, which doubles with each one up to a limit. A constant of this type
 /// is copied where attempts begin, and again after a success.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Backoff {
+pub struct Backoff {
     next: Duration,
     most: Duration,
 }
 
 impl Backoff {
-    pub(crate) const fn new(first: Duration, most: Duration) -> Self {
+    /// Returns a pause that begins with `first` and never exceeds `most`.
+    pub const fn new(first: Duration, most: Duration) -> Self {
         Self { next: first, most }
     }
 
     /// Returns how long to wait before the next attempt.
-    pub(crate) fn next_pause(&mut self) -> Duration {
+    pub fn next_pause(&mut self) -> Duration {
         let pause = self.next;
         self.next = (pause * 2).min(self.most);
         pause

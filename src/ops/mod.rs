@@ -16,8 +16,6 @@ mod events;
 mod everywhere;
 mod explain;
 mod file_tasks;
-#[cfg(feature = "fleet")]
-mod fleet;
 mod host_follower;
 mod host_notes;
 mod kill;
@@ -35,7 +33,6 @@ mod task_stream;
 mod undelivered;
 mod up;
 mod wait;
-#[cfg(feature = "fleet")]
 mod wakes;
 
 pub(crate) use crate::model::quote_where_needed;
@@ -53,8 +50,6 @@ pub(crate) use everywhere::{Everywhere, list_everywhere};
 pub(crate) use everywhere::{FoundSession, Server, daemon_sockets, sessions_of};
 pub(crate) use explain::{cannot_restart_words, explain, explanation_lines, restart_words};
 pub(crate) use file_tasks::{ReadFile, names_in_file};
-#[cfg(feature = "fleet")]
-pub(crate) use fleet::{Fleet, ask_fleet};
 pub(crate) use host_follower::{HostNews, Received, follow_host};
 pub(crate) use host_notes::{
     FarFeed, HostNotes, NoteWatch, note_host, owners_with_hosts, session_words,
@@ -88,7 +83,6 @@ pub(crate) use wait::{
     Awaited, NotReady, Readiness, WaitNews, find_to_wait, holders, signal_channel, wait,
     wait_for_channel, wait_for_task, wait_of_launch,
 };
-#[cfg(feature = "fleet")]
 pub(crate) use wakes::follow_wakes;
 
 use std::ffi::OsString;

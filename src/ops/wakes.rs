@@ -1,98 +1,44 @@
-//! Follows a conversation's tasks on the hosts of a fleet: its wakes, by the broker.
-//!
-//! The broker can send again what was acknowledged: after it has lost what it stored, the hosts publish
-//! it again from their feeds. So the conversation's machine notes how far it is in each feed, before it
-//! acknowledges.
+//! Follows a conversation's tasks on the machines of a fleet: its wakes, which the fleet's program reads from
+//! the broker, and acknowledges when they were handed over.
 
-use std::collections::BTreeMap;
-use std::io;
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::Duration;
 
+use serde::Deserialize;
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use super::fleet::Fleet;
 use super::host_follower::{HostNews, Received};
 use super::host_notes::FarFeed;
 use super::lookup;
-use crate::clock;
-use crate::files::{self, OPEN_TO_OTHERS};
-use crate::fleet::{FleetError, Wake, WakeReader};
-use crate::model::{Backoff, Body, Error, Event, Millis, Seq};
-use crate::paths::{HOSTS, hex, state_root};
+use crate::config;
+use crate::hosts::{fleet_not_started, fleet_program};
+use crate::model::{Backoff, Error, Record, Seq, is_host_name};
+use crate::paths::{HOSTS, state_root};
 
 /// How long to wait before connecting again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
 
-/// How long a position is kept that is not moved, in milliseconds: longer than anything is that can be
-/// published again.
-const KEPT: Millis = 30 * 24 * 3_600_000;
-
-/// How far a conversation is in the feeds of other hosts, and the file that keeps it.
-struct Positions {
-    folder: PathBuf,
-    path: PathBuf,
-    /// By the feed's name: the sequence number, when it was noted, and the host; none if it was read by
-    /// ssh only.
-    feeds: BTreeMap<String, (Seq, Millis, String)>,
-    /// The first host that had a feed with an epoch.
-    hosts: BTreeMap<String, String>,
+/// A line of the program.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Line {
+    /// A follow-up of a host, whose epoch names the feed.
+    Wake {
+        host: String,
+        /// The last record of the feed that was acknowledged before.
+        cursor: Seq,
+        #[serde(flatten)]
+        record: Box<Record>,
+    },
+    /// It reads now.
+    Sync { kind: String },
 }
 
-impl Positions {
-    /// A file that cannot be read counts as empty: then a wake may come twice, and none is lost.
-    fn of(owner: &str) -> io::Result<Self> {
-        let folder = folder().map_err(io::Error::other)?;
-        files::make_folder(&folder, OPEN_TO_OTHERS)?;
-        let path = folder.join(format!("{}.json", hex(owner.as_bytes(), 32)));
-        let found = files::read(&path).unwrap_or_default();
-        let feeds: BTreeMap<_, _> = serde_json::from_slice(&found).unwrap_or_default();
-        let known = |(name, (_, _, host)): (&String, &(Seq, Millis, String))| {
-            (!host.is_empty()).then(|| (name.clone(), host.clone()))
-        };
-        Ok(Self {
-            folder,
-            path,
-            hosts: feeds.iter().filter_map(known).collect(),
-            feeds,
-        })
-    }
-
-    /// Returns the name of a host's feed: its epoch, by which a feed is recognised that comes by ssh as
-    /// well, unless another host has one with this epoch. Copies of a machine have the same epochs, and a
-    /// host may say anything.
-    fn name(&mut self, host: &str, epoch: &str) -> String {
-        let first = self.hosts.entry(epoch.to_owned());
-        let is_first = first.or_insert_with(|| host.to_owned()) == host;
-        if is_first && !epoch.contains('/') {
-            epoch.to_owned()
-        } else {
-            format!("{host}/{epoch}")
-        }
-    }
-
-    fn of_feed(&self, name: &str) -> Seq {
-        self.feeds.get(name).map_or(0, |(seq, ..)| *seq)
-    }
-
-    /// Moves a position. It is on the disk when this returns.
-    fn note(&mut self, name: String, seq: Seq) -> io::Result<()> {
-        let now = clock::now().wall;
-        self.feeds
-            .retain(|_, (_, at, _)| now.saturating_sub(*at) < KEPT);
-        let host = match name.split_once('/') {
-            Some((host, _)) => host.to_owned(),
-            None => self.hosts.get(&name).cloned().unwrap_or_default(),
-        };
-        self.feeds.insert(name, (seq, now, host));
-        let bytes = serde_json::to_vec(&self.feeds).map_err(io::Error::from)?;
-        files::replace_synced(&self.path, &self.path.with_extension("new"), &bytes)?;
-        files::sync_folder(&self.folder)
-    }
-}
-
-/// Returns the folder of the positions.
+/// Returns the folder in which is noted how far conversations are.
 fn folder() -> Result<PathBuf, Error> {
     Ok(state_root(&lookup)?.join(HOSTS).join("wakes"))
 }
@@ -109,98 +55,76 @@ pub(crate) async fn follow_wakes(
     reports: mpsc::Sender<(FarFeed, HostNews)>,
 ) {
     let mut retry = RETRY;
-    let mut positions = match Positions::of(&owner) {
-        Ok(positions) => positions,
-        Err(error) => {
-            tracing::warn!(%error, "tasks on hosts of the fleet are not followed");
-            return;
-        }
-    };
-    while let Ok(true) = Fleet::is_configured() {
-        let following = async {
-            let fleet = Fleet::connect().await?;
-            let reader = WakeReader::begin(&fleet.connection, &owner);
-            let reader = fleet.connection.unless_refused(reader).await?;
-            retry = RETRY;
-            let mut stream = WakeStream {
-                reader,
-                owner: &owner,
-                here: fleet.host,
-                positions: &mut positions,
-                reports: &reports,
-            };
-            Ok::<_, Error>(stream.follow(&mut received).await?)
-        };
-        match following.await {
-            Ok(()) => return,
+    while config::load(&lookup).is_ok_and(|config| config.has_fleet) {
+        match follow(&owner, &mut received, &reports, &mut retry).await {
+            Ok(()) => {}
             Err(error) => tracing::debug!(%error, "wakes cannot be read now"),
+        }
+        if received.is_closed() {
+            return;
         }
         sleep(retry.next_pause()).await;
     }
 }
 
-/// Wakes on one connection.
-struct WakeStream<'a> {
-    reader: WakeReader,
-    owner: &'a str,
-    /// This machine: its daemons deliver their follow-ups themselves.
-    here: String,
-    positions: &'a mut Positions,
-    reports: &'a mpsc::Sender<(FarFeed, HostNews)>,
-}
-
-impl WakeStream<'_> {
-    async fn follow(
-        &mut self,
-        received: &mut mpsc::UnboundedReceiver<Received>,
-    ) -> Result<(), FleetError> {
-        loop {
-            let positions = &mut *self.positions;
-            tokio::select! {
-                wake = self.reader.next(|host, epoch| positions.name(host, epoch)) => {
-                    self.receive(wake?).await?;
-                }
-                order = received.recv() => match order {
-                    Some(Received { epoch, seq }) => {
-                        // Without a note it would come again after the broker has lost it.
-                        if let Err(error) = self.positions.note(epoch.clone(), seq) {
-                            tracing::warn!(%error, "a position was not written");
-                        }
-                        self.reader.acknowledge(&epoch, seq).await?;
+/// Follows them on one connection.
+async fn follow(
+    owner: &str,
+    received: &mut mpsc::UnboundedReceiver<Received>,
+    reports: &mpsc::Sender<(FarFeed, HostNews)>,
+    retry: &mut Backoff,
+) -> Result<(), Error> {
+    let mut command = fleet_program();
+    command
+        .args(["wakes", "--owner", owner, "--notes"])
+        .arg(folder()?)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .kill_on_drop(true);
+    let mut child = command.spawn().map_err(|error| fleet_not_started(&error))?;
+    let mut stdin = child.stdin.take().expect("stdin is piped");
+    let stdout = child.stdout.take().expect("stdout is piped");
+    let mut lines = BufReader::new(stdout).lines();
+    loop {
+        // Losing an arm is safe: nothing is taken before it is done.
+        tokio::select! {
+            line = lines.next_line() => {
+                let Some(line) = line.map_err(Error::of)? else { return Ok(()) };
+                match serde_json::from_str(&line) {
+                    Ok(Line::Wake { host, cursor, record }) if is_host_name(&host) => {
+                        report((host, cursor, record), reports).await;
                     }
-                    // Nobody follows any more.
-                    None => return Ok(()),
-                },
+                    Ok(Line::Sync { kind }) if kind == "sync" => *retry = RETRY,
+                    Ok(Line::Wake { .. } | Line::Sync { .. }) | Err(_) => {}
+                }
+            }
+            order = received.recv() => {
+                // Nobody follows any more.
+                let Some(Received { epoch, seq }) = order else { return Ok(()) };
+                let line = format!("{}\n", json!({ "epoch": epoch, "ack": seq }));
+                stdin.write_all(line.as_bytes()).await.map_err(Error::of)?;
+                stdin.flush().await.map_err(Error::of)?;
             }
         }
     }
+}
 
-    async fn receive(&mut self, wake: Wake) -> Result<(), FleetError> {
-        let Wake { host, mut record } = wake;
-        if let Body::FollowUp { message, .. } = &mut record.body {
-            // What the conversation has ended itself, it knows.
-            let own = Some(format!("{}@{}", self.owner, self.here));
-            let known = |event: &Event| event.task.asked_by == own;
-            if message.details.events.iter().all(known) {
-                message.details.events.clear();
-            }
-        }
-        let (epoch, seq) = (record.epoch.clone(), record.seq);
-        let cursor = self.positions.of_feed(&epoch);
-        if host == self.here || seq <= cursor {
-            return self.reader.acknowledge(&epoch, seq).await;
-        }
-        // Each name is a feed of its own: what one has left is delivered also when another has begun.
-        let feed = (host, epoch.clone());
-        let began = HostNews::Began {
-            epoch,
-            cursor,
-            // Whether a process before this one has handed it over is not known.
-            last_seq: Seq::MAX,
-        };
-        for news in [began, HostNews::Record(Box::new(record))] {
-            drop(self.reports.send((feed.clone(), news)).await);
-        }
-        Ok(())
+/// Each name is a feed of its own: what one has left is delivered also when another has begun.
+async fn report(
+    (host, cursor, record): (String, Seq, Box<Record>),
+    reports: &mpsc::Sender<(FarFeed, HostNews)>,
+) {
+    let epoch = record.epoch.clone();
+    let feed = (host, epoch.clone());
+    let began = HostNews::Began {
+        epoch,
+        cursor,
+        // Whether a process before this one has handed it over is not known.
+        last_seq: Seq::MAX,
+    };
+    for news in [began, HostNews::Record(record)] {
+        drop(reports.send((feed.clone(), news)).await);
     }
 }

@@ -1,10 +1,11 @@
 //! Sinks: programs and addresses that get the records of the feed. Each is a consumer of it, on a thread
-//! that they share; the fleet's broker is one more, on a thread of its own.
+//! that they share. `fleet.rs` is one more: the program that publishes on the fleet's broker.
 //!
 //! A delivery that fails is tried again after a pause that doubles; meanwhile the records wait in the
 //! feed, and neither the daemon nor another sink waits for them.
 
 mod delivery;
+mod fleet;
 #[cfg(feature = "webhook")]
 mod webhook;
 
@@ -25,8 +26,6 @@ use tokio::time::{sleep, timeout};
 
 use crate::clock;
 use crate::config::{Config, SinkConfig, SinkFilter, SinkTarget};
-#[cfg(feature = "fleet")]
-use crate::fleet::Membership;
 use crate::model::environment::reaches_tmux_server;
 use crate::model::{
     Backoff, Body, Error, EventType, Kind, Level, Millis, Record, Seq, with_causes,
@@ -38,6 +37,7 @@ use crate::wire::{
     ConsumeRequest, ConsumerStatus, Filter, SINK_PREFIX, SinkStatus, StreamRecord, is_owner_of,
 };
 use delivery::Delivery;
+use fleet::Publisher;
 #[cfg(feature = "webhook")]
 use webhook::Webhook;
 
@@ -49,10 +49,8 @@ const CREATED_WITHIN: Duration = Duration::from_millis(500);
 pub(crate) struct Sinks {
     states: Vec<Arc<SinkState>>,
     stopping: watch::Sender<bool>,
-    /// Dropping it ends them. There is none without sinks.
-    _thread: Option<ReaderThread>,
-    #[cfg(feature = "fleet")]
-    membership: Option<Membership>,
+    /// Dropping it ends them.
+    _thread: ReaderThread,
 }
 
 impl Sinks {
@@ -62,10 +60,6 @@ impl Sinks {
     /// # Errors
     ///
     /// When their thread cannot be created.
-    #[cfg_attr(
-        not(feature = "fleet"),
-        expect(unused_variables, reason = "only the fleet names files")
-    )]
     pub(crate) async fn start(
         config: &Config,
         paths: &Paths,
@@ -75,18 +69,10 @@ impl Sinks {
     ) -> io::Result<Option<Self>> {
         let configs = &config.sinks;
         forget_others(config, live).await;
-        if configs.is_empty() && config.fleet.is_none() {
+        if configs.is_empty() && !config.has_fleet {
             return Ok(None);
         }
-        #[cfg(feature = "fleet")]
-        let membership = match &config.fleet {
-            Some(fleet) => Some(Membership::start(fleet, paths, live, last_seq, tasks).await?),
-            None => None,
-        };
-        let thread = match configs.is_empty() {
-            true => None,
-            false => Some(ReaderThread::named("sinks")?),
-        };
+        let thread = ReaderThread::named("sinks")?;
         let stopping = watch::Sender::new(false);
         let mut states = Vec::new();
         let mut all = Vec::new();
@@ -113,27 +99,27 @@ impl Sinks {
         let leases = join_all(leases).await;
         for (mut running, first) in all.into_iter().zip(leases) {
             let first = first.ok();
-            let Some(handle) = thread.as_ref().map(ReaderThread::handle) else {
-                break;
-            };
+            let handle = thread.handle();
             tasks.spawn(async move { handle.run(async move { running.run(first).await }).await });
+        }
+        if config.has_fleet {
+            let stopping = stopping.subscribe();
+            let mut publisher = Publisher::new(paths, Arc::clone(live), last_seq, stopping);
+            states.push(publisher.state());
+            let first = timeout(CREATED_WITHIN, publisher.lease()).await.ok();
+            let handle = thread.handle();
+            tasks.spawn(async move { handle.run(async move { publisher.run(first).await }).await });
         }
         Ok(Some(Self {
             states,
             stopping,
             _thread: thread,
-            #[cfg(feature = "fleet")]
-            membership,
         }))
     }
 
     /// Ends the sinks soon: what is recorded is delivered if that succeeds at once.
     pub(crate) fn stop(&self) {
         self.stopping.send_replace(true);
-        #[cfg(feature = "fleet")]
-        if let Some(membership) = &self.membership {
-            membership.stop();
-        }
     }
 
     /// Returns what is known of each; `consumers` are those of the feed.
@@ -155,13 +141,11 @@ impl Sinks {
                 failed: progress.failed,
                 error_at: error.as_ref().map(|(_, at)| *at),
                 error: error.map(|(why, _)| why),
+                reached: progress.is_reached,
                 owners: state.owners.clone(),
             }
         };
-        let sinks = self.states.iter().map(status);
-        #[cfg(feature = "fleet")]
-        let sinks = sinks.chain(self.membership.iter().map(|one| one.status(consumers)));
-        sinks.collect()
+        self.states.iter().map(status).collect()
     }
 }
 
@@ -169,8 +153,7 @@ impl Sinks {
 /// and what they have not got would count as undelivered. No sink's name has the broker's `:`.
 async fn forget_others(config: &Config, live: &Live) {
     let is_known = |sink: &str| {
-        config.sinks.iter().any(|one| one.name == sink)
-            || config.fleet.is_some() && sink.contains(':')
+        config.sinks.iter().any(|one| one.name == sink) || config.has_fleet && sink.contains(':')
     };
     for consumer in live.consumer_list().consumers {
         let sink = consumer.name.strip_prefix(SINK_PREFIX);
@@ -366,6 +349,8 @@ struct Progress {
     failed: u64,
     /// The last error and when it happened; `None` after a success.
     error: Option<(String, i64)>,
+    /// Whether others reach this machine by it, where they do by a sink.
+    is_reached: Option<bool>,
 }
 
 impl SinkState {
@@ -377,6 +362,16 @@ impl SinkState {
         self.update(|progress| {
             progress.delivered += 1;
             progress.error = None;
+        });
+    }
+
+    /// Notes whether others reach this machine by the sink; then nothing is wrong with it.
+    fn reaches(&self, is_reached: bool) {
+        self.update(|progress| {
+            progress.is_reached = Some(is_reached);
+            if is_reached {
+                progress.error = None;
+            }
         });
     }
 

@@ -174,35 +174,27 @@ impl Live {
         Ok((subscription, lease))
     }
 
-    /// Returns a stream of all records after `seq` for what passes them on: nobody has read them then.
+    /// Returns a stream of all records after `seq`, and of the tasks, for what passes them on: nobody has read
+    /// them then.
     ///
     /// # Errors
     ///
     /// When the feed has no such record, or the daemon is leaving.
-    #[cfg(feature = "fleet")]
     pub(crate) fn subscribe_to_pass_on(&self, seq: Seq) -> Result<Subscription, Error> {
         let start = ReaderStart::After(After { epoch: None, seq });
-        let mut subscription = self.subscribe(&start, Filter::default(), false, None)?;
+        let mut subscription = self.subscribe(&start, Filter::default(), true, None)?;
         subscription.passes_on();
         Ok(subscription)
     }
 
     /// Returns the number of the last record.
-    #[cfg(feature = "fleet")]
     pub(crate) fn last_seq(&self) -> Seq {
         self.extent().last_seq
     }
 
     /// Returns the session's present name.
-    #[cfg(feature = "fleet")]
     pub(crate) fn session_name(&self) -> String {
         self.state().session_name.clone()
-    }
-
-    /// Returns the tasks as the last look saw them, and reports changes.
-    #[cfg(feature = "fleet")]
-    pub(crate) fn tasks(&self) -> watch::Receiver<Arc<TaskBoard>> {
-        self.tasks.subscribe()
     }
 
     /// Acknowledges this record and all before it for a consumer.

@@ -545,7 +545,7 @@ pub struct DaemonConfig {
 pub struct SinkStatus {
     /// The sink's name.
     pub name: String,
-    /// `exec` or `webhook`.
+    /// `exec`, `webhook` or `broker`.
     pub kind: String,
     /// The sequence number of the last record that was delivered or left out; 0 for none.
     pub cursor: Seq,
@@ -559,6 +559,9 @@ pub struct SinkStatus {
     pub error: Option<String>,
     /// When that was, in milliseconds since 1970.
     pub error_at: Option<Millis>,
+    /// Whether others reach this machine by it; absent for a sink that only gets records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reached: Option<bool>,
     /// The owners that the configuration names; absent when it names none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub owners: Vec<String>,

@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
+#[cfg(feature = "fleet")]
 use crate::fleet_hosts::{fleet, until_answered};
 use crate::support::{Output, Running, World, content, deliveries, events, machines};
 
@@ -856,6 +857,7 @@ fn every_tool_works_on_another_machine() {
     );
 }
 
+#[cfg(feature = "fleet")]
 #[test]
 fn a_host_of_the_fleet_executes_the_tools_that_it_allows() {
     let (near, far, _broker) = fleet("'ls', 'logs', 'wait', 'run', 'send'");

@@ -18,11 +18,9 @@ use crate::model::{
     Body, Context, DeliveredEvent, Delivery, Error, ErrorKind, EventKind, Kind, Level, Millis,
     Record, Seq, text,
 };
-#[cfg(feature = "fleet")]
-use crate::ops::follow_wakes;
 use crate::ops::{
     ConsumerFollower, FarFeed, FeedNews, HostNews, HostNotes, NoteWatch, Received, TaskSession,
-    follow_host,
+    follow_host, follow_wakes,
 };
 use crate::wire::{LiveRecord, StreamRecord};
 use crate::{clock, route};
@@ -417,7 +415,6 @@ impl HostStreams {
             readings: BTreeMap::new(),
         };
         streams.find_hosts();
-        #[cfg(feature = "fleet")]
         streams.follow_wakes();
         Some(streams)
     }
@@ -447,7 +444,6 @@ impl HostStreams {
     }
 
     /// Follows the hosts of the fleet, if there is one.
-    #[cfg(feature = "fleet")]
     fn follow_wakes(&mut self) {
         let (received, to_acknowledge) = mpsc::unbounded_channel();
         self.received_wakes = Some(received);

@@ -60,7 +60,6 @@ pub(super) async fn panel(context: &Context, args: &Panel) -> Result<(), Error> 
     // The panel says itself what does not answer.
     context.limit.lift();
     let shown = match args {
-        #[cfg(feature = "fleet")]
         Panel { fleet: true, .. } => Shown::Fleet,
         Panel { all: true, .. } => Shown::AllSessions,
         Panel { .. } => Shown::Session,

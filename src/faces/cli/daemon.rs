@@ -3,6 +3,9 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
 
 use super::args::{
     ChildOf, Consumer, ConsumerCommand, Daemon, DaemonCommand, FeedFormat, Json, Supervise,
@@ -19,6 +22,10 @@ use crate::wire::{
     SinkStatus,
 };
 use crate::{clock, config};
+
+/// How long it may take until others reach this machine, and how often it is asked.
+const REACHED_WITHIN: Duration = Duration::from_secs(5);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 pub(super) async fn run(context: &Context, args: Daemon) -> Result<(), Error> {
     match args.command {
@@ -64,7 +71,20 @@ async fn detach(context: &Context, args: &Supervise) -> Result<(), Error> {
     if !said.is_empty() {
         output::note(&said);
     }
+    if config::load(&lookup).is_ok_and(|config| config.has_fleet) {
+        drop(timeout(REACHED_WITHIN, reached(session)).await);
+    }
     Ok(())
+}
+
+/// Resolves when others reach this machine by the fleet, or the daemon knows why not.
+async fn reached(mut session: TaskSession) {
+    let is_known = |sink: &SinkStatus| sink.reached != Some(false) || sink.error.is_some();
+    while let Ok(status) = ops::daemon_status(&mut session).await
+        && !status.sinks.iter().all(is_known)
+    {
+        sleep(LOOK_AGAIN).await;
+    }
 }
 
 async fn supervise(context: &Context, args: Supervise) -> Result<(), Error> {

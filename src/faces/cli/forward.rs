@@ -16,11 +16,10 @@ use super::output;
 use super::usage::command_words;
 use crate::config;
 use crate::hosts::{
-    FarCall, FarCaller, FarOutput, FarProcess, FarStdin, FarWait, Host, Questions, this_machine,
+    FarCall, FarCaller, FarOutput, FarProcess, FarStdin, FarWait, Host, Questions, not_reached,
+    start_in_fleet, this_machine,
 };
 use crate::model::{Backoff, Error, ErrorKind, whole_millis};
-#[cfg(feature = "fleet")]
-use crate::ops::ask_fleet;
 use crate::ops::{Caller, SessionChoice, TaskSession, lookup, note_host, session_words};
 
 /// How long to wait before a wait that was cut off connects again.
@@ -117,16 +116,37 @@ pub(super) async fn run(
     let verb = verb.split(' ').next().unwrap_or_default();
     let config = config::load(&lookup)?;
     let host = Host::named(name, &config)?;
-    let mut call = call(&host, &needs, choice, (verb, args))?;
-    #[cfg(feature = "fleet")]
-    if let Some(mut answers) = ask_fleet(&config, &call, verb, choice).await? {
+    let call = call(&host, &needs, choice, (verb, args))?;
+    if let Some(mut process) = start_in_fleet(&host, &config, &lookup, &call).await? {
         let mut signals = ExitWatch::listen()?;
-        // Losing an arm is safe: without somebody who waits, the execution there is terminated.
+        let closed = closed_output(&needs);
+        // Losing an arm is safe: without the process, the execution there is ended.
         return tokio::select! {
-            code = pass_on(async || answers.next().await) => ended(code?),
+            code = pass_on(async || process.next().await) => ended(code?),
             kind = signals.recv() => Err(Error::silent(kind)),
+            () = closed => Err(Error::silent(ErrorKind::OutputClosed)),
         };
     }
+    let executed = execute(&host, choice, (&needs, command), call).await;
+    executed.map_err(|error| not_reached(&host, &config, error))
+}
+
+/// Resolves when nobody reads the output of a command that ends then.
+async fn closed_output(needs: &Needs) {
+    if needs.ends_with_output {
+        output::stdout_closed().await;
+    } else {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Executes a call on a machine.
+async fn execute(
+    host: &Host,
+    choice: &SessionChoice,
+    (needs, command): (&Needs, &CliCommand),
+    mut call: FarCall,
+) -> Result<(), Error> {
     // The host is not forgotten before the launch there is done.
     let _held = match call.owner.as_deref().filter(|_| needs.launches) {
         Some(owner) => note_host(owner, &host.name, &there(choice, &call)).await?,
@@ -149,14 +169,14 @@ pub(super) async fn run(
     }
     let mut resume = None;
     if let CliCommand::Wait(args) = command {
-        resume = Resume::of(&host, choice, &call, args, &mut signals).await?;
+        resume = Resume::of(host, choice, &call, args, &mut signals).await?;
     }
     loop {
         call.wait = match &resume {
             Some(resume) => resume.wait()?,
             None => None,
         };
-        let asked = ask(&host, call.clone(), &needs, &mut signals).await;
+        let asked = ask(host, call.clone(), needs, &mut signals).await;
         let lost = match asked {
             Ok(code) => return ended(code),
             Err(error) => error,
@@ -298,13 +318,7 @@ async fn ask(
         pipe = None;
         signals.recv().await
     };
-    let closed = async {
-        if needs.ends_with_output {
-            output::stdout_closed().await;
-        } else {
-            std::future::pending::<()>().await;
-        }
-    };
+    let closed = closed_output(needs);
     let outcome = tokio::select! {
         outcome = pass_on(async || process.next().await) => outcome,
         kind = input => Err(Error::silent(kind)),

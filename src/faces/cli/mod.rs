@@ -9,10 +9,6 @@ mod daemon;
 mod doctor;
 mod far_call;
 mod feed;
-#[cfg(feature = "fleet")]
-mod fleet;
-#[cfg(feature = "fleet")]
-mod fleet_feed;
 mod forward;
 mod init;
 mod kill;
@@ -33,6 +29,7 @@ mod wait;
 
 use std::ffi::OsString;
 use std::future::ready;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::pin::Pin;
 use std::process::ExitCode;
@@ -40,9 +37,9 @@ use std::time::Duration;
 
 use clap::Parser;
 
-use crate::hosts::{FAR_CALL, FarCall};
+use crate::hosts::{FAR_CALL, FarCall, fleet_not_started, fleet_program};
 use crate::model::{Error, ErrorKind};
-use args::{Cli, CliCommand, Restart, Run};
+use args::{Cli, CliCommand, Fleet, Restart, Run};
 use context::Context;
 
 /// The first descriptor that is not a standard stream.
@@ -159,10 +156,7 @@ fn dispatch(context: &Context, command: CliCommand) -> Execution<'_> {
         CliCommand::Feed(args) => boxed(move || feed::run(context, args)),
         CliCommand::Consumer(args) => boxed(move || daemon::consumer(context, args)),
         CliCommand::Ls(args) => boxed(move || ls::run(context, args)),
-        #[cfg(feature = "fleet")]
-        CliCommand::Fleet(args) => boxed(move || fleet::run(context, args)),
-        #[cfg(not(feature = "fleet"))]
-        CliCommand::Fleet(_) => Box::pin(ready(Err(without_fleet()))),
+        CliCommand::Fleet(args) => Box::pin(ready(Err(become_fleet(args)))),
         CliCommand::Logs(args) => boxed(move || logs::run(context, args)),
         CliCommand::Search(args) => boxed(move || logs::search(context, args)),
         CliCommand::Wait(args) => boxed(move || wait::wait(context, args)),
@@ -194,10 +188,11 @@ fn dispatch(context: &Context, command: CliCommand) -> Execution<'_> {
     }
 }
 
-#[cfg(not(feature = "fleet"))]
-fn without_fleet() -> Error {
-    let why = "this program was built without the client of the fleet's broker";
-    Error::failed(why).with_hint("`cargo install tmux-task` builds it with it")
+/// Becomes the fleet's program. Returns why it does not.
+fn become_fleet(args: Fleet) -> Error {
+    let mut command = fleet_program().into_std();
+    let error = command.args(args.arguments).exec();
+    fleet_not_started(&error)
 }
 
 /// A command that is executed when this is awaited.

@@ -12,11 +12,10 @@ use serde_json::{Value, from_value, json};
 use super::call::ToolAnswer;
 use crate::config;
 use crate::hosts::{
-    FarCall, FarCaller, FarOutput, FarProcess, FarStdin, Host, Questions, this_machine,
+    FarCall, FarCaller, FarOutput, FarProcess, FarStdin, Host, Questions, not_reached,
+    start_in_fleet, this_machine,
 };
-use crate::model::{Error, with_causes};
-#[cfg(feature = "fleet")]
-use crate::ops::ask_fleet;
+use crate::model::with_causes;
 use crate::ops::{Caller, SessionChoice, TaskSession, lookup, note_host};
 
 /// The argument of every tool that names the machine.
@@ -117,12 +116,8 @@ impl HostCall {
             .map_err(|error| ToolAnswer::refused(&with_causes(&error), None))?;
         let host = Host::named(&self.host, &config)?;
         let call = self.call(&host, choice)?;
-        #[cfg(feature = "fleet")]
-        {
-            let verb = crate::fleet::verb_of_tool(&self.request.name);
-            if let Some(mut answers) = ask_fleet(&config, &call, verb, choice).await? {
-                return answer_of(&host, async || answers.next().await, peer).await;
-            }
+        if let Some(process) = start_in_fleet(&host, &config, &lookup, &call).await? {
+            return answer_of(&host, process, peer).await;
         }
         // The host is not forgotten before a launch there is done.
         let _held = match &self.caller.owner {
@@ -136,8 +131,10 @@ impl HostCall {
             None => None,
         };
         let started = FarProcess::start(&host, &lookup, Questions::Never, call);
-        let mut process = started.await?;
-        answer_of(&host, async || process.next().await, peer).await
+        let process = started
+            .await
+            .map_err(|error| not_reached(&host, &config, error))?;
+        answer_of(&host, process, peer).await
     }
 
     /// Returns what is executed there.
@@ -168,7 +165,7 @@ impl HostCall {
 /// Passes on the progress of a call, and returns its answer.
 async fn answer_of(
     host: &Host,
-    mut next: impl AsyncFnMut() -> Result<FarOutput, Error>,
+    mut process: FarProcess,
     peer: &Peer<RoleServer>,
 ) -> Result<Result<CallToolResult, ErrorData>, ToolAnswer> {
     let without_answer = || {
@@ -177,7 +174,7 @@ async fn answer_of(
     };
     let mut written = Vec::new();
     loop {
-        match next().await? {
+        match process.next().await? {
             FarOutput::Stdout(bytes) => written.extend(bytes),
             FarOutput::Stderr(_) => {}
             FarOutput::Exit(_) => return Err(without_answer()),

@@ -1,4 +1,4 @@
-//! The sessions of all hosts of a fleet, as its broker has them, and what is done there: by the command
+//! The sessions of all hosts of a fleet, as its program reports them, and what is done there: by the command
 //! that does it, `tmux-task --host HOST`.
 
 use std::collections::BTreeMap;
@@ -6,6 +6,8 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Deserialize;
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::sleep;
@@ -13,10 +15,9 @@ use tokio::time::sleep;
 use super::board::{SessionKey, SessionName};
 use super::state::{ActionReport, PanelEffect, Place};
 use super::work::{EffectResult, Incoming, limited, text_of};
-use crate::fleet::{BucketNews, BucketWatch, FleetBoard, FleetSession, Presence};
-use crate::model::{Backoff, Error, rfc3339, text, with_causes};
-use crate::ops::Fleet;
-use crate::wire::TypedInput;
+use crate::hosts::{fleet_not_started, fleet_program};
+use crate::model::{Backoff, Error, Millis, rfc3339, text, with_causes};
+use crate::wire::{LsTask, TypedInput};
 
 /// How long to wait before connecting again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
@@ -35,70 +36,91 @@ pub(super) async fn follow(to: UnboundedSender<Incoming>) {
     }
 }
 
+/// A line of the program: a host that has changed.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct HostLine {
+    host: String,
+    gone_since: Option<Millis>,
+    sessions: Vec<HostSession>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct HostSession {
+    key: String,
+    session_name: String,
+    exists: bool,
+    tasks: Vec<LsTask>,
+}
+
 async fn read(
     keys: &mut Keys,
     to: &UnboundedSender<Incoming>,
     retry: &mut Backoff,
 ) -> Result<(), Error> {
-    let fleet = Fleet::connect().await?;
-    let watch = BucketWatch::begin(&fleet.connection, false);
-    let mut watch = fleet.connection.unless_refused(watch).await?;
-    let mut board = FleetBoard::default();
-    let mut is_complete = false;
-    while !to.is_closed() {
-        match watch.next().await? {
-            BucketNews::Entry(entry) => {
-                drop(board.apply(&entry));
-                if let Some(host) = entry.host().filter(|_| is_complete) {
-                    report(&board, &host, keys, to);
-                }
-            }
-            BucketNews::Complete => {
-                (is_complete, *retry) = (true, RETRY);
-                for host in board.hosts.keys() {
-                    report(&board, host, keys, to);
-                }
+    let mut command = fleet_program();
+    command
+        .args(["ls", "--json", "--follow"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    let mut child = command.spawn().map_err(|error| fleet_not_started(&error))?;
+    let stdout = child.stdout.take().expect("stdout is piped");
+    let mut lines = BufReader::new(stdout).lines();
+    while let Some(line) = lines.next_line().await.map_err(Error::of)? {
+        match serde_json::from_str(&line) {
+            Ok(host) => report(host, keys, to),
+            // All hosts were reported.
+            Err(_) => {
+                *retry = RETRY;
                 drop(to.send(Incoming::Found));
             }
         }
+        if to.is_closed() {
+            return Ok(());
+        }
     }
-    Ok(())
+    let said = child.wait_with_output().await.map_err(Error::of)?.stderr;
+    let why = said.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    Err(Error::failed(text::one_line(why, LINE_CHARS)))
 }
 
 /// Reports all that is known of a host.
-fn report(board: &FleetBoard, host: &str, keys: &mut Keys, to: &UnboundedSender<Incoming>) {
-    let Some(known) = board.hosts.get(host) else {
-        return;
-    };
-    let exists = |key: &String| known.sessions.get(key).is_some_and(FleetSession::exists);
-    for ((of, session), key) in keys.iter() {
-        if of == host && !exists(session) {
+fn report(known: HostLine, keys: &mut Keys, to: &UnboundedSender<Incoming>) {
+    let host = known.host;
+    let mut sessions = known.sessions;
+    sessions.retain(|session| session.exists);
+    for ((of, file_key), key) in keys.iter() {
+        if *of == host && !sessions.iter().any(|session| session.key == *file_key) {
             drop(to.send(Incoming::Gone(*key)));
         }
     }
-    for (file_key, session) in &known.sessions {
-        if !session.exists() {
-            continue;
-        }
+    for HostSession {
+        key: file_key,
+        session_name,
+        mut tasks,
+        ..
+    } in sessions
+    {
         let n_keys = keys.len();
-        let key = keys.entry((host.to_owned(), file_key.clone()));
+        let key = keys.entry((host.clone(), file_key));
         let key = *key.or_insert(SessionKey(n_keys));
-        let session_name = session.name().unwrap_or_default().to_owned();
         let name = SessionName {
             name: session_name.clone(),
-            server: Some(host.to_owned()),
+            server: Some(host.clone()),
         };
-        if let Presence::Gone(since) = known.presence {
+        if let Some(since) = known.gone_since {
             let why = format!("{host} is gone since {}", rfc3339(since));
             drop(to.send(Incoming::Unknown { key, name, why }));
             continue;
         }
         let place = Place::Host {
-            host: host.to_owned(),
+            host: host.clone(),
             session: session_name,
         };
         drop(to.send(Incoming::Connected { key, place, name }));
-        let mut tasks: Vec<_> = session.tasks().into_iter().cloned().collect();
         for task in &mut tasks {
             // The processes of that number here are others.
             Arc::make_mut(&mut task.task).pid = None;

@@ -9,7 +9,6 @@ mod all_sessions;
 mod board;
 mod colours;
 mod draw;
-#[cfg(feature = "fleet")]
 mod fleet_sessions;
 mod mode;
 mod state;
@@ -81,7 +80,6 @@ pub(crate) enum Shown {
     /// Those of all sessions of the user.
     AllSessions,
     /// Those of all hosts of the fleet.
-    #[cfg(feature = "fleet")]
     Fleet,
 }
 
@@ -107,7 +105,6 @@ pub(crate) async fn run<T>(
             following = Box::pin(sessions.follow());
             Panel::new(PanelState::of_all).map_err(unusable)?
         }
-        #[cfg(feature = "fleet")]
         Shown::Fleet => {
             following = Box::pin(fleet_sessions::follow(to));
             Panel::new(PanelState::of_all).map_err(unusable)?
@@ -283,7 +280,6 @@ impl Panel {
         if let Some(session) = session {
             self.work.push(match session.clone() {
                 Place::Here(session) => Box::pin(perform(session, effect)),
-                #[cfg(feature = "fleet")]
                 Place::Host { host, session } => {
                     Box::pin(async move { fleet_sessions::perform(&host, &session, effect).await })
                 }

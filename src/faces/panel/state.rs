@@ -497,7 +497,6 @@ impl PanelEffect {
 pub(super) enum Place {
     Here(Rc<TaskSession>),
     /// The session of this name on a host of the fleet.
-    #[cfg(feature = "fleet")]
     Host {
         host: String,
         session: String,

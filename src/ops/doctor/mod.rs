@@ -3,7 +3,6 @@
 //! It is called when things are broken: each check has a time limit and is independent, and none
 //! starts a tmux server or a daemon.
 
-#[cfg(feature = "fleet")]
 mod broker;
 mod check;
 mod machine;
@@ -38,10 +37,7 @@ pub(crate) async fn examine(choice: &SessionChoice) -> Result<DoctorReport, Erro
         machine::examine(),
         supervision::examine(session)
     );
-    #[cfg(feature = "fleet")]
     let of_broker = broker::examine().await;
-    #[cfg(not(feature = "fleet"))]
-    let of_broker = Vec::new();
     let checks = [vec![program], of_tmux, of_machine, of_session, of_broker].concat();
     let count = |result| checks.iter().filter(|check| check.result == result).count();
     Ok(DoctorReport {

@@ -20,8 +20,6 @@ pub(crate) use agents::{Agent, AgentCommand, AgentServe, Init, InitClient};
 pub(crate) use daemon::{
     ChildOf, Completions, Config, ConfigCommand, Daemon, DaemonCommand, Fleet, Man, Supervise,
 };
-#[cfg(feature = "fleet")]
-pub(crate) use daemon::{FleetCommand, FleetFeed, FleetLs};
 pub(crate) use feed::{Consume, Consumer, ConsumerCommand, Feed, FeedFormat, Replay};
 pub(crate) use launches::{Down, FollowRun, Restart, Run, Up};
 #[cfg(feature = "panel")]
@@ -144,7 +142,11 @@ pub(crate) enum CliCommand {
     /// Show the tasks full-screen: what needs you on top, with keys to answer, read and kill
     #[cfg(feature = "panel")]
     Panel(Panel),
-    /// Show the tasks, records and state of all machines that share a broker
+    /// Show the tasks, records and state of all machines that share a broker: `ls`, `feed`, `status`
+    ///
+    /// It runs the program `tmux-task-fleet`, which `cargo install tmux-task --features fleet` installs
+    /// beside this one.
+    #[command(disable_help_flag = true, disable_version_flag = true)]
     Fleet(Fleet),
     /// Print a task's output
     Logs(Logs),

@@ -52,7 +52,6 @@ pub(crate) struct Panel {
     #[arg(short, long)]
     pub(crate) all: bool,
     /// The task sessions of all machines that share a broker
-    #[cfg(feature = "fleet")]
     #[arg(long, conflicts_with = "all")]
     pub(crate) fleet: bool,
 }

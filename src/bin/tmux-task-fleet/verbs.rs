@@ -3,11 +3,96 @@
 
 use std::collections::BTreeSet;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::config::Verb;
-use crate::hosts::{FarCall, FarStdin};
+/// What may be done on a machine through the broker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Verb {
+    Ls,
+    Logs,
+    Wait,
+    Run,
+    Send,
+    Kill,
+}
+
+impl Verb {
+    /// Returns its name, which is that of the command.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ls => "ls",
+            Self::Logs => "logs",
+            Self::Wait => "wait",
+            Self::Run => "run",
+            Self::Send => "send",
+            Self::Kill => "kill",
+        }
+    }
+}
+
+/// What is asked of a machine, as tmux-task passes it on. What is not named here is passed on as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FarCall {
+    /// The arguments of tmux-task.
+    pub(crate) args: Vec<String>,
+    /// The session, unless an argument names it.
+    #[serde(default)]
+    pub(crate) session: Option<String>,
+    /// The conversation that asks.
+    #[serde(default)]
+    pub(crate) owner: Option<String>,
+    pub(crate) stdin: FarStdin,
+    /// Who asks, and all the rest.
+    #[serde(flatten)]
+    pub(crate) rest: Map<String, Value>,
+}
+
+/// What the command reads from standard input.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum FarStdin {
+    #[default]
+    Nothing,
+    Follows,
+    Acknowledgements,
+    Text(String),
+}
+
+impl FarCall {
+    /// Returns the command, as the subject of a request names it, and the session.
+    pub(crate) fn subject(&self) -> (String, String) {
+        let mut session = self.session.clone().unwrap_or_default();
+        if let (FarStdin::Text(request), true) = (&self.stdin, self.args == MCP_CALL) {
+            let call = serde_json::from_str::<ToolCall>(request).ok();
+            let tool = call.map(|call| call.name).unwrap_or_default();
+            return (verb_of_tool(&tool).to_owned(), session);
+        }
+        let mut verb = None;
+        let mut args = self.args.iter().map(String::as_str);
+        while let Some(arg) = args.next().filter(|arg| *arg != "--") {
+            let (name, attached) = split(arg);
+            if !arg.starts_with('-') {
+                verb.get_or_insert(arg);
+            } else if has(OF_ALL, name) {
+                let value = attached.or_else(|| args.next()).unwrap_or_default();
+                if matches!(name, "-s" | "--session") {
+                    value.clone_into(&mut session);
+                }
+            }
+        }
+        let verb = match verb.unwrap_or_default() {
+            "ps" => "ls",
+            "stop" => "kill",
+            verb => verb,
+        };
+        (verb.to_owned(), session)
+    }
+}
+
+/// The arguments of a call of an MCP tool.
+const MCP_CALL: [&str; 2] = ["mcp", "--call"];
 
 /// The options of all commands: those with a value. `--host` names this machine.
 const OF_ALL: &str = "--host --session -s -L";
@@ -58,8 +143,7 @@ const TOOLS: [(&str, Verb, &str); 7] = [
 ];
 
 /// Returns what a call of a tool is called in a subject: its verb, or the tool's name if it has none.
-#[cfg(feature = "mcp")]
-pub(crate) fn verb_of_tool(tool: &str) -> &str {
+fn verb_of_tool(tool: &str) -> &str {
     let known = TOOLS.iter().find(|(name, ..)| *name == tool);
     known.map_or(tool, |(_, verb, _)| verb.name())
 }
@@ -78,7 +162,7 @@ fn has(options: &str, name: &str) -> bool {
 
 /// Returns the verb if these arguments may be executed here: `named` is the verb that the subject
 /// names, and `session` the session.
-pub(super) fn check(
+pub(crate) fn check(
     named: &str,
     session: &str,
     allow: &BTreeSet<Verb>,
@@ -87,7 +171,7 @@ pub(super) fn check(
     let verb = allow.iter().find(|verb| verb.name() == named);
     let verb = *verb.ok_or_else(|| format!("`{named}` is not allowed through the broker"))?;
     match &call.stdin {
-        FarStdin::Text(request) if call.args == ["mcp", "--call"] => check_tool(verb, request),
+        FarStdin::Text(request) if call.args == MCP_CALL => check_tool(verb, request),
         FarStdin::Nothing => check_args(verb, session, &call.args),
         FarStdin::Text(_) | FarStdin::Follows | FarStdin::Acknowledgements => {
             Err("nothing through the broker reads standard input".to_owned())
@@ -176,7 +260,7 @@ fn split(arg: &str) -> (&str, Option<&str>) {
 }
 
 /// Whether executing it twice is something else than once.
-pub(super) fn changes(verb: Verb) -> bool {
+pub(crate) fn changes(verb: Verb) -> bool {
     matches!(verb, Verb::Run | Verb::Send | Verb::Kill)
 }
 
@@ -186,13 +270,43 @@ mod tests {
 
     use super::*;
 
+    const ALL: [Verb; 6] = [
+        Verb::Ls,
+        Verb::Logs,
+        Verb::Wait,
+        Verb::Run,
+        Verb::Send,
+        Verb::Kill,
+    ];
+
+    #[test]
+    fn a_subject_names_the_command_and_the_session() {
+        for (line, verb, session) in [
+            ("--host gpu1 ls --json", "ls", "work"),
+            ("-s api ps", "ls", "api"),
+            ("--session=api -L x stop train", "kill", "api"),
+            ("run train -- sleep -s 5", "run", "work"),
+            ("kill-all --yes", "kill-all", "work"),
+        ] {
+            let call = FarCall {
+                args: line.split(' ').map(ToOwned::to_owned).collect(),
+                session: Some("work".to_owned()),
+                ..FarCall::default()
+            };
+            assert_eq!(
+                call.subject(),
+                (verb.to_owned(), session.to_owned()),
+                "{line}"
+            );
+        }
+    }
+
     fn answer(named: &str, line: &str) -> Result<Verb, String> {
-        let all = Verb::NAMES.map(|(_, verb)| verb);
         let call = FarCall {
             args: line.split(' ').map(ToOwned::to_owned).collect(),
             ..FarCall::default()
         };
-        check(named, "api", &BTreeSet::from(all), &call)
+        check(named, "api", &BTreeSet::from(ALL), &call)
     }
 
     fn tool(named: &str, request: &Value) -> Result<Verb, String> {
@@ -201,12 +315,7 @@ mod tests {
             stdin: FarStdin::Text(request.to_string()),
             ..FarCall::default()
         };
-        check(
-            named,
-            "api",
-            &BTreeSet::from(Verb::NAMES.map(|(_, verb)| verb)),
-            &call,
-        )
+        check(named, "api", &BTreeSet::from(ALL), &call)
     }
 
     #[track_caller]

@@ -1,5 +1,4 @@
-//! Reads the records of all hosts, as a durable consumer or from a position; and the wakes of a
-//! conversation, the follow-ups of its tasks on other hosts.
+//! Reads the records of all hosts, as a durable consumer or from a position.
 //!
 //! A record's place is its sequence number on the broker. What is acknowledged is so for all places
 //! before it.
@@ -11,20 +10,16 @@ use async_nats::jetstream::Message;
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, DeliverPolicy, pull};
 use serde_json::{Value, json};
 
-use super::connection::{ANSWER_LIMIT, Connection, FleetError, KEPT};
-use super::layout::{
-    FEED_STREAM, WAKE_STREAM, feed_filters, parse, source_of_record, source_of_wake, token,
-    wake_consumer, wake_filter,
-};
-use crate::config::is_host_name;
-use crate::model::{EventType, Kind, Record, Seq};
-use crate::route;
+use tmux_task::model::{Error, EventType, Kind, Seq, is_host_name, text};
+
+use crate::connection::{ANSWER_LIMIT, Connection};
+use crate::layout::{FEED_STREAM, feed_filters, parse, source_of_record, token};
 
 /// How many records a reader may have that it has not acknowledged; further ones wait.
 const MAX_UNACKNOWLEDGED: i64 = 10_000;
 
 /// When a record is sent again that was not acknowledged. The reader has it already.
-const AGAIN_AFTER: Duration = Duration::from_secs(60);
+pub(crate) const AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// Which part of a record's subject is its kind.
 const KIND_TOKEN: usize = 5;
@@ -99,7 +94,7 @@ impl FeedReader {
         connection: &Connection,
         request: &FeedRequest,
         known: Option<&Self>,
-    ) -> Result<Self, FleetError> {
+    ) -> Result<Self, Error> {
         let refused = |error: &dyn std::error::Error| connection.unreadable(FEED_STREAM, error);
         let jetstream = &connection.jetstream;
         let stream = jetstream.get_stream(FEED_STREAM).await;
@@ -112,7 +107,10 @@ impl FeedReader {
             // All that the broker has is of after it had lost its stream.
             _ if known.is_some() && last.is_none() => (DeliverPolicy::All, 0),
             FeedStart::After(place) if *place > info.state.last_sequence => {
-                return Err(FleetError::Beyond(*place, info.state.last_sequence));
+                let last = info.state.last_sequence;
+                return Err(Error::failed(format!(
+                    "there is no record {place}: the last one is {last}"
+                )));
             }
             FeedStart::Now => (DeliverPolicy::New, info.state.last_sequence),
             FeedStart::First => {
@@ -181,7 +179,7 @@ impl FeedReader {
 
     /// Returns the next record of those that there were when reading began; `None` when there are no
     /// more.
-    pub(crate) async fn next_kept(&mut self) -> Result<Option<FleetRecord>, FleetError> {
+    pub(crate) async fn next_kept(&mut self) -> Result<Option<FleetRecord>, Error> {
         while !self.is_live() {
             if let Some(record) = self.read().await? {
                 return Ok(Some(record));
@@ -195,7 +193,7 @@ impl FeedReader {
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    pub(crate) async fn next(&mut self) -> Result<FleetRecord, FleetError> {
+    pub(crate) async fn next(&mut self) -> Result<FleetRecord, Error> {
         loop {
             if let Some(record) = self.read().await? {
                 return Ok(record);
@@ -204,7 +202,7 @@ impl FeedReader {
     }
 
     /// Reads a message. Returns its record unless it was returned before, or is none.
-    async fn read(&mut self) -> Result<Option<FleetRecord>, FleetError> {
+    async fn read(&mut self) -> Result<Option<FleetRecord>, Error> {
         let message = self.connection.next_message(&mut self.messages).await?;
         let Ok((place, pending)) = message
             .info()
@@ -224,7 +222,7 @@ impl FeedReader {
     }
 
     /// Acknowledges the record at this place and all before it. Returns when the broker has it.
-    pub(crate) async fn acknowledge(&mut self, place: Seq) -> Result<(), FleetError> {
+    pub(crate) async fn acknowledge(&mut self, place: Seq) -> Result<(), Error> {
         let Some((last, message)) = self.open.range(..=place).next_back() else {
             return Ok(());
         };
@@ -247,7 +245,7 @@ async fn open(
     connection: &Connection,
     config: pull::Config,
     name: Option<&str>,
-) -> Result<(Consumer<pull::Config>, bool), FleetError> {
+) -> Result<(Consumer<pull::Config>, bool), Error> {
     let jetstream = &connection.jetstream;
     let known = match name {
         Some(name) => jetstream
@@ -258,7 +256,9 @@ async fn open(
     };
     let config = match &known {
         Some(known) if known.cached_info().num_waiting > 0 => {
-            return Err(FleetError::Taken(name.unwrap_or_default().to_owned()));
+            let name = name.unwrap_or_default();
+            let why = format!("another process reads as consumer `{name}`");
+            return Err(Error::failed(why));
         }
         Some(known) => {
             let there = &known.cached_info().config;
@@ -290,115 +290,24 @@ fn record(message: &Message, place: Seq) -> Option<FleetRecord> {
     object.insert("fleetSeq".to_owned(), json!(place));
     for text in ["/text", "/message/content"] {
         if let Some(Value::String(text)) = fields.pointer_mut(text) {
-            *text = route::from_host(text, &host);
+            *text = from_host(text, &host);
         }
     }
     Some(FleetRecord { place, fields })
 }
 
-/// For how long a consumer stays that was created to see whether it can be.
-const CHECK_FOR: Duration = Duration::from_secs(1);
+/// What a message about a task begins with.
+const TASK: &str = "tmux task ";
 
-/// A follow-up of another host.
-#[derive(Debug)]
-pub(crate) struct Wake {
-    /// The host of its subject: what it says of itself does not count.
-    pub(crate) host: String,
-    pub(crate) record: Record,
-}
-
-/// Reads wakes until the connection breaks.
-pub(crate) struct WakeReader {
-    messages: pull::Stream,
-    connection: Connection,
-    /// What was not acknowledged, by epoch and sequence number.
-    open: BTreeMap<(String, Seq), Message>,
-}
-
-impl WakeReader {
-    /// Begins to read as the conversation's durable consumer: with what was not acknowledged.
-    pub(crate) async fn begin(connection: &Connection, owner: &str) -> Result<Self, FleetError> {
-        let refused = |error: &dyn std::error::Error| connection.unreadable(WAKE_STREAM, error);
-        let name = wake_consumer(owner);
-        let config = pull::Config {
-            durable_name: Some(name.clone()),
-            filter_subject: wake_filter(owner),
-            ack_policy: AckPolicy::Explicit,
-            ack_wait: AGAIN_AFTER,
-            // By then there is nothing left that it has acknowledged.
-            inactive_threshold: 2 * KEPT,
-            ..pull::Config::default()
-        };
-        let jetstream = &connection.jetstream;
-        let create = || jetstream.create_consumer_on_stream(config.clone(), WAKE_STREAM);
-        let mut consumer: Consumer<pull::Config> =
-            create().await.map_err(|error| refused(&error))?;
-        // What was sent on another connection comes again at once and in order. A broker before 2.14
-        // cannot do that: there the consumer is made again, and what was acknowledged comes too.
-        if consumer.reset(None).await.is_err() {
-            let removed = jetstream.delete_consumer_from_stream(&name, WAKE_STREAM);
-            removed.await.map_err(|error| refused(&error))?;
-            consumer = create().await.map_err(|error| refused(&error))?;
+/// Returns a message as it reads elsewhere: its tasks are named with the host. Only a line that begins with
+/// a task's name is changed: quoted output is indented.
+fn from_host(content: &str, host: &str) -> String {
+    let named = content.lines().map(|line| {
+        let line = text::row(line.as_bytes());
+        match line.strip_prefix(TASK) {
+            Some(task) => format!("{TASK}{host}:{task}"),
+            None => line,
         }
-        let messages = consumer.messages().await;
-        Ok(Self {
-            messages: messages.map_err(|error| refused(&error))?,
-            connection: connection.clone(),
-            open: BTreeMap::new(),
-        })
-    }
-
-    /// Checks whether the credentials permit to read wakes, by a consumer of none that goes by itself.
-    pub(crate) async fn may_read(connection: &Connection) -> Result<(), FleetError> {
-        let config = pull::Config {
-            name: Some("doctor".to_owned()),
-            filter_subject: wake_filter("doctor:check"),
-            inactive_threshold: CHECK_FOR,
-            ..pull::Config::default()
-        };
-        let created = connection
-            .jetstream
-            .create_consumer_on_stream(config, WAKE_STREAM);
-        let created: Result<Consumer<pull::Config>, _> = created.await;
-        created.map_err(|error| connection.unreadable(WAKE_STREAM, &error))?;
-        Ok(())
-    }
-
-    /// Returns the next wake, in whose record the epoch is the name that `name` gives to the host's feed
-    /// with this epoch.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    pub(crate) async fn next(
-        &mut self,
-        name: impl FnOnce(&str, &str) -> String,
-    ) -> Result<Wake, FleetError> {
-        loop {
-            let message = self.connection.next_message(&mut self.messages).await?;
-            let host = source_of_wake(&message.subject).filter(|host| is_host_name(host));
-            let record: Option<Record> = parse(&message.payload);
-            let Some((host, mut record)) = host.zip(record) else {
-                // What nobody can read does not come again.
-                self.connection.acknowledge(&message).await?;
-                continue;
-            };
-            record.epoch = name(&host, &record.epoch);
-            let key = (record.epoch.clone(), record.seq);
-            self.open.insert(key, message);
-            return Ok(Wake { host, record });
-        }
-    }
-
-    /// Acknowledges the wakes of this feed up to this record.
-    pub(crate) async fn acknowledge(&mut self, epoch: &str, seq: Seq) -> Result<(), FleetError> {
-        let up_to = (epoch.to_owned(), 0)..=(epoch.to_owned(), seq);
-        let keys: Vec<_> = self.open.range(up_to).map(|(key, _)| key.clone()).collect();
-        for key in keys {
-            if let Some(message) = self.open.remove(&key) {
-                self.connection.acknowledge(&message).await?;
-            }
-        }
-        Ok(())
-    }
+    });
+    named.collect::<Vec<_>>().join("\n")
 }

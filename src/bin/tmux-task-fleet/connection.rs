@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,19 +19,19 @@ use futures_util::StreamExt;
 use serde::Serialize;
 use tokio::sync::watch;
 
-use super::layout::{
+use tmux_task::model::{Error, ErrorKind, Millis, text, with_causes};
+
+use crate::config::{self, FleetConfig, read_secret};
+use crate::layout::{
     self, FEED_STREAM, FEED_SUBJECTS, HOSTS_BUCKET, STATE_BUCKET, WAKE_STREAM, WAKE_SUBJECTS,
 };
-use crate::config::FleetConfig;
-use crate::files;
-use crate::hosts::this_machine;
-use crate::model::{Millis, Seq, text, with_causes};
+use crate::machine::system_name;
 
 /// How long connecting to one server may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long an answer of the broker may take.
-pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
 /// How often a silent connection is probed. It counts as broken after the third probe without answer.
 const PROBE_EVERY: Duration = Duration::from_secs(15);
@@ -40,54 +40,19 @@ const PROBE_EVERY: Duration = Duration::from_secs(15);
 /// connection, so it is put off for as long as this, when the library finds that it is not needed.
 const PUT_OFF: Duration = Duration::from_secs(60);
 
-/// The longest file of credentials, in bytes.
-const MAX_CREDENTIALS: u64 = 64 << 10;
-
 /// The beginning of a user's seed.
 const SEED: &str = "SU";
 
 /// The maximum length of what the broker says, in characters.
 const MAX_SAID: usize = 300;
 
-/// Why the broker cannot be used. Nothing of the credentials is in it.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum FleetError {
-    /// A file of credentials or certificates cannot be used.
-    #[error("could not use {}: {why}", .path.display())]
-    Credentials { path: PathBuf, why: String },
-    /// The address is none.
-    #[error("`{0}` is not the address of a broker")]
-    Address(String),
-    /// No server answers.
-    #[error("could not reach the broker at {url}: {why}")]
-    Unreachable { url: String, why: String },
-    /// It does not accept the credentials.
-    #[error("the broker at {0} does not accept the credentials")]
-    Refused(String),
-    /// The connection broke.
-    #[error("the connection to the broker broke")]
-    Broken,
-    /// It has refused a request: the credentials have no permission for its subject.
-    #[error("the broker refused: {0}")]
-    NotPermitted(String),
-    /// It did not confirm what was published.
-    #[error("the broker did not confirm: {0}")]
-    NotConfirmed(String),
-    /// What it has cannot be read.
-    #[error("could not read {name} of the broker: {why}")]
-    Unreadable { name: String, why: String },
-    /// A host answers that has another version of the program.
-    #[error("{host} has tmux-task {version}, and here is {}", env!("CARGO_PKG_VERSION"))]
-    OtherVersion { host: String, version: String },
-    /// Another process reads as this consumer.
-    #[error("another process reads as consumer `{0}`")]
-    Taken(String),
-    /// No record has this place, nor one behind it.
-    #[error("there is no record {0}: the last one is {1}")]
-    Beyond(Seq, Seq),
-    /// What records are stored in is missing, and could not be created.
-    #[error("the broker has no {name}, and did not create it: {why}")]
-    NoStream { name: &'static str, why: String },
+/// What to do where the broker has not what is read.
+const NOT_CREATED: &str = "the first daemon with `[fleet]` creates what is missing, if its credentials permit \
+                           that; see docs/fleet.md";
+
+/// Returns the error that the connection broke.
+pub(crate) fn broken() -> Error {
+    Error::new(ErrorKind::Lost, "the connection to the broker broke")
 }
 
 /// A connection to the broker.
@@ -113,20 +78,22 @@ impl Connection {
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    pub(super) async fn next_message(
-        &self,
-        messages: &mut pull::Stream,
-    ) -> Result<Message, FleetError> {
+    pub(crate) async fn next_message(&self, messages: &mut pull::Stream) -> Result<Message, Error> {
         let message = tokio::select! {
             biased;
             message = messages.next() => message,
             () = self.ended() => None,
         };
-        message.and_then(Result::ok).ok_or(FleetError::Broken)
+        message.and_then(Result::ok).ok_or_else(broken)
+    }
+
+    /// Whether it has broken.
+    pub(crate) fn has_ended(&self) -> bool {
+        *self.ended.borrow()
     }
 
     /// Acknowledges a message. Returns when the broker has it.
-    pub(super) async fn acknowledge(&self, message: &Message) -> Result<(), FleetError> {
+    pub(crate) async fn acknowledge(&self, message: &Message) -> Result<(), Error> {
         let confirmed = message.double_ack().await;
         confirmed.map_err(|error| self.not_confirmed(error.as_ref()))
     }
@@ -142,24 +109,26 @@ impl Connection {
     /// else is asked.
     pub(crate) async fn unless_refused<T>(
         &self,
-        requests: impl Future<Output = Result<T, FleetError>>,
-    ) -> Result<T, FleetError> {
+        requests: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
         let mut refusal = self.refusal.clone();
         refusal.mark_unchanged();
         tokio::select! {
             biased;
             answer = requests => answer,
             Ok(()) = refusal.changed() => {
-                let refused = refusal.borrow().clone();
-                Err(FleetError::NotPermitted(refused.unwrap_or_default()))
+                let refused = refusal.borrow().clone().unwrap_or_default();
+                let hint = "docs/fleet.md lists what the credentials of a machine need for each command";
+                Err(Error::failed(format!("the broker refused: {refused}")).with_hint(hint))
             }
         }
     }
 
     /// Returns the error of something that the broker did not confirm. What it refused says more than
     /// that nothing came.
-    pub(crate) fn not_confirmed(&self, why: &dyn std::error::Error) -> FleetError {
-        FleetError::NotConfirmed(self.why_not(why))
+    pub(crate) fn not_confirmed(&self, why: &dyn std::error::Error) -> Error {
+        let why = self.why_not(why);
+        Error::failed(format!("the broker did not confirm: {why}"))
     }
 
     /// Returns what the broker refused, else what the library says.
@@ -168,21 +137,20 @@ impl Connection {
     }
 
     /// Returns the error of a stream or bucket that cannot be read.
-    pub(super) fn unreadable(&self, name: &str, why: &dyn std::error::Error) -> FleetError {
-        FleetError::Unreadable {
-            name: name.to_owned(),
-            why: self.why_not(why),
-        }
+    pub(crate) fn unreadable(&self, name: &str, why: &dyn std::error::Error) -> Error {
+        let why = self.why_not(why);
+        Error::failed(format!("could not read {name} of the broker: {why}")).with_hint(NOT_CREATED)
     }
 }
 
 /// Connects to the broker as this host.
-pub(crate) async fn connect(config: &FleetConfig, host: &str) -> Result<Connection, FleetError> {
-    let url = config.url.join(", ");
+pub(crate) async fn connect(config: &FleetConfig, host: &str) -> Result<Connection, Error> {
+    let url = config.url.0.join(", ");
     let mut servers = Vec::new();
-    for address in &config.url {
+    for address in &config.url.0 {
         let server = address.parse::<ServerAddr>();
-        servers.push(server.map_err(|_| FleetError::Address(address.clone()))?);
+        let no_address = |_| Error::failed(format!("`{address}` is not the address of a broker"));
+        servers.push(server.map_err(no_address)?);
     }
     let (has_ended, ended) = watch::channel(false);
     let has_ended = Arc::new(has_ended);
@@ -195,7 +163,7 @@ pub(crate) async fn connect(config: &FleetConfig, host: &str) -> Result<Connecti
         .connection_timeout(CONNECT_LIMIT)
         .request_timeout(Some(ANSWER_LIMIT))
         .ping_interval(PROBE_EVERY)
-        .max_reconnects(config.url.len())
+        .max_reconnects(config.url.0.len())
         .ignore_discovered_servers()
         .reconnect_delay_callback({
             let is_first = Arc::clone(&is_first);
@@ -214,7 +182,7 @@ pub(crate) async fn connect(config: &FleetConfig, host: &str) -> Result<Connecti
     let client = options
         .connect(servers)
         .await
-        .map_err(|error| explain(url, &error))?;
+        .map_err(|error| explain(&url, &error))?;
     is_first.store(false, Ordering::Relaxed);
     let jetstream = ContextBuilder::new()
         .timeout(ANSWER_LIMIT)
@@ -228,18 +196,23 @@ pub(crate) async fn connect(config: &FleetConfig, host: &str) -> Result<Connecti
     })
 }
 
+/// Connects to the broker of the configuration. Returns this machine's name in the fleet as well.
+pub(crate) async fn connect_as_configured() -> Result<(Connection, String, FleetConfig), Error> {
+    let config = config::load()?;
+    let host = host_name(&config);
+    let connection = connect(&config, &host).await?;
+    Ok((connection, host, config))
+}
+
 /// Returns this machine's name in the fleet.
 pub(crate) fn host_name(config: &FleetConfig) -> String {
-    config.host.clone().unwrap_or_else(this_machine)
+    config.host.clone().unwrap_or_else(system_name)
 }
 
 /// Returns the options that the configuration names.
-fn options(config: &FleetConfig) -> Result<ConnectOptions, FleetError> {
+fn options(config: &FleetConfig) -> Result<ConnectOptions, Error> {
     let mut options = match &config.creds_file {
-        Some(path) => credentials(path).map_err(|why| FleetError::Credentials {
-            path: path.clone(),
-            why,
-        })?,
+        Some(path) => credentials(path).map_err(|why| unusable(path, &why))?,
         None => ConnectOptions::new(),
     };
     if let Some(tls) = &config.tls {
@@ -247,10 +220,7 @@ fn options(config: &FleetConfig) -> Result<ConnectOptions, FleetError> {
         let files = [&tls.ca_file, &tls.cert_file, &tls.key_file];
         for path in files.into_iter().flatten() {
             // The library does not say which file it cannot read.
-            File::open(path).map_err(|error| FleetError::Credentials {
-                path: path.clone(),
-                why: error.to_string(),
-            })?;
+            File::open(path).map_err(|error| unusable(path, &error.to_string()))?;
         }
         if let Some(authorities) = &tls.ca_file {
             options = options.add_root_certificates(authorities.clone());
@@ -262,10 +232,15 @@ fn options(config: &FleetConfig) -> Result<ConnectOptions, FleetError> {
     Ok(options)
 }
 
+/// Returns the error that a file of credentials or certificates cannot be used.
+fn unusable(path: &Path, why: &str) -> Error {
+    Error::failed(format!("could not use {}: {why}", path.display()))
+        .with_hint("`[fleet]` in the configuration names the file; see docs/fleet.md")
+}
+
 /// Reads credentials from a file that only its user can read: a user's JWT and seed, or a seed alone.
 fn credentials(path: &Path) -> Result<ConnectOptions, String> {
-    let contents = files::read_secret(path, MAX_CREDENTIALS)?;
-    let contents = String::from_utf8(contents).map_err(|_| "it is not text".to_owned())?;
+    let contents = read_secret(path)?;
     let seed = contents.trim();
     if seed.starts_with(SEED) {
         return Ok(ConnectOptions::with_nkey(seed.to_owned()));
@@ -281,40 +256,39 @@ fn note(event: Event, has_ended: &watch::Sender<bool>, refused: &watch::Sender<O
             has_ended.send_replace(true);
         }
         Event::ServerError(ServerError::Other(why)) => {
-            let why = said(&why);
-            tracing::warn!(why, "the broker refused");
-            refused.send_replace(Some(why));
+            refused.send_replace(Some(said(&why)));
         }
-        event @ (Event::Connected
+        Event::Connected
         | Event::LameDuckMode
         | Event::Draining
         | Event::SlowConsumer(_)
-        | Event::ServerError(
-            ServerError::AuthorizationViolation | ServerError::SlowConsumer(_),
-        )
-        | Event::ClientError(_)) => {
-            tracing::debug!(%event, "broker");
-        }
+        | Event::ServerError(ServerError::AuthorizationViolation | ServerError::SlowConsumer(_))
+        | Event::ClientError(_) => {}
     }
 }
 
-fn explain(url: String, error: &ConnectError) -> FleetError {
+fn explain(url: &str, error: &ConnectError) -> Error {
     match error.kind() {
         ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
-            FleetError::Refused(url)
+            let hint = "`[fleet] creds-file` in the configuration names the credentials; see docs/fleet.md";
+            Error::failed(format!(
+                "the broker at {url} does not accept the credentials"
+            ))
+            .with_hint(hint)
         }
         ConnectErrorKind::ServerParse
         | ConnectErrorKind::Dns
         | ConnectErrorKind::TimedOut
         | ConnectErrorKind::Tls
         | ConnectErrorKind::Io
-        | ConnectErrorKind::MaxReconnects => FleetError::Unreachable {
-            url,
+        | ConnectErrorKind::MaxReconnects => {
             // Its own words have those of its cause in them.
-            why: said(
-                &std::error::Error::source(error).map_or_else(|| error.to_string(), with_causes),
-            ),
-        },
+            let cause = std::error::Error::source(error);
+            let why = said(&cause.map_or_else(|| error.to_string(), with_causes));
+            let hint = "`[fleet]` in the configuration names the broker (`url`) and who signs its \
+                        certificate (`tls`)";
+            Error::failed(format!("could not reach the broker at {url}: {why}")).with_hint(hint)
+        }
     }
 }
 
@@ -341,7 +315,7 @@ const FEED_BYTES: i64 = 1 << 30;
 const WAKE_BYTES: i64 = 256 << 20;
 
 /// Creates what is missing. What exists is left as it is.
-async fn create_missing(connection: &Connection) -> Result<(), FleetError> {
+pub(crate) async fn create_missing(connection: &Connection) -> Result<(), Error> {
     let all = [
         (FEED_STREAM, stream(FEED_STREAM, FEED_SUBJECTS, FEED_BYTES)),
         (WAKE_STREAM, stream(WAKE_STREAM, WAKE_SUBJECTS, WAKE_BYTES)),
@@ -358,7 +332,8 @@ async fn create_missing(connection: &Connection) -> Result<(), FleetError> {
         );
         if !exists {
             let why = connection.why_not(&error);
-            return Err(FleetError::NoStream { name, why });
+            let why = format!("the broker has no {name}, and did not create it: {why}");
+            return Err(Error::failed(why).with_hint(NOT_CREATED));
         }
     }
     Ok(())
@@ -404,19 +379,10 @@ fn bucket(name: &str, marked: Option<Duration>) -> Config {
     }
 }
 
-/// Returns the error of a message that was not stored. Creates what it would be stored in, if that is
-/// missing: the next connection finds it.
-pub(super) async fn why_not_published(
-    connection: &Connection,
-    kind: PublishErrorKind,
-) -> FleetError {
-    if kind == PublishErrorKind::StreamNotFound
-        && let Err(error) = create_missing(connection).await
-    {
-        return error;
-    }
+/// Returns the error of a message that was not stored.
+pub(crate) fn not_stored(connection: &Connection, kind: PublishErrorKind) -> Error {
     let why = connection.refusal().unwrap_or_else(|| kind.to_string());
-    FleetError::NotConfirmed(why)
+    Error::failed(format!("the broker did not confirm: {why}"))
 }
 
 /// What follows for a broker that syncs rarely.
@@ -446,7 +412,7 @@ impl StreamUse {
 }
 
 /// Returns what the broker stores.
-pub(crate) async fn stream_uses(connection: &Connection) -> Result<Vec<StreamUse>, FleetError> {
+pub(crate) async fn stream_uses(connection: &Connection) -> Result<Vec<StreamUse>, Error> {
     let all = [
         (FEED_STREAM, FEED_STREAM.to_owned()),
         (WAKE_STREAM, WAKE_STREAM.to_owned()),

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::connection::PRESENT;
-use super::layout::{HostState, SessionState, TaskState, parse_of_lines, parse_state_key, text_of};
-use crate::config::is_host_name;
-use crate::model::Millis;
-use crate::wire::{LsTask, LsView};
+use serde_json::{Value, json};
+use tmux_task::model::{Millis, is_host_name};
+
+use crate::connection::PRESENT;
+use crate::layout::{HostState, SessionState, TaskState, parse_of_lines, parse_state_key, text_of};
 
 /// The buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,6 @@ pub(crate) struct BucketEntry {
 
 impl BucketEntry {
     /// Returns the host that it is about.
-    #[cfg(feature = "panel")]
     pub(crate) fn host(&self) -> Option<String> {
         text_of(self.key.split('.').next()?)
     }
@@ -128,7 +127,7 @@ impl FleetBoard {
             }
             (Some(value), Some(window)) => {
                 let state: TaskState = parse_of_lines(value)?;
-                if state.task.task.window.to_string() != window {
+                if state.task["windowId"] != *window {
                     return None;
                 }
                 let session = sessions.entry(key.session.clone()).or_default();
@@ -157,37 +156,53 @@ impl FleetSession {
         self.state.as_ref().is_some_and(|state| state.exists)
     }
 
-    /// Returns what it was at last, as a list shows it.
-    pub(crate) fn view(&self, now: Millis) -> LsView {
-        LsView {
-            session_name: self.name().unwrap_or_default().to_owned(),
-            exists: self.exists(),
-            supervised: true,
-            captured_at: now,
-            tasks: self.tasks().into_iter().cloned().collect(),
-        }
-    }
-
     /// Returns its tasks, those with the lowest ids first. Tasks that the session does not name are
     /// left from before.
-    pub(crate) fn tasks(&self) -> Vec<&LsTask> {
+    pub(crate) fn tasks(&self) -> Vec<&Value> {
         let is_named = |window: &String| {
             let state = self.state.as_ref();
             state.is_some_and(|state| state.exists && state.windows.contains(window))
         };
         let named = self.tasks.iter().filter(|(window, _)| is_named(window));
-        let mut tasks: Vec<&LsTask> = named.map(|(_, state)| &state.task).collect();
-        tasks.sort_by_key(|listed| listed.task.window);
+        let mut tasks: Vec<&Value> = named.map(|(_, state)| &state.task).collect();
+        tasks.sort_by_key(|task| number_of(task));
         tasks
     }
 }
 
+impl FleetHost {
+    /// Returns what is known of the host of this name.
+    pub(crate) fn json(&self, name: &str) -> Value {
+        let sessions = self.sessions.iter().filter_map(|(key, session)| {
+            Some(json!({
+                "key": key,
+                "sessionName": session.name()?,
+                "exists": session.exists(),
+                "tasks": session.tasks(),
+            }))
+        });
+        let mut value = json!({ "host": name, "sessions": sessions.collect::<Vec<_>>() });
+        match &self.presence {
+            Presence::Here(state) => {
+                value["version"] = json!(state.version);
+                value["allow"] = json!(state.allow);
+            }
+            Presence::Gone(since) => value["goneSince"] = json!(since),
+            Presence::Unknown => {}
+        }
+        value
+    }
+}
+
+/// Returns the number of a task's window.
+fn number_of(task: &Value) -> Option<u64> {
+    task["windowId"].as_str()?.strip_prefix('@')?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
-    use crate::fleet::layout::{session_key, task_key, token};
+    use crate::layout::{session_key, task_key, token};
 
     fn entry(bucket: Bucket, key: String, value: Option<Value>, at: Millis) -> BucketEntry {
         let value = value.map(|value| value.to_string().into_bytes());
@@ -241,7 +256,7 @@ mod tests {
             let tasks = board.hosts["gpu1"].sessions["k"].tasks();
             tasks
                 .iter()
-                .map(|listed| listed.task.name.clone())
+                .map(|task| task["windowName"].as_str().unwrap().to_owned())
                 .collect()
         };
         assert!(names(&board).is_empty());

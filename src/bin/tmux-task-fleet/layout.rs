@@ -13,10 +13,9 @@ use clap::ValueEnum;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tmux_task::model::{Body, EventType, Kind, Seq, text};
 
-use crate::model::{Body, EventType, Kind, Seq, text};
-use crate::paths::hex;
-use crate::wire::LsTask;
+use crate::machine::hash;
 
 pub(crate) const FEED_STREAM: &str = "TT_FEED";
 pub(crate) const WAKE_STREAM: &str = "TT_WAKE";
@@ -156,7 +155,7 @@ fn conversation(owner: &str) -> String {
 pub(crate) fn wake_consumer(owner: &str) -> String {
     let client = owner.split_once(':').map_or("", |(client, _)| client);
     let client: String = token(client).chars().take(40).collect();
-    format!("{client}-{}", hex(owner.as_bytes(), 32))
+    format!("{client}-{}", hash(owner, 32))
 }
 
 /// Returns the host of a wake's subject.
@@ -251,7 +250,7 @@ pub(crate) fn inbox_prefix(host: &str) -> String {
 
 /// Returns the machine whose subject of answers this is, as its permissions bind it: `_INBOX.MACHINE.X`, or
 /// `_INBOX.MACHINE.X.HOST` for those of one host, which no other can use in the machine's name.
-pub(super) fn requester(inbox: &str, here: &str) -> Option<String> {
+pub(crate) fn requester(inbox: &str, here: &str) -> Option<String> {
     let mut tokens = inbox.strip_prefix(INBOX)?.split('.');
     let machine = text_of(tokens.next()?)?;
     tokens
@@ -270,6 +269,19 @@ pub(crate) struct HostState {
     pub(crate) version: String,
     /// What others may do there: names of commands.
     pub(crate) allow: Vec<String>,
+    /// Identifies the machine, so that another one does not take its name; absent: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) machine: Option<Machine>,
+}
+
+/// Which machine has a name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Machine {
+    /// Another machine, or the same after a start, has another one.
+    pub(crate) id: String,
+    /// The name that its system gives it.
+    pub(crate) name: String,
 }
 
 /// A value of `TT_STATE` for a session: which tasks there are. Values of other tasks of the session are
@@ -294,7 +306,7 @@ pub(crate) struct TaskState {
     pub(crate) host: String,
     pub(crate) session_name: String,
     /// The task as `ls --json` has it, with its last line alone as preview.
-    pub(crate) task: LsTask,
+    pub(crate) task: Value,
 }
 
 /// The most characters of a line: what a prompt, a command or a quoted line has, with room.
@@ -302,12 +314,12 @@ const LINE_CHARS: usize = 4096;
 
 /// Reads a record of another machine. Its texts have no control characters, escape sequences or
 /// invisible characters; only line ends are left.
-pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     parse_with(bytes, "\n")
 }
 
 /// Reads a value whose texts are lines: names, commands, the last line of an output.
-pub(super) fn parse_of_lines<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+pub(crate) fn parse_of_lines<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     parse_with(bytes, " ")
 }
 

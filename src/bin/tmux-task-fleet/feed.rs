@@ -1,59 +1,59 @@
 //! `fleet feed`: the records of all hosts, and which hosts stop publishing and begin again, as JSON
 //! lines.
 
+use std::io;
 use std::time::Duration;
 
+use serde::Deserialize;
 use serde_json::json;
+use tmux_task::model::{Backoff, Error, Seq, rfc3339};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::time::sleep;
 
-use super::args::FleetFeed;
-use super::feed::{Acknowledgements, next};
-use super::{context, output};
-use crate::clock;
-use crate::faces::agent::read_lines;
-use crate::fleet::{
-    BucketEntry, BucketNews, BucketWatch, Connection, FeedReader, FeedRequest, FeedStart,
-    FleetBoard, FleetChange, FleetError,
-};
-use crate::model::{Backoff, Error, ErrorKind, Seq, rfc3339};
-use crate::ops::Fleet;
-use crate::wire::{Acknowledgement, check_consumer_name};
-
-const WHAT: &str = "fleet feed";
+use crate::board::{BucketEntry, FleetBoard, FleetChange};
+use crate::buckets::{BucketNews, BucketWatch};
+use crate::config::FleetConfig;
+use crate::connection::{Connection, connect, connect_as_configured};
+use crate::feed_reader::{FeedReader, FeedRequest, FeedStart};
+use crate::machine::now;
+use crate::{FleetFeed, complain, print, print_json};
 
 /// How long to wait before connecting again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
 
-pub(super) async fn run(args: FleetFeed) -> Result<(), Error> {
+/// The longest name of a consumer, in characters.
+const NAME_CHARS: usize = 120;
+
+pub(crate) async fn run(args: FleetFeed) -> Result<(), Error> {
     let start = match (args.consumer, args.after) {
         (Some(name), _) => {
-            check_consumer_name(&name).map_err(Error::usage)?;
+            check_name(&name)?;
             FeedStart::Consumer(name)
         }
         (None, Some(after)) => FeedStart::After(after),
         (None, None) if args.follow => FeedStart::Now,
         (None, None) => FeedStart::First,
     };
-    let mut acks = None;
-    if let FeedStart::Consumer(_) = start {
-        acks = Some(read_lines());
-    }
+    let is_consumer = matches!(start, FeedStart::Consumer(_));
+    let acks = is_consumer.then(|| BufReader::new(tokio::io::stdin()).lines());
     let request = FeedRequest {
         start,
         kinds: args.kind,
         types: args.types,
     };
-    let fleet = Fleet::connect().await?;
-    let reader = FeedReader::begin(&fleet.connection, &request, None);
-    let reader = fleet.connection.unless_refused(reader).await;
-    let mut reader = reader?;
+    let (connection, host, config) = connect_as_configured().await?;
+    let reader = FeedReader::begin(&connection, &request, None);
+    let mut reader = connection.unless_refused(reader).await?;
     if !args.follow {
         print_gap(&reader)?;
-        let mut out = output::Results::new();
+        let mut lines = String::new();
         while let Some(record) = reader.next_kept().await? {
-            out.line(&record.fields.to_string())?;
+            lines += &format!("{}\n", record.fields);
+            if lines.len() > AT_ONCE {
+                print(&std::mem::take(&mut lines))?;
+            }
         }
-        return out.end();
+        return print(&lines);
     }
     let mut printer = Printer {
         board: FleetBoard::default(),
@@ -61,17 +61,54 @@ pub(super) async fn run(args: FleetFeed) -> Result<(), Error> {
         printed: 0,
         is_sync_printed: false,
     };
-    let mut interrupts = context::interrupts()?;
+    let broker = (config, host);
     tokio::select! {
-        ended = printer.follow(fleet, reader, &request) => ended,
-        () = output::stdout_closed() => Ok(()),
-        _ = interrupts.recv() => Err(Error::silent(ErrorKind::Interrupted)),
+        ended = printer.follow(connection, broker, reader, &request) => ended,
+        () = stdout_closed() => Ok(()),
+    }
+}
+
+/// How much is printed at once, in bytes.
+const AT_ONCE: usize = 64 << 10;
+
+fn check_name(name: &str) -> Result<(), Error> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-');
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.len() <= NAME_CHARS
+        && name.chars().all(is_plain);
+    if is_name {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "`{}` is not a consumer name: 1 to 120 of `A-Z a-z 0-9 . _ : -`, the first a letter or digit",
+        name.escape_debug()
+    )))
+}
+
+/// Resolves when nobody reads standard output any more.
+pub(crate) async fn stdout_closed() {
+    use std::os::fd::AsFd;
+
+    use tokio::io::Interest;
+    use tokio::net::unix::pipe;
+
+    // Unchecked: a check would make the stream non-blocking for all processes that share it.
+    let pipe = io::stdout().as_fd().try_clone_to_owned();
+    let pipe = pipe.and_then(pipe::Sender::from_owned_fd_unchecked);
+    let closed = match &pipe {
+        Ok(pipe) => pipe.ready(Interest::ERROR).await.is_ok(),
+        // A file: writing to it fails if it is closed.
+        Err(_) => false,
+    };
+    if !closed {
+        std::future::pending::<()>().await;
     }
 }
 
 struct Printer {
     board: FleetBoard,
-    acks: Option<Acknowledgements>,
+    /// Standard input, for a consumer.
+    acks: Option<Lines<BufReader<Stdin>>>,
     /// The last record that was printed.
     printed: Seq,
     /// Whether it was printed that what follows is live.
@@ -82,30 +119,28 @@ impl Printer {
     /// Prints records until the user has enough. Connects again when the connection breaks.
     async fn follow(
         &mut self,
-        mut fleet: Fleet,
+        mut connection: Connection,
+        (config, host): (FleetConfig, String),
         mut reader: FeedReader,
         request: &FeedRequest,
     ) -> Result<(), Error> {
         print_hello(&reader)?;
         print_gap(&reader)?;
         loop {
-            let lost = self
-                .follow_connection(&mut reader, &fleet.connection)
-                .await?;
-            output::note(&format!("tmux-task: {WHAT}: {lost}; connecting again"));
+            let lost = self.follow_connection(&mut reader, &connection).await?;
+            let lost = Error::failed(format!("{}; connecting again", lost.message));
+            complain(&lost, "fleet feed");
             let mut retry = RETRY;
             let before = reader;
             reader = loop {
                 sleep(retry.next_pause()).await;
                 let again = async {
-                    fleet.reconnect().await?;
-                    let known = Some(&before);
-                    let reader = FeedReader::begin(&fleet.connection, request, known);
-                    Ok::<_, Error>(fleet.connection.unless_refused(reader).await?)
+                    connection = connect(&config, &host).await?;
+                    let reader = FeedReader::begin(&connection, request, Some(&before));
+                    connection.unless_refused(reader).await
                 };
-                match again.await {
-                    Ok(again) => break again,
-                    Err(error) => tracing::debug!(%error, "cannot read the feed now"),
+                if let Ok(again) = again.await {
+                    break again;
                 }
             };
             if reader.bounds.epoch != before.bounds.epoch {
@@ -120,7 +155,7 @@ impl Printer {
         &mut self,
         reader: &mut FeedReader,
         connection: &Connection,
-    ) -> Result<FleetError, Error> {
+    ) -> Result<Error, Error> {
         let watch = BucketWatch::begin(connection, true);
         let mut watch = match connection.unless_refused(watch).await {
             Ok(watch) => watch,
@@ -131,7 +166,7 @@ impl Printer {
         loop {
             if !self.is_sync_printed && reader.is_live() {
                 self.is_sync_printed = true;
-                output::json(&json!({ "kind": "sync" }))?;
+                print_json(&json!({ "kind": "sync" }))?;
             }
             tokio::select! {
                 news = watch.next() => match news {
@@ -141,13 +176,13 @@ impl Printer {
                 },
                 record = reader.next() => match record {
                     Ok(record) => {
-                        output::json(&record.fields)?;
+                        print_json(&record.fields)?;
                         self.printed = record.place;
                     }
                     Err(error) => return Ok(error),
                 },
                 acknowledged = next(&mut self.acks) => {
-                    let Acknowledgement { ack } = acknowledged?;
+                    let ack = acknowledged?;
                     if ack > self.printed {
                         let why = format!("{ack} was acknowledged, but not sent");
                         return Err(Error::failed(why));
@@ -156,15 +191,15 @@ impl Printer {
                         // The record comes again.
                         return Ok(error);
                     }
-                    output::json(&json!({ "kind": "acked", "acked": ack }))?;
+                    print_json(&json!({ "kind": "acked", "acked": ack }))?;
                 }
             }
         }
     }
 
     fn print_change(&mut self, entry: &BucketEntry, has_all_hosts: bool) -> Result<(), Error> {
-        let time = rfc3339(clock::now().wall);
-        output::json(&match self.board.apply(entry) {
+        let time = rfc3339(now());
+        print_json(&match self.board.apply(entry) {
             Some(FleetChange::HostGone { host, since }) => {
                 json!({ "kind": "hostGone", "host": host, "time": time, "since": rfc3339(since) })
             }
@@ -176,8 +211,30 @@ impl Printer {
     }
 }
 
+/// Resolves with the next acknowledgement; never when there will be none.
+async fn next(acks: &mut Option<Lines<BufReader<Stdin>>>) -> Result<Seq, Error> {
+    #[derive(Deserialize)]
+    struct Acknowledgement {
+        ack: Seq,
+    }
+    let line = match acks {
+        Some(lines) => lines.next_line().await.ok().flatten(),
+        None => None,
+    };
+    let Some(line) = line else {
+        *acks = None;
+        return std::future::pending().await;
+    };
+    let given: Result<Acknowledgement, _> = serde_json::from_str(&line);
+    let given = given.map_err(|error| {
+        let why = format!("standard input has no line like {{\"ack\":12}}: {error}");
+        Error::usage(why)
+    });
+    Ok(given?.ack)
+}
+
 fn print_hello(reader: &FeedReader) -> Result<(), Error> {
-    output::json(&json!({
+    print_json(&json!({
         "kind": "hello",
         "v": 1,
         "epoch": reader.bounds.epoch,
@@ -189,7 +246,7 @@ fn print_hello(reader: &FeedReader) -> Result<(), Error> {
 /// Says which records the broker has removed.
 fn print_gap(reader: &FeedReader) -> Result<(), Error> {
     match reader.bounds.gap() {
-        Some((from, to)) => output::json(&json!({ "kind": "gap", "from": from, "to": to })),
+        Some((from, to)) => print_json(&json!({ "kind": "gap", "from": from, "to": to })),
         None => Ok(()),
     }
 }

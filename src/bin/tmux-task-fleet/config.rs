@@ -1,0 +1,271 @@
+//! Table `fleet` of the configuration file: the broker, and what others may have executed here.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use tmux_task::model::{Error, is_host_name, text};
+
+use crate::verbs::Verb;
+
+/// The longest file of credentials, in bytes.
+const MAX_CREDENTIALS: u64 = 64 << 10;
+
+/// The longest value in a message, in characters.
+const MAX_SHOWN: usize = 80;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct File {
+    fleet: Option<FleetConfig>,
+}
+
+/// The broker, and what it may ask of this machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct FleetConfig {
+    /// The addresses of the broker's servers, one at least.
+    pub(crate) url: Addresses,
+    /// The file with the credentials, a user's JWT and seed as `nsc` writes them, or the seed alone.
+    pub(crate) creds_file: Option<PathBuf>,
+    /// The files of TLS, which is required then.
+    pub(crate) tls: Option<TlsConfig>,
+    /// This machine's name in the fleet, unless it is the system's.
+    pub(crate) host: Option<String>,
+    /// What others may do here through the broker.
+    pub(crate) allow: BTreeSet<Verb>,
+}
+
+/// One address, or a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "OneOrMany")]
+pub(crate) struct Addresses(pub(crate) Vec<String>);
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "an address, or a list of addresses")]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl From<OneOrMany> for Addresses {
+    fn from(given: OneOrMany) -> Self {
+        match given {
+            OneOrMany::One(url) => Self(vec![url]),
+            OneOrMany::Many(urls) => Self(urls),
+        }
+    }
+}
+
+/// The files of TLS. The system's own certificates are trusted where no others are named.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct TlsConfig {
+    /// The certificates that the broker's must be signed by.
+    pub(crate) ca_file: Option<PathBuf>,
+    /// The certificate of this machine.
+    pub(crate) cert_file: Option<PathBuf>,
+    /// Its key.
+    pub(crate) key_file: Option<PathBuf>,
+}
+
+/// Reads the table.
+///
+/// # Errors
+///
+/// When there is none, or something in it is wrong. Nothing of credentials is in the message.
+pub(crate) fn load() -> Result<FleetConfig, Error> {
+    let path = path();
+    let read = path.as_ref().map(fs::read_to_string);
+    let text = match read {
+        None => String::new(),
+        Some(Err(error)) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Some(Err(error)) => return Err(Error::io("could not read the configuration", &error)),
+        Some(Ok(text)) => text,
+    };
+    let name = path.unwrap_or_default().display().to_string();
+    parse(&name, &text)?.ok_or_else(|| {
+        Error::failed("the configuration names no broker")
+            .with_hint("`[fleet]` with `url = \"nats://...\"` names it; see docs/fleet.md")
+    })
+}
+
+/// Returns the configuration file: the same that tmux-task reads.
+fn path() -> Option<PathBuf> {
+    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+    let folder = |name: &str| set(name).map(PathBuf::from);
+    if let Some(file) = folder("TMUX_TASK_CONFIG") {
+        return Some(file);
+    }
+    let config = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")))?;
+    Some(config.join("tmux-task/config.toml"))
+}
+
+fn parse(name: &str, text: &str) -> Result<Option<FleetConfig>, Error> {
+    let file: File = toml::from_str(text).map_err(|error| {
+        let before = error
+            .span()
+            .map_or("", |span| &text[..span.start.min(text.len())]);
+        let line = before.lines().count().max(1);
+        Error::failed(format!("{name}:{line}: {}", error.message()))
+    })?;
+    if let Some(config) = &file.fleet {
+        check(config).map_err(|why| Error::failed(format!("{name}: `fleet`: {why}")))?;
+    }
+    Ok(file.fleet)
+}
+
+fn check(config: &FleetConfig) -> Result<(), String> {
+    if config.url.0.is_empty() {
+        return Err("the table needs a `url`".to_owned());
+    }
+    config.url.0.iter().try_for_each(|url| check_address(url))?;
+    if let Some(host) = config.host.as_ref().filter(|host| !is_host_name(host)) {
+        return Err(wrong(
+            host,
+            "is not a name of a host: 1 to 64 of `A-Z a-z 0-9 . _ -`, the first a letter or digit",
+        ));
+    }
+    let tls = config.tls.clone().unwrap_or_default();
+    if tls.cert_file.is_some() != tls.key_file.is_some() {
+        return Err("`tls` needs both `cert-file` and `key-file`, or none".to_owned());
+    }
+    let files = [
+        &config.creds_file,
+        &tls.ca_file,
+        &tls.cert_file,
+        &tls.key_file,
+    ];
+    match files.into_iter().flatten().find(|file| file.is_relative()) {
+        Some(file) => Err(wrong(
+            &file.display().to_string(),
+            "is not an absolute path",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Checks an address, which is displayed and logged: it has no credentials.
+fn check_address(url: &str) -> Result<(), String> {
+    let rest = url
+        .strip_prefix("nats://")
+        .or_else(|| url.strip_prefix("tls://"));
+    let Some(rest) = rest.filter(|rest| {
+        rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[')
+            && rest.chars().all(|c| c.is_ascii_graphic())
+    }) else {
+        // What follows `@` is not a secret; what precedes it may be.
+        let shown = url.rsplit_once('@').map_or(url, |(_, host)| host);
+        return Err(wrong(
+            shown,
+            "is not an address that starts with nats:// or tls://",
+        ));
+    };
+    if rest.contains('@') {
+        let why = "an address must not have credentials; name their file with `creds-file`";
+        return Err(why.to_owned());
+    }
+    Ok(())
+}
+
+fn wrong(value: &str, why: &str) -> String {
+    format!("`{}` {why}", text::one_line(value.as_bytes(), MAX_SHOWN))
+}
+
+/// Reads a file of credentials, which must be the user's own, and nobody else able to read.
+///
+/// # Errors
+///
+/// Why it is not used.
+pub(crate) fn read_secret(path: &Path) -> Result<String, String> {
+    let read = || -> io::Result<(fs::Metadata, String)> {
+        let file = fs::File::open(path)?;
+        let known = file.metadata()?;
+        let mut contents = String::new();
+        file.take(MAX_CREDENTIALS).read_to_string(&mut contents)?;
+        Ok((known, contents))
+    };
+    let (known, contents) = read().map_err(|error| error.to_string())?;
+    if known.uid() != rustix::process::geteuid().as_raw() {
+        return Err("it belongs to another user".to_owned());
+    }
+    let mode = known.mode() & 0o7777;
+    if mode & 0o077 != 0 {
+        let why = format!("other users can read it (mode {mode:04o}); `chmod 600` closes it");
+        return Err(why);
+    }
+    Ok(contents)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Result<FleetConfig, String> {
+        let parsed = parse("c.toml", &format!("[hosts]\na = 'b'\n[fleet]\n{text}"));
+        let config = parsed.map_err(|error| error.to_string())?;
+        Ok(config.expect("the table is there"))
+    }
+
+    #[track_caller]
+    fn check_error(text: &str, expected: &str) {
+        let error = of(text).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
+
+    #[test]
+    fn a_broker_has_addresses_credentials_tls_a_name_and_verbs() {
+        let plain = FleetConfig {
+            url: Addresses(vec!["nats://b:4222".to_owned()]),
+            ..FleetConfig::default()
+        };
+        assert_eq!(of("url = 'nats://b:4222'\n").unwrap(), plain);
+        let all = "url = ['tls://a', 'tls://b']\ncreds-file = '/c'\nhost = 'gpu1.lab'\n\
+            allow = ['ls', 'kill']\n[fleet.tls]\nca-file = '/ca'\ncert-file = '/x'\nkey-file = '/k'\n";
+        let all = of(all).unwrap();
+        assert_eq!(all.url.0, ["tls://a", "tls://b"]);
+        assert_eq!(all.creds_file, Some("/c".into()));
+        assert_eq!(all.host.as_deref(), Some("gpu1.lab"));
+        assert_eq!(all.allow, BTreeSet::from([Verb::Ls, Verb::Kill]));
+        assert_eq!(all.tls.unwrap().ca_file, Some("/ca".into()));
+        let required = of("url = 'nats://b'\ntls = {}\n").unwrap();
+        assert_eq!(required.tls, Some(TlsConfig::default()));
+        assert_eq!(parse("c.toml", "").unwrap(), None);
+    }
+
+    #[test]
+    fn what_is_not_a_broker_is_an_error() {
+        check_error("host = 'a'", "c.toml: `fleet`: the table needs a `url`");
+        let why = "`http://b` is not an address that starts with nats:// or tls://";
+        check_error("url = 'http://b'", why);
+        let why = "an address must not have credentials; name their file with `creds-file`";
+        check_error("url = 'nats://u:secret@b'", why);
+        let error = of("url = 'nts://u:secret@b'").unwrap_err();
+        assert!(!error.contains("secret"), "{error}");
+        check_error(
+            "url = 'nats://b'\ncreds-file = 'c'",
+            "`c` is not an absolute path",
+        );
+        check_error(
+            "url = 'nats://b'\nhost = '-x'",
+            "`-x` is not a name of a host",
+        );
+        check_error(
+            "url = 'nats://b'\nallow = ['attach']",
+            "c.toml:5: unknown variant `attach`",
+        );
+        check_error("url = 'nats://b'\ntls = 'yes'", "c.toml:5: invalid type");
+        check_error(
+            "url = 'nats://b'\n[fleet.tls]\ncert-file = '/c'",
+            "`tls` needs both",
+        );
+        check_error(
+            "url = 'nats://b'\nuser = 'a'",
+            "c.toml:5: unknown field `user`",
+        );
+    }
+}

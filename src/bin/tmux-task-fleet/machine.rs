@@ -1,0 +1,60 @@
+//! This machine: its name, its programs, its clock.
+
+use std::ffi::OsString;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::rand::{GetRandomFlags, getrandom};
+use sha2::{Digest, Sha256};
+use tmux_task::model::{Millis, is_host_name, text};
+
+/// The longest name of this machine, in characters.
+const NAME_CHARS: usize = 64;
+
+/// Returns the name that the system gives this machine.
+pub(crate) fn system_name() -> String {
+    let system = rustix::system::uname();
+    let name = text::one_line(system.nodename().to_bytes(), NAME_CHARS);
+    let is_plain = |c: &char| is_host_name(&format!("a{c}"));
+    let name: String = name
+        .chars()
+        .map(|c| if is_plain(&c) { c } else { '-' })
+        .collect();
+    let name = name.trim_start_matches(['-', '.', '_']);
+    match is_host_name(name) {
+        true => name.to_owned(),
+        false => "localhost".to_owned(),
+    }
+}
+
+/// Returns tmux-task's program: the one beside this one, else that of PATH.
+pub(crate) fn tmux_task() -> OsString {
+    let beside = std::env::current_exe().map(|program| program.with_file_name("tmux-task"));
+    let beside = beside.ok().filter(|program| program.exists());
+    beside.map_or_else(|| "tmux-task".into(), Into::into)
+}
+
+/// Returns the time, in milliseconds since 1970.
+pub(crate) fn now() -> Millis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
+    })
+}
+
+/// Returns random digits, which nobody else has.
+pub(crate) fn random() -> String {
+    let mut bytes = [0_u8; 16];
+    // Without randomness the process and the time have to do.
+    if getrandom(&mut bytes, GetRandomFlags::empty()).is_err() {
+        let seed = u128::from(std::process::id()) << 64 | u128::from(now().unsigned_abs());
+        bytes = seed.to_be_bytes();
+    }
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns the first hexadecimal digits of a text's hash.
+pub(crate) fn hash(text: &str, digits: usize) -> String {
+    let hash = Sha256::digest(text);
+    let all: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    all[..digits.min(all.len())].to_owned()
+}

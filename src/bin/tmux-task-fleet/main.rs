@@ -1,0 +1,224 @@
+//! `tmux-task-fleet`: the machines that meet at a broker, NATS with JetStream. `tmux-task fleet` runs it.
+//!
+//! It knows tmux-task by its public ways only: a daemon hands its records and tasks to `publish`, whoever
+//! asks for another machine puts `at HOST` before the same arguments, and what is asked of this machine is
+//! executed by its `tmux-task`.
+//!
+//! - `layout.rs`: what is where on the broker; `connection.rs`: a connection to it, and what it stores
+//! - `publish.rs`: a session on the broker: its records (`uplink.rs`), its tasks and this machine's presence
+//!   (`buckets.rs`), and what others may have executed here (`service.rs`, by the rules of `verbs.rs`)
+//! - `at.rs`: a command to another machine; `text.rs` cleans what it prints
+//! - `board.rs`, `show.rs`, `feed.rs`, `feed_reader.rs`: what all machines have published
+//! - `wakes.rs`: the follow-ups of a conversation's tasks on other machines
+
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, reason = "a test that cannot go on fails")
+)]
+
+mod at;
+mod board;
+mod buckets;
+mod config;
+mod connection;
+mod feed;
+mod feed_reader;
+mod layout;
+mod machine;
+mod publish;
+mod service;
+mod show;
+mod text;
+mod uplink;
+mod verbs;
+mod wakes;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use clap::{Args, Parser, Subcommand};
+use serde::Serialize;
+use tmux_task::model::{Error, ErrorKind, EventType, Kind, Seq, text as words};
+
+/// The longest message, in characters.
+const MAX_CHARS: usize = 2000;
+
+/// The machines that share a broker: their tasks, their records, and commands to them
+#[derive(Debug, Parser)]
+#[command(
+    name = "tmux-task-fleet",
+    bin_name = "tmux-task fleet",
+    version,
+    max_term_width = 100
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: FleetCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum FleetCommand {
+    /// List the tasks of all hosts, as each has published them last
+    ///
+    /// A host that has stopped publishing is shown with the time since which it is gone.
+    Ls(FleetLs),
+    /// Print the records of all hosts as JSON lines
+    ///
+    /// Each has `host`, and `fleetSeq`, its place among the records of all hosts. With --follow, `hostGone`
+    /// and `hostBack` say which hosts stop publishing and begin again.
+    Feed(FleetFeed),
+    /// Show the broker, what it stores, and the hosts
+    Status {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Execute a command of tmux-task on a host
+    At {
+        host: String,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        arguments: Vec<OsString>,
+    },
+    /// Publish the session whose records and tasks a daemon writes to standard input
+    #[command(hide = true)]
+    Publish,
+    /// Print the follow-ups of a conversation's tasks on other hosts
+    #[command(hide = true)]
+    Wakes {
+        #[arg(long)]
+        owner: String,
+        /// The folder in which is noted what was acknowledged
+        #[arg(long)]
+        notes: PathBuf,
+    },
+    /// Check the broker
+    #[command(hide = true)]
+    Doctor {
+        /// Whether conversations of this machine follow their tasks elsewhere
+        #[arg(long)]
+        wakes: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+struct FleetLs {
+    /// Do not cut commands and lines
+    #[arg(short, long)]
+    wide: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Print each host again as a line of JSON when it changes
+    #[arg(long, hide = true, requires = "json")]
+    follow: bool,
+}
+
+#[derive(Debug, Args)]
+struct FleetFeed {
+    /// Stream new records, from now unless --after or --consumer says where it starts
+    #[arg(short, long)]
+    follow: bool,
+    /// Start after the record with this fleetSeq; 0 is before the first
+    #[arg(long, value_name = "SEQ")]
+    after: Option<Seq>,
+    /// Read as this consumer: start at the first record that it has not acknowledged. A line
+    /// {"ack":FLEETSEQ} on standard input acknowledges a record and all before it; {"acked":FLEETSEQ}
+    /// confirms that the broker has it. A new consumer starts at the first record
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "follow",
+        conflicts_with = "after"
+    )]
+    consumer: Option<String>,
+    /// Only records of this kind; may be given more than once
+    #[arg(long, value_name = "K")]
+    kind: Vec<Kind>,
+    /// Only events of this type; may be given more than once
+    #[arg(long = "type", value_name = "T")]
+    types: Vec<EventType>,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let what = match &cli.command {
+        FleetCommand::Ls(_) => "fleet ls",
+        FleetCommand::Feed(_) => "fleet feed",
+        FleetCommand::Status { .. } => "fleet status",
+        FleetCommand::At { .. } => "fleet at",
+        FleetCommand::Publish => "fleet publish",
+        FleetCommand::Wakes { .. } => "fleet wakes",
+        FleetCommand::Doctor { .. } => "fleet doctor",
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let outcome = match runtime {
+        Ok(runtime) => {
+            let outcome = runtime.block_on(run(cli.command));
+            // A blocked read of standard input must not keep the process alive.
+            runtime.shutdown_background();
+            outcome
+        }
+        Err(error) => Err(Error::of(&error)),
+    };
+    let Err(error) = outcome else {
+        return ExitCode::SUCCESS;
+    };
+    if !error.message.is_empty() {
+        complain(&error, what);
+    }
+    ExitCode::from(match error.kind {
+        ErrorKind::Lost => ErrorKind::Failed.exit_code(),
+        kind => kind.exit_code(),
+    })
+}
+
+async fn run(command: FleetCommand) -> Result<(), Error> {
+    match command {
+        FleetCommand::Ls(args) => show::ls(&args).await,
+        FleetCommand::Feed(args) => feed::run(args).await,
+        FleetCommand::Status { json } => show::status(json).await,
+        FleetCommand::At { host, arguments } if arguments[0] == at::FAR_CALL => at::run(host).await,
+        FleetCommand::At { host, arguments } => {
+            // What is asked, and for which session, is known there.
+            let mut command = Command::new(machine::tmux_task());
+            let error = command.arg("--host").arg(host).args(arguments).exec();
+            Err(Error::io("could not start tmux-task", &error))
+        }
+        FleetCommand::Publish => publish::run().await,
+        FleetCommand::Wakes { owner, notes } => wakes::run(owner, notes).await,
+        FleetCommand::Doctor { wakes } => show::doctor(wakes).await,
+    }
+}
+
+/// Says on standard error why the command has failed. What others say is untrusted.
+fn complain(error: &Error, what: &str) {
+    let clean = |text: &str| words::one_line(text.as_bytes(), MAX_CHARS);
+    let mut lines = format!("tmux-task: {what}: {}\n", clean(&error.message));
+    if let Some(hint) = &error.hint {
+        lines += &format!("hint: {}\n", clean(hint));
+    }
+    // If that fails, it cannot be reported.
+    drop(io::stderr().write_all(lines.as_bytes()));
+}
+
+/// Prints a value as a line of JSON.
+fn print_json(value: &impl Serialize) -> Result<(), Error> {
+    print(&(serde_json::to_string(value).map_err(Error::of)? + "\n"))
+}
+
+/// Prints a text. Nobody may read it any more, which is not a failure.
+fn print(text: &str) -> Result<(), Error> {
+    let mut stdout = io::stdout().lock();
+    let printed = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush());
+    printed.map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => Error::silent(ErrorKind::OutputClosed),
+        _ => Error::io("could not write to stdout", &error),
+    })
+}

@@ -1,0 +1,273 @@
+//! The follow-ups of a conversation's tasks on other hosts, as lines of JSON: a record with `host`, whose
+//! `epoch` names the feed, and `cursor`, up to which it was acknowledged before. A line
+//! `{"epoch":NAME,"ack":SEQ}` on standard input acknowledges. One process is one connection.
+//!
+//! The broker can send again what was acknowledged: after it has lost what it stored, the hosts publish
+//! it again from their feeds. So the conversation's machine notes how far it is in each feed, before it
+//! acknowledges.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_nats::jetstream::Message;
+use async_nats::jetstream::consumer::{AckPolicy, Consumer, pull};
+use serde::Deserialize;
+use serde_json::json;
+use tmux_task::model::{Body, Error, Event, Millis, Record, Seq, is_host_name};
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+use crate::connection::{Connection, KEPT, connect_as_configured};
+use crate::feed_reader::AGAIN_AFTER;
+use crate::layout::{WAKE_STREAM, parse, source_of_wake, wake_consumer, wake_filter};
+use crate::machine::{hash, now};
+use crate::print_json;
+
+/// How long a position is kept that is not moved, in milliseconds: longer than anything is that can be
+/// published again.
+const NOTED: Millis = 30 * 24 * 3_600_000;
+
+/// How far a conversation is in the feeds of other hosts, and the file that keeps it.
+struct Positions {
+    folder: PathBuf,
+    path: PathBuf,
+    /// By the feed's name: the sequence number, when it was noted, and the host; none if it was read by
+    /// ssh only.
+    feeds: BTreeMap<String, (Seq, Millis, String)>,
+    /// The first host that had a feed with an epoch.
+    hosts: BTreeMap<String, String>,
+}
+
+impl Positions {
+    /// A file that cannot be read counts as empty: then a wake may come twice, and none is lost.
+    fn of(owner: &str, folder: PathBuf) -> io::Result<Self> {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)?;
+        let path = folder.join(format!("{}.json", hash(owner, 32)));
+        let found = fs::read(&path).unwrap_or_default();
+        let feeds: BTreeMap<_, _> = serde_json::from_slice(&found).unwrap_or_default();
+        let known = |(name, (_, _, host)): (&String, &(Seq, Millis, String))| {
+            (!host.is_empty()).then(|| (name.clone(), host.clone()))
+        };
+        Ok(Self {
+            folder,
+            path,
+            hosts: feeds.iter().filter_map(known).collect(),
+            feeds,
+        })
+    }
+
+    /// Returns the name of a host's feed: its epoch, by which a feed is recognised that comes by ssh as
+    /// well, unless another host has one with this epoch. Copies of a machine have the same epochs, and a
+    /// host may say anything.
+    fn name(&mut self, host: &str, epoch: &str) -> String {
+        let first = self.hosts.entry(epoch.to_owned());
+        let is_first = first.or_insert_with(|| host.to_owned()) == host;
+        if is_first && !epoch.contains('/') {
+            epoch.to_owned()
+        } else {
+            format!("{host}/{epoch}")
+        }
+    }
+
+    fn of_feed(&self, name: &str) -> Seq {
+        self.feeds.get(name).map_or(0, |(seq, ..)| *seq)
+    }
+
+    /// Moves a position. It is on the disk when this returns.
+    fn note(&mut self, name: String, seq: Seq) -> io::Result<()> {
+        let now = now();
+        self.feeds
+            .retain(|_, (_, at, _)| now.saturating_sub(*at) < NOTED);
+        let host = match name.split_once('/') {
+            Some((host, _)) => host.to_owned(),
+            None => self.hosts.get(&name).cloned().unwrap_or_default(),
+        };
+        self.feeds.insert(name, (seq, now, host));
+        let bytes = serde_json::to_vec(&self.feeds).map_err(io::Error::from)?;
+        let new = self.path.with_extension("new");
+        let mut options = File::options();
+        let mut file = options
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&new)?;
+        file.write_all(&bytes)?;
+        file.sync_all()?;
+        fs::rename(&new, &self.path)?;
+        File::open(&self.folder)?.sync_all()
+    }
+}
+
+/// An acknowledgement.
+#[derive(Debug, Deserialize)]
+struct Acknowledgement {
+    epoch: String,
+    ack: Seq,
+}
+
+/// Prints the conversation's follow-ups until the connection breaks, or nobody reads them.
+pub(crate) async fn run(owner: String, notes: PathBuf) -> Result<(), Error> {
+    let unusable = |error| Error::folder(&notes, &error);
+    let positions = Positions::of(&owner, notes.clone()).map_err(unusable)?;
+    let (connection, here, _) = connect_as_configured().await?;
+    let reader = WakeReader::begin(&connection, &owner);
+    let mut stream = WakeStream {
+        reader: connection.unless_refused(reader).await?,
+        own: format!("{owner}@{here}"),
+        here,
+        positions,
+    };
+    print_json(&json!({ "kind": "sync" }))?;
+    let mut acknowledgements = BufReader::new(tokio::io::stdin()).lines();
+    loop {
+        tokio::select! {
+            wake = stream.reader.next() => {
+                let (host, record) = wake?;
+                stream.receive(host, record).await?;
+            }
+            line = acknowledgements.next_line() => {
+                let Ok(Some(line)) = line else { return Ok(()) };
+                let given = serde_json::from_str(&line).map_err(Error::of);
+                let Acknowledgement { epoch, ack } = given?;
+                // Without a note it would come again after the broker has lost it.
+                stream.positions.note(epoch.clone(), ack).map_err(unusable)?;
+                stream.reader.acknowledge(&epoch, ack).await?;
+            }
+        }
+    }
+}
+
+/// Wakes on one connection.
+struct WakeStream {
+    reader: WakeReader,
+    /// What tasks say that this conversation has ended from here.
+    own: String,
+    /// This machine: its daemons deliver their follow-ups themselves.
+    here: String,
+    positions: Positions,
+}
+
+impl WakeStream {
+    async fn receive(
+        &mut self,
+        host: String,
+        (mut record, message): (Record, Message),
+    ) -> Result<(), Error> {
+        record.epoch = self.positions.name(&host, &record.epoch);
+        let (epoch, seq) = (record.epoch.clone(), record.seq);
+        let cursor = self.positions.of_feed(&epoch);
+        self.reader.open.insert((epoch.clone(), seq), message);
+        if host == self.here || seq <= cursor {
+            return self.reader.acknowledge(&epoch, seq).await;
+        }
+        if let Body::FollowUp { message, .. } = &mut record.body {
+            // What the conversation has ended itself, it knows.
+            let known = |event: &Event| event.task.asked_by.as_ref() == Some(&self.own);
+            if message.details.events.iter().all(known) {
+                message.details.events.clear();
+            }
+        }
+        let mut line = json!(record);
+        line["host"] = json!(host);
+        line["cursor"] = json!(cursor);
+        print_json(&line)
+    }
+}
+
+/// For how long a consumer stays that was created to see whether it can be.
+const CHECK_FOR: Duration = Duration::from_secs(1);
+
+/// Reads wakes until the connection breaks.
+pub(crate) struct WakeReader {
+    messages: pull::Stream,
+    connection: Connection,
+    /// What was not acknowledged, by epoch and sequence number.
+    open: BTreeMap<(String, Seq), Message>,
+}
+
+impl WakeReader {
+    /// Begins to read as the conversation's durable consumer: with what was not acknowledged.
+    pub(crate) async fn begin(connection: &Connection, owner: &str) -> Result<Self, Error> {
+        let refused = |error: &dyn std::error::Error| connection.unreadable(WAKE_STREAM, error);
+        let name = wake_consumer(owner);
+        let config = pull::Config {
+            durable_name: Some(name.clone()),
+            filter_subject: wake_filter(owner),
+            ack_policy: AckPolicy::Explicit,
+            ack_wait: AGAIN_AFTER,
+            // By then there is nothing left that it has acknowledged.
+            inactive_threshold: 2 * KEPT,
+            ..pull::Config::default()
+        };
+        let jetstream = &connection.jetstream;
+        let create = || jetstream.create_consumer_on_stream(config.clone(), WAKE_STREAM);
+        let mut consumer: Consumer<pull::Config> =
+            create().await.map_err(|error| refused(&error))?;
+        // What was sent on another connection comes again at once and in order. A broker before 2.14
+        // cannot do that: there the consumer is made again, and what was acknowledged comes too.
+        if consumer.reset(None).await.is_err() {
+            let removed = jetstream.delete_consumer_from_stream(&name, WAKE_STREAM);
+            removed.await.map_err(|error| refused(&error))?;
+            consumer = create().await.map_err(|error| refused(&error))?;
+        }
+        let messages = consumer.messages().await;
+        Ok(Self {
+            messages: messages.map_err(|error| refused(&error))?,
+            connection: connection.clone(),
+            open: BTreeMap::new(),
+        })
+    }
+
+    /// Checks whether the credentials permit to read wakes, by a consumer of none that goes by itself.
+    pub(crate) async fn may_read(connection: &Connection) -> Result<(), Error> {
+        let config = pull::Config {
+            name: Some("doctor".to_owned()),
+            filter_subject: wake_filter("doctor:check"),
+            inactive_threshold: CHECK_FOR,
+            ..pull::Config::default()
+        };
+        let created = connection
+            .jetstream
+            .create_consumer_on_stream(config, WAKE_STREAM);
+        let created: Result<Consumer<pull::Config>, _> = created.await;
+        created.map_err(|error| connection.unreadable(WAKE_STREAM, &error))?;
+        Ok(())
+    }
+
+    /// Returns the next wake with the host of its subject: what it says of itself does not count.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    async fn next(&mut self) -> Result<(String, (Record, Message)), Error> {
+        loop {
+            let message = self.connection.next_message(&mut self.messages).await?;
+            let host = source_of_wake(&message.subject).filter(|host| is_host_name(host));
+            let record: Option<Record> = parse(&message.payload);
+            if let Some((host, record)) = host.zip(record) {
+                return Ok((host, (record, message)));
+            }
+            // What nobody can read does not come again.
+            self.connection.acknowledge(&message).await?;
+        }
+    }
+
+    /// Acknowledges the wakes of this feed up to this record.
+    pub(crate) async fn acknowledge(&mut self, epoch: &str, seq: Seq) -> Result<(), Error> {
+        let up_to = (epoch.to_owned(), 0)..=(epoch.to_owned(), seq);
+        let keys: Vec<_> = self.open.range(up_to).map(|(key, _)| key.clone()).collect();
+        for key in keys {
+            if let Some(message) = self.open.remove(&key) {
+                self.connection.acknowledge(&message).await?;
+            }
+        }
+        Ok(())
+    }
+}

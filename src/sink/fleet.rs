@@ -1,0 +1,252 @@
+//! The fleet: `tmux-task-fleet publish` is a process of a daemon that publishes its records and tasks on the
+//! broker, and executes what others may do here. One process is one connection; when it has ended, with why as
+//! its last line on standard error, another one is started after a pause.
+//!
+//! It gets a line that describes the session, says behind which record it begins, gets the feed from there, and
+//! confirms each record that the broker has.
+
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::rand::{GetRandomFlags, getrandom};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::ChildStdin;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{LeaseResult, SinkState, farewell};
+use crate::hosts::{fleet_not_started, fleet_program};
+use crate::model::{Backoff, Error, Seq, text};
+use crate::paths::Paths;
+use crate::store::{self, Lease, Live};
+use crate::wire::{ConsumeRequest, Filter};
+
+/// The name of the sink, which none of the configuration can have.
+const NAME: &str = "fleet:feed";
+
+/// How long to wait before connecting again. With [`jittered`], hosts do not return all at once.
+const RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
+
+/// After which time a connection was a good one.
+const GOOD_AFTER: Duration = Duration::from_secs(60);
+
+/// How much of what the process says is kept, in bytes, and shown, in characters.
+const MOST_SAID: u64 = 16 << 10;
+const SAID_CHARS: usize = 400;
+
+/// How long what it says may take to arrive after its end.
+const SAID_WITHIN: Duration = Duration::from_secs(1);
+
+/// A line of the process.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Said {
+    /// It begins behind this record.
+    After { after: Seq },
+    /// The broker has this record and all before it.
+    Ack { ack: Seq },
+    /// Others reach this machine.
+    Ready { ready: bool },
+}
+
+/// Keeps a process that publishes.
+pub(super) struct Publisher {
+    state: Arc<SinkState>,
+    live: Arc<Live>,
+    paths: Paths,
+    /// Where a new consumer starts.
+    last_seq: Seq,
+    stopping: watch::Receiver<bool>,
+}
+
+impl Publisher {
+    /// Returns what publishes the session with these files. One that is new in the fleet gets its records after
+    /// `last_seq` published.
+    pub(super) fn new(
+        paths: &Paths,
+        live: Arc<Live>,
+        last_seq: Seq,
+        stopping: watch::Receiver<bool>,
+    ) -> Self {
+        let state = SinkState {
+            name: NAME.to_owned(),
+            kind: "broker",
+            owners: Vec::new(),
+            progress: Default::default(),
+        };
+        state.reaches(false);
+        Self {
+            state: Arc::new(state),
+            live,
+            paths: paths.clone(),
+            last_seq,
+            stopping,
+        }
+    }
+
+    pub(super) fn state(&self) -> Arc<SinkState> {
+        Arc::clone(&self.state)
+    }
+
+    /// Becomes the reader of the consumer whose position is what the broker has confirmed.
+    pub(super) async fn lease(&self) -> LeaseResult {
+        let request = ConsumeRequest {
+            name: self.state.consumer(),
+            from_now: true,
+            take_over: true,
+            filter: Filter::default(),
+        };
+        let pid = Some(std::process::id());
+        self.live.consume_from(request, pid, self.last_seq).await
+    }
+
+    pub(super) async fn run(&mut self, mut first: Option<LeaseResult>) {
+        let mut retry = RETRY;
+        loop {
+            let leased = match first.take() {
+                Some(leased) => leased,
+                None => self.lease().await,
+            };
+            let began = Instant::now();
+            let why = match leased {
+                Ok((_, lease)) => self.publish(&lease).await,
+                Err(refusal) => refusal.message,
+            };
+            self.state.reaches(false);
+            if *self.stopping.borrow() {
+                return;
+            }
+            self.state.fail(why);
+            if began.elapsed() >= GOOD_AFTER {
+                retry = RETRY;
+            }
+            tokio::select! {
+                () = sleep(jittered(retry.next_pause())) => {}
+                _ = self.stopping.wait_for(|is_stopping| *is_stopping) => return,
+            }
+        }
+    }
+
+    /// Has a process publish. Returns why that has ended.
+    async fn publish(&mut self, lease: &Lease) -> String {
+        let mut stopping = self.stopping.clone();
+        tokio::select! {
+            ended = self.serve(lease) => ended.unwrap_or_else(|error| error.message),
+            () = farewell(&mut stopping) => String::new(),
+        }
+    }
+
+    async fn serve(&self, lease: &Lease) -> Result<String, Error> {
+        let mut command = fleet_program();
+        command
+            .arg("publish")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true);
+        let mut child = command.spawn().map_err(|error| fleet_not_started(&error))?;
+        let mut stdin = child.stdin.take().expect("stdin is piped");
+        let stdout = child.stdout.take().expect("stdout is piped");
+        let mut stderr = child
+            .stderr
+            .take()
+            .expect("stderr is piped")
+            .take(MOST_SAID);
+        let mut said = Vec::new();
+        let session = json!({
+            "key": self.paths.key,
+            "sessionName": self.live.session_name(),
+            "epoch": self.live.epoch,
+            "lastSeq": self.live.last_seq(),
+            "cursor": lease.cursor(),
+            "state": self.paths.state,
+            "runtime": self.paths.runtime,
+        });
+        // One that has ended says why.
+        drop(stdin.write_all(format!("{session}\n").as_bytes()).await);
+        {
+            let talking = self.talk(stdin, BufReader::new(stdout).lines(), lease);
+            let mut talking = std::pin::pin!(talking);
+            tokio::select! {
+                () = &mut talking => {}
+                _ = stderr.read_to_end(&mut said) => talking.await,
+            }
+        }
+        drop(timeout(SAID_WITHIN, stderr.read_to_end(&mut said)).await);
+        let lines = said.split(|byte| *byte == b'\n');
+        let lines = lines.map(|line| text::one_line(line, SAID_CHARS));
+        // A hint follows.
+        let why = lines
+            .into_iter()
+            .find(|line| !line.is_empty())
+            .unwrap_or_default();
+        let why = why
+            .strip_prefix("tmux-task: fleet publish: ")
+            .unwrap_or(&why);
+        Ok(match why {
+            "" => "tmux-task-fleet has ended".to_owned(),
+            why => why.to_owned(),
+        })
+    }
+
+    /// Gives the process what it asks for, until it has ended.
+    async fn talk(
+        &self,
+        stdin: ChildStdin,
+        mut lines: tokio::io::Lines<BufReader<tokio::process::ChildStdout>>,
+        lease: &Lease,
+    ) {
+        let mut stdin = Some(stdin);
+        let mut feed = std::pin::pin!(None);
+        loop {
+            let writing = async {
+                match feed.as_mut().as_pin_mut() {
+                    Some(feed) => feed.await,
+                    None => std::future::pending().await,
+                }
+            };
+            let line = tokio::select! {
+                line = lines.next_line() => line,
+                // The daemon is leaving. The process ends when it has published all of it.
+                () = writing => {
+                    feed.set(None);
+                    continue;
+                }
+            };
+            let Ok(Some(line)) = line else { return };
+            match serde_json::from_str(&line) {
+                Ok(Said::After { after }) => {
+                    let Ok(subscription) = self.live.subscribe_to_pass_on(after) else {
+                        return;
+                    };
+                    if let Some(mut to) = stdin.take() {
+                        feed.set(Some(async move {
+                            // One that has ended says why.
+                            drop(store::serve(subscription, &mut to).await);
+                        }));
+                    }
+                }
+                Ok(Said::Ack { ack }) => match self.live.acknowledge(lease, ack) {
+                    Ok(()) => self.state.succeed(),
+                    Err(refusal) => {
+                        tracing::warn!(why = refusal.message, "a record was not acknowledged");
+                    }
+                },
+                Ok(Said::Ready { ready }) => self.state.reaches(ready),
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+/// Returns a random part of a pause, at least half of it.
+fn jittered(pause: Duration) -> Duration {
+    let mut byte = [0_u8; 1];
+    // Without randomness it is the shortest pause.
+    let share = getrandom(&mut byte, GetRandomFlags::empty()).map_or(0, |_| byte[0]);
+    pause / 2 + pause * u32::from(share) / 512
+}
