@@ -17,7 +17,7 @@ use tokio::process::ChildStdin;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{LeaseResult, SinkState, farewell};
+use super::state::{LeaseResult, SinkState, farewell};
 use crate::hosts::{fleet_not_started, fleet_program};
 use crate::model::{Backoff, Error, Seq, text};
 use crate::paths::Paths;

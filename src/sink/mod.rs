@@ -6,6 +6,7 @@
 
 mod delivery;
 mod fleet;
+mod state;
 #[cfg(feature = "webhook")]
 mod webhook;
 
@@ -38,6 +39,7 @@ use crate::wire::{
 };
 use delivery::Delivery;
 use fleet::Publisher;
+use state::{LeaseResult, SinkState, farewell};
 #[cfg(feature = "webhook")]
 use webhook::Webhook;
 
@@ -328,72 +330,8 @@ impl Selection {
 /// How long to wait before trying again.
 const RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(300));
 
-/// How long deliveries may take when the daemon stops.
-const FINAL_DELIVERY_LIMIT: Duration = Duration::from_millis(300);
-
 /// How much of the feed is read ahead for a sink, in bytes.
 const READ_AHEAD: usize = 64 << 10;
-
-/// What is known of a sink.
-#[derive(Debug)]
-struct SinkState {
-    name: String,
-    kind: &'static str,
-    owners: Vec<String>,
-    progress: Mutex<Progress>,
-}
-
-#[derive(Debug, Default)]
-struct Progress {
-    delivered: u64,
-    failed: u64,
-    /// The last error and when it happened; `None` after a success.
-    error: Option<(String, i64)>,
-    /// Whether others reach this machine by it, where they do by a sink.
-    is_reached: Option<bool>,
-}
-
-impl SinkState {
-    fn consumer(&self) -> String {
-        format!("{SINK_PREFIX}{}", self.name)
-    }
-
-    fn succeed(&self) {
-        self.update(|progress| {
-            progress.delivered += 1;
-            progress.error = None;
-        });
-    }
-
-    /// Notes whether others reach this machine by the sink; then nothing is wrong with it.
-    fn reaches(&self, is_reached: bool) {
-        self.update(|progress| {
-            progress.is_reached = Some(is_reached);
-            if is_reached {
-                progress.error = None;
-            }
-        });
-    }
-
-    fn fail(&self, why: String) {
-        let mut is_news = false;
-        self.update(|progress| {
-            progress.failed += 1;
-            is_news = progress.error.as_ref().is_none_or(|(last, _)| *last != why);
-            progress.error = Some((why.clone(), clock::now().wall));
-        });
-        if is_news {
-            tracing::warn!(sink = self.name, why, "a record was not delivered");
-        }
-    }
-
-    fn update(&self, change: impl FnOnce(&mut Progress)) {
-        // Nothing is left half done while it is held.
-        change(&mut self.progress.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-}
-
-type LeaseResult = Result<(Subscription, Arc<Lease>), Error>;
 
 /// A sink that runs.
 struct RunningSink {
@@ -513,13 +451,6 @@ impl RunningSink {
             _ = self.stopping.wait_for(|is_stopping| *is_stopping) => false,
         }
     }
-}
-
-/// Resolves a moment after the daemon has begun to stop.
-async fn farewell(stopping: &mut watch::Receiver<bool>) {
-    // Without a sender the daemon has gone.
-    drop(stopping.wait_for(|is_stopping| *is_stopping).await);
-    sleep(FINAL_DELIVERY_LIMIT).await;
 }
 
 #[cfg(test)]

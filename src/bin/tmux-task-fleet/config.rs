@@ -110,7 +110,7 @@ fn parse(name: &str, text: &str) -> Result<Option<FleetConfig>, Error> {
         let before = error
             .span()
             .map_or("", |span| &text[..span.start.min(text.len())]);
-        let line = before.lines().count().max(1);
+        let line = before.matches('\n').count() + 1;
         Error::failed(format!("{name}:{line}: {}", error.message()))
     })?;
     if let Some(config) = &file.fleet {
