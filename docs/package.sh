@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Packages tmux-task: the program, the helper, manual pages, completions, a systemd
+# Packages tmux-task: the program and that of the fleet, the helper, manual pages, completions, a systemd
 # user unit and the documentation. Debug symbols go to a file of their own.
 #
 #   docs/package.sh files|deb|tar [--program PATH] [--install]
@@ -7,7 +7,8 @@
 # files      build the program and write all files to target/package
 # deb        the same, and a Debian package, with cargo-deb
 # tar        the same, and an archive that can be unpacked in /usr/local or ~/.local
-# --program  package this program, with its symbols, instead of building one
+# --program  package this program, and tmux-task-fleet beside it, with their symbols,
+#            instead of building them
 # --install  install missing packages with sudo; root always installs them
 #
 # What it writes is in target/package. It says what is missing. What cargo-deb puts
@@ -35,6 +36,8 @@ while [ "$#" -gt 0 ]; do
             [ "$#" -ge 2 ] || fail '--program needs a path' 'docs/package.sh --help' 2
             [ -x "$2" ] || fail "no program at $2" 'docs/package.sh --help' 2
             program=$(realpath -- "$2")
+            [ -x "$(dirname -- "$program")/tmux-task-fleet" ] ||
+                fail "no tmux-task-fleet beside $program" 'cargo build --features fleet --bins' 2
             shift
             ;;
         --install) install=yes ;;
@@ -82,23 +85,27 @@ mkdir -p "$out/man" "$out/completions"
 built=no
 if [ -z "$program" ]; then
     built=yes
-    cargo build --profile dist --locked --bin tmux-task
+    cargo build --profile dist --locked --features fleet --bins
     program=$(realpath -- "${CARGO_TARGET_DIR:-target}/dist/tmux-task")
 fi
 
 # The program carries the name of the file with its symbols, which debuggers look for
 # beside it and in /usr/lib/debug.
 has_symbols=no
-if [ "$(nm "$program" 2>/dev/null | wc -l)" -gt 0 ]; then
-    has_symbols=yes
-    objcopy --only-keep-debug --compress-debug-sections "$program" "$out/tmux-task.debug"
-    chmod 644 "$out/tmux-task.debug"
-    (cd "$out" && objcopy --strip-all --add-gnu-debuglink=tmux-task.debug "$program" tmux-task)
-else
-    echo "docs/package.sh: $program has no symbols, so none are packaged" >&2
-    cp "$program" "$out/tmux-task"
-fi
-chmod 755 "$out/tmux-task"
+for name in tmux-task tmux-task-fleet; do
+    from=$(dirname -- "$program")/$name
+    if [ "$name" = tmux-task ]; then from=$program; fi
+    if [ "$(nm "$from" 2>/dev/null | wc -l)" -gt 0 ]; then
+        has_symbols=yes
+        objcopy --only-keep-debug --compress-debug-sections "$from" "$out/$name.debug"
+        chmod 644 "$out/$name.debug"
+        (cd "$out" && objcopy --strip-all --add-gnu-debuglink="$name.debug" "$from" "$name")
+    else
+        echo "docs/package.sh: $from has no symbols, so none are packaged" >&2
+        cp "$from" "$out/$name"
+    fi
+    chmod 755 "$out/$name"
+done
 
 # The program names itself in what it prints, so it is run by that name.
 export PATH="$out:$PATH"
@@ -144,7 +151,7 @@ make_tar() {
     local name tree
     name=tmux-task-$version-$(uname -m)-linux
     tree=$out/$name
-    install -D -m 755 "$out/tmux-task" "$tree/bin/tmux-task"
+    install -D -m 755 -t "$tree/bin" "$out/tmux-task" "$out/tmux-task-fleet"
     install -m 755 hooks/tmux-task-run.sh "$tree/bin/tmux-task-run"
     install -D -m 644 -t "$tree/share/man/man1" "$out"/man/*.1.gz
     install -D -m 644 "$out/completions/tmux-task.bash" \
@@ -159,7 +166,7 @@ make_tar() {
     rm -rf "$tree"
     if [ "$has_symbols" = yes ]; then
         mkdir "$tree-debug"
-        cp "$out/tmux-task.debug" "$tree-debug/"
+        cp "$out"/*.debug "$tree-debug/"
         archive "$name-debug.tar.xz" "$name-debug"
         rm -rf "$tree-debug"
     fi

@@ -2,7 +2,7 @@
 # The compiler of our crate in tests/run.sh, by RUSTC_WORKSPACE_WRAPPER, with all warnings
 # denied: clippy for the tests and benchmarks, rustc for the program and its library, since
 # the live tests take a tenth longer with a program that clippy has compiled. The tests of
-# the library contain all of it, so clippy sees it there. `cargo clippy` needs the metadata
+# the library, and those of tmux-task-fleet, contain all of it, so clippy sees it there. `cargo clippy` needs the metadata
 # of all dependencies, which it creates in a second build; this uses what the first one has.
 # All features are on; tests/features.sh checks the library with none, and with each alone.
 set -euo pipefail
@@ -49,6 +49,9 @@ esac
 case " $* " in
     *' --test '*) exec "$driver" "$rustc" "$@" ;;
     *' --crate-name tmux_task '*' --crate-type lib '*)
+        exec "$rustc" "$@" "${program[@]}" -D warnings
+        ;;
+    *' --crate-name tmux_task_fleet '*' --crate-type bin '*)
         exec "$rustc" "$@" "${program[@]}" -D warnings
         ;;
     *' --crate-name tmux_task '*' --crate-type bin '*)

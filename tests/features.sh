@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks the library and the program with no default feature, and with each one alone.
+# Checks the library and the programs with no feature, and with each one alone.
 #
 #   tests/features.sh
 #
@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 features=$(cargo metadata --no-deps --format-version 1 --locked |
-    python3 -c 'import json, sys; print(*json.load(sys.stdin)["packages"][0]["features"]["default"])')
+    python3 -c 'import json, sys; print(*json.load(sys.stdin)["packages"][0]["features"]["default"], "fleet")')
 for feature in '' $features; do
     echo "=== ${feature:-no feature}"
     cargo clippy --locked --no-default-features --features "$feature" --lib --bins -- -D warnings

@@ -96,7 +96,8 @@ pub(crate) fn fleet_not_started(error: &io::Error) -> Error {
     if error.kind() != io::ErrorKind::NotFound {
         return Error::io(format_args!("could not start {FLEET_PROGRAM}"), error);
     }
-    let hint = "`cargo install tmux-task --features fleet` installs it beside tmux-task";
+    let hint =
+        "`cargo install --path . --locked --features fleet` in the source installs both programs";
     Error::failed(format!("{FLEET_PROGRAM} is not installed")).with_hint(hint)
 }
 

@@ -103,6 +103,27 @@ pub fn is_host_name(name: &str) -> bool {
     starts && name.len() <= 64 && name.chars().all(is_plain)
 }
 
+/// Checks the name of a consumer, which is also the name of its file: 1 to 120 of `A-Za-z0-9._:-`, the
+/// first a letter or digit. A conversation's consumer is named after its owner, `CLIENT:ID`.
+///
+/// # Errors
+///
+/// When it is not one; the line says what is allowed.
+pub fn check_consumer_name(name: &str) -> Result<(), String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-');
+    let first = name.chars().next();
+    let is_name = first.is_some_and(|c| c.is_ascii_alphanumeric())
+        && name.len() <= 120
+        && name.chars().all(is_plain);
+    if is_name {
+        return Ok(());
+    }
+    Err(format!(
+        "`{}` is not a consumer name: 1 to 120 of `A-Z a-z 0-9 . _ : -`, the first a letter or digit",
+        name.escape_debug()
+    ))
+}
+
 /// Displays types by the name under which they are serialised.
 macro_rules! shown_by_wire_name {
     ($($shown:ty),+) => {$(

@@ -195,9 +195,46 @@ pub fn size(n_bytes: u64) -> String {
     }
 }
 
+/// The maximum length of a line from another machine, in characters: what a prompt, a task's name and
+/// a quoted line have, with room.
+const LINE_CHARS: usize = 2000;
+
+/// Returns a message from another machine as it reads on this one: its tasks are named with the host.
+/// Whatever that machine has sent, it is sanitised text, and only a line that begins with a task's
+/// name is changed: quoted output is indented.
+pub fn from_host(content: &str, host: &str) -> String {
+    let named = |line: &str| {
+        let line = bounded(&row(line.as_bytes()), LINE_CHARS);
+        match line.strip_prefix("tmux task ") {
+            Some(task) => format!("tmux task {host}:{task}"),
+            None => line,
+        }
+    };
+    content.lines().map(named).collect::<Vec<_>>().join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_of_another_machine_names_it_with_each_task() {
+        let content = "[tmux-task notification]\n\
+                   tmux task @12 (api) exited with code 2\n\
+                   recent output:\n  tmux task @1 (x) exited with code 0\n    at line 7\n\
+                   tmux task @13 (db) is waiting for input: tmux task Go?";
+        assert_eq!(
+            from_host(content, "gpu1"),
+            "[tmux-task notification]\n\
+         tmux task gpu1:@12 (api) exited with code 2\n\
+         recent output:\n  tmux task @1 (x) exited with code 0\n    at line 7\n\
+         tmux task gpu1:@13 (db) is waiting for input: tmux task Go?"
+        );
+        let hostile = from_host("tmux task \u{1b}[31m@1\u{7}\u{202e} (a)\r\nb\u{0}", "gpu1");
+        assert_eq!(hostile, "tmux task gpu1:@1 (a)\nb");
+        let long = from_host(&"x".repeat(1 << 20), "gpu1");
+        assert_eq!(long.chars().count(), LINE_CHARS);
+    }
 
     #[track_caller]
     fn check(bytes: &[u8], expected: &str) {

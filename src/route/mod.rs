@@ -15,10 +15,6 @@ pub(crate) const HEADER: &str = "[tmux-task notification]";
 /// The beginning of every text about a task.
 const TASK: &str = "tmux task ";
 
-/// The maximum length of a line from another machine, in characters: what a prompt, a task's name and
-/// a quoted line have, with room.
-const LINE_CHARS: usize = 2000;
-
 /// How far an event is delivered. In ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reach {
@@ -87,20 +83,6 @@ pub(crate) fn route(events: &[(&Event, Reach)]) -> Option<Delivery> {
             content: format!("{HEADER}\n{text}"),
         }),
     }
-}
-
-/// Returns a message from another machine as it reads on this one: its tasks are named with the host.
-/// Whatever that machine has sent, it is sanitised text, and only a line that begins with a task's
-/// name is changed: quoted output is indented.
-pub(crate) fn from_host(content: &str, host: &str) -> String {
-    let named = |line: &str| {
-        let line = text::bounded(&text::row(line.as_bytes()), LINE_CHARS);
-        match line.strip_prefix(TASK) {
-            Some(task) => format!("{TASK}{host}:{task}"),
-            None => line,
-        }
-    };
-    content.lines().map(named).collect::<Vec<_>>().join("\n")
 }
 
 /// Whether a message says something about the task of this window: quoted output is indented.

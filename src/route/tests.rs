@@ -398,22 +398,3 @@ fn a_task_that_is_stopped_in_the_background_is_told_with_what_mends_it() {
     let held = asks("@12 api running stopped", "Go?");
     assert_eq!(held, "tmux task @12 (api) is waiting for input: Go?");
 }
-
-#[test]
-fn a_message_of_another_machine_names_it_with_each_task() {
-    let content = "[tmux-task notification]\n\
-                   tmux task @12 (api) exited with code 2\n\
-                   recent output:\n  tmux task @1 (x) exited with code 0\n    at line 7\n\
-                   tmux task @13 (db) is waiting for input: tmux task Go?";
-    assert_eq!(
-        from_host(content, "gpu1"),
-        "[tmux-task notification]\n\
-         tmux task gpu1:@12 (api) exited with code 2\n\
-         recent output:\n  tmux task @1 (x) exited with code 0\n    at line 7\n\
-         tmux task gpu1:@13 (db) is waiting for input: tmux task Go?"
-    );
-    let hostile = from_host("tmux task \u{1b}[31m@1\u{7}\u{202e} (a)\r\nb\u{0}", "gpu1");
-    assert_eq!(hostile, "tmux task gpu1:@1 (a)\nb");
-    let long = from_host(&"x".repeat(1 << 20), "gpu1");
-    assert_eq!(long.chars().count(), LINE_CHARS);
-}

@@ -6,9 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{Body, Event, EventType, Kind, Millis, Seq};
 
-/// The longest name of a consumer.
-const NAME_CHARS: usize = 120;
-
 /// The beginning of the names of consumers that are sinks.
 pub const SINK_PREFIX: &str = "sink:";
 
@@ -19,27 +16,6 @@ pub const ADAPTER_CLIENTS: [&str; 4] = ["claude", "codex", "opencode", "pi"];
 pub fn client_of(owner: &str) -> Option<&'static str> {
     let (client, _) = owner.split_once(':')?;
     ADAPTER_CLIENTS.into_iter().find(|known| *known == client)
-}
-
-/// Checks the name of a consumer, which is also the name of its file: 1 to 120 of `A-Za-z0-9._:-`, the
-/// first a letter or digit. A conversation's consumer is named after its owner, `CLIENT:ID`.
-///
-/// # Errors
-///
-/// When it is not one; the line says what is allowed.
-pub fn check_consumer_name(name: &str) -> Result<(), String> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-');
-    let first = name.chars().next();
-    let is_name = first.is_some_and(|c| c.is_ascii_alphanumeric())
-        && name.len() <= NAME_CHARS
-        && name.chars().all(is_plain);
-    if is_name {
-        return Ok(());
-    }
-    Err(format!(
-        "`{}` is not a consumer name: 1 to 120 of `A-Z a-z 0-9 . _ : -`, the first a letter or digit",
-        name.escape_debug()
-    ))
 }
 
 /// A request to read the feed as a consumer. Acknowledgements follow on the same connection.
@@ -331,6 +307,7 @@ impl Filter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::check_consumer_name;
 
     #[test]
     fn a_name_can_be_a_file_name() {

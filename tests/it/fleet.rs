@@ -363,6 +363,46 @@ fn commands_from_elsewhere_are_executed_if_they_are_allowed() {
     });
 }
 
+/// A host of the fleet may be anybody's.
+#[test]
+fn what_a_host_prints_does_nothing_to_a_terminal() {
+    let world = World::new();
+    let broker = Broker::start(&world);
+    join(&world, &broker, "");
+    let stored = Stored::on(&broker);
+    let asked = std::thread::scope(|scope| {
+        let commands = stored.runtime.block_on(async {
+            let client = stored.context.client();
+            let commands = client.subscribe("tt.v1.cmd.evil.>").await.unwrap();
+            client.flush().await.unwrap();
+            commands
+        });
+        let asked = scope.spawn(|| world.task(["--host", "evil", "ls"]));
+        stored.runtime.block_on(async {
+            let client = stored.context.client();
+            let request = commands.into_future().await.0.unwrap();
+            let version = env!("CARGO_PKG_VERSION");
+            let frames = [
+                serde_json::json!({"hello": {"frames": 1, "version": version}}),
+                serde_json::json!({"stdout": "\u{1b}]0;title\u{7}\u{1b}[2"}),
+                serde_json::json!({"stdout": "Jrow\n"}),
+                serde_json::json!({"stderr": "\u{1b}[31mE\n"}),
+                serde_json::json!({"exit": 0}),
+            ];
+            for (n, frame) in frames.iter().enumerate() {
+                let mut headers = async_nats::HeaderMap::new();
+                headers.insert("Tt-Order", n.to_string());
+                let (to, frame) = (request.reply.clone().unwrap(), frame.to_string());
+                let sent = client.publish_with_headers(to, headers, frame.into());
+                sent.await.unwrap();
+            }
+            client.flush().await.unwrap();
+        });
+        asked.join().unwrap()
+    });
+    assert_eq!((asked.out.as_str(), asked.err.as_str()), ("row\n", "E\n"));
+}
+
 /// The permissions of the broker bind the subject of the answers to a machine.
 #[test]
 fn who_asks_is_the_machine_of_the_answers() {

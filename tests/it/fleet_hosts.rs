@@ -193,6 +193,57 @@ fn a_host_that_is_not_there_answers_at_once() {
     near.task(["--host", "box", "ls"]).fails(1, &expected);
 }
 
+#[test]
+fn a_name_that_is_none_of_the_fleet_says_so() {
+    let (near, _far, _broker) = fleet("'ls'");
+    until_answered(&near);
+    let output = near.task(["--host", "gpu9", "ls"]);
+    let expected = "tmux-task: ls: gpu9 is no machine of the fleet; could not reach gpu9: ";
+    assert!(
+        output.code == 1 && output.err.starts_with(expected),
+        "{output}"
+    );
+}
+
+#[test]
+fn the_first_command_to_a_machine_of_a_fresh_broker_works() {
+    let (near, far) = (World::new(), World::new());
+    let broker = Broker::start(&near);
+    join(&near, &broker.url(), "laptop", "");
+    join(&far, &broker.url(), "gpu1", "allow = ['run']\n");
+    far.task(["daemon", "--detach"]).ok();
+    on_gpu1(&near, &["run", "one", "--", "sleep 1000"]).ok();
+}
+
+#[test]
+fn a_second_machine_of_a_name_is_refused_and_named() {
+    let (near, far, broker) = fleet("'ls'");
+    until_answered(&near);
+    let second = World::new();
+    join(&second, &broker.url(), "gpu1", "allow = ['ls']\n");
+    second.run("other", "sleep 1000");
+    second.until_true("it says why", || {
+        let status = second.task(["daemon", "status"]);
+        let status = status.ok();
+        status.contains("another machine, which its system calls ")
+            && status.contains(", is gpu1 in this fleet")
+    });
+    let listed = near.task(["fleet", "ls"]);
+    let listed = listed.ok();
+    assert!(
+        listed.contains("one") && !listed.contains("other"),
+        "{listed}"
+    );
+    // A second daemon of the first one is no other machine.
+    far.task(["-s", "more", "run", "two", "--", "sleep 1000"])
+        .ok();
+    near.until_true("both sessions are listed", || {
+        near.task(["fleet", "ls"])
+            .ok()
+            .contains("gpu1: more (1 task)")
+    });
+}
+
 /// Any daemon of the host may get a request.
 #[test]
 fn the_tmux_server_is_the_one_with_the_session() {

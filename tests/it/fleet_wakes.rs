@@ -2,6 +2,8 @@
 //! order, whatever is killed.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use regex::Regex;
 use rustix::process::Signal;
@@ -104,6 +106,47 @@ fn each_end_is_told_once_whatever_is_killed() {
         sinks.all(|sink| sink["lag"] == 0)
     });
     hear(&mut adapter, "tmux task gpu1:@ (d) exited with code 6");
+}
+
+/// As the copy of a virtual machine has it, or a backup.
+#[test]
+fn a_machine_whose_state_went_back_is_heard() {
+    let (near, mut far, _broker) = fleet();
+    let (state, kept) = (far.path("state"), far.path("copy"));
+    let copy = |from: &Path, to: &Path| {
+        let mut command = Command::new("cp");
+        command.arg("-a").args([from, to]);
+        assert!(command.status().unwrap().success());
+    };
+    let mut adapter = near.adapter("one");
+    run(&mut far, "one", "a", "exit 3");
+    hear(&mut adapter, "tmux task gpu1:@ (a) exited with code 3");
+    far.task(["daemon", "stop"]).ok();
+    copy(&state, &kept);
+    for name in ["b", "c"] {
+        run(&mut far, "one", name, "exit 4");
+        hear(
+            &mut adapter,
+            &format!("tmux task gpu1:@ ({name}) exited with code 4"),
+        );
+    }
+    // Their windows would be told again.
+    far.task(["prune"]).ok();
+    far.task(["daemon", "stop"]).ok();
+    fs::remove_dir_all(&state).unwrap();
+    copy(&kept, &state);
+    far.task(["daemon", "--detach"]).ok();
+    for name in ["d", "e"] {
+        run(&mut far, "one", name, "exit 5");
+        hear(
+            &mut adapter,
+            &format!("tmux task gpu1:@ ({name}) exited with code 5"),
+        );
+    }
+    // It stays another feed.
+    far.kill_daemon();
+    run(&mut far, "one", "f", "exit 6");
+    hear(&mut adapter, "tmux task gpu1:@ (f) exited with code 6");
 }
 
 #[test]

@@ -17,5 +17,5 @@ cd "$root"
 STORM_SECONDS=${1:-600} STORM_SEED=${2:-$(date +%s)}
 export STORM_SECONDS STORM_SEED
 echo "seconds: $STORM_SECONDS, seed: $STORM_SEED"
-exec cargo test --locked --test it -- --exact --nocapture \
+exec cargo test --locked --features fleet --test it -- --exact --nocapture \
     storms::fleet::each_end_on_three_hosts_is_told_once_whatever_is_killed_or_cut

@@ -21,9 +21,9 @@ use crate::layout::{
     token,
 };
 use crate::machine::{now, random};
-use crate::print_json;
 use crate::text::Cleaner;
 use crate::verbs::FarCall;
+use crate::{not_written, print_json};
 
 /// The word by which tmux-task executes what another machine asks for.
 pub(crate) const FAR_CALL: &str = "far-call";
@@ -170,10 +170,13 @@ async fn begin(host: &str, call: &FarCall) -> Result<HostAnswers, Error> {
         let asked = HostAnswers::ask(&connection, host, &subject, &key, call);
         let why = match connection.unless_refused(asked).await {
             Ok(Some(answers)) => return Ok(answers),
-            Ok(None) => match absence(&connection, host).await? {
-                Absent::Connecting if began.elapsed() < CONNECTS_WITHIN => None,
-                absent => return Err(absent.explain(host)),
-            },
+            Ok(None) => {
+                let absent = absence(&connection, host).await?;
+                if absent != Absent::Connecting || began.elapsed() >= CONNECTS_WITHIN {
+                    return Err(absent.explain(host));
+                }
+                None
+            }
             Err(error) if connection.has_ended() => Some(error),
             Err(error) => return Err(error),
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::json;
-use tmux_task::model::{Backoff, Error, Seq, rfc3339};
+use tmux_task::model::{Backoff, Error, Seq, check_consumer_name, rfc3339};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::time::sleep;
 
@@ -21,13 +21,10 @@ use crate::{FleetFeed, complain, print, print_json};
 /// How long to wait before connecting again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
 
-/// The longest name of a consumer, in characters.
-const NAME_CHARS: usize = 120;
-
 pub(crate) async fn run(args: FleetFeed) -> Result<(), Error> {
     let start = match (args.consumer, args.after) {
         (Some(name), _) => {
-            check_name(&name)?;
+            check_consumer_name(&name).map_err(Error::usage)?;
             FeedStart::Consumer(name)
         }
         (None, Some(after)) => FeedStart::After(after),
@@ -70,20 +67,6 @@ pub(crate) async fn run(args: FleetFeed) -> Result<(), Error> {
 
 /// How much is printed at once, in bytes.
 const AT_ONCE: usize = 64 << 10;
-
-fn check_name(name: &str) -> Result<(), Error> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-');
-    let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name.len() <= NAME_CHARS
-        && name.chars().all(is_plain);
-    if is_name {
-        return Ok(());
-    }
-    Err(Error::usage(format!(
-        "`{}` is not a consumer name: 1 to 120 of `A-Z a-z 0-9 . _ : -`, the first a letter or digit",
-        name.escape_debug()
-    )))
-}
 
 /// Resolves when nobody reads standard output any more.
 pub(crate) async fn stdout_closed() {

@@ -288,26 +288,10 @@ fn record(message: &Message, place: Seq) -> Option<FleetRecord> {
     }
     object.insert("host".to_owned(), json!(host));
     object.insert("fleetSeq".to_owned(), json!(place));
-    for text in ["/text", "/message/content"] {
-        if let Some(Value::String(text)) = fields.pointer_mut(text) {
-            *text = from_host(text, &host);
+    for pointer in ["/text", "/message/content"] {
+        if let Some(Value::String(text)) = fields.pointer_mut(pointer) {
+            *text = text::from_host(text, &host);
         }
     }
     Some(FleetRecord { place, fields })
-}
-
-/// What a message about a task begins with.
-const TASK: &str = "tmux task ";
-
-/// Returns a message as it reads elsewhere: its tasks are named with the host. Only a line that begins with
-/// a task's name is changed: quoted output is indented.
-fn from_host(content: &str, host: &str) -> String {
-    let named = content.lines().map(|line| {
-        let line = text::row(line.as_bytes());
-        match line.strip_prefix(TASK) {
-            Some(task) => format!("{TASK}{host}:{task}"),
-            None => line,
-        }
-    });
-    named.collect::<Vec<_>>().join("\n")
 }

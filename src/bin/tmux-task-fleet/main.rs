@@ -171,10 +171,13 @@ fn main() -> ExitCode {
     if !error.message.is_empty() {
         complain(&error, what);
     }
-    ExitCode::from(match error.kind {
-        ErrorKind::Lost => ErrorKind::Failed.exit_code(),
-        kind => kind.exit_code(),
-    })
+    let is_lost = error.kind == ErrorKind::Lost;
+    let kind = if is_lost {
+        ErrorKind::Failed
+    } else {
+        error.kind
+    };
+    ExitCode::from(kind.exit_code())
 }
 
 async fn run(command: FleetCommand) -> Result<(), Error> {
@@ -211,14 +214,19 @@ fn print_json(value: &impl Serialize) -> Result<(), Error> {
     print(&(serde_json::to_string(value).map_err(Error::of)? + "\n"))
 }
 
-/// Prints a text. Nobody may read it any more, which is not a failure.
+/// Prints a text.
 fn print(text: &str) -> Result<(), Error> {
     let mut stdout = io::stdout().lock();
     let printed = stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush());
-    printed.map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => Error::silent(ErrorKind::OutputClosed),
-        _ => Error::io("could not write to stdout", &error),
-    })
+    printed.map_err(|error| not_written(&error))
+}
+
+/// Returns the error that something was not printed. Nobody may read it any more, which is not a failure.
+fn not_written(error: &io::Error) -> Error {
+    match error.kind() == io::ErrorKind::BrokenPipe {
+        true => Error::silent(ErrorKind::OutputClosed),
+        false => Error::io("could not write", error),
+    }
 }

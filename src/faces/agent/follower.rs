@@ -589,7 +589,7 @@ fn from_host(mut record: Record, host: &str, owner: &str, epoch: &str) -> Option
     let told: Vec<DeliveredEvent> = told.collect();
     let reaching = told.iter().map(|of| (&of.event, route::reach(&of.event)));
     let (level, mut content) = match route::route(&reaching.collect::<Vec<_>>())? {
-        Delivery::FollowUp { level, content } => (level, route::from_host(&content, host)),
+        Delivery::FollowUp { level, content } => (level, text::from_host(&content, host)),
         Delivery::Notice { .. } => return None,
     };
     content.truncate(content.floor_char_boundary(MAX_CONTENT));

@@ -1,6 +1,6 @@
 //! Many hosts against one broker: each publishes records, states and its presence as a daemon does.
 //!
-//! `cargo bench --bench fleet -- [hosts=1000] [tasks=50] [rate=500] [seconds=60] [outage=600]`
+//! `cargo bench --features fleet --bench fleet -- [hosts=1000] [tasks=50] [rate=500] [seconds=60] [outage=600]`
 //!
 //! First it measures how long after a record is on a real host's disk a consumer has it; with `hosts=0`
 //! that is all.

@@ -144,8 +144,8 @@ pub(crate) enum CliCommand {
     Panel(Panel),
     /// Show the tasks, records and state of all machines that share a broker: `ls`, `feed`, `status`
     ///
-    /// It runs the program `tmux-task-fleet`, which `cargo install tmux-task --features fleet` installs
-    /// beside this one.
+    /// It runs the program `tmux-task-fleet`, which `cargo install --path . --locked --features fleet`
+    /// installs with this one.
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Fleet(Fleet),
     /// Print a task's output
