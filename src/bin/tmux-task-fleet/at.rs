@@ -151,12 +151,8 @@ async fn write(mut to: impl AsyncWriteExt + Unpin, bytes: &[u8]) -> Result<(), E
         to.write_all(bytes).await?;
         to.flush().await
     };
-    written
-        .await
-        .map_err(|error: io::Error| match error.kind() {
-            io::ErrorKind::BrokenPipe => Error::silent(ErrorKind::OutputClosed),
-            _ => Error::of(error),
-        })
+    let written: io::Result<()> = written.await;
+    written.map_err(|error| not_written(&error))
 }
 
 /// Has the host execute the call. Returns its answers when it has begun to.
