@@ -146,8 +146,8 @@ impl Running {
         self.err.recv_timeout(DEADLINE).expect("a line comes")
     }
 
-    #[cfg(feature = "fleet")]
     /// The next line of its stdout; `None` if it has ended.
+    #[cfg(feature = "fleet")]
     pub(crate) fn first_line(&self) -> Option<String> {
         self.out.recv_timeout(DEADLINE).ok()
     }
