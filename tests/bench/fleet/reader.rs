@@ -105,6 +105,10 @@ pub(crate) fn read(url: &str, shared: &Shared, received: &Received) {
                     Err(_) => break,
                 };
                 let headers = message.headers.as_ref().unwrap();
+                // The real host before them publishes as well.
+                let Some(made) = headers.get("Made-At") else {
+                    continue;
+                };
                 let id = headers.get("Nats-Msg-Id").unwrap().as_str();
                 let (host, seq) = id.split_once(':').unwrap();
                 let seq: u64 = seq.parse().unwrap();
@@ -117,7 +121,7 @@ pub(crate) fn read(url: &str, shared: &Shared, received: &Received) {
                 let before = last.entry(host.to_owned()).or_default();
                 assert_eq!(seq, *before + 1, "lost or doubled: {host}");
                 *before = seq;
-                let at: u64 = headers.get("Made-At").unwrap().as_str().parse().unwrap();
+                let at: u64 = made.as_str().parse().unwrap();
                 let latency = shared
                     .began
                     .elapsed()
