@@ -345,8 +345,7 @@ impl Worker<'_> {
                 let journal = self.slots.journal(self.name);
                 let state = self.reader.state();
                 let of_task = state.records.values();
-                let of_task =
-                    of_task.filter(|record| record["task"]["windowName"] == self.name);
+                let of_task = of_task.filter(|record| record["task"]["windowName"] == self.name);
                 let of_task: Vec<Value> = of_task.cloned().collect();
                 panic!(
                     "{}: {what}: never; its journal: {:?}\n{}\n{:?}",
