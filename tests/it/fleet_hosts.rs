@@ -228,12 +228,12 @@ fn a_second_machine_of_a_name_is_refused_and_named() {
         status.contains("another machine, which its system calls ")
             && status.contains(", is gpu1 in this fleet")
     });
-    let listed = near.task(["fleet", "ls"]);
-    let listed = listed.ok();
-    assert!(
-        listed.contains("one") && !listed.contains("other"),
-        "{listed}"
-    );
+    near.until_true("the first one's task is listed", || {
+        let listed = near.task(["fleet", "ls"]);
+        let listed = listed.ok();
+        assert!(!listed.contains("other"), "{listed}");
+        listed.contains("one")
+    });
     // A second daemon of the first one is no other machine.
     far.task(["-s", "more", "run", "two", "--", "sleep 1000"])
         .ok();
