@@ -163,12 +163,20 @@ impl Far {
     /// The ssh that connects the machines, if there is one: the last one that was started, or the one that
     /// others share.
     pub(crate) fn ssh(&self) -> Option<Pid> {
+        self.master().or_else(|| self.running().last())
+    }
+
+    fn master(&self) -> Option<Pid> {
         let master = self.starts.with_extension("master");
         let master = master.to_str().unwrap().as_bytes();
         let is_master = |pid: &Pid| has(*pid, "cmdline", master) && has(*pid, "cmdline", b"[mux]");
-        let found = all_processes().into_iter().find(is_master);
-        let mut own = self.processes().into_iter().rev();
-        found.or_else(|| own.find(|ssh| self.is_ssh(*ssh)))
+        all_processes().into_iter().find(is_master)
+    }
+
+    /// The processes of ssh that run.
+    fn running(&self) -> impl Iterator<Item = Pid> {
+        let all = self.processes().into_iter();
+        all.filter(|ssh| self.is_ssh(*ssh))
     }
 
     /// The program that answers the last call there, if there is one.
@@ -213,10 +221,15 @@ impl Far {
         connections.split_off(1)
     }
 
-    /// Kills the ssh that connects the machines.
+    /// Kills all ssh that connects the machines: that of a feed, and that of a question about it.
     #[track_caller]
     pub(crate) fn kill_ssh(&self) {
-        end(self.ssh().expect("there is ssh"));
+        let all = match self.master() {
+            Some(master) => vec![master],
+            None => self.running().collect(),
+        };
+        assert!(!all.is_empty(), "there is ssh");
+        all.into_iter().for_each(end);
     }
 
     /// Kills the program that answers the last call there.
@@ -254,8 +267,7 @@ fn has(pid: Pid, file: &str, part: &[u8]) -> bool {
 
 impl Drop for Far {
     fn drop(&mut self) {
-        let all = self.processes().into_iter();
-        all.filter(|ssh| self.is_ssh(*ssh)).for_each(end);
+        self.running().for_each(end);
         self.ssh().into_iter().for_each(end);
         self.connections().into_iter().for_each(end);
         self.sshd.kill().ok();
