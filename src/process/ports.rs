@@ -94,10 +94,11 @@ mod system {
         }
         let mut holders: Vec<PortHolder> = Vec::new();
         for socket in &sockets {
-            // The first one has most likely opened it, and the others have it from there.
-            let mut rows = found.table.iter();
-            let row = rows.find(|row| found.holds(row.pid, socket.inode));
-            let holder = match row {
+            // The one that began first has most likely opened it, and the others have it from there: for a
+            // moment also what it starts, until that executes its program.
+            let rows = found.table.iter();
+            let rows = rows.filter(|row| found.holds(row.pid, socket.inode));
+            let holder = match rows.min_by_key(|row| row.started) {
                 Some(row) => holder(row, socket, &found.table),
                 None => PortHolder {
                     port,

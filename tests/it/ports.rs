@@ -84,9 +84,9 @@ fn a_port_that_another_process_has_is_not_ready_and_run_says_who_has_it() {
         "--",
         &line,
     ]);
-    // Ours, or for a moment what the tests start: a process has their sockets until it executes its program.
+    let ours = std::process::id();
     let complaint = run.complaint();
-    let expected = format!("tmux-task: run: port {port} is held by pid ");
+    let expected = format!("tmux-task: run: port {port} is held by pid {ours} (");
     assert!(complaint.starts_with(&expected), "{complaint}");
     assert!(
         complaint.ends_with("): not ready before `api` has it"),
@@ -97,7 +97,7 @@ fn a_port_that_another_process_has_is_not_ready_and_run_says_who_has_it() {
     }
     let timed_out = world.task(["wait", "api", "--listen", &port, "--timeout", "300ms"]);
     assert_eq!(timed_out.code, 4, "{timed_out}");
-    let expected = format!("timed out after 300 ms; port {port} is held by pid ");
+    let expected = format!("timed out after 300 ms; port {port} is held by pid {ours} (");
     assert!(timed_out.err.contains(&expected), "{timed_out}");
     drop(taken);
     gate.open();
@@ -155,8 +155,8 @@ fn a_task_that_ends_at_once_because_its_port_is_held_is_told_with_who_has_it() {
     let tasks = format!("[tasks.api]\ncommand = 'exit 3'\nready = {{ port = {port} }}\n");
     fs::write(&file, tasks).unwrap();
     let up = world.task(["up", file.to_str().unwrap(), "--wait"]);
-    // Ours, or for a moment what we start: a process has our sockets until it executes its program.
-    let expected = format!("up: api exited with code 3; port {port} is held by pid ");
+    let ours = std::process::id();
+    let expected = format!("up: api exited with code 3; port {port} is held by pid {ours} (");
     assert!(up.err.contains(&expected), "{up}");
     world.finish();
 }
