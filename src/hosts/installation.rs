@@ -169,8 +169,11 @@ async fn execute(
     let (mut printed, mut said) = (Vec::new(), Said::default());
     let code = loop {
         match process.piece().await {
-            Piece::Stdout(bytes) if printed.len() < MOST_PRINTED => printed.extend(bytes),
-            Piece::Stdout(_) => process.kill(),
+            Piece::Stdout(_) if printed.len() >= MOST_PRINTED => process.kill(),
+            Piece::Stdout(bytes) => {
+                let room = MOST_PRINTED - printed.len();
+                printed.extend(bytes.into_iter().take(room));
+            }
             Piece::Stderr(bytes) => said.add(&bytes),
             Piece::End => break process.code_of_way().await,
         }

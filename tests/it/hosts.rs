@@ -532,8 +532,7 @@ fn what_start_files_print_has_no_line_end_or_is_why_nothing_starts() {
     // What prints for ever is neither waited for nor kept.
     shell("#!/bin/sh\nexec yes hello\n");
     let output = machines.near.task(["init", "host", HOST]);
-    // Where the last line that is read was cut depends on ssh.
-    let why = "tmux-task: init: could not install on gpu1 (a signal): hello; h";
+    let why = "tmux-task: init: could not install on gpu1 (a signal): hello; hell";
     assert!(output.err.starts_with(why), "{output}");
 }
 
