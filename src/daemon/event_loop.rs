@@ -372,7 +372,12 @@ impl EventLoop {
 
     /// Passes a reply to a connection. A client that has disconnected needs none; one that is too far behind
     /// is disconnected, so that its output never has gaps.
-    fn reply(&mut self, request_id: RequestId, reply: Reply) -> Option<Input> {
+    fn reply(&mut self, request_id: RequestId, mut reply: Reply) -> Option<Input> {
+        if let Reply::Answer(answer, _) = &mut reply
+            && let Response::Status(status) = &mut answer.response
+        {
+            **status = self.status();
+        }
         if matches!(reply, Reply::Begun | Reply::Output(Some(_))) {
             let request = self.open_requests.get(&request_id)?;
             if request.replies.send(reply) {
@@ -411,12 +416,6 @@ impl EventLoop {
             } => {
                 let request = &line.request;
                 tracing::debug!(id = id.0, request = request.name(), "request");
-                if matches!(request, Request::Status) {
-                    self.note_answer(id, received_at);
-                    let status = Response::Status(Box::new(self.status()));
-                    replies.send(Reply::from(status));
-                    return;
-                }
                 let is_long = matches!(request, Request::Wait(_) | Request::Follow { .. });
                 let open = OpenRequest {
                     replies,

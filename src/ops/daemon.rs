@@ -1,29 +1,27 @@
 //! The daemon itself: its status, and stopping it.
 
+use std::borrow::Cow;
+
+use tokio::time::timeout;
+
 use super::list::look;
-use super::session::TaskSession;
+use super::session::{ANSWERS_WITHIN, TaskSession};
 use crate::client::unexpected;
 use crate::daemon::{has_left, written_pid};
 use crate::model::Error;
 use crate::tmux::{self, Unless};
 use crate::wire::{DaemonStatus, Request, Response};
 
-/// Returns the daemon's status. It has the session's present name, so the name is resolved by a
-/// request of its own only if that is another one.
+/// Returns the status of the daemon of the session that has this name now. If tmux does not answer, it is that of
+/// the daemon that was found by the name.
 pub(crate) async fn daemon_status(session: &mut TaskSession) -> Result<DaemonStatus, Error> {
-    if let Ok(status) = ask_for_status(session).await
-        && status.exists
-        && session.is_named(&status.session_name)
-    {
-        return Ok(status);
-    }
-    session.disconnect();
-    session.resolve_name().await?;
-    ask_for_status(session).await
-}
-
-async fn ask_for_status(session: &TaskSession) -> Result<DaemonStatus, Error> {
-    match session.ask_running(&Request::Status).await? {
+    let mut request = Cow::Borrowed(&Request::Status);
+    let asked = timeout(ANSWERS_WITHIN, session.ask_first(&mut request)).await;
+    let answer = match asked.ok().transpose()?.flatten() {
+        Some(answer) => Some(answer),
+        None => session.ask_running(&Request::Status).await?,
+    };
+    match answer {
         Some(Response::Status(status)) => Ok(*status),
         Some(_) => Err(unexpected()),
         None => Err(session.no_daemon()),

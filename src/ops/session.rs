@@ -27,7 +27,7 @@ const START_DAEMON: &str = "start one with `tmux-task daemon --detach`";
 
 /// How long a daemon or tmux may take to say which session is meant. What is found on the disk
 /// needs neither, and any other request will time out again and report which one does not answer.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
+pub(super) const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
 /// The maximum length of a displayed name, in characters.
 const MAX_NAME: usize = 4096;
@@ -451,13 +451,8 @@ impl TaskSession {
         Ok(None)
     }
 
-    /// Closes the connection to the daemon: the next request may go to another one.
-    pub(super) fn disconnect(&self) {
-        self.client.take();
-    }
-
     /// Whether this is how the session's name is displayed.
-    pub(super) fn is_named(&self, name: &str) -> bool {
+    fn is_named(&self, name: &str) -> bool {
         name == text::one_line(self.name.as_bytes(), MAX_NAME)
     }
 

@@ -190,8 +190,7 @@ impl Request {
     pub fn is_for_session(&self) -> bool {
         !matches!(
             self,
-            Self::Status
-                | Self::Reads { .. }
+            Self::Reads { .. }
                 | Self::Seen { .. }
                 | Self::Subscribe { .. }
                 | Self::Consume(_)
@@ -470,7 +469,7 @@ pub struct Counters {
 }
 
 /// A daemon's status.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DaemonStatus {
     /// Its pid.

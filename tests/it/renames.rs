@@ -351,10 +351,7 @@ fn two_sessions_that_swap_names_are_each_found_by_the_name_they_have() {
     rename(&world, "other", "work");
     rename(&world, "aside", "other");
     for (name, daemon, task) in [("other", daemons[0], "api"), ("work", daemons[1], "web")] {
-        // A status takes no look, so it may be a moment older than the rename.
-        world.until_true("the daemon knows its name", || {
-            daemon_by(&world, name) == daemon
-        });
+        assert_eq!(daemon_by(&world, name), daemon);
         let listed = by(&world, name, &["ls"]);
         assert!(listed.ok().contains(&format!(" {task} ")), "{listed}");
         let run = by(&world, name, &["run", "new", "--", "exec sleep 1000"]);

@@ -73,8 +73,8 @@ pub(super) fn serve(cx: &Cx, request: Request) -> Story<'_> {
         Request::Log(request) => answered(output::log(cx, request)),
         Request::Record { task } => answered(async move { output::record(cx, &task).await }),
         Request::Search(request) => answered(async move { output::search(cx, &request).await }),
-        Request::Status
-        | Request::Subscribe { .. }
+        Request::Status => answered(tasks::status(cx)),
+        Request::Subscribe { .. }
         | Request::Consume(_)
         | Request::Consumers
         | Request::MessageReaders

@@ -32,6 +32,15 @@ pub(super) async fn count(cx: &Cx) -> Result<Response, Error> {
     Ok(Response::Counted(counts.unwrap_or_default()))
 }
 
+/// The status itself is the event loop's, which fills it in. A session that is named may have another name
+/// since the last look; without a name no tmux is needed.
+pub(super) async fn status(cx: &Cx) -> Result<Response, Error> {
+    if cx.to.is_some() {
+        cx.first_look(LookOrder::barrier([])).await?;
+    }
+    Ok(Response::Status(Box::default()))
+}
+
 pub(super) async fn find(cx: &Cx, task: &str) -> Result<Response, Error> {
     cx.first_look(LookOrder::barrier([])).await?;
     cx.with(|state| {
