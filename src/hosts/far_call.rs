@@ -13,7 +13,7 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 
 use crate::model::environment::{WithheldVariables, covers_name};
-use crate::model::{Error, ErrorKind};
+use crate::model::{Error, ErrorKind, FarStdin};
 use crate::tmux::program;
 
 /// The word by which the program executes what another machine asks for.
@@ -110,21 +110,6 @@ pub(crate) struct FarWait {
     pub(crate) since: Option<String>,
     /// What is left of its time, in milliseconds.
     pub(crate) timeout_ms: Option<u64>,
-}
-
-/// What an execution on another machine reads from standard input. Unless that is what is sent, the end of
-/// what is sent interrupts it: nobody waits for it any more.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum FarStdin {
-    #[default]
-    Nothing,
-    /// What is sent after the call.
-    Follows,
-    /// The same, and its end is the end of the execution.
-    Acknowledgements,
-    /// This.
-    Text(String),
 }
 
 /// Who asks from another machine, and what their terminal is.

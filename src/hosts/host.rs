@@ -4,13 +4,10 @@ use std::ffi::OsString;
 use std::io;
 
 use crate::config::{Config, HostConfig, check_destination};
-use crate::model::{Error, ErrorKind, is_host_name, text};
+use crate::model::{Error, ErrorKind, host_name_of};
 
 /// The program of the fleet, which is found beside this program or on PATH.
 pub(super) const FLEET_PROGRAM: &str = "tmux-task-fleet";
-
-/// The longest name of this machine, in characters.
-const NAME_CHARS: usize = 64;
 
 /// A machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,22 +101,7 @@ pub(crate) fn fleet_not_started(error: &io::Error) -> Error {
 /// Returns this machine's name: its host name.
 pub(crate) fn this_machine() -> String {
     let system = rustix::system::uname();
-    let plain: String = text::one_line(system.nodename().to_bytes(), NAME_CHARS)
-        .chars()
-        .map(|c| {
-            if is_host_name(&format!("a{c}")) {
-                c
-            } else {
-                '-'
-            }
-        })
-        .collect();
-    let plain = plain.trim_start_matches(['-', '.', '_']);
-    if is_host_name(plain) {
-        plain.to_owned()
-    } else {
-        "localhost".to_owned()
-    }
+    host_name_of(system.nodename().to_bytes())
 }
 
 #[cfg(test)]
@@ -159,6 +141,6 @@ mod tests {
 
     #[test]
     fn this_machine_has_a_plain_name() {
-        assert!(is_host_name(&this_machine()));
+        assert!(crate::model::is_host_name(&this_machine()));
     }
 }

@@ -19,7 +19,7 @@ mod installation;
 mod ssh;
 
 pub(crate) use far_call::{
-    FAR_CALL, FarCall, FarCaller, FarStdin, FarWait, MAX_CALL, OURS, ending, greeting,
+    FAR_CALL, FarCall, FarCaller, FarWait, MAX_CALL, OURS, ending, greeting,
 };
 pub(crate) use far_process::{FarOutput, FarProcess};
 pub(crate) use fleet::{fleet_program, not_reached, start_in_fleet};

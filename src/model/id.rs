@@ -96,13 +96,6 @@ pub fn is_task_name(name: &str) -> bool {
     starts && name.len() <= 40 && name.bytes().all(is_part)
 }
 
-/// Whether this can be the name of a machine, in texts and in names of consumers.
-pub fn is_host_name(name: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    let starts = name.starts_with(|c: char| c.is_ascii_alphanumeric());
-    starts && name.len() <= 64 && name.chars().all(is_plain)
-}
-
 /// Checks the name of a consumer, which is also the name of its file: 1 to 120 of `A-Za-z0-9._:-`, the
 /// first a letter or digit. A conversation's consumer is named after its owner, `CLIENT:ID`.
 ///

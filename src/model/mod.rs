@@ -9,6 +9,7 @@ mod error;
 mod event;
 mod id;
 pub(crate) mod lossless;
+mod machine;
 mod millis;
 mod now;
 pub mod programs;
@@ -33,9 +34,9 @@ pub use event::{
 };
 pub(crate) use id::shown_by_wire_name;
 pub use id::{
-    PaneId, ParseIdError, SessionId, TASK_NAME_RULE, WindowId, check_consumer_name, is_host_name,
-    is_task_name,
+    PaneId, ParseIdError, SessionId, TASK_NAME_RULE, WindowId, check_consumer_name, is_task_name,
 };
+pub use machine::{FarStdin, host_name_of, is_host_name};
 pub use now::{
     AgeClock, Backoff, BootTime, Millis, Now, age, limit_words, parse_rfc3339, rfc3339, took,
     whole_millis, written,

@@ -17,8 +17,8 @@ use super::host_notes::{FarFeed, HostNote, HostNotes};
 use super::lookup;
 use super::remote_conversation::consumer_of;
 use crate::config;
-use crate::hosts::{FarCall, FarCaller, FarProcess, FarStdin, Host, Questions, this_machine};
-use crate::model::{Backoff, Error, ErrorKind, Record, Seq};
+use crate::hosts::{FarCall, FarCaller, FarProcess, Host, Questions, this_machine};
+use crate::model::{Backoff, Error, ErrorKind, FarStdin, Record, Seq};
 use crate::wire::{Acknowledgement, ConsumerList, LiveRecord, StreamRecord};
 
 /// How long to wait before connecting again.

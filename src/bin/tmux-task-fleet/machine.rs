@@ -5,25 +5,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::{Digest, Sha256};
-use tmux_task::model::{Millis, is_host_name, text};
-
-/// The longest name of this machine, in characters.
-const NAME_CHARS: usize = 64;
+use tmux_task::model::{Millis, host_name_of};
 
 /// Returns the name that the system gives this machine.
 pub(crate) fn system_name() -> String {
     let system = rustix::system::uname();
-    let name = text::one_line(system.nodename().to_bytes(), NAME_CHARS);
-    let is_plain = |c: &char| is_host_name(&format!("a{c}"));
-    let name: String = name
-        .chars()
-        .map(|c| if is_plain(&c) { c } else { '-' })
-        .collect();
-    let name = name.trim_start_matches(['-', '.', '_']);
-    match is_host_name(name) {
-        true => name.to_owned(),
-        false => "localhost".to_owned(),
-    }
+    host_name_of(system.nodename().to_bytes())
 }
 
 /// Returns tmux-task's program: the one beside this one, else that of PATH.

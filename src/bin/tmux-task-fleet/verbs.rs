@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tmux_task::model::FarStdin;
 
 /// What may be done on a machine through the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -47,17 +48,6 @@ pub(crate) struct FarCall {
     /// Who asks, and all the rest.
     #[serde(flatten)]
     pub(crate) rest: Map<String, Value>,
-}
-
-/// What the command reads from standard input.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum FarStdin {
-    #[default]
-    Nothing,
-    Follows,
-    Acknowledgements,
-    Text(String),
 }
 
 impl FarCall {

@@ -13,8 +13,8 @@ use std::thread;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::output;
-use crate::hosts::{FarCall, FarStdin, MAX_CALL, OURS, ending, greeting};
-use crate::model::Error;
+use crate::hosts::{FarCall, MAX_CALL, OURS, ending, greeting};
+use crate::model::{Error, FarStdin};
 
 /// Returns the call whose command this process is to be; else it has ended.
 pub(super) fn run(words: &[OsString]) -> Result<FarCall, ExitCode> {

@@ -16,10 +16,10 @@ use super::output;
 use super::usage::command_words;
 use crate::config;
 use crate::hosts::{
-    FarCall, FarCaller, FarOutput, FarProcess, FarStdin, FarWait, Host, Questions, not_reached,
+    FarCall, FarCaller, FarOutput, FarProcess, FarWait, Host, Questions, not_reached,
     start_in_fleet, this_machine,
 };
-use crate::model::{Backoff, Error, ErrorKind, whole_millis};
+use crate::model::{Backoff, Error, ErrorKind, FarStdin, whole_millis};
 use crate::ops::{Caller, SessionChoice, TaskSession, lookup, note_host, session_words};
 
 /// How long to wait before a wait that was cut off connects again.

@@ -12,10 +12,10 @@ use serde_json::{Value, from_value, json};
 use super::call::ToolAnswer;
 use crate::config;
 use crate::hosts::{
-    FarCall, FarCaller, FarOutput, FarProcess, FarStdin, Host, Questions, not_reached,
-    start_in_fleet, this_machine,
+    FarCall, FarCaller, FarOutput, FarProcess, Host, Questions, not_reached, start_in_fleet,
+    this_machine,
 };
-use crate::model::with_causes;
+use crate::model::{FarStdin, with_causes};
 use crate::ops::{Caller, SessionChoice, TaskSession, lookup, note_host};
 
 /// The argument of every tool that names the machine.
