@@ -660,7 +660,7 @@ impl SessionLink {
         }
         let sessions = tmux::list_marks(&mut self.connection()).await;
         let sessions = sessions.map_err(|error| Error::failed(error.to_string()))?;
-        let shown = |session: &MarkedSession| text::one_line(session.name.as_bytes(), 4096);
+        let shown = |session: &MarkedSession| text::session_name(session.name.as_bytes(), 4096);
         let is_ours = |session: &&MarkedSession| Some(&session.life) == self.life.as_ref();
         let mut others = sessions.iter().filter(|session| !is_ours(session));
         if others.any(|session| shown(session) == name) {

@@ -205,7 +205,7 @@ impl Record {
         let line = |text: &str, most| text::one_line(text.as_bytes(), most);
         let is_last_event = more == 0 && matches!(self.body, Body::Event(_));
         self.epoch.clone_from(&context.epoch);
-        self.session_name = line(&context.session_name, SESSION_CHARS);
+        self.session_name = text::session_name(context.session_name.as_bytes(), SESSION_CHARS);
         self.more = more;
         self.checkpoint = context.checkpoint.clone().filter(|_| is_last_event);
         match &mut self.body {

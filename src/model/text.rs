@@ -12,6 +12,13 @@ pub fn one_line(bytes: &[u8], max_chars: usize) -> String {
     bounded(line.trim(), max_chars)
 }
 
+/// Returns the name of a session as sanitised text. Like [`one_line`], but blanks at its ends are a part
+/// of it, because tmux knows the session by no other name.
+pub fn session_name(bytes: &[u8], max_chars: usize) -> String {
+    let name = sanitised(bytes, |c| matches!(c, '\t' | '\n' | '\r'));
+    bounded(&name, max_chars)
+}
+
 /// Returns one row of a pane as sanitised text. Like [`one_line`], but leading blanks are kept and
 /// nothing is cut.
 pub fn row(bytes: &[u8]) -> String {
@@ -339,6 +346,16 @@ mod tests {
         assert_eq!(row(b"  two\x1b[0m  "), "  two");
     }
 
+    #[test]
+    fn blanks_at_the_ends_belong_to_the_name_of_a_session() {
+        assert_eq!(session_name(b" two\twords \x1b[1m ", 20), " two words  ");
+        assert_eq!(session_name(b"  ", 20), "  ");
+        assert_eq!(
+            session_name("a".repeat(21).as_bytes(), 20).chars().count(),
+            20
+        );
+    }
+
     proptest::proptest! {
         #[test]
         fn any_bytes_become_proven_text(bytes: Vec<u8>) {
@@ -346,6 +363,9 @@ mod tests {
             proptest::prop_assert!(line.chars().count() <= 40);
             proptest::prop_assert!(!line.chars().any(is_harmful));
             proptest::prop_assert_eq!(one_line(line.as_bytes(), 40), line);
+            let name = session_name(&bytes, 40);
+            proptest::prop_assert!(name.chars().count() <= 40);
+            proptest::prop_assert!(!name.chars().any(is_harmful));
         }
 
         #[test]

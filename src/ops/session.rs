@@ -151,7 +151,7 @@ impl TaskSession {
         self.use_files(Paths::locate(self.server.socket(), &self.name, &lookup)?);
         match DaemonClient::connect(&self.paths.socket()).await {
             Ok(mut daemon) => {
-                let name = text::one_line(self.name.as_bytes(), MAX_NAME);
+                let name = text::session_name(self.name.as_bytes(), MAX_NAME);
                 let asked = daemon.ask_to_the_end(Some(&name), &Request::Count);
                 // A daemon that hangs must not delay what the disk shows.
                 match timeout(ANSWERS_WITHIN, asked).await {
@@ -435,7 +435,7 @@ impl TaskSession {
                 self.resolve_name().await?;
                 break;
             };
-            let name = text::one_line(self.name.as_bytes(), MAX_NAME);
+            let name = text::session_name(self.name.as_bytes(), MAX_NAME);
             match daemon.ask_to_the_end(Some(&name), request).await {
                 Ok(answer) => {
                     self.answered_by(answer.from, daemon);
@@ -453,7 +453,7 @@ impl TaskSession {
 
     /// Whether this is how the session's name is displayed.
     fn is_named(&self, name: &str) -> bool {
-        name == text::one_line(self.name.as_bytes(), MAX_NAME)
+        name == text::session_name(self.name.as_bytes(), MAX_NAME)
     }
 
     /// Returns how to start a daemon for this session in the background.

@@ -107,7 +107,7 @@ pub(crate) async fn list_sessions(
     // `=` removes control characters, so that no text can form rows or fields.
     let list = Command::new("list-sessions").args([
         "-F",
-        "#{session_id} #{session_created} #{?@tmux_task_death_count,1,0} #{=200:session_name}\t\
+        "#{session_id} #{session_created} #{?@tmux_task_death_count,1,0} #{=4096:session_name}\t\
          #{=4096:@tmux_task_root}\t#{=4096:@tmux_task_title}\t#{=200:@tmux_task_folder}\t\
          #{=200:@tmux_task_daemon}",
     ]);
@@ -204,7 +204,7 @@ fn read_session(line: &str) -> Option<ListedSession> {
         id,
         created,
         has_record,
-        name: text::one_line(name.as_bytes(), 200),
+        name: text::session_name(name.as_bytes(), 4096),
         root,
         title,
         folder: own(),

@@ -197,6 +197,12 @@ impl Fields {
         self.0.next().map(|field| text::one_line(&field, 4096))
     }
 
+    /// Returns the next field as the name of a session, sanitised.
+    pub(super) fn session_name(&mut self) -> Option<String> {
+        let field = self.0.next()?;
+        Some(text::session_name(&field, 4096))
+    }
+
     /// Returns the next field unchanged.
     pub(super) fn raw(&mut self) -> Option<String> {
         self.0

@@ -477,7 +477,7 @@ fn session_row(fields: &mut Fields) -> Option<(SessionRow, String)> {
             created: fields.parse()?,
         },
         n_windows: fields.parse()?,
-        name: fields.text()?,
+        name: fields.session_name()?,
         root: fields.some_text()?,
         title: fields.some_text()?,
     };

@@ -190,7 +190,7 @@ impl LsView {
     /// Returns the view of a look. `listed` adds what is known of each task.
     pub fn new(look: &Snapshot, supervised: bool, listed: impl Fn(&Arc<Task>) -> LsTask) -> Self {
         Self {
-            session_name: text::one_line(look.session.as_bytes(), SESSION_CHARS),
+            session_name: text::session_name(look.session.as_bytes(), SESSION_CHARS),
             exists: look.exists,
             supervised,
             captured_at: look.captured_at,
@@ -218,7 +218,7 @@ impl From<&Snapshot> for SnapshotLine {
     fn from(snapshot: &Snapshot) -> Self {
         let tasks = snapshot.tasks.values();
         Self {
-            session_name: text::one_line(snapshot.session.as_bytes(), SESSION_CHARS),
+            session_name: text::session_name(snapshot.session.as_bytes(), SESSION_CHARS),
             exists: snapshot.exists,
             captured_at: snapshot.captured_at,
             tasks: tasks.map(|task| Task::clone(task)).collect(),
@@ -233,7 +233,7 @@ impl SnapshotLine {
     ///
     /// When a session that does not exist has tasks.
     pub fn to_snapshot(&self) -> Result<Snapshot, String> {
-        let session = text::one_line(self.session_name.as_bytes(), SESSION_CHARS);
+        let session = text::session_name(self.session_name.as_bytes(), SESSION_CHARS);
         let mut snapshot = Snapshot {
             exists: self.exists,
             ..Snapshot::missing(session, self.captured_at)

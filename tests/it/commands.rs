@@ -224,6 +224,9 @@ fn session_names_may_be_odd_otherwise() {
         world.until_of(&[&argument], "its start", |records| {
             deliveries(records).len() == 1
         });
+        let status = world.task([argument.as_str(), "daemon", "status"]);
+        let shown = format!("session  {name}");
+        assert!(status.ok().lines().any(|line| line == shown), "{status}");
         assert_eq!(
             world.task([argument.as_str(), "status"]).ok(),
             "tmux: 1 task\n"

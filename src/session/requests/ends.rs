@@ -8,7 +8,7 @@ use super::super::ending_runs::Killer;
 use super::super::endings::{end_runs, fields_of, label, list_of_tasks, plural};
 use super::super::input::{Effect, Job, LogEntry, LookOrder};
 use super::super::state::{Cx, State};
-use crate::model::{Error, ErrorKind, Level, StopChoice, Task};
+use crate::model::{Error, ErrorKind, Level, StopChoice, Task, quote_where_needed};
 use crate::wire::Response;
 
 /// Ends tasks; none of them if one of the names is not a task's. Of what an earlier daemon was asked for,
@@ -165,7 +165,7 @@ pub(super) async fn stop(cx: &Cx, cleanup: bool) -> Result<Response, Error> {
 fn renamed(named: &str, present: &str) -> Error {
     let message =
         format!("no session `{named}`: the one that had this name is called `{present}` now");
-    let hint = format!("`tmux-task -s '{present}' kill-all` ends it");
+    let hint = format!("`-s {}` names it", quote_where_needed(present));
     Error::missing(message).with_hint(hint)
 }
 
