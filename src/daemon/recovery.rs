@@ -71,7 +71,7 @@ pub(super) fn begin(paths: &Paths, name: &str, fresh: bool) -> Result<InitialSta
     let memory = RestoredState {
         last_look,
         waiting: recovered.pending.waiting(),
-        undelivered: recovered.pending.undelivered(),
+        undelivered: recovered.pending.undelivered().to_vec(),
         last_seq,
     };
     Ok(InitialState {

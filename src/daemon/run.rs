@@ -303,12 +303,12 @@ fn assemble(options: &Options, claimed: Option<SessionLife>) -> Result<Parts, Er
     let paths = &options.paths;
     let beginning = recovery::begin(paths, &options.session, options.fresh)?;
     let kept = &options.config.feed;
-    let readers = ReaderThread::start().map_err(no_thread)?;
+    let readers = ReaderThread::start("readers").map_err(no_thread)?;
     let (archiver, usual) = Archiver::start().map_err(no_thread)?;
     let archiver = Arc::new(archiver);
     let ages = Ages::load(&paths.feed(), &crate::clock::boot_time());
     let clock = ages.clock();
-    let announced = beginning.pending.restarting();
+    let announced = beginning.pending.restarting().to_vec();
     let store = Store::start(StoreSetup {
         journal: beginning.journal,
         epoch: beginning.epoch.clone(),

@@ -74,7 +74,7 @@ impl Sinks {
         if configs.is_empty() && !config.has_fleet {
             return Ok(None);
         }
-        let thread = ReaderThread::named("sinks")?;
+        let thread = ReaderThread::start("sinks")?;
         let stopping = watch::Sender::new(false);
         let mut states = Vec::new();
         let mut all = Vec::new();

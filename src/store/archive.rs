@@ -18,7 +18,6 @@ use tokio::sync::{mpsc as async_mpsc, oneshot};
 
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::{Millis, RunNumbers, WindowId};
-use crate::store::archive;
 
 /// How much later than the run before a run is, if the machine's clock was set back.
 const TICK: Duration = Duration::from_millis(1);
@@ -74,19 +73,19 @@ pub(crate) struct ArchivedRun {
     pub lines: Vec<String>,
 }
 
-/// Stores a run's output. `life` distinguishes lives of the session. The oldest runs beyond the
-/// limits are removed.
+/// Stores a run's output. The oldest runs beyond the limits are removed.
 ///
 /// # Errors
 ///
 /// When the folder cannot be used.
-pub(crate) fn keep(
-    folder: &Path,
-    life: &str,
-    about: &RunInfo,
-    lines: &[String],
-    limits: Limits,
-) -> io::Result<()> {
+fn keep(run: &KeptRun) -> io::Result<()> {
+    let KeptRun {
+        folder,
+        life,
+        about,
+        lines,
+        limits,
+    } = run;
     files::make_folder(folder, OPEN_TO_OTHERS)?;
     let number = about.window_id.trim_start_matches('@');
     let path = folder.join(format!("{life}-{number}-{}.log", about.run));
@@ -114,7 +113,7 @@ pub(crate) fn keep(
     {
         written.set_modified(last + TICK)?;
     }
-    prune(folder, limits)
+    prune(folder, *limits)
 }
 
 /// Returns the latest stored run, with this number if one is given, of the task with this name or window id.
@@ -195,7 +194,7 @@ pub(crate) struct Limits {
 }
 
 /// Removes the oldest runs beyond the limits.
-pub(super) fn prune(folder: &Path, limits: Limits) -> io::Result<()> {
+fn prune(folder: &Path, limits: Limits) -> io::Result<()> {
     let mut bytes = 0;
     for (index, (_, size, path)) in newest_first(folder)?.into_iter().enumerate() {
         bytes += size;
@@ -387,7 +386,7 @@ const MOST_QUEUED: usize = 128 << 20;
 pub(crate) struct KeptRun {
     /// The session's folder of ended runs.
     pub(crate) folder: PathBuf,
-    /// The life of the session.
+    /// Distinguishes lives of the session.
     pub(crate) life: String,
     /// The run's data.
     pub(crate) about: RunInfo,
@@ -507,33 +506,19 @@ fn run(
     for job in queue {
         match job {
             ArchiveJob::Keep(run, reply) => {
-                let KeptRun {
-                    folder,
-                    life,
-                    about,
-                    lines,
-                    limits,
-                } = &*run;
-                let kept = archive::keep(folder, life, about, lines, *limits);
+                let kept = keep(&run);
                 if kept.is_ok() {
-                    durations.add(folder, about);
+                    durations.add(&run.folder, &run.about);
                 }
                 n_queued.fetch_sub(run.n_bytes(), Ordering::Relaxed);
                 answer(reply, kept);
             }
             ArchiveJob::FindUsual(begun) => {
-                let BegunRun {
-                    folder,
-                    window,
-                    run,
-                    name,
-                    command,
-                } = *begun;
-                let usual_duration = durations.of(&folder).usual(&name, command.as_deref());
-                if let Some(millis) = usual_duration {
+                let of_folder = durations.of(&begun.folder);
+                if let Some(millis) = of_folder.usual(&begun.name, begun.command.as_deref()) {
                     let found = UsualDuration {
-                        window,
-                        run,
+                        window: begun.window,
+                        run: begun.run,
                         millis,
                     };
                     if usual.try_send(found).is_err() {
@@ -610,6 +595,22 @@ mod tests {
 
     fn lines(n: usize) -> Vec<String> {
         (0..n).map(|i| format!("line {i}")).collect()
+    }
+
+    fn keep(
+        folder: &Path,
+        life: &str,
+        about: &RunInfo,
+        lines: &[String],
+        limits: Limits,
+    ) -> io::Result<()> {
+        super::keep(&KeptRun {
+            folder: folder.to_owned(),
+            life: life.to_owned(),
+            about: about.clone(),
+            lines: lines.to_vec(),
+            limits,
+        })
     }
 
     #[test]

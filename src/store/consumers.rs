@@ -75,14 +75,9 @@ struct UseTime {
 
 #[derive(Debug)]
 struct Consumer {
-    created_at: Millis,
-    /// When it was last used, for users.
-    used_at: Millis,
-    /// The same by the feed's clock, for retention.
-    used_after: Millis,
+    /// What its file has, but for the position.
+    record: SavedConsumer,
     position: Position,
-    /// For whom it reads, as its last reader asked.
-    audience: ConsumerAudience,
     /// The cursor in the file; `None` while there is no file.
     saved: Option<Seq>,
     /// Whether it is to be saved now.
@@ -129,35 +124,31 @@ impl Consumers {
     ) -> Self {
         let mut state = ConsumerTable::default();
         let now = ages.at(clock::since_boot());
-        for saved in saved {
-            let cursor = saved.cursor_in(epoch, last_seq);
-            let is_same = saved.epoch == epoch;
-            if !is_same || cursor != saved.cursor {
+        for mut record in saved {
+            let cursor = record.cursor_in(epoch, last_seq);
+            let is_same = record.epoch == epoch;
+            let is_moved = !is_same || cursor != record.cursor;
+            if is_moved {
                 tracing::warn!(
-                    consumer = saved.name,
-                    from = saved.cursor,
+                    consumer = record.name,
+                    from = record.cursor,
                     to = cursor,
                     "the feed has changed: the consumer's cursor is set back"
                 );
             }
-            let first_left_out = saved.first_left_out.filter(|seq| is_same && *seq <= cursor);
+            let first_left_out = record.first_left_out;
+            let first_left_out = first_left_out.filter(|seq| is_same && *seq <= cursor);
             // With a time that is yet to come, it counts as used now.
-            let used_after = saved.used_after.min(now);
-            state.consumers.insert(
-                saved.name,
-                Consumer {
-                    created_at: saved.created_at,
-                    used_at: saved.used_at,
-                    used_after,
-                    position: Position::new(cursor, first_left_out),
-                    audience: saved.audience,
-                    saved: Some(cursor),
-                    is_dirty: !is_same || cursor != saved.cursor || saved.used_after != used_after,
-                    reader: None,
-                    acknowledged: VecDeque::new(),
-                    waiting: Vec::new(),
-                },
-            );
+            let is_early = record.used_after > now;
+            record.used_after = record.used_after.min(now);
+            epoch.clone_into(&mut record.epoch);
+            let name = record.name.clone();
+            let consumer = Consumer {
+                saved: Some(cursor),
+                is_dirty: is_moved || is_early,
+                ..Consumer::of(record, Position::new(cursor, first_left_out))
+            };
+            state.consumers.insert(name, consumer);
         }
         Self {
             epoch: epoch.to_owned(),
@@ -226,7 +217,20 @@ impl Consumers {
         let consumer = state
             .consumers
             .entry(request.name.clone())
-            .or_insert_with(|| Consumer::new(start, now));
+            .or_insert_with(|| {
+                let record = SavedConsumer {
+                    v: VERSION,
+                    name: request.name.clone(),
+                    epoch: self.epoch.clone(),
+                    cursor: start,
+                    first_left_out: None,
+                    created_at: now.wall,
+                    used_at: now.wall,
+                    used_after: now.counted,
+                    audience: ConsumerAudience::default(),
+                };
+                Consumer::of(record, Position::new(start, None))
+            });
         if let Some(reader) = &consumer.reader {
             if !request.take_over {
                 return Err(reader.pid);
@@ -241,7 +245,7 @@ impl Consumers {
         });
         consumer.acknowledged.clear();
         consumer.position.rewind();
-        consumer.audience = request.filter.audience();
+        consumer.record.audience = request.filter.audience();
         consumer.use_at(now);
         let cursor = consumer.position.cursor();
         let created = consumer.saved.is_none().then(|| {
@@ -306,9 +310,9 @@ impl Consumers {
             lag: last_seq.saturating_sub(consumer.position.cursor()),
             held_bytes: retention.held_bytes(files, &consumer.holder(), now),
             reader: consumer.reader.as_ref().and_then(|reader| reader.pid),
-            created_at: consumer.created_at,
-            used_at: consumer.used_at,
-            audience: consumer.audience.clone(),
+            created_at: consumer.record.created_at,
+            used_at: consumer.record.used_at,
+            audience: consumer.record.audience.clone(),
         };
         ConsumerList {
             epoch: Some(self.epoch.clone()).filter(|epoch| !epoch.is_empty()),
@@ -326,7 +330,9 @@ impl Consumers {
         let mut state = self.state();
         let mut has_work = false;
         for consumer in state.consumers.values_mut() {
-            if consumer.reader.is_some() && now.counted - consumer.used_after > NOTE_USE_EVERY {
+            if consumer.reader.is_some()
+                && now.counted - consumer.record.used_after > NOTE_USE_EVERY
+            {
                 consumer.use_at(now);
                 has_work = true;
             }
@@ -390,18 +396,16 @@ impl Consumer {
     fn holder(&self) -> Holder {
         Holder {
             cursor: self.position.cursor(),
-            used_at: self.used_after,
+            used_at: self.record.used_after,
             is_read: self.reader.is_some(),
         }
     }
 
-    fn new(cursor: Seq, now: UseTime) -> Self {
+    /// Returns one that has no file yet.
+    fn of(record: SavedConsumer, position: Position) -> Self {
         Self {
-            created_at: now.wall,
-            used_at: now.wall,
-            used_after: now.counted,
-            position: Position::new(cursor, None),
-            audience: ConsumerAudience::default(),
+            record,
+            position,
             saved: None,
             is_dirty: true,
             reader: None,
@@ -412,8 +416,8 @@ impl Consumer {
 
     /// Notes that it is used now.
     fn use_at(&mut self, now: UseTime) {
-        self.used_at = now.wall;
-        self.used_after = now.counted;
+        self.record.used_at = now.wall;
+        self.record.used_after = now.counted;
         self.is_dirty = true;
     }
 }
@@ -426,24 +430,18 @@ impl ConsumerTable {
 
     /// Takes everything that is to be saved and removed, each consumer once: the acknowledgements
     /// that came during a sync are covered by the next one.
-    pub(super) fn take_batch(&mut self, epoch: &str) -> Batch {
+    pub(super) fn take_batch(&mut self) -> Batch {
         let removals = std::mem::take(&mut self.removed);
-        let dirty = self.consumers.iter_mut().filter(|(_, one)| one.is_dirty);
-        let saves = dirty.map(|(name, consumer)| {
+        let dirty = self.consumers.values_mut().filter(|one| one.is_dirty);
+        let saves = dirty.map(|consumer| {
             consumer.is_dirty = false;
             let acknowledged = std::mem::take(&mut consumer.acknowledged);
             let reader = consumer.reader.as_ref();
             Save {
                 saved: SavedConsumer {
-                    v: VERSION,
-                    name: name.clone(),
-                    epoch: epoch.to_owned(),
                     cursor: consumer.position.cursor(),
                     first_left_out: consumer.position.first_left_out(),
-                    created_at: consumer.created_at,
-                    used_at: consumer.used_at,
-                    used_after: consumer.used_after,
-                    audience: consumer.audience.clone(),
+                    ..consumer.record.clone()
                 },
                 confirmations: reader.map(|reader| (Arc::clone(&reader.replies), acknowledged)),
                 waiting: std::mem::take(&mut consumer.waiting),
@@ -504,7 +502,7 @@ impl Lease {
     /// Notes that only the messages of these owners are passed on of what is read.
     pub(crate) fn set_owners(&self, owners: &[String]) {
         self.update(|consumer| {
-            owners.clone_into(&mut consumer.audience.owners);
+            owners.clone_into(&mut consumer.record.audience.owners);
             consumer.is_dirty = true;
         });
         self.consumers.work.notify_one();

@@ -152,21 +152,12 @@ impl Drop for AbortOnDrop {
 }
 
 impl ReaderThread {
-    /// Starts the thread.
+    /// Starts a thread with this name.
     ///
     /// # Errors
     ///
     /// When it cannot be created.
-    pub(crate) fn start() -> io::Result<Self> {
-        Self::named("readers")
-    }
-
-    /// Starts a thread for readers of one kind, with a name of its own.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be created.
-    pub(crate) fn named(name: &str) -> io::Result<Self> {
+    pub(crate) fn start(name: &str) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -272,7 +263,7 @@ fn load(folder: &Path) -> Vec<SavedConsumer> {
 fn run(consumers: &Consumers, folder: &Path) {
     loop {
         let mut state = wait(consumers);
-        let batch = state.take_batch(&consumers.epoch);
+        let batch = state.take_batch();
         let closing = state.closing.take();
         drop(state);
         let done = perform(batch, folder);

@@ -7,12 +7,10 @@ use tokio::sync::{broadcast, watch};
 
 use super::consumers::{Consumers, Lease};
 use super::read_marks::Readers;
-use super::stream::{
-    CHANGES_KEPT, FeedBeginning, FeedChange, FeedExtent, Subscription, TaskChanges,
-};
+use super::stream::{CHANGES_KEPT, FeedBeginning, FeedChange, Subscription, TaskChanges};
 use crate::clock;
 use crate::model::{Error, Millis, Seq};
-use crate::store::feed::{Ages, FeedFiles, Journal, PendingEvents, Retention, Segment};
+use crate::store::feed::{Ages, FeedEnd, FeedFiles, Journal, PendingEvents, Retention, Segment};
 use crate::wire::{
     After, ConsumeRequest, ConsumerList, Filter, LiveRecord, MessageReaders, ReaderStart,
     SINK_PREFIX, StoredUse, TaskBoard,
@@ -62,7 +60,7 @@ pub(crate) struct Live {
 #[derive(Debug)]
 struct LiveState {
     session_name: String,
-    extent: FeedExtent,
+    end: FeedEnd,
     /// The closed segments of the feed.
     closed: Vec<Segment>,
     /// The counts; `None` before the first look.
@@ -79,11 +77,7 @@ impl Live {
             epoch: beginning.epoch.clone(),
             state: Mutex::new(LiveState {
                 session_name: beginning.session_name.clone(),
-                extent: FeedExtent {
-                    end: journal.end(),
-                    last_seq: beginning.last_seq,
-                    changes: journal.changes(),
-                },
+                end: journal.end(),
                 closed: Vec::new(),
                 status: None,
                 news: Some(broadcast::Sender::new(CHANGES_KEPT)),
@@ -106,7 +100,7 @@ impl Live {
         stored: Option<StoredUse>,
     ) -> Result<Subscription, Error> {
         // Everything published from here on reaches the subscription; everything earlier is within
-        // its extent.
+        // its end.
         let state = self.state();
         let Some(news) = &state.news else {
             let message = "the daemon is leaving".to_owned();
@@ -116,7 +110,7 @@ impl Live {
             path: self.path.clone(),
             epoch: self.epoch.clone(),
             session_name: state.session_name.clone(),
-            extent: state.extent,
+            end: state.end,
         };
         let news = news.subscribe();
         let mut stream = Subscription::new(beginning, start, filter, stored, news, &self.readers)?;
@@ -144,8 +138,7 @@ impl Live {
         request: ConsumeRequest,
         pid: Option<u32>,
     ) -> Result<(Subscription, Arc<Lease>), Error> {
-        self.consume_from(request, pid, self.extent().last_seq)
-            .await
+        self.consume_from(request, pid, self.end().last_seq).await
     }
 
     /// As [`Live::consume`], where a new consumer that starts at the present end starts after
@@ -189,7 +182,7 @@ impl Live {
 
     /// Returns the number of the last record.
     pub(crate) fn last_seq(&self) -> Seq {
-        self.extent().last_seq
+        self.end().last_seq
     }
 
     /// Returns the session's present name.
@@ -203,7 +196,7 @@ impl Live {
     ///
     /// When the feed has no such record.
     pub(crate) fn acknowledge(&self, consumer: &Lease, seq: Seq) -> Result<(), Error> {
-        let last_seq = self.extent().last_seq;
+        let last_seq = self.end().last_seq;
         if seq > last_seq {
             let epoch = &self.epoch;
             let message =
@@ -216,7 +209,7 @@ impl Live {
 
     /// Returns the consumers of the feed as they are listed.
     pub(crate) fn consumer_list(&self) -> ConsumerList {
-        let last_seq = self.extent().last_seq;
+        let last_seq = self.end().last_seq;
         self.consumers
             .list(last_seq, &self.files(), &self.retention)
     }
@@ -235,8 +228,8 @@ impl Live {
         let state = self.state();
         FeedFiles {
             closed: state.closed.clone(),
-            active_first: state.extent.end.segment,
-            active_bytes: state.extent.end.at,
+            active_first: state.end.segment,
+            active_bytes: state.end.at,
         }
     }
 
@@ -250,22 +243,22 @@ impl Live {
         session_name.clone_into(&mut self.state().session_name);
     }
 
-    /// Publishes the counts as of the time when the feed ended at `extent`.
-    pub(super) fn publish_status(&self, extent: FeedExtent, status: LiveRecord) {
+    /// Publishes the counts as of the time when the feed ended at `end`.
+    pub(super) fn publish_status(&self, end: FeedEnd, status: LiveRecord) {
         let mut state = self.state();
         state.status = Some(status.clone());
-        state.send(FeedChange::Status { extent, status });
+        state.send(FeedChange::Status { end, status });
     }
 
     /// Publishes the new end of the feed.
-    pub(super) fn publish_end(&self, extent: FeedExtent) {
+    pub(super) fn publish_end(&self, end: FeedEnd) {
         let mut state = self.state();
-        state.extent = extent;
-        state.send(FeedChange::Grown(extent));
+        state.end = end;
+        state.send(FeedChange::Grown(end));
     }
 
-    pub(super) fn extent(&self) -> FeedExtent {
-        self.state().extent
+    pub(super) fn end(&self) -> FeedEnd {
+        self.state().end
     }
 
     /// Ends all streams after they have got everything published.

@@ -15,7 +15,9 @@ use super::consumers::{Consumers, Lease, StreamEnd};
 use super::read_marks::{Audience, ReaderGuard, Readers};
 use crate::clock;
 use crate::model::{Error, FEED_VERSION, Millis, Seq, WindowId};
-use crate::store::feed::{self, Ages, FeedEnd, FeedError, FeedLine, Reader, Retention, Sequence};
+use crate::store::feed::{
+    self, Ages, FeedEnd, FeedError, FeedFiles, FeedLine, Reader, Retention, Sequence,
+};
 use crate::wire::{
     After, ConsumerList, Filter, LastRecords, LiveRecord, LsTask, ReaderStart, Response, StoredUse,
     TaskBoard,
@@ -26,25 +28,14 @@ use crate::wire::{
 #[derive(Debug, Clone)]
 pub(super) enum FeedChange {
     /// The feed now ends here.
-    Grown(FeedExtent),
+    Grown(FeedEnd),
     /// The counts changed.
     Status {
         /// Where the feed ended then: records before that come first.
-        extent: FeedExtent,
+        end: FeedEnd,
         /// The record.
         status: LiveRecord,
     },
-}
-
-/// The end of the feed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FeedExtent {
-    /// Its position in the files.
-    pub end: FeedEnd,
-    /// The sequence number of its last record.
-    pub last_seq: Seq,
-    /// How many times the file where records are appended was found to be removed or replaced.
-    pub changes: u64,
 }
 
 /// By how many notifications a reader may fall behind before it skips to the newest.
@@ -57,7 +48,7 @@ pub(super) struct FeedBeginning {
     pub(super) path: PathBuf,
     pub(super) epoch: String,
     pub(super) session_name: String,
-    pub(super) extent: FeedExtent,
+    pub(super) end: FeedEnd,
 }
 
 /// The initial state of a stream.
@@ -82,7 +73,7 @@ pub(crate) struct Subscription {
     /// Which records pass.
     filter: Filter,
     /// The end of the feed when its file was last removed or replaced; at first the present end.
-    extent: FeedExtent,
+    end: FeedEnd,
     /// Notifications from here on.
     pub(super) news: broadcast::Receiver<FeedChange>,
     /// The tasks and their changes, where they are wanted.
@@ -109,14 +100,14 @@ impl Subscription {
         news: broadcast::Receiver<FeedChange>,
         readers: &Arc<Readers>,
     ) -> Result<Self, Error> {
-        let extent = feed.extent;
+        let end = feed.end;
         let check = |after: &After| {
-            let checked = after.check(&feed.epoch, extent.last_seq);
+            let checked = after.check(&feed.epoch, end.last_seq);
             checked.map_err(Error::failed)
         };
         let mut last = None;
         let after = match start {
-            ReaderStart::Now => extent.last_seq,
+            ReaderStart::Now => end.last_seq,
             ReaderStart::After(after) => check(after)?,
             ReaderStart::Last(asked) => {
                 last = Some(asked.clone());
@@ -129,18 +120,18 @@ impl Subscription {
             (Some(owner), None) => Audience::Owner(owner.clone()),
             (None, None) => Audience::AllOwners,
         };
-        let is_at_end = last.is_none() && filter.first_seen(after) >= extent.last_seq;
+        let is_at_end = last.is_none() && filter.first_seen(after) >= end.last_seq;
         let is_now = *start == ReaderStart::Now;
         let mut subscription = Self {
             hello: LiveRecord::Hello {
                 v: FEED_VERSION,
                 epoch: feed.epoch,
-                last_seq: extent.last_seq,
+                last_seq: end.last_seq,
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 session_name: feed.session_name,
             },
             status: None,
-            reader: (is_now || is_at_end).then(|| Reader::at_end(&feed.path, &extent.end)),
+            reader: (is_now || is_at_end).then(|| Reader::at_end(&feed.path, &end)),
             path: feed.path,
             since: last.as_ref().and_then(|last| last.since),
             // Who asks for the last records has not read those before.
@@ -149,7 +140,7 @@ impl Subscription {
             is_stored: stored.is_some(),
             sequence: Sequence::after(after),
             filter,
-            extent,
+            end,
             news,
             tasks: None,
             reading: readers.begin(audience),
@@ -187,7 +178,7 @@ impl Subscription {
         if let Some(most) = last.most {
             first = self.before_last(first, most).await?;
         }
-        self.sequence = Sequence::after(first.min(self.extent.last_seq));
+        self.sequence = Sequence::after(first.min(self.end.last_seq));
         Ok(())
     }
 
@@ -200,10 +191,10 @@ impl Subscription {
             let tail = feed::before_tail(&self.path, n_bytes)?;
             let first = tail.map_or(earliest, |tail| tail.max(earliest));
             let mut filter = self.filter.clone();
-            let mut reader = Reader::before(&self.path, filter.first_seen(first), &self.extent.end);
+            let mut reader = Reader::before(&self.path, filter.first_seen(first), &self.end)?;
             let mut sequence = Sequence::after(first);
             let mut found = VecDeque::new();
-            while let Some(line) = reader.next(&self.extent.end)? {
+            while let Some(line) = reader.next(&self.end)? {
                 consume_budget().await;
                 let Some(seq) = line.seq() else { continue };
                 let is_wanted = wants(&mut filter, self.since, &line);
@@ -216,7 +207,7 @@ impl Subscription {
                 }
             }
             if first == earliest || found.len() == most {
-                return Ok(found.front().map_or(self.extent.last_seq, |seq| seq - 1));
+                return Ok(found.front().map_or(self.end.last_seq, |seq| seq - 1));
             }
             n_bytes = n_bytes.saturating_mul(4);
         }
@@ -307,8 +298,8 @@ pub(crate) async fn serve(
     if let Some(last) = subscription.last.take() {
         subscription.go_to_last(&last).await?;
     }
-    let extent = subscription.extent;
-    if records_until(&mut subscription, extent, &mut lines)
+    let end = subscription.end;
+    if records_until(&mut subscription, end, &mut lines)
         .await?
         .is_break()
     {
@@ -332,11 +323,11 @@ pub(crate) async fn serve(
         // Losing any of them is safe: nothing is taken before it is done.
         let written = tokio::select! {
             news = subscription.news.recv() => match news {
-                Ok(FeedChange::Grown(extent)) => {
-                    records_until(&mut subscription, extent, &mut lines).await?
+                Ok(FeedChange::Grown(end)) => {
+                    records_until(&mut subscription, end, &mut lines).await?
                 }
-                Ok(FeedChange::Status { extent, status }) => {
-                    let written = records_until(&mut subscription, extent, &mut lines).await?;
+                Ok(FeedChange::Status { end, status }) => {
+                    let written = records_until(&mut subscription, end, &mut lines).await?;
                     if written.is_continue() {
                         lines.add(&status).await?;
                         lines.write().await?;
@@ -416,7 +407,7 @@ async fn replies<W: AsyncWrite + Unpin>(
 /// Writes the records up to this end of the feed.
 async fn records_until<W: AsyncWrite + Unpin>(
     subscription: &mut Subscription,
-    extent: FeedExtent,
+    end: FeedEnd,
     lines: &mut Lines<'_, W>,
 ) -> Result<ControlFlow<()>, StreamError> {
     let Subscription {
@@ -425,21 +416,25 @@ async fn records_until<W: AsyncWrite + Unpin>(
         reader,
         sequence,
         filter,
-        extent: known,
+        end: known,
         has_skipped,
         reading,
         consumer,
         ..
     } = subscription;
     let consumer = consumer.as_deref();
-    let end = &extent.end;
-    let reader =
-        reader.get_or_insert_with(|| Reader::before(path, filter.first_seen(sequence.last()), end));
-    if known.changes != extent.changes {
-        *known = extent;
-        *reader = Reader::before(path, sequence.last(), end);
-    }
-    while let Some(line) = reader.next(end)? {
+    let reader = match reader {
+        Some(reader) if known.changes == end.changes => reader,
+        reader => {
+            *known = end;
+            reader.insert(Reader::before(
+                path,
+                filter.first_seen(sequence.last()),
+                &end,
+            )?)
+        }
+    };
+    while let Some(line) = reader.next(&end)? {
         // Yields to other readers, even if everything read is left out.
         consume_budget().await;
         if replies(consumer, reading, lines).await?.is_break() {
@@ -468,7 +463,7 @@ async fn records_until<W: AsyncWrite + Unpin>(
             FeedLine::Record(_) | FeedLine::Unknown(_) | FeedLine::Damaged => {}
         }
     }
-    add_gap(sequence.end_at(extent.last_seq), consumer, lines).await?;
+    add_gap(sequence.end_at(end.last_seq), consumer, lines).await?;
     lines.write().await?;
     // What a consumer was sent counts as read when it is acknowledged.
     if let Some(seq) = lines.follow_up.take().filter(|_| consumer.is_none()) {
@@ -597,22 +592,18 @@ impl StoredFeed {
         stored: StoredUse,
         writer: &mut (impl AsyncWrite + Unpin),
     ) -> Result<(), StreamError> {
-        let found = feed::end_of_files(&self.feed)?;
+        let (epoch, end) = feed::end_of_files(&self.feed)?;
         let readers = Arc::new(Readers::default());
         let beginning = FeedBeginning {
             path: self.feed.clone(),
-            epoch: found.epoch.clone().unwrap_or("(none yet)".to_owned()),
+            epoch: epoch.clone().unwrap_or("(none yet)".to_owned()),
             session_name: self.session_name.clone(),
-            extent: FeedExtent {
-                end: found.end,
-                last_seq: found.last_seq,
-                changes: 0,
-            },
+            end,
         };
         let (_, news) = broadcast::channel(1);
         let stream = Subscription::new(beginning, start, filter, Some(stored), news, &readers)?;
         serve(stream, writer).await?;
-        if let (StoredUse::Print, Some(epoch)) = (stored, found.epoch) {
+        if let (StoredUse::Print, Some(epoch)) = (stored, epoch) {
             let now = Ages::load(&self.feed, &clock::boot_time()).clock();
             let now = now.at(clock::since_boot());
             // If the folder cannot be written to, there is no daemon either.
@@ -632,19 +623,23 @@ impl StoredFeed {
     ///
     /// When a file cannot be read.
     pub(crate) fn consumers(&self, retention: Retention) -> Result<ConsumerList, Error> {
-        let found = feed::end_of_files(&self.feed)?;
+        let (epoch, end) = feed::end_of_files(&self.feed)?;
         let boot_time = clock::boot_time();
         let ages = Ages::load(&self.feed, &boot_time);
         let now = ages.clock().at(boot_time.millis);
         let failed = |error| Error::folder(&self.consumers, &error);
-        let files = feed::feed_files(&self.feed, found.last_seq, &ages, now).map_err(failed)?;
+        let files = FeedFiles {
+            closed: feed::closed_segments(&self.feed, &ages, now).map_err(failed)?,
+            active_first: end.segment,
+            active_bytes: end.at,
+        };
         let mut saved = Vec::new();
         for consumer in feed::load_consumers(&self.consumers).map_err(failed)? {
             saved.push(consumer.map_err(|damaged| failed(std::io::Error::other(damaged)))?);
         }
-        let epoch = found.epoch.unwrap_or_default();
-        let consumers = Consumers::new(&epoch, found.last_seq, saved, ages.clock());
-        Ok(consumers.list(found.last_seq, &files, &retention))
+        let epoch = epoch.unwrap_or_default();
+        let consumers = Consumers::new(&epoch, end.last_seq, saved, ages.clock());
+        Ok(consumers.list(end.last_seq, &files, &retention))
     }
 }
 

@@ -10,11 +10,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
 
 use super::live::{Live, StoreSetup};
-use super::stream::FeedExtent;
 use crate::clock;
 use crate::model::{Bookmark, Context, Millis, Record, Seq, Snapshot, StatusCounts, with_causes};
 use crate::store::feed::{
-    Ages, FeedError, Journal, PendingEvents, Retention, closed_segments, remove_before,
+    Ages, FeedEnd, FeedError, Journal, PendingEvents, Retention, closed_segments, remove_before,
     store_saved, sync_saved,
 };
 use crate::wire::{LiveRecord, SavedSession};
@@ -92,7 +91,7 @@ pub(super) struct Writer {
     /// The counts that were published last.
     counts: Option<StatusCounts>,
     /// The snapshot to save once the records queued before are written.
-    unsaved: Option<(Place, SavedSession)>,
+    unsaved: Option<SavedSession>,
     /// The last record that the snapshot on the disk includes; `None` until one was saved.
     saved_seq: Option<Seq>,
     /// Whether events on the disk are not delivered yet.
@@ -102,44 +101,25 @@ pub(super) struct Writer {
     save_again_at: Option<Instant>,
 }
 
-/// A position in the feed.
+/// A position between unwritten records.
 #[derive(Debug, Clone, Copy)]
-enum Place {
-    /// Behind this many of the unwritten bytes, and behind this record.
-    Unwritten(usize, Seq),
-    /// In the file.
-    Written(FeedExtent),
-}
-
-/// A write of the feed.
-#[derive(Debug, Clone, Copy)]
-struct Written {
-    /// The end of the feed before it.
-    before: FeedExtent,
-    /// The end of the feed behind it.
-    end: FeedExtent,
-    /// How many bytes it had.
-    n_bytes: u64,
+struct Place {
+    /// How many of the unwritten bytes are before it.
+    n_before: usize,
+    /// The record that ends there.
+    last_seq: Seq,
 }
 
 impl Place {
-    /// Returns its position in the file once the unwritten bytes are written.
-    fn in_file(self, written: &Written) -> FeedExtent {
-        match self {
-            // The write may have begun a new file, where no record is before it.
-            Self::Unwritten(0, _) if written.before.changes == written.end.changes => {
-                written.before
-            }
-            Self::Unwritten(n_before, last_seq) => {
-                let mut extent = FeedExtent {
-                    last_seq,
-                    ..written.end
-                };
-                extent.end.at = written.end.end.at - written.n_bytes + n_before as u64;
-                extent
-            }
-            Self::Written(extent) => extent,
+    /// Returns its position in the file once all `n_bytes` are written, between these ends of the feed.
+    fn in_file(self, before: FeedEnd, n_bytes: u64, mut after: FeedEnd) -> FeedEnd {
+        // The write may have begun a new file, where no record is before it.
+        if self.n_before == 0 && before.changes == after.changes {
+            return before;
         }
+        after.last_seq = self.last_seq;
+        after.at = after.at - n_bytes + self.n_before as u64;
+        after
     }
 }
 
@@ -276,17 +256,12 @@ impl Writer {
         }
     }
 
-    fn extent(&self) -> FeedExtent {
-        FeedExtent {
-            end: self.journal.end(),
-            last_seq: self.written,
-            changes: self.journal.changes(),
-        }
-    }
-
     /// Returns the position behind everything queued.
     fn place(&self) -> Place {
-        Place::Unwritten(self.journal.n_unwritten(), self.queued)
+        Place {
+            n_before: self.journal.n_unwritten(),
+            last_seq: self.queued,
+        }
     }
 
     fn save_later(&mut self, look: &SavedLook) {
@@ -301,9 +276,8 @@ impl Writer {
         if self.queued == self.written {
             self.has_undelivered = self.pending.first_undelivered().is_some();
         }
-        // The end of the feed is known when it is written.
-        saved.feed = (self.queued > 0).then(|| self.pending.to_saved(0, 0));
-        self.unsaved = Some((self.place(), saved));
+        saved.feed = (self.queued > 0).then(|| self.pending.to_saved());
+        self.unsaved = Some(saved);
         self.save_again_at = None;
     }
 
@@ -311,7 +285,7 @@ impl Writer {
     fn settle(&mut self, is_due: bool) {
         let n_unwritten = self.journal.n_unwritten() as u64;
         let (had_problem, was_full) = (self.problem.is_some(), self.is_full);
-        let before = self.extent();
+        let before = self.journal.end();
         if is_due {
             let began = Instant::now();
             if n_unwritten > 0 && !had_problem {
@@ -343,11 +317,7 @@ impl Writer {
         // Who hears of a problem from a reader finds it in the daemon's status, too.
         self.report();
         if self.problem.is_none() {
-            self.publish_written(&Written {
-                before,
-                end: self.extent(),
-                n_bytes: n_unwritten,
-            });
+            self.publish_written(before, n_unwritten);
         }
         let counts: Vec<_> = self.statuses.drain(..).collect();
         if let Some((_, counts)) = counts.last() {
@@ -355,7 +325,7 @@ impl Writer {
         }
         let is_news = had_problem != self.problem.is_some() || was_full != self.is_full;
         if !counts.is_empty() || is_news {
-            self.publish_status(self.live.extent());
+            self.publish_status(self.live.end());
         }
     }
 
@@ -377,21 +347,20 @@ impl Writer {
         self.retry_at = Some(Instant::now() + RETRY_AFTER);
     }
 
-    /// Publishes that everything is written: the counts, each at its position, and the feed's end.
-    fn publish_written(&mut self, written: &Written) {
+    /// Publishes that everything is written, `n_bytes` behind `before`: the counts, each at its position,
+    /// and the feed's end.
+    fn publish_written(&mut self, before: FeedEnd, n_bytes: u64) {
+        let end = self.journal.end();
         for (place, counts) in std::mem::take(&mut self.statuses) {
             self.counts = Some(counts);
-            self.publish_status(place.in_file(written));
+            self.publish_status(place.in_file(before, n_bytes, end));
         }
-        if let Some((place, _)) = &mut self.unsaved {
-            *place = Place::Written(place.in_file(written));
-        }
-        if self.live.extent() != written.end {
-            self.live.publish_end(written.end);
+        if self.live.end() != end {
+            self.live.publish_end(end);
         }
     }
 
-    fn publish_status(&self, extent: FeedExtent) {
+    fn publish_status(&self, end: FeedEnd) {
         let Some(counts) = self.counts else { return };
         let mut status = LiveRecord::from(counts);
         if let LiveRecord::Status { problem, .. } = &mut status {
@@ -399,7 +368,7 @@ impl Writer {
             let with_waiting = |text: &String| with_waiting(text, n, self.is_full);
             *problem = self.problem.as_ref().map(with_waiting);
         }
-        self.live.publish_status(extent, status);
+        self.live.publish_status(end, status);
     }
 
     fn report(&self) {
@@ -417,24 +386,18 @@ impl Writer {
         });
     }
 
-    /// Saves the last snapshot whose records are all written.
+    /// Saves the last snapshot, if its records are all written.
     fn save(&mut self) {
-        let Some((Place::Written(extent), mut saved)) = self
-            .unsaved
-            .take_if(|(place, _)| matches!(place, Place::Written(_)))
-        else {
+        let Some(saved) = self.unsaved.take_if(|saved| saved.last_seq <= self.written) else {
             return;
         };
-        if let Some(feed) = &mut saved.feed {
-            (feed.segment, feed.end) = (extent.end.segment, extent.end.at);
-        }
         self.save_again_at = None;
         match store_saved(&self.saved, &saved) {
             Ok(()) => self.saved_seq = Some(saved.last_seq),
             Err(error) => {
                 tracing::error!(%error, "could not save the snapshot");
                 self.save_again_at = Some(Instant::now() + RETRY_AFTER);
-                self.unsaved = Some((Place::Written(extent), saved));
+                self.unsaved = Some(saved);
             }
         }
     }

@@ -147,14 +147,10 @@ pub struct SavedSession {
     pub feed: Option<SavedFeed>,
 }
 
-/// The state of the feed at one of its records.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// What the feed leaves open at one of its records.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SavedFeed {
-    /// The file with that record, by the number of the file's first record.
-    pub segment: Seq,
-    /// The byte behind that record in its file.
-    pub end: u64,
     /// Events that are not delivered yet: no notice and no follow-up contains them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undelivered: Vec<DeliveredEvent>,

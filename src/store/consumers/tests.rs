@@ -56,7 +56,7 @@ fn without_thread() -> Arc<Consumers> {
 
 /// Saves as the thread does, with this outcome; returns the cursors, by consumer.
 fn save(consumers: &Consumers, outcome: &SaveResult) -> Vec<(String, Seq)> {
-    let batch = consumers.state().take_batch("e");
+    let batch = consumers.state().take_batch();
     let saves = batch.saves.into_iter().map(|save| {
         let cursor = (save.saved.name.clone(), save.saved.cursor);
         consumers.state().settle(save, outcome);

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::FeedError;
 use super::find::first_record;
-use super::reader::{FeedEnd, WholeLines};
-use super::segments::{FileId, closed_firsts, segment_path};
+use super::reader::{End, WholeLines};
+use super::segments::{FeedEnd, FileId, closed_firsts, segment_path};
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::{Context, Millis, Record, Seq};
 
@@ -23,16 +23,12 @@ pub struct Journal {
     end: FeedEnd,
     /// When the first record of the file was made; `None` when that is not known.
     first_at: Option<Millis>,
-    /// The sequence number of the last record that was written.
-    last_seq: Seq,
     /// Lines to be written, because the disk refused them or they are queued.
     unwritten: Vec<u8>,
     /// The first and the last of those.
     queued: Option<QueuedRecords>,
     /// Whether there may be a partial write behind `end`, to be cut off before the next one.
     torn: bool,
-    /// How many times the file was found to be another one.
-    changes: u64,
 }
 
 /// The records that are to be written.
@@ -99,13 +95,13 @@ impl Journal {
                 segment: last_seq + 1,
                 id,
                 at: end,
+                last_seq,
+                changes: 0,
             },
             first_at: None,
-            last_seq,
             unwritten: Vec::new(),
             queued: None,
             torn: false,
-            changes: 0,
         })
     }
 
@@ -139,14 +135,7 @@ impl Journal {
             put_aside(&closed)?;
         }
         fs::rename(&self.path, &closed).map_err(failed("close a segment of"))?;
-        let fresh = Self::open(&self.path, 0, self.last_seq)?;
-        (self.file, self.end, self.first_at) = (fresh.file, fresh.end, None);
-        Ok(())
-    }
-
-    /// Returns how many times the file was removed or replaced: readers then start over.
-    pub fn changes(&self) -> u64 {
-        self.changes
+        self.reopen(0)
     }
 
     /// Returns the feed's file.
@@ -192,11 +181,6 @@ impl Journal {
         self.unwritten.len()
     }
 
-    /// Whether an earlier failure left records unwritten.
-    pub fn is_behind(&self) -> bool {
-        !self.unwritten.is_empty()
-    }
-
     /// Whether so much is unwritten that recording should stop until the disk accepts it.
     pub fn is_full(&self) -> bool {
         self.unwritten.len() >= MOST_UNWRITTEN
@@ -223,7 +207,7 @@ impl Journal {
                 self.end.segment = queued.first;
                 self.first_at = Some(queued.first_at);
             }
-            self.last_seq = queued.last;
+            self.end.last_seq = queued.last;
         }
         self.end.at += self.unwritten.len() as u64;
         self.unwritten.clear();
@@ -279,42 +263,40 @@ impl Journal {
         if let Some(folder) = self.path.parent() {
             files::make_folder(folder, OPEN_TO_OTHERS).map_err(failed("make the folder of"))?;
         }
-        let (mut last, mut epoch) = (0, None);
-        let mut lines = WholeLines::of_active(&self.path)?;
-        let read = loop {
-            match lines.next_line() {
-                Ok(None) => break Ok(lines.end().at),
-                Ok(Some(line)) => {
-                    if let Some(frame) = line.frame() {
-                        last = frame.seq;
-                        epoch = Some(frame.epoch);
-                    }
-                }
-                Err(error) => break Err(error),
-            }
-        };
-        let mut end = match read {
-            Ok(end) => end,
+        let read = WholeLines::of_active(&self.path).and_then(WholeLines::read_to_end);
+        let last = match read {
+            Ok(last) => last,
             // A link, a pipe or another user's file is in its place.
-            Err(error) if files::is_refusal(&error.source) => 0,
+            Err(error) if files::is_refusal(&error.source) => End::default(),
             Err(error) => return Err(error),
         };
-        let fits = match (&self.queued, &epoch) {
-            (Some(queued), Some(epoch)) => *epoch == queued.epoch && last < queued.first,
-            (None, _) | (_, None) => false,
-        };
+        let fits = self.queued.as_ref().is_some_and(|queued| {
+            last.epoch.as_ref() == Some(&queued.epoch) && last.last_seq < queued.first
+        });
+        let end = if fits { last.at } else { 0 };
         if !fits {
-            end = 0;
             let there = fs::symlink_metadata(&self.path);
             let is_something = there.is_ok_and(|there| there.len() > 0 || !there.is_file());
             if is_something {
                 put_aside(&self.path)?;
             }
         }
-        let reopened = Self::open(&self.path, end, self.last_seq)?;
-        self.file = reopened.file;
-        (self.end, self.first_at) = (reopened.end, reopened.first_at);
-        self.changes += 1;
+        self.reopen(end)?;
+        // Readers start over.
+        self.end.changes += 1;
+        Ok(())
+    }
+
+    /// Opens the file that has its name now, and goes on behind the byte `end`.
+    fn reopen(&mut self, end: u64) -> Result<(), FeedError> {
+        let fresh = Self::open(&self.path, end, self.end.last_seq)?;
+        let changes = self.end.changes;
+        self.file = fresh.file;
+        self.end = FeedEnd {
+            changes,
+            ..fresh.end
+        };
+        self.first_at = fresh.first_at;
         Ok(())
     }
 }

@@ -22,15 +22,15 @@ pub use reader::{End, WholeLines};
 pub use readers::{load_consumers, store_consumer};
 pub use recovery::{DamagedSnapshot, FeedState, PendingEvents, RecordedLook, load_saved, recover};
 pub use retention::{FeedFiles, Retention, Segment};
-pub use segments::FileId;
+pub use segments::{FeedEnd, FileId};
 
 pub(crate) use find::{before_tail, before_time};
-pub(crate) use reader::{FeedEnd, Reader, end_of_files};
+pub(crate) use reader::{Reader, end_of_files};
 pub(crate) use readers::{
     CountedTimes, LastRead, ReadProgress, note_read, remove_consumer, sync_consumers,
 };
 pub(crate) use recovery::{store_saved, sync_saved};
-pub(crate) use retention::{Ages, Holder, closed_segments, feed_files, has_files};
+pub(crate) use retention::{Ages, Holder, closed_segments, has_files};
 pub(crate) use segments::{finish_removal, first_kept, remove_before};
 
 #[cfg(test)]

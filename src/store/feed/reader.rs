@@ -6,63 +6,32 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::FeedError;
-use super::find::{Part, Place, find, first_record, open, search};
+use super::find::{Place, find, present_end};
 use super::read::FeedLine;
-use super::segments::{FileId, LineFile, closed_firsts, segment_path};
+use super::segments::{FeedEnd, FileId, LineFile, closed_firsts, segment_path};
 use crate::files;
 use crate::model::Seq;
 
-/// The end of what is written completely.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FeedEnd {
-    /// The file where records are appended, by the sequence number of its first record. While it is
-    /// empty, this is a number behind those of the closed segments.
-    pub segment: Seq,
-    /// Its identity, whatever its name is by now.
-    pub id: FileId,
-    /// The offset of the byte behind the last complete write.
-    pub at: u64,
-}
-
-/// The end of a feed that no daemon writes.
-#[derive(Debug)]
-pub(crate) struct StoredEnd {
-    /// The feed's epoch; `None` when it has no record.
-    pub(crate) epoch: Option<String>,
-    /// The sequence number of the last record.
-    pub(crate) last_seq: Seq,
-    /// Where the last complete write ends.
-    pub(crate) end: FeedEnd,
-}
-
-/// Returns the end of a feed that no daemon writes. A missing one is empty.
+/// Returns the end of a feed that no daemon writes, and its epoch if it has a record. A missing one is empty.
 ///
 /// # Errors
 ///
 /// When the feed cannot be read.
-pub(crate) fn end_of_files(feed: &Path) -> Result<StoredEnd, FeedError> {
-    let mut lines = WholeLines::after(feed, Seq::MAX)?;
-    let mut epoch = lines.epoch().map(ToOwned::to_owned);
-    while let Some(line) = lines.next_line()? {
-        epoch = line.frame().map(|frame| frame.epoch).or(epoch);
-    }
-    let last = lines.end();
-    let mut end = FeedEnd {
-        segment: last.last_seq + 1,
-        id: FileId::default(),
-        at: last.at,
+pub(crate) fn end_of_files(feed: &Path) -> Result<(Option<String>, FeedEnd), FeedError> {
+    let lines = WholeLines::after(feed, Seq::MAX)?;
+    let files = lines.files;
+    let last = lines.read_to_end()?;
+    let segment = match last.at {
+        0 => last.last_seq + 1,
+        _ => files.segment,
     };
-    if let Some(active) = open(feed).map_err(FeedError::reading(feed))? {
-        let found = active.metadata().map_err(FeedError::reading(feed))?;
-        end.id = FileId::of(&found);
-        let first = first_record(&active).map_err(FeedError::reading(feed))?;
-        end.segment = first.map_or(end.segment, |first| first.seq);
-    }
-    Ok(StoredEnd {
-        epoch,
+    let end = FeedEnd {
+        segment,
+        at: last.at,
         last_seq: last.last_seq,
-        end,
-    })
+        ..files
+    };
+    Ok((last.epoch, end))
 }
 
 /// Reads a feed from some position on, through its closed segments.
@@ -90,44 +59,25 @@ impl Reader {
         }
     }
 
-    /// Returns a reader that starts shortly before the record `after`; at the start of the feed
-    /// where that cannot be found. `end` is the feed's present end.
-    pub(crate) fn before(feed: &Path, after: Seq, end: &FeedEnd) -> Self {
-        let mut reader = Self {
-            feed: feed.to_owned(),
-            segment: 0,
-            id: None,
-            at: 0,
-            file: None,
-        };
-        if let Err(error) = reader.search(after, end) {
-            tracing::warn!(%error, "could not search the feed");
-        }
-        reader
+    /// Returns a reader that starts shortly before the record `after`. `end` is the feed's present end.
+    ///
+    /// # Errors
+    ///
+    /// When the feed cannot be searched.
+    pub(crate) fn before(feed: &Path, after: Seq, end: &FeedEnd) -> Result<Self, FeedError> {
+        let place = find(feed, after, end).map_err(FeedError::reading(feed))?;
+        Ok(Self::at(feed, &place))
     }
 
-    fn search(&mut self, after: Seq, end: &FeedEnd) -> io::Result<()> {
-        let mut firsts = closed_firsts(&self.feed)?;
-        firsts.retain(|first| *first < end.segment);
-        firsts.push(end.segment);
-        let at_or_before = firsts.iter().rev().find(|first| **first <= after);
-        self.segment = at_or_before.or(firsts.first()).copied().unwrap_or_default();
-        if at_or_before.is_none() {
-            return Ok(());
+    /// Returns a reader that starts at this position.
+    fn at(feed: &Path, place: &Place) -> Self {
+        Self {
+            feed: feed.to_owned(),
+            segment: place.segment,
+            id: place.id,
+            at: place.at,
+            file: None,
         }
-        let is_last = self.segment == end.segment;
-        let limit = if is_last { end.at } else { u64::MAX };
-        let closed = open(&segment_path(&self.feed, self.segment))?;
-        let file = match closed {
-            None if is_last => open(&self.feed)?,
-            closed => closed,
-        };
-        if let Some(file) = file {
-            // Which part it is does not matter: the reader knows its segment.
-            let place = search(file, Part::Closed(self.segment), after, limit)?;
-            (self.at, self.id) = (place.at, place.id);
-        }
-        Ok(())
     }
 
     /// Returns the next line before `end`; `None` when there is none yet. Segments that were removed
@@ -145,17 +95,15 @@ impl Reader {
     fn next_bytes(&mut self, end: &FeedEnd) -> io::Result<Option<Vec<u8>>> {
         // An end may be older than one that was read up to.
         while self.segment <= end.segment {
-            let is_last = self.segment == end.segment;
-            let limit = if is_last { end.at } else { u64::MAX };
             if self.file.is_none() {
                 self.file = self.open(end)?;
             }
             if let Some(file) = &mut self.file
-                && let Some(line) = file.next_line(limit)?
+                && let Some(line) = file.next_line(end.limit_in(self.segment))?
             {
                 return Ok(Some(line));
             }
-            if is_last {
+            if self.segment == end.segment {
                 return Ok(None);
             }
             let closed = closed_firsts(&self.feed)?;
@@ -183,11 +131,23 @@ impl Reader {
             Some(_) | None => open(&closed),
         }
     }
+
+    /// Returns the offset behind the last line that was read in the file with this end; 0 in an earlier
+    /// one.
+    fn at_in(&self, end: &FeedEnd) -> u64 {
+        if self.segment == end.segment {
+            self.file.as_ref().map_or(self.at, LineFile::at)
+        } else {
+            0
+        }
+    }
 }
 
 /// The end of the complete writes of a feed.
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Default)]
 pub struct End {
+    /// The epoch of the last record that can be read; `None` when there is none.
+    pub epoch: Option<String>,
     /// The sequence number of the last record, whether it can be read or not.
     pub last_seq: Seq,
     /// The offset of the byte behind it in the file where records are appended; 0 when it is in a
@@ -195,11 +155,13 @@ pub struct End {
     pub at: u64,
 }
 
-/// Reads the lines of all complete writes, which are those that a crash did not interrupt. It holds
-/// one write at a time.
+/// Reads the lines of all complete writes, which are those that a crash did not interrupt, of a feed that
+/// nobody writes meanwhile. It holds one write at a time.
 #[derive(Debug)]
 pub struct WholeLines {
-    files: FilesInOrder,
+    reader: Reader,
+    /// The end of the files.
+    files: FeedEnd,
     /// Lines of a complete write that are not returned yet.
     whole: VecDeque<FeedLine>,
     /// Lines of the write that is being read.
@@ -211,8 +173,6 @@ pub struct WholeLines {
     /// How many unreadable lines follow it.
     damaged: u64,
     end: End,
-    /// The epoch of the record behind which reading began.
-    epoch: Option<String>,
 }
 
 impl WholeLines {
@@ -232,42 +192,38 @@ impl WholeLines {
     ///
     /// When the feed cannot be read. A missing one has no lines.
     pub fn after(feed: &Path, after: Seq) -> Result<Self, FeedError> {
-        let place = find(feed, after).map_err(FeedError::reading(feed))?;
-        Self::behind(feed, place)
+        Self::from(feed, |files| find(feed, after, files))
     }
 
     /// Returns the lines of the file where records are appended.
     pub(super) fn of_active(feed: &Path) -> Result<Self, FeedError> {
-        Self::behind(feed, Place::start_of(Part::Active))
+        Self::from(feed, |files| Ok(Place::start_of(files.segment)))
     }
 
-    /// Returns the lines behind a position where a record ends.
-    pub(super) fn behind(feed: &Path, place: Place) -> Result<Self, FeedError> {
-        let mut parts = Part::all(feed).map_err(FeedError::reading(feed))?;
-        let first = parts.iter().position(|part| *part == place.part);
-        parts.drain(..first.unwrap_or_default());
-        let end = End {
-            last_seq: place.seq(),
-            at: match place.part {
-                Part::Active => place.at,
-                Part::Closed(_) => 0,
-            },
-        };
+    /// Returns the lines behind a position in the files with this end, where a record ends.
+    pub(super) fn from(
+        feed: &Path,
+        place: impl FnOnce(&FeedEnd) -> io::Result<Place>,
+    ) -> Result<Self, FeedError> {
+        let found = present_end(feed).and_then(|files| Ok((place(&files)?, files)));
+        let (place, files) = found.map_err(FeedError::reading(feed))?;
+        let reader = Reader::at(feed, &place);
+        let last = place.frame.map(|frame| (frame.epoch, frame.seq));
+        let (epoch, last_seq) = last.unzip();
+        let last_seq = last_seq.unwrap_or_default();
         Ok(Self {
-            files: FilesInOrder {
-                feed: feed.to_owned(),
-                parts: parts.into(),
-                id: place.id,
-                at: place.at,
-                file: None,
-            },
             whole: VecDeque::new(),
             write: Vec::new(),
             to_come: 0,
-            read: end.last_seq,
+            read: last_seq,
             damaged: 0,
-            end,
-            epoch: place.frame.map(|frame| frame.epoch),
+            end: End {
+                epoch,
+                last_seq,
+                at: reader.at_in(&files),
+            },
+            reader,
+            files,
         })
     }
 
@@ -278,12 +234,16 @@ impl WholeLines {
     /// When the feed cannot be read.
     pub fn next_line(&mut self) -> Result<Option<FeedLine>, FeedError> {
         while self.whole.is_empty() {
-            let step = self.files.next_step();
-            match step.map_err(FeedError::reading(&self.files.feed))? {
-                Step::Line(bytes) => self.add(FeedLine::parse(&bytes)),
+            let segment = self.reader.segment;
+            let line = self.reader.next(&self.files)?;
+            if self.reader.segment != segment {
                 // A write is in one file: what is missing of it is damaged.
-                Step::EndOfSegment => self.end_write(0),
-                Step::End => return Ok(None),
+                self.end_write(0);
+            }
+            match line {
+                Some(line) => self.add(line),
+                None if self.whole.is_empty() => return Ok(None),
+                None => {}
             }
         }
         Ok(self.whole.pop_front())
@@ -302,83 +262,35 @@ impl WholeLines {
         self.write.push(line);
         // With no record before it, an unreadable line may be anything.
         if self.to_come == 0 && self.read > 0 {
-            self.end_write(self.files.at_in_active());
+            self.end_write(self.reader.at_in(&self.files));
         }
     }
 
     /// Passes on what was read of a write, which ends at this byte of the file where records are
     /// appended.
     fn end_write(&mut self, at: u64) {
+        let last = self.write.iter().rev().find_map(FeedLine::frame);
+        if let Some(frame) = last {
+            self.end.epoch = Some(frame.epoch);
+        }
         self.whole.extend(self.write.drain(..));
         self.to_come = 0;
         // A line that was a record once has used its number.
-        let last_seq = self.read + self.damaged;
-        self.end = End { last_seq, at };
+        (self.end.last_seq, self.end.at) = (self.read + self.damaged, at);
     }
 
-    /// Returns the epoch of the record behind which reading began; `None` at the start.
-    pub fn epoch(&self) -> Option<&str> {
-        self.epoch.as_deref()
+    /// Reads what is left. Returns the end of the last complete write.
+    ///
+    /// # Errors
+    ///
+    /// When the feed cannot be read.
+    pub(super) fn read_to_end(mut self) -> Result<End, FeedError> {
+        while self.next_line()?.is_some() {}
+        Ok(self.end)
     }
 
     /// Returns the end of the last complete write that was read.
-    pub fn end(&self) -> End {
-        self.end
-    }
-}
-
-/// The result of reading on.
-enum Step {
-    /// A complete line.
-    Line(Vec<u8>),
-    /// A closed segment was read to its end.
-    EndOfSegment,
-    /// There is no further complete line.
-    End,
-}
-
-/// The files of a feed, one after the other. Nobody closes or removes one meanwhile: only a daemon does,
-/// and while one runs it is asked.
-#[derive(Debug)]
-struct FilesInOrder {
-    /// The file where records are appended.
-    feed: PathBuf,
-    /// Those that are still to be read, the present one first.
-    parts: VecDeque<Part>,
-    /// The file that `at` refers to, if it is known.
-    id: Option<FileId>,
-    /// Where to start in the file, before it is opened.
-    at: u64,
-    file: Option<LineFile>,
-}
-
-impl FilesInOrder {
-    fn next_step(&mut self) -> io::Result<Step> {
-        let Some(part) = self.parts.front() else {
-            return Ok(Step::End);
-        };
-        if self.file.is_none() {
-            let opened = LineFile::open(&part.path(&self.feed), self.at, self.id);
-            self.file = files::if_there(opened)?;
-        }
-        if let Some(file) = &mut self.file
-            && let Some(line) = file.next_line(u64::MAX)?
-        {
-            return Ok(Step::Line(line));
-        }
-        if *part == Part::Active {
-            return Ok(Step::End);
-        }
-        self.parts.pop_front();
-        (self.id, self.at, self.file) = (None, 0, None);
-        Ok(Step::EndOfSegment)
-    }
-
-    /// Returns the offset behind the last line in the file where records are appended; 0 in a closed
-    /// segment.
-    fn at_in_active(&self) -> u64 {
-        let file = self.file.as_ref();
-        let file = file.filter(|_| self.parts.front() == Some(&Part::Active));
-        file.map_or(0, LineFile::at)
+    pub fn end(&self) -> &End {
+        &self.end
     }
 }

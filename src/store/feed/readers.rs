@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::FeedError;
-use super::find::LinesBackwards;
+use super::find::{find, find_tail};
 use super::read::FeedLine;
-use super::retention::{Ages, files_backwards};
+use super::reader::WholeLines;
+use super::retention::Ages;
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::{BootTime, Error, Kind, Millis, Record, Seq};
 use crate::wire::{SavedConsumer, check_consumer_name};
@@ -73,40 +74,40 @@ pub(crate) struct Holdings {
 ///
 /// When the feed cannot be read.
 pub(super) fn holdings(path: &Path) -> Result<Holdings, FeedError> {
-    read_holdings(path).map_err(FeedError::reading(path))
-}
-
-fn read_holdings(path: &Path) -> io::Result<Holdings> {
-    let mut holdings = Holdings::default();
-    for file in files_backwards(path)? {
-        let end = file.metadata()?.len();
-        let mut lines = LinesBackwards::before(file, end);
-        while holdings.last_follow_up.is_none() || holdings.last_run.is_none() {
-            let Some(line) = lines.next_line()? else {
-                break;
-            };
-            if !line.trim_ascii().is_empty()
-                && let FeedLine::Record(record) = FeedLine::parse(&line)
-            {
+    let mut n_bytes = FIRST_STEP;
+    loop {
+        let mut is_all = false;
+        let mut lines = WholeLines::from(path, |files| {
+            let tail = find_tail(path, n_bytes, files)?;
+            is_all = tail == find(path, 0, files)?;
+            Ok(tail)
+        })?;
+        let mut holdings = Holdings::default();
+        while let Some(line) = lines.next_line()? {
+            if let FeedLine::Record(record) = line {
                 holdings.add(*record);
             }
         }
+        if is_all || holdings.last_follow_up.is_some() && holdings.last_run.is_some() {
+            return Ok(holdings);
+        }
+        n_bytes = n_bytes.saturating_mul(16);
     }
-    Ok(holdings)
 }
 
+/// How many bytes of the feed's end are read at first.
+const FIRST_STEP: u64 = 64 * 1024;
+
 impl Holdings {
-    /// Adds a record that is earlier than those before.
+    /// Adds a record that is later than those before.
     fn add(&mut self, record: Record) {
         if record.body.kind() == Kind::FollowUp {
-            self.last_follow_up = self.last_follow_up.or(Some(record.seq));
+            self.last_follow_up = Some(record.seq);
         }
         if record.body.is_of_run() {
-            self.last_run = self.last_run.or(Some(record.time));
+            self.last_run = Some(record.time);
         }
-        if self.epoch.is_empty() {
-            self.epoch = record.epoch;
-        }
+        self.epoch = record.epoch;
     }
 
     /// Whether there is a follow-up that was not read, or that a consumer has not acknowledged.

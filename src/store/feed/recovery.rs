@@ -1,18 +1,16 @@
 //! Reads from the feed what a starting daemon needs.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::FeedError;
-use super::find::{Part, Place, find, find_tail, place_at};
+use super::find::{find, find_tail};
 use super::read::FeedLine;
 use super::reader::WholeLines;
-use super::segments::closed_firsts;
 use crate::files;
 use crate::model::{
-    Body, Checkpoint, DeliveredEvent, Event, EventKind, FEED_VERSION, Ordered as _, Prompt, Record,
-    Seq, Snapshot, Task, WindowId,
+    Body, Checkpoint, DeliveredEvent, Event, EventKind, FEED_VERSION, Prompt, Record, Seq,
+    Snapshot, Task,
 };
 use crate::route::{Reach, reach};
 use crate::wire::{SavedFeed, SavedSession};
@@ -44,9 +42,9 @@ pub struct RecordedLook {
 /// not delivered yet is in the last records: more than [`super::Journal::is_full`] allows never waits.
 const TAIL: u64 = 8 << 20;
 
-/// Reads the feed, from the last record that `saved` includes if that record is still at its
-/// position. Otherwise it reads what was recorded after that, and at least the last 8 MiB; without
-/// `saved`, all of it. Passes on the looks recorded after that record, in order.
+/// Reads the feed, behind the last record that `saved` includes if that record is still there.
+/// Otherwise it reads what was recorded after that, and at least the last 8 MiB; without `saved`, all of
+/// it. Passes on the looks recorded after that record, in order.
 ///
 /// # Errors
 ///
@@ -56,13 +54,12 @@ pub fn recover(
     saved: Option<&SavedSession>,
     each_look: impl FnMut(RecordedLook),
 ) -> Result<FeedState, FeedError> {
-    let (mut lines, pending) = match (saved, saved.and_then(|saved| resume(path, saved))) {
-        (_, Some(resumed)) => resumed,
-        (Some(saved), None) => {
-            let place = start(path, saved).map_err(FeedError::reading(path))?;
-            (WholeLines::behind(path, place)?, PendingEvents::default())
-        }
-        (None, None) => (WholeLines::new(path)?, PendingEvents::default()),
+    let (mut lines, pending) = match saved {
+        Some(saved) => match resume(path, saved)? {
+            Some(resumed) => resumed,
+            None => (from_tail(path, saved)?, PendingEvents::default()),
+        },
+        None => (WholeLines::new(path)?, PendingEvents::default()),
     };
     let mut past = Past {
         since: saved.map_or(0, |saved| saved.last_seq),
@@ -70,21 +67,14 @@ pub fn recover(
         look: RecordedLook::default(),
         each_look,
     };
-    let mut epoch = lines.epoch().map(ToOwned::to_owned);
     while let Some(line) = lines.next_line()? {
-        match line {
-            FeedLine::Record(record) => {
-                epoch = Some(record.epoch.clone());
-                past.read(*record);
-            }
-            // It has used its number, and must not be cut off.
-            FeedLine::Unknown(record) => epoch = Some(record.frame.epoch),
-            FeedLine::Damaged => {}
+        if let FeedLine::Record(record) = line {
+            past.read(*record);
         }
     }
     let end = lines.end();
     Ok(FeedState {
-        epoch,
+        epoch: end.epoch.clone(),
         last_seq: end.last_seq,
         end: end.at,
         pending: past.pending,
@@ -92,51 +82,38 @@ pub fn recover(
 }
 
 /// Returns the lines behind the last record that `saved` includes, and what was pending there;
-/// `None` when the file has another record or none at that position, or `saved` has no position.
-fn resume(path: &Path, saved: &SavedSession) -> Option<(WholeLines, PendingEvents)> {
-    let feed = saved.feed.as_ref()?;
-    let place = match saved_place(path, feed) {
-        Ok(place) => place,
-        Err(error) => {
-            tracing::warn!(%error, "could not read the feed where the snapshot was saved");
-            None
+/// `None` when the feed does not have that record, or `saved` does not say what was pending.
+fn resume(
+    path: &Path,
+    saved: &SavedSession,
+) -> Result<Option<(WholeLines, PendingEvents)>, FeedError> {
+    let Some(feed) = &saved.feed else {
+        return Ok(None);
+    };
+    let mut lines = WholeLines::after(path, saved.last_seq.saturating_sub(1))?;
+    while let Some(line) = lines.next_line()? {
+        let Some(frame) = line.frame().filter(|frame| frame.seq >= saved.last_seq) else {
+            continue;
+        };
+        if frame.seq == saved.last_seq && frame.epoch == saved.epoch && frame.more == 0 {
+            let pending = PendingEvents::from_saved(feed);
+            return Ok(Some((lines, pending)));
         }
-    };
-    let expected = place.filter(|place| {
-        let frame = place.frame.as_ref();
-        frame.is_some_and(|frame| {
-            frame.seq == saved.last_seq && frame.epoch == saved.epoch && frame.more == 0
-        })
-    });
-    let Some(place) = expected else {
-        tracing::warn!(
-            seq = saved.last_seq,
-            "the feed has changed since the snapshot was saved: reading its last part"
-        );
-        return None;
-    };
-    let pending = PendingEvents::from_saved(feed);
-    let lines = WholeLines::behind(path, place).ok()?;
-    Some((lines, pending))
+        break;
+    }
+    tracing::warn!(
+        seq = saved.last_seq,
+        "the feed has changed since the snapshot was saved: reading its last part"
+    );
+    Ok(None)
 }
 
-/// Returns the position where the feed ended when it was saved, if a record ends there.
-fn saved_place(path: &Path, saved: &SavedFeed) -> io::Result<Option<Place>> {
-    let closed = closed_firsts(path)?;
-    let part = if closed.contains(&saved.segment) {
-        Part::Closed(saved.segment)
-    } else {
-        Part::Active
-    };
-    place_at(path, part, saved.end)
-}
-
-/// Returns where to begin without a saved position.
-fn start(path: &Path, saved: &SavedSession) -> io::Result<Place> {
-    let tail = find_tail(path, TAIL)?;
-    let behind_saved = find(path, saved.last_seq)?;
-    let is_earlier = behind_saved.order() < tail.order();
-    Ok(if is_earlier { behind_saved } else { tail })
+/// Returns the lines behind the last record that `saved` includes, and at least the last ones.
+fn from_tail(path: &Path, saved: &SavedSession) -> Result<WholeLines, FeedError> {
+    WholeLines::from(path, |files| {
+        let tail = find_tail(path, TAIL, files)?;
+        Ok(tail.earlier(find(path, saved.last_seq, files)?))
+    })
 }
 
 /// The result of the records read so far.
@@ -244,14 +221,7 @@ pub(crate) fn store_saved(path: &Path, saved: &SavedSession) -> io::Result<()> {
 /// Everything that the records read so far leave open. The daemon updates it as it appends, saves
 /// it with its snapshot, and updates it by later records when it starts again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PendingEvents {
-    /// Events in no notice and no follow-up, by sequence number.
-    undelivered: BTreeMap<Seq, Event>,
-    /// The `input` events of tasks that wait.
-    waiting: BTreeMap<WindowId, Event>,
-    /// The `exited` events after which a restart was announced that has not happened.
-    restarting: BTreeMap<WindowId, DeliveredEvent>,
-}
+pub struct PendingEvents(SavedFeed);
 
 impl PendingEvents {
     /// Processes the next record.
@@ -262,13 +232,14 @@ impl PendingEvents {
             Body::FollowUp {
                 events, message, ..
             } => {
-                let told = &message.details.events;
                 self.deliver(events);
-                let delivered = events.iter().zip(told);
-                let failures =
-                    delivered.filter(|(_, event)| event.task.settings.restarts.is_none());
-                let failures: Vec<Seq> = failures.map(|(seq, _)| *seq).collect();
-                self.deliver_as_failures(&failures);
+                let delivered = events.iter().zip(&message.details.events);
+                let failures: Vec<Seq> = delivered
+                    .filter(|(_, event)| event.task.settings.restarts.is_none())
+                    .map(|(seq, _)| *seq)
+                    .collect();
+                // After these ends no restart follows.
+                self.0.restarting.retain(|end| !failures.contains(&end.seq));
             }
         }
     }
@@ -276,88 +247,86 @@ impl PendingEvents {
     /// Processes an event.
     fn event(&mut self, seq: Seq, event: &Event) {
         let window = event.task.window;
+        let SavedFeed {
+            undelivered,
+            waiting,
+            restarting,
+        } = &mut self.0;
+        let delivered = || DeliveredEvent {
+            seq,
+            event: event.clone(),
+        };
         match &event.kind {
             EventKind::Input { .. } => {
-                self.waiting.insert(window, event.clone());
+                waiting.retain(|event| event.task.window != window);
+                waiting.push(event.clone());
             }
             EventKind::InputResolved { .. } => {
-                self.waiting.remove(&window);
+                waiting.retain(|event| event.task.window != window);
                 // Answered before it was delivered.
-                self.undelivered.retain(|_, event| {
+                undelivered.retain(|DeliveredEvent { event, .. }| {
                     !(matches!(event.kind, EventKind::Input { .. }) && event.task.window == window)
                 });
-            }
-            // A failure that is not a message: a restart follows.
-            EventKind::Exited { replaced: None } if reach(event) == Reach::Notice => {
-                let event = event.clone();
-                let end = DeliveredEvent { seq, event };
-                self.restarting.insert(window, end);
             }
             EventKind::Started { .. }
             | EventKind::Exited { .. }
             | EventKind::Disappeared { .. } => {
-                self.restarting.remove(&window);
+                restarting.retain(|end| end.event.task.window != window);
+                // A failure that is not a message: a restart follows.
+                let is_end = matches!(event.kind, EventKind::Exited { replaced: None });
+                if is_end && reach(event) == Reach::Notice {
+                    restarting.push(delivered());
+                }
             }
             EventKind::Notify { .. } | EventKind::Output(_) => {}
         }
         if reach(event) > Reach::FeedOnly {
-            self.undelivered.insert(seq, event.clone());
+            undelivered.push(delivered());
         }
     }
 
     /// Processes a delivery of the events with these numbers.
     fn deliver(&mut self, events: &[Seq]) {
-        for seq in events {
-            self.undelivered.remove(seq);
-        }
-    }
-
-    /// Processes a message with the ends with these numbers, after which no restart follows.
-    fn deliver_as_failures(&mut self, ends: &[Seq]) {
-        self.restarting.retain(|_, end| !ends.contains(&end.seq));
+        self.0
+            .undelivered
+            .retain(|event| !events.contains(&event.seq));
     }
 
     /// Drops the announced restarts that the last look shows to be settled. `first` is the number of the
     /// first event that is not delivered yet.
     pub fn forget_settled(&mut self, look: &Snapshot, first: Option<Seq>) {
-        self.restarting.retain(|window, end| {
-            let task = look.tasks.get(window).filter(|task| !task.is_alive());
+        self.0.restarting.retain(|end| {
+            let ended = &end.event.task;
+            let task = look.tasks.get(&ended.window);
             task.is_some_and(|task| {
                 let is_undelivered = first.is_some_and(|first| first <= end.seq);
-                task.run == end.event.task.run
+                !task.is_alive()
+                    && task.run == ended.run
                     && (task.settings.restarts.is_some() || is_undelivered)
             })
         });
     }
 
     /// Returns the ends after which a restart was announced that has not happened.
-    pub fn restarting(&self) -> Vec<DeliveredEvent> {
-        self.restarting.values().cloned().collect()
+    pub fn restarting(&self) -> &[DeliveredEvent] {
+        &self.0.restarting
     }
 
     /// Drops the events before this number, or all of them: it was decided that they are not
     /// delivered.
     pub fn forget_before(&mut self, first: Option<Seq>) {
-        match first {
-            Some(first) => self.undelivered = self.undelivered.split_off(&first),
-            None => self.undelivered.clear(),
-        }
+        let is_open = |seq| first.is_some_and(|first| seq >= first);
+        self.0.undelivered.retain(|event| is_open(event.seq));
     }
 
-    /// Returns the events that are not delivered yet.
-    pub fn undelivered(&self) -> Vec<DeliveredEvent> {
-        let events = self.undelivered.iter();
-        events
-            .map(|(seq, event)| DeliveredEvent {
-                seq: *seq,
-                event: event.clone(),
-            })
-            .collect()
+    /// Returns the events that are not delivered yet, in their order.
+    pub fn undelivered(&self) -> &[DeliveredEvent] {
+        &self.0.undelivered
     }
 
     /// Returns the tasks that wait for input, as they were when that was recorded.
     pub fn waiting(&self) -> Vec<(Task, Prompt)> {
-        let inputs = self.waiting.values().filter_map(|event| {
+        let inputs = self.0.waiting.iter().filter_map(|event| {
             let EventKind::Input { prompt } = &event.kind else {
                 return None;
             };
@@ -368,33 +337,16 @@ impl PendingEvents {
 
     /// Returns the number of the first event that is not delivered yet.
     pub fn first_undelivered(&self) -> Option<Seq> {
-        self.undelivered.keys().next().copied()
+        Some(self.0.undelivered.first()?.seq)
     }
 
-    /// Returns its form in the saved snapshot, for a feed whose last record ends before the byte
-    /// `end` of the file that begins with the record `segment`.
-    pub fn to_saved(&self, segment: Seq, end: u64) -> SavedFeed {
-        SavedFeed {
-            segment,
-            end,
-            undelivered: self.undelivered(),
-            waiting: self.waiting.values().cloned().collect(),
-            restarting: self.restarting(),
-        }
+    /// Returns its form in the saved snapshot.
+    pub fn to_saved(&self) -> SavedFeed {
+        self.0.clone()
     }
 
     /// Returns the state from a saved snapshot.
     pub fn from_saved(saved: &SavedFeed) -> Self {
-        let of_window = |event: &Event| event.task.window;
-        let waiting = saved.waiting.iter().cloned();
-        let undelivered = saved.undelivered.iter().cloned();
-        let restarting = saved.restarting.iter().cloned();
-        Self {
-            undelivered: undelivered.map(|one| (one.seq, one.event)).into_map(),
-            waiting: waiting.map(|event| (of_window(&event), event)).into_map(),
-            restarting: restarting
-                .map(|end| (of_window(&end.event), end))
-                .into_map(),
-        }
+        Self(saved.clone())
     }
 }

@@ -33,6 +33,33 @@ impl FileId {
     }
 }
 
+/// The end of what is written completely.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FeedEnd {
+    /// The file where records are appended, by the sequence number of its first record. While it is
+    /// empty, this is a number behind those of the closed segments.
+    pub segment: Seq,
+    /// Its identity, whatever its name is by now.
+    pub id: FileId,
+    /// The offset of the byte behind the last complete write.
+    pub at: u64,
+    /// The sequence number of the last record.
+    pub last_seq: Seq,
+    /// How many times the file where records are appended was found to be removed or replaced.
+    pub changes: u64,
+}
+
+impl FeedEnd {
+    /// Returns up to which byte the file that begins with this record is read.
+    pub(super) fn limit_in(&self, segment: Seq) -> u64 {
+        if segment == self.segment {
+            self.at
+        } else {
+            u64::MAX
+        }
+    }
+}
+
 /// Returns the path of the closed segment that begins with the record `first`, of the feed at
 /// `feed`.
 pub(super) fn segment_path(feed: &Path, first: Seq) -> PathBuf {

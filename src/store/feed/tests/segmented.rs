@@ -1,16 +1,16 @@
 use std::fs;
 use std::path::Path;
 
-use super::super::find::{Part, find_tail};
+use super::super::find::{find_tail, present_end};
 use super::super::readers::holdings;
 use super::super::segments::{closed_firsts, segment_path};
 use super::super::{
-    Ages, FeedEnd, FeedLine, Journal, PendingEvents, Reader, Sequence, WholeLines, feed_files,
+    FeedEnd, FeedLine, Journal, PendingEvents, Reader, Sequence, WholeLines, end_of_files,
     finish_removal, first_kept, has_files, remove_before,
 };
 use super::{Feed, context, damage, events, follow_up, read_all, saved_at, saved_here, seq_of};
 use crate::model::test_notation::notice;
-use crate::model::{BootTime, Record, Seq};
+use crate::model::{Record, Seq};
 
 /// A feed whose records are in closed segments, and whose journal goes on.
 struct Segmented {
@@ -186,7 +186,7 @@ fn a_segment_whose_file_was_removed_meanwhile_is_left_to_the_next_write() {
     assert_eq!(read_after(feed.path(), 0), [(1, 1), (2, 2), (3, 3)]);
     let kept = read_all(feed.path());
     assert_eq!(kept.lost, [(2, 2)]);
-    assert_eq!(feed.journal.changes(), 1);
+    assert_eq!(feed.journal.end().changes, 1);
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn a_reader_follows_through_segments() {
     let mut feed = Segmented::new(&[&[2], &[2], &[2]]);
     let end = feed.journal.end();
     for after in 0..=6 {
-        let mut reader = Reader::before(feed.path(), after, &end);
+        let mut reader = Reader::before(feed.path(), after, &end).unwrap();
         let read = read_on(&mut reader, &mut Sequence::after(after), &end);
         assert_eq!(read, each(after + 1, 6), "{after}");
     }
@@ -283,7 +283,7 @@ fn a_reader_follows_through_segments() {
     // One that comes when the last file is empty, and one that opens it when it is closed.
     feed.journal.close_segment().unwrap();
     let empty = feed.journal.end();
-    let mut late = Reader::before(feed.path(), 7, &empty);
+    let mut late = Reader::before(feed.path(), 7, &empty).unwrap();
     let mut at_end = Reader::at_end(feed.path(), &empty);
     assert_eq!(
         read_on(&mut late, &mut Sequence::after(7), &empty),
@@ -309,7 +309,7 @@ fn a_reader_in_the_middle_of_a_segment_that_is_removed_finishes_it() {
     let feed = Segmented::new(&[&[2], &[2], &[2], &[2]]);
     let end = feed.journal.end();
     let mut sequence = Sequence::after(0);
-    let mut reader = Reader::before(feed.path(), 0, &end);
+    let mut reader = Reader::before(feed.path(), 0, &end).unwrap();
     let mut read = Vec::new();
     note(
         &mut sequence,
@@ -368,9 +368,7 @@ fn recovery_from_a_place_in_a_closed_segment_finds_what_the_whole_feed_says() {
     for records in &writes {
         journal.append(records, &context()).unwrap();
         records.iter().for_each(|record| pending.apply(record));
-        let mut here = saved_here(&feed, &pending, records.last().unwrap().seq);
-        here.feed.as_mut().unwrap().segment = journal.end().segment;
-        saved.push(here);
+        saved.push(saved_here(&pending, records.last().unwrap().seq));
         journal.close_segment().unwrap();
     }
     let whole = feed.recover();
@@ -394,15 +392,15 @@ fn the_tail_of_a_feed_begins_where_a_write_ends() {
     let lengths = |path: &Path| fs::metadata(path).unwrap().len();
     let active = lengths(feed.path());
     let tail = |n_bytes| {
-        let place = find_tail(feed.path(), n_bytes).unwrap();
-        (place.part, place.seq())
+        let place = find_tail(feed.path(), n_bytes, &present_end(feed.path()).unwrap()).unwrap();
+        (place.segment, place.frame.map_or(0, |frame| frame.seq))
     };
-    assert_eq!(tail(active - 1), (Part::Active, 11));
-    assert_eq!(tail(active + 10), (Part::Active, 0));
+    assert_eq!(tail(active - 1), (10, 11));
+    assert_eq!(tail(active + 10), (10, 0));
     let second = lengths(&segment_path(feed.path(), 5));
-    assert_eq!(tail(active + second - 10), (Part::Closed(5), 6));
-    assert_eq!(tail(active + second), (Part::Closed(5), 0));
-    assert_eq!(tail(1 << 30), (Part::Closed(1), 0));
+    assert_eq!(tail(active + second - 10), (5, 6));
+    assert_eq!(tail(active + second), (5, 0));
+    assert_eq!(tail(1 << 30), (1, 0));
 }
 
 #[test]
@@ -421,11 +419,6 @@ fn what_a_feed_holds_is_found_in_its_segments() {
     assert!(has_files(&feed.path));
     fs::remove_file(&feed.path).unwrap();
     assert!(has_files(&feed.path));
-    let now = BootTime {
-        boot: String::new(),
-        millis: 0,
-    };
-    let files = feed_files(&feed.path, 4, &Ages::load(&feed.path, &now), 0).unwrap();
-    assert_eq!((files.closed.len(), files.active_bytes), (2, 0));
-    assert_eq!((files.first_seq(), files.active_first), (1, 5));
+    let (_, end) = end_of_files(&feed.path).unwrap();
+    assert_eq!((end.last_seq, end.segment, end.at), (3, 4, 0));
 }
