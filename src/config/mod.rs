@@ -30,6 +30,6 @@ pub(crate) use project_file::{
 pub(crate) use settings::{Config, InputConfig, LogsConfig, parse_signal};
 pub(crate) use show::{EXAMPLE, Setting, ShownConfig, show};
 #[cfg(feature = "webhook")]
-pub(crate) use sinks::{Format, MessageConfig};
+pub(crate) use sinks::{Format, MessageConfig, Webhook};
 pub(crate) use sinks::{SinkConfig, SinkFilter, SinkTarget};
 pub(crate) use value::{parse_duration, read_duration, read_time};

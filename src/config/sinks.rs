@@ -6,11 +6,12 @@ use std::fmt::{self, Debug, Formatter};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use serde::{Deserialize, Deserializer};
 
 use super::parse_duration;
 use super::value::{absolute_file as file, duration, list, quotable, text, wrong};
-use crate::model::Level;
+use crate::model::{EventType, Kind, Level};
 
 /// The maximum length of a sink's name.
 const NAME_CHARS: usize = 40;
@@ -39,26 +40,42 @@ pub(crate) enum SinkTarget {
     Exec(Vec<String>),
     /// An address to which each record is posted.
     #[cfg(feature = "webhook")]
-    Webhook {
-        /// The address: key `webhook`.
-        url: String,
-        /// The file with the key of the signature: key `secret-file`.
-        secret_file: Option<PathBuf>,
-        /// The file with the certificates that the peer's must be signed by, instead of the usual
-        /// ones: key `ca-file`.
-        ca_file: Option<PathBuf>,
-        /// What is sent.
-        message: MessageConfig,
-    },
+    Webhook(Webhook),
+}
+
+impl SinkTarget {
+    /// Returns what kind of sink it is, for people.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Exec(_) => "exec",
+            #[cfg(feature = "webhook")]
+            Self::Webhook(_) => "webhook",
+        }
+    }
+}
+
+/// An address to which records are posted.
+#[cfg(feature = "webhook")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Webhook {
+    /// The address: key `webhook`.
+    pub url: String,
+    /// The file with the key of the signature: key `secret-file`.
+    pub secret_file: Option<PathBuf>,
+    /// The file with the certificates that the peer's must be signed by, instead of those that the
+    /// program has: key `ca-file`.
+    pub ca_file: Option<PathBuf>,
+    /// What is sent.
+    pub message: MessageConfig,
 }
 
 /// Which records a sink gets. Empty lists match everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SinkFilter {
-    /// Names of kinds, as in the feed: key `kinds`.
-    pub kinds: Vec<&'static str>,
-    /// Names of types of events, as in the feed: key `types`.
-    pub types: Vec<&'static str>,
+    /// Kinds of records: key `kinds`.
+    pub kinds: Vec<Kind>,
+    /// Types of events: key `types`.
+    pub types: Vec<EventType>,
     /// Names or window ids of tasks: key `tasks`.
     pub tasks: Vec<String>,
     /// Owners, or prefixes ending in `*`: key `owners`.
@@ -69,18 +86,6 @@ pub(crate) struct SinkFilter {
 
 /// The answer to the key `webhook` of a program without them.
 const WITHOUT_WEBHOOKS: &str = "this program was built without webhooks";
-
-const KINDS: [&str; 3] = ["event", "notice", "followUp"];
-
-const TYPES: [&str; 7] = [
-    "started",
-    "exited",
-    "notify",
-    "output",
-    "input",
-    "inputResolved",
-    "disappeared",
-];
 
 /// A table `sink` as it is written.
 #[derive(Deserialize)]
@@ -109,9 +114,9 @@ struct Table {
     #[serde(default = "usual_timeout", deserialize_with = "timeout")]
     timeout: Duration,
     #[serde(default, deserialize_with = "kinds")]
-    kinds: Vec<&'static str>,
+    kinds: Vec<Kind>,
     #[serde(default, deserialize_with = "types")]
-    types: Vec<&'static str>,
+    types: Vec<EventType>,
     #[serde(default, deserialize_with = "tasks")]
     tasks: Vec<String>,
     #[serde(default, deserialize_with = "owners")]
@@ -151,7 +156,7 @@ impl TryFrom<Table> for SinkConfig {
         let is_for_people = message.format == Format::Text || message.body.is_some();
         let mut kinds = table.kinds;
         if is_for_people && kinds.is_empty() && table.types.is_empty() {
-            kinds.push("followUp");
+            kinds.push(Kind::FollowUp);
         }
         if let Some(problem) = message.problem() {
             return Err(format!("sink `{name}`: {problem}"));
@@ -164,12 +169,12 @@ impl TryFrom<Table> for SinkConfig {
             #[cfg(not(feature = "webhook"))]
             (None, None, Some(_)) => return Err(WITHOUT_WEBHOOKS.to_owned()),
             #[cfg(feature = "webhook")]
-            (None, None, Some(url)) => SinkTarget::Webhook {
+            (None, None, Some(url)) => SinkTarget::Webhook(Webhook {
                 url,
                 secret_file: table.secret_file,
                 ca_file: table.ca_file,
                 message,
-            },
+            }),
             _ => {
                 return Err(format!(
                     "sink `{name}` needs one of `exec`, `shell` and `webhook`"
@@ -281,23 +286,25 @@ fn timeout<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     })
 }
 
-fn kinds<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<&'static str>, D::Error> {
-    known(from, "a list of kinds of records", &KINDS)
+fn kinds<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Kind>, D::Error> {
+    known(from, "a list of kinds of records")
 }
 
-fn types<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<&'static str>, D::Error> {
-    known(from, "a list of types of events", &TYPES)
+fn types<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<EventType>, D::Error> {
+    known(from, "a list of types of events")
 }
 
-fn known<'de, D: Deserializer<'de>>(
+/// Reads a list of words of the feed.
+fn known<'de, T: ValueEnum, D: Deserializer<'de>>(
     from: D,
     expected: &str,
-    words: &[&'static str],
-) -> Result<Vec<&'static str>, D::Error> {
+) -> Result<Vec<T>, D::Error> {
     list(from, expected, |text| {
-        let found = words.iter().find(|word| **word == text);
-        found.copied().ok_or_else(|| {
-            let (text, words) = (quotable(text), words.join(", "));
+        T::from_str(text, false).map_err(|_| {
+            let words = T::value_variants().iter();
+            let words =
+                words.filter_map(|word| Some(word.to_possible_value()?.get_name().to_owned()));
+            let (text, words) = (quotable(text), words.collect::<Vec<_>>().join(", "));
             format!("does not know \"{text}\"; allowed are {words}")
         })
     })
@@ -573,8 +580,8 @@ mod tests {
         assert_eq!(sinks[1].target, words(&["sh", "-c", "cat > f"]));
         assert_eq!(sinks[1].timeout, Duration::from_secs(120));
         let filter = SinkFilter {
-            kinds: vec!["followUp"],
-            types: vec!["exited"],
+            kinds: vec![Kind::FollowUp],
+            types: vec![EventType::Exited],
             tasks: vec!["api".to_owned()],
             owners: vec!["pi:*".to_owned()],
             level: Some(Level::Warning),
@@ -588,12 +595,12 @@ mod tests {
         let sinks =
             of("[[sink]]\nname = 'w'\nwebhook = 'https://a.example/x'\nsecret-file = '/k'\n");
         let (url, secret_file) = ("https://a.example/x".to_owned(), Some("/k".into()));
-        let target = SinkTarget::Webhook {
+        let target = SinkTarget::Webhook(Webhook {
             url,
             secret_file,
             ca_file: None,
             message: MessageConfig::default(),
-        };
+        });
         assert_eq!(sinks[0].target, target);
         for url in ["ftp://x", "https://", "http:// x", "x"] {
             check_error(
@@ -614,11 +621,11 @@ mod tests {
     fn a_message_is_checked_and_its_headers_are_not_shown() {
         let with = |keys: &str| format!("[[sink]]\nname = 'w'\nwebhook = 'https://x'\n{keys}\n");
         let kinds = |keys: &str| of(&with(keys))[0].filter.kinds.clone();
-        assert_eq!(kinds("format = 'text'"), ["followUp"]);
-        assert_eq!(kinds("body = '{\"a\": \"{text}\"}'"), ["followUp"]);
-        assert_eq!(kinds("format = 'text'\nkinds = ['notice']"), ["notice"]);
-        assert_eq!(kinds("format = 'text'\ntypes = ['input']"), [""; 0]);
-        assert_eq!(kinds("format = 'json'"), [""; 0]);
+        assert_eq!(kinds("format = 'text'"), [Kind::FollowUp]);
+        assert_eq!(kinds("body = '{\"a\": \"{text}\"}'"), [Kind::FollowUp]);
+        assert_eq!(kinds("format = 'text'\nkinds = ['notice']"), [Kind::Notice]);
+        assert_eq!(kinds("format = 'text'\ntypes = ['input']"), []);
+        assert_eq!(kinds("format = 'json'"), []);
         let shown = format!(
             "{:?}",
             of(&with("headers = { Authorization = 'Bearer TOKEN' }"))

@@ -17,7 +17,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::{env, io};
 
-use clap::ValueEnum;
 use futures_util::future::join_all;
 use tokio::io::{AsyncBufReadExt, BufReader, DuplexStream, duplex};
 use tokio::process::Command;
@@ -28,9 +27,7 @@ use tokio::time::{sleep, timeout};
 use crate::clock;
 use crate::config::{Config, SinkConfig, SinkFilter, SinkTarget};
 use crate::model::environment::reaches_tmux_server;
-use crate::model::{
-    Backoff, Body, Error, EventType, Kind, Level, Millis, Record, Seq, with_causes,
-};
+use crate::model::{Backoff, Body, Error, Level, Millis, Record, Seq, with_causes};
 use crate::paths::Paths;
 use crate::process::{ProgramEnd, run_program};
 use crate::store::{self, Lease, Live, ReaderThread, Subscription};
@@ -40,8 +37,6 @@ use crate::wire::{
 use delivery::Delivery;
 use fleet::Publisher;
 use state::{LeaseResult, SinkState, farewell};
-#[cfg(feature = "webhook")]
-use webhook::Webhook;
 
 /// How long creating the consumers, all of them, may delay the start.
 const CREATED_WITHIN: Duration = Duration::from_millis(500);
@@ -79,17 +74,16 @@ impl Sinks {
         let mut states = Vec::new();
         let mut all = Vec::new();
         for config in configs {
-            let sink = Sink::of(config);
             let state = Arc::new(SinkState {
                 name: config.name.clone(),
-                kind: sink.kind(),
+                kind: config.target.kind(),
                 owners: config.filter.owners.clone(),
                 progress: Mutex::default(),
             });
             states.push(Arc::clone(&state));
             all.push(RunningSink {
-                sink,
-                selection: Selection::new(&config.filter),
+                config: config.clone(),
+                filter: filter_of(&config.filter),
                 state,
                 live: Arc::clone(live),
                 last_seq,
@@ -165,164 +159,81 @@ async fn forget_others(config: &Config, live: &Live) {
     }
 }
 
-#[derive(Debug, Clone)]
-enum Sink {
-    /// A program.
-    Exec(Exec),
-    /// An address.
-    #[cfg(feature = "webhook")]
-    Webhook(Webhook),
+/// Delivers a record to a sink. `now` is the present time.
+///
+/// # Cancel safety
+///
+/// When the future is dropped, a program is ended, and a request may go on until it has ended.
+///
+/// # Errors
+///
+/// When it is not certain that the sink has it.
+#[cfg_attr(
+    not(feature = "webhook"),
+    allow(unused_variables, reason = "only a webhook's signature has the time")
+)]
+async fn deliver(sink: &SinkConfig, delivery: &Delivery, now: Millis) -> Result<(), Error> {
+    match &sink.target {
+        SinkTarget::Exec(words) => execute(words, sink.timeout, delivery).await,
+        #[cfg(feature = "webhook")]
+        SinkTarget::Webhook(webhook) => webhook::post(webhook, sink.timeout, delivery, now).await,
+    }
 }
 
-impl Sink {
-    /// Returns the sink that the configuration describes.
-    fn of(config: &SinkConfig) -> Self {
-        match &config.target {
-            SinkTarget::Exec(words) => Self::Exec(Exec {
-                words: words.clone(),
-                timeout: config.timeout,
-            }),
-            #[cfg(feature = "webhook")]
-            SinkTarget::Webhook {
-                url,
-                secret_file,
-                ca_file,
-                message,
-            } => Self::Webhook(Webhook {
-                url: url.clone(),
-                secret_file: secret_file.clone(),
-                ca_file: ca_file.clone(),
-                message: message.clone(),
-                timeout: config.timeout,
-            }),
+/// Runs a program with its arguments, for this time at most. No shell reads them. It has taken the record
+/// if it ends with 0.
+async fn execute(words: &[String], limit: Duration, delivery: &Delivery) -> Result<(), Error> {
+    let Some((program, args)) = words.split_first() else {
+        return Ok(());
+    };
+    // What whoever started the daemon had in their environment is none of the program's business.
+    let login = env::vars_os().filter(|(name, _)| name.to_str().is_some_and(reaches_tmux_server));
+    let own = delivery.variables.iter();
+    let own = own.map(|(name, value)| (OsString::from(format!("TMUX_TASK_{name}")), value.into()));
+    let variables: Vec<(OsString, OsString)> = login.chain(own).collect();
+    let home = env::home_dir().filter(|home| home.is_dir());
+    let mut command = Command::new(program);
+    command
+        .args(args)
+        .env_clear()
+        .envs(variables)
+        .current_dir(home.as_deref().unwrap_or(Path::new("/")))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    // A program need not read the record.
+    let record = format!("{}\n", delivery.line);
+    let ended = run_program(&mut command, record.as_bytes(), limit).await;
+    ended.map_err(|end| match end {
+        ProgramEnd::NotStarted(error) => {
+            Error::io(format_args!("could not start `{program}`"), &error)
         }
-    }
-
-    /// Returns what kind of sink it is, for people.
-    fn kind(&self) -> &'static str {
-        match self {
-            Self::Exec(_) => "exec",
-            #[cfg(feature = "webhook")]
-            Self::Webhook(_) => "webhook",
-        }
-    }
-
-    /// Delivers a record. `now` is the present time.
-    ///
-    /// # Cancel safety
-    ///
-    /// When the future is dropped, a program is ended, and a request may go on until it has ended.
-    ///
-    /// # Errors
-    ///
-    /// When it is not certain that the sink has it.
-    #[cfg_attr(
-        not(feature = "webhook"),
-        allow(unused_variables, reason = "only a webhook's signature has the time")
-    )]
-    async fn deliver(&self, delivery: &Delivery, now: Millis) -> Result<(), Error> {
-        match self {
-            Self::Exec(exec) => exec.deliver(delivery).await,
-            #[cfg(feature = "webhook")]
-            Self::Webhook(webhook) => webhook.deliver(delivery, now).await,
-        }
-    }
+        ProgramEnd::TimedOut => Error::failed(format!("no end within {}s", limit.as_secs_f32())),
+        ProgramEnd::Unknown(error) => Error::failed(error.to_string()),
+        ProgramEnd::Failed(status, Some(last)) => Error::failed(format!("{status}: {last}")),
+        ProgramEnd::Failed(status, None) => Error::failed(status.to_string()),
+    })
 }
 
-/// A program with its arguments. No shell reads them.
-#[derive(Debug, Clone)]
-pub(crate) struct Exec {
-    /// The program, then its arguments.
-    pub(crate) words: Vec<String>,
-    /// How long it may run.
-    pub(crate) timeout: Duration,
+/// Returns the part of a sink's filter that its stream has.
+fn filter_of(config: &SinkFilter) -> Filter {
+    let (kinds, types) = (config.kinds.clone(), config.types.clone());
+    Filter::new(kinds, types, config.tasks.clone())
 }
 
-impl Exec {
-    /// Runs the program. It has taken the record if it ends with 0.
-    async fn deliver(&self, delivery: &Delivery) -> Result<(), Error> {
-        let Some((program, args)) = self.words.split_first() else {
-            return Ok(());
-        };
-        // What whoever started the daemon had in their environment is none of the program's business.
-        let login =
-            env::vars_os().filter(|(name, _)| name.to_str().is_some_and(reaches_tmux_server));
-        let own = delivery.variables.iter();
-        let own =
-            own.map(|(name, value)| (OsString::from(format!("TMUX_TASK_{name}")), value.into()));
-        let variables: Vec<(OsString, OsString)> = login.chain(own).collect();
-        let home = env::home_dir().filter(|home| home.is_dir());
-        let mut command = Command::new(program);
-        command
-            .args(args)
-            .env_clear()
-            .envs(variables)
-            .current_dir(home.as_deref().unwrap_or(Path::new("/")))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
-        // A program need not read the record.
-        let record = format!("{}\n", delivery.line);
-        let ended = run_program(&mut command, record.as_bytes(), self.timeout).await;
-        ended.map_err(|end| match end {
-            ProgramEnd::NotStarted(error) => {
-                Error::io(format_args!("could not start `{program}`"), &error)
-            }
-            ProgramEnd::TimedOut => {
-                let limit = self.timeout.as_secs_f32();
-                Error::failed(format!("no end within {limit}s"))
-            }
-            ProgramEnd::Unknown(error) => Error::failed(error.to_string()),
-            ProgramEnd::Failed(status, Some(last)) => Error::failed(format!("{status}: {last}")),
-            ProgramEnd::Failed(status, None) => Error::failed(status.to_string()),
-        })
-    }
-}
-
-#[derive(Debug, Clone)]
-struct Selection {
-    filter: Filter,
-    owners: Vec<String>,
-    level: Option<Level>,
-}
-
-impl Selection {
-    fn new(config: &SinkFilter) -> Self {
-        Self {
-            filter: Filter::new(
-                config
-                    .kinds
-                    .iter()
-                    .filter_map(|name| Kind::from_str(name, false).ok())
-                    .collect(),
-                config
-                    .types
-                    .iter()
-                    .filter_map(|name| EventType::from_str(name, false).ok())
-                    .collect(),
-                config.tasks.clone(),
-            ),
-            owners: config.owners.clone(),
-            level: config.level,
-        }
-    }
-
-    /// Whether a record that the filter passes is wanted.
-    fn wants(&self, body: &Body) -> bool {
-        let (level, owner) = match body {
-            Body::Event(event) => (event.level(), &event.task.owner),
-            Body::Notice { level, owner, .. } | Body::FollowUp { level, owner, .. } => {
-                (*level, owner)
-            }
-        };
-        let is_important = self.level != Some(Level::Warning) || level == Level::Warning;
-        // What has no owner is everybody's.
-        let is_theirs = self.owners.is_empty()
-            || owner
-                .as_ref()
-                .is_none_or(|owner| self.owners.iter().any(|one| is_owner_of(one, owner)));
-        is_important && is_theirs
-    }
+/// Whether a record that the stream passes is wanted.
+fn wants(config: &SinkFilter, body: &Body) -> bool {
+    let (level, owner) = match body {
+        Body::Event(event) => (event.level(), &event.task.owner),
+        Body::Notice { level, owner, .. } | Body::FollowUp { level, owner, .. } => (*level, owner),
+    };
+    let is_important = config.level != Some(Level::Warning) || level == Level::Warning;
+    // What has no owner is everybody's.
+    let is_theirs = config.owners.is_empty()
+        || owner
+            .as_ref()
+            .is_none_or(|owner| config.owners.iter().any(|one| is_owner_of(one, owner)));
+    is_important && is_theirs
 }
 
 // A sink that runs: it delivers each record until the sink has it.
@@ -335,8 +246,8 @@ const READ_AHEAD: usize = 64 << 10;
 
 /// A sink that runs.
 struct RunningSink {
-    sink: Sink,
-    selection: Selection,
+    config: SinkConfig,
+    filter: Filter,
     state: Arc<SinkState>,
     live: Arc<Live>,
     /// Where a new consumer starts.
@@ -351,11 +262,11 @@ impl RunningSink {
             name: self.state.consumer(),
             from_now: true,
             take_over: false,
-            filter: self.selection.filter.clone(),
+            filter: self.filter.clone(),
         };
         let pid = Some(std::process::id());
         let leased = self.live.consume_from(request, pid, self.last_seq).await?;
-        leased.1.set_owners(&self.selection.owners);
+        leased.1.set_owners(&self.config.filter.owners);
         Ok(leased)
     }
 
@@ -409,7 +320,7 @@ impl RunningSink {
             let Ok(StreamRecord::Durable(record)) = serde_json::from_str(&line) else {
                 continue;
             };
-            if self.selection.wants(&record.body) && !self.deliver(&record, &line).await {
+            if wants(&self.config.filter, &record.body) && !self.deliver(&record, &line).await {
                 return false;
             }
             if let Err(refusal) = self.live.acknowledge(lease, record.seq) {
@@ -428,7 +339,7 @@ impl RunningSink {
         let mut retry = RETRY;
         loop {
             let delivered = tokio::select! {
-                delivered = self.sink.deliver(&delivery, clock::now().wall) => delivered,
+                delivered = deliver(&self.config, &delivery, clock::now().wall) => delivered,
                 () = farewell(&mut self.stopping) => return false,
             };
             match delivered {
@@ -459,13 +370,13 @@ mod tests {
     use crate::model::with_causes;
 
     async fn run(line: &str, timeout: Duration) -> Result<(), Error> {
-        let words = ["sh", "-c", line].map(str::to_owned).to_vec();
+        let words = ["sh", "-c", line].map(str::to_owned);
         let delivery = Delivery {
             id: "e:1".to_owned(),
             line: "{\"seq\":1}".to_owned(),
             variables: vec![("KIND", "event".to_owned())],
         };
-        Exec { words, timeout }.deliver(&delivery).await
+        execute(&words, timeout, &delivery).await
     }
 
     #[track_caller]
@@ -495,16 +406,13 @@ mod tests {
             run("sleep 60", Duration::from_millis(50)).await,
             "no end within 0.05s",
         );
-        let exec = Exec {
-            words: vec!["/no/such".to_owned()],
-            timeout: minute,
-        };
         let delivery = Delivery {
             id: String::new(),
             line: String::new(),
             variables: Vec::new(),
         };
-        let error = with_causes(&exec.deliver(&delivery).await.unwrap_err());
+        let words = ["/no/such".to_owned()];
+        let error = with_causes(&execute(&words, minute, &delivery).await.unwrap_err());
         assert!(
             error.starts_with("could not start `/no/such`: No such file"),
             "{error}"
@@ -526,7 +434,7 @@ mod tests {
         };
         let notice = serde_json::json!({"kind": "notice", "level": at, "text": "", "events": [], "owner": of});
         let body = serde_json::from_value(notice).unwrap();
-        assert_eq!(Selection::new(&config).wants(&body), wanted);
+        assert_eq!(wants(&config, &body), wanted);
     }
 
     #[test]
@@ -539,25 +447,5 @@ mod tests {
         check_selection(&[], Some(Level::Warning), None, "info", false);
         check_selection(&[], Some(Level::Warning), None, "warning", true);
         check_selection(&[], Some(Level::Info), None, "info", true);
-    }
-
-    #[test]
-    fn kinds_and_types_are_those_of_the_feed() {
-        let config = SinkFilter {
-            kinds: vec!["event", "notice", "followUp"],
-            types: vec![
-                "started",
-                "exited",
-                "notify",
-                "output",
-                "input",
-                "inputResolved",
-                "disappeared",
-            ],
-            ..SinkFilter::default()
-        };
-        let filter = Selection::new(&config).filter;
-        assert_eq!(filter.kinds, [Kind::Event, Kind::Notice, Kind::FollowUp]);
-        assert_eq!(filter.types, EventType::value_variants());
     }
 }

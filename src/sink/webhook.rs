@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -13,7 +13,7 @@ use ureq::Agent;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 use super::delivery::Delivery;
-use crate::config::{Format, MessageConfig};
+use crate::config::{Format, MessageConfig, Webhook};
 use crate::model::{Error, Millis, text};
 use crate::{files, route};
 
@@ -23,69 +23,54 @@ const MAX_KEY: u64 = 4096;
 /// The longest file of certificates, in bytes.
 const MAX_CERTIFICATES: u64 = 1 << 20;
 
-/// An address. Redirects are not followed.
-///
-/// Its files are read for each record, so that what replaces them applies at once.
-#[derive(Debug, Clone)]
-pub(crate) struct Webhook {
-    /// The address.
-    pub(crate) url: String,
-    /// The file with the key of the signature.
-    pub(crate) secret_file: Option<PathBuf>,
-    /// The file with the certificates that the peer's must be signed by, instead of those that the
-    /// program has.
-    pub(crate) ca_file: Option<PathBuf>,
-    /// What is sent.
-    pub(crate) message: MessageConfig,
-    /// How long a delivery may take.
-    pub(crate) timeout: Duration,
+/// Posts a record, within this time. Redirects are not followed. The peer has it if its answer is a
+/// success. The webhook's files are read each time, so that what replaces them applies at once.
+pub(super) async fn post(
+    webhook: &Webhook,
+    limit: Duration,
+    delivery: &Delivery,
+    now: Millis,
+) -> Result<(), Error> {
+    let seconds = now / 1000;
+    let Message { headers, body } = Message::of(&webhook.message, delivery);
+    let mut request = agent(webhook, limit)?
+        .post(&webhook.url)
+        .header("webhook-id", &delivery.id)
+        .header("webhook-timestamp", seconds.to_string());
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    if let Some(path) = &webhook.secret_file {
+        let key = read_key(path).map_err(|why| unusable(path, &why))?;
+        let signature = key.sign(&delivery.id, seconds, body.as_bytes());
+        request = request.header("webhook-signature", signature);
+    }
+    let sent = spawn_blocking(move || request.send(body)).await;
+    let answer = sent
+        .map_err(|error| Error::failed(error.to_string()))?
+        .map_err(|error| Error::failed(error.to_string()))?;
+    if answer.status().is_success() {
+        return Ok(());
+    }
+    let status = answer.status().as_u16();
+    Err(Error::failed(format!("the answer was {status}")))
 }
 
-impl Webhook {
-    /// Posts the record. The peer has it if its answer is a success.
-    pub(super) async fn deliver(&self, delivery: &Delivery, now: Millis) -> Result<(), Error> {
-        let seconds = now / 1000;
-        let Message { headers, body } = Message::of(&self.message, delivery);
-        let mut request = self
-            .agent()?
-            .post(&self.url)
-            .header("webhook-id", &delivery.id)
-            .header("webhook-timestamp", seconds.to_string());
-        for (name, value) in headers {
-            request = request.header(name, value);
-        }
-        if let Some(path) = &self.secret_file {
-            let key = read_key(path).map_err(|why| unusable(path, &why))?;
-            let signature = key.sign(&delivery.id, seconds, body.as_bytes());
-            request = request.header("webhook-signature", signature);
-        }
-        let sent = spawn_blocking(move || request.send(body)).await;
-        let answer = sent
-            .map_err(|error| Error::failed(error.to_string()))?
-            .map_err(|error| Error::failed(error.to_string()))?;
-        if answer.status().is_success() {
-            return Ok(());
-        }
-        let status = answer.status().as_u16();
-        Err(Error::failed(format!("the answer was {status}")))
+/// Returns what posts one record. Connections are not kept: between two records the peer may close
+/// them.
+fn agent(webhook: &Webhook, limit: Duration) -> Result<Agent, Error> {
+    let mut config = Agent::config_builder()
+        .timeout_global(Some(limit))
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .http_status_as_error(false)
+        .user_agent(concat!("tmux-task/", env!("CARGO_PKG_VERSION")));
+    if let Some(path) = &webhook.ca_file {
+        let certificates = read_certificates(path).map_err(|why| unusable(path, &why))?;
+        let roots = RootCerts::new_with_certs(&certificates);
+        config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
     }
-
-    /// Returns what posts one record. Connections are not kept: between two records the peer may close
-    /// them.
-    fn agent(&self) -> Result<Agent, Error> {
-        let mut config = Agent::config_builder()
-            .timeout_global(Some(self.timeout))
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .http_status_as_error(false)
-            .user_agent(concat!("tmux-task/", env!("CARGO_PKG_VERSION")));
-        if let Some(path) = &self.ca_file {
-            let certificates = read_certificates(path).map_err(|why| unusable(path, &why))?;
-            let roots = RootCerts::new_with_certs(&certificates);
-            config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
-        }
-        Ok(config.build().new_agent())
-    }
+    Ok(config.build().new_agent())
 }
 
 /// The key of the signature, or the certificates, cannot be used.
@@ -335,10 +320,10 @@ mod tests {
         }
         let file = format!("[[sink]]\nname = 'w'\nwebhook = 'https://x'\n{keys}\n");
         let file: File = toml::from_str(&file).unwrap();
-        let crate::config::SinkTarget::Webhook { message, .. } = &file.sink[0].target else {
+        let crate::config::SinkTarget::Webhook(webhook) = &file.sink[0].target else {
             panic!("it is a webhook");
         };
-        Message::of(message, delivery)
+        Message::of(&webhook.message, delivery)
     }
 
     #[track_caller]
