@@ -50,11 +50,17 @@ fn advice(variable: &str, path: &Path, refused: &RefusedFile) -> String {
 
 /// Returns the folder of the adapters for agents; `None` when there is no home folder.
 pub(crate) fn adapters_folder(env: Env<'_>) -> Option<PathBuf> {
-    let data = match folder_of(env, "XDG_DATA_HOME") {
-        Some(data) => data,
-        None => folder_of(env, "HOME")?.join(".local/share"),
-    };
-    Some(data.join("tmux-task/adapters"))
+    Some(folder_in_home(env, "XDG_DATA_HOME", ".local/share")?.join("tmux-task/adapters"))
+}
+
+/// Returns the folder of opencode's plugins; `None` when there is no home folder.
+pub(crate) fn opencode_plugins(env: Env<'_>) -> Option<PathBuf> {
+    Some(folder_in_home(env, "XDG_CONFIG_HOME", ".config")?.join("opencode/plugin"))
+}
+
+/// Returns the folder that the variable names, else this one in the home folder.
+fn folder_in_home(env: Env<'_>, variable: &str, usual: &str) -> Option<PathBuf> {
+    folder_of(env, variable).or_else(|| Some(folder_of(env, "HOME")?.join(usual)))
 }
 
 /// Returns a file that is there if this client's adapter is installed; `None` for a client without an
@@ -64,13 +70,7 @@ pub(crate) fn adapter_file(client: &str, env: Env<'_>) -> Option<PathBuf> {
         "pi" => "pi/package.json",
         "claude" => "claude-code/.claude-plugin/plugin.json",
         "codex" => "codex/enabled",
-        "opencode" => {
-            let config = match folder_of(env, "XDG_CONFIG_HOME") {
-                Some(config) => config,
-                None => folder_of(env, "HOME")?.join(".config"),
-            };
-            return Some(config.join("opencode/plugin/tmux-task.js"));
-        }
+        "opencode" => return Some(opencode_plugins(env)?.join("tmux-task.js")),
         _ => return None,
     };
     Some(adapters_folder(env)?.join(file))

@@ -7,6 +7,7 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -24,7 +25,7 @@ use crate::model::{Exit, Millis, Ordered as _, Signal};
 #[must_use]
 pub(crate) fn started_at(pid: u32) -> Option<Millis> {
     // Field 22 counts clock ticks since boot.
-    let ticks: u64 = read(pid)?.field(22)?.parse().ok()?;
+    let ticks: u64 = read(pid)?.number(22)?;
     let per_second = rustix::param::clock_ticks_per_second();
     let since_boot = ticks.checked_mul(1000)?.checked_div(per_second)?;
     boot_time()?.checked_add(Millis::try_from(since_boot).ok()?)
@@ -35,7 +36,7 @@ pub(crate) fn started_at(pid: u32) -> Option<Millis> {
 /// does, in `/proc`).
 #[must_use]
 pub(crate) fn identity(pid: u32) -> Option<String> {
-    let ticks: u64 = read(pid)?.field(22)?.parse().ok()?;
+    let ticks: u64 = read(pid)?.number(22)?;
     Some(format!("{ticks} {}", pid_namespace()?))
 }
 
@@ -68,7 +69,7 @@ pub(crate) fn exit_of_zombie(pid: u32) -> Option<Exit> {
         return None;
     }
     // Field 52 is the status that wait(2) returns.
-    let status: u32 = stat.field(52)?.parse().ok()?;
+    let status: u32 = stat.number(52)?;
     let signal = u8::try_from(status & 0x7f).ok()?;
     Some(if signal == 0 {
         Exit::with_code(i32::try_from(status >> 8 & 0xff).ok()?)
@@ -93,6 +94,11 @@ impl Stat {
     pub(super) fn field(&self, number: usize) -> Option<&str> {
         let (_, fields) = self.text.rsplit_once(')')?;
         fields.split_ascii_whitespace().nth(number.checked_sub(3)?)
+    }
+
+    /// Returns a field that is such a number.
+    pub(super) fn number<N: FromStr>(&self, number: usize) -> Option<N> {
+        self.field(number)?.parse().ok()
     }
 
     /// Returns the program's name, truncated by the kernel.
@@ -192,7 +198,7 @@ const GENERATIONS: usize = 64;
 pub(crate) fn parent(pid: u32) -> Option<u32> {
     #[cfg(linux)]
     {
-        read(pid)?.field(4)?.parse().ok()
+        read(pid)?.number(4)
     }
     #[cfg(not(linux))]
     {

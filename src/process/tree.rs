@@ -250,7 +250,7 @@ pub(super) fn processes(pid: u32) -> (Vec<Process>, CpuActivity) {
             continue;
         };
         // A thread that was created while they were counted is not included.
-        if stat.field(20).and_then(|field| field.parse().ok()) != Some(threads.len()) {
+        if stat.number(20) != Some(threads.len()) {
             activity.miss();
         }
         waiting.extend(children(pid, &threads));
@@ -266,22 +266,18 @@ pub(super) fn processes(pid: u32) -> (Vec<Process>, CpuActivity) {
             state = thread_state(pid, thread);
         }
         if state != Some('Z') {
-            // Field 52 has the signal, from its main thread or of the whole process.
-            let signal = || stat.field(52).and_then(|field| field.parse().ok());
             processes.push(Process {
                 pid,
                 thread,
-                stopped_by: (state == Some('T')).then(|| signal().unwrap_or(0)),
+                // Field 52 has the signal, from its main thread or of the whole process.
+                stopped_by: (state == Some('T')).then(|| stat.number(52).unwrap_or(0)),
                 name: text::one_line(stat.name().as_bytes(), NAME_CHARS),
                 threads,
-                parent: stat.field(4).and_then(|field| field.parse().ok()),
-                group: stat.field(5).and_then(|field| field.parse().ok()),
-                terminal: stat
-                    .field(7)
-                    .and_then(|field| field.parse().ok())
-                    .unwrap_or(0),
+                parent: stat.number(4),
+                group: stat.number(5),
+                terminal: stat.number(7).unwrap_or(0),
                 // -1 without a terminal.
-                foreground: stat.field(8).and_then(|field| field.parse().ok()),
+                foreground: stat.number(8),
             });
         }
     }

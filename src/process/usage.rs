@@ -82,13 +82,14 @@ fn sums(processes: &BTreeMap<u32, ProcessUsage>, roots: &[u32]) -> BTreeMap<u32,
 
 fn used(pid: u32) -> Option<ProcessUsage> {
     let stat = stat::read(pid)?;
-    let number = |field: usize| stat.field(field)?.parse::<u64>().ok();
     // 14 to 17: user and system time, and those of children that were waited for.
-    let ticks = (14..=17).filter_map(number).sum();
+    let ticks = (14..=17)
+        .filter_map(|field| stat.number::<u64>(field))
+        .sum();
     Some(ProcessUsage {
-        parent: stat.field(4)?.parse().ok()?,
+        parent: stat.number(4)?,
         ticks,
-        pages: number(24).unwrap_or_default(),
+        pages: stat.number(24).unwrap_or_default(),
     })
 }
 

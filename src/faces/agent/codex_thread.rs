@@ -1,6 +1,5 @@
 //! A thread of Codex: whether messages reach its model, handing them over, and which of them it has.
 
-use std::fmt::Display;
 use std::fs;
 use std::future::pending;
 use std::io::{self, BufRead, BufReader, Read};
@@ -23,6 +22,7 @@ use super::outbox::Batch;
 use crate::files;
 use crate::model::with_causes;
 use crate::paths::Env;
+use crate::process::{ProgramEnd, run_program};
 
 /// How many of a thread's last turns are searched for a message.
 const TURNS: u32 = 50;
@@ -198,24 +198,20 @@ fn is_in_turns(listed: &Value, id: &str) -> bool {
 
 /// Hands a message over without an app-server. Codex keeps it until the thread's process reads it.
 async fn queue(program: &Path, thread: &str, text: &str) -> Result<(), NotDone> {
-    let failed = |error: &dyn Display| {
-        NotDone::new(Certainty::Refused, format!("`codex queue` failed: {error}"))
-    };
-    let queueing = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(["queue", "--thread", thread, "--message", text])
         .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output();
-    let output = match timeout(QUEUES_WITHIN, queueing).await {
-        Ok(output) => output.map_err(|error| failed(&error))?,
-        Err(_) => return Err(failed(&"it does not end")),
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let why = match run_program(&mut command, b"", QUEUES_WITHIN).await {
+        Ok(()) => return Ok(()),
+        Err(ProgramEnd::NotStarted(error) | ProgramEnd::Unknown(error)) => error.to_string(),
+        Err(ProgramEnd::TimedOut) => "it does not end".to_owned(),
+        Err(ProgramEnd::Failed(_, last)) => last.unwrap_or_else(|| "it said nothing".to_owned()),
     };
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let last = said.lines().rfind(|line| !line.trim().is_empty());
-    Err(failed(&last.unwrap_or("it said nothing")))
+    let why = format!("`codex queue` failed: {why}");
+    Err(NotDone::new(Certainty::Refused, why))
 }
 
 /// Returns which of Codex's programs began the thread, from the thread's file; `None` when there is no

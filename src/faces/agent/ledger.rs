@@ -362,8 +362,7 @@ impl Ledger {
     }
 
     fn save(&self) -> io::Result<()> {
-        let mut bytes = serde_json::to_vec(&self.contents).map_err(io::Error::from)?;
-        bytes.push(b'\n');
+        let bytes = files::json_line(&self.contents)?;
         let fresh = self.path.with_extension("new");
         files::replace(&self.path, &fresh, &bytes)
     }

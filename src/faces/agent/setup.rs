@@ -13,7 +13,7 @@ use tokio::process::Command;
 
 use super::AgentClient;
 use crate::model::Error;
-use crate::paths::{Env, adapters_folder, folder_of};
+use crate::paths::{Env, adapters_folder, opencode_plugins};
 use crate::process::{ProgramEnd, run_program};
 
 /// What to do where the client is missing.
@@ -157,15 +157,8 @@ impl Setup {
                 (adapters.join("codex"), &CODEX, vec![add], remove)
             }
             AgentClient::Opencode => {
-                let usual = || Some(folder_of(env, "HOME")?.join(".config"));
-                let config = folder_of(env, "XDG_CONFIG_HOME").or_else(usual);
-                let config = config.ok_or_else(no_home)?;
-                (
-                    config.join("opencode/plugin"),
-                    &OPENCODE,
-                    Vec::new(),
-                    Vec::new(),
-                )
+                let folder = opencode_plugins(env).ok_or_else(no_home)?;
+                (folder, &OPENCODE, Vec::new(), Vec::new())
             }
         };
         Ok(Self {

@@ -39,16 +39,15 @@ pub(super) fn contains(pid: u32, started: u64) -> bool {
 /// Returns a process; `None` when it is gone or only waits for its parent to notice that.
 fn row(pid: u32) -> Option<ProcessRow> {
     let stat = stat::read(pid)?;
-    let number = |field| stat.field(field)?.parse().ok();
     // Its first thread can have ended before the others.
-    if stat.field(3) == Some("Z") && number(20).is_none_or(|threads: u32| threads <= 1) {
+    if stat.field(3) == Some("Z") && stat.number(20).is_none_or(|threads: u32| threads <= 1) {
         return None;
     }
     Some(ProcessRow {
         pid,
-        parent: number(4)?,
-        session: number(6)?,
-        started: stat.field(22)?.parse().ok()?,
+        parent: stat.number(4)?,
+        session: stat.number(6)?,
+        started: stat.number(22)?,
         is_stopped: matches!(stat.field(3), Some("T" | "t")),
         name: crate::model::text::one_line(stat.name().as_bytes(), NAME_CHARS),
     })
