@@ -313,7 +313,6 @@ fn assemble(options: &Options, claimed: Option<SessionLife>) -> Result<Parts, Er
         journal: beginning.journal,
         epoch: beginning.epoch.clone(),
         session_name: options.session.clone(),
-        last_seq: beginning.memory.last_seq,
         pending: beginning.pending,
         retention: Retention::new(kept.keep_size, kept.keep_age, kept.keep_for_consumers),
         ages,

@@ -101,16 +101,7 @@ struct ReaderOf {
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) removals: Vec<(String, oneshot::Sender<SaveResult>)>,
-    pub(super) saves: Vec<Save>,
-}
-
-/// A consumer to save.
-#[derive(Debug)]
-pub(super) struct Save {
-    pub(super) saved: SavedConsumer,
-    /// Whom to send which confirmations afterwards.
-    confirmations: Option<(Arc<Replies>, VecDeque<Seq>)>,
-    waiting: Vec<oneshot::Sender<SaveResult>>,
+    pub(super) saves: Vec<SavedConsumer>,
 }
 
 impl Consumers {
@@ -435,49 +426,37 @@ impl ConsumerTable {
         let dirty = self.consumers.values_mut().filter(|one| one.is_dirty);
         let saves = dirty.map(|consumer| {
             consumer.is_dirty = false;
-            let acknowledged = std::mem::take(&mut consumer.acknowledged);
-            let reader = consumer.reader.as_ref();
-            Save {
-                saved: SavedConsumer {
-                    cursor: consumer.position.cursor(),
-                    first_left_out: consumer.position.first_left_out(),
-                    ..consumer.record.clone()
-                },
-                confirmations: reader.map(|reader| (Arc::clone(&reader.replies), acknowledged)),
-                waiting: std::mem::take(&mut consumer.waiting),
+            SavedConsumer {
+                cursor: consumer.position.cursor(),
+                first_left_out: consumer.position.first_left_out(),
+                ..consumer.record.clone()
             }
         });
         let saves = saves.collect();
         Batch { removals, saves }
     }
 
-    /// Applies the outcome of a save, and answers those who wait for it.
-    pub(super) fn settle(&mut self, save: Save, outcome: &SaveResult) {
-        for waiting in save.waiting {
+    /// Applies the outcome of a save: answers those who wait for it, and confirms what it covers.
+    pub(super) fn settle(&mut self, saved: &SavedConsumer, outcome: &SaveResult) {
+        let consumer = self.consumers.get_mut(&saved.name);
+        // Not for a later one of its name.
+        let consumer = consumer.filter(|one| one.record.created_at == saved.created_at);
+        let Some(consumer) = consumer else { return };
+        for waiting in consumer.waiting.drain(..) {
             // Whoever asked may have left.
             waiting.send(outcome.clone()).unwrap_or_default();
         }
-        let consumer = self.consumers.get_mut(&save.saved.name);
-        if outcome.is_ok() {
-            if let Some(consumer) = consumer {
-                consumer.saved = Some(save.saved.cursor);
-            }
-            if let Some((replies, acknowledged)) = save.confirmations {
-                replies.confirm(acknowledged);
-            }
+        if outcome.is_err() {
+            consumer.is_dirty = true;
             return;
         }
-        let Some(consumer) = consumer else { return };
-        consumer.is_dirty = true;
-        // They are confirmed when it can be saved, if the same reader is still there.
-        if let Some((replies, mut acknowledged)) = save.confirmations
-            && let Some(reader) = &consumer.reader
-            && Arc::ptr_eq(&reader.replies, &replies)
-        {
-            for seq in consumer.acknowledged.drain(..) {
-                push_bounded(&mut acknowledged, seq);
-            }
-            consumer.acknowledged = acknowledged;
+        consumer.saved = Some(saved.cursor);
+        let acknowledged = std::mem::take(&mut consumer.acknowledged).into_iter();
+        let (durable, later): (VecDeque<Seq>, _) =
+            acknowledged.partition(|seq| *seq <= saved.cursor);
+        consumer.acknowledged = later;
+        if let Some(reader) = &consumer.reader {
+            reader.replies.confirm(durable);
         }
     }
 }

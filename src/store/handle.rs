@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
-use super::consumers::{Batch, ConsumerTable, Consumers, Save, SaveResult};
+use super::consumers::{Batch, ConsumerTable, Consumers, SaveResult};
 use super::live::{Live, StoreSetup};
 use super::writer::{SavedLook, StoreJob, StoreReport, Writer};
 use crate::model::{AgeClock, Context, Record, Seq, StatusCounts};
@@ -45,17 +45,12 @@ impl Store {
         let consumers = start_consumers(
             beginning.consumers.clone(),
             &beginning.epoch,
-            beginning.last_seq,
+            beginning.journal.end().last_seq,
             beginning.ages.clock(),
         )?;
         let live = Arc::new(Live::new(&beginning, consumers));
-        let report = StoreReport {
-            written: beginning.last_seq,
-            tried: beginning.last_seq,
-            ..StoreReport::default()
-        };
         let (jobs, queue) = mpsc::channel();
-        let (reporter, reports) = watch::channel(report);
+        let (reporter, reports) = watch::channel(StoreReport::beginning(&beginning));
         let n_unsaved = Arc::new(AtomicUsize::new(0));
         let left = Arc::clone(&n_unsaved);
         let writer = Writer::new(beginning, Arc::clone(&live), reporter, left);
@@ -141,16 +136,6 @@ pub(crate) struct ReaderThread {
     _stop: oneshot::Sender<()>,
 }
 
-/// A task on the thread, which is aborted when this is dropped.
-#[derive(Debug)]
-struct AbortOnDrop(JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 impl ReaderThread {
     /// Starts a thread with this name.
     ///
@@ -195,8 +180,9 @@ impl ReaderHandle {
     ///
     /// Dropping the returned future aborts it as well.
     pub(crate) async fn run(&self, future: impl Future<Output = ()> + Send + 'static) {
-        let mut task = AbortOnDrop(self.0.spawn(future));
-        if let Err(error) = (&mut task.0).await
+        let mut task = JoinSet::new();
+        task.spawn_on(future, &self.0);
+        if let Some(Err(error)) = task.join_next().await
             && !error.is_cancelled()
         {
             tracing::error!(%error, "a reader's task panicked");
@@ -269,8 +255,8 @@ fn run(consumers: &Consumers, folder: &Path) {
         let done = perform(batch, folder);
         let mut state = consumers.state();
         let problem = done.iter().find_map(|(_, outcome)| outcome.clone().err());
-        for (save, outcome) in done {
-            state.settle(save, &outcome);
+        for (saved, outcome) in &done {
+            state.settle(saved, outcome);
         }
         if problem.is_some() != state.problem.is_some() {
             match &problem {
@@ -301,20 +287,17 @@ fn wait(consumers: &Consumers) -> MutexGuard<'_, ConsumerTable> {
 }
 
 /// Removes and saves, with one sync of the folder for all of it; returns the result of each save.
-fn perform(batch: Batch, folder: &Path) -> Vec<(Save, SaveResult)> {
+fn perform(batch: Batch, folder: &Path) -> Vec<(SavedConsumer, SaveResult)> {
     let removals: Vec<_> = batch
         .removals
         .into_iter()
         .map(|(name, waiting)| (remove_consumer(folder, &name), waiting))
         .collect();
-    let mut saves: Vec<(Save, SaveResult)> = batch
-        .saves
-        .into_iter()
-        .map(|save| {
-            let stored = store_consumer(folder, &save.saved);
-            (save, stored.map_err(|error| error.to_string()))
-        })
-        .collect();
+    let saves = batch.saves.into_iter().map(|saved| {
+        let stored = store_consumer(folder, &saved);
+        (saved, stored.map_err(|error| error.to_string()))
+    });
+    let mut saves: Vec<(SavedConsumer, SaveResult)> = saves.collect();
     let synced = sync_consumers(folder).map_err(|error| error.to_string());
     for (removed, waiting) in removals {
         let outcome = removed.map_err(|error| error.to_string());

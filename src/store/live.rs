@@ -25,8 +25,6 @@ pub(crate) struct StoreSetup {
     pub(crate) epoch: String,
     /// The session's name.
     pub(crate) session_name: String,
-    /// The sequence number of its last record.
-    pub(crate) last_seq: Seq,
     /// What the feed leaves open.
     pub(crate) pending: PendingEvents,
     /// What is kept of the feed.

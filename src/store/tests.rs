@@ -81,7 +81,6 @@ impl Desk {
             journal,
             epoch: "e1".to_owned(),
             session_name: "work".to_owned(),
-            last_seq: recovered.last_seq,
             pending: recovered.pending,
             retention: self.retention,
             ages: self.ages(),
@@ -102,7 +101,7 @@ impl Desk {
         let beginning = self.beginning(journal);
         let consumers = Arc::new(Consumers::new(
             "e1",
-            beginning.last_seq,
+            beginning.journal.end().last_seq,
             Vec::new(),
             beginning.ages.clock(),
         ));

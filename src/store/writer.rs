@@ -57,6 +57,18 @@ pub(crate) struct StoreReport {
     pub(crate) counts: Option<StatusCounts>,
 }
 
+impl StoreReport {
+    /// Returns the progress of a store that has done nothing yet.
+    pub(super) fn beginning(setup: &StoreSetup) -> Self {
+        let last_seq = setup.journal.end().last_seq;
+        Self {
+            written: last_seq,
+            tried: last_seq,
+            ..Self::default()
+        }
+    }
+}
+
 /// How long to wait before a disk that refused is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -76,20 +88,12 @@ pub(super) struct Writer {
     n_unsaved: Arc<AtomicUsize>,
     /// What the queued records leave open.
     pending: PendingEvents,
-    /// The sequence number of the last queued record.
-    queued: Seq,
-    /// The sequence number of the last record that is on the disk.
-    written: Seq,
-    /// Why the disk refused; `None` while it accepts everything.
-    problem: Option<String>,
-    /// Whether so many records wait that no look should be taken.
-    is_full: bool,
+    /// What is known of the progress; `tried` is the last record that is queued.
+    progress: StoreReport,
     /// When a disk that refused is tried again.
     retry_at: Option<Instant>,
     /// Counts to publish, each after the records queued before.
     statuses: Vec<(Place, StatusCounts)>,
-    /// The counts that were published last.
-    counts: Option<StatusCounts>,
     /// The snapshot to save once the records queued before are written.
     unsaved: Option<SavedSession>,
     /// The last record that the snapshot on the disk includes; `None` until one was saved.
@@ -130,6 +134,7 @@ impl Writer {
         reporter: watch::Sender<StoreReport>,
         n_unsaved: Arc<AtomicUsize>,
     ) -> Self {
+        let progress = StoreReport::beginning(&beginning);
         let retainer = Retainer::new(
             beginning.journal.path(),
             &beginning.epoch,
@@ -147,13 +152,9 @@ impl Writer {
             reporter,
             n_unsaved,
             pending: beginning.pending,
-            queued: beginning.last_seq,
-            written: beginning.last_seq,
-            problem: None,
-            is_full: false,
+            progress,
             retry_at: None,
             statuses: Vec::new(),
-            counts: None,
             unsaved: None,
             saved_seq: None,
             has_undelivered,
@@ -218,7 +219,7 @@ impl Writer {
         for record in records {
             self.pending.apply(record);
             self.retainer.note(record);
-            self.queued = record.seq;
+            self.progress.tried = record.seq;
         }
     }
 
@@ -260,7 +261,7 @@ impl Writer {
     fn place(&self) -> Place {
         Place {
             n_before: self.journal.n_unwritten(),
-            last_seq: self.queued,
+            last_seq: self.progress.tried,
         }
     }
 
@@ -270,13 +271,13 @@ impl Writer {
             bookmark,
             first_undelivered,
         } = look;
-        let mut saved = SavedSession::new(snapshot, bookmark, &self.epoch, self.queued);
+        let mut saved = SavedSession::new(snapshot, bookmark, &self.epoch, self.progress.tried);
         self.pending.forget_settled(snapshot, *first_undelivered);
         self.pending.forget_before(*first_undelivered);
-        if self.queued == self.written {
+        if self.progress.tried == self.progress.written {
             self.has_undelivered = self.pending.first_undelivered().is_some();
         }
-        saved.feed = (self.queued > 0).then(|| self.pending.to_saved());
+        saved.feed = (self.progress.tried > 0).then(|| self.pending.to_saved());
         self.unsaved = Some(saved);
         self.save_again_at = None;
     }
@@ -284,7 +285,7 @@ impl Writer {
     /// Writes everything queued, if that is due, and publishes the result.
     fn settle(&mut self, is_due: bool) {
         let n_unwritten = self.journal.n_unwritten() as u64;
-        let (had_problem, was_full) = (self.problem.is_some(), self.is_full);
+        let (had_problem, was_full) = (self.progress.problem.is_some(), self.progress.is_full);
         let before = self.journal.end();
         if is_due {
             let began = Instant::now();
@@ -294,7 +295,7 @@ impl Writer {
             match self.journal.flush() {
                 Ok(()) => {
                     let elapsed_us = began.elapsed().as_micros();
-                    let n_records = self.queued - self.written;
+                    let n_records = self.progress.tried - self.progress.written;
                     tracing::debug!(
                         n_records,
                         n_bytes = n_unwritten,
@@ -306,9 +307,10 @@ impl Writer {
                 Err(error) => self.on_refused(&error),
             }
         }
-        self.is_full = self.journal.is_full() || self.queued - self.written >= MOST_WAITING;
-        if self.is_full && !was_full {
-            let n_records = self.queued - self.written;
+        self.progress.is_full =
+            self.journal.is_full() || self.progress.tried - self.progress.written >= MOST_WAITING;
+        if self.progress.is_full && !was_full {
+            let n_records = self.progress.tried - self.progress.written;
             tracing::error!(
                 n_records,
                 "no looks are taken until the waiting records are written"
@@ -316,14 +318,15 @@ impl Writer {
         }
         // Who hears of a problem from a reader finds it in the daemon's status, too.
         self.report();
-        if self.problem.is_none() {
+        if self.progress.problem.is_none() {
             self.publish_written(before, n_unwritten);
         }
         let counts: Vec<_> = self.statuses.drain(..).collect();
         if let Some((_, counts)) = counts.last() {
-            self.counts = Some(*counts);
+            self.progress.counts = Some(*counts);
         }
-        let is_news = had_problem != self.problem.is_some() || was_full != self.is_full;
+        let is_news =
+            had_problem != self.progress.problem.is_some() || was_full != self.progress.is_full;
         if !counts.is_empty() || is_news {
             self.publish_status(self.live.end());
         }
@@ -331,18 +334,21 @@ impl Writer {
 
     fn on_written(&mut self) {
         if self.retry_at.take().is_some() {
-            tracing::info!(last_seq = self.queued, "the feed can be written again");
+            tracing::info!(
+                last_seq = self.progress.tried,
+                "the feed can be written again"
+            );
         }
-        self.written = self.queued;
+        self.progress.written = self.progress.tried;
         self.has_undelivered = self.pending.first_undelivered().is_some();
-        self.problem = None;
+        self.progress.problem = None;
     }
 
     fn on_refused(&mut self, error: &FeedError) {
-        if self.problem.is_none() {
+        if self.progress.problem.is_none() {
             let problem = with_causes(error);
             tracing::error!(error = problem, "the feed's disk refuses; records wait");
-            self.problem = Some(problem);
+            self.progress.problem = Some(problem);
         }
         self.retry_at = Some(Instant::now() + RETRY_AFTER);
     }
@@ -352,7 +358,7 @@ impl Writer {
     fn publish_written(&mut self, before: FeedEnd, n_bytes: u64) {
         let end = self.journal.end();
         for (place, counts) in std::mem::take(&mut self.statuses) {
-            self.counts = Some(counts);
+            self.progress.counts = Some(counts);
             self.publish_status(place.in_file(before, n_bytes, end));
         }
         if self.live.end() != end {
@@ -361,34 +367,32 @@ impl Writer {
     }
 
     fn publish_status(&self, end: FeedEnd) {
-        let Some(counts) = self.counts else { return };
+        let Some(counts) = self.progress.counts else {
+            return;
+        };
         let mut status = LiveRecord::from(counts);
         if let LiveRecord::Status { problem, .. } = &mut status {
-            let n = self.queued - self.written;
-            let with_waiting = |text: &String| with_waiting(text, n, self.is_full);
-            *problem = self.problem.as_ref().map(with_waiting);
+            let n = self.progress.tried - self.progress.written;
+            let with_waiting = |text: &String| with_waiting(text, n, self.progress.is_full);
+            *problem = self.progress.problem.as_ref().map(with_waiting);
         }
         self.live.publish_status(end, status);
     }
 
     fn report(&self) {
-        let report = StoreReport {
-            written: self.written,
-            tried: self.queued,
-            problem: self.problem.clone(),
-            is_full: self.is_full,
-            counts: self.counts,
-        };
         self.reporter.send_if_modified(|before| {
-            let is_news = *before != report;
-            *before = report;
+            let is_news = *before != self.progress;
+            before.clone_from(&self.progress);
             is_news
         });
     }
 
     /// Saves the last snapshot, if its records are all written.
     fn save(&mut self) {
-        let Some(saved) = self.unsaved.take_if(|saved| saved.last_seq <= self.written) else {
+        let Some(saved) = self
+            .unsaved
+            .take_if(|saved| saved.last_seq <= self.progress.written)
+        else {
             return;
         };
         self.save_again_at = None;

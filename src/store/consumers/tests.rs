@@ -58,9 +58,8 @@ fn without_thread() -> Arc<Consumers> {
 fn save(consumers: &Consumers, outcome: &SaveResult) -> Vec<(String, Seq)> {
     let batch = consumers.state().take_batch();
     let saves = batch.saves.into_iter().map(|save| {
-        let cursor = (save.saved.name.clone(), save.saved.cursor);
-        consumers.state().settle(save, outcome);
-        cursor
+        consumers.state().settle(&save, outcome);
+        (save.name, save.cursor)
     });
     saves.collect()
 }

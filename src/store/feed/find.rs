@@ -229,12 +229,6 @@ pub(super) struct FirstRecord {
 
 /// Returns the first record of a file; `None` when it has none that can be read.
 pub(super) fn first_record(file: &File) -> io::Result<Option<FirstRecord>> {
-    #[derive(Deserialize)]
-    struct Fields {
-        seq: Seq,
-        #[serde(default)]
-        time: Option<String>,
-    }
     let mut file = BufReader::new(file);
     file.seek(SeekFrom::Start(0))?;
     let (mut line, mut n_damaged) = (Vec::new(), 0);
@@ -244,11 +238,11 @@ pub(super) fn first_record(file: &File) -> io::Result<Option<FirstRecord>> {
         if line.last() != Some(&b'\n') {
             return Ok(None);
         }
-        match serde_json::from_slice::<Fields>(&line) {
-            Ok(fields) => {
+        match serde_json::from_slice::<FoundRecord>(&line) {
+            Ok(found) => {
                 return Ok(Some(FirstRecord {
-                    seq: fields.seq.saturating_sub(n_damaged).max(1),
-                    time: fields.time.as_deref().and_then(parse_rfc3339),
+                    seq: found.frame.seq.saturating_sub(n_damaged).max(1),
+                    time: parse_rfc3339(&found.time),
                 }));
             }
             Err(_) if line.trim_ascii().is_empty() => {}
