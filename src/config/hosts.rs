@@ -8,43 +8,37 @@ use serde::de::{Error, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::value::{quotable, text, wrong};
-use crate::model::is_host_name;
+use crate::model::{Ordered as _, is_host_name};
 
 /// The maximum length of a destination.
 const DESTINATION_CHARS: usize = 255;
 
 /// How a machine is reached, and what is there. Written as a table, or as its destination alone.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct HostConfig {
-    /// The destination for ssh; `None` if it is the host's name: key `ssh`.
-    pub ssh: Option<String>,
-    /// The program there, an absolute path or one that begins with `~/`: key `program`.
-    pub program: Option<String>,
-    /// The words in front of the arguments, instead of ssh: key `command`.
-    pub command: Option<Vec<String>>,
-    /// The directory in which commands run there: key `cwd`.
-    pub cwd: Option<String>,
-}
-
-#[derive(Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(
     default,
     deny_unknown_fields,
     rename_all = "kebab-case",
     expecting = "a table"
 )]
-#[derive(Default)]
-struct Table {
+pub(crate) struct HostConfig {
+    /// The destination for ssh; `None` if it is the host's name: key `ssh`.
     #[serde(deserialize_with = "destination")]
-    ssh: Option<String>,
+    pub ssh: Option<String>,
+    /// The program there, an absolute path or one that begins with `~/`: key `program`.
     #[serde(deserialize_with = "path")]
-    program: Option<String>,
-    command: Option<Vec<String>>,
+    pub program: Option<String>,
+    /// The words in front of the arguments, instead of ssh: key `command`.
+    pub command: Option<Vec<String>>,
+    /// The directory in which commands run there: key `cwd`.
     #[serde(deserialize_with = "path")]
-    cwd: Option<String>,
+    pub cwd: Option<String>,
 }
 
-impl<'de> Deserialize<'de> for HostConfig {
+/// A host as it is written.
+struct DestinationOrTable(HostConfig);
+
+impl<'de> Deserialize<'de> for DestinationOrTable {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Host;
 
@@ -64,29 +58,19 @@ impl<'de> Deserialize<'de> for HostConfig {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<HostConfig, A::Error> {
-                let Table {
-                    ssh,
-                    program,
-                    command,
-                    cwd,
-                } = Table::deserialize(MapAccessDeserializer::new(map))?;
-                if command.as_ref().is_some_and(Vec::is_empty) {
+                let host = HostConfig::deserialize(MapAccessDeserializer::new(map))?;
+                if host.command.as_ref().is_some_and(Vec::is_empty) {
                     return Err(A::Error::custom("`command` is empty"));
                 }
-                if command.is_some() && (ssh.is_some() || program.is_some()) {
+                if host.command.is_some() && (host.ssh.is_some() || host.program.is_some()) {
                     let why = "`command` is instead of `ssh` and `program`";
                     return Err(A::Error::custom(why));
                 }
-                Ok(HostConfig {
-                    ssh,
-                    program,
-                    command,
-                    cwd,
-                })
+                Ok(host)
             }
         }
 
-        from.deserialize_any(Host)
+        from.deserialize_any(Host).map(Self)
     }
 }
 
@@ -94,9 +78,12 @@ impl<'de> Deserialize<'de> for HostConfig {
 pub(super) fn hosts<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<BTreeMap<String, HostConfig>, D::Error> {
-    let hosts = BTreeMap::<String, HostConfig>::deserialize(from)?;
+    let hosts = BTreeMap::<String, DestinationOrTable>::deserialize(from)?;
     match hosts.keys().find(|name| !is_host_name(name)) {
-        None => Ok(hosts),
+        None => Ok(hosts
+            .into_iter()
+            .map(|(name, DestinationOrTable(host))| (name, host))
+            .into_map()),
         Some(name) => Err(D::Error::custom(wrong(
             name,
             "is not a name of a host: 1 to 64 of `A-Z a-z 0-9 . _ -`, the first a letter or digit",

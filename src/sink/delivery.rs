@@ -97,10 +97,7 @@ fn each<'a, W: Display>(events: &[&'a Event], word: impl Fn(&'a Event) -> W) -> 
 }
 
 fn bounded(text: &str) -> String {
-    let mut end = text.len().min(MAX_TEXT);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
+    let end = text.floor_char_boundary(MAX_TEXT);
     // A variable cannot have this character.
     text[..end].replace('\0', "")
 }

@@ -159,35 +159,21 @@ pub(super) struct Message {
 
 impl Message {
     pub(super) fn of(config: &MessageConfig, delivery: &Delivery) -> Self {
-        let text = text_of(delivery);
-        let short = |name: &str| text::one_line(delivery.value(name).as_bytes(), VALUE_CHARS);
-        let mut values = [
-            ("tasks", short("TASKS")),
-            ("types", short("TYPES")),
-            ("kind", short("KIND")),
-            ("level", short("LEVEL")),
-            ("session", short("SESSION")),
-            ("owner", short("FOR_OWNER")),
-            ("record", short("RECORD")),
-            ("sink", short("SINK")),
-            ("text", text),
-            ("title", String::new()),
-        ];
-        let of = |values: &[(&str, String)], name: &str| {
-            let found = values.iter().find(|(known, _)| *known == name);
-            found.map(|(_, value)| value.clone()).unwrap_or_default()
-        };
         let line = |text: &str| text::one_line(text.as_bytes(), VALUE_CHARS);
-        if let Some(title) = &config.title {
-            let title = line(&title.render(|name| of(&values, name), line));
-            if let Some((_, value)) = values.last_mut() {
-                *value = title;
-            }
-        }
-        let value = |name: &str| of(&values, name);
+        let text = text_of(delivery);
+        let value_with = |title: &str, name: &str| match name {
+            "text" => text.clone(),
+            "title" => title.to_owned(),
+            "owner" => line(delivery.value("FOR_OWNER")),
+            name => line(delivery.value(&name.to_uppercase())),
+        };
+        let title = config.title.as_ref();
+        let title = title.map(|title| line(&title.render(|name| value_with("", name), line)));
+        let title = title.unwrap_or_default();
+        let value = |name: &str| value_with(&title, name);
         let mut headers = Vec::new();
-        if config.format == Format::Text && !value("title").is_empty() {
-            headers.push(("title".to_owned(), encoded(&value("title"))));
+        if config.format == Format::Text && !title.is_empty() {
+            headers.push(("title".to_owned(), encoded(&title)));
         }
         for header in &config.headers {
             headers.push((
@@ -206,7 +192,7 @@ impl Message {
             (Some(body), Format::Json) => body.render(value, in_json),
             (Some(body), Format::Text) => body.render(value, str::to_owned),
             (None, Format::Json) => delivery.line.clone(),
-            (None, Format::Text) => value("text"),
+            (None, Format::Text) => text.clone(),
         };
         Self { headers, body }
     }
@@ -219,10 +205,7 @@ fn text_of(delivery: &Delivery) -> String {
     if said.is_empty() {
         return format!("{}: {}", delivery.value("TASKS"), delivery.value("TYPES"));
     }
-    let mut end = said.len().min(TEXT_BYTES);
-    while !said.is_char_boundary(end) {
-        end -= 1;
-    }
+    let end = said.floor_char_boundary(TEXT_BYTES);
     let cut = text::bounded(&said[..end], TEXT_CHARS);
     if end < said.len() && !cut.ends_with('…') {
         return cut + "…";
@@ -245,10 +228,7 @@ fn encoded(value: &str) -> String {
     let mut words = Vec::new();
     let mut rest = value;
     while !rest.is_empty() {
-        let mut end = rest.len().min(WORD_BYTES);
-        while !rest.is_char_boundary(end) {
-            end -= 1;
-        }
+        let end = rest.floor_char_boundary(WORD_BYTES);
         words.push(format!("=?UTF-8?B?{}?=", STANDARD.encode(&rest[..end])));
         rest = &rest[end..];
     }
