@@ -36,18 +36,6 @@ pub(crate) struct TtyExamination {
     pub pauses: Option<BTreeMap<u32, u64>>,
 }
 
-/// Examines the terminal `tty`, in which tmux started `pid`.
-#[must_use]
-pub(crate) fn examine(pid: u32, tty: &Path) -> TtyExamination {
-    let examination = find_out(pid, tty);
-    TtyExamination {
-        evidence: examination
-            .evidence
-            .filter(|evidence| **evidence != TtyEvidence::default()),
-        ..examination
-    }
-}
-
 /// How many bytes of a line, without its end, a terminal in line mode keeps. It drops the others.
 pub(crate) const MAX_LINE: usize = if cfg!(linux) { 4095 } else { 1023 };
 
@@ -84,6 +72,11 @@ fn modes(tty: &Path) -> Option<TtyModes> {
     })
 }
 
+/// Returns evidence that says something.
+fn known(evidence: TtyEvidence) -> Option<Arc<TtyEvidence>> {
+    (evidence != TtyEvidence::default()).then(|| Arc::new(evidence))
+}
+
 fn with_modes(evidence: TtyEvidence, modes: Option<TtyModes>) -> TtyEvidence {
     let Some(modes) = modes else {
         return evidence;
@@ -104,18 +97,22 @@ fn with_modes(evidence: TtyEvidence, modes: Option<TtyModes>) -> TtyEvidence {
     }
 }
 
+/// Examines the terminal `tty`, in which tmux started a process.
 #[cfg(not(linux))]
-fn find_out(_pid: u32, tty: &Path) -> TtyExamination {
+#[must_use]
+pub(crate) fn examine(_pid: u32, tty: &Path) -> TtyExamination {
     TtyExamination {
-        evidence: Some(Arc::new(with_modes(TtyEvidence::default(), modes(tty)))),
+        evidence: known(with_modes(TtyEvidence::default(), modes(tty))),
         tty: tty.to_owned(),
         activity: CpuActivity::default(),
         pauses: None,
     }
 }
 
+/// Examines the terminal `tty`, in which tmux started `pid`.
 #[cfg(linux)]
-fn find_out(pid: u32, tty: &Path) -> TtyExamination {
+#[must_use]
+pub(crate) fn examine(pid: u32, tty: &Path) -> TtyExamination {
     // First of all, so that what happens meanwhile counts as a change.
     let (processes, activity) = tree::processes(pid);
     let takes_keys = |modes: Option<TtyModes>| modes.is_none_or(|modes| !modes.canonical);
@@ -135,7 +132,7 @@ fn find_out(pid: u32, tty: &Path) -> TtyExamination {
         }
     };
     TtyExamination {
-        evidence: Some(Arc::new(evidence)),
+        evidence: known(evidence),
         tty,
         activity,
         pauses,
