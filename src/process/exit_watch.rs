@@ -37,8 +37,8 @@ pub(crate) struct ExitWatch {
     /// A byte makes the thread look at the files again; it ends when this is closed.
     wake: UnixStream,
     ended: mpsc::UnboundedReceiver<ProcessExit>,
-    /// Processes that had ended before they could be watched.
-    ended_before: Vec<ProcessExit>,
+    /// For processes that had ended before they could be watched.
+    sender: mpsc::UnboundedSender<ProcessExit>,
     watched: BTreeSet<u32>,
 }
 
@@ -65,16 +65,16 @@ impl ExitWatch {
         let (wake, woken) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         let files = WatchedFiles::default();
-        let watched = files.clone();
+        let (watched, reporter) = (files.clone(), sender.clone());
         thread::Builder::new()
             .name("process-ends".to_owned())
             .stack_size(STACK)
-            .spawn(move || sleep(&watched, &woken, &sender))?;
+            .spawn(move || sleep(&watched, &woken, &reporter))?;
         Ok(Self {
             files,
             wake,
             ended,
-            ended_before: Vec::new(),
+            sender,
             watched: BTreeSet::new(),
         })
     }
@@ -94,7 +94,8 @@ impl ExitWatch {
             }
             match stat::open(pid) {
                 Ok(file) => drop(files.insert(pid, Arc::new(file))),
-                Err(Errno::SRCH) => self.ended_before.push(ProcessExit { pid, exit: None }),
+                // The receiver is ours.
+                Err(Errno::SRCH) => drop(self.sender.send(ProcessExit { pid, exit: None })),
                 Err(Errno::NOSYS) => {}
                 Err(error) => {
                     self.watched.remove(&pid);
@@ -117,23 +118,16 @@ impl ExitWatch {
     ///
     /// Nothing is lost when the future is dropped.
     pub(crate) async fn next(&mut self) -> ProcessExit {
-        if let Some(ended) = self.ended_before.pop() {
-            return ended;
-        }
         match self.ended.recv().await {
             Some(ended) => ended,
-            // The thread is gone: looks have to notice.
+            // There is always a sender.
             None => std::future::pending().await,
         }
     }
 
     /// Returns all processes that have ended by now, without waiting.
     pub(crate) fn take(&mut self) -> Vec<ProcessExit> {
-        let mut all = std::mem::take(&mut self.ended_before);
-        while let Ok(ended) = self.ended.try_recv() {
-            all.push(ended);
-        }
-        all
+        std::iter::from_fn(|| self.ended.try_recv().ok()).collect()
     }
 }
 

@@ -16,8 +16,6 @@ mod ps_table;
 pub(super) mod table;
 mod worker;
 
-use std::collections::VecDeque;
-
 use tokio::sync::mpsc;
 
 use crate::model::{EndOrder, EndReport, LeftProcess};
@@ -29,8 +27,6 @@ pub(crate) struct RunEnder {
     sender: mpsc::UnboundedSender<EndReport>,
     /// At most two for each run.
     reports: mpsc::UnboundedReceiver<EndReport>,
-    /// Reports of runs that could not be handed over.
-    failed: VecDeque<EndReport>,
 }
 
 impl RunEnder {
@@ -41,7 +37,6 @@ impl RunEnder {
             worker: None,
             sender,
             reports,
-            failed: VecDeque::new(),
         }
     }
 
@@ -66,7 +61,8 @@ impl RunEnder {
                     name: "its process".to_owned(),
                     is_anothers: false,
                 };
-                self.failed.push_back(EndReport::Ended(window, vec![left]));
+                // The receiver is ours.
+                drop(self.sender.send(EndReport::Ended(window, vec![left])));
             }
         }
     }
@@ -77,9 +73,6 @@ impl RunEnder {
     ///
     /// No report is lost when the future is dropped.
     pub(crate) async fn report(&mut self) -> EndReport {
-        if let Some(report) = self.failed.pop_front() {
-            return report;
-        }
         match self.reports.recv().await {
             Some(report) => report,
             // It has a sender itself.
