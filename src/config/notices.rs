@@ -67,11 +67,11 @@ impl<'de> Visitor<'de> for TableOrList {
 }
 
 fn places<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeSet<Place>, D::Error> {
-    words(from, &Place::NAMES, str::to_owned)
+    words(from, &Place::NAMES)
 }
 
 fn events<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeSet<AlertEvent>, D::Error> {
-    words(from, &AlertEvent::NAMES, str::to_owned)
+    words(from, &AlertEvent::NAMES)
 }
 
 /// A list of kinds of events.

@@ -49,22 +49,17 @@ pub(super) fn list<'de, T, C: FromIterator<T>, D: Deserializer<'de>>(
     Ok(items.into_iter().collect())
 }
 
-/// Parses a list of some of these words. `describe` turns the allowed words, `"a" and "b"`, into
-/// what an error says is allowed.
+/// Parses a list of some of these words.
 pub(super) fn words<'de, T: Copy + Ord, D: Deserializer<'de>>(
     from: D,
     words: &[(&str, T)],
-    describe: impl Fn(&str) -> String,
 ) -> Result<BTreeSet<T>, D::Error> {
     let allowed = enumerate(words.iter().map(|(word, _)| *word));
     let items: Vec<T> = list(from, format!("a list of {allowed}"), |text| {
         let known = words.iter().find(|(word, _)| *word == text);
         known.map(|(_, meaning)| *meaning).ok_or_else(|| {
             let word = quotable(text);
-            format!(
-                "does not know \"{word}\"; allowed are {}",
-                describe(&allowed)
-            )
+            format!("does not know \"{word}\"; allowed are {allowed}")
         })
     })?;
     Ok(items.into_iter().into_set())

@@ -63,13 +63,10 @@ mod system {
 
     use super::super::ending::members::{Known, ProcessRow};
     use super::super::ending::table;
-    use super::super::stat::{pane_of, variable};
+    use super::super::stat::{NAME_CHARS, pane_of, variable};
     use super::sockets::{Socket, sockets};
     use super::{BTreeMap, BTreeSet, Listening};
     use crate::model::{Ordered as _, PortHolder, text};
-
-    /// The maximum length of a name, in characters.
-    const NAME_CHARS: usize = 64;
 
     /// Returns where the runs with these first processes listen, on any port or on this one; `None`
     /// where the system does not show it.

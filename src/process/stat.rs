@@ -18,6 +18,8 @@ use rustix::time::ClockId;
 #[cfg(not(linux))]
 use super::ps;
 use crate::files::PROC;
+#[cfg(linux)]
+use crate::model::text;
 use crate::model::{Exit, Millis, Ordered as _, Signal};
 
 /// Returns when a process started, of any user; `None` where it is gone or the system does not
@@ -84,6 +86,9 @@ pub(crate) fn is_stopped(pid: u32) -> bool {
     read(pid).is_some_and(|stat| matches!(stat.field(3), Some("T" | "t")))
 }
 
+/// The maximum length of a program's name, in characters.
+pub(super) const NAME_CHARS: usize = 64;
+
 /// The contents of `/proc/PID/stat`, by the field numbers of proc(5).
 pub(super) struct Stat {
     text: String,
@@ -101,11 +106,12 @@ impl Stat {
         self.field(number)?.parse().ok()
     }
 
-    /// Returns the program's name, truncated by the kernel.
+    /// Returns the program's name, truncated by the kernel, as one line.
     #[cfg(linux)]
-    pub(super) fn name(&self) -> &str {
+    pub(super) fn name(&self) -> String {
         let name = self.text.split_once('(').map_or("", |(_, rest)| rest);
-        name.rsplit_once(')').map_or("", |(name, _)| name)
+        let name = name.rsplit_once(')').map_or("", |(name, _)| name);
+        text::one_line(name.as_bytes(), NAME_CHARS)
     }
 }
 

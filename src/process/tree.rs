@@ -6,17 +6,14 @@ use std::path::{Path, PathBuf};
 
 use super::cpu_activity::CpuActivity;
 use super::stat::{self, thread_state};
+use crate::model::Ordered as _;
 use crate::model::programs::{CommandReader, command_reader, without_version};
-use crate::model::{Ordered as _, text};
 
 /// The maximum number of processes that are examined: a build may have thousands.
 const MOST_PROCESSES: usize = 64;
 
 /// The maximum number of threads of one process that are examined.
 const MOST_THREADS: usize = 256;
-
-/// The maximum length of a program's name, in characters.
-const NAME_CHARS: usize = 64;
 
 /// A process that tmux started in a pane, or a descendant.
 #[derive(Debug)]
@@ -271,7 +268,7 @@ pub(super) fn processes(pid: u32) -> (Vec<Process>, CpuActivity) {
                 thread,
                 // Field 52 has the signal, from its main thread or of the whole process.
                 stopped_by: (state == Some('T')).then(|| stat.number(52).unwrap_or(0)),
-                name: text::one_line(stat.name().as_bytes(), NAME_CHARS),
+                name: stat.name(),
                 threads,
                 parent: stat.number(4),
                 group: stat.number(5),

@@ -4,9 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustix::process::Signal;
 
-/// The maximum length of a program's name, in characters.
-pub(super) const NAME_CHARS: usize = 64;
-
 /// A process in the system's table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::process) struct ProcessRow {

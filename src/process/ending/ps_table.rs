@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::super::stat::NAME_CHARS;
 use super::super::{exists, ps};
-use super::members::{NAME_CHARS, ProcessRow, SignalMasks};
+use super::members::{ProcessRow, SignalMasks};
 use crate::model::programs::{CommandReader, command_reader};
 use crate::model::text;
 

@@ -7,7 +7,7 @@ use rustix::process::{Pid, Resource, getrlimit, prlimit};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::super::stat;
-use super::members::{NAME_CHARS, ProcessRow, SignalMasks};
+use super::members::{ProcessRow, SignalMasks};
 
 /// Returns all processes but those with these pids, in order; pids that no process has any more are
 /// removed. To read a process takes ten times as long as to list it.
@@ -49,7 +49,7 @@ fn row(pid: u32) -> Option<ProcessRow> {
         session: stat.number(6)?,
         started: stat.number(22)?,
         is_stopped: matches!(stat.field(3), Some("T" | "t")),
-        name: crate::model::text::one_line(stat.name().as_bytes(), NAME_CHARS),
+        name: stat.name(),
     })
 }
 
