@@ -313,13 +313,8 @@ pub(crate) async fn serve(
     subscription.since = None;
     let consumer = subscription.consumer.clone();
     loop {
-        let tasks = &mut subscription.tasks;
-        let tasks_changed = async {
-            match tasks {
-                Some(tasks) => tasks.changed().await,
-                None => std::future::pending().await,
-            }
-        };
+        let tasks_changed = subscription.tasks.as_mut().map(TaskChanges::changed);
+        let replies_changed = consumer.as_deref().map(|reader| reader.replies.changed());
         // Losing any of them is safe: nothing is taken before it is done.
         let written = tokio::select! {
             news = subscription.news.recv() => match news {
@@ -337,12 +332,12 @@ pub(crate) async fn serve(
                 Err(RecvError::Lagged(_)) => ControlFlow::Continue(()),
                 Err(RecvError::Closed) => return Ok(()),
             },
-            () = tasks_changed => {
+            () = if_any(tasks_changed) => {
                 add_tasks(&mut subscription, &mut lines).await?;
                 lines.write().await?;
                 ControlFlow::Continue(())
             }
-            () = replies_changed(consumer.as_deref()) => {
+            () = if_any(replies_changed) => {
                 let reading = &subscription.reading;
                 let written = replies(consumer.as_deref(), reading, &mut lines).await?;
                 lines.write().await?;
@@ -370,11 +365,10 @@ async fn add_tasks<W: AsyncWrite + Unpin>(
     Ok(())
 }
 
-/// Resolves when there is something else than records to send to a consumer's reader; never when it
-/// is no consumer's.
-async fn replies_changed(consumer: Option<&Lease>) {
-    match consumer {
-        Some(consumer) => consumer.replies.changed().await,
+/// Resolves with a future; never if there is none.
+async fn if_any<T>(future: Option<impl Future<Output = T>>) -> T {
+    match future {
+        Some(future) => future.await,
         None => std::future::pending().await,
     }
 }

@@ -192,16 +192,16 @@ impl WholeLines {
     ///
     /// When the feed cannot be read. A missing one has no lines.
     pub fn after(feed: &Path, after: Seq) -> Result<Self, FeedError> {
-        Self::from(feed, |files| find(feed, after, files))
+        Self::from_place(feed, |files| find(feed, after, files))
     }
 
     /// Returns the lines of the file where records are appended.
     pub(super) fn of_active(feed: &Path) -> Result<Self, FeedError> {
-        Self::from(feed, |files| Ok(Place::start_of(files.segment)))
+        Self::from_place(feed, |files| Ok(Place::start_of(files.segment)))
     }
 
     /// Returns the lines behind a position in the files with this end, where a record ends.
-    pub(super) fn from(
+    pub(super) fn from_place(
         feed: &Path,
         place: impl FnOnce(&FeedEnd) -> io::Result<Place>,
     ) -> Result<Self, FeedError> {

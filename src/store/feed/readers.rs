@@ -77,7 +77,7 @@ pub(super) fn holdings(path: &Path) -> Result<Holdings, FeedError> {
     let mut n_bytes = FIRST_STEP;
     loop {
         let mut is_all = false;
-        let mut lines = WholeLines::from(path, |files| {
+        let mut lines = WholeLines::from_place(path, |files| {
             let tail = find_tail(path, n_bytes, files)?;
             is_all = tail == find(path, 0, files)?;
             Ok(tail)

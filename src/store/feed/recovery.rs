@@ -110,7 +110,7 @@ fn resume(
 
 /// Returns the lines behind the last record that `saved` includes, and at least the last ones.
 fn from_tail(path: &Path, saved: &SavedSession) -> Result<WholeLines, FeedError> {
-    WholeLines::from(path, |files| {
+    WholeLines::from_place(path, |files| {
         let tail = find_tail(path, TAIL, files)?;
         Ok(tail.earlier(find(path, saved.last_seq, files)?))
     })
