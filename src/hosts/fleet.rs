@@ -12,8 +12,7 @@ use super::far_call::FarCall;
 use super::far_process::FarProcess;
 use super::host::{FLEET_PROGRAM, Host, Way, fleet_not_started};
 use super::ssh::Questions;
-use crate::config::Config;
-use crate::model::{Error, ErrorKind, is_host_name, text};
+use crate::model::{Error, ErrorKind, text};
 use crate::paths::Env;
 
 /// How much of what the program says is kept, in bytes, and shown, in characters.
@@ -102,11 +101,6 @@ impl FleetProcess {
     }
 }
 
-/// Whether a host may be a machine of the fleet: the configuration has a fleet, and no entry for the name.
-fn may_be_of_fleet(host: &Host, config: &Config) -> bool {
-    config.has_fleet && !config.hosts.contains_key(&host.name) && is_host_name(&host.name)
-}
-
 /// Executes a call on a machine of the fleet; `None` if the host is none.
 ///
 /// # Errors
@@ -114,34 +108,20 @@ fn may_be_of_fleet(host: &Host, config: &Config) -> bool {
 /// As [`FarProcess::start`].
 pub(crate) async fn start_in_fleet(
     host: &Host,
-    config: &Config,
     env: Env<'_>,
     call: &FarCall,
 ) -> Result<Option<FarProcess>, Error> {
-    if !may_be_of_fleet(host, config) {
+    if !host.may_be_of_fleet {
         return Ok(None);
     }
     let words = [program(), "at".into(), OsString::from(&host.name)];
     let of_fleet = Host {
         way: Way::Command(words.to_vec()),
+        may_be_of_fleet: false,
         ..host.clone()
     };
-    let started = FarProcess::start(&of_fleet, env, Questions::Never, call.clone()).await;
-    match started {
-        Ok(process) => Ok(Some(process)),
+    match FarProcess::start(&of_fleet, env, Questions::Never, call).await {
         Err(error) if error.kind == ErrorKind::NoHost => Ok(None),
-        Err(error) => Err(error),
+        started => started.map(Some),
     }
-}
-
-/// Returns the error that a host was not reached, which may have been meant as a machine of the fleet.
-pub(crate) fn not_reached(host: &Host, config: &Config, error: Error) -> Error {
-    if error.kind != ErrorKind::Unreachable || !may_be_of_fleet(host, config) {
-        return error;
-    }
-    let message = format!(
-        "{} is no machine of the fleet; {}",
-        host.name, error.message
-    );
-    Error { message, ..error }
 }

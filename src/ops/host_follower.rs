@@ -17,7 +17,7 @@ use super::host_notes::{FarFeed, HostNote, HostNotes};
 use super::lookup;
 use super::remote_conversation::consumer_of;
 use crate::config;
-use crate::hosts::{FarCall, FarCaller, FarProcess, Host, Questions, this_machine};
+use crate::hosts::{FarCall, FarProcess, Host, Questions, this_machine};
 use crate::model::{Backoff, Error, ErrorKind, FarStdin, Record, Seq};
 use crate::wire::{Acknowledgement, LiveRecord, LsTask, LsView, StreamRecord, TaskStateName};
 
@@ -68,18 +68,12 @@ impl HostNote {
     async fn execute(&self, words: &[&str], stdin: FarStdin) -> Result<FarProcess, Error> {
         let host = Host::named(&self.host, &config::load(&lookup)?)?;
         let words = words.iter().map(|word| (*word).to_owned());
+        let args = self.session.iter().cloned().chain(words).collect();
         let call = FarCall {
-            args: self.session.iter().cloned().chain(words).collect(),
-            caller: FarCaller {
-                host: host.name.clone(),
-                machine: this_machine(),
-                ..FarCaller::default()
-            },
-            owner: Some(self.owner.clone()),
             stdin,
-            ..FarCall::default()
+            ..FarCall::new(&host, args, Some(self.owner.clone()))
         };
-        FarProcess::start(&host, &lookup, Questions::Never, call).await
+        FarProcess::start(&host, &lookup, Questions::Never, &call).await
     }
 
     /// Returns what a command there prints, and its exit code; `None` if it does not answer.
