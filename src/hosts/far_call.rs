@@ -121,8 +121,6 @@ pub(crate) struct FarCaller {
     #[serde(default)]
     pub(crate) is_stdout_terminal: bool,
     #[serde(default)]
-    pub(crate) is_stderr_terminal: bool,
-    #[serde(default)]
     pub(crate) is_coloured: bool,
     /// Whether they may send nothing that must not be seen on the way.
     #[serde(default)]

@@ -367,11 +367,9 @@ fn call(
         ..FarCall::from_here(host, args, Caller::of_environment().owner)
     };
     call.caller = FarCaller {
-        stdout_columns: output::terminal_columns(),
-        is_stdout_terminal: output::is_stdout_terminal(),
-        is_stderr_terminal: output::is_stderr_terminal(),
-        is_coloured: output::is_coloured(),
-        ..call.caller
+        host: call.caller.host,
+        machine: call.caller.machine,
+        ..output::viewer().clone()
     };
     Ok(call)
 }

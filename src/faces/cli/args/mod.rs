@@ -103,7 +103,7 @@ impl Global {
     pub(crate) fn words(&self) -> String {
         let mut choice = self.choice();
         // The host itself adds the socket to what comes by the broker, which takes none.
-        if output::is_caller_guarded() {
+        if output::viewer().is_guarded {
             choice.server.socket_path = None;
         }
         let host = self.host.iter().flat_map(|host| ["--host", host.as_str()]);
