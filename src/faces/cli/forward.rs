@@ -134,9 +134,9 @@ async fn execute(
     mut call: FarCall,
 ) -> Result<u8, Error> {
     // The host is not forgotten before the launch there is done.
-    let _held = match call.owner.as_deref().filter(|_| needs.launches) {
-        Some(owner) => note_host(owner, &host.name, &there(choice, &call)).await?,
-        None => None,
+    let _held = match needs.launches {
+        true => note_host(&call, choice)?,
+        false => None,
     };
     if needs.terminal && io::stdin().is_terminal() && io::stdout().is_terminal() {
         return host.in_terminal(&lookup, &call).await;
@@ -178,14 +178,6 @@ async fn execute(
             () = resume.pause() => {}
             kind = signals.recv() => return Err(Error::silent(kind)),
         }
-    }
-}
-
-/// Returns what the session there is called here.
-fn there(choice: &SessionChoice, call: &FarCall) -> SessionChoice {
-    SessionChoice {
-        session: choice.session.clone().or(call.session.clone()),
-        ..choice.clone()
     }
 }
 

@@ -105,22 +105,16 @@ impl HostCall {
         };
         let args = ["mcp", "--call"].map(str::to_owned).to_vec();
         let call = FarCall {
-            session: Some(session.clone()),
+            session: Some(session),
             stdin: FarStdin::Text(json!(self.request).to_string()),
             ..FarCall::from_here(&host, args, self.caller.owner.clone())
-        };
-        let there = SessionChoice {
-            session: Some(session),
-            ..choice.clone()
         };
         // The host is not forgotten before a launch there is done.
         let mut _held = None;
         let process = match start_in_fleet(&host, &lookup, &call).await? {
             Some(process) => process,
             None => {
-                if let Some(owner) = &self.caller.owner {
-                    _held = note_host(owner, &host.name, &there).await?;
-                }
+                _held = note_host(&call, choice)?;
                 FarProcess::start(&host, &lookup, Questions::Never, &call).await?
             }
         };
