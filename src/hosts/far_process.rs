@@ -42,7 +42,8 @@ const MOST_SAID: usize = 4 << 10;
 const SAID_LINES: usize = 2;
 const SAID_CHARS: usize = 400;
 
-/// An execution on another machine. Dropping it leaves it, which interrupts it there.
+/// An execution on another machine, or another program that is the way to some. Dropping it leaves it, which
+/// interrupts it there.
 #[derive(Debug)]
 pub(crate) struct FarProcess {
     host: String,
@@ -202,6 +203,11 @@ impl FarProcess {
     pub(super) fn kill(&mut self) {
         // It may have ended.
         self.child.start_kill().unwrap_or_default();
+    }
+
+    /// Returns the end of what was said on standard error by one that does not greet.
+    pub(super) fn said(&self) -> &[u8] {
+        self.before.as_deref().unwrap_or_default()
     }
 
     /// Returns the exit code of ssh, or of another way in; `None` for a signal.

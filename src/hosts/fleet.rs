@@ -2,25 +2,18 @@
 
 use std::ffi::{OsStr, OsString};
 use std::process::Stdio;
-use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines, Take};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
-use tokio::time::timeout;
+use tokio::process::{ChildStdin, Command};
 
 use super::far_call::FarCall;
 use super::far_process::FarProcess;
-use super::host::{FLEET_PROGRAM, Host, Way, fleet_not_started};
+use super::host::{FLEET_PROGRAM, Host, Way};
 use super::ssh::Questions;
 use crate::model::{Error, ErrorKind, text};
 use crate::paths::Env;
 
-/// How much of what the program says is kept, in bytes, and shown, in characters.
-const MOST_SAID: u64 = 16 << 10;
+/// The longest text that is reported of what the program says, in characters.
 const SAID_CHARS: usize = 400;
-
-/// How long what it says may take to arrive after its end.
-const SAID_WITHIN: Duration = Duration::from_secs(1);
 
 /// Returns a command of the fleet's program: the one beside this program, else that of PATH.
 pub(crate) fn fleet_program() -> Command {
@@ -35,12 +28,7 @@ fn program() -> OsString {
 
 /// A process of the fleet's program, which prints lines. It ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct FleetProcess {
-    lines: Lines<BufReader<ChildStdout>>,
-    stderr: Take<ChildStderr>,
-    said: Vec<u8>,
-    _child: Child,
-}
+pub(crate) struct FleetProcess(FarProcess);
 
 impl FleetProcess {
     /// Starts it, and returns also what it reads.
@@ -51,25 +39,11 @@ impl FleetProcess {
     pub(crate) fn start(
         args: impl IntoIterator<Item: AsRef<OsStr>>,
     ) -> Result<(ChildStdin, Self), Error> {
-        let mut command = fleet_program();
-        command
-            .args(args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true);
-        let mut child = command.spawn().map_err(|error| fleet_not_started(&error))?;
-        let stdin = child.stdin.take().expect("stdin is piped");
-        let stdout = child.stdout.take().expect("stdout is piped");
-        let stderr = child.stderr.take().expect("stderr is piped");
-        let process = Self {
-            lines: BufReader::new(stdout).lines(),
-            stderr: stderr.take(MOST_SAID),
-            said: Vec::new(),
-            _child: child,
-        };
-        Ok((stdin, process))
+        let mut command = fleet_program().into_std();
+        command.args(args);
+        let mut process = FarProcess::spawn(FLEET_PROGRAM, command, Stdio::piped())?;
+        let stdin = process.take_stdin().expect("stdin is piped");
+        Ok((stdin, Self(process)))
     }
 
     /// Returns the next line.
@@ -81,23 +55,16 @@ impl FleetProcess {
     /// # Errors
     ///
     /// What the process has said, when it has ended.
-    pub(crate) async fn line(&mut self) -> Result<String, Error> {
-        let line = tokio::select! {
-            line = self.lines.next_line() => line,
-            // What is said does not keep it from printing.
-            _ = self.stderr.read_to_end(&mut self.said) => self.lines.next_line().await,
-        };
-        if let Some(line) = line.map_err(Error::of)? {
+    pub(crate) async fn line(&mut self) -> Result<Vec<u8>, Error> {
+        if let Ok(Ok(line)) = self.0.line().await {
             return Ok(line);
         }
-        drop(timeout(SAID_WITHIN, self.stderr.read_to_end(&mut self.said)).await);
-        let lines = self.said.split(|byte| *byte == b'\n');
+        let lines = self.0.said().split(|byte| *byte == b'\n');
         // A hint follows.
         let mut lines = lines.map(|line| text::one_line(line, SAID_CHARS));
         let why = lines.find(|line| !line.is_empty());
-        Err(Error::failed(
-            why.unwrap_or_else(|| format!("{FLEET_PROGRAM} has ended")),
-        ))
+        let why = why.unwrap_or_else(|| format!("{FLEET_PROGRAM} has ended"));
+        Err(Error::failed(why))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::path::Path;
 
 use crate::config::{Config, HostConfig, check_destination};
 use crate::model::{Error, ErrorKind, host_name_of, is_host_name};
@@ -94,7 +95,7 @@ pub(super) fn lost(host: &str) -> Error {
 
 /// Returns the error that a program of this machine cannot be started.
 pub(super) fn not_started(program: &str, error: &io::Error) -> Error {
-    if program == FLEET_PROGRAM {
+    if Path::new(program).ends_with(FLEET_PROGRAM) {
         return fleet_not_started(error);
     }
     let failed = Error::io(format_args!("could not start `{program}`"), error);

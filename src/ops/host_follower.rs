@@ -115,6 +115,8 @@ pub(crate) async fn follow_host(
         is_received: Cell::new(false),
     };
     tokio::select! {
+        // What has come while this process slept is read before a time is over.
+        biased;
         never = follower.follow(received) => match never {},
         () = follower.until_forgotten() => {}
     }

@@ -82,7 +82,7 @@ async fn follow(
         // Losing an arm is safe: nothing is taken before it is done.
         tokio::select! {
             line = process.line() => {
-                match serde_json::from_str(&line?) {
+                match serde_json::from_slice(&line?) {
                     Ok(Line::Wake { host, cursor, record }) if is_host_name(&host) => {
                         report((host, cursor, record), reports).await;
                     }

@@ -164,7 +164,7 @@ impl Publisher {
                     continue;
                 }
             };
-            match serde_json::from_str(&line) {
+            match serde_json::from_slice(&line) {
                 Ok(Said::After { after }) => {
                     let subscription = self.live.subscribe_to_pass_on(after)?;
                     if let Some(mut to) = stdin.take() {

@@ -60,7 +60,7 @@ async fn read(
 ) -> Result<(), Error> {
     let (_stdin, mut process) = FleetProcess::start(["ls", "--json", "--follow"])?;
     while !to.is_closed() {
-        match serde_json::from_str(&process.line().await?) {
+        match serde_json::from_slice(&process.line().await?) {
             Ok(host) => report(host, keys, to),
             // All hosts were reported.
             Err(_) => {
