@@ -12,6 +12,7 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
+use super::host::{Host, this_machine};
 use crate::model::environment::{WithheldVariables, covers_name};
 use crate::model::{Error, ErrorKind, FarStdin};
 use crate::tmux::program;
@@ -30,10 +31,7 @@ pub(super) const END_MARK: u8 = 0;
 
 /// What a program of this version says when it begins with a call, without the end of the line.
 pub(crate) fn greeting() -> String {
-    serde_json::to_string(&Greeting {
-        tmux_task: OURS.to_owned(),
-    })
-    .expect("it is plain data")
+    serde_json::json!({ "tmuxTask": OURS }).to_string()
 }
 
 /// What it says at the end of a call.
@@ -41,31 +39,27 @@ pub(crate) fn ending(code: u8) -> String {
     format!("{}{code}", char::from(END_MARK))
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Greeting {
-    /// The version there.
-    pub(super) tmux_task: String,
-}
-
-/// What the way to a machine says in place of a greeting, where it knows that nothing was executed.
+/// The first line that is not noise.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Refusal {
-    refused: Refused,
+#[serde(untagged, rename_all_fields = "camelCase")]
+pub(super) enum Beginning {
+    /// The program has begun. It is of this version.
+    Greeting { tmux_task: String },
+    /// The way there knows that nothing was executed, and why.
+    Refusal { refused: Refused },
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Refused {
+pub(super) struct Refused {
     why: String,
     hint: Option<String>,
     /// Whether there is no machine of this name.
     is_unknown: bool,
 }
 
-impl From<Refusal> for Error {
-    fn from(Refusal { refused }: Refusal) -> Self {
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
         let kind = match refused.is_unknown {
             true => ErrorKind::NoHost,
             false => ErrorKind::Failed,
@@ -127,8 +121,6 @@ pub(crate) struct FarCaller {
     #[serde(default)]
     pub(crate) is_stdout_terminal: bool,
     #[serde(default)]
-    pub(crate) is_stderr_terminal: bool,
-    #[serde(default)]
     pub(crate) is_coloured: bool,
     /// Whether they may send nothing that must not be seen on the way.
     #[serde(default)]
@@ -136,6 +128,33 @@ pub(crate) struct FarCaller {
 }
 
 impl FarCall {
+    /// Returns the call of these arguments, for the conversation that asks.
+    pub(crate) fn new(host: &Host, args: Vec<String>, owner: Option<String>) -> Self {
+        let caller = FarCaller {
+            host: host.name.clone(),
+            machine: this_machine(),
+            ..FarCaller::default()
+        };
+        Self {
+            version: OURS.to_owned(),
+            args,
+            caller,
+            owner,
+            ..Self::default()
+        }
+    }
+
+    /// The same in this directory, or in the one that the configuration names there.
+    pub(crate) fn from_here(host: &Host, args: Vec<String>, owner: Option<String>) -> Self {
+        let here = env::current_dir().ok();
+        let here = here.and_then(|dir| dir.to_str().map(str::to_owned));
+        let cwd = host.cwd.clone().or(here);
+        Self {
+            cwd,
+            ..Self::new(host, args, owner)
+        }
+    }
+
     /// Returns how to execute it on this machine, in a process that reads it from its standard input, or
     /// has it as a `word` among its arguments; and what is said about its directory.
     ///

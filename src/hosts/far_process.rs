@@ -1,5 +1,6 @@
 //! The process here that executes a call on another machine: ssh, or whatever reaches the program there.
 
+use std::ffi::OsString;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -7,9 +8,11 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::far_call::{END_MARK, FAR_CALL, FarCall, Greeting, OURS, Refusal, greeting};
+use super::far_call::{Beginning, END_MARK, FAR_CALL, FarCall, OURS, greeting};
 use super::host::{Host, Way, lost, not_started};
-use super::ssh::{MISSING, Questions, Ssh, far_script, of_shell, of_shell_after_noise};
+use super::ssh::{
+    MISSING, Questions, Ssh, far_script, find_program, of_shell, of_shell_after_noise,
+};
 use crate::model::{Error, ErrorKind, text};
 use crate::paths::Env;
 
@@ -39,7 +42,8 @@ const MOST_SAID: usize = 4 << 10;
 const SAID_LINES: usize = 2;
 const SAID_CHARS: usize = 400;
 
-/// An execution on another machine. Dropping it leaves it, which interrupts it there.
+/// An execution on another machine, or another program that is the way to some. Dropping it leaves it, which
+/// interrupts it there.
 #[derive(Debug)]
 pub(crate) struct FarProcess {
     host: String,
@@ -62,15 +66,6 @@ pub(crate) struct FarProcess {
 pub(crate) enum FarOutput {
     Stdout(Vec<u8>),
     Stderr(Vec<u8>),
-    /// It has ended with this code. Nothing follows.
-    Exit(u8),
-}
-
-/// What was read.
-pub(super) enum Piece {
-    Stdout(Vec<u8>),
-    Stderr(Vec<u8>),
-    End,
 }
 
 /// What ssh and the start files of the login shell have said, its end.
@@ -119,14 +114,29 @@ impl Said {
     }
 }
 
-/// Runs ssh at the terminal, so that it asks what it needs. It leaves its connection to what comes next.
-pub(super) async fn authenticate(host: &Host, ssh: &Ssh, destination: &str) -> Result<(), Error> {
-    let command = ssh.command(destination, Questions::AtTerminal, &["-n", "-T"], "exit 0");
-    let output = Command::from(command).stdout(Stdio::null()).status().await;
-    let status = output.map_err(|error| not_started("ssh", &error))?;
+/// Tries something that needs ssh. If it does not reach the machine and may ask, it runs once at the
+/// terminal, so that it asks what it needs, and leaves its connection to a second try.
+pub(super) async fn try_reaching<T>(
+    host: &str,
+    ssh: &Ssh,
+    (destination, questions): (&str, Questions),
+    mut attempt: impl AsyncFnMut() -> Result<T, Error>,
+) -> Result<T, Error> {
+    let begun = Instant::now();
+    let tried = attempt().await;
+    let is_unreachable = |error: &Error| error.kind == ErrorKind::Unreachable;
+    if questions == Questions::Never
+        || !tried.as_ref().is_err_and(is_unreachable)
+        || begun.elapsed() >= ANSWERS_WITHIN
+    {
+        return tried;
+    }
+    let command = ssh.command(destination, questions, &["-n", "-T"], "exit 0");
+    let status = Command::from(command).stdout(Stdio::null()).status().await;
+    let status = status.map_err(|error| not_started("ssh", &error))?;
     match status.code() {
-        Some(SSH_FAILED) => Err(Said::default().unreachable(&host.name, destination)),
-        _ => Ok(()),
+        Some(SSH_FAILED) => Err(Said::default().unreachable(host, destination)),
+        _ => attempt().await,
     }
 }
 
@@ -140,16 +150,11 @@ impl FarProcess {
         host: &Host,
         env: Env<'_>,
         questions: Questions,
-        call: FarCall,
+        call: &FarCall,
     ) -> Result<Self, Error> {
-        let version = OURS.to_owned();
-        let line = FarCall { version, ..call }.line();
-        match &host.way {
-            Way::Command(words) => {
-                let mut command = std::process::Command::new(&words[0]);
-                command.args(&words[1..]).arg(FAR_CALL);
-                Self::begin(host, command, &line).await
-            }
+        let line = call.line();
+        let begun = match &host.way {
+            Way::Command(words) => Self::begin(host, command_of(words), &line).await,
             Way::Ssh {
                 destination,
                 program,
@@ -157,18 +162,12 @@ impl FarProcess {
                 let ssh = Ssh::prepare(env)?;
                 let script = of_shell_after_noise(&far_script(program.as_deref(), FAR_CALL));
                 let command = || ssh.command(destination, Questions::Never, &["-T"], &script);
-                let asked = Instant::now();
-                let begun = Self::begin(host, command(), &line).await;
-                let may_ask = |error: &Error| {
-                    error.kind == ErrorKind::Unreachable && asked.elapsed() < ANSWERS_WITHIN
-                };
-                if questions == Questions::AtTerminal && begun.as_ref().is_err_and(may_ask) {
-                    authenticate(host, &ssh, destination).await?;
-                    return Self::begin(host, command(), &line).await;
-                }
-                begun
+                let way = (destination.as_str(), questions);
+                let begin = async || Self::begin(host, command(), &line).await;
+                try_reaching(&host.name, &ssh, way, begin).await
             }
-        }
+        };
+        begun.map_err(|error| host.not_reached(error))
     }
 
     /// Starts ssh, or another way in, without a terminal: the signals of one are not for it.
@@ -204,6 +203,11 @@ impl FarProcess {
     pub(super) fn kill(&mut self) {
         // It may have ended.
         self.child.start_kill().unwrap_or_default();
+    }
+
+    /// Returns the end of what was said on standard error by one that does not greet.
+    pub(super) fn said(&self) -> &[u8] {
+        self.before.as_deref().unwrap_or_default()
     }
 
     /// Returns the exit code of ssh, or of another way in; `None` for a signal.
@@ -252,23 +256,22 @@ impl FarProcess {
         let mut read = Vec::new();
         loop {
             match self.piece().await {
-                Piece::Stderr(bytes) => {
+                Some(FarOutput::Stderr(bytes)) => {
                     said.add(&bytes);
                     self.receive_stderr(bytes);
                 }
-                Piece::Stdout(bytes) => read.extend(bytes),
-                Piece::End => return Err(self.not_begun(host, &said).await),
+                Some(FarOutput::Stdout(bytes)) => read.extend(bytes),
+                None => return Err(self.not_begun(host, &said).await),
             }
-            while let Some(end) = memchr::memchr(b'\n', &read) {
-                let rest = read.split_off(end + 1);
-                let line = std::mem::replace(&mut read, rest);
-                if let Ok(greeting) = serde_json::from_slice::<Greeting>(&line) {
-                    check(&host.name, &greeting.tmux_task)?;
-                    self.ahead = read;
-                    return Ok(());
-                }
-                if let Ok(refusal) = serde_json::from_slice::<Refusal>(&line) {
-                    return Err(refusal.into());
+            while let Some(line) = take_line(&mut read) {
+                match serde_json::from_slice(&line) {
+                    Ok(Beginning::Greeting { tmux_task }) => {
+                        check(&host.name, &tmux_task)?;
+                        self.ahead = read;
+                        return Ok(());
+                    }
+                    Ok(Beginning::Refusal { refused }) => return Err(refused.into()),
+                    Err(_) => {}
                 }
                 if let Some(system) = line.strip_prefix(MISSING.as_bytes()) {
                     return Err(missing(host, &text::one_line(system, SAID_CHARS)));
@@ -326,7 +329,7 @@ impl FarProcess {
         self.stderr_ahead.append(&mut bytes);
     }
 
-    /// Returns what comes next.
+    /// Returns what comes next; at the end, the code with which the execution has ended.
     ///
     /// # Cancel safety
     ///
@@ -335,18 +338,19 @@ impl FarProcess {
     /// # Errors
     ///
     /// When the connection was lost.
-    pub(crate) async fn next(&mut self) -> Result<FarOutput, Error> {
+    pub(crate) async fn next(&mut self) -> Result<Result<FarOutput, u8>, Error> {
         loop {
             if !self.ahead.is_empty() {
-                return Ok(FarOutput::Stdout(std::mem::take(&mut self.ahead)));
+                return Ok(Ok(FarOutput::Stdout(std::mem::take(&mut self.ahead))));
             }
             if !self.stderr_ahead.is_empty() {
-                return Ok(FarOutput::Stderr(std::mem::take(&mut self.stderr_ahead)));
+                let bytes = std::mem::take(&mut self.stderr_ahead);
+                return Ok(Ok(FarOutput::Stderr(bytes)));
             }
             match self.piece().await {
-                Piece::Stdout(bytes) => return Ok(FarOutput::Stdout(bytes)),
-                Piece::Stderr(bytes) => self.receive_stderr(bytes),
-                Piece::End => return self.code().map(FarOutput::Exit),
+                Some(FarOutput::Stdout(bytes)) => self.ahead = bytes,
+                Some(FarOutput::Stderr(bytes)) => self.receive_stderr(bytes),
+                None => return self.code().map(Err),
             }
         }
     }
@@ -360,9 +364,9 @@ impl FarProcess {
         let mut printed = Vec::new();
         loop {
             match self.next().await? {
-                FarOutput::Stdout(bytes) => printed.extend(bytes),
-                FarOutput::Stderr(_) => {}
-                FarOutput::Exit(code) => return Ok((printed, code)),
+                Ok(FarOutput::Stdout(bytes)) => printed.extend(bytes),
+                Ok(FarOutput::Stderr(_)) => {}
+                Err(code) => return Ok((printed, code)),
             }
         }
     }
@@ -386,44 +390,59 @@ impl FarProcess {
     /// As [`FarProcess::next`].
     pub(crate) async fn line(&mut self) -> Result<Result<Vec<u8>, u8>, Error> {
         loop {
-            if let Some(end) = memchr::memchr(b'\n', &self.ahead) {
-                let rest = self.ahead.split_off(end + 1);
-                let mut line = std::mem::replace(&mut self.ahead, rest);
+            if let Some(mut line) = take_line(&mut self.ahead) {
                 line.pop();
                 return Ok(Ok(line));
             }
             match self.piece().await {
-                Piece::Stdout(bytes) if self.ahead.len() < MAX_LINE => self.ahead.extend(bytes),
-                Piece::Stdout(_) => return Err(lost(&self.host)),
-                Piece::Stderr(bytes) => {
+                Some(FarOutput::Stdout(_)) if self.ahead.len() >= MAX_LINE => {
+                    return Err(lost(&self.host));
+                }
+                Some(FarOutput::Stdout(bytes)) => self.ahead.extend(bytes),
+                Some(FarOutput::Stderr(bytes)) => {
                     self.receive_stderr(bytes);
                     self.stderr_ahead.clear();
                 }
-                Piece::End => return self.code().map(Err),
+                None => return self.code().map(Err),
             }
         }
     }
 
-    pub(super) async fn piece(&mut self) -> Piece {
+    /// Returns what was read of either stream, with all noise; `None` at the end of both.
+    pub(super) async fn piece(&mut self) -> Option<FarOutput> {
         loop {
             let (has_stdout, has_stderr) = (self.stdout.is_some(), self.stderr.is_some());
             tokio::select! {
                 bytes = read(&mut self.stdout), if has_stdout => match bytes {
-                    Some(bytes) => return Piece::Stdout(bytes),
+                    Some(bytes) => return Some(FarOutput::Stdout(bytes)),
                     None => self.stdout = None,
                 },
                 bytes = read(&mut self.stderr), if has_stderr => match bytes {
-                    Some(bytes) => return Piece::Stderr(bytes),
+                    Some(bytes) => return Some(FarOutput::Stderr(bytes)),
                     None => self.stderr = None,
                 },
                 () = async {
                     drop(self.child.wait().await);
                     sleep(SAID_WITHIN).await;
                 }, if has_stderr && !has_stdout => self.stderr = None,
-                else => return Piece::End,
+                else => return None,
             }
         }
     }
+}
+
+/// Takes the first whole line of what was read, with its end.
+fn take_line(read: &mut Vec<u8>) -> Option<Vec<u8>> {
+    let end = memchr::memchr(b'\n', read)?;
+    let rest = read.split_off(end + 1);
+    Some(std::mem::replace(read, rest))
+}
+
+/// Returns how a machine that is reached by these words is asked.
+fn command_of(words: &[OsString]) -> std::process::Command {
+    let mut command = std::process::Command::new(&words[0]);
+    command.args(&words[1..]).arg(FAR_CALL);
+    command
 }
 
 /// Returns what comes next on a stream; `None` at its end.
@@ -470,13 +489,12 @@ impl Host {
     /// # Errors
     ///
     /// As [`FarProcess::start`], and when the connection was lost.
-    pub(crate) async fn in_terminal(&self, env: Env<'_>, call: FarCall) -> Result<u8, Error> {
-        let version = OURS.to_owned();
-        let word = FarCall { version, ..call }.to_word();
+    pub(crate) async fn in_terminal(&self, env: Env<'_>, call: &FarCall) -> Result<u8, Error> {
+        let word = call.to_word();
         let (command, ssh_to) = match &self.way {
             Way::Command(words) => {
-                let mut command = std::process::Command::new(&words[0]);
-                command.args(&words[1..]).arg(FAR_CALL).arg(&word);
+                let mut command = command_of(words);
+                command.arg(&word);
                 (command, None)
             }
             Way::Ssh {
@@ -484,7 +502,7 @@ impl Host {
                 program,
             } => {
                 let ssh = Ssh::prepare(env)?;
-                let find = super::ssh::find_program(program.as_deref());
+                let find = find_program(program.as_deref());
                 let script = format!(
                     "{find}; test -x \"$p\" || exit {NOT_FOUND}; exec \"$p\" {FAR_CALL} {word}"
                 );
@@ -500,7 +518,7 @@ impl Host {
         match (status.code(), ssh_to) {
             // ssh has said why.
             (Some(SSH_FAILED), Some(to)) if begun.elapsed() < ANSWERS_WITHIN => {
-                Err(Said::default().unreachable(&self.name, to))
+                Err(self.not_reached(Said::default().unreachable(&self.name, to)))
             }
             (Some(SSH_FAILED), Some(_)) => Err(lost(&self.name)),
             (Some(NOT_FOUND), Some(_)) => Err(missing(self, "")),
@@ -539,15 +557,16 @@ mod tests {
             name: "gpu1".to_owned(),
             way: Way::Command(words.to_vec()),
             cwd: None,
+            may_be_of_fleet: false,
         };
         let call = FarCall::default();
-        let mut process = FarProcess::start(&host, &|_| None, Questions::Never, call).await?;
+        let mut process = FarProcess::start(&host, &|_| None, Questions::Never, &call).await?;
         let (mut out, mut err) = (Vec::new(), Vec::new());
         loop {
             match process.next().await? {
-                FarOutput::Stdout(bytes) => out.extend(bytes),
-                FarOutput::Stderr(bytes) => err.extend(bytes),
-                FarOutput::Exit(code) => return Ok((out, err, code)),
+                Ok(FarOutput::Stdout(bytes)) => out.extend(bytes),
+                Ok(FarOutput::Stderr(bytes)) => err.extend(bytes),
+                Err(code) => return Ok((out, err, code)),
             }
         }
     }

@@ -1,16 +1,19 @@
 //! The machines of a fleet, which meet at a broker: a program of its own, `tmux-task-fleet`, reaches them.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::process::Stdio;
 
-use tokio::process::Command;
+use tokio::process::{ChildStdin, Command};
 
 use super::far_call::FarCall;
 use super::far_process::FarProcess;
 use super::host::{FLEET_PROGRAM, Host, Way};
 use super::ssh::Questions;
-use crate::config::Config;
-use crate::model::{Error, ErrorKind, is_host_name};
+use crate::model::{Error, ErrorKind, text};
 use crate::paths::Env;
+
+/// The longest text that is reported of what the program says, in characters.
+const SAID_CHARS: usize = 400;
 
 /// Returns a command of the fleet's program: the one beside this program, else that of PATH.
 pub(crate) fn fleet_program() -> Command {
@@ -23,9 +26,46 @@ fn program() -> OsString {
     beside.map_or_else(|| FLEET_PROGRAM.into(), Into::into)
 }
 
-/// Whether a host may be a machine of the fleet: the configuration has a fleet, and no entry for the name.
-fn may_be_of_fleet(host: &Host, config: &Config) -> bool {
-    config.has_fleet && !config.hosts.contains_key(&host.name) && is_host_name(&host.name)
+/// A process of the fleet's program, which prints lines. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct FleetProcess(FarProcess);
+
+impl FleetProcess {
+    /// Starts it, and returns also what it reads.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub(crate) fn start(
+        args: impl IntoIterator<Item: AsRef<OsStr>>,
+    ) -> Result<(ChildStdin, Self), Error> {
+        let mut command = fleet_program().into_std();
+        command.args(args);
+        let mut process = FarProcess::spawn(FLEET_PROGRAM, command, Stdio::piped())?;
+        let stdin = process.take_stdin().expect("stdin is piped");
+        Ok((stdin, Self(process)))
+    }
+
+    /// Returns the next line.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    ///
+    /// # Errors
+    ///
+    /// What the process has said, when it has ended.
+    pub(crate) async fn line(&mut self) -> Result<Vec<u8>, Error> {
+        if let Ok(Ok(line)) = self.0.line().await {
+            return Ok(line);
+        }
+        let lines = self.0.said().split(|byte| *byte == b'\n');
+        // A hint follows.
+        let mut lines = lines.map(|line| text::one_line(line, SAID_CHARS));
+        let why = lines.find(|line| !line.is_empty());
+        let why = why.unwrap_or_else(|| format!("{FLEET_PROGRAM} has ended"));
+        Err(Error::failed(why))
+    }
 }
 
 /// Executes a call on a machine of the fleet; `None` if the host is none.
@@ -35,34 +75,20 @@ fn may_be_of_fleet(host: &Host, config: &Config) -> bool {
 /// As [`FarProcess::start`].
 pub(crate) async fn start_in_fleet(
     host: &Host,
-    config: &Config,
     env: Env<'_>,
     call: &FarCall,
 ) -> Result<Option<FarProcess>, Error> {
-    if !may_be_of_fleet(host, config) {
+    if !host.may_be_of_fleet {
         return Ok(None);
     }
     let words = [program(), "at".into(), OsString::from(&host.name)];
     let of_fleet = Host {
         way: Way::Command(words.to_vec()),
+        may_be_of_fleet: false,
         ..host.clone()
     };
-    let started = FarProcess::start(&of_fleet, env, Questions::Never, call.clone()).await;
-    match started {
-        Ok(process) => Ok(Some(process)),
+    match FarProcess::start(&of_fleet, env, Questions::Never, call).await {
         Err(error) if error.kind == ErrorKind::NoHost => Ok(None),
-        Err(error) => Err(error),
+        started => started.map(Some),
     }
-}
-
-/// Returns the error that a host was not reached, which may have been meant as a machine of the fleet.
-pub(crate) fn not_reached(host: &Host, config: &Config, error: Error) -> Error {
-    if error.kind != ErrorKind::Unreachable || !may_be_of_fleet(host, config) {
-        return error;
-    }
-    let message = format!(
-        "{} is no machine of the fleet; {}",
-        host.name, error.message
-    );
-    Error { message, ..error }
 }

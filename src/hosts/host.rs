@@ -2,9 +2,10 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::path::Path;
 
 use crate::config::{Config, HostConfig, check_destination};
-use crate::model::{Error, ErrorKind, host_name_of};
+use crate::model::{Error, ErrorKind, host_name_of, is_host_name};
 
 /// The program of the fleet, which is found beside this program or on PATH.
 pub(super) const FLEET_PROGRAM: &str = "tmux-task-fleet";
@@ -17,6 +18,8 @@ pub(crate) struct Host {
     pub(crate) way: Way,
     /// The directory there in which commands run; `None` for the one that is called as here.
     pub(crate) cwd: Option<String>,
+    /// Whether it may be a machine of the fleet: the configuration has one, and no entry for the name.
+    pub(super) may_be_of_fleet: bool,
 }
 
 /// How its program is reached.
@@ -38,13 +41,14 @@ impl Host {
     ///
     /// When it is neither.
     pub(crate) fn named(name: &str, config: &Config) -> Result<Self, Error> {
-        let known = config.hosts.get(name).cloned().unwrap_or_default();
+        let known = config.hosts.get(name).cloned();
+        let may_be_of_fleet = known.is_none() && config.has_fleet && is_host_name(name);
         let HostConfig {
             ssh,
             program,
             command,
             cwd,
-        } = known;
+        } = known.unwrap_or_default();
         let way = if let Some(words) = command {
             Way::Command(words.into_iter().map(OsString::from).collect())
         } else {
@@ -63,7 +67,20 @@ impl Host {
             name: name.to_owned(),
             way,
             cwd,
+            may_be_of_fleet,
         })
+    }
+
+    /// Returns the error that it was not reached, which may have been meant as a machine of the fleet.
+    pub(super) fn not_reached(&self, error: Error) -> Error {
+        if error.kind != ErrorKind::Unreachable || !self.may_be_of_fleet {
+            return error;
+        }
+        let message = format!(
+            "{} is no machine of the fleet; {}",
+            self.name, error.message
+        );
+        Error { message, ..error }
     }
 }
 
@@ -78,7 +95,7 @@ pub(super) fn lost(host: &str) -> Error {
 
 /// Returns the error that a program of this machine cannot be started.
 pub(super) fn not_started(program: &str, error: &io::Error) -> Error {
-    if program == FLEET_PROGRAM {
+    if Path::new(program).ends_with(FLEET_PROGRAM) {
         return fleet_not_started(error);
     }
     let failed = Error::io(format_args!("could not start `{program}`"), error);

@@ -4,13 +4,11 @@ use std::fs::File;
 use std::io;
 use std::process::Stdio;
 
-use tokio::process::Command;
-
 use super::far_call::OURS;
-use super::far_process::{FarProcess, Piece, SSH_FAILED, Said, authenticate};
-use super::host::{Host, Way, not_started};
+use super::far_process::{FarOutput, FarProcess, SSH_FAILED, Said, try_reaching};
+use super::host::{Host, Way};
 use super::ssh::{Questions, Ssh, find_program, in_home, of_shell_after_noise};
-use crate::model::{Error, ErrorKind, text};
+use crate::model::{Error, text};
 use crate::paths::Env;
 use crate::tmux::program;
 
@@ -33,39 +31,6 @@ pub(crate) enum Installed {
     Already(String),
     /// It was copied to this path.
     Copied(String),
-}
-
-/// What the far side has.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct FarProgram {
-    /// Its system and kind of machine: `Linux x86_64`.
-    system: String,
-    home: String,
-    /// The path of the program; `None` if there is none.
-    path: Option<String>,
-    /// What it prints for `--version`.
-    version: String,
-}
-
-impl FarProgram {
-    /// Reads the answers.
-    fn of(printed: &str) -> Option<Self> {
-        let mut far = Self::default();
-        let mut lines = printed.lines().map(str::trim_end);
-        lines.find(|line| *line == ANSWERS)?;
-        for line in lines {
-            let (key, value) = line.split_once(' ').unwrap_or((line, ""));
-            let value = text::one_line(value.as_bytes(), MAX_CHARS);
-            match key {
-                "system" => far.system = value,
-                "home" => far.home = value,
-                "path" => far.path = Some(value),
-                "version" => far.version = value,
-                _ => {}
-            }
-        }
-        (!far.system.is_empty()).then_some(far)
-    }
 }
 
 /// Copies this program to a machine of the same kind that has no `tmux-task`, or one of another version in
@@ -92,34 +57,35 @@ pub(crate) async fn install(
     let ssh = Ssh::prepare(env)?;
     let find = find_program(configured.as_deref());
     let script = format!(
-        "{find}; echo \"{ANSWERS}\"; echo \"system $(uname -sm)\"; echo \"home $HOME\"; \
-         if test -x \"$p\"; then echo \"path $p\"; echo \"version $(\"$p\" --version </dev/null)\"; fi"
+        "{find}; echo \"{ANSWERS}\"; echo \"$(uname -sm)\"; echo \"$HOME\"; \
+         if test -x \"$p\"; then echo \"$p\"; echo \"$(\"$p\" --version </dev/null)\"; fi"
     );
     let run = async |script: &str, stdin| execute(name, &ssh, destination, script, stdin).await;
-    let mut printed = run(&script, Stdio::null()).await;
-    let is_unreachable = |error: &Error| error.kind == ErrorKind::Unreachable;
-    if questions == Questions::AtTerminal && printed.as_ref().is_err_and(is_unreachable) {
-        authenticate(host, &ssh, destination).await?;
-        printed = run(&script, Stdio::null()).await;
-    }
-    let printed = printed?;
-    let far = FarProgram::of(&printed).ok_or_else(|| {
-        refused(
+    let way = (destination.as_str(), questions);
+    let ask = async || run(&script, Stdio::null()).await;
+    let printed = try_reaching(name, &ssh, way, ask).await?;
+    // Its system and kind of machine, the home directory, and the path and version of a program.
+    let mut answers = printed.lines().map(str::trim_end);
+    answers.find(|line| *line == ANSWERS);
+    let mut answers = answers.map(|line| text::one_line(line.as_bytes(), MAX_CHARS));
+    let [system, home, path, found] = [(); 4].map(|()| answers.next().unwrap_or_default());
+    if system.is_empty() {
+        return Err(refused(
             format!("{name} did not answer"),
             format!("look at `ssh {destination} true`"),
-        )
-    })?;
+        ));
+    }
     let version = format!("tmux-task {OURS}");
     let target = configured.as_deref().unwrap_or(DEFAULT_PATH);
-    let full = target.replacen('~', &far.home, usize::from(target.starts_with("~/")));
-    if let Some(path) = far.path {
-        if far.version == version {
+    let full = target.replacen('~', &home, usize::from(target.starts_with("~/")));
+    if !path.is_empty() {
+        if found == version {
             return Ok(Installed::Already(path));
         }
         if path != full {
-            let has = match &*far.version {
+            let has = match &*found {
                 "" => "something else",
-                version => version,
+                found => found,
             };
             return Err(refused(
                 format!("{name} has {has} at {path}, this is {version}"),
@@ -129,15 +95,12 @@ pub(crate) async fn install(
             ));
         }
     }
-    let uname = Command::new("uname").arg("-sm").output().await;
-    let here = uname.map_err(|error| not_started("uname", &error))?;
-    let here = text::one_line(here.stdout.trim_ascii(), MAX_CHARS);
-    if far.system != here {
+    let here = rustix::system::uname();
+    let here = [here.sysname(), here.machine()].map(|word| word.to_string_lossy());
+    let here = here.join(" ");
+    if system != here {
         return Err(refused(
-            format!(
-                "{name} is {}, this is {here}: this program does not run there",
-                far.system
-            ),
+            format!("{name} is {system}, this is {here}: this program does not run there"),
             format!("install {version} there, in {target}"),
         ));
     }
@@ -169,13 +132,13 @@ async fn execute(
     let (mut printed, mut said) = (Vec::new(), Said::default());
     let code = loop {
         match process.piece().await {
-            Piece::Stdout(_) if printed.len() >= MOST_PRINTED => process.kill(),
-            Piece::Stdout(bytes) => {
+            Some(FarOutput::Stdout(_)) if printed.len() >= MOST_PRINTED => process.kill(),
+            Some(FarOutput::Stdout(bytes)) => {
                 let room = MOST_PRINTED - printed.len();
                 printed.extend(bytes.into_iter().take(room));
             }
-            Piece::Stderr(bytes) => said.add(&bytes),
-            Piece::End => break process.code_of_way().await,
+            Some(FarOutput::Stderr(bytes)) => said.add(&bytes),
+            None => break process.code_of_way().await,
         }
     };
     match code {
@@ -195,25 +158,4 @@ async fn execute(
 
 fn refused(why: String, hint: impl Into<String>) -> Error {
     Error::failed(why).with_hint(hint)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn answers_are_found_behind_what_start_files_print() {
-        let printed = "Welcome\nsystem of mine\ntmux-task: answers\nsystem Linux x86_64\nhome /home/me\r\n\
-                       path /usr/bin/tmux-task\nversion tmux-task 0.0.9\n";
-        let far = FarProgram {
-            system: "Linux x86_64".to_owned(),
-            home: "/home/me".to_owned(),
-            path: Some("/usr/bin/tmux-task".to_owned()),
-            version: "tmux-task 0.0.9".to_owned(),
-        };
-        assert_eq!(FarProgram::of(printed), Some(far));
-        for none in ["", "Welcome\nsystem x", "tmux-task: answers\n"] {
-            assert_eq!(FarProgram::of(none), None, "{none}");
-        }
-    }
 }

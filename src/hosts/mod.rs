@@ -22,7 +22,7 @@ pub(crate) use far_call::{
     FAR_CALL, FarCall, FarCaller, FarWait, MAX_CALL, OURS, ending, greeting,
 };
 pub(crate) use far_process::{FarOutput, FarProcess};
-pub(crate) use fleet::{fleet_program, not_reached, start_in_fleet};
+pub(crate) use fleet::{FleetProcess, fleet_program, start_in_fleet};
 pub(crate) use host::{Host, fleet_not_started, this_machine};
 pub(crate) use installation::{Installed, install};
 pub(crate) use ssh::Questions;

@@ -14,7 +14,7 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use super::lookup;
-use super::session::{TaskSession, absolute};
+use super::session::TaskSession;
 use crate::client::READY;
 use crate::files;
 use crate::model::with_causes;
@@ -43,11 +43,7 @@ pub(super) async fn start_codex_follower(
     }
     let mut command = Command::new(std::env::current_exe().ok()?);
     command
-        .arg("-S")
-        .arg(session.server.socket())
-        .arg("--tmux")
-        .arg(absolute(session.server.program()))
-        .arg(format!("--session={}", session.name))
+        .args(session.words())
         .args(["agent", "codex", "--background", "--id", thread])
         // Codex's shells need not have it on their `PATH`.
         .args(ancestor_named("codex").map_or_else(Vec::new, |program| {

@@ -4,22 +4,22 @@
 //! A launch notes here which machine and session it was, before it asks. The machine keeps the follow-ups
 //! until they are acknowledged.
 
-use std::pin::Pin;
+use std::cell::Cell;
+use std::convert::Infallible;
 use std::time::{Duration, SystemTime};
 
-use serde::Deserialize;
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdin;
-use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{sleep, timeout};
 
 use super::host_notes::{FarFeed, HostNote, HostNotes};
 use super::lookup;
 use super::remote_conversation::consumer_of;
 use crate::config;
-use crate::hosts::{FarCall, FarCaller, FarProcess, Host, Questions, this_machine};
+use crate::hosts::{FarCall, FarProcess, Host, Questions, this_machine};
 use crate::model::{Backoff, Error, ErrorKind, FarStdin, Record, Seq};
-use crate::wire::{Acknowledgement, ConsumerList, LiveRecord, StreamRecord};
+use crate::wire::{Acknowledgement, LiveRecord, LsTask, LsView, StreamRecord, TaskStateName};
 
 /// How long to wait before connecting again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
@@ -28,9 +28,11 @@ const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_s
 /// may come then: events are recorded and delivered in far less time.
 const QUIET: Duration = Duration::from_secs(3);
 
-/// How often it is asked while nothing changes, and while another process reads.
+/// How often it is asked while nothing changes.
 const ASK_EVERY: Duration = Duration::from_secs(600);
-const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// How long to wait before trying again while another process reads.
+const WHILE_READ: Backoff = Backoff::new(QUIET, Duration::from_secs(60));
 
 /// How long a machine may take to answer that.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
@@ -66,18 +68,12 @@ impl HostNote {
     async fn execute(&self, words: &[&str], stdin: FarStdin) -> Result<FarProcess, Error> {
         let host = Host::named(&self.host, &config::load(&lookup)?)?;
         let words = words.iter().map(|word| (*word).to_owned());
+        let args = self.session.iter().cloned().chain(words).collect();
         let call = FarCall {
-            args: self.session.iter().cloned().chain(words).collect(),
-            caller: FarCaller {
-                host: host.name.clone(),
-                machine: this_machine(),
-                ..FarCaller::default()
-            },
-            owner: Some(self.owner.clone()),
             stdin,
-            ..FarCall::default()
+            ..FarCall::new(&host, args, Some(self.owner.clone()))
         };
-        FarProcess::start(&host, &lookup, Questions::Never, call).await
+        FarProcess::start(&host, &lookup, Questions::Never, &call).await
     }
 
     /// Returns what a command there prints, and its exit code; `None` if it does not answer.
@@ -88,42 +84,18 @@ impl HostNote {
 
     /// Whether it is known that no task of the conversation is there that has not ended.
     async fn has_no_task(&self) -> bool {
-        #[derive(Deserialize)]
-        struct Listed {
-            tasks: Vec<Task>,
-        }
-        #[derive(Deserialize)]
-        struct Task {
-            owner: Option<String>,
-            state: String,
-        }
         let Some((printed, code)) = self.printed(&["ls", "--json"]).await else {
             return false;
         };
         if code == ErrorKind::Missing.exit_code() {
             return true;
         }
-        let listed = serde_json::from_slice::<Listed>(&printed);
-        listed.is_ok_and(|listed| {
-            let own = listed
-                .tasks
-                .iter()
-                .filter(|task| task.owner.as_ref() == Some(&self.owner));
-            own.into_iter()
-                .all(|task| ["exited", "killed"].contains(&&*task.state))
-        })
-    }
-
-    /// Whether it is known that no process reads as the conversation there.
-    async fn has_no_reader(&self) -> bool {
-        let consumer = consumer_of(&this_machine(), &self.owner);
-        let printed = self.printed(&["consumer", "ls", "--json"]).await;
-        let list =
-            printed.and_then(|(printed, _)| serde_json::from_slice::<ConsumerList>(&printed).ok());
-        list.is_some_and(|list| {
-            let mut own = list.consumers.iter().filter(|one| one.name == consumer);
-            own.all(|one| one.reader.is_none())
-        })
+        let has_ended = |task: &LsTask| {
+            task.task.owner.as_ref() != Some(&self.owner)
+                || matches!(task.state, TaskStateName::Exited | TaskStateName::Killed)
+        };
+        let listed = serde_json::from_slice::<LsView>(&printed);
+        listed.is_ok_and(|listed| listed.tasks.iter().all(has_ended))
     }
 }
 
@@ -132,53 +104,98 @@ impl HostNote {
 pub(crate) async fn follow_host(
     notes: HostNotes,
     note: HostNote,
-    mut received: mpsc::UnboundedReceiver<Received>,
+    received: mpsc::UnboundedReceiver<Received>,
     reports: mpsc::Sender<(FarFeed, HostNews)>,
 ) {
-    let mut stream = FeedStream {
+    let follower = HostFollower {
         notes,
         note,
         reports,
-        quiet: QuietCheck::new(),
-        retry: RETRY,
+        changed: Notify::new(),
+        is_received: Cell::new(false),
     };
-    loop {
-        let ended = match stream.follow(&mut received).await {
-            Ok(Ended::Replaced) => stream.wait_for_reader().await,
-            Ok(ended) => ended,
-            Err(error) => {
-                tracing::debug!(host = stream.note.host, %error, "cannot read a feed now");
-                Ended::Over
-            }
-        };
-        if let Ended::Forgotten = ended {
-            return stream.report(HostNews::Forgotten).await;
-        }
-        sleep(stream.retry.next_pause()).await;
+    tokio::select! {
+        // What has come while this process slept is read before a time is over.
+        biased;
+        never = follower.follow(received) => match never {},
+        () = follower.until_forgotten() => {}
     }
+    follower.report(HostNews::Forgotten).await;
+}
+
+/// A conversation's tasks in a session of another machine.
+struct HostFollower {
+    notes: HostNotes,
+    note: HostNote,
+    reports: mpsc::Sender<(FarFeed, HostNews)>,
+    /// Notified of what has come: an answer that is on its way is void then.
+    changed: Notify,
+    /// Whether everything that is there for this reader is received and acknowledged on the disk there.
+    is_received: Cell<bool>,
 }
 
 /// Why a stream has ended.
 enum Ended {
-    Forgotten,
-    /// By another name of the machine, or by another process.
+    /// Another process reads, or this one by another name of the machine.
     Replaced,
-    /// The daemon there has ended, or the connection.
-    Over,
+    /// The command there has, with this code: its daemon has ended, or it has refused.
+    WithCode(u8),
 }
 
-/// A stream of the feed there.
-struct FeedStream {
-    notes: HostNotes,
-    note: HostNote,
-    reports: mpsc::Sender<(FarFeed, HostNews)>,
-    quiet: QuietCheck,
+/// How the next stream begins.
+struct NextStream {
+    /// Whether another reader is replaced. One that was replaced itself waits until nobody reads.
+    takes_over: bool,
     retry: Backoff,
 }
 
-impl FeedStream {
-    async fn follow(
-        &mut self,
+impl NextStream {
+    const FIRST: Self = Self {
+        takes_over: true,
+        retry: RETRY,
+    };
+    const AFTER_OTHERS: Self = Self {
+        takes_over: false,
+        retry: WHILE_READ,
+    };
+}
+
+impl HostFollower {
+    /// Reads the feed, again whenever a stream has ended.
+    async fn follow(&self, mut received: mpsc::UnboundedReceiver<Received>) -> Infallible {
+        let mut next = NextStream::FIRST;
+        let mut was_missing = false;
+        loop {
+            let ended = self.read(&mut next, &mut received).await;
+            let mut is_missing = false;
+            match ended {
+                Ok(Ended::Replaced) => next = NextStream::AFTER_OTHERS,
+                Ok(Ended::WithCode(code)) => {
+                    is_missing = code == ErrorKind::Missing.exit_code();
+                    if is_missing {
+                        // A daemon says what has become of the tasks, or there never were any.
+                        self.note.printed(&["daemon", "--detach"]).await;
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!(host = self.note.host, %error, "cannot read a feed now");
+                }
+            }
+            // What is left there is for the other reader, or nothing is.
+            let is_received = !next.takes_over || was_missing && is_missing;
+            let is_news = self.is_received.replace(is_received) != is_received;
+            if is_received && (is_news || !next.takes_over) {
+                self.changed.notify_one();
+            }
+            was_missing = is_missing;
+            sleep(next.retry.next_pause()).await;
+        }
+    }
+
+    /// Reads a stream of the feed to its end.
+    async fn read(
+        &self,
+        next: &mut NextStream,
         received: &mut mpsc::UnboundedReceiver<Received>,
     ) -> Result<Ended, Error> {
         let consumer = consumer_of(&this_machine(), &self.note.owner);
@@ -188,15 +205,14 @@ impl FeedStream {
             "--follow",
             "--consumer",
             &consumer,
-            "--take-over",
             "--kind",
             "followUp",
             &owner,
+            "--take-over",
         ];
-        let mut process = self
-            .note
-            .execute(&words, FarStdin::Acknowledgements)
-            .await?;
+        let n_words = words.len() - usize::from(!next.takes_over);
+        let stdin = FarStdin::Acknowledgements;
+        let mut process = self.note.execute(&words[..n_words], stdin).await?;
         let mut stdin = process.take_stdin();
         let mut stream_epoch = String::new();
         // The last record, and the last one that is acknowledged on the disk there.
@@ -204,96 +220,85 @@ impl FeedStream {
         let mut is_complete = false;
         loop {
             // Losing an arm is safe: nothing is taken before it is done.
-            tokio::select! {
-                line = process.line() => {
-                    let line = match line? {
-                        Ok(line) => line,
-                        Err(code) => return Ok(self.without_session(code).await),
-                    };
-                    let news = match serde_json::from_slice(&line) {
-                        Ok(StreamRecord::Live(LiveRecord::Hello { epoch, last_seq, .. })) => {
-                            self.retry = RETRY;
-                            self.quiet.restart();
-                            stream_epoch.clone_from(&epoch);
-                            Some(HostNews::Began { epoch, cursor: 0, last_seq })
-                        }
-                        Ok(StreamRecord::Durable(record)) => {
-                            self.quiet.restart();
-                            last = record.seq;
-                            Some(HostNews::Record(record))
-                        }
-                        Ok(StreamRecord::Live(LiveRecord::Gap { to, .. })) => {
-                            last = to;
-                            Some(HostNews::Gap(to))
-                        }
-                        Ok(StreamRecord::Live(LiveRecord::Acked { acked: seq })) => {
-                            acked = seq;
-                            None
-                        }
-                        Ok(StreamRecord::Live(LiveRecord::Replaced)) => return Ok(Ended::Replaced),
-                        // It may come from a later version.
-                        Ok(StreamRecord::Live(LiveRecord::Sync)) => {
-                            is_complete = true;
-                            None
-                        }
-                        Ok(StreamRecord::Live(
-                            LiveRecord::Status { .. } | LiveRecord::Tasks { .. },
-                        ))
-                        | Err(_) => None,
-                    };
-                    if let Some(news) = news {
-                        self.report(news).await;
-                    }
-                }
+            let line = tokio::select! {
+                line = process.line() => match line? {
+                    Ok(line) => line,
+                    Err(code) => return Ok(Ended::WithCode(code)),
+                },
                 Some(Received { epoch, seq }) = received.recv() => {
                     if epoch == stream_epoch && seq <= last {
                         acknowledge(&mut stdin, seq).await;
                     }
+                    continue;
                 }
-                // What comes meanwhile is read, and the answer is void then.
-                is_forgotten = self.quiet.check(&self.notes, &self.note, is_complete && acked >= last) => {
-                    if is_forgotten {
-                        return Ok(Ended::Forgotten);
-                    }
-                }
-            }
-        }
-    }
-
-    /// The stream has ended with this code. Where there is no session, a daemon says what has become of its
-    /// tasks, or there never were any.
-    async fn without_session(&mut self, code: u8) -> Ended {
-        if code == ErrorKind::Missing.exit_code() {
-            if self.quiet.at <= Instant::now() && self.is_forgotten().await {
-                return Ended::Forgotten;
-            }
-            self.note.printed(&["daemon", "--detach"]).await;
-        }
-        Ended::Over
-    }
-
-    /// Waits until no other process reads. One that was late, on a connection that is lost, is gone soon.
-    async fn wait_for_reader(&mut self) -> Ended {
-        let mut pause = QUIET;
-        loop {
-            sleep(pause).await;
-            if self.note.has_no_reader().await {
-                return Ended::Over;
-            }
-            // What is left there is for the other one.
-            if self.is_forgotten().await {
-                return Ended::Forgotten;
-            }
-            pause = match self.quiet.had_none {
-                Some(_) => QUIET,
-                None => (2 * pause).min(LOOK_EVERY),
             };
+            let news = match serde_json::from_slice(&line) {
+                Ok(StreamRecord::Live(LiveRecord::Hello {
+                    epoch, last_seq, ..
+                })) => {
+                    *next = NextStream::FIRST;
+                    stream_epoch.clone_from(&epoch);
+                    Some(HostNews::Began {
+                        epoch,
+                        cursor: 0,
+                        last_seq,
+                    })
+                }
+                Ok(StreamRecord::Durable(record)) => {
+                    last = record.seq;
+                    Some(HostNews::Record(record))
+                }
+                Ok(StreamRecord::Live(LiveRecord::Gap { to, .. })) => {
+                    last = to;
+                    Some(HostNews::Gap(to))
+                }
+                Ok(StreamRecord::Live(LiveRecord::Acked { acked: seq })) => {
+                    acked = seq;
+                    None
+                }
+                Ok(StreamRecord::Live(LiveRecord::Replaced)) => return Ok(Ended::Replaced),
+                Ok(StreamRecord::Live(LiveRecord::Sync)) => {
+                    is_complete = true;
+                    None
+                }
+                // It may come from a later version.
+                Ok(StreamRecord::Live(LiveRecord::Status { .. } | LiveRecord::Tasks { .. }))
+                | Err(_) => None,
+            };
+            self.is_received.set(is_complete && acked >= last);
+            if let Some(news) = news {
+                self.changed.notify_one();
+                self.report(news).await;
+            }
         }
     }
 
-    /// Asks now whether the conversation has a task there, where everything is received.
-    async fn is_forgotten(&mut self) -> bool {
-        self.quiet.ask(&self.notes, &self.note, true).await
+    /// Resolves when the conversation has nothing left there, and the note is removed: it had no task when
+    /// it was asked, and nothing has come since.
+    async fn until_forgotten(&self) {
+        let mut pause = QUIET;
+        // Set if there was none: when a launch had held the note before that.
+        let mut had_none: Option<Option<SystemTime>> = None;
+        loop {
+            tokio::select! {
+                biased;
+                () = self.changed.notified() => {
+                    (pause, had_none) = (QUIET, None);
+                    continue;
+                }
+                () = sleep(pause) => {}
+            }
+            if let Some(held_at) = had_none.take()
+                && self.is_received.get()
+                && self.notes.forget(&self.note, held_at)
+            {
+                return;
+            }
+            let held_at = self.notes.held_at(&self.note);
+            let has_none = self.is_received.get() && self.note.has_no_task().await;
+            had_none = has_none.then_some(held_at);
+            pause = if has_none { QUIET } else { ASK_EVERY };
+        }
     }
 
     async fn report(&self, news: HostNews) {
@@ -308,69 +313,5 @@ async fn acknowledge(stdin: &mut Option<ChildStdin>, seq: Seq) {
         // If it is lost, the records come again.
         let written = to.write_all(line.as_bytes()).await;
         written.and(to.flush().await).ok();
-    }
-}
-
-/// When to ask whether the conversation has tasks, and the question.
-struct QuietCheck {
-    at: Instant,
-    /// Set if it had none when it was asked last, and nothing has come since: when a launch had held the note
-    /// before that.
-    had_none: Option<Option<SystemTime>>,
-    /// The question that is not answered yet, and when a launch had held the note before it.
-    asked: Option<(Option<SystemTime>, Question)>,
-}
-
-/// Resolves to whether the conversation has no task there.
-type Question = Pin<Box<dyn Future<Output = bool>>>;
-
-impl QuietCheck {
-    fn new() -> Self {
-        Self {
-            at: Instant::now() + QUIET,
-            had_none: None,
-            asked: None,
-        }
-    }
-
-    /// Something has changed: an answer that is on its way is void.
-    fn restart(&mut self) {
-        *self = Self::new();
-    }
-
-    /// Asks when it is time.
-    ///
-    /// # Cancel safety
-    ///
-    /// The question goes on when the future is dropped.
-    async fn check(&mut self, notes: &HostNotes, note: &HostNote, is_received: bool) -> bool {
-        if self.asked.is_none() {
-            sleep_until(self.at).await;
-        }
-        self.ask(notes, note, is_received).await
-    }
-
-    /// Asks whether the conversation has a task there, if everything `is_received`, and again later whether
-    /// nothing has come since. Returns whether the note is removed then.
-    async fn ask(&mut self, notes: &HostNotes, note: &HostNote, is_received: bool) -> bool {
-        if let Some(held_at) = self.had_none.take()
-            && is_received
-            && notes.forget(note, held_at)
-        {
-            return true;
-        }
-        let (held_at, question) = self.asked.get_or_insert_with(|| {
-            let asker = note.clone();
-            let question = async move { is_received && asker.has_no_task().await };
-            (notes.held_at(note), Box::pin(question))
-        });
-        let (held_at, has_none) = (*held_at, question.await);
-        let pause = if has_none { QUIET } else { ASK_EVERY };
-        *self = Self {
-            at: Instant::now() + pause,
-            had_none: has_none.then_some(held_at),
-            asked: None,
-        };
-        false
     }
 }

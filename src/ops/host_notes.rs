@@ -10,23 +10,17 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
-use tokio::time::{Instant, sleep};
 
 use super::lookup;
 use super::session::SessionChoice;
 use crate::files::{self, OPEN_TO_OTHERS};
-use crate::model::{Backoff, Error};
+use crate::hosts::FarCall;
+use crate::model::Error;
 use crate::paths::{HOSTS, hex, state_root};
 use crate::wire::client_of;
-
-/// How long a launch waits for a note that is about to be removed.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// How long to wait before trying again to get a note.
-const PAUSE: Backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(100));
 
 /// The longest note that is read, in bytes.
 const MAX_NOTE: u64 = 16 * 1024;
@@ -73,26 +67,25 @@ pub(crate) fn session_words(choice: &SessionChoice) -> Vec<String> {
     given.flatten().collect()
 }
 
-/// Notes that a conversation is about to launch tasks in this session on this machine. The note is to be
-/// held until the command has ended. `None` if the owner is no conversation whose client has an adapter.
-pub(crate) async fn note_host(
-    owner: &str,
-    host: &str,
-    choice: &SessionChoice,
-) -> Result<Option<HeldNote>, Error> {
-    if client_of(owner).is_none() {
+/// Notes that the conversation which makes a call is about to launch tasks by it. The note is to be held until
+/// the command has ended. `None` if no conversation makes it whose client has an adapter.
+pub(crate) fn note_host(call: &FarCall, choice: &SessionChoice) -> Result<Option<HeldNote>, Error> {
+    let owner = call.owner.as_ref();
+    let Some(owner) = owner.filter(|owner| client_of(owner).is_some()) else {
         return Ok(None);
-    }
-    let notes = HostNotes::find()?;
-    let note = HostNote {
-        owner: owner.to_owned(),
-        host: host.to_owned(),
-        session: session_words(choice),
     };
-    match notes.hold(&note).await {
-        Ok(held) => Ok(Some(held)),
-        Err(source) => Err(Error::folder(&notes.folder, &source)),
-    }
+    let notes = HostNotes::find()?;
+    let session = choice.session.as_ref().or(call.session.as_ref());
+    let note = HostNote {
+        owner: owner.clone(),
+        host: call.caller.host.clone(),
+        session: session_words(&SessionChoice {
+            session: session.cloned(),
+            ..choice.clone()
+        }),
+    };
+    let held = notes.hold(&note).map(Some);
+    held.map_err(|source| Error::folder(&notes.folder, &source))
 }
 
 /// Returns the owners that have tasks on other machines.
@@ -125,31 +118,29 @@ impl HostNotes {
     }
 
     /// Holds a note; creates it, durably, if there is none.
-    async fn hold(&self, note: &HostNote) -> io::Result<HeldNote> {
+    fn hold(&self, note: &HostNote) -> io::Result<HeldNote> {
         files::make_folder(&self.folder, OPEN_TO_OTHERS)?;
         let path = self.path(note);
-        let (deadline, mut pause) = (Instant::now() + PATIENCE, PAUSE);
-        loop {
-            let mut file = files::open_to_write(&path)?;
-            if file.try_lock_shared().is_ok() && is_at(&file, &path) {
-                let mut found = Vec::new();
-                file.read_to_end(&mut found)?;
-                if serde_json::from_slice::<HostNote>(&found).is_err() {
-                    file.rewind()?;
-                    file.set_len(0)?;
-                    file.write_all(&serde_json::to_vec(note).map_err(io::Error::from)?)?;
-                    file.sync_data()?;
-                    files::sync_folder(&self.folder)?;
-                }
-                // Who has asked before whether there are tasks does not know of those of this launch.
-                file.set_modified(SystemTime::now())?;
-                return Ok(HeldNote { _file: file });
+        let mut file = loop {
+            let file = files::open_to_write(&path)?;
+            // Its lock is taken only for the moment in which it is removed.
+            file.lock_shared()?;
+            if is_at(&file, &path) {
+                break file;
             }
-            if Instant::now() >= deadline {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            sleep(pause.next_pause()).await;
+        };
+        let mut found = Vec::new();
+        file.read_to_end(&mut found)?;
+        if serde_json::from_slice::<HostNote>(&found).is_err() {
+            file.rewind()?;
+            file.set_len(0)?;
+            file.write_all(&serde_json::to_vec(note).map_err(io::Error::from)?)?;
+            file.sync_data()?;
+            files::sync_folder(&self.folder)?;
         }
+        // Who has asked before whether there are tasks does not know of those of this launch.
+        file.set_modified(SystemTime::now())?;
+        Ok(HeldNote { _file: file })
     }
 
     /// Returns all notes. Those that cannot be read are left out.
@@ -260,7 +251,7 @@ impl NoteWatch {
 
     /// Resolves when a note may have been written.
     pub(crate) async fn changed(&mut self) {
-        sleep(Duration::from_secs(1)).await;
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     }
 }
 
@@ -288,15 +279,15 @@ mod tests {
         all
     }
 
-    #[tokio::test]
-    async fn a_note_that_a_launch_holds_or_has_held_since_is_not_removed() {
+    #[test]
+    fn a_note_that_a_launch_holds_or_has_held_since_is_not_removed() {
         let dir = tempfile::tempdir().unwrap();
         let notes = notes(&dir);
         assert!(hosts(&notes).is_empty() && !notes.forget(&note("gpu1"), None));
-        let first = notes.hold(&note("gpu1")).await.unwrap();
+        let first = notes.hold(&note("gpu1")).unwrap();
         let asked = notes.held_at(&note("gpu1"));
-        let second = notes.hold(&note("gpu1")).await.unwrap();
-        let other = notes.hold(&note("gpu2")).await.unwrap();
+        let second = notes.hold(&note("gpu1")).unwrap();
+        let other = notes.hold(&note("gpu2")).unwrap();
         let held_at = notes.held_at(&note("gpu1"));
         drop(first);
         assert!(!notes.forget(&note("gpu1"), held_at));
@@ -307,34 +298,31 @@ mod tests {
         assert_eq!(hosts(&notes), ["gpu2"]);
     }
 
-    #[tokio::test]
-    async fn a_launch_that_finds_its_note_taken_makes_another_one() {
+    #[test]
+    fn a_launch_that_finds_its_note_taken_makes_another_one() {
         let dir = tempfile::tempdir().unwrap();
         let notes = notes(&dir);
-        drop(notes.hold(&note("gpu1")).await.unwrap());
+        drop(notes.hold(&note("gpu1")).unwrap());
         let path = notes.path(&note("gpu1"));
         let taken = files::open_existing_to_write(&path).unwrap();
         taken.try_lock().unwrap();
-        let of_launch = note("gpu1");
-        let launch = notes.hold(&of_launch);
-        let remove = async {
-            tokio::task::yield_now().await;
+        std::thread::scope(|scope| {
+            let launch = scope.spawn(|| notes.hold(&note("gpu1")).unwrap());
             fs::remove_file(&path).unwrap();
             drop(taken);
-        };
-        let (held, ()) = tokio::join!(launch, remove);
-        held.unwrap();
+            drop(launch.join().unwrap());
+        });
         assert_eq!(hosts(&notes), ["gpu1"]);
     }
 
-    #[tokio::test]
-    async fn a_damaged_note_is_written_again() {
+    #[test]
+    fn a_damaged_note_is_written_again() {
         let dir = tempfile::tempdir().unwrap();
         let notes = notes(&dir);
-        drop(notes.hold(&note("gpu1")).await.unwrap());
+        drop(notes.hold(&note("gpu1")).unwrap());
         fs::write(notes.path(&note("gpu1")), "").unwrap();
         assert!(hosts(&notes).is_empty());
-        drop(notes.hold(&note("gpu1")).await.unwrap());
+        drop(notes.hold(&note("gpu1")).unwrap());
         assert_eq!(hosts(&notes), ["gpu1"]);
     }
 
@@ -343,7 +331,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let notes = notes(&dir);
         let mut watch = notes.watch().unwrap();
-        drop(notes.hold(&note("gpu1")).await.unwrap());
+        drop(notes.hold(&note("gpu1")).unwrap());
         watch.changed().await;
         assert_eq!(hosts(&notes), ["gpu1"]);
     }

@@ -77,33 +77,25 @@ pub(crate) struct TaskSession {
 impl TaskSession {
     /// Returns the task session as it was named, without asking the daemon or tmux.
     pub(crate) fn named(choice: &SessionChoice) -> Result<Self, Error> {
-        let given = session_name::named(choice.session.as_deref(), &lookup);
-        let given = given.map_err(Error::usage)?;
         let dir = env::current_dir();
-        let project = dir
-            .as_deref()
-            .ok()
-            .map(session_name::project_of)
-            .map(Path::to_owned);
         let socket = choice.server.socket_path.as_deref();
-        let name = match (given, &project, dir) {
-            (_, _, Err(error)) if socket.is_some_and(Path::is_relative) => {
-                return Err(no_directory(&error, None));
-            }
-            (Some(name), _, _) => name,
-            (None, Some(project), _) => session_name::of_project(project),
-            (None, None, Err(error)) => {
-                let hint = Some("--session names a session");
-                return Err(no_directory(&error, hint));
-            }
-            (None, None, Ok(_)) => {
-                return Err(Error::usage("no session is named".to_owned()));
-            }
-        };
+        if let (Err(error), Some(true)) = (&dir, socket.map(Path::is_relative)) {
+            return Err(no_directory(error, None));
+        }
+        let name = name_in(&dir, choice.session.as_deref())?;
         let server = Server::locate(&choice.server, &lookup)?;
         let paths = Paths::locate(server.socket(), &name, &lookup)?;
-        let socket = Arc::new(Mutex::new(paths.socket()));
+        let project = dir.ok();
+        let project = project.map(|dir| session_name::project_of(&dir).to_owned());
         Ok(Self {
+            has_program_option: choice.server.program.is_some(),
+            ..Self::new(name, server, paths, project)
+        })
+    }
+
+    fn new(name: String, server: Server, paths: Paths, project: Option<PathBuf>) -> Self {
+        let socket = Arc::new(Mutex::new(paths.socket()));
+        Self {
             name,
             server,
             paths,
@@ -112,34 +104,23 @@ impl TaskSession {
             has_replaced: Cell::default(),
             is_known_to_exist: Cell::default(),
             is_name_resolved: false,
-            has_program_option: choice.server.program.is_some(),
+            has_program_option: false,
             socket,
-        })
+        }
     }
 
     /// Returns the name of the session that the environment or this directory means, on any machine.
     pub(crate) fn name_from_here() -> Result<String, Error> {
-        if let Some(name) = session_name::named(None, &lookup).map_err(Error::usage)? {
-            return Ok(name);
-        }
-        let dir = env::current_dir()
-            .map_err(|error| no_directory(&error, Some("--session names a session")))?;
-        Ok(session_name::of_project(session_name::project_of(&dir)))
+        name_in(&env::current_dir(), None)
     }
 
     /// Returns the same session for a request beside others.
     pub(crate) fn for_request(&self) -> Self {
+        let (server, paths) = (self.server.clone(), self.paths.clone());
         Self {
-            name: self.name.clone(),
-            server: self.server.clone(),
-            paths: self.paths.clone(),
-            project: self.project.clone(),
-            client: RefCell::default(),
-            has_replaced: Cell::default(),
-            is_known_to_exist: Cell::default(),
             is_name_resolved: self.is_name_resolved,
             has_program_option: self.has_program_option,
-            socket: Arc::new(Mutex::new(self.paths.socket())),
+            ..Self::new(self.name.clone(), server, paths, self.project.clone())
         }
     }
 
@@ -456,6 +437,18 @@ impl TaskSession {
         name == text::session_name(self.name.as_bytes(), MAX_NAME)
     }
 
+    /// Returns the words that name this session to our program, in any directory.
+    pub(super) fn words(&self) -> Vec<OsString> {
+        vec![
+            "-S".into(),
+            self.server.socket().into(),
+            "--tmux".into(),
+            absolute(self.server.program()).into(),
+            // One word, so that a name that starts with a dash is not an option.
+            format!("--session={}", self.name).into(),
+        ]
+    }
+
     /// Returns how to start a daemon for this session in the background.
     pub(crate) fn start_of_daemon(
         &self,
@@ -464,18 +457,9 @@ impl TaskSession {
     ) -> Result<Start, Error> {
         self.check_server()?;
         let program = env::current_exe().map_err(Error::of)?;
-        let mut args: Vec<OsString> = vec![
-            "-S".into(),
-            self.server.socket().into(),
-            "--tmux".into(),
-            absolute(self.server.program()).into(),
-            // One word, so that a name that starts with a dash is not an option.
-            format!("--session={}", self.name).into(),
-            "daemon".into(),
-            "--as-child".into(),
-            child_of.into(),
-            format!("--folder={}", self.paths.key).into(),
-        ];
+        let mut args = self.words();
+        let folder = format!("--folder={}", self.paths.key);
+        args.extend(["daemon", "--as-child", child_of, &folder].map(Into::into));
         args.extend_from_slice(more);
         Ok(Start {
             program,
@@ -516,6 +500,17 @@ impl TaskSession {
     }
 }
 
+/// Returns the name of the session that is given, or that the environment or the directory means.
+fn name_in(dir: &io::Result<PathBuf>, given: Option<&str>) -> Result<String, Error> {
+    if let Some(name) = session_name::named(given, &lookup).map_err(Error::usage)? {
+        return Ok(name);
+    }
+    match dir {
+        Ok(dir) => Ok(session_name::of_project(session_name::project_of(dir))),
+        Err(error) => Err(no_directory(error, Some("--session names a session"))),
+    }
+}
+
 /// Returns the error that the directory which the command was started in does not exist or cannot be
 /// read. `hint` is the option that selects another directory, if there is one.
 pub(super) fn no_directory(error: &io::Error, hint: Option<&str>) -> Error {
@@ -539,7 +534,7 @@ pub(super) fn is_autostart_forbidden() -> bool {
 
 /// Returns a path for a process with another working directory. A bare name is not changed: `PATH`
 /// is searched for it anywhere.
-pub(super) fn absolute(program: &Path) -> PathBuf {
+fn absolute(program: &Path) -> PathBuf {
     let is_bare = program.components().count() <= 1 && !program.as_os_str().is_empty();
     if is_bare {
         return program.to_owned();

@@ -1,13 +1,13 @@
 //! Follows a conversation's tasks on the machines of a fleet: its wakes, which the fleet's program reads from
 //! the broker, and acknowledges when they were handed over.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::json;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
@@ -15,7 +15,7 @@ use super::host_follower::{HostNews, Received};
 use super::host_notes::FarFeed;
 use super::lookup;
 use crate::config;
-use crate::hosts::{fleet_not_started, fleet_program};
+use crate::hosts::FleetProcess;
 use crate::model::{Backoff, Error, Record, Seq, is_host_name};
 use crate::paths::{HOSTS, state_root};
 
@@ -74,25 +74,15 @@ async fn follow(
     reports: &mpsc::Sender<(FarFeed, HostNews)>,
     retry: &mut Backoff,
 ) -> Result<(), Error> {
-    let mut command = fleet_program();
-    command
-        .args(["wakes", "--owner", owner, "--notes"])
-        .arg(folder()?)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .kill_on_drop(true);
-    let mut child = command.spawn().map_err(|error| fleet_not_started(&error))?;
-    let mut stdin = child.stdin.take().expect("stdin is piped");
-    let stdout = child.stdout.take().expect("stdout is piped");
-    let mut lines = BufReader::new(stdout).lines();
+    let folder = folder()?;
+    let args = ["wakes", "--owner", owner, "--notes"].map(OsStr::new);
+    let (mut stdin, mut process) =
+        FleetProcess::start(args.into_iter().chain([folder.as_os_str()]))?;
     loop {
         // Losing an arm is safe: nothing is taken before it is done.
         tokio::select! {
-            line = lines.next_line() => {
-                let Some(line) = line.map_err(Error::of)? else { return Ok(()) };
-                match serde_json::from_str(&line) {
+            line = process.line() => {
+                match serde_json::from_slice(&line?) {
                     Ok(Line::Wake { host, cursor, record }) if is_host_name(&host) => {
                         report((host, cursor, record), reports).await;
                     }

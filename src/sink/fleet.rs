@@ -5,21 +5,20 @@
 //! It gets a line that describes the session, says behind which record it begins, gets the feed from there, and
 //! confirms each record that the broker has.
 
-use std::process::Stdio;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::Deserialize;
 use serde_json::json;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::ChildStdin;
+use tokio::io::AsyncWriteExt;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 use super::state::{LeaseResult, SinkState, farewell};
-use crate::hosts::{fleet_not_started, fleet_program};
-use crate::model::{Backoff, Error, Seq, text};
+use crate::hosts::FleetProcess;
+use crate::model::{Backoff, Error, Seq};
 use crate::paths::Paths;
 use crate::store::{self, Lease, Live};
 use crate::wire::{ConsumeRequest, Filter};
@@ -32,13 +31,6 @@ const RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(
 
 /// After which time a connection was a good one.
 const GOOD_AFTER: Duration = Duration::from_secs(60);
-
-/// How much of what the process says is kept, in bytes, and shown, in characters.
-const MOST_SAID: u64 = 16 << 10;
-const SAID_CHARS: usize = 400;
-
-/// How long what it says may take to arrive after its end.
-const SAID_WITHIN: Duration = Duration::from_secs(1);
 
 /// A line of the process.
 #[derive(Deserialize)]
@@ -133,30 +125,17 @@ impl Publisher {
     /// Has a process publish. Returns why that has ended.
     async fn publish(&mut self, lease: &Lease) -> String {
         let mut stopping = self.stopping.clone();
-        tokio::select! {
-            ended = self.serve(lease) => ended.unwrap_or_else(|error| error.message),
-            () = farewell(&mut stopping) => String::new(),
-        }
+        let why = tokio::select! {
+            Err(ended) = self.serve(lease) => ended.message,
+            () = farewell(&mut stopping) => return String::new(),
+        };
+        let of_user = why.strip_prefix("tmux-task: fleet publish: ");
+        of_user.unwrap_or(&why).to_owned()
     }
 
-    async fn serve(&self, lease: &Lease) -> Result<String, Error> {
-        let mut command = fleet_program();
-        command
-            .arg("publish")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true);
-        let mut child = command.spawn().map_err(|error| fleet_not_started(&error))?;
-        let mut stdin = child.stdin.take().expect("stdin is piped");
-        let stdout = child.stdout.take().expect("stdout is piped");
-        let mut stderr = child
-            .stderr
-            .take()
-            .expect("stderr is piped")
-            .take(MOST_SAID);
-        let mut said = Vec::new();
+    /// Gives a process what it asks for, until it has ended.
+    async fn serve(&self, lease: &Lease) -> Result<Infallible, Error> {
+        let (mut stdin, mut process) = FleetProcess::start(["publish"])?;
         let session = json!({
             "key": self.paths.key,
             "sessionName": self.live.session_name(),
@@ -168,38 +147,6 @@ impl Publisher {
         });
         // One that has ended says why.
         drop(stdin.write_all(format!("{session}\n").as_bytes()).await);
-        {
-            let talking = self.talk(stdin, BufReader::new(stdout).lines(), lease);
-            let mut talking = std::pin::pin!(talking);
-            tokio::select! {
-                () = &mut talking => {}
-                _ = stderr.read_to_end(&mut said) => talking.await,
-            }
-        }
-        drop(timeout(SAID_WITHIN, stderr.read_to_end(&mut said)).await);
-        let lines = said.split(|byte| *byte == b'\n');
-        let lines = lines.map(|line| text::one_line(line, SAID_CHARS));
-        // A hint follows.
-        let why = lines
-            .into_iter()
-            .find(|line| !line.is_empty())
-            .unwrap_or_default();
-        let why = why
-            .strip_prefix("tmux-task: fleet publish: ")
-            .unwrap_or(&why);
-        Ok(match why {
-            "" => "tmux-task-fleet has ended".to_owned(),
-            why => why.to_owned(),
-        })
-    }
-
-    /// Gives the process what it asks for, until it has ended.
-    async fn talk(
-        &self,
-        stdin: ChildStdin,
-        mut lines: tokio::io::Lines<BufReader<tokio::process::ChildStdout>>,
-        lease: &Lease,
-    ) {
         let mut stdin = Some(stdin);
         let mut feed = std::pin::pin!(None);
         loop {
@@ -210,19 +157,16 @@ impl Publisher {
                 }
             };
             let line = tokio::select! {
-                line = lines.next_line() => line,
+                line = process.line() => line?,
                 // The daemon is leaving. The process ends when it has published all of it.
                 () = writing => {
                     feed.set(None);
                     continue;
                 }
             };
-            let Ok(Some(line)) = line else { return };
-            match serde_json::from_str(&line) {
+            match serde_json::from_slice(&line) {
                 Ok(Said::After { after }) => {
-                    let Ok(subscription) = self.live.subscribe_to_pass_on(after) else {
-                        return;
-                    };
+                    let subscription = self.live.subscribe_to_pass_on(after)?;
                     if let Some(mut to) = stdin.take() {
                         feed.set(Some(async move {
                             // One that has ended says why.

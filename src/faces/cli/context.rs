@@ -21,7 +21,7 @@ use crate::client::DaemonClient;
 use crate::model::{Error, ErrorKind};
 use crate::ops::{SessionChoice, TaskSession};
 use crate::process;
-use crate::tmux::{Server, ServerChoice};
+use crate::tmux::Server;
 use crate::wire::Request;
 
 /// The task session selected by command line and environment. Resolved on demand: `replay` needs
@@ -108,14 +108,7 @@ impl Context {
 
     /// Returns what the command line says of session and server.
     pub(super) fn choice(&self) -> SessionChoice {
-        SessionChoice {
-            session: self.global.session.clone(),
-            server: ServerChoice {
-                socket_name: self.global.socket_name.clone().map(Into::into),
-                socket_path: self.global.socket_path.clone(),
-                program: self.global.tmux.clone(),
-            },
-        }
+        self.global.choice()
     }
 
     /// Returns what the command line says, for a command on all sessions. It can do without a daemon

@@ -336,7 +336,7 @@ async fn list_consumers(context: &Context, args: Json) -> Result<(), Error> {
     if args.json {
         return output::json(&list);
     }
-    let table = table_of(&list, clock::now().wall, output::terminal_columns());
+    let table = table_of(&list, clock::now().wall, output::viewer().stdout_columns);
     output::lines(&table)
 }
 

@@ -21,8 +21,9 @@ use crate::wire::{
 pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Error> {
     let session = context.session().await?;
     // A consumer is a program, also if its output is shown.
-    let is_for_user =
-        args.format.is_none() && args.consume.consumer.is_none() && output::is_stdout_terminal();
+    let is_for_user = args.format.is_none()
+        && args.consume.consumer.is_none()
+        && output::viewer().is_stdout_terminal;
     let format = args.format.unwrap_or(if is_for_user {
         FeedFormat::Text
     } else {

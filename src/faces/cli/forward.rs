@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
-use serde::Deserialize;
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::ChildStdin;
 use tokio::time::sleep;
@@ -16,8 +16,7 @@ use super::output;
 use super::usage::command_words;
 use crate::config;
 use crate::hosts::{
-    FarCall, FarCaller, FarOutput, FarProcess, FarWait, Host, Questions, not_reached,
-    start_in_fleet, this_machine,
+    FarCall, FarCaller, FarOutput, FarProcess, FarWait, Host, Questions, start_in_fleet,
 };
 use crate::model::{Backoff, Error, ErrorKind, FarStdin, whole_millis};
 use crate::ops::{Caller, SessionChoice, TaskSession, lookup, note_host, session_words};
@@ -117,43 +116,30 @@ pub(super) async fn run(
     let config = config::load(&lookup)?;
     let host = Host::named(name, &config)?;
     let call = call(&host, &needs, choice, (verb, args))?;
-    if let Some(mut process) = start_in_fleet(&host, &config, &lookup, &call).await? {
-        let mut signals = ExitWatch::listen()?;
-        let closed = closed_output(&needs);
-        // Losing an arm is safe: without the process, the execution there is ended.
-        return tokio::select! {
-            code = pass_on(async || process.next().await) => ended(code?),
-            kind = signals.recv() => Err(Error::silent(kind)),
-            () = closed => Err(Error::silent(ErrorKind::OutputClosed)),
-        };
-    }
-    let executed = execute(&host, choice, (&needs, command), call).await;
-    executed.map_err(|error| not_reached(&host, &config, error))
-}
-
-/// Resolves when nobody reads the output of a command that ends then.
-async fn closed_output(needs: &Needs) {
-    if needs.ends_with_output {
-        output::stdout_closed().await;
-    } else {
-        std::future::pending::<()>().await;
+    let code = match start_in_fleet(&host, &lookup, &call).await? {
+        Some(process) => pass(process, &call, &needs, &mut ExitWatch::listen()?).await,
+        None => execute(&host, choice, (&needs, command), call).await,
+    };
+    match code? {
+        0 => Ok(()),
+        code => Err(Error::silent(ErrorKind::OfTask(code))),
     }
 }
 
-/// Executes a call on a machine.
+/// Executes a call on a machine. Returns its exit code.
 async fn execute(
     host: &Host,
     choice: &SessionChoice,
     (needs, command): (&Needs, &CliCommand),
     mut call: FarCall,
-) -> Result<(), Error> {
+) -> Result<u8, Error> {
     // The host is not forgotten before the launch there is done.
-    let _held = match call.owner.as_deref().filter(|_| needs.launches) {
-        Some(owner) => note_host(owner, &host.name, &there(choice, &call)).await?,
-        None => None,
+    let _held = match needs.launches {
+        true => note_host(&call, choice)?,
+        false => None,
     };
     if needs.terminal && io::stdin().is_terminal() && io::stdout().is_terminal() {
-        return ended(host.in_terminal(&lookup, call).await?);
+        return host.in_terminal(&lookup, &call).await;
     }
     // From here on, a signal is for the execution there.
     let mut signals = ExitWatch::listen()?;
@@ -176,9 +162,9 @@ async fn execute(
             Some(resume) => resume.wait()?,
             None => None,
         };
-        let asked = ask(host, call.clone(), needs, &mut signals).await;
+        let asked = ask(host, &call, needs, &mut signals).await;
         let lost = match asked {
-            Ok(code) => return ended(code),
+            Ok(code) => return Ok(code),
             Err(error) => error,
         };
         let Some(resume) = &mut resume else {
@@ -192,14 +178,6 @@ async fn execute(
             () = resume.pause() => {}
             kind = signals.recv() => return Err(Error::silent(kind)),
         }
-    }
-}
-
-/// Returns what the session there is called here.
-fn there(choice: &SessionChoice, call: &FarCall) -> SessionChoice {
-    SessionChoice {
-        session: choice.session.clone().or(call.session.clone()),
-        ..choice.clone()
     }
 }
 
@@ -234,14 +212,13 @@ impl Resume {
                 args: session_words(choice).into_iter().chain(logs).collect(),
                 ..call.clone()
             };
-            let started = FarProcess::start(host, &lookup, questions(), logs);
+            let started = FarProcess::start(host, &lookup, questions(), &logs);
             let (printed, _) = tokio::select! {
                 printed = async { started.await?.output().await } => printed?,
                 kind = signals.recv() => return Err(Error::silent(kind)),
             };
-            since = serde_json::from_slice::<Log>(&printed)
-                .ok()
-                .and_then(|log| log.cursor);
+            let log = serde_json::from_slice::<Value>(&printed).unwrap_or_default();
+            since = log["cursor"].as_str().map(str::to_owned);
         }
         let can_resume = args.channel.is_none() && (!needs_output || since.is_some());
         let now = Instant::now();
@@ -288,47 +265,59 @@ impl Resume {
     }
 }
 
-#[derive(Deserialize)]
-struct Log {
-    cursor: Option<String>,
-}
-
 /// Executes a command there, and passes on its output. Returns its exit code.
 async fn ask(
     host: &Host,
-    call: FarCall,
+    call: &FarCall,
     needs: &Needs,
     signals: &mut ExitWatch,
 ) -> Result<u8, Error> {
-    let stdin = call.stdin.clone();
     // Losing an arm is safe: without the process, the execution there is interrupted.
-    let mut process = tokio::select! {
+    let process = tokio::select! {
         process = FarProcess::start(host, &lookup, questions(), call) => process?,
         kind = signals.recv() => return Err(Error::silent(kind)),
     };
+    pass(process, call, needs, signals).await
+}
+
+/// Passes on what an execution reads and writes. Returns its exit code.
+async fn pass(
+    mut process: FarProcess,
+    call: &FarCall,
+    needs: &Needs,
+    signals: &mut ExitWatch,
+) -> Result<u8, Error> {
     let mut pipe = process.take_stdin();
     let first = Cell::new(None);
     // The first signal interrupts the command there. The second one leaves it: the connection may be what
     // does not end.
     let input = async {
         tokio::select! {
-            never = pass_on_stdin(&mut pipe, &stdin) => never,
+            never = pass_on_stdin(&mut pipe, &call.stdin) => never,
             kind = signals.recv() => first.set(Some(kind)),
         }
         pipe = None;
         signals.recv().await
     };
-    let closed = closed_output(needs);
+    let closed = async {
+        match needs.ends_with_output {
+            true => output::stdout_closed().await,
+            false => std::future::pending().await,
+        }
+    };
+    // Losing an arm is safe: without the process, the execution there is interrupted.
     let outcome = tokio::select! {
-        outcome = pass_on(async || process.next().await) => outcome,
+        outcome = pass_on_output(&mut process) => outcome,
         kind = input => Err(Error::silent(kind)),
         () = closed => Err(Error::silent(ErrorKind::OutputClosed)),
     };
     match (outcome, first.get()) {
         // What has read to the end of what was sent is not interrupted there.
-        (Ok(code), Some(kind)) if code == INTERRUPTED || stdin == FarStdin::Follows => {
+        (Ok(code), Some(kind)) if code == INTERRUPTED || call.stdin == FarStdin::Follows => {
             Err(Error::silent(kind))
         }
+        // Through the broker it is left at once.
+        (Err(error), Some(kind)) if error.kind == ErrorKind::Lost => Err(Error::silent(kind)),
         (outcome, _) => outcome,
     }
 }
@@ -363,34 +352,26 @@ fn call(
         Some(_) => None,
         None => Some(TaskSession::name_from_here()?),
     };
-    let here = std::env::current_dir().ok();
-    let here = here.and_then(|dir| dir.to_str().map(str::to_owned));
-    Ok(FarCall {
-        args,
-        caller: FarCaller {
-            host: host.name.clone(),
-            machine: this_machine(),
-            stdout_columns: output::terminal_columns(),
-            is_stdout_terminal: output::is_stdout_terminal(),
-            is_stderr_terminal: output::is_stderr_terminal(),
-            is_coloured: output::is_coloured(),
-            is_guarded: false,
-        },
-        owner: Caller::of_environment().owner,
+    let mut call = FarCall {
         session,
-        cwd: host.cwd.clone().or(here),
         needs_cwd: needs.cwd.then(|| verb.to_owned()),
         stdin: needs.stdin.clone(),
-        ..FarCall::default()
-    })
+        ..FarCall::from_here(host, args, Caller::of_environment().owner)
+    };
+    call.caller = FarCaller {
+        host: call.caller.host,
+        machine: call.caller.machine,
+        ..output::viewer().clone()
+    };
+    Ok(call)
 }
 
 /// Prints what comes from the execution, to its end. Returns its exit code.
-async fn pass_on(mut next: impl AsyncFnMut() -> Result<FarOutput, Error>) -> Result<u8, Error> {
+async fn pass_on_output(process: &mut FarProcess) -> Result<u8, Error> {
     let (mut stdout, mut stderr) = (tokio::io::stdout(), tokio::io::stderr());
     loop {
-        match next().await? {
-            FarOutput::Stdout(bytes) => {
+        match process.next().await? {
+            Ok(FarOutput::Stdout(bytes)) => {
                 let written = async {
                     stdout.write_all(&bytes).await?;
                     stdout.flush().await
@@ -398,20 +379,13 @@ async fn pass_on(mut next: impl AsyncFnMut() -> Result<FarOutput, Error>) -> Res
                 let written = written.await;
                 written.or_else(|error| output::closed_is_fine(&error))?;
             }
-            FarOutput::Stderr(bytes) => {
+            Ok(FarOutput::Stderr(bytes)) => {
                 // If that fails, it cannot be reported.
                 drop(stderr.write_all(&bytes).await);
                 drop(stderr.flush().await);
             }
-            FarOutput::Exit(code) => return Ok(code),
+            Err(code) => return Ok(code),
         }
-    }
-}
-
-fn ended(code: u8) -> Result<(), Error> {
-    match code {
-        0 => Ok(()),
-        code => Err(Error::silent(ErrorKind::OfTask(code))),
     }
 }
 

@@ -175,7 +175,7 @@ async fn follow_several(
         }
         for task in tasks {
             if runs.insert(task.window, task.run) != Some(task.run) {
-                let prefix = prefix(&names, &task.name, output::is_coloured());
+                let prefix = prefix(&names, &task.name, output::viewer().is_coloured);
                 let window = task.window.to_string();
                 followed.push(follow(context, session, window, args, lines, Some(prefix)));
             }
@@ -473,7 +473,11 @@ fn print_table<const N: usize>(
     rows: &[[String; N]],
     narrowing: &Narrowing<'_>,
 ) -> Result<(), Error> {
-    output::lines(table::lines(rows, output::terminal_columns(), narrowing))
+    output::lines(table::lines(
+        rows,
+        output::viewer().stdout_columns,
+        narrowing,
+    ))
 }
 
 #[cfg(test)]

@@ -164,9 +164,9 @@ pub(super) struct Style {
 impl Style {
     pub(super) fn of(is_wide: bool) -> Self {
         Self {
-            columns: output::terminal_columns().filter(|_| !is_wide),
+            columns: output::viewer().stdout_columns.filter(|_| !is_wide),
             longest: if is_wide { usize::MAX } else { COLUMN },
-            is_coloured: output::is_coloured(),
+            is_coloured: output::viewer().is_coloured,
         }
     }
 }

@@ -11,18 +11,31 @@ use crate::model::{Error, ErrorKind, text};
 /// The maximum length of a part of an error: a path and a few sentences.
 const MAX_CHARS: usize = 8192;
 
-/// Who sees the results, if they are on another machine.
-static CALLER: OnceLock<FarCaller> = OnceLock::new();
+/// Who sees the results, on this machine or another one.
+static VIEWER: OnceLock<FarCaller> = OnceLock::new();
 
 /// From here on, results are for the terminal of this caller, to whom the streams are passed on.
 pub(super) fn for_caller(caller: FarCaller) {
-    // Called once.
-    drop(CALLER.set(caller));
+    // Called once, before anything is printed.
+    drop(VIEWER.set(caller));
 }
 
-/// Whether who asks may send nothing that must not be seen on the way.
-pub(super) fn is_caller_guarded() -> bool {
-    CALLER.get().is_some_and(|caller| caller.is_guarded)
+/// Returns who sees the results, and on what. They have colours on a terminal, unless `NO_COLOR` is set
+/// (<https://no-color.org>).
+pub(crate) fn viewer() -> &'static FarCaller {
+    VIEWER.get_or_init(|| {
+        let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        let is_stdout_terminal = io::stdout().is_terminal();
+        let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
+        let columns = size.map(|size| usize::from(size.ws_col));
+        FarCaller {
+            stdout_columns: columns.filter(|columns| *columns > 0),
+            is_stdout_terminal,
+            is_coloured: is_stdout_terminal && !is_dumb && !is_set("NO_COLOR"),
+            ..FarCaller::default()
+        }
+    })
 }
 
 /// Prints one line of results.
@@ -72,37 +85,6 @@ pub(crate) fn text(text: &str) -> Result<(), Error> {
 pub(crate) fn json(value: &impl serde::Serialize) -> Result<(), Error> {
     let text = serde_json::to_string(value).map_err(|error| Error::of(error).about("output"))?;
     line(&text)
-}
-
-/// Returns the width of the terminal that results are shown on; `None` if stdout is no terminal.
-pub(crate) fn terminal_columns() -> Option<usize> {
-    if let Some(caller) = CALLER.get() {
-        return caller.stdout_columns;
-    }
-    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
-    (size.ws_col > 0).then_some(usize::from(size.ws_col))
-}
-
-/// Whether results are shown on a terminal.
-pub(crate) fn is_stdout_terminal() -> bool {
-    let caller = CALLER.get().map(|caller| caller.is_stdout_terminal);
-    caller.unwrap_or_else(|| io::stdout().is_terminal())
-}
-
-/// Whether messages are shown on a terminal.
-pub(crate) fn is_stderr_terminal() -> bool {
-    let caller = CALLER.get().map(|caller| caller.is_stderr_terminal);
-    caller.unwrap_or_else(|| io::stderr().is_terminal())
-}
-
-/// Whether results may have colours: on a terminal, unless `NO_COLOR` is set (<https://no-color.org>).
-pub(crate) fn is_coloured() -> bool {
-    if let Some(caller) = CALLER.get() {
-        return caller.is_coloured;
-    }
-    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-    io::stdout().is_terminal() && !is_dumb && !is_set("NO_COLOR")
 }
 
 /// When our stdout is closed, the command ends without a failure.

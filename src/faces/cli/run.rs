@@ -108,7 +108,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Error> {
         LaunchReport::Json
     } else if follow.follow {
         LaunchReport::Followed
-    } else if output::is_stdout_terminal() {
+    } else if output::viewer().is_stdout_terminal {
         LaunchReport::Line
     } else {
         LaunchReport::Lines

@@ -30,7 +30,7 @@ pub(super) async fn run(context: &Context, args: Send) -> Result<(), Error> {
         input,
         enter,
         if_prompt: args.if_prompt,
-        is_guarded: output::is_caller_guarded(),
+        is_guarded: output::viewer().is_guarded,
     };
     session.send(request).await
 }

@@ -298,7 +298,7 @@ fn how_to_answer(name: &str, result: &WaitResult) -> String {
     let prompt = result
         .line
         .as_deref()
-        .filter(|_| output::is_caller_guarded());
+        .filter(|_| output::viewer().is_guarded);
     let prompt = prompt.map_or_else(String::new, |prompt| {
         format!(" --if-prompt {}", ops::quote_where_needed(prompt))
     });

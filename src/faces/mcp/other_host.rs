@@ -11,10 +11,7 @@ use serde_json::{Value, from_value, json};
 
 use super::call::ToolAnswer;
 use crate::config;
-use crate::hosts::{
-    FarCall, FarCaller, FarOutput, FarProcess, Host, Questions, not_reached, start_in_fleet,
-    this_machine,
-};
+use crate::hosts::{FarCall, FarProcess, Host, Questions, start_in_fleet};
 use crate::model::{FarStdin, with_causes};
 use crate::ops::{Caller, SessionChoice, TaskSession, lookup, note_host};
 
@@ -99,66 +96,33 @@ impl HostCall {
         peer: &Peer<RoleServer>,
         begins: &HostBegins,
     ) -> Result<Result<CallToolResult, ErrorData>, ToolAnswer> {
-        let name = self.host.clone();
-        let mut answer = self.answer(choice, peer).await?;
-        if let Ok(answer) = &mut answer {
-            begins.note(name, answer);
-        }
-        Ok(answer)
-    }
-
-    async fn answer(
-        self,
-        choice: &SessionChoice,
-        peer: &Peer<RoleServer>,
-    ) -> Result<Result<CallToolResult, ErrorData>, ToolAnswer> {
         let config = config::load(&lookup)
             .map_err(|error| ToolAnswer::refused(&with_causes(&error), None))?;
         let host = Host::named(&self.host, &config)?;
-        let call = self.call(&host, choice)?;
-        if let Some(process) = start_in_fleet(&host, &config, &lookup, &call).await? {
-            return answer_of(&host, process, peer).await;
-        }
-        // The host is not forgotten before a launch there is done.
-        let _held = match &self.caller.owner {
-            Some(owner) => {
-                let there = SessionChoice {
-                    session: call.session.clone(),
-                    ..choice.clone()
-                };
-                note_host(owner, &host.name, &there).await?
-            }
-            None => None,
-        };
-        let started = FarProcess::start(&host, &lookup, Questions::Never, call);
-        let process = started
-            .await
-            .map_err(|error| not_reached(&host, &config, error))?;
-        answer_of(&host, process, peer).await
-    }
-
-    /// Returns what is executed there.
-    fn call(&self, host: &Host, choice: &SessionChoice) -> Result<FarCall, ToolAnswer> {
         let session = match &choice.session {
             Some(session) => session.clone(),
             None => TaskSession::name_from_here()?,
         };
-        let here = std::env::current_dir().ok();
-        let here = here.and_then(|dir| dir.to_str().map(str::to_owned));
-        Ok(FarCall {
-            args: ["mcp", "--call"].map(str::to_owned).to_vec(),
-            caller: FarCaller {
-                host: host.name.clone(),
-                machine: this_machine(),
-                ..FarCaller::default()
-            },
-            owner: self.caller.owner.clone(),
+        let args = ["mcp", "--call"].map(str::to_owned).to_vec();
+        let call = FarCall {
             session: Some(session),
-            cwd: host.cwd.clone().or(here),
-            needs_cwd: None,
             stdin: FarStdin::Text(json!(self.request).to_string()),
-            ..FarCall::default()
-        })
+            ..FarCall::from_here(&host, args, self.caller.owner.clone())
+        };
+        // The host is not forgotten before a launch there is done.
+        let mut _held = None;
+        let process = match start_in_fleet(&host, &lookup, &call).await? {
+            Some(process) => process,
+            None => {
+                _held = note_host(&call, choice)?;
+                FarProcess::start(&host, &lookup, Questions::Never, &call).await?
+            }
+        };
+        let mut answer = answer_of(&host, process, peer).await?;
+        if let Ok(answer) = &mut answer {
+            begins.note(self.host, answer);
+        }
+        Ok(answer)
     }
 }
 
@@ -172,33 +136,22 @@ async fn answer_of(
         let why = format!("the server on {} did not answer", host.name);
         ToolAnswer::refused(&why, None)
     };
-    let mut written = Vec::new();
-    loop {
-        match process.next().await? {
-            FarOutput::Stdout(bytes) => written.extend(bytes),
-            FarOutput::Stderr(_) => {}
-            FarOutput::Exit(_) => return Err(without_answer()),
-        }
-        while let Some(end) = memchr::memchr(b'\n', &written) {
-            let line: Vec<u8> = written.drain(..=end).collect();
-            let Ok(mut message) = serde_json::from_slice::<Value>(&line) else {
-                continue;
-            };
-            if message["method"] == "notifications/progress" {
-                if let Ok(report) =
-                    from_value::<ProgressNotificationParam>(message["params"].take())
-                {
-                    // A client that is gone is noticed elsewhere.
-                    drop(peer.notify_progress(report).await);
-                }
-            } else if message["id"] == CALL {
-                if let Ok(error) = from_value(message["error"].take()) {
-                    return Ok(Err(error));
-                }
-                return from_value(message["result"].take())
-                    .map(Ok)
-                    .map_err(|_| without_answer());
+    while let Ok(line) = process.line().await? {
+        let Ok(mut message) = serde_json::from_slice::<Value>(&line) else {
+            continue;
+        };
+        if message["method"] == "notifications/progress" {
+            if let Ok(report) = from_value::<ProgressNotificationParam>(message["params"].take()) {
+                // A client that is gone is noticed elsewhere.
+                drop(peer.notify_progress(report).await);
             }
+        } else if message["id"] == CALL {
+            if let Ok(error) = from_value(message["error"].take()) {
+                return Ok(Err(error));
+            }
+            let result = from_value(message["result"].take());
+            return result.map(Ok).map_err(|_| without_answer());
         }
     }
+    Err(without_answer())
 }

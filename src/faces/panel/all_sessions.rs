@@ -4,6 +4,7 @@
 //! A daemon's start shows as a new socket in the runtime folder, which is listed every
 //! [`RESCAN`]. tmux is asked for sessions without a daemon at the start, and when a daemon has left.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,8 @@ use std::{fs, io, mem};
 use futures_util::StreamExt;
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::board::{SessionKey, SessionName};
@@ -52,15 +54,19 @@ pub(super) struct AllSessions<'a> {
     /// The present server's socket.
     here: PathBuf,
     to: UnboundedSender<Incoming>,
+    known: RefCell<Known>,
+    /// Notified of each change of what is known.
+    changed: Notify,
+}
+
+/// What is known of daemons and servers.
+struct Known {
     /// The servers that sessions were found on, by socket.
     servers: BTreeMap<PathBuf, Server>,
     /// By the daemon's socket.
     found: BTreeMap<PathBuf, PanelSession>,
     /// The servers to ask for their sessions, by socket, once nothing is connecting.
     unlisted: BTreeSet<PathBuf>,
-    futures: FuturesUnordered<LocalBoxFuture<'a, ()>>,
-    news: UnboundedReceiver<News>,
-    tell: UnboundedSender<News>,
 }
 
 /// A session that was found.
@@ -89,18 +95,6 @@ enum PanelSessionState {
     Gone,
 }
 
-/// What happened to a daemon or a server, by its socket.
-enum News {
-    /// A daemon of a session on this server pushes its tasks.
-    Connected(PathBuf, Server),
-    /// A daemon pushes tasks no longer. It or another one is connected to again.
-    Left(PathBuf),
-    /// No daemon can be followed, for now or any more.
-    Unusable(PathBuf, PanelSessionState),
-    /// The sessions of a server; `None` if it has not said.
-    Listed(PathBuf, Option<Vec<FoundSession>>),
-}
-
 impl<'a> AllSessions<'a> {
     /// Follows nothing yet. `choice` says which server is the present one.
     pub(super) fn of(
@@ -109,117 +103,98 @@ impl<'a> AllSessions<'a> {
     ) -> Result<Self, Error> {
         let server = TaskSession::named(choice)?.server;
         let here = server.socket().to_owned();
-        let (tell, news) = unbounded_channel();
-        Ok(Self {
-            choice,
-            to,
+        let known = Known {
             servers: BTreeMap::from([(here.clone(), server)]),
             found: BTreeMap::new(),
             unlisted: BTreeSet::from([here.clone()]),
+        };
+        Ok(Self {
+            choice,
             here,
-            futures: FuturesUnordered::new(),
-            news,
-            tell,
+            to,
+            known: RefCell::new(known),
+            changed: Notify::new(),
         })
     }
 
     /// Reports sessions and tasks until nothing listens any more.
-    pub(super) async fn follow(mut self) {
+    pub(super) async fn follow(self) {
+        let this = &self;
+        let mut futures = FuturesUnordered::<LocalBoxFuture<'_, ()>>::new();
         let mut scans = interval(RESCAN);
         scans.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while !self.to.is_closed() {
+        while !this.to.is_closed() {
             // Nothing is lost when one of these is dropped.
             tokio::select! {
                 biased;
-                Some(news) = self.news.recv() => self.on_news(news),
-                Some(()) = self.futures.next() => {}
-                _ = scans.tick() => self.scan(),
+                () = this.changed.notified() => {}
+                Some(()) = futures.next() => {}
+                _ = scans.tick() => {
+                    for (socket, key) in this.scan() {
+                        futures.push(Box::pin(this.follow_daemon(socket, key)));
+                    }
+                }
             }
-            self.list_servers();
+            for server in this.servers_to_list() {
+                futures.push(Box::pin(this.list(server)));
+            }
         }
     }
 
-    /// Connects to the daemons whose sockets are new.
-    fn scan(&mut self) {
+    /// Returns the daemons whose sockets are new, to connect to.
+    fn scan(&self) -> Vec<(PathBuf, SessionKey)> {
         use PanelSessionState::{Connecting, Failed, Gone, Silent, Streaming, Unsupervised};
+        let mut known = self.known.borrow_mut();
         // A folder that cannot be listed has nothing new.
-        let server = &self.servers[&self.here];
-        for socket in ops::daemon_sockets(server).unwrap_or_default() {
-            let Ok(file) = file_id(&socket) else { continue };
-            let session = self.at(&socket);
+        let sockets = ops::daemon_sockets(&known.servers[&self.here]).unwrap_or_default();
+        let is_new = |socket: PathBuf| {
+            let file = file_id(&socket).ok()?;
+            let session = known.at(&socket);
             let is_followed = match session.state {
                 Connecting | Silent | Streaming => true,
                 Failed | Unsupervised | Gone => false,
             };
             if is_followed || session.file == Some(file) {
-                continue;
+                return None;
             }
             (session.file, session.state) = (Some(file), Connecting);
-            let daemon = FollowedDaemon {
-                key: session.key,
-                socket,
-                choice: self.choice,
-                here: self.here.clone(),
-                to: self.to.clone(),
-                tell: self.tell.clone(),
-            };
-            self.futures.push(Box::pin(daemon.follow()));
-        }
+            Some((socket, session.key))
+        };
+        sockets.into_iter().filter_map(is_new).collect()
     }
 
-    fn on_news(&mut self, news: News) {
-        match news {
-            News::Connected(daemon, server) => {
-                let socket = server.socket().to_owned();
-                let session = self.at(&daemon);
-                session.state = PanelSessionState::Streaming;
-                session.server = Some(socket.clone());
-                self.servers.insert(socket, server);
-            }
-            News::Left(daemon) => {
-                let session = self.at(&daemon);
-                session.file = file_id(&daemon).ok();
-                session.state = PanelSessionState::Connecting;
-                let server = session.server.clone();
-                // What else it has may have changed as well.
-                self.unlisted.extend(server);
-            }
-            News::Unusable(daemon, state) => self.at(&daemon).state = state,
-            News::Listed(server, sessions) => {
-                // A server that does not answer has nothing new.
-                if let Some(sessions) = sessions {
-                    self.on_listed(&server, sessions);
-                }
-                self.report(Incoming::Found);
-            }
+    /// Takes the servers to ask for their sessions, once it is known which daemons there are.
+    fn servers_to_list(&self) -> Vec<Server> {
+        let mut known = self.known.borrow_mut();
+        let is_connecting = |session: &PanelSession| session.state == PanelSessionState::Connecting;
+        if known.found.values().any(is_connecting) {
+            return Vec::new();
         }
+        let sockets = mem::take(&mut known.unlisted);
+        let server = |socket| known.servers[&socket].clone();
+        sockets.into_iter().map(server).collect()
     }
 
-    /// Asks servers for their sessions, once it is known which daemons there are.
-    fn list_servers(&mut self) {
-        let mut sessions = self.found.values();
-        if sessions.any(|session| session.state == PanelSessionState::Connecting) {
-            return;
+    /// Asks a server for its sessions.
+    async fn list(&self, server: Server) {
+        let sessions = timeout(ANSWERS_WITHIN, ops::sessions_of(&server)).await;
+        // A server that does not answer has nothing new.
+        if let Ok(Ok(sessions)) = sessions {
+            self.on_listed(server.socket(), sessions);
         }
-        for socket in mem::take(&mut self.unlisted) {
-            let (server, tell) = (self.servers[&socket].clone(), self.tell.clone());
-            self.futures.push(Box::pin(async move {
-                let sessions = timeout(ANSWERS_WITHIN, ops::sessions_of(&server)).await;
-                let sessions = sessions.ok().and_then(Result::ok);
-                drop(tell.send(News::Listed(socket, sessions)));
-            }));
-        }
+        self.report(Incoming::Found);
     }
 
     /// Shows the sessions of a server that have no daemon, and those whose daemon is silent by their
     /// names.
-    fn on_listed(&mut self, server: &Path, sessions: Vec<FoundSession>) {
+    fn on_listed(&self, server: &Path, sessions: Vec<FoundSession>) {
         use PanelSessionState::{Connecting, Failed, Gone, Silent, Streaming, Unsupervised};
         let listed = sessions.iter().map(|session| session.daemon.clone());
         let listed = listed.into_set();
+        let mut known = self.known.borrow_mut();
         for FoundSession { name, daemon } in sessions {
             let how_to_start = how_to_start(&name, server, &self.here);
-            let session = self.at(&daemon);
+            let session = known.at(&daemon);
             let key = session.key;
             session.server = Some(server.to_owned());
             let why = match session.state {
@@ -233,15 +208,94 @@ impl<'a> AllSessions<'a> {
             let name = session_name(&name, server, &self.here);
             self.report(Incoming::Unknown { key, name, why });
         }
-        for (daemon, session) in &mut self.found {
+        for (daemon, session) in &mut known.found {
             let is_here = session.server.as_deref() == Some(server);
             if session.state == Unsupervised && is_here && !listed.contains(daemon) {
                 session.state = Gone;
-                drop(self.to.send(Incoming::Gone(session.key)));
+                self.report(Incoming::Gone(session.key));
             }
         }
     }
 
+    /// Reports the tasks of a daemon whose socket was found, and those of its successors. What is shown until
+    /// a successor answers are the last ones that are known.
+    async fn follow_daemon(&self, socket: PathBuf, key: SessionKey) {
+        let mut retries: Option<&[Duration]> = None;
+        loop {
+            let mut connecting = Box::pin(ops::task_stream_at(&socket, self.choice));
+            let connected = match timeout(PATIENCE, &mut connecting).await {
+                Ok(connected) => connected,
+                Err(_) => {
+                    self.show_unknown(&socket, PanelSessionState::Silent, SILENT.to_owned());
+                    connecting.await
+                }
+            };
+            match connected {
+                Ok(Some((mut client, session))) => {
+                    let server = session.server.clone();
+                    let name = session_name(&session.name, server.socket(), &self.here);
+                    let place = Place::Here(Rc::new(session));
+                    self.report(Incoming::Connected { key, place, name });
+                    self.change(|known| {
+                        let session = known.at(&socket);
+                        session.state = PanelSessionState::Streaming;
+                        session.server = Some(server.socket().to_owned());
+                        known.servers.insert(server.socket().to_owned(), server);
+                    });
+                    read(&mut client, key, &self.to).await;
+                    self.change(|known| {
+                        let session = known.at(&socket);
+                        session.state = PanelSessionState::Connecting;
+                        session.file = file_id(&socket).ok();
+                        // What else its server has may have changed as well.
+                        let server = session.server.clone();
+                        known.unlisted.extend(server);
+                    });
+                    retries = Some(&RETRIES);
+                }
+                Err(error) if retries.is_none() => {
+                    let why = text_of(&error);
+                    return self.show_unknown(&socket, PanelSessionState::Failed, why);
+                }
+                // After a daemon has left, its successor counts, and no error of what is left of it.
+                Ok(None) | Err(_) => {}
+            }
+            let Some((pause, rest)) = retries.and_then(|retries| retries.split_first()) else {
+                self.report(Incoming::Gone(key));
+                return self.change(|known| known.at(&socket).state = PanelSessionState::Gone);
+            };
+            sleep(*pause).await;
+            retries = Some(rest);
+        }
+    }
+
+    /// Shows the session of a daemon, of which not even the name is known, with the reason.
+    fn show_unknown(&self, socket: &Path, state: PanelSessionState, why: String) {
+        let file = socket.file_stem().unwrap_or_default();
+        let name = SessionName {
+            name: text::one_line(file.as_encoded_bytes(), NAME_CHARS),
+            server: None,
+        };
+        self.change(|known| {
+            let session = known.at(socket);
+            session.state = state;
+            let key = session.key;
+            self.report(Incoming::Unknown { key, name, why });
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Known)) {
+        change(&mut self.known.borrow_mut());
+        self.changed.notify_one();
+    }
+
+    fn report(&self, incoming: Incoming) {
+        // A panel that has gone is noticed by `follow`.
+        drop(self.to.send(incoming));
+    }
+}
+
+impl Known {
     /// Returns what is known of the session whose daemon listens at a socket.
     fn at(&mut self, daemon: &Path) -> &mut PanelSession {
         let key = SessionKey(self.found.len());
@@ -253,79 +307,6 @@ impl<'a> AllSessions<'a> {
                 state: PanelSessionState::Gone,
                 file: None,
             })
-    }
-
-    fn report(&self, incoming: Incoming) {
-        // A panel that has gone is noticed by `follow`.
-        drop(self.to.send(incoming));
-    }
-}
-
-/// A daemon whose socket was found.
-struct FollowedDaemon<'a> {
-    key: SessionKey,
-    socket: PathBuf,
-    choice: &'a SessionChoice,
-    here: PathBuf,
-    to: UnboundedSender<Incoming>,
-    tell: UnboundedSender<News>,
-}
-
-impl FollowedDaemon<'_> {
-    /// Reports its tasks, and those of its successors. What is shown until a successor answers are the
-    /// last ones that are known.
-    async fn follow(self) {
-        let mut retries: Option<&[Duration]> = None;
-        loop {
-            let mut connecting = Box::pin(ops::task_stream_at(&self.socket, self.choice));
-            let connected = match timeout(PATIENCE, &mut connecting).await {
-                Ok(connected) => connected,
-                Err(_) => {
-                    self.show_unknown(PanelSessionState::Silent, SILENT.to_owned());
-                    connecting.await
-                }
-            };
-            match connected {
-                Ok(Some((mut client, session))) => {
-                    let (key, server) = (self.key, session.server.clone());
-                    let name = session_name(&session.name, server.socket(), &self.here);
-                    let place = Place::Here(Rc::new(session));
-                    drop(self.to.send(Incoming::Connected { key, place, name }));
-                    self.tell(News::Connected(self.socket.clone(), server));
-                    read(&mut client, key, &self.to).await;
-                    self.tell(News::Left(self.socket.clone()));
-                    retries = Some(&RETRIES);
-                }
-                Err(error) if retries.is_none() => {
-                    return self.show_unknown(PanelSessionState::Failed, text_of(&error));
-                }
-                // After a daemon has left, its successor counts, and no error of what is left of it.
-                Ok(None) | Err(_) => {}
-            }
-            let Some((pause, rest)) = retries.and_then(|retries| retries.split_first()) else {
-                drop(self.to.send(Incoming::Gone(self.key)));
-                return self.tell(News::Unusable(self.socket.clone(), PanelSessionState::Gone));
-            };
-            sleep(*pause).await;
-            retries = Some(rest);
-        }
-    }
-
-    /// Shows the session, of which not even the name is known, with the reason.
-    fn show_unknown(&self, state: PanelSessionState, why: String) {
-        let file = self.socket.file_stem().unwrap_or_default();
-        let name = SessionName {
-            name: text::one_line(file.as_encoded_bytes(), NAME_CHARS),
-            server: None,
-        };
-        let key = self.key;
-        drop(self.to.send(Incoming::Unknown { key, name, why }));
-        self.tell(News::Unusable(self.socket.clone(), state));
-    }
-
-    fn tell(&self, news: News) {
-        // Without a receiver the panel has gone.
-        drop(self.tell.send(news));
     }
 }
 

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::sleep;
@@ -15,7 +14,7 @@ use tokio::time::sleep;
 use super::board::{SessionKey, SessionName};
 use super::state::{ActionReport, PanelEffect, Place};
 use super::work::{EffectResult, Incoming, limited, text_of};
-use crate::hosts::{fleet_not_started, fleet_program};
+use crate::hosts::FleetProcess;
 use crate::model::{Backoff, Error, Millis, rfc3339, text, with_causes};
 use crate::wire::{LsTask, TypedInput};
 
@@ -59,18 +58,9 @@ async fn read(
     to: &UnboundedSender<Incoming>,
     retry: &mut Backoff,
 ) -> Result<(), Error> {
-    let mut command = fleet_program();
-    command
-        .args(["ls", "--json", "--follow"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true);
-    let mut child = command.spawn().map_err(|error| fleet_not_started(&error))?;
-    let stdout = child.stdout.take().expect("stdout is piped");
-    let mut lines = BufReader::new(stdout).lines();
-    while let Some(line) = lines.next_line().await.map_err(Error::of)? {
-        match serde_json::from_str(&line) {
+    let (_stdin, mut process) = FleetProcess::start(["ls", "--json", "--follow"])?;
+    while !to.is_closed() {
+        match serde_json::from_slice(&process.line().await?) {
             Ok(host) => report(host, keys, to),
             // All hosts were reported.
             Err(_) => {
@@ -78,13 +68,8 @@ async fn read(
                 drop(to.send(Incoming::Found));
             }
         }
-        if to.is_closed() {
-            return Ok(());
-        }
     }
-    let said = child.wait_with_output().await.map_err(Error::of)?.stderr;
-    let why = said.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    Err(Error::failed(text::one_line(why, LINE_CHARS)))
+    Ok(())
 }
 
 /// Reports all that is known of a host.

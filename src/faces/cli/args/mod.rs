@@ -13,6 +13,8 @@ use clap::{Args, Parser, Subcommand};
 
 use super::{output, task_names};
 use crate::model::shown_command;
+use crate::ops::{SessionChoice, session_words};
+use crate::tmux::ServerChoice;
 
 #[cfg(feature = "mcp")]
 pub(crate) use agents::Mcp;
@@ -85,27 +87,29 @@ impl Global {
         host.filter(|_| !self.is_far)
     }
 
+    /// Returns what the command line says of session and server.
+    pub(crate) fn choice(&self) -> SessionChoice {
+        SessionChoice {
+            session: self.session.clone(),
+            server: ServerChoice {
+                socket_name: self.socket_name.clone().map(Into::into),
+                socket_path: self.socket_path.clone(),
+                program: self.tmux.clone(),
+            },
+        }
+    }
+
     /// Returns the options that were given, as words of a command; empty without any.
     pub(crate) fn words(&self) -> String {
-        let path = |path: &Option<PathBuf>| path.clone().map(PathBuf::into_os_string);
-        let name = |name: &Option<String>| name.clone().map(OsString::from);
+        let mut choice = self.choice();
         // The host itself adds the socket to what comes by the broker, which takes none.
-        let is_guarded = output::is_caller_guarded();
-        let options = [
-            ("--host", name(&self.host)),
-            ("-L", name(&self.socket_name)),
-            ("-S", path(&self.socket_path).filter(|_| !is_guarded)),
-            ("--tmux", path(&self.tmux)),
-            ("-s", name(&self.session)),
-        ];
-        let given = options
-            .into_iter()
-            .filter_map(|(option, value)| Some([option.into(), value?]));
-        let words: Vec<OsString> = given.flatten().collect();
-        if words.is_empty() {
-            return String::new();
+        if output::viewer().is_guarded {
+            choice.server.socket_path = None;
         }
-        shown_command(&words)
+        let host = self.host.iter().flat_map(|host| ["--host", host.as_str()]);
+        let host = host.map(OsString::from);
+        let words = session_words(&choice).into_iter().map(OsString::from);
+        shown_command(&host.chain(words).collect::<Vec<_>>())
     }
 }
 
