@@ -324,7 +324,7 @@ impl EventLoop {
                 return (!is_taken).then_some(Input::NotSaved);
             }
             Effect::Reply(request_id, reply) => return self.reply(request_id, reply),
-            Effect::Log(entry) => log::write_entry(entry),
+            Effect::Log(level, text) => log::write(level, &text),
             Effect::Leave => self.is_leaving = true,
         }
         None

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::archives::turn_to_change;
 use super::ending_runs::{Ending, RunsEnded, Stage, TimeLimit, WaitingCommand};
-use super::input::{ClosedWindows, Effect, Job, LogEntry, LookOrder};
+use super::input::{ClosedWindows, Effect, Job, LogLevel, LookOrder};
 use super::promise::{Resolver, promise};
 use super::state::{Cx, State};
 use crate::model::{
@@ -53,8 +53,11 @@ async fn end_runs_out_of_time(cx: Cx, tasks: Vec<Arc<Task>>) {
 /// Marks windows whose runs are about to be ended; then those with a plan are asked to end.
 async fn mark(cx: Cx, marks: Vec<(Arc<Task>, GoneReason)>, plans: BTreeMap<WindowId, StopPlan>) {
     if let Err(error) = cx.run(|outcome| Job::MarkEndings(marks, outcome)).await {
-        let error = error.message;
-        cx.with(|state| state.log(LogEntry::NotMarked { error }));
+        let text = format!(
+            "could not mark windows whose runs are ended error={:?}",
+            error.message
+        );
+        cx.with(|state| state.log(LogLevel::Warn, text));
     }
     cx.with(|state| state.endings_marked(plans));
 }

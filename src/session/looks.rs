@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::ending_runs::begun_runs;
 use super::input::{
-    FoundPorts, Job, LinkState, LogEntry, Look, LookOrder, LookOutcome, PortQuery, RowsToRead,
+    FoundPorts, Job, LinkState, LogLevel, Look, LookOrder, LookOutcome, PortQuery, RowsToRead,
 };
 use super::job_queue::{QueuedLook, Turn};
 use super::look_schedule::{Due, LookFinding, LookResult, Reporting};
@@ -163,7 +163,7 @@ impl State {
         let error = error.message;
         let problem = format!("tasks cannot be looked at: {error}");
         if self.look_problem.as_ref() != Some(&problem) {
-            self.log(LogEntry::LookFailed { error });
+            self.log(LogLevel::Warn, format!("a look failed error={error:?}"));
         }
         self.look_problem = Some(problem);
         self.schedule.failed(self.now.mono);
@@ -186,7 +186,7 @@ impl State {
         self.counts.whole_looks += u64::from(is_whole);
         self.counts.safety_looks += u64::from(is_safety);
         if self.look_problem.take().is_some() {
-            self.log(LogEntry::LooksRecovered);
+            self.log(LogLevel::Info, "looks succeed again".to_owned());
         }
         let name = link.session_name.as_ref();
         self.session_name

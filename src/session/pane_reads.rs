@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::input::{Job, LogEntry, LookOrder, PaneRead, Reply, RowsToRead};
+use super::input::{Job, LogLevel, LookOrder, PaneRead, Reply, RowsToRead};
 use super::job_queue::Turn;
 use super::listeners::{ActiveWait, Beginning, verdict_since};
 use super::promise::promise;
@@ -204,12 +204,10 @@ impl State {
     }
 
     /// Logs that a pane could not be read, and what for.
-    pub(super) fn log_unread(&mut self, pane: PaneId, purpose: &'static str, error: Error) {
-        self.log(LogEntry::PaneNotRead {
-            pane,
-            purpose,
-            error: error.message,
-        });
+    pub(super) fn log_unread(&mut self, pane: PaneId, purpose: &str, error: Error) {
+        let error = error.message;
+        let text = format!("could not read a pane error={error:?} pane={pane} purpose={purpose:?}");
+        self.log(LogLevel::Debug, text);
     }
 
     /// Follows a pane from a read of it on, and begins what begins with that.
@@ -321,7 +319,8 @@ impl State {
             }
         };
         if is_other_run(&output, task) {
-            self.log(LogEntry::RunReplaced { pane });
+            let text = format!("a run was replaced before its last output was read pane={pane}");
+            self.log(LogLevel::Debug, text);
             // The read has paused the pane.
             self.order_take_up(pane);
             return false;

@@ -199,7 +199,7 @@ impl Driver {
                     continue;
                 }
                 Effect::Save(..) | Effect::Status(_) | Effect::Tasks(_) => continue,
-                Effect::Log(entry) => format!("log {entry:?}"),
+                Effect::Log(level, text) => format!("log {level:?} {text}"),
                 Effect::Leave => "leave".to_owned(),
             };
             self.done.push(said);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::answers::read_end;
-use super::super::input::{Job, LogEntry, LookOrder, Reply, RowsToRead};
+use super::super::input::{Job, LogLevel, LookOrder, Reply, RowsToRead};
 use super::super::listeners::OutputStream;
 use super::super::promise::promise;
 use super::super::state::{Cx, State};
@@ -105,8 +105,11 @@ pub(super) async fn search(cx: &Cx, request: &SearchRequest) -> Result<Response,
             }
             // Its window was closed meanwhile.
             Err(error) if cx.with(|state| state.task(window).is_none()) => {
-                let error = error.message;
-                cx.with(|state| state.log(LogEntry::NotSearched { window, error }));
+                let text = format!(
+                    "a window was closed before it was searched error={:?} window={window}",
+                    error.message
+                );
+                cx.with(|state| state.log(LogLevel::Debug, text));
             }
             Err(error) => return Err(error),
         }
