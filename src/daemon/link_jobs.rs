@@ -205,7 +205,8 @@ impl LinkJobs {
                         return Ok(BTreeSet::new());
                     };
                     let mut connection = self.link.connection();
-                    let shared = tmux::shared_windows(&mut connection, session, &windows).await;
+                    let shared =
+                        tmux::existing_windows(&mut connection, &windows, Some(session)).await;
                     shared.map_err(failed)
                 })
             }
@@ -412,8 +413,7 @@ impl LinkJobs {
         }
         // Our clients may have ended with the session.
         let mut connection = Connection::OneShot(&self.options.server);
-        let moved = tmux::where_is(&mut connection, windows).await?;
-        Ok(moved.into_keys().collect())
+        tmux::existing_windows(&mut connection, windows, None).await
     }
 
     /// Ends the session when no task in it is active.

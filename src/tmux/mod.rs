@@ -35,8 +35,8 @@ pub(crate) use client::{Client, Connection, ReceivedItem};
 pub(crate) use client_processes::{Output, running_clients};
 pub(crate) use commands::{
     ListedSession, ListedTask, Mark, MarkedSession, Unless, claim, end_idle_session,
-    existing_panes, kill_session, kill_window, list_marks, list_sessions, list_tasks,
-    prune_windows, set_session_option, shared_windows, signal_channel, wait_for, where_is,
+    existing_panes, existing_windows, kill_session, kill_window, list_marks, list_sessions,
+    list_tasks, prune_windows, set_session_option, signal_channel, wait_for,
 };
 pub(crate) use control_client::traffic;
 pub(crate) use error::TmuxError;

@@ -372,9 +372,9 @@ impl SessionLink {
             unexplained,
         } = Departures::new(&self.watched_windows, &present, killed, ended);
         if !unexplained.is_empty() && self.server_listens() {
-            match tmux::where_is(&mut self.connection(), &unexplained).await {
+            match tmux::existing_windows(&mut self.connection(), &unexplained, None).await {
                 Ok(found) => {
-                    reasons.extend(found.into_keys().map(|window| (window, GoneReason::Moved)));
+                    reasons.extend(found.into_iter().map(|window| (window, GoneReason::Moved)));
                 }
                 Err(error) => tracing::debug!(%error, "could not ask where windows went"),
             }
