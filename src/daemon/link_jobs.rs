@@ -12,7 +12,7 @@ use super::alert_displays::{DueAlerts, StatusLineDisplay};
 use super::output_follower::{PaneReading, judged};
 use super::session_link::SessionLink;
 use super::stale_sessions::{Project, SessionCleaner};
-use super::task_output::{RunArchiver, read_task_log, search_task};
+use super::task_output::{RunArchiver, matches_in, read_task_log};
 use super::typing::type_next;
 use crate::clock;
 use crate::model::{
@@ -30,7 +30,7 @@ use crate::tmux::{
     self, Connection, Gate, LaunchAnswer, LiveRun, LookKind, NewRun, Slots, TmuxError, Unless,
 };
 use crate::wait::{Anchor, Cursor};
-use crate::wire::{LaunchedRun, LogRequest, TaskLog};
+use crate::wire::{LaunchedRun, LogRequest, SearchResult, TaskLog};
 
 /// How long tmux may take to read the last output of a run after the kernel has reported its end.
 const LAST_OUTPUT_LIMIT: Duration = Duration::from_millis(100);
@@ -149,10 +149,11 @@ impl LinkJobs {
             }
             Job::Search(task, pattern, outcome) => {
                 work("search", ANSWER, outcome, move || async move {
-                    let first = self.link.first_lines_of(&task);
-                    let mut connection = self.link.connection();
-                    let found = search_task(&mut connection, &task, &first, &pattern).await;
-                    found.map_err(failed)
+                    if task.pane.is_none() {
+                        return Ok(SearchResult::default());
+                    }
+                    let log = self.read_log(&task, &LogRequest::default()).await?;
+                    Ok(matches_in(log, &pattern))
                 })
             }
             // An empty line for each client.
