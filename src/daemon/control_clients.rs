@@ -300,13 +300,13 @@ fn of_report(reported: ReportedWindows, activity: &mut PaneActivity) -> Change {
     match reported {
         ReportedWindows::Windows(windows) => {
             for ReportedWindow { window, bells } in windows {
-                activity.record_window(window);
+                activity.changed.insert(window);
                 if let Some(bells) = bells {
                     activity.bells.insert(window, bells);
                 }
             }
         }
-        ReportedWindows::Unknown => activity.record_all(),
+        ReportedWindows::Unknown => activity.are_all_reported = true,
     }
     Change::Windows
 }
@@ -326,11 +326,11 @@ fn of_notification(
             None
         }
         Notification::WindowAdd(window) | Notification::WindowRenamed(window) => {
-            activity.record_window(*window);
+            activity.changed.insert(*window);
             Some(Change::Windows)
         }
         Notification::LayoutChange(window) => {
-            activity.record_window(*window);
+            activity.changed.insert(*window);
             Some(Change::Layout)
         }
         Notification::WindowClose(window) => {
@@ -342,7 +342,7 @@ fn of_notification(
         Notification::SessionRenamed(_)
         | Notification::SessionChanged(_)
         | Notification::Exit(_) => {
-            activity.record_all();
+            activity.are_all_reported = true;
             Some(Change::Windows)
         }
         Notification::Output { pane, .. } | Notification::ExtendedOutput { pane, .. } => {
@@ -389,7 +389,7 @@ pub(super) struct PaneActivity {
     /// Panes that the last look continued after a burst: another burst means that they are busy.
     burst_before: BTreeSet<PaneId>,
     /// Windows that were added or have changed since the last look.
-    changed: BTreeSet<WindowId>,
+    pub(super) changed: BTreeSet<WindowId>,
     /// Windows that tmux has reported as closed since then, of any session.
     pub(super) closed: BTreeSet<WindowId>,
     /// How many bells their hook had counted by window, if any has rung since the last look.
@@ -437,21 +437,6 @@ impl PaneActivity {
         self.paused
             .extend(busy.iter().map(|pane| (*pane, Pause::Printing)));
         busy
-    }
-
-    /// Records that a window was added or has changed.
-    fn record_window(&mut self, window: WindowId) {
-        self.changed.insert(window);
-    }
-
-    /// Takes the windows that were added or have changed since the last look, for the next one.
-    pub(super) fn take_changed(&mut self) -> BTreeSet<WindowId> {
-        std::mem::take(&mut self.changed)
-    }
-
-    /// Records a report that does not say which windows have changed: all of them count as reported.
-    fn record_all(&mut self) {
-        self.are_all_reported = true;
     }
 
     /// Whether windows were reported as added or changed since the last look. Closed windows are up to the
@@ -628,7 +613,7 @@ mod pane_activity_tests {
             }
             activity.take_busy();
             activity.record_look([(PANE, false)]);
-            activity.take_changed();
+            activity.changed.clear();
             assert!(activity.is_any_paused());
             act(&mut activity);
             activity.has_reports_since_look(ours)
@@ -640,8 +625,10 @@ mod pane_activity_tests {
         assert!(has_reports(|activity| {
             activity.closed.insert(WindowId(1));
         }));
-        assert!(has_reports(|activity| activity.record_window(WindowId(2))));
-        assert!(has_reports(PaneActivity::record_all));
+        assert!(has_reports(|activity| {
+            activity.changed.insert(WindowId(2));
+        }));
+        assert!(has_reports(|activity| activity.are_all_reported = true));
         assert!(has_reports(print));
     }
 

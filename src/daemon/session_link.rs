@@ -209,12 +209,10 @@ impl SessionLink {
 
     /// Pauses busy panes for our client, until a look finds them quiet.
     pub(super) async fn pause_busy(&mut self) {
-        let Attachment::Attached(clients) = &mut self.attachment else {
-            return;
-        };
-        if let Err(error) = clients.pause_busy().await {
-            tracing::info!(%error, "lost the control client");
-            self.disconnect();
+        if let Ok(clients) = self.clients()
+            && let Err(error) = clients.pause_busy().await
+        {
+            self.lose_clients(&error);
         }
     }
 
@@ -247,6 +245,12 @@ impl SessionLink {
         first.map(|first| first.lines.clone()).unwrap_or_default()
     }
 
+    /// Notes that our control clients do not answer any more.
+    fn lose_clients(&mut self, error: &TmuxError) {
+        tracing::info!(%error, "lost the control client");
+        self.disconnect();
+    }
+
     /// Drops the connection. The session is claimed again before the next one: another daemon may
     /// have ended ours.
     fn disconnect(&mut self) {
@@ -256,10 +260,8 @@ impl SessionLink {
 
     /// Takes the changes reported during a job and not passed on yet.
     pub(super) fn take_queued(&mut self) -> Vec<Change> {
-        match &mut self.attachment {
-            Attachment::Attached(clients) => clients.take_queued(),
-            Attachment::Detached { .. } => Vec::new(),
-        }
+        let clients = self.clients();
+        clients.map(ControlClients::take_queued).unwrap_or_default()
     }
 
     /// Returns how much the tmux server has run; `None` where that is not known.
@@ -286,12 +288,10 @@ impl SessionLink {
             return;
         }
         self.idle.note_flush(Instant::now().into_std());
-        let Attachment::Attached(clients) = &mut self.attachment else {
-            return;
-        };
-        if let Err(error) = clients.main.flush().await {
-            tracing::info!(%error, "lost the control client");
-            self.disconnect();
+        if let Ok(clients) = self.clients()
+            && let Err(error) = clients.main.flush().await
+        {
+            self.lose_clients(&error);
         }
     }
 
@@ -325,11 +325,9 @@ impl SessionLink {
     }
 
     /// Whether panes are paused for our client, so that only looks show their output.
-    fn is_any_paused(&self) -> bool {
-        match &self.attachment {
-            Attachment::Attached(clients) => clients.activity.is_any_paused(),
-            Attachment::Detached { .. } => false,
-        }
+    fn is_any_paused(&mut self) -> bool {
+        let clients = self.clients();
+        clients.is_ok_and(|clients| clients.activity.is_any_paused())
     }
 
     /// Whether changes are reported, so that polling is not necessary.
