@@ -120,9 +120,8 @@ impl EventLoop {
     }
 
     /// Starts a scan for other sessions of the project.
-    pub(super) fn scan_others(&mut self) {
-        let effects = self.session.scan_others(now());
-        self.perform_all(effects);
+    pub(super) fn scan_others(&self) {
+        self.link.order(Order::ScanOthers);
     }
 
     /// Serves until the daemon is to stop. What it waits for is everything that can make the daemon do

@@ -46,6 +46,8 @@ pub(super) enum Order {
     ShowWindow(WindowId),
     /// Store the counts for tmux's status line.
     Status(StatusCounts),
+    /// Look for other sessions of the project. What is ended or in use there is reported as notices.
+    ScanOthers,
     /// Leave tmux, after archiving the output of these runs.
     Close(Vec<std::sync::Arc<Task>>, Duration, oneshot::Sender<()>),
 }
@@ -188,6 +190,7 @@ impl LinkTask {
                     Some(Order::Status(counts)) => {
                         within_limit("show the status", self.jobs.show_status(&counts)).await;
                     }
+                    Some(Order::ScanOthers) => self.jobs.scan_others(),
                     Some(Order::Close(archives, limit, begun)) => {
                         // The receiver may have been dropped.
                         begun.send(()).unwrap_or_default();

@@ -192,14 +192,6 @@ impl LinkJobs {
                     marked.map_err(failed)
                 })
             }
-            Job::UnmarkEndings(windows, outcome) => {
-                let limit = lines(windows.len());
-                work("unmark-endings", limit, outcome, move || async move {
-                    let mut connection = self.link.connection();
-                    let unmarked = tmux::unmark_endings(&mut connection, &windows).await;
-                    unmarked.map_err(failed)
-                })
-            }
             Job::FindShared(windows, outcome) => {
                 work("find-shared", ANSWER, outcome, move || async move {
                     let Some(session) = self.link.life.as_ref().map(|life| life.id) else {
@@ -247,10 +239,6 @@ impl LinkJobs {
                     Ok(())
                 })
             }
-            Job::ScanOthers(outcome) => work("scan-others", LOOK, outcome, move || async move {
-                self.scan_others();
-                Ok(())
-            }),
         }
     }
 
@@ -334,7 +322,7 @@ impl LinkJobs {
     }
 
     /// Looks for other sessions of the project, on another thread.
-    fn scan_others(&mut self) {
+    pub(super) fn scan_others(&mut self) {
         let project = Project::of(&self.link, &self.options);
         let (Some(cleaner), Some(project)) = (self.cleaner.take(), project) else {
             return;

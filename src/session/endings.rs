@@ -51,7 +51,11 @@ async fn end_runs_out_of_time(cx: Cx, tasks: Vec<Arc<Task>>) {
 }
 
 /// Marks windows whose runs are about to be ended; then those with a plan are asked to end.
-async fn mark(cx: Cx, marks: Vec<(Arc<Task>, GoneReason)>, plans: BTreeMap<WindowId, StopPlan>) {
+async fn mark(
+    cx: Cx,
+    marks: Vec<(Arc<Task>, Option<GoneReason>)>,
+    plans: BTreeMap<WindowId, StopPlan>,
+) {
     if let Err(error) = cx.run(|outcome| Job::MarkEndings(marks, outcome)).await {
         let text = format!(
             "could not mark windows whose runs are ended error={:?}",
@@ -101,7 +105,7 @@ impl State {
             if let Some(ending) = self.endings.runs.get_mut(&task.window) {
                 let is_marked = ending.reason.is_some();
                 ending.reason = ending.reason.or(reason);
-                if let (false, Some(reason)) = (is_marked, reason) {
+                if !is_marked && reason.is_some() {
                     let known = Arc::make_mut(&mut ending.task);
                     known.asked_by.clone_from(&task.asked_by);
                     marks.push((Arc::clone(task), reason));
@@ -114,7 +118,7 @@ impl State {
             }
             let mut stage = Stage::Stopping;
             match (reason, task.pid) {
-                (Some(reason), Some(_)) if task.is_alive() => {
+                (Some(_), Some(_)) if task.is_alive() => {
                     marks.push((Arc::clone(task), reason));
                     stage = Stage::Marking;
                 }
@@ -205,7 +209,7 @@ impl State {
         if ending.reason.is_some() && !ending.is_window_gone {
             self.spawn(move |cx| async move {
                 // The next daemon ends what is marked and can be ended.
-                let unmark = |outcome| Job::UnmarkEndings(vec![window], outcome);
+                let unmark = |outcome| Job::MarkEndings(vec![(ending.task, None)], outcome);
                 drop(cx.run(unmark).await);
             });
         }

@@ -296,10 +296,9 @@ pub(crate) enum Job {
     /// Type the next part into a task. If the request names a prompt, only while the task shows it. What is
     /// left to type comes of it.
     Type(Typing, Outcome<Option<Typing>>),
-    /// Note on the windows of these tasks that their runs are about to be ended.
-    MarkEndings(Vec<(Arc<Task>, GoneReason)>, Outcome<()>),
-    /// Remove that note: the runs could not be ended.
-    UnmarkEndings(Vec<WindowId>, Outcome<()>),
+    /// Note on the windows of these tasks why their runs are about to be ended. Without a reason, remove that
+    /// note: the run could not be ended.
+    MarkEndings(Vec<(Arc<Task>, Option<GoneReason>)>, Outcome<()>),
     /// Close these windows.
     Kill(Vec<WindowId>, Outcome<ClosedWindows>),
     /// Find out which of these windows belong to another session as well.
@@ -317,9 +316,6 @@ pub(crate) enum Job {
     ForgetDeaths(String, Outcome<()>),
     /// Archive the output of a run, with why it was ended.
     Archive(Arc<Task>, Option<&'static str>, Outcome<()>),
-    /// Look for other sessions of the project. Notices of those that are ended or in use are
-    /// inputs.
-    ScanOthers(Outcome<()>),
 }
 
 /// The run whose ports are wanted.

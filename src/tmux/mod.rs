@@ -69,4 +69,4 @@ pub(crate) use viewers::{
     NOTICE_OPTION, Viewer, end_clients_left_behind, list_viewers, own_clients, show_notice,
     show_window,
 };
-pub(crate) use window_options::{mark_endings, read_spec, unmark_endings};
+pub(crate) use window_options::{mark_endings, read_spec};
