@@ -27,7 +27,7 @@ use crate::session::{
 };
 use crate::terminal::PaneOutput;
 use crate::tmux::{
-    self, Connection, Gate, LaunchAnswer, LiveRun, LookKind, NewRun, Slots, TmuxError, Unless,
+    self, Connection, LaunchAnswer, LiveRun, LookKind, NewRun, Slots, TmuxError, Unless,
 };
 use crate::wait::{Anchor, Cursor};
 use crate::wire::{LaunchedRun, LogRequest, SearchResult, TaskLog};
@@ -194,7 +194,7 @@ impl LinkJobs {
             }
             Job::FindShared(windows, outcome) => {
                 work("find-shared", ANSWER, outcome, move || async move {
-                    let Some(session) = self.link.life.as_ref().map(|life| life.id) else {
+                    let Some(session) = self.link.session() else {
                         return Ok(BTreeSet::new());
                     };
                     let mut connection = self.link.connection();
@@ -244,7 +244,7 @@ impl LinkJobs {
 
     /// Displays alerts, except for those of windows that the user has in view.
     pub(super) async fn show_alerts(&mut self, due: DueAlerts) {
-        let session = self.link.life.as_ref().map(|life| life.id);
+        let session = self.link.session();
         let mut connection = self.link.connection();
         // If the server is gone, nothing is in view.
         let viewers = tmux::list_viewers(&mut connection)
@@ -262,7 +262,7 @@ impl LinkJobs {
 
     /// Shows a window to the user.
     pub(super) async fn show_window(&mut self, window: WindowId) {
-        let Some(session) = self.link.life.as_ref().map(|life| life.id) else {
+        let Some(session) = self.link.session() else {
             return;
         };
         let _lock = self.options.paths.lock_server().await;
@@ -274,7 +274,7 @@ impl LinkJobs {
 
     /// Stores the counts for tmux's status line.
     pub(super) async fn show_status(&mut self, counts: &StatusCounts) {
-        if let Some(id) = self.link.life.as_ref().map(|life| life.id) {
+        if let Some(id) = self.link.session() {
             let mut connection = self.link.connection();
             self.notices.status(&mut connection, id, counts).await;
         }
@@ -300,7 +300,7 @@ impl LinkJobs {
 
     /// Removes hooks and options from tmux.
     pub(super) async fn leave(&mut self) {
-        if let Some(id) = self.link.life.as_ref().map(|life| life.id) {
+        if let Some(id) = self.link.session() {
             let mut connection = self.link.connection();
             self.notices.clear(&mut connection, id).await;
         }
@@ -396,7 +396,7 @@ impl LinkJobs {
         &mut self,
         windows: &[WindowId],
     ) -> Result<BTreeSet<WindowId>, TmuxError> {
-        if let Some(id) = self.link.life.as_ref().map(|life| life.id) {
+        if let Some(id) = self.link.session() {
             let _lock = self.options.paths.lock_server().await;
             tmux::kill_session(&mut self.link.connection(), id).await?;
         }
@@ -472,14 +472,6 @@ fn failed(error: TmuxError) -> Error {
     Error::failed(error.to_string())
 }
 
-/// What came of a launch.
-enum Started {
-    /// The run, and what holds its command back.
-    Run(NewRun, Gate),
-    /// A live run has to be ended first.
-    Live(LiveRun),
-}
-
 /// Starts a task, or runs it again in its slot. `ended` are the processes of the live runs that were
 /// ended for it.
 async fn run_launch(
@@ -489,9 +481,12 @@ async fn run_launch(
     ended: &[u32],
 ) -> Result<LaunchOutcome, Error> {
     if launch.is_repeated {
-        let found = find_started(link, &launch).await;
+        let mut connection = Connection::OneShot(&link.server);
+        let found = tmux::find_launched(&mut connection, &launch).await;
         if let Some(run) = found.map_err(TmuxError::of_launch)? {
-            return Ok(LaunchOutcome::Started(Box::new(run), Box::new(())));
+            // A daemon that was killed has started it.
+            let run = Box::new(launched_run(&run));
+            return Ok(LaunchOutcome::Started(run, Box::new(())));
         }
     }
     let session = link.attached_session();
@@ -510,24 +505,8 @@ async fn run_launch(
         // It has ended since the last look.
         started = start(link, paths, None, &mut launch, Slots::OfName, ended).await;
     }
-    match started.map_err(TmuxError::of_launch)? {
-        Some(Started::Run(run, gate)) => {
-            let run = Box::new(launched_run(&run));
-            Ok(LaunchOutcome::Started(run, Box::new(gate)))
-        }
-        Some(Started::Live(LiveRun { window, pid })) => Ok(LaunchOutcome::Live(window, pid)),
-        None => Err(Error::failed("the session has ended during the launch")),
-    }
-}
-
-/// Returns what a daemon that was killed has started for this launch.
-async fn find_started(
-    link: &SessionLink,
-    launch: &Launch,
-) -> Result<Option<LaunchedRun>, TmuxError> {
-    let mut connection = Connection::OneShot(&link.server);
-    let found = tmux::find_launched(&mut connection, launch).await?;
-    Ok(found.map(|run| launched_run(&run)))
+    let started = started.map_err(TmuxError::of_launch)?;
+    started.ok_or_else(|| Error::failed("the session has ended during the launch"))
 }
 
 /// Launches a task again that has failed, unless its window has changed.
@@ -537,7 +516,7 @@ async fn restart_launch(
     due: &DueRestart,
 ) -> Result<RestartEnd, TmuxError> {
     let (window, paths) = (due.task.window, &options.paths);
-    let session = link.life.as_ref().map(|life| life.id);
+    let session = link.session();
     let (Some(session), Some(restarts)) = (session, &due.task.settings.restarts) else {
         return Ok(RestartEnd::Superseded);
     };
@@ -556,7 +535,7 @@ async fn restart_launch(
     };
     let slots = Slots::Window(window, token);
     match start(link, paths, Some(session), &mut launch, slots, &[]).await {
-        Ok(Some(Started::Run(..))) => Ok(RestartEnd::Started),
+        Ok(Some(LaunchOutcome::Started(..))) => Ok(RestartEnd::Started),
         Ok(_) => Ok(RestartEnd::Superseded),
         Err(error) if error.is_missing() => Ok(RestartEnd::Superseded),
         Err(error) => Err(error),
@@ -610,7 +589,7 @@ async fn start(
     launch: &mut Launch,
     slots: Slots,
     ended: &[u32],
-) -> Result<Option<Started>, TmuxError> {
+) -> Result<Option<LaunchOutcome>, TmuxError> {
     // tmux can crash when windows change while a control client of another daemon connects.
     let _lock = paths.lock_server().await;
     let files = tmux::prepare(launch, &paths.runtime, &paths.kept_environments())?;
@@ -633,11 +612,11 @@ async fn start(
         }
     };
     Ok(answer.map(|answer| match answer {
-        LaunchAnswer::Live(live) => Started::Live(live),
+        LaunchAnswer::Live(LiveRun { window, pid }) => LaunchOutcome::Live(window, pid),
         LaunchAnswer::Started(run) => {
             link.note_launched(run.window, Some(run.pane));
             let gate = files.hand_over(&run.pane.to_string());
-            Started::Run(run, gate)
+            LaunchOutcome::Started(Box::new(launched_run(&run)), Box::new(gate))
         }
     }))
 }

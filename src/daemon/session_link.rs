@@ -149,10 +149,14 @@ impl SessionLink {
         }
     }
 
+    /// Returns the session that we follow, if it exists.
+    pub(super) fn session(&self) -> Option<SessionId> {
+        self.life.as_ref().map(|life| life.id)
+    }
+
     /// Returns the session that our client is attached to.
     pub(super) fn attached_session(&self) -> Option<SessionId> {
-        let life = self.life.as_ref().filter(|_| self.is_connected())?;
-        Some(life.id)
+        self.session().filter(|_| self.is_connected())
     }
 
     /// Returns the name that the number of this run belongs to.
@@ -337,7 +341,7 @@ impl SessionLink {
 
     /// Makes the server clear these deaths: they are in the feed.
     pub(super) async fn forget_deaths(&mut self, record: &str) {
-        let Some(id) = self.life.as_ref().map(|life| life.id) else {
+        let Some(id) = self.session() else {
             return;
         };
         if let Err(error) = tmux::forget_deaths(&mut self.connection(), id, record).await {
@@ -347,7 +351,7 @@ impl SessionLink {
 
     /// Leaves the session unchanged, without our hooks and our client.
     pub(super) async fn close(&mut self) {
-        let session = self.life.as_ref().map(|life| life.id);
+        let session = self.session();
         // The session may be gone; then the hooks are left to us.
         if session.is_some() || self.server_listens() {
             let mut uninstalled =

@@ -3,8 +3,8 @@
 use super::client::{Connection, all_ok};
 use super::error::TmuxError;
 use super::launch_rows::{
-    LaunchRow, LiveRun, NamedWindows, NewRun, are_named, first_panes, is_named, read_rows,
-    row_format, two_windows,
+    LaunchAnswer, LaunchRow, LiveRun, NamedWindows, NewRun, are_named, first_panes, is_named,
+    read_rows, row_format, two_windows,
 };
 use super::pane_origin::{EXEC_PANE, HAS_NO_RUN};
 use super::respawn::{are_attached, continue_for, pause_for};
@@ -18,10 +18,8 @@ const HISTORY_LIMIT: &str = "50000";
 
 /// The result of one attempt to launch.
 pub(super) enum Attempt {
-    /// The task runs.
-    Launched(NewRun),
-    /// The slot has a live run.
-    Live(LiveRun),
+    /// The task runs, or the slot has a live run.
+    Done(LaunchAnswer),
     /// The session changed between reading and launching: nothing was started.
     Contended,
     /// The session is missing, or has not the window in which it may run.
@@ -139,7 +137,7 @@ impl<'a> LaunchLines<'a> {
             if !self.ended.is_empty() {
                 run.replaced = Some(ReplacedRun::Live);
             }
-            Attempt::Launched(run)
+            Attempt::Done(LaunchAnswer::Started(run))
         }))
     }
 
@@ -163,7 +161,7 @@ impl<'a> LaunchLines<'a> {
             Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => {
                 Ok(Attempt::Contended)
             }
-            answer => Ok(answer.map(|_| Attempt::Live(live))?),
+            answer => Ok(answer.map(|_| Attempt::Done(LaunchAnswer::Live(live)))?),
         }
     }
 

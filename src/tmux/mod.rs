@@ -62,9 +62,7 @@ pub(crate) use output::{
 };
 pub(crate) use pane_origin::EXEC_PANE;
 pub(crate) use server::{Probe, Server, ServerChoice, nudge};
-pub(crate) use task_exec::{
-    Gate, environment_of, exec_task, forget_environments, kept_environment,
-};
+pub(crate) use task_exec::{environment_of, exec_task, forget_environments, kept_environment};
 pub(crate) use viewers::{
     NOTICE_OPTION, Viewer, end_clients_left_behind, list_viewers, own_clients, show_notice,
     show_window,
