@@ -144,10 +144,12 @@ impl State {
         }
         let open = tasks.iter().map(|task| task.window).collect();
         self.endings.orders.push(WaitingCommand {
-            tasks,
             open,
-            failed: Vec::new(),
-            ended: BTreeMap::new(),
+            runs: RunsEnded {
+                tasks,
+                failed: Vec::new(),
+                ended: BTreeMap::new(),
+            },
             keeps_windows,
             done,
         });
@@ -285,18 +287,7 @@ impl State {
         }
         let is_done = |order: &mut WaitingCommand| order.open.is_empty();
         for order in self.endings.orders.extract_if(.., is_done) {
-            let WaitingCommand {
-                tasks,
-                failed,
-                ended,
-                done,
-                ..
-            } = order;
-            done.resolve(RunsEnded {
-                tasks,
-                failed,
-                ended,
-            });
+            order.done.resolve(order.runs);
         }
     }
 
