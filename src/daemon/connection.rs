@@ -14,8 +14,8 @@ use super::streams::{Streams, hung_up};
 use crate::files;
 use crate::model::Error;
 use crate::session::{HeldCommand, Reply, RequestId};
-use crate::store::Subscription;
-use crate::wire::{Answer, ConsumeRequest, Request, RequestLine, Response, parse_request};
+use crate::store::{Lease, Subscription};
+use crate::wire::{Answer, Request, RequestLine, Response, parse_request};
 
 /// The maximum length of a request: the longest command line and environment, quoted twice.
 const MAX_REQUEST: usize = 16 << 20;
@@ -159,11 +159,17 @@ pub(super) async fn serve(
             } => {
                 tracing::debug!(request = name, ?start, ?filter, tasks, "request");
                 let subscription = streams.live.subscribe(&start, filter, tasks, stored);
-                return subscribe(reader, writer, &streams, subscription).await;
+                let subscribed = subscription.map(|subscription| (subscription, None));
+                return stream(reader, writer, &streams, subscribed).await;
             }
             Request::Consume(request) => {
                 tracing::debug!(request = name, consumer = request.name, "request");
-                return consume(reader, writer, &streams, request).await;
+                let consumed = tokio::select! {
+                    consumed = streams.live.consume(request, pid_of(&reader)) => consumed,
+                    () = closed(&mut reader) => return,
+                };
+                let consumed = consumed.map(|(subscription, lease)| (subscription, Some(lease)));
+                return stream(reader, writer, &streams, consumed).await;
             }
             // Not by way of the event loop: no tmux is asked.
             Request::Consumers => {
@@ -270,53 +276,34 @@ async fn forward(
     goes_on
 }
 
-/// Serves one reader of the feed until either side closes the connection. Its input is ignored.
-async fn subscribe(
+/// Serves one reader of the feed until either side closes the connection. Its input is ignored, unless it
+/// is a consumer.
+async fn stream(
     reader: ReadHalf,
     mut writer: WriteHalf,
     streams: &Streams,
-    subscription: Result<Subscription, Error>,
+    subscribed: Result<(Subscription, Option<Arc<Lease>>), Error>,
 ) {
-    match subscription {
-        Err(refusal) => {
-            answer(&mut writer, Response::Refused(refusal)).await;
-        }
-        Ok(subscription) => {
-            if let Ok(socket) = reader.into_inner().reunite(writer) {
-                streams.serve(subscription, None, socket).await;
-            }
-        }
-    }
-}
-
-/// Serves one consumer until either side leaves.
-async fn consume(
-    mut reader: ReadHalf,
-    mut writer: WriteHalf,
-    streams: &Streams,
-    request: ConsumeRequest,
-) {
-    let socket: &UnixStream = reader.get_ref().as_ref();
-    let pid = socket.peer_cred().ok().and_then(|peer| peer.pid());
-    let pid = pid.and_then(|pid| u32::try_from(pid).ok());
-    let consumed = tokio::select! {
-        consumed = streams.live.consume(request, pid) => consumed,
-        () = closed(&mut reader) => return,
-    };
-    match consumed {
+    match subscribed {
         Err(refusal) => {
             answer(&mut writer, Response::Refused(refusal)).await;
         }
         Ok((subscription, consumer)) => {
             // Acknowledgements may have come already.
             let early = reader.buffer().to_vec();
+            let consumer = consumer.map(|consumer| (consumer, early));
             if let Ok(socket) = reader.into_inner().reunite(writer) {
-                streams
-                    .serve(subscription, Some((consumer, early)), socket)
-                    .await;
+                streams.serve(subscription, consumer, socket).await;
             }
         }
     }
+}
+
+/// Returns the pid of the client.
+fn pid_of(reader: &ReadHalf) -> Option<u32> {
+    let socket: &UnixStream = reader.get_ref().as_ref();
+    let pid = socket.peer_cred().ok()?.pid()?;
+    u32::try_from(pid).ok()
 }
 
 /// Resolves when the other side has closed the connection. Its input stays unread.
