@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use futures_util::future::OptionFuture;
+
 use super::output_follower::{OutputFollower, PaneReading};
 use crate::model::{PaneId, SessionId, WindowId};
 use crate::paths::Paths;
@@ -52,30 +54,20 @@ impl ControlClients {
             tmux::end_clients_left_behind(server, &mut apart, session, &[]),
             server.has_attach_hooks(session),
         )?;
-        let follower = async {
-            match has_hooks {
-                true => server.connect(session, Output::Reported).await.map(Some),
-                false => Ok(None),
-            }
-        };
+        let follower = has_hooks.then(|| server.connect(session, Output::Reported));
         let (waiter, main, follower) = tokio::try_join!(
             server.connect(session, Output::None),
             server.connect(session, Output::Reported),
-            follower,
+            if_any(follower),
         )?;
         server
             .release([&waiter, &main].into_iter().chain(&follower))
             .await?;
-        let follower = async {
-            match follower {
-                Some(follower) => follower.into_client(server).await.map(Some),
-                None => Ok(None),
-            }
-        };
+        let follower = follower.map(|follower| follower.into_client(server));
         let (waiter, main, follower) = tokio::try_join!(
             waiter.into_wakeups(server, session),
             main.into_client(server),
-            follower,
+            if_any(follower),
         )?;
         drop(lock);
         let mut clients = Self {
@@ -153,36 +145,24 @@ impl ControlClients {
             changes.push(of_report(reported, activity));
         }
         for received in self.main.take_received() {
-            match received {
-                ReceivedItem::Notification(notification) => {
-                    let is_attaching = &mut self.is_attaching;
-                    changes.extend(of_notification(
-                        &notification,
-                        self.session,
-                        is_attaching,
-                        activity,
-                    ));
-                }
-                ReceivedItem::Answer(_) => {}
+            if let ReceivedItem::Notification(notification) = received {
+                let is_attaching = &mut self.is_attaching;
+                let session = self.session;
+                changes.extend(of_notification(
+                    &notification,
+                    session,
+                    is_attaching,
+                    activity,
+                ));
             }
         }
         if let Some(follower) = &mut self.follower {
             changes.extend(follower.take_changes().await);
         }
-        let mut is_answered = false;
-        for change in changes {
-            match change {
-                Change::Windows | Change::Output => is_answered = true,
-                Change::Printed { .. }
-                | Change::Unfollowed
-                | Change::Paused(_)
-                | Change::Read(_)
-                | Change::FollowerLost
-                | Change::Layout
-                | Change::Terminals(_) => self.queued.push_back(change),
-            }
-        }
-        is_answered
+        let is_answered = |change: &Change| matches!(change, Change::Windows | Change::Output);
+        let (answered, left): (Vec<_>, Vec<_>) = changes.into_iter().partition(is_answered);
+        self.queued.extend(left);
+        !answered.is_empty()
     }
 
     /// Takes the changes received from the clients and not passed on yet.
@@ -287,6 +267,13 @@ impl ControlClients {
         };
         tokio::join!(self.main.close(), follower, self.waiter.close());
     }
+}
+
+/// Resolves to what comes of the future, if there is one.
+async fn if_any<T>(
+    future: Option<impl Future<Output = Result<T, TmuxError>>>,
+) -> Result<Option<T>, TmuxError> {
+    OptionFuture::from(future).await.transpose()
 }
 
 /// Drops a follower whose connection has broken, and returns the change that this is.

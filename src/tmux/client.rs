@@ -7,9 +7,7 @@ use std::task::Poll;
 use std::time::Instant;
 
 use super::client_processes::Output;
-use super::control_client::{
-    AttachedClient, ConnectedClient, ControlClient, Expected, note_awaited,
-};
+use super::control_client::{ConnectedClient, ControlClient, Expected, note_awaited};
 use super::error::TmuxError;
 use super::server::{Server, nonce};
 use crate::model::{PaneId, SessionId};
@@ -64,10 +62,7 @@ impl ConnectedClient {
     ///
     /// When the server or the session is missing, or there is no answer in time.
     pub(crate) async fn into_client(self, server: &Server) -> Result<Client, TmuxError> {
-        let AttachedClient {
-            control,
-            notifications,
-        } = self.attached(server).await?;
+        let (control, notifications) = self.attached(server).await?;
         Ok(Client {
             server: server.clone(),
             control,
