@@ -295,6 +295,10 @@ impl LinkTask {
     }
 }
 
+/// For what is done without a job. Some of it needs the lock, and each answer has its own limit, which
+/// ends first and closes the connection in good order.
+const ORDER: Duration = LOCKED;
+
 /// Carries out what is no job, and gives it up after [`ORDER`].
 async fn within_limit(what: &str, done: impl Future<Output = ()>) {
     let began = Instant::now();
@@ -351,18 +355,6 @@ impl FlushSchedule {
         is_due
     }
 }
-
-// The time limits of the link's jobs: a job that takes longer is given up, so that the jobs after
-// it have their turn.
-//
-// A single answer of tmux has a limit of its own, ten seconds. A job that consists of one answer
-// gets no less: giving up an answer costs the connection, and whoever follows output loses some.
-// A command does not rely on these limits: after six seconds it checks itself whether tmux and the
-// daemon answer, and names the one that does not.
-
-/// For what is done without a job. Some of it needs the lock, and each answer has its own limit, which
-/// ends first and closes the connection in good order.
-pub(super) const ORDER: Duration = LOCKED;
 
 #[cfg(test)]
 mod tests {
