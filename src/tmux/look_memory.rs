@@ -188,7 +188,8 @@ impl LookMemory {
             (LookKind::Windows, ..) => {}
             (LookKind::Slice, Limit::None, _) => {
                 for window in self.windows.keys() {
-                    self.verify(&mut question, *window);
+                    let capture = self.likely_capture(*window);
+                    question.rows.entry(*window).or_insert(capture);
                 }
             }
             (LookKind::Slice, Limit::Short, None) => {
