@@ -173,7 +173,7 @@ impl ControlClients {
     /// Pauses busy panes until a look finds them quiet.
     pub(super) async fn pause_busy(&mut self) -> Result<(), TmuxError> {
         let busy = self.activity.take_busy();
-        self.main.pause_panes(busy).await
+        self.main.pause_panes(busy, None).await
     }
 
     /// Continues the panes that the last look found quiet. A look by the same client after this

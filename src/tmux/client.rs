@@ -273,25 +273,8 @@ impl Client {
         self.say(&[set]).await
     }
 
-    /// Pauses these panes for another client: see [`Client::pause_panes`].
-    ///
-    /// # Errors
-    ///
-    /// When tmux is gone.
-    pub(crate) async fn pause_panes_for(
-        &mut self,
-        client: &str,
-        panes: impl IntoIterator<Item = PaneId>,
-    ) -> Result<(), TmuxError> {
-        let pauses = panes
-            .into_iter()
-            .map(|pane| pause_command(pane).args(["-t", client]));
-        let pauses: Vec<Command> = pauses.collect();
-        self.say(&pauses).await
-    }
-
-    /// Pauses these panes for the client, which discards their pending output. They are never
-    /// turned off: tmux does not read a pane that is off, which would block its program.
+    /// Pauses these panes for the client, or for this other one. Their pending output is discarded. They are
+    /// never turned off: tmux does not read a pane that is off, which would block its program.
     ///
     /// # Errors
     ///
@@ -299,8 +282,11 @@ impl Client {
     pub(crate) async fn pause_panes(
         &mut self,
         panes: impl IntoIterator<Item = PaneId>,
+        other: Option<&str>,
     ) -> Result<(), TmuxError> {
-        let pauses: Vec<Command> = panes.into_iter().map(pause_command).collect();
+        let other = other.map(|client| ["-t", client]);
+        let pause = |pane| pause_command(pane).args(other.into_iter().flatten());
+        let pauses: Vec<Command> = panes.into_iter().map(pause).collect();
         self.say(&pauses).await
     }
 
