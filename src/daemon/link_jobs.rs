@@ -13,7 +13,7 @@ use super::output_follower::{PaneReading, judged};
 use super::session_link::SessionLink;
 use super::stale_sessions::{Project, SessionCleaner};
 use super::task_output::{RunArchiver, matches_in, read_task_log};
-use super::typing::type_next;
+use super::typing::type_into_task;
 use crate::clock;
 use crate::model::{
     Error, Launch, PaneId, Replaces, SessionId, StatusCounts, Task, TaskRestarts, TaskSpec,
@@ -182,8 +182,9 @@ impl LinkJobs {
                 })
             }
             // A look at the prompt, and the keys.
-            Job::Type(typing, outcome) => work("type", ANSWER, outcome, move || async move {
-                type_next(&mut self.link, typing).await
+            Job::Type(mut typing, outcome) => work("type", ANSWER, outcome, move || async move {
+                type_into_task(&mut self.link, &mut typing).await?;
+                Ok(typing.progress.due.is_some().then_some(typing))
             }),
             Job::MarkEndings(marks, outcome) => {
                 let limit = lines(marks.len());

@@ -12,25 +12,8 @@ use crate::clock;
 use crate::model::{AnswerBy, Error, Stop, Task, TtyEvidence, is_same_except_signs};
 use crate::process;
 use crate::session::Typing;
-use crate::tmux::{
-    self, AskingRow, Connection, PaneView, PromptPlace, Server, TypingResult, TypingTerms,
-};
+use crate::tmux::{self, AskingRow, PaneView, PromptPlace, TypingResult, TypingTerms};
 use crate::wire::{Explanation, SecretText, SendRequest, TypedInput};
-
-/// Types what can be typed now of a request. Returns what is left.
-///
-/// # Errors
-///
-/// As [`type_into_task`].
-pub(super) async fn type_next(
-    link: &mut SessionLink,
-    mut typing: Typing,
-) -> Result<Option<Typing>, Error> {
-    let server = link.server.clone();
-    let mut connection = link.connection();
-    type_into_task(&mut connection, &server, &mut typing).await?;
-    Ok(typing.progress.due.is_some().then_some(typing))
-}
 
 /// Types what can be typed now into a task. If something is left, `typing` says when to go on.
 ///
@@ -40,11 +23,12 @@ pub(super) async fn type_next(
 /// # Errors
 ///
 /// When something was not typed.
-async fn type_into_task(
-    connection: &mut Connection<'_>,
-    server: &Server,
+pub(super) async fn type_into_task(
+    link: &mut SessionLink,
     typing: &mut Typing,
 ) -> Result<(), Error> {
+    let server = link.server.clone();
+    let connection = &mut link.connection();
     typing.progress.due = None;
     let task = Arc::clone(&typing.task);
     let explanation = typing.explanation.as_deref();
@@ -159,7 +143,7 @@ async fn type_into_task(
             only_if: shown.as_ref(),
             answers: answers.as_deref(),
         };
-        match tmux::type_into(connection, server, pane, &part.input, part.enter, terms).await? {
+        match tmux::type_into(connection, &server, pane, &part.input, part.enter, terms).await? {
             TypingResult::Typed => {
                 typing.typed(rest, Instant::now());
                 return Ok(());

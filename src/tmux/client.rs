@@ -344,6 +344,8 @@ pub(crate) enum Connection<'a> {
     Attached(&'a mut Client),
     /// Through a new client for each line.
     OneShot(&'a Server),
+    /// The same, without the commands ever being on a command line.
+    Unseen(&'a Server),
 }
 
 impl Connection<'_> {
@@ -353,9 +355,11 @@ impl Connection<'_> {
     ///
     /// When no answer came.
     pub(crate) async fn frames(&mut self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
+        // Those with a process are on the heap: they are large, and everything that talks to tmux has one.
         match self {
             Self::Attached(client) => client.call(commands).await,
-            Self::OneShot(server) => server.one_shot(commands).await,
+            Self::OneShot(server) => Box::pin(server.one_shot(commands)).await,
+            Self::Unseen(server) => Box::pin(server.one_shot_unseen(commands)).await,
         }
     }
 
@@ -369,31 +373,11 @@ impl Connection<'_> {
         all_ok(commands, frames)
     }
 
-    /// The same, without the commands ever being on a command line.
-    ///
-    /// # Errors
-    ///
-    /// As [`Connection::run`].
-    pub(super) async fn run_unseen(
-        &mut self,
-        commands: &[Command],
-    ) -> Result<Vec<Frame>, TmuxError> {
-        let frames = self.frames_unseen(commands).await?;
-        all_ok(commands, frames)
-    }
-
-    /// The same as [`Connection::frames`], without the commands ever being on a command line.
-    ///
-    /// # Errors
-    ///
-    /// When no answer came.
-    pub(super) async fn frames_unseen(
-        &mut self,
-        commands: &[Command],
-    ) -> Result<Vec<Frame>, TmuxError> {
+    /// Returns the same way, with commands that are never on a command line.
+    pub(super) fn unseen(&mut self) -> Connection<'_> {
         match self {
-            Self::Attached(client) => client.call(commands).await,
-            Self::OneShot(server) => server.one_shot_unseen(commands).await,
+            Self::Attached(client) => Connection::Attached(client),
+            Self::OneShot(server) | Self::Unseen(server) => Connection::Unseen(server),
         }
     }
 }

@@ -253,7 +253,7 @@ impl<'a> LaunchLines<'a> {
         }
         line.push(self.new_window(&["-k", "-t", &first]));
         let mut connection = Connection::OneShot(server);
-        let frames = connection.frames_unseen(&line).await?;
+        let frames = connection.unseen().frames(&line).await?;
         match (all_ok(&line, frames.clone()), self.made(&frames)) {
             (_, Some(made)) => self.complete(&mut connection, made).await,
             (Err(TmuxError::Rejected { command, reply }), None)
@@ -283,7 +283,7 @@ impl<'a> LaunchLines<'a> {
                 .arg(format!("#{{?{is_same},{HISTORY_LIMIT},{CHANGED}}}")),
             self.new_window(&["-a", "-t", &format!("{pane_target}{{end}}")]),
         ];
-        let frames = connection.frames_unseen(&line).await?;
+        let frames = connection.unseen().frames(&line).await?;
         match (all_ok(&line, frames.clone()), self.made(&frames)) {
             (_, Some(made)) => self.complete(connection, made).await,
             (Err(error), None) if error.is_missing() => Ok(None),
@@ -353,7 +353,7 @@ impl<'a> LaunchLines<'a> {
                 .with_hint("a hook of tmux may have closed it: `tmux show-hooks -g` lists them"),
             )
         };
-        let frames = match connection.run_unseen(&line).await {
+        let frames = match connection.unseen().run(&line).await {
             Err(TmuxError::Rejected { reply, .. }) if reply.ends_with(CHANGED) => return Ok(None),
             Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => return Err(gone()),
             Err(error) if error.is_missing() => return Err(gone()),
@@ -397,7 +397,7 @@ impl<'a> LaunchLines<'a> {
         line.extend(self.respawn(&pane));
         line.extend(continue_for(control_clients, slot.pane));
         line.push(Self::show_launched(&pane));
-        let frames = match connection.run_unseen(&line).await {
+        let frames = match connection.unseen().run(&line).await {
             Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => return Ok(None),
             answer => answer?,
         };
