@@ -12,7 +12,7 @@ use super::Options;
 use super::alert_displays::Displays;
 use super::connection::{ConnectionMessage, ReplySender};
 use super::endpoint::Endpoint;
-use super::feed_publisher::{Displayable, FeedPublisher, Publication};
+use super::feed_publisher::{FeedPublisher, Publication};
 use super::link::{Link, Order};
 use super::log;
 use super::service_manager::ServiceManager;
@@ -226,8 +226,8 @@ impl EventLoop {
         let at = now();
         for what in shown {
             let is_muted = match &what {
-                Displayable::Event(event) => self.session.state().mutes(event),
-                Displayable::Notice(..) => false,
+                Body::Event(event) => self.session.state().mutes(event),
+                Body::Notice { .. } | Body::FollowUp { .. } => false,
             };
             if !is_muted {
                 self.displays.add(&what, at.mono);

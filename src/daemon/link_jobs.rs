@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Options;
-use super::alert_displays::{DueAlerts, StatusLineDisplay};
+use super::alert_displays::{AlertDisplay, DueAlerts};
 use super::output_follower::{PaneReading, judged};
 use super::session_link::SessionLink;
 use super::stale_sessions::{Project, SessionCleaner};
@@ -42,7 +42,7 @@ const LAST_OUTPUT_PAUSE: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 pub(super) struct LinkJobs {
     pub(super) link: SessionLink,
-    notices: StatusLineDisplay,
+    alerts: AlertDisplay,
     options: Options,
     archiver: RunArchiver,
     /// Cleans up after the scan for other sessions; `None` once that has begun.
@@ -96,7 +96,7 @@ impl LinkJobs {
     ) -> Self {
         Self {
             link,
-            notices: StatusLineDisplay::new(&options.config),
+            alerts: AlertDisplay::new(&options.config),
             options: options.clone(),
             archiver,
             cleaner: Some(cleaner),
@@ -247,18 +247,7 @@ impl LinkJobs {
     pub(super) async fn show_alerts(&mut self, due: DueAlerts) {
         let session = self.link.session();
         let mut connection = self.link.connection();
-        // If the server is gone, nothing is in view.
-        let viewers = tmux::list_viewers(&mut connection)
-            .await
-            .unwrap_or_default();
-        due.send_to_desktop(&viewers);
-        due.tell_terminals(&viewers);
-        if let (Some(session), Some(line)) = (session, due.line(&viewers)) {
-            let notices = &mut self.notices;
-            notices
-                .show(&mut connection, session, &viewers, &line)
-                .await;
-        }
+        self.alerts.show(&mut connection, session, &due).await;
     }
 
     /// Shows a window to the user.
@@ -277,7 +266,7 @@ impl LinkJobs {
     pub(super) async fn show_status(&mut self, counts: &StatusCounts) {
         if let Some(id) = self.link.session() {
             let mut connection = self.link.connection();
-            self.notices.status(&mut connection, id, counts).await;
+            self.alerts.status(&mut connection, id, counts).await;
         }
     }
 
@@ -303,7 +292,7 @@ impl LinkJobs {
     pub(super) async fn leave(&mut self) {
         if let Some(id) = self.link.session() {
             let mut connection = self.link.connection();
-            self.notices.clear(&mut connection, id).await;
+            self.alerts.clear(&mut connection, id).await;
         }
         self.link.close().await;
     }
