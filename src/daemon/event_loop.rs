@@ -349,20 +349,12 @@ impl EventLoop {
             replies,
             received_at,
         } = self.open_requests.remove(&request_id)?;
-        match received_at {
-            Some(received_at) => self.note_answer(request_id, received_at),
-            None => tracing::debug!(id = request_id.0, "answer"),
-        }
+        let took = received_at.map(|received_at| received_at.elapsed());
+        self.slowest_answer = self.slowest_answer.max(took.unwrap_or_default());
+        tracing::debug!(id = request_id.0, ?took, "answer");
         // The client may have disconnected.
         replies.send(reply);
         None
-    }
-
-    /// Notes the answer to a request that was received at this time.
-    fn note_answer(&mut self, request_id: RequestId, received_at: Instant) {
-        let took = received_at.elapsed();
-        self.slowest_answer = self.slowest_answer.max(took);
-        tracing::debug!(id = request_id.0, ?took, "answer");
     }
 
     fn on_message(&mut self, message: ConnectionMessage) {

@@ -166,7 +166,7 @@ impl LinkTask {
         loop {
             let asking = self.jobs.link.terminals.next_deadline();
             let asking = asking.map(Instant::from_std);
-            let reading = self.jobs.link.next_reading();
+            let reading = self.jobs.link.idle.next_deadline().map(Instant::from_std);
             let due = asking.into_iter().chain(reading).min();
             // Losing an arm mid-await is safe: receiving and reading notifications take nothing
             // before they are done.
@@ -179,7 +179,7 @@ impl LinkTask {
                         }
                     }
                     Some(Order::Questions(questions)) => {
-                        self.jobs.link.terminals.set_questions(questions);
+                        self.jobs.link.terminals.questions = questions;
                     }
                     Some(Order::Alerts(due)) => {
                         within_limit("show alerts", self.jobs.show_alerts(due)).await;
@@ -216,7 +216,7 @@ impl LinkTask {
                         self.examine_terminals().await;
                     }
                 }
-                () = ready(()), if self.jobs.link.has_options_to_set() => {
+                () = ready(()), if self.jobs.link.options.is_any_left() => {
                     within_limit("set options", self.jobs.link.set_some_options()).await;
                 }
             }

@@ -55,9 +55,9 @@ pub(super) struct SessionLink {
     /// Whether a run had ended in the last look and tmux had not reported how.
     is_unsettled: bool,
     /// Whether the server has run since it had nothing more to tell.
-    idle: ServerIdle,
+    pub(super) idle: ServerIdle,
     /// Which options of windows are set.
-    options: WindowOptions,
+    pub(super) options: WindowOptions,
     /// When the present runs that have a slot began, by window; `None` where that is not known.
     began: BTreeMap<WindowId, (Option<u32>, Option<Millis>)>,
     /// The tmux server of that life; `None` while there is none, or where its process could not be
@@ -272,11 +272,6 @@ impl SessionLink {
     pub(super) fn server_run_time(&self) -> Option<RunTime> {
         let life = self.life.as_ref().filter(|_| self.is_connected())?;
         process::run_time(life.server_pid)
-    }
-
-    /// Returns when [`SessionLink::read_activity`] is due.
-    pub(super) fn next_reading(&self) -> Option<Instant> {
-        self.idle.next_deadline().map(Instant::from_std)
     }
 
     /// Finds out whether the server sleeps after what we made it do.

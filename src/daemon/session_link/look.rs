@@ -393,11 +393,6 @@ impl SessionLink {
         self.memory.expect(pane, &BTreeSet::new(), [window]);
     }
 
-    /// Whether options have to be set.
-    pub(in crate::daemon) fn has_options_to_set(&self) -> bool {
-        self.options.is_any_left()
-    }
-
     /// Sets some options of new windows, or writes some run numbers.
     pub(in crate::daemon) async fn set_some_options(&mut self) {
         let line = self.options.take_line(self.is_connected());
