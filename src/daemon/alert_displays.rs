@@ -8,12 +8,11 @@ use std::time::Instant;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::feed_publisher::Displayable;
 use crate::alerts::{
     Alert, AlertAction, AlertRules, AlertSubject, Alerts, Place, TerminalSequence,
 };
 use crate::config::Config;
-use crate::model::{Now, SessionId, StatusCounts, WindowId};
+use crate::model::{Body, Now, SessionId, StatusCounts, WindowId};
 use crate::notice::{LogOnce, write_to_terminal};
 use crate::tmux::{self, Connection, TmuxError, Viewer};
 
@@ -42,13 +41,13 @@ pub(super) struct Displays {
 #[derive(Debug)]
 pub(super) struct DueAlerts {
     actions: Vec<AlertAction>,
-    places: BTreeSet<Place>,
     desktop_queue: Option<mpsc::Sender<AlertAction>>,
 }
 
+/// Displays alerts where it is known what the user has in view, and the counts on tmux's status line.
 #[derive(Debug)]
-pub(super) struct StatusLineDisplay {
-    is_wanted: bool,
+pub(super) struct AlertDisplay {
+    places: BTreeSet<Place>,
     complaints: LogOnce<TmuxError>,
 }
 
@@ -83,13 +82,14 @@ impl Displays {
     }
 
     /// Takes what was recorded.
-    pub(super) fn add(&mut self, what: &Displayable, now: Instant) {
+    pub(super) fn add(&mut self, what: &Body, now: Instant) {
         if self.places.is_empty() {
             return;
         }
         match what {
-            Displayable::Event(event) => self.alerts.add(event, now),
-            Displayable::Notice(level, text) => self.alerts.add_notice(*level, text),
+            Body::Event(event) => self.alerts.add(event, now),
+            Body::Notice { level, text, .. } => self.alerts.add_notice(*level, text),
+            Body::FollowUp { .. } => {}
         }
     }
 
@@ -113,7 +113,6 @@ impl Displays {
         let actions = self.alerts.take_due(now.mono, session_name);
         (!actions.is_empty()).then(|| DueAlerts {
             actions,
-            places: self.places.clone(),
             desktop_queue: self.desktop.as_ref().map(|desktop| desktop.queue.clone()),
         })
     }
@@ -144,7 +143,7 @@ impl Displays {
 
 impl DueAlerts {
     /// Passes the alerts to the desktop, except for those of windows that are in view.
-    pub(super) fn send_to_desktop(&self, viewers: &[Viewer]) {
+    fn send_to_desktop(&self, viewers: &[Viewer]) {
         let Some(queue) = &self.desktop_queue else {
             return;
         };
@@ -159,10 +158,7 @@ impl DueAlerts {
     }
 
     /// Tells the viewers' terminals to show the alerts, each those of windows that it does not show.
-    pub(super) fn tell_terminals(&self, viewers: &[Viewer]) {
-        if !self.places.contains(&Place::Terminal) {
-            return;
-        }
+    fn tell_terminals(&self, viewers: &[Viewer]) {
         for viewer in viewers {
             let Some(sequence) = TerminalSequence::choose(&viewer.terminal) else {
                 continue;
@@ -183,10 +179,7 @@ impl DueAlerts {
     }
 
     /// Returns the line for tmux's status line; `None` for none.
-    pub(super) fn line(&self, viewers: &[Viewer]) -> Option<String> {
-        if !self.places.contains(&Place::Tmux) {
-            return None;
-        }
+    fn line(&self, viewers: &[Viewer]) -> Option<String> {
         let shown = self
             .actions
             .iter()
@@ -221,24 +214,33 @@ fn one_line(alert: &Alert) -> String {
     }
 }
 
-impl StatusLineDisplay {
+impl AlertDisplay {
     pub(super) fn new(config: &Config) -> Self {
         Self {
-            is_wanted: config.notices.places.contains(&Place::Tmux),
+            places: config.notices.places.clone(),
             complaints: LogOnce::default(),
         }
     }
 
-    /// Shows a line to these viewers.
+    /// Displays alerts, except for those of windows that the user has in view.
     pub(super) async fn show(
         &mut self,
         connection: &mut Connection<'_>,
-        session: SessionId,
-        viewers: &[Viewer],
-        line: &str,
+        session: Option<SessionId>,
+        due: &DueAlerts,
     ) {
-        let shown = tmux::show_notice(connection, session, viewers, line).await;
-        self.log_result(shown);
+        // If the server is gone, nothing is in view.
+        let viewers = tmux::list_viewers(connection).await.unwrap_or_default();
+        due.send_to_desktop(&viewers);
+        if self.places.contains(&Place::Terminal) {
+            due.tell_terminals(&viewers);
+        }
+        if self.places.contains(&Place::Tmux)
+            && let (Some(session), Some(line)) = (session, due.line(&viewers))
+        {
+            let shown = tmux::show_notice(connection, session, &viewers, &line).await;
+            self.log_result(shown);
+        }
     }
 
     /// Stores the counts for tmux's status line: `#{@tmux_task_status}`.
@@ -248,7 +250,7 @@ impl StatusLineDisplay {
         session: SessionId,
         counts: &StatusCounts,
     ) {
-        if self.is_wanted {
+        if self.places.contains(&Place::Tmux) {
             let summary = counts.summary();
             let set =
                 tmux::set_session_option(connection, session, STATUS_OPTION, summary.as_deref())
@@ -274,7 +276,7 @@ impl StatusLineDisplay {
 
     /// Removes the counts and the last notice from tmux, because they are no longer updated.
     pub(super) async fn clear(&mut self, connection: &mut Connection<'_>, session: SessionId) {
-        if self.is_wanted {
+        if self.places.contains(&Place::Tmux) {
             for option in [STATUS_OPTION, tmux::NOTICE_OPTION] {
                 let cleared = tmux::set_session_option(connection, session, option, None).await;
                 self.log_result(cleared);

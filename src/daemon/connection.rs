@@ -1,7 +1,7 @@
 //! One connection to our socket: requests, each with its answer, or one subscription.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -14,8 +14,8 @@ use super::streams::{Streams, hung_up};
 use crate::files;
 use crate::model::Error;
 use crate::session::{HeldCommand, Reply, RequestId};
-use crate::store::Subscription;
-use crate::wire::{Answer, ConsumeRequest, Request, RequestLine, Response, parse_request};
+use crate::store::{Lease, Subscription};
+use crate::wire::{Answer, Request, RequestLine, Response, parse_request};
 
 /// The maximum length of a request: the longest command line and environment, quoted twice.
 const MAX_REQUEST: usize = 16 << 20;
@@ -159,25 +159,32 @@ pub(super) async fn serve(
             } => {
                 tracing::debug!(request = name, ?start, ?filter, tasks, "request");
                 let subscription = streams.live.subscribe(&start, filter, tasks, stored);
-                return subscribe(reader, writer, &streams, subscription).await;
+                let subscribed = subscription.map(|subscription| (subscription, None));
+                return stream(reader, writer, &streams, subscribed).await;
             }
             Request::Consume(request) => {
                 tracing::debug!(request = name, consumer = request.name, "request");
-                return consume(reader, writer, &streams, request).await;
+                let consumed = tokio::select! {
+                    consumed = streams.live.consume(request, pid_of(&reader)) => consumed,
+                    () = closed(&mut reader) => return,
+                };
+                let consumed = consumed.map(|(subscription, lease)| (subscription, Some(lease)));
+                return stream(reader, writer, &streams, consumed).await;
             }
             // Not by way of the event loop: no tmux is asked.
             Request::Consumers => {
                 tracing::debug!(request = name, "request");
-                answer(&mut writer, Response::Consumers(streams.consumers())).await
+                let consumers = streams.live.consumer_list();
+                answer(&mut writer, Response::Consumers(consumers)).await
             }
             Request::MessageReaders => {
                 tracing::debug!(request = name, "request");
-                let readers = streams.message_readers();
+                let readers = streams.live.message_readers();
                 answer(&mut writer, Response::MessageReaders(readers)).await
             }
             Request::RemoveConsumer { name: consumer } => {
                 tracing::debug!(request = name, consumer, "request");
-                let removed = streams.remove_consumer(&consumer).await;
+                let removed = streams.live.consumers.remove(&consumer).await;
                 let response = removed.map_or_else(Response::Refused, |()| Response::Done);
                 answer(&mut writer, response).await
             }
@@ -234,7 +241,8 @@ async fn forward(
     }
     let serve = async {
         // No reply: the daemon stops, or the client is too far behind.
-        while let Some(reply) = replied.recv().await {
+        while let Some((reply, room)) = replied.recv().await {
+            drop(room);
             let line = match reply {
                 Reply::Begun => {
                     drop(command.take());
@@ -268,53 +276,34 @@ async fn forward(
     goes_on
 }
 
-/// Serves one reader of the feed until either side closes the connection. Its input is ignored.
-async fn subscribe(
+/// Serves one reader of the feed until either side closes the connection. Its input is ignored, unless it
+/// is a consumer.
+async fn stream(
     reader: ReadHalf,
     mut writer: WriteHalf,
     streams: &Streams,
-    subscription: Result<Subscription, Error>,
+    subscribed: Result<(Subscription, Option<Arc<Lease>>), Error>,
 ) {
-    match subscription {
-        Err(refusal) => {
-            answer(&mut writer, Response::Refused(refusal)).await;
-        }
-        Ok(subscription) => {
-            if let Ok(socket) = reader.into_inner().reunite(writer) {
-                streams.serve(subscription, None, socket).await;
-            }
-        }
-    }
-}
-
-/// Serves one consumer until either side leaves.
-async fn consume(
-    mut reader: ReadHalf,
-    mut writer: WriteHalf,
-    streams: &Streams,
-    request: ConsumeRequest,
-) {
-    let socket: &UnixStream = reader.get_ref().as_ref();
-    let pid = socket.peer_cred().ok().and_then(|peer| peer.pid());
-    let pid = pid.and_then(|pid| u32::try_from(pid).ok());
-    let consumed = tokio::select! {
-        consumed = streams.consume(request, pid) => consumed,
-        () = closed(&mut reader) => return,
-    };
-    match consumed {
+    match subscribed {
         Err(refusal) => {
             answer(&mut writer, Response::Refused(refusal)).await;
         }
         Ok((subscription, consumer)) => {
             // Acknowledgements may have come already.
             let early = reader.buffer().to_vec();
+            let consumer = consumer.map(|consumer| (consumer, early));
             if let Ok(socket) = reader.into_inner().reunite(writer) {
-                streams
-                    .serve(subscription, Some((consumer, early)), socket)
-                    .await;
+                streams.serve(subscription, consumer, socket).await;
             }
         }
     }
+}
+
+/// Returns the pid of the client.
+fn pid_of(reader: &ReadHalf) -> Option<u32> {
+    let socket: &UnixStream = reader.get_ref().as_ref();
+    let pid = socket.peer_cred().ok()?.pid()?;
+    u32::try_from(pid).ok()
 }
 
 /// Resolves when the other side has closed the connection. Its input stays unread.
@@ -388,61 +377,32 @@ const BEHIND: usize = 4 << 20;
 /// What a piece costs besides its bytes.
 const PIECE_COST: usize = 64;
 
+/// A reply, and its room in the queue until it is taken out.
+type QueuedReply = (Reply, OwnedSemaphorePermit);
+
 /// Returns the two ends of the queue of a request's replies.
-pub(super) fn reply_queue() -> (ReplySender, ReplyReceiver) {
-    let (sender, receiver) = mpsc::unbounded_channel();
-    let queued = Arc::new(AtomicUsize::new(0));
-    let sender = ReplySender {
-        replies: sender,
-        queued: Arc::clone(&queued),
-    };
-    let receiver = ReplyReceiver {
-        replies: receiver,
-        queued,
-    };
-    (sender, receiver)
+fn reply_queue() -> (ReplySender, mpsc::UnboundedReceiver<QueuedReply>) {
+    let (replies, receiver) = mpsc::unbounded_channel();
+    let room = Arc::new(Semaphore::new(BEHIND));
+    (ReplySender { replies, room }, receiver)
 }
 
 /// The daemon's end of the queue.
 #[derive(Debug)]
 pub(super) struct ReplySender {
-    replies: mpsc::UnboundedSender<Reply>,
-    /// The total cost of the pieces of output in it, at most [`BEHIND`].
-    queued: Arc<AtomicUsize>,
+    replies: mpsc::UnboundedSender<QueuedReply>,
+    /// The room for further pieces of output: [`BEHIND`] in all.
+    room: Arc<Semaphore>,
 }
 
 impl ReplySender {
     /// Adds a reply. Returns whether it was added: not when the client is too far behind or has
     /// left.
     pub(super) fn send(&self, reply: Reply) -> bool {
-        let cost = cost(&reply);
         // A single piece is added whatever its size: the client is not behind then.
-        let before = self.queued.load(Ordering::Relaxed);
-        if before > 0 && before + cost > BEHIND {
-            return false;
-        }
-        self.queued.fetch_add(cost, Ordering::Relaxed);
-        self.replies.send(reply).is_ok()
-    }
-}
-
-/// The connection's end of the queue.
-#[derive(Debug)]
-pub(super) struct ReplyReceiver {
-    replies: mpsc::UnboundedReceiver<Reply>,
-    queued: Arc<AtomicUsize>,
-}
-
-impl ReplyReceiver {
-    /// Returns the next reply; `None` when nothing more will come.
-    ///
-    /// # Cancel safety
-    ///
-    /// No reply is lost when the future is dropped.
-    pub(super) async fn recv(&mut self) -> Option<Reply> {
-        let reply = self.replies.recv().await?;
-        self.queued.fetch_sub(cost(&reply), Ordering::Relaxed);
-        Some(reply)
+        let cost = u32::try_from(cost(&reply).min(BEHIND)).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.room).try_acquire_many_owned(cost);
+        room.is_ok_and(|room| self.replies.send((reply, room)).is_ok())
     }
 }
 

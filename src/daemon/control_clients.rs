@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use futures_util::future::OptionFuture;
+
 use super::output_follower::{OutputFollower, PaneReading};
 use crate::model::{PaneId, SessionId, WindowId};
 use crate::paths::Paths;
@@ -52,30 +54,20 @@ impl ControlClients {
             tmux::end_clients_left_behind(server, &mut apart, session, &[]),
             server.has_attach_hooks(session),
         )?;
-        let follower = async {
-            match has_hooks {
-                true => server.connect(session, Output::Reported).await.map(Some),
-                false => Ok(None),
-            }
-        };
+        let follower = has_hooks.then(|| server.connect(session, Output::Reported));
         let (waiter, main, follower) = tokio::try_join!(
             server.connect(session, Output::None),
             server.connect(session, Output::Reported),
-            follower,
+            if_any(follower),
         )?;
         server
             .release([&waiter, &main].into_iter().chain(&follower))
             .await?;
-        let follower = async {
-            match follower {
-                Some(follower) => follower.into_client(server).await.map(Some),
-                None => Ok(None),
-            }
-        };
+        let follower = follower.map(|follower| follower.into_client(server));
         let (waiter, main, follower) = tokio::try_join!(
             waiter.into_wakeups(server, session),
             main.into_client(server),
-            follower,
+            if_any(follower),
         )?;
         drop(lock);
         let mut clients = Self {
@@ -153,36 +145,24 @@ impl ControlClients {
             changes.push(of_report(reported, activity));
         }
         for received in self.main.take_received() {
-            match received {
-                ReceivedItem::Notification(notification) => {
-                    let is_attaching = &mut self.is_attaching;
-                    changes.extend(of_notification(
-                        &notification,
-                        self.session,
-                        is_attaching,
-                        activity,
-                    ));
-                }
-                ReceivedItem::Answer(_) => {}
+            if let ReceivedItem::Notification(notification) = received {
+                let is_attaching = &mut self.is_attaching;
+                let session = self.session;
+                changes.extend(of_notification(
+                    &notification,
+                    session,
+                    is_attaching,
+                    activity,
+                ));
             }
         }
         if let Some(follower) = &mut self.follower {
             changes.extend(follower.take_changes().await);
         }
-        let mut is_answered = false;
-        for change in changes {
-            match change {
-                Change::Windows | Change::Output => is_answered = true,
-                Change::Printed { .. }
-                | Change::Unfollowed
-                | Change::Paused(_)
-                | Change::Read(_)
-                | Change::FollowerLost
-                | Change::Layout
-                | Change::Terminals(_) => self.queued.push_back(change),
-            }
-        }
-        is_answered
+        let is_answered = |change: &Change| matches!(change, Change::Windows | Change::Output);
+        let (answered, left): (Vec<_>, Vec<_>) = changes.into_iter().partition(is_answered);
+        self.queued.extend(left);
+        !answered.is_empty()
     }
 
     /// Takes the changes received from the clients and not passed on yet.
@@ -193,7 +173,7 @@ impl ControlClients {
     /// Pauses busy panes until a look finds them quiet.
     pub(super) async fn pause_busy(&mut self) -> Result<(), TmuxError> {
         let busy = self.activity.take_busy();
-        self.main.pause_panes(busy).await
+        self.main.pause_panes(busy, None).await
     }
 
     /// Continues the panes that the last look found quiet. A look by the same client after this
@@ -289,6 +269,13 @@ impl ControlClients {
     }
 }
 
+/// Resolves to what comes of the future, if there is one.
+async fn if_any<T>(
+    future: Option<impl Future<Output = Result<T, TmuxError>>>,
+) -> Result<Option<T>, TmuxError> {
+    OptionFuture::from(future).await.transpose()
+}
+
 /// Drops a follower whose connection has broken, and returns the change that this is.
 fn lose(follower: &mut Option<OutputFollower>) -> Change {
     *follower = None;
@@ -300,13 +287,13 @@ fn of_report(reported: ReportedWindows, activity: &mut PaneActivity) -> Change {
     match reported {
         ReportedWindows::Windows(windows) => {
             for ReportedWindow { window, bells } in windows {
-                activity.record_window(window);
+                activity.changed.insert(window);
                 if let Some(bells) = bells {
                     activity.bells.insert(window, bells);
                 }
             }
         }
-        ReportedWindows::Unknown => activity.record_all(),
+        ReportedWindows::Unknown => activity.are_all_reported = true,
     }
     Change::Windows
 }
@@ -326,11 +313,11 @@ fn of_notification(
             None
         }
         Notification::WindowAdd(window) | Notification::WindowRenamed(window) => {
-            activity.record_window(*window);
+            activity.changed.insert(*window);
             Some(Change::Windows)
         }
         Notification::LayoutChange(window) => {
-            activity.record_window(*window);
+            activity.changed.insert(*window);
             Some(Change::Layout)
         }
         Notification::WindowClose(window) => {
@@ -342,7 +329,7 @@ fn of_notification(
         Notification::SessionRenamed(_)
         | Notification::SessionChanged(_)
         | Notification::Exit(_) => {
-            activity.record_all();
+            activity.are_all_reported = true;
             Some(Change::Windows)
         }
         Notification::Output { pane, .. } | Notification::ExtendedOutput { pane, .. } => {
@@ -389,7 +376,7 @@ pub(super) struct PaneActivity {
     /// Panes that the last look continued after a burst: another burst means that they are busy.
     burst_before: BTreeSet<PaneId>,
     /// Windows that were added or have changed since the last look.
-    changed: BTreeSet<WindowId>,
+    pub(super) changed: BTreeSet<WindowId>,
     /// Windows that tmux has reported as closed since then, of any session.
     pub(super) closed: BTreeSet<WindowId>,
     /// How many bells their hook had counted by window, if any has rung since the last look.
@@ -437,21 +424,6 @@ impl PaneActivity {
         self.paused
             .extend(busy.iter().map(|pane| (*pane, Pause::Printing)));
         busy
-    }
-
-    /// Records that a window was added or has changed.
-    fn record_window(&mut self, window: WindowId) {
-        self.changed.insert(window);
-    }
-
-    /// Takes the windows that were added or have changed since the last look, for the next one.
-    pub(super) fn take_changed(&mut self) -> BTreeSet<WindowId> {
-        std::mem::take(&mut self.changed)
-    }
-
-    /// Records a report that does not say which windows have changed: all of them count as reported.
-    fn record_all(&mut self) {
-        self.are_all_reported = true;
     }
 
     /// Whether windows were reported as added or changed since the last look. Closed windows are up to the
@@ -628,7 +600,7 @@ mod pane_activity_tests {
             }
             activity.take_busy();
             activity.record_look([(PANE, false)]);
-            activity.take_changed();
+            activity.changed.clear();
             assert!(activity.is_any_paused());
             act(&mut activity);
             activity.has_reports_since_look(ours)
@@ -640,8 +612,10 @@ mod pane_activity_tests {
         assert!(has_reports(|activity| {
             activity.closed.insert(WindowId(1));
         }));
-        assert!(has_reports(|activity| activity.record_window(WindowId(2))));
-        assert!(has_reports(PaneActivity::record_all));
+        assert!(has_reports(|activity| {
+            activity.changed.insert(WindowId(2));
+        }));
+        assert!(has_reports(|activity| activity.are_all_reported = true));
         assert!(has_reports(print));
     }
 

@@ -74,15 +74,6 @@ fn take_state(paths: &Paths) -> Result<Option<Lock>, DaemonError> {
     }
 }
 
-/// Whether a daemon continues after a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum EndpointOwner {
-    /// It continues.
-    Ours,
-    /// Another daemon has taken its place.
-    Theirs,
-}
-
 #[derive(Debug)]
 pub(super) struct Endpoint {
     paths: Paths,
@@ -124,10 +115,11 @@ impl Endpoint {
         self.looked_at + LOOK_EVERY
     }
 
-    /// Checks whether everything is still there, if that is due, and creates again what is not.
-    pub(super) fn check_and_recreate(&mut self) -> EndpointOwner {
+    /// Checks whether everything is still there, if that is due, and creates again what is not. Returns
+    /// whether the daemon continues: not if another one has taken its place.
+    pub(super) fn check_and_recreate(&mut self) -> bool {
         if self.next_deadline() > Instant::now() {
-            return EndpointOwner::Ours;
+            return true;
         }
         self.looked_at = Instant::now();
         match self.make_again() {
@@ -136,18 +128,18 @@ impl Endpoint {
                     tracing::warn!("created the socket and the lock again: they had been deleted");
                 }
                 self.has_complained = false;
-                EndpointOwner::Ours
+                true
             }
             Err(DaemonError::Running { pid, .. }) if is_held_by(&self.paths.lock(), pid) => {
                 tracing::error!(pid, "another daemon has taken over");
-                EndpointOwner::Theirs
+                false
             }
             Err(error) => {
                 if !self.has_complained {
                     tracing::warn!(%error, "commands cannot find this daemon: its socket or its lock was deleted");
                 }
                 self.has_complained = true;
-                EndpointOwner::Ours
+                true
             }
         }
     }

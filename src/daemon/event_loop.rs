@@ -11,20 +11,20 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::Options;
 use super::alert_displays::Displays;
 use super::connection::{ConnectionMessage, ReplySender};
-use super::endpoint::{Endpoint, EndpointOwner};
-use super::feed_publisher::{Displayable, FeedPublisher, Publication};
-use super::link::{Link, LinkReport};
+use super::endpoint::Endpoint;
+use super::feed_publisher::{FeedPublisher, Publication};
+use super::link::{Link, Order};
 use super::log;
 use super::service_manager::ServiceManager;
 use super::signals::{Disuse, StopRequest};
 use super::timer::Timer;
 use crate::clock::now;
-use crate::model::{Body, EndReport, Level, Millis, Now, WindowId, whole_millis};
+use crate::model::{Body, Level, Millis, Now, whole_millis};
 use crate::paths::Paths;
 use crate::process::RunEnder;
 use crate::session::{Effect, Input, Reply, RequestId, Session, StoreState};
 use crate::sink::Sinks;
-use crate::store::{Archiver, BegunRun, StoreGone, UsualDuration};
+use crate::store::{Archiver, BegunRun, UsualDuration};
 use crate::tmux;
 use crate::wire::{Counters, DaemonConfig, DaemonStatus, Request, Response};
 
@@ -71,27 +71,6 @@ struct OpenRequest {
     replies: ReplySender,
     /// When it was received; `None` for waits and output streams.
     received_at: Option<Instant>,
-}
-
-/// Everything that wakes the event loop, and so everything that can make the daemon do something.
-enum Wake {
-    Message(Box<ConnectionMessage>),
-    /// The link reports a change or the outcome of a job.
-    Reported(LinkReport),
-    /// The store has written something, or the disk has refused it.
-    Stored(Result<(), StoreGone>),
-    /// The user has clicked the alert of this window's task.
-    Clicked(WindowId),
-    /// It is known how long a run usually takes.
-    UsualFound(UsualDuration),
-    /// The processes of a run that is being ended are gone, or some of them are not.
-    Ending(EndReport),
-    /// The scan for other sessions of the project has ended, with these notices.
-    Scanned(Vec<(Level, String)>),
-    /// A deadline was reached.
-    Due,
-    /// A signal, or our stdout was closed.
-    Stop,
 }
 
 impl EventLoop {
@@ -141,12 +120,12 @@ impl EventLoop {
     }
 
     /// Starts a scan for other sessions of the project.
-    pub(super) fn scan_others(&mut self) {
-        let effects = self.session.scan_others(now());
-        self.perform_all(effects);
+    pub(super) fn scan_others(&self) {
+        self.link.order(Order::ScanOthers);
     }
 
-    /// Serves until the daemon is to stop.
+    /// Serves until the daemon is to stop. What it waits for is everything that can make the daemon do
+    /// something.
     pub(super) async fn run(
         &mut self,
         endpoint: &mut Endpoint,
@@ -161,55 +140,43 @@ impl EventLoop {
             let due = self.next_deadline(endpoint);
             // Losing an arm mid-await is safe: receiving takes nothing before it is done, and the
             // stop request is remembered.
-            let wake = tokio::select! {
-                () = stopping.asked() => Wake::Stop,
-                Some(message) = messages.recv() => Wake::Message(Box::new(message)),
-                report = self.link.report() => Wake::Reported(report),
-                stored = self.publisher.store.changed() => Wake::Stored(stored),
-                report = self.ender.report() => Wake::Ending(report),
-                window = self.displays.clicked() => Wake::Clicked(window),
-                Some(usual) = self.usual.recv() => Wake::UsualFound(usual),
-                Some(notices) = self.scanned.recv() => Wake::Scanned(notices),
-                () = timer.until(Some(due)) => Wake::Due,
-            };
-            match wake {
-                Wake::Stop => {
+            tokio::select! {
+                () = stopping.asked() => {
                     tracing::debug!("asked to stop");
                     return;
                 }
-                Wake::Reported(report) => self.take_report(report),
-                Wake::UsualFound(UsualDuration {
-                    window,
-                    run,
-                    millis,
-                }) => {
-                    tracing::debug!(%window, run, millis, "usual duration");
-                    self.take(Input::UsualDuration {
-                        window,
-                        run,
-                        millis,
-                    });
+                Some(message) = messages.recv() => self.on_message(message),
+                report = self.link.report() => self.take_report(report),
+                stored = self.publisher.store.changed() => {
+                    if let Err(error) = stored {
+                        // The next daemon continues from what is written.
+                        tracing::error!(%error, "leaving");
+                        return;
+                    }
+                    self.on_stored();
                 }
-                Wake::Scanned(notices) => {
+                report = self.ender.report() => {
+                    tracing::debug!(?report, "the end of a run");
+                    self.take(Input::Ending(report));
+                }
+                window = self.displays.clicked() => {
+                    tracing::debug!(%window, "alert clicked");
+                    self.link.order(Order::ShowWindow(window));
+                }
+                Some(UsualDuration { window, run, millis }) = self.usual.recv() => {
+                    tracing::debug!(%window, run, millis, "usual duration");
+                    self.take(Input::UsualDuration { window, run, millis });
+                }
+                Some(notices) = self.scanned.recv() => {
                     tracing::debug!(notices = notices.len(), "other sessions scanned");
                     self.take(Input::Notices(notices));
                 }
-                Wake::Ending(report) => self.on_ending(report),
-                Wake::Clicked(window) => {
-                    tracing::debug!(%window, "alert clicked");
-                    self.link.show_window(window);
+                () = timer.until(Some(due)) => {
+                    if !endpoint.check_and_recreate() {
+                        return;
+                    }
+                    self.on_deadline();
                 }
-                Wake::Stored(Ok(())) => self.on_stored(),
-                Wake::Stored(Err(error)) => {
-                    // The next daemon continues from what is written.
-                    tracing::error!(%error, "leaving");
-                    return;
-                }
-                Wake::Due => match endpoint.check_and_recreate() {
-                    EndpointOwner::Ours => self.on_deadline(),
-                    EndpointOwner::Theirs => return,
-                },
-                Wake::Message(request_id) => self.on_message(*request_id),
             }
         }
     }
@@ -254,13 +221,13 @@ impl EventLoop {
                 let line = counts.line().unwrap_or_else(|| "no session".to_owned());
                 manager.status(&format!("session {name}, {line}"), Instant::now());
             }
-            self.link.show_status(counts);
+            self.link.order(Order::Status(counts));
         }
         let at = now();
         for what in shown {
             let is_muted = match &what {
-                Displayable::Event(event) => self.session.state().mutes(event),
-                Displayable::Notice(..) => false,
+                Body::Event(event) => self.session.state().mutes(event),
+                Body::Notice { .. } | Body::FollowUp { .. } => false,
             };
             if !is_muted {
                 self.displays.add(&what, at.mono);
@@ -273,7 +240,7 @@ impl EventLoop {
     /// Displays the alerts that are due.
     fn display_due(&mut self, at: Now) {
         if let Some(due) = self.displays.take_due(at, self.session.state().name()) {
-            self.link.show_alerts(due);
+            self.link.order(Order::Alerts(due));
         }
     }
 
@@ -291,19 +258,11 @@ impl EventLoop {
         }
     }
 
-    fn on_ending(&mut self, report: EndReport) {
-        tracing::debug!(?report, "the end of a run");
-        self.take(Input::Ending(report));
-    }
-
-    fn take_report(&mut self, report: LinkReport) {
-        match report {
-            LinkReport::Changed(change) => {
-                tracing::debug!(change = change.name(), "change");
-                self.take(Input::Changed(change));
-            }
-            LinkReport::Done(done) => self.take(Input::Done(done)),
+    fn take_report(&mut self, report: Input) {
+        if let Input::Changed(change) = &report {
+            tracing::debug!(change = change.name(), "change");
         }
+        self.take(report);
     }
 
     /// Passes an input to the session, and carries out the effects.
@@ -324,14 +283,14 @@ impl EventLoop {
     /// Carries out one effect. Returns the resulting input, if any.
     fn perform(&mut self, effect: Effect) -> Option<Input> {
         match effect {
-            Effect::Run(job) => self.link.run(job),
-            Effect::Follow(panes) => self.link.follow(panes),
+            Effect::Run(job) => self.link.order(Order::Run(job)),
+            Effect::Follow(panes) => self.link.order(Order::Follow(panes)),
             Effect::EndRun(order) => {
                 tracing::debug!(?order, "ending a run");
                 self.ender.end(order);
             }
-            Effect::Questions(questions) => self.link.set_questions(questions),
-            Effect::Nudge(life) => Link::nudge(&life),
+            Effect::Questions(questions) => self.link.order(Order::Questions(questions)),
+            Effect::Nudge(life) => tmux::nudge(life.server_pid),
             Effect::Append {
                 records,
                 session_name,
@@ -364,7 +323,7 @@ impl EventLoop {
                 return (!is_taken).then_some(Input::NotSaved);
             }
             Effect::Reply(request_id, reply) => return self.reply(request_id, reply),
-            Effect::Log(entry) => log::write_entry(entry),
+            Effect::Log(level, text) => log::write(level, &text),
             Effect::Leave => self.is_leaving = true,
         }
         None
@@ -390,20 +349,12 @@ impl EventLoop {
             replies,
             received_at,
         } = self.open_requests.remove(&request_id)?;
-        match received_at {
-            Some(received_at) => self.note_answer(request_id, received_at),
-            None => tracing::debug!(id = request_id.0, "answer"),
-        }
+        let took = received_at.map(|received_at| received_at.elapsed());
+        self.slowest_answer = self.slowest_answer.max(took.unwrap_or_default());
+        tracing::debug!(id = request_id.0, ?took, "answer");
         // The client may have disconnected.
         replies.send(reply);
         None
-    }
-
-    /// Notes the answer to a request that was received at this time.
-    fn note_answer(&mut self, request_id: RequestId, received_at: Instant) {
-        let took = received_at.elapsed();
-        self.slowest_answer = self.slowest_answer.max(took);
-        tracing::debug!(id = request_id.0, ?took, "answer");
     }
 
     fn on_message(&mut self, message: ConnectionMessage) {

@@ -3,16 +3,8 @@
 
 use std::collections::VecDeque;
 
-use crate::model::{Body, Bookmark, Context, Event, Level, Record, Seq, Snapshot, StatusCounts};
+use crate::model::{Body, Bookmark, Context, Record, Seq, Snapshot, StatusCounts};
 use crate::store::{MOST_WAITING, SavedLook, Store, StoreReport, with_waiting};
-
-/// What may be displayed to the user once its record is on the disk.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Displayable {
-    Event(Box<Event>),
-    /// A notice that is not about events.
-    Notice(Level, String),
-}
 
 /// How many records may wait to be displayed. Nobody reads more of them one by one.
 const MOST_UNSHOWN: usize = 256;
@@ -20,14 +12,14 @@ const MOST_UNSHOWN: usize = 256;
 /// What waits for the disk to be displayed, the latest of it.
 #[derive(Debug, Default)]
 struct DisplayQueue {
-    /// By the sequence number of the record.
-    latest: VecDeque<(Seq, Displayable)>,
+    /// With the sequence numbers of their records.
+    latest: VecDeque<(Seq, Body)>,
     /// How many earlier ones were dropped.
     n_earlier: u64,
 }
 
 impl DisplayQueue {
-    fn push(&mut self, seq: Seq, what: Displayable) {
+    fn push(&mut self, seq: Seq, what: Body) {
         self.latest.push_back((seq, what));
         if self.latest.len() > MOST_UNSHOWN {
             self.latest.pop_front();
@@ -37,7 +29,7 @@ impl DisplayQueue {
 
     /// Takes what may be displayed once the records up to this sequence number are on the disk, and
     /// the number of those before that were dropped.
-    fn take(&mut self, written: Seq) -> (Vec<Displayable>, u64) {
+    fn take(&mut self, written: Seq) -> (Vec<Body>, u64) {
         let n_shown = self.latest.partition_point(|(seq, _)| *seq <= written);
         if n_shown == 0 {
             return (Vec::new(), 0);
@@ -65,8 +57,8 @@ pub(super) struct FeedPublisher {
 /// What may be shown after a report of the store.
 #[derive(Debug, Default)]
 pub(super) struct Publication {
-    /// Events and notices whose records are on the disk.
-    pub(super) shown: Vec<Displayable>,
+    /// Events, and notices that are not about events, whose records are on the disk.
+    pub(super) shown: Vec<Body>,
     /// How many earlier ones are only in the feed.
     pub(super) n_missed: u64,
     /// The counts, if they have changed.
@@ -90,21 +82,13 @@ impl FeedPublisher {
     pub(super) fn append(&mut self, records: Vec<Record>) {
         for record in &records {
             self.given_seq = record.seq;
-            match &record.body {
-                Body::Event(event) => {
-                    let event = Displayable::Event(event.clone());
-                    self.unshown.push(record.seq, event);
-                }
-                Body::Notice {
-                    level,
-                    text,
-                    events,
-                    ..
-                } if events.is_empty() => {
-                    let notice = Displayable::Notice(*level, text.clone());
-                    self.unshown.push(record.seq, notice);
-                }
-                Body::Notice { .. } | Body::FollowUp { .. } => {}
+            let is_shown = match &record.body {
+                Body::Event(_) => true,
+                Body::Notice { events, .. } => events.is_empty(),
+                Body::FollowUp { .. } => false,
+            };
+            if is_shown {
+                self.unshown.push(record.seq, record.body.clone());
             }
         }
         self.store.append(records, &self.context);
@@ -179,6 +163,7 @@ impl FeedPublisher {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Level;
 
     fn push(queue: &mut DisplayQueue, seqs: std::ops::Range<Seq>) {
         for seq in seqs {
@@ -186,8 +171,13 @@ mod tests {
         }
     }
 
-    fn notice(seq: Seq) -> Displayable {
-        Displayable::Notice(Level::Info, seq.to_string())
+    fn notice(seq: Seq) -> Body {
+        Body::Notice {
+            level: Level::Info,
+            text: seq.to_string(),
+            events: Vec::new(),
+            owner: None,
+        }
     }
 
     #[test]

@@ -19,9 +19,9 @@ use super::session_link::SessionLink;
 use super::stale_sessions::SessionCleaner;
 use super::task_output::RunArchiver;
 use super::timer::Timer;
-use crate::model::{Error, OpenQuestion, PaneId, SessionLife, StatusCounts, Task, WindowId};
+use crate::model::{Error, OpenQuestion, PaneId, StatusCounts, Task, WindowId};
 use crate::prompt::UserRules;
-use crate::session::{Change, Job};
+use crate::session::{Change, Input, Job};
 use crate::tmux;
 
 /// How many reports may be queued: outcomes are queued behind earlier output. Further reports stay
@@ -33,7 +33,7 @@ const STACK: usize = 8 << 20;
 
 /// A message to the link.
 #[derive(Debug)]
-enum Order {
+pub(super) enum Order {
     /// Run this job.
     Run(Job),
     /// Follow exactly these panes.
@@ -46,17 +46,10 @@ enum Order {
     ShowWindow(WindowId),
     /// Store the counts for tmux's status line.
     Status(StatusCounts),
+    /// Look for other sessions of the project. What is ended or in use there is reported as notices.
+    ScanOthers,
     /// Leave tmux, after archiving the output of these runs.
     Close(Vec<std::sync::Arc<Task>>, Duration, oneshot::Sender<()>),
-}
-
-/// A report of the link.
-#[derive(Debug)]
-pub(super) enum LinkReport {
-    /// tmux or the kernel reports a change.
-    Changed(Change),
-    /// A job is done, and its outcome is set; or why it failed.
-    Done(Result<(), Error>),
 }
 
 /// The link's handle for the answering thread.
@@ -65,7 +58,8 @@ pub(super) struct Link {
     /// Not bounded, because the answering thread never waits for the link. It stays short: there is one
     /// job at a time, and other orders follow from the outcomes of jobs, or from what users do.
     orders: mpsc::UnboundedSender<Order>,
-    reports: mpsc::Receiver<LinkReport>,
+    /// What it reports to the session: changes, and jobs that are done.
+    reports: mpsc::Receiver<Input>,
     /// Cancels the running job.
     abort: watch::Sender<bool>,
     /// Resolves when the thread has ended.
@@ -120,40 +114,18 @@ impl Link {
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    pub(super) async fn report(&mut self) -> LinkReport {
+    pub(super) async fn report(&mut self) -> Input {
         match self.reports.recv().await {
             Some(report) => report,
             None => std::future::pending().await,
         }
     }
 
-    pub(super) fn run(&self, job: Job) {
-        self.order(Order::Run(job));
-    }
-
-    pub(super) fn follow(&self, panes: BTreeSet<PaneId>) {
-        self.order(Order::Follow(panes));
-    }
-
-    pub(super) fn set_questions(&self, questions: BTreeMap<WindowId, OpenQuestion>) {
-        self.order(Order::Questions(questions));
-    }
-
-    pub(super) fn show_alerts(&self, due: DueAlerts) {
-        self.order(Order::Alerts(due));
-    }
-
-    pub(super) fn show_window(&self, window: WindowId) {
-        self.order(Order::ShowWindow(window));
-    }
-
-    pub(super) fn show_status(&self, counts: StatusCounts) {
-        self.order(Order::Status(counts));
-    }
-
-    /// Makes tmux collect children that have ended.
-    pub(super) fn nudge(life: &SessionLife) {
-        tmux::nudge(life.server_pid);
+    /// Gives it an order. It never waits.
+    pub(super) fn order(&self, order: Order) {
+        if self.orders.send(order).is_err() {
+            tracing::error!("the link to tmux has ended");
+        }
     }
 
     /// Leaves tmux: a running job is cancelled after `patience`, then hooks and options are removed
@@ -175,19 +147,13 @@ impl Link {
         // It has limits of its own; a thread that hangs in the kernel is abandoned.
         timeout(patience + limit * 2, self.is_done).await.is_ok()
     }
-
-    fn order(&self, order: Order) {
-        if self.orders.send(order).is_err() {
-            tracing::error!("the link to tmux has ended");
-        }
-    }
 }
 
 struct LinkTask {
     jobs: LinkJobs,
     rules: UserRules,
     flushes: FlushSchedule,
-    reports: mpsc::Sender<LinkReport>,
+    reports: mpsc::Sender<Input>,
 }
 
 impl LinkTask {
@@ -200,7 +166,7 @@ impl LinkTask {
         loop {
             let asking = self.jobs.link.terminals.next_deadline();
             let asking = asking.map(Instant::from_std);
-            let reading = self.jobs.link.next_reading();
+            let reading = self.jobs.link.idle.next_deadline().map(Instant::from_std);
             let due = asking.into_iter().chain(reading).min();
             // Losing an arm mid-await is safe: receiving and reading notifications take nothing
             // before they are done.
@@ -213,7 +179,7 @@ impl LinkTask {
                         }
                     }
                     Some(Order::Questions(questions)) => {
-                        self.jobs.link.terminals.set_questions(questions);
+                        self.jobs.link.terminals.questions = questions;
                     }
                     Some(Order::Alerts(due)) => {
                         within_limit("show alerts", self.jobs.show_alerts(due)).await;
@@ -224,6 +190,7 @@ impl LinkTask {
                     Some(Order::Status(counts)) => {
                         within_limit("show the status", self.jobs.show_status(&counts)).await;
                     }
+                    Some(Order::ScanOthers) => self.jobs.scan_others(),
                     Some(Order::Close(archives, limit, begun)) => {
                         // The receiver may have been dropped.
                         begun.send(()).unwrap_or_default();
@@ -237,7 +204,7 @@ impl LinkTask {
                         within_limit("first lines", self.jobs.link.read_first_lines()).await;
                         within_limit("pause panes", self.jobs.link.pause_busy()).await;
                     }
-                    self.report(LinkReport::Changed(change)).await;
+                    self.report(Input::Changed(change)).await;
                 }
                 () = timer.until(due) => {
                     let now = Instant::now();
@@ -249,7 +216,7 @@ impl LinkTask {
                         self.examine_terminals().await;
                     }
                 }
-                () = ready(()), if self.jobs.link.has_options_to_set() => {
+                () = ready(()), if self.jobs.link.options.is_any_left() => {
                     within_limit("set options", self.jobs.link.set_some_options()).await;
                 }
             }
@@ -284,9 +251,9 @@ impl LinkTask {
             }
         }
         for change in self.jobs.link.take_queued().into_iter().chain(before) {
-            self.report(LinkReport::Changed(change)).await;
+            self.report(Input::Changed(change)).await;
         }
-        self.report(LinkReport::Done(done)).await;
+        self.report(Input::Done(done)).await;
     }
 
     /// Examines terminals, and makes tmux send pending notifications.
@@ -299,7 +266,7 @@ impl LinkTask {
             .ask_due(&self.rules, now.into_std());
         tracing::debug!(changed = changed.len(), took = ?now.elapsed(), "terminals examined");
         if !changed.is_empty() {
-            self.report(LinkReport::Changed(Change::Terminals(changed)))
+            self.report(Input::Changed(Change::Terminals(changed)))
                 .await;
         }
         let has_run = self.jobs.link.terminals.take_has_run();
@@ -322,11 +289,15 @@ impl LinkTask {
         }
     }
 
-    async fn report(&self, report: LinkReport) {
+    async fn report(&self, report: Input) {
         // The receiver is dropped when the daemon stops.
         self.reports.send(report).await.unwrap_or_default();
     }
 }
+
+/// For what is done without a job. Some of it needs the lock, and each answer has its own limit, which
+/// ends first and closes the connection in good order.
+const ORDER: Duration = LOCKED;
 
 /// Carries out what is no job, and gives it up after [`ORDER`].
 async fn within_limit(what: &str, done: impl Future<Output = ()>) {
@@ -384,18 +355,6 @@ impl FlushSchedule {
         is_due
     }
 }
-
-// The time limits of the link's jobs: a job that takes longer is given up, so that the jobs after
-// it have their turn.
-//
-// A single answer of tmux has a limit of its own, ten seconds. A job that consists of one answer
-// gets no less: giving up an answer costs the connection, and whoever follows output loses some.
-// A command does not rely on these limits: after six seconds it checks itself whether tmux and the
-// daemon answer, and names the one that does not.
-
-/// For what is done without a job. Some of it needs the lock, and each answer has its own limit, which
-/// ends first and closes the connection in good order.
-pub(super) const ORDER: Duration = LOCKED;
 
 #[cfg(test)]
 mod tests {

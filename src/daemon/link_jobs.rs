@@ -8,12 +8,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Options;
-use super::alert_displays::{DueAlerts, StatusLineDisplay};
+use super::alert_displays::{AlertDisplay, DueAlerts};
 use super::output_follower::{PaneReading, judged};
 use super::session_link::SessionLink;
 use super::stale_sessions::{Project, SessionCleaner};
-use super::task_output::{RunArchiver, read_task_log, search_task};
-use super::typing::type_next;
+use super::task_output::{RunArchiver, matches_in, read_task_log};
+use super::typing::type_into_task;
 use crate::clock;
 use crate::model::{
     Error, Launch, PaneId, Replaces, SessionId, StatusCounts, Task, TaskRestarts, TaskSpec,
@@ -27,10 +27,10 @@ use crate::session::{
 };
 use crate::terminal::PaneOutput;
 use crate::tmux::{
-    self, Connection, Gate, LaunchAnswer, LiveRun, LookKind, NewRun, Slots, TmuxError, Unless,
+    self, Connection, LaunchAnswer, LiveRun, LookKind, NewRun, Slots, TmuxError, Unless,
 };
 use crate::wait::{Anchor, Cursor};
-use crate::wire::{LaunchedRun, LogRequest, TaskLog};
+use crate::wire::{LaunchedRun, LogRequest, SearchResult, TaskLog};
 
 /// How long tmux may take to read the last output of a run after the kernel has reported its end.
 const LAST_OUTPUT_LIMIT: Duration = Duration::from_millis(100);
@@ -42,7 +42,7 @@ const LAST_OUTPUT_PAUSE: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 pub(super) struct LinkJobs {
     pub(super) link: SessionLink,
-    notices: StatusLineDisplay,
+    alerts: AlertDisplay,
     options: Options,
     archiver: RunArchiver,
     /// Cleans up after the scan for other sessions; `None` once that has begun.
@@ -96,7 +96,7 @@ impl LinkJobs {
     ) -> Self {
         Self {
             link,
-            notices: StatusLineDisplay::new(&options.config),
+            alerts: AlertDisplay::new(&options.config),
             options: options.clone(),
             archiver,
             cleaner: Some(cleaner),
@@ -149,10 +149,11 @@ impl LinkJobs {
             }
             Job::Search(task, pattern, outcome) => {
                 work("search", ANSWER, outcome, move || async move {
-                    let first = self.link.first_lines_of(&task);
-                    let mut connection = self.link.connection();
-                    let found = search_task(&mut connection, &task, &first, &pattern).await;
-                    found.map_err(failed)
+                    if task.pane.is_none() {
+                        return Ok(SearchResult::default());
+                    }
+                    let log = self.read_log(&task, &LogRequest::default()).await?;
+                    Ok(matches_in(log, &pattern))
                 })
             }
             // An empty line for each client.
@@ -181,8 +182,9 @@ impl LinkJobs {
                 })
             }
             // A look at the prompt, and the keys.
-            Job::Type(typing, outcome) => work("type", ANSWER, outcome, move || async move {
-                type_next(&mut self.link, typing).await
+            Job::Type(mut typing, outcome) => work("type", ANSWER, outcome, move || async move {
+                type_into_task(&mut self.link, &mut typing).await?;
+                Ok(typing.progress.due.is_some().then_some(typing))
             }),
             Job::MarkEndings(marks, outcome) => {
                 let limit = lines(marks.len());
@@ -191,21 +193,14 @@ impl LinkJobs {
                     marked.map_err(failed)
                 })
             }
-            Job::UnmarkEndings(windows, outcome) => {
-                let limit = lines(windows.len());
-                work("unmark-endings", limit, outcome, move || async move {
-                    let mut connection = self.link.connection();
-                    let unmarked = tmux::unmark_endings(&mut connection, &windows).await;
-                    unmarked.map_err(failed)
-                })
-            }
             Job::FindShared(windows, outcome) => {
                 work("find-shared", ANSWER, outcome, move || async move {
-                    let Some(session) = self.link.life.as_ref().map(|life| life.id) else {
+                    let Some(session) = self.link.session() else {
                         return Ok(BTreeSet::new());
                     };
                     let mut connection = self.link.connection();
-                    let shared = tmux::shared_windows(&mut connection, session, &windows).await;
+                    let shared =
+                        tmux::existing_windows(&mut connection, &windows, Some(session)).await;
                     shared.map_err(failed)
                 })
             }
@@ -245,34 +240,19 @@ impl LinkJobs {
                     Ok(())
                 })
             }
-            Job::ScanOthers(outcome) => work("scan-others", LOOK, outcome, move || async move {
-                self.scan_others();
-                Ok(())
-            }),
         }
     }
 
     /// Displays alerts, except for those of windows that the user has in view.
     pub(super) async fn show_alerts(&mut self, due: DueAlerts) {
-        let session = self.link.life.as_ref().map(|life| life.id);
+        let session = self.link.session();
         let mut connection = self.link.connection();
-        // If the server is gone, nothing is in view.
-        let viewers = tmux::list_viewers(&mut connection)
-            .await
-            .unwrap_or_default();
-        due.send_to_desktop(&viewers);
-        due.tell_terminals(&viewers);
-        if let (Some(session), Some(line)) = (session, due.line(&viewers)) {
-            let notices = &mut self.notices;
-            notices
-                .show(&mut connection, session, &viewers, &line)
-                .await;
-        }
+        self.alerts.show(&mut connection, session, &due).await;
     }
 
     /// Shows a window to the user.
     pub(super) async fn show_window(&mut self, window: WindowId) {
-        let Some(session) = self.link.life.as_ref().map(|life| life.id) else {
+        let Some(session) = self.link.session() else {
             return;
         };
         let _lock = self.options.paths.lock_server().await;
@@ -284,9 +264,9 @@ impl LinkJobs {
 
     /// Stores the counts for tmux's status line.
     pub(super) async fn show_status(&mut self, counts: &StatusCounts) {
-        if let Some(id) = self.link.life.as_ref().map(|life| life.id) {
+        if let Some(id) = self.link.session() {
             let mut connection = self.link.connection();
-            self.notices.status(&mut connection, id, counts).await;
+            self.alerts.status(&mut connection, id, counts).await;
         }
     }
 
@@ -310,9 +290,9 @@ impl LinkJobs {
 
     /// Removes hooks and options from tmux.
     pub(super) async fn leave(&mut self) {
-        if let Some(id) = self.link.life.as_ref().map(|life| life.id) {
+        if let Some(id) = self.link.session() {
             let mut connection = self.link.connection();
-            self.notices.clear(&mut connection, id).await;
+            self.alerts.clear(&mut connection, id).await;
         }
         self.link.close().await;
     }
@@ -332,7 +312,7 @@ impl LinkJobs {
     }
 
     /// Looks for other sessions of the project, on another thread.
-    fn scan_others(&mut self) {
+    pub(super) fn scan_others(&mut self) {
         let project = Project::of(&self.link, &self.options);
         let (Some(cleaner), Some(project)) = (self.cleaner.take(), project) else {
             return;
@@ -406,14 +386,13 @@ impl LinkJobs {
         &mut self,
         windows: &[WindowId],
     ) -> Result<BTreeSet<WindowId>, TmuxError> {
-        if let Some(id) = self.link.life.as_ref().map(|life| life.id) {
+        if let Some(id) = self.link.session() {
             let _lock = self.options.paths.lock_server().await;
             tmux::kill_session(&mut self.link.connection(), id).await?;
         }
         // Our clients may have ended with the session.
         let mut connection = Connection::OneShot(&self.options.server);
-        let moved = tmux::where_is(&mut connection, windows).await?;
-        Ok(moved.into_keys().collect())
+        tmux::existing_windows(&mut connection, windows, None).await
     }
 
     /// Ends the session when no task in it is active.
@@ -483,14 +462,6 @@ fn failed(error: TmuxError) -> Error {
     Error::failed(error.to_string())
 }
 
-/// What came of a launch.
-enum Started {
-    /// The run, and what holds its command back.
-    Run(NewRun, Gate),
-    /// A live run has to be ended first.
-    Live(LiveRun),
-}
-
 /// Starts a task, or runs it again in its slot. `ended` are the processes of the live runs that were
 /// ended for it.
 async fn run_launch(
@@ -500,9 +471,12 @@ async fn run_launch(
     ended: &[u32],
 ) -> Result<LaunchOutcome, Error> {
     if launch.is_repeated {
-        let found = find_started(link, &launch).await;
+        let mut connection = Connection::OneShot(&link.server);
+        let found = tmux::find_launched(&mut connection, &launch).await;
         if let Some(run) = found.map_err(TmuxError::of_launch)? {
-            return Ok(LaunchOutcome::Started(Box::new(run), Box::new(())));
+            // A daemon that was killed has started it.
+            let run = Box::new(launched_run(&run));
+            return Ok(LaunchOutcome::Started(run, Box::new(())));
         }
     }
     let session = link.attached_session();
@@ -521,24 +495,8 @@ async fn run_launch(
         // It has ended since the last look.
         started = start(link, paths, None, &mut launch, Slots::OfName, ended).await;
     }
-    match started.map_err(TmuxError::of_launch)? {
-        Some(Started::Run(run, gate)) => {
-            let run = Box::new(launched_run(&run));
-            Ok(LaunchOutcome::Started(run, Box::new(gate)))
-        }
-        Some(Started::Live(LiveRun { window, pid })) => Ok(LaunchOutcome::Live(window, pid)),
-        None => Err(Error::failed("the session has ended during the launch")),
-    }
-}
-
-/// Returns what a daemon that was killed has started for this launch.
-async fn find_started(
-    link: &SessionLink,
-    launch: &Launch,
-) -> Result<Option<LaunchedRun>, TmuxError> {
-    let mut connection = Connection::OneShot(&link.server);
-    let found = tmux::find_launched(&mut connection, launch).await?;
-    Ok(found.map(|run| launched_run(&run)))
+    let started = started.map_err(TmuxError::of_launch)?;
+    started.ok_or_else(|| Error::failed("the session has ended during the launch"))
 }
 
 /// Launches a task again that has failed, unless its window has changed.
@@ -548,7 +506,7 @@ async fn restart_launch(
     due: &DueRestart,
 ) -> Result<RestartEnd, TmuxError> {
     let (window, paths) = (due.task.window, &options.paths);
-    let session = link.life.as_ref().map(|life| life.id);
+    let session = link.session();
     let (Some(session), Some(restarts)) = (session, &due.task.settings.restarts) else {
         return Ok(RestartEnd::Superseded);
     };
@@ -567,7 +525,7 @@ async fn restart_launch(
     };
     let slots = Slots::Window(window, token);
     match start(link, paths, Some(session), &mut launch, slots, &[]).await {
-        Ok(Some(Started::Run(..))) => Ok(RestartEnd::Started),
+        Ok(Some(LaunchOutcome::Started(..))) => Ok(RestartEnd::Started),
         Ok(_) => Ok(RestartEnd::Superseded),
         Err(error) if error.is_missing() => Ok(RestartEnd::Superseded),
         Err(error) => Err(error),
@@ -621,7 +579,7 @@ async fn start(
     launch: &mut Launch,
     slots: Slots,
     ended: &[u32],
-) -> Result<Option<Started>, TmuxError> {
+) -> Result<Option<LaunchOutcome>, TmuxError> {
     // tmux can crash when windows change while a control client of another daemon connects.
     let _lock = paths.lock_server().await;
     let files = tmux::prepare(launch, &paths.runtime, &paths.kept_environments())?;
@@ -644,11 +602,11 @@ async fn start(
         }
     };
     Ok(answer.map(|answer| match answer {
-        LaunchAnswer::Live(live) => Started::Live(live),
+        LaunchAnswer::Live(LiveRun { window, pid }) => LaunchOutcome::Live(window, pid),
         LaunchAnswer::Started(run) => {
             link.note_launched(run.window, Some(run.pane));
             let gate = files.hand_over(&run.pane.to_string());
-            Started::Run(run, gate)
+            LaunchOutcome::Started(Box::new(launched_run(&run)), Box::new(gate))
         }
     }))
 }

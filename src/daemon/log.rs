@@ -17,7 +17,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::files;
-use crate::session::LogEntry;
+use crate::session::LogLevel;
 
 /// The maximum size of the log, in bytes. A full log replaces its predecessor, so that both
 /// together never have more than twice as many bytes.
@@ -275,32 +275,13 @@ fn write_to(mut log: impl Write, orders: &mpsc::Receiver<LogOrder>, backlog: &Ba
     }
 }
 
-/// Writes one entry.
-pub(super) fn write_entry(entry: LogEntry) {
-    match entry {
-        LogEntry::LookFailed { error } => tracing::warn!(error, "a look failed"),
-        LogEntry::LooksRecovered => tracing::info!("looks succeed again"),
-        LogEntry::FoundLate => {
-            tracing::warn!("a safety look found an event that was not reported");
-        }
-        LogEntry::NotMarked { error } => {
-            tracing::warn!(error, "could not mark windows whose runs are ended");
-        }
-        LogEntry::CleanupFailed { error } => tracing::error!(error, "could not end the session"),
-        LogEntry::NotSearched { window, error } => {
-            tracing::debug!(error, %window, "a window was closed before it was searched");
-        }
-        LogEntry::PaneNotRead {
-            pane,
-            purpose,
-            error,
-        } => tracing::debug!(error, %pane, purpose, "could not read a pane"),
-        LogEntry::RunReplaced { pane } => {
-            tracing::debug!(%pane, "a run was replaced before its last output was read");
-        }
-        LogEntry::RestartFailed { window, error } => {
-            tracing::warn!(error, %window, "could not restart a task; trying again");
-        }
+/// Writes what the session has to say.
+pub(super) fn write(level: LogLevel, text: &str) {
+    match level {
+        LogLevel::Debug => tracing::debug!("{text}"),
+        LogLevel::Info => tracing::info!("{text}"),
+        LogLevel::Warn => tracing::warn!("{text}"),
+        LogLevel::Error => tracing::error!("{text}"),
     }
 }
 

@@ -1,7 +1,6 @@
 //! The daemon: one per task session. It owns the session's state machine, and is where the edges meet.
 
 mod alert_displays;
-mod answered;
 mod connection;
 mod control_clients;
 mod endpoint;

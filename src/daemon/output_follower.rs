@@ -233,8 +233,8 @@ impl OutputFollower {
             self.paused.remove(pane);
             self.age.remove(pane);
         }
-        main.pause_panes_for(&self.name, dropped.into_iter().chain(unfollowed))
-            .await?;
+        let panes = dropped.into_iter().chain(unfollowed);
+        main.pause_panes(panes, Some(&self.name)).await?;
         if self.followed.is_empty() && std::mem::take(&mut self.may_lag) {
             main.set_max_lag(&self.name, 0).await?;
         }

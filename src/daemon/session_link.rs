@@ -55,9 +55,9 @@ pub(super) struct SessionLink {
     /// Whether a run had ended in the last look and tmux had not reported how.
     is_unsettled: bool,
     /// Whether the server has run since it had nothing more to tell.
-    idle: ServerIdle,
+    pub(super) idle: ServerIdle,
     /// Which options of windows are set.
-    options: WindowOptions,
+    pub(super) options: WindowOptions,
     /// When the present runs that have a slot began, by window; `None` where that is not known.
     began: BTreeMap<WindowId, (Option<u32>, Option<Millis>)>,
     /// The tmux server of that life; `None` while there is none, or where its process could not be
@@ -149,10 +149,14 @@ impl SessionLink {
         }
     }
 
+    /// Returns the session that we follow, if it exists.
+    pub(super) fn session(&self) -> Option<SessionId> {
+        self.life.as_ref().map(|life| life.id)
+    }
+
     /// Returns the session that our client is attached to.
     pub(super) fn attached_session(&self) -> Option<SessionId> {
-        let life = self.life.as_ref().filter(|_| self.is_connected())?;
-        Some(life.id)
+        self.session().filter(|_| self.is_connected())
     }
 
     /// Returns the name that the number of this run belongs to.
@@ -209,12 +213,10 @@ impl SessionLink {
 
     /// Pauses busy panes for our client, until a look finds them quiet.
     pub(super) async fn pause_busy(&mut self) {
-        let Attachment::Attached(clients) = &mut self.attachment else {
-            return;
-        };
-        if let Err(error) = clients.pause_busy().await {
-            tracing::info!(%error, "lost the control client");
-            self.disconnect();
+        if let Ok(clients) = self.clients()
+            && let Err(error) = clients.pause_busy().await
+        {
+            self.lose_clients(&error);
         }
     }
 
@@ -247,6 +249,12 @@ impl SessionLink {
         first.map(|first| first.lines.clone()).unwrap_or_default()
     }
 
+    /// Notes that our control clients do not answer any more.
+    fn lose_clients(&mut self, error: &TmuxError) {
+        tracing::info!(%error, "lost the control client");
+        self.disconnect();
+    }
+
     /// Drops the connection. The session is claimed again before the next one: another daemon may
     /// have ended ours.
     fn disconnect(&mut self) {
@@ -256,21 +264,14 @@ impl SessionLink {
 
     /// Takes the changes reported during a job and not passed on yet.
     pub(super) fn take_queued(&mut self) -> Vec<Change> {
-        match &mut self.attachment {
-            Attachment::Attached(clients) => clients.take_queued(),
-            Attachment::Detached { .. } => Vec::new(),
-        }
+        let clients = self.clients();
+        clients.map(ControlClients::take_queued).unwrap_or_default()
     }
 
     /// Returns how much the tmux server has run; `None` where that is not known.
     pub(super) fn server_run_time(&self) -> Option<RunTime> {
         let life = self.life.as_ref().filter(|_| self.is_connected())?;
         process::run_time(life.server_pid)
-    }
-
-    /// Returns when [`SessionLink::read_activity`] is due.
-    pub(super) fn next_reading(&self) -> Option<Instant> {
-        self.idle.next_deadline().map(Instant::from_std)
     }
 
     /// Finds out whether the server sleeps after what we made it do.
@@ -286,12 +287,10 @@ impl SessionLink {
             return;
         }
         self.idle.note_flush(Instant::now().into_std());
-        let Attachment::Attached(clients) = &mut self.attachment else {
-            return;
-        };
-        if let Err(error) = clients.main.flush().await {
-            tracing::info!(%error, "lost the control client");
-            self.disconnect();
+        if let Ok(clients) = self.clients()
+            && let Err(error) = clients.main.flush().await
+        {
+            self.lose_clients(&error);
         }
     }
 
@@ -325,11 +324,9 @@ impl SessionLink {
     }
 
     /// Whether panes are paused for our client, so that only looks show their output.
-    fn is_any_paused(&self) -> bool {
-        match &self.attachment {
-            Attachment::Attached(clients) => clients.activity.is_any_paused(),
-            Attachment::Detached { .. } => false,
-        }
+    fn is_any_paused(&mut self) -> bool {
+        let clients = self.clients();
+        clients.is_ok_and(|clients| clients.activity.is_any_paused())
     }
 
     /// Whether changes are reported, so that polling is not necessary.
@@ -339,7 +336,7 @@ impl SessionLink {
 
     /// Makes the server clear these deaths: they are in the feed.
     pub(super) async fn forget_deaths(&mut self, record: &str) {
-        let Some(id) = self.life.as_ref().map(|life| life.id) else {
+        let Some(id) = self.session() else {
             return;
         };
         if let Err(error) = tmux::forget_deaths(&mut self.connection(), id, record).await {
@@ -349,7 +346,7 @@ impl SessionLink {
 
     /// Leaves the session unchanged, without our hooks and our client.
     pub(super) async fn close(&mut self) {
-        let session = self.life.as_ref().map(|life| life.id);
+        let session = self.session();
         // The session may be gone; then the hooks are left to us.
         if session.is_some() || self.server_listens() {
             let mut uninstalled =

@@ -53,7 +53,7 @@ impl Project {
         let given = || Some(options.project.as_deref()?.display().to_string());
         Some(Self {
             root: about.root.clone().or_else(given)?,
-            ours: link.life.as_ref().map(|life| life.id),
+            ours: link.session(),
             our_name: about.name.as_ref().unwrap_or(&options.session).clone(),
         })
     }

@@ -14,14 +14,12 @@ use tokio::net::unix::OwnedReadHalf;
 
 use crate::model::{Error, Seq};
 use crate::store::{self, Lease, Live, ReaderHandle, StreamError, Subscription};
-use crate::wire::{
-    Acknowledgement, After, ConsumeRequest, ConsumerList, Filter, MessageReaders, ReaderStart,
-    parse_object,
-};
+use crate::wire::{Acknowledgement, After, Filter, ReaderStart, parse_object};
 
 /// Starts streams.
 #[derive(Debug, Clone)]
 pub(super) struct Streams {
+    /// What readers subscribe to.
     pub(super) live: Arc<Live>,
     readers: ReaderHandle,
 }
@@ -30,30 +28,6 @@ impl Streams {
     /// Returns a starter for streams of this feed on the readers' thread.
     pub(super) fn new(live: Arc<Live>, readers: ReaderHandle) -> Self {
         Self { live, readers }
-    }
-
-    /// Returns a consumer's stream for the process `pid`, and the lease that takes its acknowledgements.
-    pub(super) async fn consume(
-        &self,
-        request: ConsumeRequest,
-        pid: Option<u32>,
-    ) -> Result<(Subscription, Arc<Lease>), Error> {
-        self.live.consume(request, pid).await
-    }
-
-    /// Returns the consumers of the feed.
-    pub(super) fn consumers(&self) -> ConsumerList {
-        self.live.consumer_list()
-    }
-
-    /// Returns which messages the feed has, and who reads them.
-    pub(super) fn message_readers(&self) -> MessageReaders {
-        self.live.message_readers()
-    }
-
-    /// Forgets a consumer that has no reader.
-    pub(super) async fn remove_consumer(&self, name: &str) -> Result<(), Error> {
-        self.live.consumers.remove(name).await
     }
 
     /// Writes a stream to this connection until either side closes it. What the other side sends is
@@ -66,21 +40,14 @@ impl Streams {
         socket: UnixStream,
     ) {
         let live = Arc::clone(&self.live);
-        let socket = match socket.into_std() {
-            Ok(socket) => socket,
-            Err(error) => {
-                tracing::error!(%error, "a reader was cut off");
-                return;
-            }
+        let cut_off = |error: io::Error| tracing::error!(%error, "a reader was cut off");
+        let Ok(socket) = socket.into_std().map_err(cut_off) else {
+            return;
         };
         let serving = async move {
             // It is registered again with the runtime of this task.
-            let socket = match UnixStream::from_std(socket) {
-                Ok(socket) => socket,
-                Err(error) => {
-                    tracing::error!(%error, "a reader was cut off");
-                    return;
-                }
+            let Ok(socket) = UnixStream::from_std(socket).map_err(cut_off) else {
+                return;
             };
             let (reader, mut writer) = socket.into_split();
             let mut reader = BufReader::new(reader);
@@ -164,7 +131,7 @@ fn parse(line: &[u8]) -> Result<Seq, Error> {
 }
 
 /// Resolves when the other side has closed the connection. Its input is ignored.
-pub(super) async fn until_closed(reader: &mut BufReader<OwnedReadHalf>) {
+async fn until_closed(reader: &mut BufReader<OwnedReadHalf>) {
     loop {
         match reader.fill_buf().await {
             Ok([]) => return hung_up(reader.get_ref().as_ref()).await,

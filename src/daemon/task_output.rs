@@ -115,35 +115,6 @@ async fn read_last_lines(
     Ok(log)
 }
 
-/// Returns the lines of a task's output that match, also of its first ones, which were read earlier; none
-/// if the task has no pane.
-///
-/// # Errors
-///
-/// When tmux fails.
-pub(crate) async fn search_task(
-    connection: &mut Connection<'_>,
-    task: &Task,
-    first: &[String],
-    pattern: &Pattern,
-) -> Result<SearchResult, TmuxError> {
-    let Some(pane) = task.pane else {
-        return Ok(SearchResult::default());
-    };
-    let log = tmux::read_log(connection, pane, Style::Plain, History::Whole).await?;
-    let (lines, gap) = log.end.with_first_lines(first, log.lines);
-    let log = TaskLog {
-        window_id: task.window.to_string(),
-        window_name: task.name.clone(),
-        run: task.run,
-        lines,
-        may_lack_beginning: gap.is_some(),
-        gap_after: gap.filter(|gap| *gap > 0),
-        ..TaskLog::default()
-    };
-    Ok(matches_in(log, pattern))
-}
-
 /// Returns the lines of an output that match.
 pub(crate) fn matches_in(log: TaskLog, pattern: &Pattern) -> SearchResult {
     let incomplete = log.missing().into_iter().collect();

@@ -28,7 +28,7 @@ const CHECKS_PER_READING: usize = 16;
 pub(super) struct TtyPoller {
     panes: BTreeMap<WindowId, PolledPane>,
     /// What the tasks ask, as of the last look that was processed.
-    questions: BTreeMap<WindowId, OpenQuestion>,
+    pub(super) questions: BTreeMap<WindowId, OpenQuestion>,
     /// The earliest time of the next round.
     round_at: Option<Instant>,
     /// What the parts of the present round have cost so far.
@@ -44,11 +44,6 @@ pub(super) struct TtyPoller {
 }
 
 impl TtyPoller {
-    /// Sets what the tasks ask.
-    pub(super) fn set_questions(&mut self, questions: BTreeMap<WindowId, OpenQuestion>) {
-        self.questions = questions;
-    }
-
     fn is_reported(&self, window: WindowId) -> bool {
         let question = self.questions.get(&window);
         question.is_some_and(|question| question.is_reported)

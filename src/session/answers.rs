@@ -113,9 +113,9 @@ impl State {
     }
 
     /// Asks how long these runs usually take.
-    pub(super) fn find_usual_durations(&mut self, windows: &[WindowId]) {
+    pub(super) fn find_usual_durations(&mut self, windows: impl IntoIterator<Item = WindowId>) {
         for window in windows {
-            let task = self.task(*window);
+            let task = self.task(window);
             // A shell has no usual duration.
             if let Some(task) = task.filter(|task| task.is_alive() && !task.shell) {
                 self.effects.push(Effect::FindUsualDuration(task));

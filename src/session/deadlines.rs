@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::archives::turn_to_change;
-use super::input::{Effect, Job, LogEntry, LookOrder};
+use super::input::{Effect, Job, LogLevel, LookOrder};
 use super::look_schedule::Due;
 use super::pending_restarts::{DueRestart, PreventedRestart, RestartEnd};
 use super::state::{Cx, State};
@@ -54,7 +54,8 @@ impl State {
         self.nudge_if_due(now);
         if self.unreported_at.take_if(|at| *at <= now.mono).is_some() {
             self.counts.found_late += 1;
-            self.log(LogEntry::FoundLate);
+            let text = "a safety look found an event that was not reported";
+            self.log(LogLevel::Warn, text.to_owned());
         }
         self.resolve_timers();
         self.listeners.tick(now);
@@ -216,7 +217,9 @@ impl State {
 
     /// Tries a restart again later that has started nothing.
     fn put_restart_off(&mut self, window: WindowId, error: String) {
-        self.log(LogEntry::RestartFailed { window, error });
+        let text =
+            format!("could not restart a task; trying again error={error:?} window={window}");
+        self.log(LogLevel::Warn, text);
         self.restarts.put_off(window, self.now.after(RETRY_AFTER));
     }
 

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::promise::Resolver;
-use crate::engine;
 use crate::model::{
     Body, Error, EventKind, GoneReason, LeftProcess, Life, Millis, Ordered as _, Record, Snapshot,
     Task, WindowId,
 };
 
-/// How runs have ended that a command has waited for.
+/// How runs have ended that a command waits for.
 #[derive(Debug)]
 pub(super) struct RunsEnded {
     /// All of its tasks.
@@ -83,14 +82,10 @@ pub(super) enum Stage {
 /// A command that waits for runs to end.
 #[derive(Debug)]
 pub(super) struct WaitingCommand {
-    /// All of its tasks.
-    pub(super) tasks: Vec<Arc<Task>>,
     /// Those that have not ended.
     pub(super) open: BTreeSet<WindowId>,
-    /// What could not be ended, and why.
-    pub(super) failed: Vec<String>,
-    /// How those ended that have, as far as it is known.
-    pub(super) ended: BTreeMap<WindowId, Arc<Task>>,
+    /// What is known of the others.
+    pub(super) runs: RunsEnded,
     /// Whether it needs the windows as they are when their runs have ended.
     pub(super) keeps_windows: bool,
     pub(super) done: Resolver<RunsEnded>,
@@ -248,8 +243,9 @@ impl Endings {
                 continue;
             }
             match failure {
-                Some(failure) => order.failed.push(failure.to_owned()),
+                Some(failure) => order.runs.failed.push(failure.to_owned()),
                 None => order
+                    .runs
                     .ended
                     .extend(ended.clone().map(|ended| (window, ended))),
             }
@@ -260,7 +256,7 @@ impl Endings {
     pub(super) fn is_window_kept(&self, window: WindowId) -> bool {
         let mut orders = self.orders.iter();
         orders.any(|order| {
-            order.keeps_windows && order.tasks.iter().any(|task| task.window == window)
+            order.keeps_windows && order.runs.tasks.iter().any(|task| task.window == window)
         })
     }
 }
@@ -393,21 +389,6 @@ impl UsualDurations {
         self.0.insert(task.window, (task.run, millis));
         self.0.retain(|window, _| all.contains_key(window));
     }
-}
-
-/// Returns the windows whose runs have begun by these effects.
-pub(super) fn begun_runs(effects: &[engine::EngineEffect]) -> Vec<WindowId> {
-    let records = effects.iter().flat_map(|effect| match effect {
-        engine::EngineEffect::Append(records) => records.as_slice(),
-        engine::EngineEffect::Status(_) => &[],
-    });
-    let begun = records.filter_map(|record| match &record.body {
-        Body::Event(event) if matches!(event.kind, EventKind::Started { .. }) => {
-            Some(event.task.window)
-        }
-        Body::Event(_) | Body::Notice { .. } | Body::FollowUp { .. } => None,
-    });
-    begun.collect()
 }
 
 #[cfg(test)]

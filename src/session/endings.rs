@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::archives::turn_to_change;
 use super::ending_runs::{Ending, RunsEnded, Stage, TimeLimit, WaitingCommand};
-use super::input::{ClosedWindows, Effect, Job, LogEntry, LookOrder};
+use super::input::{ClosedWindows, Effect, Job, LogLevel, LookOrder};
 use super::promise::{Resolver, promise};
 use super::state::{Cx, State};
 use crate::model::{
@@ -51,10 +51,17 @@ async fn end_runs_out_of_time(cx: Cx, tasks: Vec<Arc<Task>>) {
 }
 
 /// Marks windows whose runs are about to be ended; then those with a plan are asked to end.
-async fn mark(cx: Cx, marks: Vec<(Arc<Task>, GoneReason)>, plans: BTreeMap<WindowId, StopPlan>) {
+async fn mark(
+    cx: Cx,
+    marks: Vec<(Arc<Task>, Option<GoneReason>)>,
+    plans: BTreeMap<WindowId, StopPlan>,
+) {
     if let Err(error) = cx.run(|outcome| Job::MarkEndings(marks, outcome)).await {
-        let error = error.message;
-        cx.with(|state| state.log(LogEntry::NotMarked { error }));
+        let text = format!(
+            "could not mark windows whose runs are ended error={:?}",
+            error.message
+        );
+        cx.with(|state| state.log(LogLevel::Warn, text));
     }
     cx.with(|state| state.endings_marked(plans));
 }
@@ -98,7 +105,7 @@ impl State {
             if let Some(ending) = self.endings.runs.get_mut(&task.window) {
                 let is_marked = ending.reason.is_some();
                 ending.reason = ending.reason.or(reason);
-                if let (false, Some(reason)) = (is_marked, reason) {
+                if !is_marked && reason.is_some() {
                     let known = Arc::make_mut(&mut ending.task);
                     known.asked_by.clone_from(&task.asked_by);
                     marks.push((Arc::clone(task), reason));
@@ -111,7 +118,7 @@ impl State {
             }
             let mut stage = Stage::Stopping;
             match (reason, task.pid) {
-                (Some(reason), Some(_)) if task.is_alive() => {
+                (Some(_), Some(_)) if task.is_alive() => {
                     marks.push((Arc::clone(task), reason));
                     stage = Stage::Marking;
                 }
@@ -137,10 +144,12 @@ impl State {
         }
         let open = tasks.iter().map(|task| task.window).collect();
         self.endings.orders.push(WaitingCommand {
-            tasks,
             open,
-            failed: Vec::new(),
-            ended: BTreeMap::new(),
+            runs: RunsEnded {
+                tasks,
+                failed: Vec::new(),
+                ended: BTreeMap::new(),
+            },
             keeps_windows,
             done,
         });
@@ -202,7 +211,7 @@ impl State {
         if ending.reason.is_some() && !ending.is_window_gone {
             self.spawn(move |cx| async move {
                 // The next daemon ends what is marked and can be ended.
-                let unmark = |outcome| Job::UnmarkEndings(vec![window], outcome);
+                let unmark = |outcome| Job::MarkEndings(vec![(ending.task, None)], outcome);
                 drop(cx.run(unmark).await);
             });
         }
@@ -278,18 +287,7 @@ impl State {
         }
         let is_done = |order: &mut WaitingCommand| order.open.is_empty();
         for order in self.endings.orders.extract_if(.., is_done) {
-            let WaitingCommand {
-                tasks,
-                failed,
-                ended,
-                done,
-                ..
-            } = order;
-            done.resolve(RunsEnded {
-                tasks,
-                failed,
-                ended,
-            });
+            order.done.resolve(order.runs);
         }
     }
 

@@ -232,8 +232,8 @@ pub(crate) enum Effect {
     Save(Box<Snapshot>, Bookmark, Option<Seq>),
     /// Send the client of a request something.
     Reply(RequestId, Reply),
-    /// Write this to the daemon's log.
-    Log(LogEntry),
+    /// Write this to the daemon's log. The session does not write it: it has no world.
+    Log(LogLevel, String),
     /// Stop.
     Leave,
 }
@@ -296,10 +296,9 @@ pub(crate) enum Job {
     /// Type the next part into a task. If the request names a prompt, only while the task shows it. What is
     /// left to type comes of it.
     Type(Typing, Outcome<Option<Typing>>),
-    /// Note on the windows of these tasks that their runs are about to be ended.
-    MarkEndings(Vec<(Arc<Task>, GoneReason)>, Outcome<()>),
-    /// Remove that note: the runs could not be ended.
-    UnmarkEndings(Vec<WindowId>, Outcome<()>),
+    /// Note on the windows of these tasks why their runs are about to be ended. Without a reason, remove that
+    /// note: the run could not be ended.
+    MarkEndings(Vec<(Arc<Task>, Option<GoneReason>)>, Outcome<()>),
     /// Close these windows.
     Kill(Vec<WindowId>, Outcome<ClosedWindows>),
     /// Find out which of these windows belong to another session as well.
@@ -317,9 +316,6 @@ pub(crate) enum Job {
     ForgetDeaths(String, Outcome<()>),
     /// Archive the output of a run, with why it was ended.
     Archive(Arc<Task>, Option<&'static str>, Outcome<()>),
-    /// Look for other sessions of the project. Notices of those that are ended or in use are
-    /// inputs.
-    ScanOthers(Outcome<()>),
 }
 
 /// The run whose ports are wanted.
@@ -390,45 +386,11 @@ impl LookOrder {
     }
 }
 
-/// An observation for the daemon's log. The session does not write it: it has no world.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum LogEntry {
-    /// A look failed, for another reason than the one before.
-    LookFailed {
-        /// Why.
-        error: String,
-    },
-    /// A look succeeded after failed ones.
-    LooksRecovered,
-    /// A safety look found an event that tmux or the kernel should have reported.
-    FoundLate,
-    /// Windows were not marked before their runs were ended.
-    NotMarked { error: String },
-    /// The session could not be ended after its tasks.
-    CleanupFailed {
-        /// Why.
-        error: String,
-    },
-    /// A task's output was not searched, because its window was closed.
-    NotSearched {
-        window: WindowId,
-        /// What tmux said.
-        error: String,
-    },
-    /// A pane could not be read.
-    PaneNotRead {
-        pane: PaneId,
-        /// What for.
-        purpose: &'static str,
-        /// Why.
-        error: String,
-    },
-    /// A pane has another run than the one whose last output was to be read.
-    RunReplaced { pane: PaneId },
-    /// A task could not be restarted. It is tried again.
-    RestartFailed {
-        window: WindowId,
-        /// Why.
-        error: String,
-    },
+/// How much an entry of the daemon's log matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogLevel {
+    Debug,
+    Info,
+    Warn,
+    Error,
 }

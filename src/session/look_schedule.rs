@@ -192,17 +192,9 @@ impl LookSchedule {
         }
     }
 
-    /// Notes a sweep that was not needed: nothing has changed since everything was looked at.
-    pub(super) fn nothing_to_sweep(&mut self, reporting: Reporting, now: Instant) {
-        self.looked_at_all(reporting, now);
-    }
-
-    /// Notes a look that failed.
-    pub(super) fn failed(&mut self, now: Instant) {
-        self.looked_at_all(Reporting::Nothing, now);
-    }
-
-    fn looked_at_all(&mut self, reporting: Reporting, now: Instant) {
+    /// Notes a sweep that was not needed, because nothing has changed since everything was looked at; or a
+    /// look that failed, after which nothing is reported.
+    pub(super) fn nothing_found(&mut self, reporting: Reporting, now: Instant) {
         let result = LookResult {
             reporting,
             finding: LookFinding::Unchanged,

@@ -6,9 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::ending_runs::begun_runs;
 use super::input::{
-    FoundPorts, Job, LinkState, LogEntry, Look, LookOrder, LookOutcome, PortQuery, RowsToRead,
+    FoundPorts, Job, LinkState, LogLevel, Look, LookOrder, LookOutcome, PortQuery, RowsToRead,
 };
 use super::job_queue::{QueuedLook, Turn};
 use super::look_schedule::{Due, LookFinding, LookResult, Reporting};
@@ -88,7 +87,7 @@ pub(super) async fn take_sweeps(cx: Cx) {
             Ok(LookOutcome::NotNeeded) => cx.with(|state| {
                 state.counts.unchanged_looks += 1;
                 let reporting = state.reporting();
-                state.schedule.nothing_to_sweep(reporting, state.now.mono);
+                state.schedule.nothing_found(reporting, state.now.mono);
             }),
             Err(error) => cx.with(|state| state.look_failed(error)),
         }
@@ -163,10 +162,11 @@ impl State {
         let error = error.message;
         let problem = format!("tasks cannot be looked at: {error}");
         if self.look_problem.as_ref() != Some(&problem) {
-            self.log(LogEntry::LookFailed { error });
+            self.log(LogLevel::Warn, format!("a look failed error={error:?}"));
         }
         self.look_problem = Some(problem);
-        self.schedule.failed(self.now.mono);
+        self.schedule
+            .nothing_found(Reporting::Nothing, self.now.mono);
     }
 
     fn take_look(&mut self, look: Look, why: Due, now: Now) {
@@ -186,7 +186,7 @@ impl State {
         self.counts.whole_looks += u64::from(is_whole);
         self.counts.safety_looks += u64::from(is_safety);
         if self.look_problem.take().is_some() {
-            self.log(LogEntry::LooksRecovered);
+            self.log(LogLevel::Info, "looks succeed again".to_owned());
         }
         let name = link.session_name.as_ref();
         self.session_name
@@ -212,15 +212,16 @@ impl State {
             self.unreported_at.get_or_insert(now.mono + REPORT_WITHIN);
         }
         let has_news = !effects.is_empty();
-        let ended = ended_runs(&effects);
         let recorded: Vec<Record> = records(&effects).cloned().collect();
-        let begun = begun_runs(&effects);
+        let ended = runs_of(&recorded, |kind| {
+            matches!(kind, EventKind::Exited { replaced: None })
+        });
+        let begun = runs_of(&recorded, |kind| matches!(kind, EventKind::Started { .. }));
         self.perform(effects);
         if is_first {
-            let all: Vec<WindowId> = self.tasks().iter().map(|task| task.window).collect();
-            self.find_usual_durations(&all);
+            self.find_usual_durations(self.windows());
         } else {
-            self.find_usual_durations(&begun);
+            self.find_usual_durations(begun.into_iter().map(|(window, _)| window));
         }
         self.report_all_unseen(now);
         self.publish_tasks(at);
@@ -420,14 +421,16 @@ fn records(effects: &[EngineEffect]) -> impl Iterator<Item = &Record> {
     })
 }
 
-/// Returns the windows whose runs have ended by these effects and still exist.
-fn ended_runs(effects: &[EngineEffect]) -> Vec<(WindowId, Option<u32>)> {
-    let ended = records(effects).filter_map(|record| match &record.body {
-        Body::Event(event) => matches!(event.kind, EventKind::Exited { replaced: None })
-            .then_some((event.task.window, event.task.run)),
+/// Returns the runs whose events of this kind are recorded.
+fn runs_of(
+    records: &[Record],
+    is_wanted: impl Fn(&EventKind) -> bool,
+) -> Vec<(WindowId, Option<u32>)> {
+    let runs = records.iter().filter_map(|record| match &record.body {
+        Body::Event(event) => is_wanted(&event.kind).then_some((event.task.window, event.task.run)),
         Body::Notice { .. } | Body::FollowUp { .. } => None,
     });
-    ended.collect()
+    runs.collect()
 }
 
 /// Whether a look found an event that should have been reported. A respawn of a dead pane is never

@@ -8,8 +8,7 @@ use std::task::{Context, Wake, Waker};
 use std::time::Instant;
 
 use super::archives;
-use super::input::{Change, Effect, Input, Job, LookOrder};
-use super::job_queue::Turn;
+use super::input::{Change, Effect, Input, LookOrder};
 use super::listeners::RequestId;
 use super::looks;
 use super::requests;
@@ -127,19 +126,6 @@ impl Session {
         let mut state = self.state.borrow_mut();
         let archives = state.jobs.archives.drain(..);
         archives.map(|(task, _)| task).collect()
-    }
-
-    /// Starts a scan for other sessions of the project.
-    #[must_use]
-    pub(crate) fn scan_others(&mut self, now: Now) -> Vec<Effect> {
-        let mut state = self.state.borrow_mut();
-        state.now = now;
-        state.spawn(|cx| async move {
-            // Its notices are inputs.
-            let _begun = cx.turn(Turn::Chore).await.run(Job::ScanOthers).await;
-        });
-        drop(state);
-        self.go_on()
     }
 
     /// Returns when [`Input::Due`] is due, if ever.

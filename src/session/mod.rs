@@ -35,7 +35,7 @@ mod tests;
 
 pub(crate) use input::{
     Change, ClosedWindows, Effect, FoundPorts, HeldCommand, Input, Job, LaunchOutcome, LinkState,
-    LogEntry, Look, LookOrder, LookOutcome, PaneRead, PortQuery, Reply, RowsToRead, StoreState,
+    LogLevel, Look, LookOrder, LookOutcome, PaneRead, PortQuery, Reply, RowsToRead, StoreState,
 };
 pub(crate) use listeners::{Beginning, RequestId};
 pub(crate) use looks::{Departures, replaced_panes};

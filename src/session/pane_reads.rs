@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::input::{Job, LogEntry, LookOrder, PaneRead, Reply, RowsToRead};
+use super::input::{Job, LogLevel, LookOrder, PaneRead, Reply, RowsToRead};
 use super::job_queue::Turn;
 use super::listeners::{ActiveWait, Beginning, verdict_since};
 use super::promise::promise;
@@ -23,7 +23,7 @@ async fn begin_to_follow(cx: Cx, pane: PaneId) {
         return;
     };
     let refusers = begins.refusers();
-    let read = read(&cx, link, pane, rows, begins).await;
+    let read = read(&cx, link, pane, rows, begins, None).await;
     let failed = cx.with(|state| state.follow_read(pane, rows, read).err());
     if let Some(error) = failed {
         let message = format!("cannot read the task's output: {}", error.message);
@@ -49,7 +49,8 @@ async fn take_up(cx: Cx, pane: PaneId) {
         }
         let task = cx.with(|state| state.task_in(pane));
         let link = cx.turn(Turn::TakeUp).await;
-        match read(&cx, link, pane, RowsToRead::All, Beginning::default()).await {
+        let begins = Beginning::default();
+        match read(&cx, link, pane, RowsToRead::All, begins, None).await {
             Ok(PaneRead { output, .. }) => {
                 if task.is_none_or(|task| !is_other_run(&output, &task)) {
                     return cx.with(|state| state.listeners.resume(pane, &output, state.now));
@@ -71,7 +72,8 @@ async fn take_up(cx: Cx, pane: PaneId) {
 async fn read_size(cx: Cx, pane: PaneId) {
     let link = turn_to_read(&cx, pane).await;
     cx.with(|state| state.jobs.resized.remove(&pane));
-    let read = read(&cx, link, pane, RowsToRead::LastRow, Beginning::default()).await;
+    let begins = Beginning::default();
+    let read = read(&cx, link, pane, RowsToRead::LastRow, begins, None).await;
     cx.with(|state| match read {
         Ok(PaneRead { output, .. }) => state.listeners.resize(pane, &output),
         Err(error) => state.log_unread(pane, "new size", error),
@@ -113,20 +115,23 @@ async fn turn_to_read(cx: &Cx, pane: PaneId) -> Link<'_> {
     }
 }
 
-/// Reads a pane. All output before that has been processed.
+/// Reads a pane, perhaps for what this ended run has written last. All output before that has been
+/// processed.
 async fn read(
     cx: &Cx,
     link: Link<'_>,
     pane: PaneId,
     rows: RowsToRead,
     begins: Beginning,
+    last_of: Option<Arc<Task>>,
 ) -> Result<PaneRead, Error> {
-    let is_over = cx.with(|state| state.task_in(pane).is_some_and(|task| !task.is_alive()));
+    let task = cx.with(|state| state.task_in(pane));
+    let is_over = last_of.is_some() || task.is_some_and(|task| !task.is_alive());
     let read = link.run(|outcome| Job::Read {
         pane,
         rows,
         is_over,
-        last_of: None,
+        last_of,
         begins,
         outcome,
     });
@@ -153,20 +158,9 @@ async fn read_ended(
 ) -> Result<PaneRead, Error> {
     let link = cx.turn(Turn::LastOutput).await;
     cx.with(|state| state.jobs.last_output_of = Some(pane));
-    let read = link.run(|outcome| Job::Read {
-        pane,
-        rows,
-        is_over: true,
-        last_of: Some(Arc::clone(task)),
-        begins,
-        outcome,
-    });
-    let read = read.await;
-    cx.with(|state| {
-        state.jobs.last_output_of = None;
-        state.followed = None;
-    });
-    read?.ok_or_else(|| Error::failed("the pane was not read"))
+    let read = read(cx, link, pane, rows, begins, Some(Arc::clone(task))).await;
+    cx.with(|state| state.jobs.last_output_of = None);
+    read
 }
 
 impl State {
@@ -204,12 +198,10 @@ impl State {
     }
 
     /// Logs that a pane could not be read, and what for.
-    pub(super) fn log_unread(&mut self, pane: PaneId, purpose: &'static str, error: Error) {
-        self.log(LogEntry::PaneNotRead {
-            pane,
-            purpose,
-            error: error.message,
-        });
+    pub(super) fn log_unread(&mut self, pane: PaneId, purpose: &str, error: Error) {
+        let error = error.message;
+        let text = format!("could not read a pane error={error:?} pane={pane} purpose={purpose:?}");
+        self.log(LogLevel::Debug, text);
     }
 
     /// Follows a pane from a read of it on, and begins what begins with that.
@@ -321,7 +313,8 @@ impl State {
             }
         };
         if is_other_run(&output, task) {
-            self.log(LogEntry::RunReplaced { pane });
+            let text = format!("a run was replaced before its last output was read pane={pane}");
+            self.log(LogLevel::Debug, text);
             // The read has paused the pane.
             self.order_take_up(pane);
             return false;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::ending_runs::{EndedRuns, Endings, UsualDurations};
-use super::input::{Effect, LinkState, LogEntry, Reply, StoreState};
+use super::input::{Effect, LinkState, LogLevel, Reply, StoreState};
 use super::job_queue::JobQueue;
 use super::listeners::{Listeners, RequestId};
 use super::look_schedule::{LookSchedule, PortLooks};
@@ -345,8 +345,8 @@ impl State {
     }
 
     /// Adds an entry to the daemon's log.
-    pub(super) fn log(&mut self, entry: LogEntry) {
-        self.effects.push(Effect::Log(entry));
+    pub(super) fn log(&mut self, level: LogLevel, text: String) {
+        self.effects.push(Effect::Log(level, text));
     }
 
     /// Converts effects of the engine.

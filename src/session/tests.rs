@@ -199,7 +199,7 @@ impl Driver {
                     continue;
                 }
                 Effect::Save(..) | Effect::Status(_) | Effect::Tasks(_) => continue,
-                Effect::Log(entry) => format!("log {entry:?}"),
+                Effect::Log(level, text) => format!("log {level:?} {text}"),
                 Effect::Leave => "leave".to_owned(),
             };
             self.done.push(said);
@@ -251,10 +251,8 @@ impl Driver {
             | Job::ForgetEnvironments(_, outcome)
             | Job::Drain(outcome)
             | Job::MarkEndings(_, outcome)
-            | Job::UnmarkEndings(_, outcome)
             | Job::Prune(_, outcome)
-            | Job::Cleanup(outcome)
-            | Job::ScanOthers(outcome)) = job
+            | Job::Cleanup(outcome)) = job
             else {
                 return false;
             };
@@ -555,10 +553,10 @@ fn describe(job: &Job) -> String {
         Job::Launch(request, ended, _) => format!("launch {} over {ended:?}", request.name),
         Job::MarkEndings(marks, _) => {
             let marks = marks.iter();
-            let marks = marks.map(|(task, reason)| (task.window, task.pid.unwrap(), *reason));
+            let marks =
+                marks.filter_map(|(task, reason)| Some((task.window, task.pid?, (*reason)?)));
             format!("mark {:?}", marks.collect::<Vec<_>>())
         }
-        Job::UnmarkEndings(windows, _) => format!("unmark {windows:?}"),
         Job::FindShared(windows, _) => format!("find shared {windows:?}"),
         Job::Kill(windows, _) => format!("kill {windows:?}"),
         Job::Archive(task, ..) => format!("archive {}", task.window),
@@ -573,8 +571,7 @@ fn describe(job: &Job) -> String {
         | Job::Prune(..)
         | Job::Cleanup(_)
         | Job::ForgetDeaths(..)
-        | Job::ForgetEnvironments(..)
-        | Job::ScanOthers(_) => format!("{job:?}"),
+        | Job::ForgetEnvironments(..) => format!("{job:?}"),
     }
 }
 

@@ -16,7 +16,7 @@ mod writer;
 
 pub(crate) use archive::{Archiver, BegunRun, KeptRun, UsualDuration};
 pub(crate) use consumers::{Consumers, Lease};
-pub(crate) use handle::{ReaderHandle, ReaderThread, Store, StoreGone};
+pub(crate) use handle::{ReaderHandle, ReaderThread, Store};
 pub(crate) use live::{Live, StoreSetup};
 pub(crate) use read_marks::ReadMarks;
 pub(crate) use stream::{StoredFeed, StreamError, Subscription, serve};

@@ -1,13 +1,12 @@
 //! Captures the rows of panes, only where they may have changed.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::sync::Arc;
 
 use vte::{Params, Parser, Perform};
 
 use super::banner::{drop_banner, drop_joined_banner, expand_tabs};
-use crate::model::{CursorPosition, PaneId, QUOTED_CHARS, QUOTED_LINES, Screen, text};
+use crate::model::{CursorPosition, QUOTED_CHARS, QUOTED_LINES, Screen, text};
 use crate::protocol::Command;
 use crate::terminal::columns_of;
 
@@ -23,22 +22,13 @@ const SPARE_ROWS: i64 = 2;
 /// A pane that had output within this many seconds before a look is captured without checking.
 const LIKELY_SECS: i64 = 2;
 
-/// The last captures of the panes of one session.
-#[derive(Debug, Default)]
-pub(super) struct Captures {
-    panes: BTreeMap<PaneId, Capture>,
-    /// The server's clock at the last look, in seconds since 1970.
-    time: i64,
-    /// Panes known to have changed since the last look.
-    expected: BTreeSet<PaneId>,
-}
-
-#[derive(Debug)]
-struct Capture {
+/// The last capture of a pane.
+#[derive(Debug, Clone)]
+pub(super) struct Capture {
     /// The server's clock at the capture, in seconds since 1970.
     time: i64,
     shape: Shape,
-    screen: Screen,
+    pub(super) screen: Screen,
 }
 
 /// What was captured of a pane at one instant.
@@ -122,103 +112,45 @@ fn n_rows(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }
 
-impl Captures {
-    /// Whether this pane was reported to have changed since the last look.
-    pub(super) fn is_expected(&self, pane: PaneId) -> bool {
-        self.expected.contains(&pane)
-    }
-
-    /// Whether this pane has probably changed since the last look: it was reported, or it had output
-    /// shortly before that look.
-    pub(super) fn is_likely(&self, pane: PaneId) -> bool {
-        self.panes.get(&pane).is_some_and(|capture| {
-            capture.shape.activity + LIKELY_SECS >= self.time || self.expected.contains(&pane)
-        })
-    }
-
-    /// Whether the terminal had wrapped lines when this pane was captured last.
-    pub(super) fn is_wrapped(&self, pane: PaneId) -> bool {
-        let capture = self.panes.get(&pane);
-        capture.is_some_and(|capture| capture.screen.last_lines.is_some())
-    }
-
-    /// Marks panes that have printed and processes that have ended, so that the next look captures
-    /// those panes in its first line.
-    pub(super) fn expect(
-        &mut self,
-        printed: impl IntoIterator<Item = PaneId>,
-        ended: &BTreeSet<u32>,
-    ) {
-        self.expected.extend(printed);
-        if ended.is_empty() {
-            return;
-        }
-        let died = |capture: &Capture| capture.shape.pid.is_some_and(|pid| ended.contains(&pid));
-        let died = self.panes.iter().filter(|(_, capture)| died(capture));
-        self.expected.extend(died.map(|(pane, _)| *pane));
-    }
-
-    /// Whether the pane may have changed since it was captured. Activity counts whole seconds:
-    /// within the second of the capture, output may have followed.
-    pub(super) fn is_stale(&self, pane: PaneId, shape: &Shape) -> bool {
-        self.panes
-            .get(&pane)
-            .is_none_or(|capture| shape.activity >= capture.time || *shape != capture.shape)
-    }
-
-    /// Stores a capture of a pane with this shape, unless it lacks the rows. A dead pane has a `banner`.
-    pub(super) fn remember(
-        &mut self,
-        pane: PaneId,
+impl Capture {
+    /// Returns what was captured of a pane with this shape after the capture `before`; `None` if it lacks
+    /// the rows. A dead pane has a `banner`.
+    pub(super) fn new(
+        before: Option<&Self>,
         shape: Shape,
         captured: &CapturedScreen,
         banner: &str,
-    ) {
-        if let Some(mut screen) = screen(&shape, captured, banner) {
-            let before = self.panes.get(&pane).map(|capture| &capture.screen);
-            // A cursor that blinks is not drawn all the time.
-            if let Some(before) = before.filter(|before| before.has_rows_of(&screen))
-                && screen.is_cursor_hidden
-            {
-                screen.drawn_cursor = screen.drawn_cursor.or(before.drawn_cursor);
-            }
-            let capture = Capture {
-                time: captured.time,
-                shape,
-                screen,
-            };
-            self.panes.insert(pane, capture);
+    ) -> Option<Self> {
+        let mut screen = screen(&shape, captured, banner)?;
+        let before = before.map(|before| &before.screen);
+        // A cursor that blinks is not drawn all the time.
+        if let Some(before) = before.filter(|before| before.has_rows_of(&screen))
+            && screen.is_cursor_hidden
+        {
+            screen.drawn_cursor = screen.drawn_cursor.or(before.drawn_cursor);
         }
+        Some(Self {
+            time: captured.time,
+            shape,
+            screen,
+        })
     }
 
-    /// Returns the rows as last captured.
-    pub(super) fn screen(&self, pane: PaneId) -> Screen {
-        self.panes
-            .get(&pane)
-            .map(|capture| capture.screen.clone())
-            .unwrap_or_default()
+    /// Whether the pane had output shortly before the look at this second, so that it has probably changed
+    /// since.
+    pub(super) fn is_likely_old(&self, time: i64) -> bool {
+        self.shape.activity + LIKELY_SECS >= time
     }
 
-    /// Drops the captures of panes that no longer exist.
-    pub(super) fn keep_only(&mut self, present: &BTreeSet<PaneId>) {
-        self.panes.retain(|pane, _| present.contains(pane));
+    /// Whether the terminal had wrapped lines.
+    pub(super) fn is_wrapped(&self) -> bool {
+        self.screen.last_lines.is_some()
     }
 
-    /// Forgets a pane that is gone.
-    pub(super) fn forget(&mut self, pane: PaneId) {
-        self.panes.remove(&pane);
-        self.expected.remove(&pane);
-    }
-
-    /// Returns the server's clock at the last look, in seconds since 1970.
-    pub(super) fn time(&self) -> i64 {
-        self.time
-    }
-
-    /// Stores the server's clock at a look, in seconds since 1970.
-    pub(super) fn looked(&mut self, time: i64) {
-        self.expected.clear();
-        self.time = time;
+    /// Whether the pane, which has this shape now, may have changed since. Activity counts whole seconds:
+    /// within the second of the capture, output may have followed.
+    pub(super) fn is_stale(&self, shape: &Shape) -> bool {
+        shape.activity >= self.time || *shape != self.shape
     }
 }
 
@@ -584,7 +516,7 @@ mod tests {
 
     #[test]
     fn a_drawn_cursor_stays_while_it_blinks() {
-        let mut captures = Captures::default();
+        let mut last = None;
         let hidden = Shape {
             is_cursor_hidden: true,
             ..shape(0, 5, 1)
@@ -594,9 +526,9 @@ mod tests {
             ..captured(asked, &["", "", "", "", ""])
         };
         let mut drawn = |shape: Shape, line: &str| {
-            captures.remember(PaneId(1), shape, &with_rows(shape, line), "");
-            let screen = captures.screen(PaneId(1));
-            screen.drawn_cursor.map(|cursor| (cursor.x, cursor.y))
+            last = Capture::new(last.as_ref(), shape, &with_rows(shape, line), "");
+            let drawn = last.as_ref().unwrap().screen.drawn_cursor;
+            drawn.map(|cursor| (cursor.x, cursor.y))
         };
         assert_eq!(drawn(hidden, "Name: \x1b[7m "), Some((6, 0)));
         assert_eq!(drawn(hidden, "Name:  "), Some((6, 0)));
@@ -612,26 +544,22 @@ mod tests {
 
     #[test]
     fn a_pane_is_captured_when_it_may_have_changed() {
-        let mut captures = Captures::default();
-        let pane = PaneId(1);
         let quiet = Shape {
             activity: 10,
             ..shape(0, 5, 0)
         };
-        assert!(captures.is_stale(pane, &quiet));
-        let mut blank = captured(quiet, &[""; 5]);
-        blank.time = 10;
-        captures.remember(pane, quiet, &blank, "");
-        assert!(captures.is_stale(pane, &quiet), "the same second");
-        blank.time = 11;
-        captures.remember(pane, quiet, &blank, "");
-        assert!(!captures.is_stale(pane, &quiet));
-        assert!(captures.is_stale(pane, &dead(quiet)));
-        assert!(captures.is_stale(pane, &shape(1, 5, 0)));
-        captures.looked(12);
-        assert!(captures.is_likely(pane));
-        captures.looked(13);
-        assert!(!captures.is_likely(pane));
+        let captured_at = |time| {
+            let mut blank = captured(quiet, &[""; 5]);
+            blank.time = time;
+            Capture::new(None, quiet, &blank, "").unwrap()
+        };
+        assert!(captured_at(10).is_stale(&quiet), "the same second");
+        let capture = captured_at(11);
+        assert!(!capture.is_stale(&quiet));
+        assert!(capture.is_stale(&dead(quiet)));
+        assert!(capture.is_stale(&shape(1, 5, 0)));
+        assert!(capture.is_likely_old(12));
+        assert!(!capture.is_likely_old(13));
     }
 
     #[test]

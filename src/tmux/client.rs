@@ -7,9 +7,7 @@ use std::task::Poll;
 use std::time::Instant;
 
 use super::client_processes::Output;
-use super::control_client::{
-    AttachedClient, ConnectedClient, ControlClient, Expected, note_awaited,
-};
+use super::control_client::{ConnectedClient, ControlClient, Expected, note_awaited};
 use super::error::TmuxError;
 use super::server::{Server, nonce};
 use crate::model::{PaneId, SessionId};
@@ -64,10 +62,7 @@ impl ConnectedClient {
     ///
     /// When the server or the session is missing, or there is no answer in time.
     pub(crate) async fn into_client(self, server: &Server) -> Result<Client, TmuxError> {
-        let AttachedClient {
-            control,
-            notifications,
-        } = self.attached(server).await?;
+        let (control, notifications) = self.attached(server).await?;
         Ok(Client {
             server: server.clone(),
             control,
@@ -278,25 +273,8 @@ impl Client {
         self.say(&[set]).await
     }
 
-    /// Pauses these panes for another client: see [`Client::pause_panes`].
-    ///
-    /// # Errors
-    ///
-    /// When tmux is gone.
-    pub(crate) async fn pause_panes_for(
-        &mut self,
-        client: &str,
-        panes: impl IntoIterator<Item = PaneId>,
-    ) -> Result<(), TmuxError> {
-        let pauses = panes
-            .into_iter()
-            .map(|pane| pause_command(pane).args(["-t", client]));
-        let pauses: Vec<Command> = pauses.collect();
-        self.say(&pauses).await
-    }
-
-    /// Pauses these panes for the client, which discards their pending output. They are never
-    /// turned off: tmux does not read a pane that is off, which would block its program.
+    /// Pauses these panes for the client, or for this other one. Their pending output is discarded. They are
+    /// never turned off: tmux does not read a pane that is off, which would block its program.
     ///
     /// # Errors
     ///
@@ -304,8 +282,11 @@ impl Client {
     pub(crate) async fn pause_panes(
         &mut self,
         panes: impl IntoIterator<Item = PaneId>,
+        other: Option<&str>,
     ) -> Result<(), TmuxError> {
-        let pauses: Vec<Command> = panes.into_iter().map(pause_command).collect();
+        let other = other.map(|client| ["-t", client]);
+        let pause = |pane| pause_command(pane).args(other.into_iter().flatten());
+        let pauses: Vec<Command> = panes.into_iter().map(pause).collect();
         self.say(&pauses).await
     }
 
@@ -363,6 +344,8 @@ pub(crate) enum Connection<'a> {
     Attached(&'a mut Client),
     /// Through a new client for each line.
     OneShot(&'a Server),
+    /// The same, without the commands ever being on a command line.
+    Unseen(&'a Server),
 }
 
 impl Connection<'_> {
@@ -372,9 +355,11 @@ impl Connection<'_> {
     ///
     /// When no answer came.
     pub(crate) async fn frames(&mut self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
+        // Those with a process are on the heap: they are large, and everything that talks to tmux has one.
         match self {
             Self::Attached(client) => client.call(commands).await,
-            Self::OneShot(server) => server.one_shot(commands).await,
+            Self::OneShot(server) => Box::pin(server.one_shot(commands)).await,
+            Self::Unseen(server) => Box::pin(server.one_shot_unseen(commands)).await,
         }
     }
 
@@ -388,31 +373,11 @@ impl Connection<'_> {
         all_ok(commands, frames)
     }
 
-    /// The same, without the commands ever being on a command line.
-    ///
-    /// # Errors
-    ///
-    /// As [`Connection::run`].
-    pub(super) async fn run_unseen(
-        &mut self,
-        commands: &[Command],
-    ) -> Result<Vec<Frame>, TmuxError> {
-        let frames = self.frames_unseen(commands).await?;
-        all_ok(commands, frames)
-    }
-
-    /// The same as [`Connection::frames`], without the commands ever being on a command line.
-    ///
-    /// # Errors
-    ///
-    /// When no answer came.
-    pub(super) async fn frames_unseen(
-        &mut self,
-        commands: &[Command],
-    ) -> Result<Vec<Frame>, TmuxError> {
+    /// Returns the same way, with commands that are never on a command line.
+    pub(super) fn unseen(&mut self) -> Connection<'_> {
         match self {
-            Self::Attached(client) => client.call(commands).await,
-            Self::OneShot(server) => server.one_shot_unseen(commands).await,
+            Self::Attached(client) => Connection::Attached(client),
+            Self::OneShot(server) | Self::Unseen(server) => Connection::Unseen(server),
         }
     }
 }

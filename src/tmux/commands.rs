@@ -149,11 +149,7 @@ pub(crate) async fn list_tasks(
         *IS_FLOATING
     );
     let list = Command::new("list-panes").args(["-a", "-F", &format]);
-    let frames = match connection.run(&[list]).await {
-        Err(error) if error.is_missing() => return Ok(BTreeMap::new()),
-        answer => answer?,
-    };
-    Ok(primary_panes(&last_text(&frames)))
+    Ok(primary_panes(&list_all(connection, list).await?))
 }
 
 fn primary_panes(listed: &str) -> BTreeMap<SessionId, Vec<ListedTask>> {
@@ -212,53 +208,28 @@ fn read_session(line: &str) -> Option<ListedSession> {
     })
 }
 
-/// Returns the session of each of these windows that exist on the server.
+/// Returns those of these windows that are in a session of the server, or in another one than this.
 ///
 /// # Errors
 ///
 /// When tmux fails.
-pub(crate) async fn where_is(
+pub(crate) async fn existing_windows(
     connection: &mut Connection<'_>,
     windows: &[WindowId],
-) -> Result<BTreeMap<WindowId, SessionId>, TmuxError> {
+    except: Option<SessionId>,
+) -> Result<BTreeSet<WindowId>, TmuxError> {
     if windows.is_empty() {
-        return Ok(BTreeMap::new());
+        return Ok(BTreeSet::new());
     }
     let list = Command::new("list-windows").args(["-a", "-F", "#{window_id} #{session_id}"]);
-    let frames = match connection.run(&[list]).await {
-        Err(error) if error.is_missing() => return Ok(BTreeMap::new()),
-        answer => answer?,
+    let listed = list_all(connection, list).await?;
+    let row = |line: &str| {
+        let (window, session) = line.split_once(' ')?;
+        let session: SessionId = session.parse().ok()?;
+        (Some(session) != except).then_some(window.parse().ok()?)
     };
-    Ok(last_text(&frames)
-        .lines()
-        .filter_map(|line| line.split_once(' '))
-        .filter_map(|(window, session)| Some((window.parse().ok()?, session.parse().ok()?)))
-        .filter(|(window, _)| windows.contains(window))
-        .into_map())
-}
-
-/// Returns those of these windows that are also linked into another session than this one.
-///
-/// # Errors
-///
-/// When tmux fails.
-pub(crate) async fn shared_windows(
-    connection: &mut Connection<'_>,
-    session: SessionId,
-    windows: &[WindowId],
-) -> Result<BTreeSet<WindowId>, TmuxError> {
-    let list = Command::new("list-windows").args(["-a", "-F", "#{window_id} #{session_id}"]);
-    let frames = match connection.run(&[list]).await {
-        Err(error) if error.is_missing() => return Ok(BTreeSet::new()),
-        answer => answer?,
-    };
-    Ok(last_text(&frames)
-        .lines()
-        .filter_map(|line| line.split_once(' '))
-        .filter_map(|(window, of)| Some((window.parse().ok()?, of.parse().ok()?)))
-        .filter(|(window, of): &(WindowId, SessionId)| *of != session && windows.contains(window))
-        .map(|(window, _)| window)
-        .into_set())
+    let found = listed.lines().filter_map(row);
+    Ok(found.filter(|window| windows.contains(window)).into_set())
 }
 
 /// Returns those of these panes that exist on the server, dead or alive.
@@ -271,15 +242,9 @@ pub(crate) async fn existing_panes(
     panes: &BTreeSet<PaneId>,
 ) -> Result<BTreeSet<PaneId>, TmuxError> {
     let list = Command::new("list-panes").args(["-a", "-F", "#{pane_id}"]);
-    let frames = match connection.run(&[list]).await {
-        Err(error) if error.is_missing() => return Ok(BTreeSet::new()),
-        answer => answer?,
-    };
-    Ok(last_text(&frames)
-        .lines()
-        .filter_map(|pane| pane.parse().ok())
-        .filter(|pane| panes.contains(pane))
-        .into_set())
+    let listed = list_all(connection, list).await?;
+    let found = listed.lines().filter_map(|pane| pane.parse().ok());
+    Ok(found.filter(|pane| panes.contains(pane)).into_set())
 }
 
 /// Sets a session option to a text; `None` unsets the option.
@@ -304,6 +269,14 @@ pub(crate) async fn set_session_option(
         None => Command::new("set-option").args(["-uq", "-t", &target, name]),
     };
     connection.run(&[set]).await.map(drop)
+}
+
+/// Returns what a command prints that lists what the server has; nothing when there is no server.
+async fn list_all(connection: &mut Connection<'_>, list: Command) -> Result<String, TmuxError> {
+    match connection.run(&[list]).await {
+        Err(error) if error.is_missing() => Ok(String::new()),
+        frames => Ok(last_text(&frames?)),
+    }
 }
 
 pub(super) fn last_text(frames: &[Frame]) -> String {
@@ -455,12 +428,8 @@ pub(crate) async fn list_marks(
         &quoted(FOLDER),
     ]);
     let list = Command::new("list-sessions").args(["-F", &format]);
-    let frames = match connection.run(&[list]).await {
-        Err(error) if error.is_missing() => return Ok(Vec::new()),
-        answer => answer?,
-    };
-    let text = frames.last().map(Frame::text).unwrap_or_default();
-    let rows = read_rows(&text, |fields| {
+    let listed = list_all(connection, list).await?;
+    let rows = read_rows(&listed, |fields| {
         let life = SessionLife {
             server_pid: fields.parse()?,
             server_started: fields.parse()?,
@@ -475,9 +444,7 @@ pub(crate) async fn list_marks(
             life,
         })
     });
-    rows.ok_or_else(|| TmuxError::Confused {
-        detail: "a session's row cannot be read".to_owned(),
-    })
+    rows.ok_or_else(|| TmuxError::confused("a session's row cannot be read"))
 }
 
 /// Marks the session as ours if its mark is still `before`. Returns the folder that it had, and the mark

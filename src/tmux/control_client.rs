@@ -129,7 +129,7 @@ impl ControlClient {
     /// All bytes read are in the parser before anything else is awaited.
     pub(super) async fn next(&mut self) -> Result<Option<ControlItem>, TmuxError> {
         match &mut self.running {
-            Some(running) => running.next().await,
+            Some(running) => next(&mut running.stdout, &mut running.parser).await,
             None => Ok(None),
         }
     }
@@ -222,10 +222,6 @@ impl ControlClient {
 }
 
 impl ClientProcess {
-    async fn next(&mut self) -> Result<Option<ControlItem>, TmuxError> {
-        next(&mut self.stdout, &mut self.parser).await
-    }
-
     async fn leave(self) {
         let Self {
             mut child,
@@ -293,14 +289,6 @@ pub(crate) struct ConnectedClient {
     channel: String,
 }
 
-/// A control client that has just been attached.
-#[derive(Debug)]
-pub(super) struct AttachedClient {
-    pub(super) control: ControlClient,
-    /// What tmux reported to it while it attached.
-    pub(super) notifications: Vec<Notification>,
-}
-
 impl Server {
     /// Connects a control client that is to be attached to the session. It is ignored for the size
     /// of windows.
@@ -358,18 +346,18 @@ impl Server {
 }
 
 impl ConnectedClient {
-    /// Waits until it is attached. To be called when it has been released.
+    /// Waits until it is attached, and returns it with what tmux reported to it meanwhile. To be called when
+    /// it has been released.
     ///
     /// # Errors
     ///
     /// When the server or the session is missing, or there is no answer in time.
-    pub(super) async fn attached(mut self, server: &Server) -> Result<AttachedClient, TmuxError> {
+    pub(super) async fn attached(
+        mut self,
+        server: &Server,
+    ) -> Result<(ControlClient, Vec<Notification>), TmuxError> {
         let notifications = within_limit(read_until(&mut self.control, ATTACHED, server)).await?;
-        let Self { control, .. } = self;
-        Ok(AttachedClient {
-            control,
-            notifications,
-        })
+        Ok((self.control, notifications))
     }
 }
 

@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::str::FromStr;
 
 use super::client::ready;
-use super::control_client::{AttachedClient, ConnectedClient, ControlClient};
+use super::control_client::{ConnectedClient, ControlClient};
 use super::error::TmuxError;
 use super::one_shot::TIME_LIMIT;
 use super::server::Server;
@@ -125,7 +125,7 @@ impl ConnectedClient {
         let begin = control_line(&[mark(WOKEN)]) + "\n" + &round.repeat(queued);
         // Only now: tmux may read our lines before the client's own command, and the client would
         // wait for the hooks before it attaches.
-        let AttachedClient { control, .. } = self.attached(server).await?;
+        let (control, _) = self.attached(server).await?;
         let mut waiter = HookWakeups {
             control,
             round,

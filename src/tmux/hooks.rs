@@ -278,7 +278,7 @@ async fn each<const N: usize>(
     let at_once = match connection {
         Connection::Attached(_) => (SETS_AT_ONCE / N.max(1)).max(1),
         // Each line takes a process.
-        Connection::OneShot(_) => groups.len().max(1),
+        Connection::OneShot(_) | Connection::Unseen(_) => groups.len().max(1),
     };
     for groups in groups.chunks(at_once) {
         let frames = connection.frames(&groups.concat()).await?;

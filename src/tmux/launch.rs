@@ -130,8 +130,7 @@ pub(crate) async fn launch(
     let mut no_server = None;
     for attempt in 0..ATTEMPTS {
         match lines.attempt(connection).await? {
-            Attempt::Launched(launched) => return Ok(LaunchAnswer::Started(launched)),
-            Attempt::Live(live) => return Ok(LaunchAnswer::Live(live)),
+            Attempt::Done(answer) => return Ok(answer),
             Attempt::Contended => {}
             Attempt::NoSession => match lines.create_session(server).await {
                 // Clients that start the same server together can each connect to another's and
@@ -169,8 +168,7 @@ pub(crate) async fn launch_in(
     let lines = LaunchLines::new(launch, session.to_string(), slots, ended);
     for _ in 0..ATTEMPTS {
         match lines.attempt(connection).await? {
-            Attempt::Launched(launched) => return Ok(Some(LaunchAnswer::Started(launched))),
-            Attempt::Live(live) => return Ok(Some(LaunchAnswer::Live(live))),
+            Attempt::Done(answer) => return Ok(Some(answer)),
             Attempt::Contended => {}
             Attempt::NoSession => return Ok(None),
         }

@@ -3,8 +3,8 @@
 use super::client::{Connection, all_ok};
 use super::error::TmuxError;
 use super::launch_rows::{
-    LaunchRow, LiveRun, NamedWindows, NewRun, are_named, first_panes, is_named, read_rows,
-    row_format, two_windows,
+    LaunchAnswer, LaunchRow, LiveRun, NamedWindows, NewRun, are_named, first_panes, is_named,
+    read_rows, row_format, two_windows,
 };
 use super::pane_origin::{EXEC_PANE, HAS_NO_RUN};
 use super::respawn::{are_attached, continue_for, pause_for};
@@ -18,10 +18,8 @@ const HISTORY_LIMIT: &str = "50000";
 
 /// The result of one attempt to launch.
 pub(super) enum Attempt {
-    /// The task runs.
-    Launched(NewRun),
-    /// The slot has a live run.
-    Live(LiveRun),
+    /// The task runs, or the slot has a live run.
+    Done(LaunchAnswer),
     /// The session changed between reading and launching: nothing was started.
     Contended,
     /// The session is missing, or has not the window in which it may run.
@@ -139,7 +137,7 @@ impl<'a> LaunchLines<'a> {
             if !self.ended.is_empty() {
                 run.replaced = Some(ReplacedRun::Live);
             }
-            Attempt::Launched(run)
+            Attempt::Done(LaunchAnswer::Started(run))
         }))
     }
 
@@ -163,7 +161,7 @@ impl<'a> LaunchLines<'a> {
             Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => {
                 Ok(Attempt::Contended)
             }
-            answer => Ok(answer.map(|_| Attempt::Live(live))?),
+            answer => Ok(answer.map(|_| Attempt::Done(LaunchAnswer::Live(live)))?),
         }
     }
 
@@ -255,7 +253,7 @@ impl<'a> LaunchLines<'a> {
         }
         line.push(self.new_window(&["-k", "-t", &first]));
         let mut connection = Connection::OneShot(server);
-        let frames = connection.frames_unseen(&line).await?;
+        let frames = connection.unseen().frames(&line).await?;
         match (all_ok(&line, frames.clone()), self.made(&frames)) {
             (_, Some(made)) => self.complete(&mut connection, made).await,
             (Err(TmuxError::Rejected { command, reply }), None)
@@ -285,7 +283,7 @@ impl<'a> LaunchLines<'a> {
                 .arg(format!("#{{?{is_same},{HISTORY_LIMIT},{CHANGED}}}")),
             self.new_window(&["-a", "-t", &format!("{pane_target}{{end}}")]),
         ];
-        let frames = connection.frames_unseen(&line).await?;
+        let frames = connection.unseen().frames(&line).await?;
         match (all_ok(&line, frames.clone()), self.made(&frames)) {
             (_, Some(made)) => self.complete(connection, made).await,
             (Err(error), None) if error.is_missing() => Ok(None),
@@ -355,7 +353,7 @@ impl<'a> LaunchLines<'a> {
                 .with_hint("a hook of tmux may have closed it: `tmux show-hooks -g` lists them"),
             )
         };
-        let frames = match connection.run_unseen(&line).await {
+        let frames = match connection.unseen().run(&line).await {
             Err(TmuxError::Rejected { reply, .. }) if reply.ends_with(CHANGED) => return Ok(None),
             Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => return Err(gone()),
             Err(error) if error.is_missing() => return Err(gone()),
@@ -399,7 +397,7 @@ impl<'a> LaunchLines<'a> {
         line.extend(self.respawn(&pane));
         line.extend(continue_for(control_clients, slot.pane));
         line.push(Self::show_launched(&pane));
-        let frames = match connection.run_unseen(&line).await {
+        let frames = match connection.unseen().run(&line).await {
             Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => return Ok(None),
             answer => answer?,
         };

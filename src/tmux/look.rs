@@ -66,7 +66,7 @@ pub(crate) async fn look(
 ) -> Result<Option<LookRows>, TmuxError> {
     let limit = match connection {
         Connection::Attached(_) => Limit::Short,
-        Connection::OneShot(_) => Limit::None,
+        Connection::OneShot(_) | Connection::Unseen(_) => Limit::None,
     };
     let mut inquiry = memory.inquire(kind, limit);
     let inherited = match ask(connection, target, memory, &mut inquiry).await {

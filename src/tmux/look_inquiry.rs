@@ -7,7 +7,7 @@ use super::capture::{CapturedScreen, Shape, capture_command};
 use super::error::TmuxError;
 use super::rows::{
     Formats, ListedWindow, WindowDetails, index_command, list_command, list_window_command,
-    read_index, read_lists, read_session, session_command, signs_command, window_sign_command,
+    read_index, read_lists, read_session, session_command, window_sign_command,
 };
 use crate::model::{PaneId, WindowId};
 use crate::protocol::rows::{Death, SessionRow, WindowRow};
@@ -170,9 +170,7 @@ impl Inquiry {
                     Part::Row(_) | Part::Capture(..) | Part::CaptureRows(..) | Part::Sign(_) => {
                         self.has_failed = true;
                     }
-                    Part::Index | Part::AllRows | Part::AllSigns | Part::Session => {
-                        return Err(error);
-                    }
+                    Part::Index | Part::AllRows | Part::Session => return Err(error),
                 }
                 break;
             }
@@ -230,18 +228,6 @@ impl Inquiry {
             Part::Sign(window) => {
                 let mut listed = read_lists(Some(&frame.text()), "")?;
                 answer.windows.insert(window, listed.remove(&window)?);
-            }
-            Part::AllSigns => {
-                let mut listed = read_lists(Some(&frame.text()), "")?;
-                if listed.is_empty() {
-                    return None;
-                }
-                for window in &line.signs {
-                    match listed.remove(window) {
-                        Some(listed) => drop(answer.windows.insert(*window, listed)),
-                        None => self.has_failed = true,
-                    }
-                }
             }
             Part::Capture(window, asked) => {
                 // Of several panes of a new window it was the active one.
@@ -477,8 +463,6 @@ pub(super) enum Part {
     /// The rows of a pane whose lines were captured before.
     CaptureRows(WindowId, PaneId),
     Sign(WindowId),
-    /// The signs of all windows.
-    AllSigns,
     Session,
 }
 
@@ -490,16 +474,16 @@ impl LookLine {
     /// Returns its commands. The session comes last: its death record contains the ends of all windows
     /// that were listed before.
     pub(super) fn commands(&self, target: &str, formats: Formats) -> Vec<(Part, Command)> {
-        let is_many = |n: usize| self.limit == Limit::None && n > MANY;
+        let are_many = self.limit == Limit::None && self.rows.len() > MANY;
         let mut commands = Vec::new();
         if self.index {
             commands.push((Part::Index, index_command(target)));
         }
-        if is_many(self.rows.len()) {
+        if are_many {
             commands.push((Part::AllRows, list_command(target, formats)));
         }
         for (window, capture) in &self.rows {
-            if !is_many(self.rows.len()) {
+            if !are_many {
                 let list = list_window_command(target, *window, formats);
                 commands.push((Part::Row(*window), list));
             }
@@ -519,15 +503,11 @@ impl LookLine {
                 }
             }
         }
-        if is_many(self.signs.len()) {
-            commands.push((Part::AllSigns, signs_command(target, formats)));
-        } else {
-            let signs = self.signs.iter();
-            commands.extend(signs.map(|window| {
-                let sign = window_sign_command(target, *window, formats);
-                (Part::Sign(*window), sign)
-            }));
-        }
+        let signs = self.signs.iter();
+        commands.extend(signs.map(|window| {
+            let sign = window_sign_command(target, *window, formats);
+            (Part::Sign(*window), sign)
+        }));
         commands.push((Part::Session, session_command(target, formats)));
         commands
     }
@@ -630,12 +610,11 @@ mod tests {
             rows: windows(9)
                 .map(|window| (window, CaptureQuery::No))
                 .collect(),
-            signs: windows(9).collect(),
             ..Question::default()
         };
         let line = question.take_line(Limit::None, 9);
         let commands = line.commands("$0:", Formats::whole());
         let parts: Vec<Part> = commands.iter().map(|(part, _)| *part).collect();
-        assert_eq!(parts, [Part::AllRows, Part::AllSigns, Part::Session]);
+        assert_eq!(parts, [Part::AllRows, Part::Session]);
     }
 }

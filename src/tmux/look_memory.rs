@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::capture::{CapturedScreen, Captures, Shape};
+use super::capture::{Capture, CapturedScreen, Shape};
 use super::look_inquiry::{
     CaptureQuery, Detail, Inquiry, Limit, LookAnswer, LookKind, LookLine, Question,
 };
@@ -22,7 +22,10 @@ const QUERIED_AGAIN_SECS_PER_WINDOW: i64 = 1;
 /// What is remembered between two looks at one session.
 #[derive(Debug, Default)]
 pub(crate) struct LookMemory {
-    captures: Captures,
+    /// The server's clock at the last look, in seconds since 1970.
+    time: i64,
+    /// Panes known to have changed since the last look.
+    expected: BTreeSet<PaneId>,
     /// The life of the session that is remembered.
     life: Option<SessionLife>,
     windows: BTreeMap<WindowId, RememberedWindow>,
@@ -45,6 +48,8 @@ struct RememberedWindow {
     sign: String,
     /// With its pane and screen.
     row: Arc<WindowRow>,
+    /// The last capture of that pane.
+    capture: Option<Capture>,
     shape: Shape,
     /// When it was queried in full, by the server's clock in seconds.
     time: i64,
@@ -71,7 +76,14 @@ impl LookMemory {
         ended: &BTreeSet<u32>,
         moved: impl IntoIterator<Item = WindowId>,
     ) {
-        self.captures.expect(printed, ended);
+        self.expected.extend(printed);
+        let has_ended = |pid: Option<u32>| pid.is_some_and(|pid| ended.contains(&pid));
+        if !ended.is_empty() {
+            let windows = self.windows.values();
+            let died = windows.filter(|known| has_ended(known.shape.pid));
+            self.expected
+                .extend(died.filter_map(RememberedWindow::pane));
+        }
         self.moved.extend(moved);
     }
 
@@ -102,7 +114,7 @@ impl LookMemory {
             self.moved.remove(window);
             let pane = self.windows.remove(window).and_then(|known| known.pane());
             if let Some(pane) = pane {
-                self.captures.forget(pane);
+                self.expected.remove(&pane);
             }
         }
     }
@@ -160,7 +172,7 @@ impl LookMemory {
     /// queried.
     fn first_question(&self, kind: LookKind, limit: Limit) -> Question {
         let reported = self.windows.iter().filter(|(_, known)| {
-            let is_expected = |pane| self.captures.is_expected(pane);
+            let is_expected = |pane| self.expected.contains(&pane);
             known.is_unsettled() || known.pane().is_some_and(is_expected)
         });
         let reported = reported.map(|(window, _)| *window);
@@ -176,7 +188,8 @@ impl LookMemory {
             (LookKind::Windows, ..) => {}
             (LookKind::Slice, Limit::None, _) => {
                 for window in self.windows.keys() {
-                    self.verify(&mut question, *window);
+                    let capture = self.likely_capture(*window);
+                    question.rows.entry(*window).or_insert(capture);
                 }
             }
             (LookKind::Slice, Limit::Short, None) => {
@@ -227,7 +240,7 @@ impl LookMemory {
         let n_windows = i64::try_from(self.windows.len()).unwrap_or(i64::MAX);
         let pause = QUERIED_AGAIN_SECS.max(n_windows.saturating_mul(QUERIED_AGAIN_SECS_PER_WINDOW));
         let known = self.windows.get(&window);
-        known.is_none_or(|known| self.captures.time() - known.time >= pause)
+        known.is_none_or(|known| self.time - known.time >= pause)
     }
 
     /// Returns how to capture a window before there is an answer about it: only if it has probably changed.
@@ -235,10 +248,14 @@ impl LookMemory {
         let Some(known) = self.windows.get(&window) else {
             return CaptureQuery::New;
         };
-        let likely = known.pane().filter(|pane| self.captures.is_likely(*pane));
-        likely.map_or(CaptureQuery::No, |pane| {
-            self.capture_of(pane, known.shape, false)
-        })
+        match (known.pane(), &known.capture) {
+            (Some(pane), Some(capture))
+                if capture.is_likely_old(self.time) || self.expected.contains(&pane) =>
+            {
+                capture_of(pane, known.shape, Some(capture), false)
+            }
+            (Some(_) | None, Some(_) | None) => CaptureQuery::No,
+        }
     }
 
     /// Returns what is missing from the answers so far, and what was queried and is `unanswered`.
@@ -259,12 +276,13 @@ impl LookMemory {
         };
         for (window, listed) in &answer.windows {
             let known = known(window).filter(|known| known.pane() == Some(listed.pane));
+            let last = known.and_then(|known| known.capture.as_ref());
             let shape = match (&listed.details, known) {
                 (Some(found), _) => found.shape,
                 (None, Some(known)) if known.sign == listed.sign => known.shape,
                 (None, known) => {
                     let shape = known.map(|known| known.shape).unwrap_or_default();
-                    let capture = self.capture_of(listed.pane, shape, false);
+                    let capture = capture_of(listed.pane, shape, last, false);
                     question.rows.insert(*window, capture);
                     continue;
                 }
@@ -272,10 +290,10 @@ impl LookMemory {
             let banner = listed.details.as_ref().map_or("", |found| &found.banner);
             let captured = answer.captured.get(&listed.pane);
             let is_cut = |captured: &CapturedScreen| captured.is_cut(&shape, banner);
-            let is_stale = !is_same_life || self.captures.is_stale(listed.pane, &shape);
+            let is_stale = last.is_none_or(|last| last.is_stale(&shape));
             if is_stale && captured.is_none_or(is_cut) {
                 let is_wrapped = captured.is_some_and(|found| found.rows(&shape).is_none());
-                let capture = self.capture_of(listed.pane, shape, is_wrapped);
+                let capture = capture_of(listed.pane, shape, last, is_wrapped);
                 question.rows.insert(*window, capture);
             }
         }
@@ -351,18 +369,10 @@ impl LookMemory {
         let Some(pane) = pane else {
             return CaptureQuery::New;
         };
-        let shape = known.filter(|known| known.pane() == Some(pane));
-        let shape = shape.map(|known| known.shape).unwrap_or_default();
-        self.capture_of(pane, shape, false)
-    }
-
-    /// Returns how to capture a pane with this shape: also as rows if the last capture had wrapped lines, or
-    /// this one has, and where the program may draw a cursor.
-    fn capture_of(&self, pane: PaneId, shape: Shape, is_wrapped: bool) -> CaptureQuery {
-        match is_wrapped || shape.is_cursor_hidden || self.captures.is_wrapped(pane) {
-            true => CaptureQuery::WithRows(pane, shape),
-            false => CaptureQuery::Of(pane, shape),
-        }
+        let known = known.filter(|known| known.pane() == Some(pane));
+        let shape = known.map(|known| known.shape).unwrap_or_default();
+        let last = known.and_then(|known| known.capture.as_ref());
+        capture_of(pane, shape, last, false)
     }
 
     /// Merges the answers with what is remembered, and remembers them; `None` without an answer about the
@@ -406,12 +416,9 @@ impl LookMemory {
         if kind == LookKind::Slice {
             self.go_on_sweeping(&asked);
         }
-        if answer.present.is_some() {
-            let panes = self.windows.values().filter_map(RememberedWindow::pane);
-            self.captures.keep_only(&panes.collect());
-        }
         self.is_list_wanted = false;
-        self.captures.looked(answer.time);
+        self.expected.clear();
+        self.time = answer.time;
         self.moved = unanswered.into_keys().chain(unseen).collect();
         self.deaths.clone_from(&deaths);
         self.life = Some(session.life.clone());
@@ -437,19 +444,24 @@ impl LookMemory {
         now: i64,
     ) -> bool {
         let (mut row, shape) = (found.window, found.shape);
+        let before = self.windows.remove(&window);
+        let mut capture = None;
         if let Some(pane) = &mut row.pane {
-            if let Some(captured) = captured {
-                let banner = &found.banner;
-                self.captures.remember(pane.pane, shape, &captured, banner);
-            }
-            pane.screen = self.captures.screen(pane.pane);
+            let known = before.as_ref();
+            let known = known.filter(|known| known.pane() == Some(pane.pane));
+            let last = known.and_then(|known| known.capture.as_ref());
+            capture = captured
+                .and_then(|captured| Capture::new(last, shape, &captured, &found.banner))
+                .or_else(|| last.cloned());
+            let screen = capture.as_ref().map(|capture| capture.screen.clone());
+            pane.screen = screen.unwrap_or_default();
         }
         let row = Arc::new(row);
-        let is_same = |known: &RememberedWindow| known.row == row;
-        let is_same = self.windows.get(&window).is_some_and(is_same);
+        let is_same = before.is_some_and(|known| known.row == row);
         let remembered = RememberedWindow {
             sign,
             row,
+            capture,
             shape,
             time: now,
         };
@@ -475,6 +487,20 @@ impl LookMemory {
         if left.is_empty() {
             self.sweep = None;
         }
+    }
+}
+
+/// Returns how to capture a pane with this shape: also as rows if the last capture had wrapped lines, or
+/// this one has, and where the program may draw a cursor.
+fn capture_of(
+    pane: PaneId,
+    shape: Shape,
+    last: Option<&Capture>,
+    is_wrapped: bool,
+) -> CaptureQuery {
+    match is_wrapped || shape.is_cursor_hidden || last.is_some_and(Capture::is_wrapped) {
+        true => CaptureQuery::WithRows(pane, shape),
+        false => CaptureQuery::Of(pane, shape),
     }
 }
 

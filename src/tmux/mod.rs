@@ -35,8 +35,8 @@ pub(crate) use client::{Client, Connection, ReceivedItem};
 pub(crate) use client_processes::{Output, running_clients};
 pub(crate) use commands::{
     ListedSession, ListedTask, Mark, MarkedSession, Unless, claim, end_idle_session,
-    existing_panes, kill_session, kill_window, list_marks, list_sessions, list_tasks,
-    prune_windows, set_session_option, shared_windows, signal_channel, wait_for, where_is,
+    existing_panes, existing_windows, kill_session, kill_window, list_marks, list_sessions,
+    list_tasks, prune_windows, set_session_option, signal_channel, wait_for,
 };
 pub(crate) use control_client::traffic;
 pub(crate) use error::TmuxError;
@@ -62,11 +62,9 @@ pub(crate) use output::{
 };
 pub(crate) use pane_origin::EXEC_PANE;
 pub(crate) use server::{Probe, Server, ServerChoice, nudge};
-pub(crate) use task_exec::{
-    Gate, environment_of, exec_task, forget_environments, kept_environment,
-};
+pub(crate) use task_exec::{environment_of, exec_task, forget_environments, kept_environment};
 pub(crate) use viewers::{
     NOTICE_OPTION, Viewer, end_clients_left_behind, list_viewers, own_clients, show_notice,
     show_window,
 };
-pub(crate) use window_options::{mark_endings, read_spec, unmark_endings};
+pub(crate) use window_options::{mark_endings, read_spec};

@@ -159,11 +159,6 @@ pub(super) fn ringing_command(session: &str) -> Command {
     Command::new("list-windows").args(["-t", session, "-F", "#{?window_bell_flag,#{window_id},}"])
 }
 
-/// Lists the signs of all panes of the session.
-pub(super) fn signs_command(session: &str, formats: Formats) -> Command {
-    list_panes(session).args(["-F", formats.sign])
-}
-
 /// Lists the signs of the panes of a window of the session. Fails when the window does not exist.
 pub(super) fn window_sign_command(session: &str, window: WindowId, formats: Formats) -> Command {
     list_window(session, window).args(["-F", formats.sign])

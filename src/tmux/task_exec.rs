@@ -12,7 +12,6 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::process::{CommandExt, parent_id};
 use std::path::{Path, PathBuf};
@@ -334,7 +333,10 @@ impl TaskFile {
     /// alone.
     pub(super) fn write(folder: &Path, token: &str, order: &PaneOrder) -> io::Result<Self> {
         files::make_folder(folder, WRITABLE_BY_OTHERS)?;
-        remove_stale(folder);
+        // Those that no pane has read.
+        remove_files(folder, |name, is_stale| {
+            is_stale && name.starts_with(PREFIX)
+        });
         Self::create(folder.join(format!("{PREFIX}{token}")), order)
     }
 
@@ -490,21 +492,24 @@ fn read_order(mut file: File) -> io::Result<PaneOrder> {
     order.ok_or_else(|| io::Error::other("it is of another version of tmux-task"))
 }
 
-/// Removes the files that no pane has read.
-fn remove_stale(folder: &Path) {
+/// Removes the files of a folder that are not needed any more, by their names and whether they are
+/// [`STALE`].
+fn remove_files(folder: &Path, is_over: impl Fn(&str, bool) -> bool) {
     let Ok(entries) = fs::read_dir(folder) else {
         return;
     };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let is_ours = name.as_bytes().starts_with(PREFIX.as_bytes());
-        let age = entry
-            .metadata()
-            .and_then(|found| found.modified())
-            .map(|written| SystemTime::now().duration_since(written));
-        if is_ours && matches!(age, Ok(Ok(age)) if age > STALE) {
+        let written = entry.metadata().and_then(|found| found.modified());
+        let age = written.map(|written| SystemTime::now().duration_since(written));
+        let is_stale = matches!(age, Ok(Ok(age)) if age > STALE);
+        if name.to_str().is_some_and(|name| is_over(name, is_stale)) {
             let removed = fs::remove_file(entry.path());
-            tracing::debug!(?name, ?removed, "a launch left a file");
+            tracing::debug!(
+                ?name,
+                ?removed,
+                "the file of a launch is not needed any more"
+            );
         }
     }
 }
@@ -516,29 +521,17 @@ pub(crate) fn forget_environments(
     present: &BTreeSet<String>,
     gone: &BTreeSet<String>,
 ) {
-    if files::check_owner_of_folder(folder).is_err() {
-        return;
-    }
-    let Ok(entries) = fs::read_dir(folder) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let Some(token) = name.to_str() else {
-            continue;
-        };
-        let written = entry.metadata().and_then(|found| found.modified());
-        let age = written.map(|written| SystemTime::now().duration_since(written));
-        let is_stale = matches!(age, Ok(Ok(age)) if age > STALE);
-        if gone.contains(token) || (is_stale && !present.contains(token)) {
-            let removed = fs::remove_file(entry.path());
-            tracing::debug!(?name, ?removed, "a kept environment is not needed any more");
-        }
+    if files::check_owner_of_folder(folder).is_ok() {
+        remove_files(folder, |token, is_stale| {
+            gone.contains(token) || (is_stale && !present.contains(token))
+        });
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
     use super::*;
 
     fn os(bytes: &[u8]) -> OsString {
@@ -702,7 +695,9 @@ mod tests {
                 file.set_modified(time).unwrap();
             }
         }
-        remove_stale(dir.path());
+        remove_files(dir.path(), |name, is_stale| {
+            is_stale && name.starts_with(PREFIX)
+        });
         assert!(!dir.path().join("exec-task-old").exists());
         assert!(dir.path().join("exec-task-new").exists());
         assert!(dir.path().join("other").exists());

@@ -354,49 +354,35 @@ pub(super) fn decode_ending(
     Some((reason, asked_by.filter(|by| !by.is_empty())))
 }
 
-/// Marks the windows of tasks whose runs are about to be ended. A window that is gone by now is left out.
+/// Marks the windows of tasks whose runs are about to be ended for a reason, and removes the mark from those
+/// whose runs could not be ended. A window that is gone by now is left out.
 ///
 /// # Errors
 ///
 /// When tmux does not answer.
 pub(crate) async fn mark_endings(
     connection: &mut Connection<'_>,
-    tasks: &[(Arc<Task>, GoneReason)],
+    tasks: &[(Arc<Task>, Option<GoneReason>)],
 ) -> Result<(), TmuxError> {
     for (task, reason) in tasks {
-        let mark = |pid| encode_mark(*reason, pid, task.asked_by.as_deref());
-        let Some(mark) = task.pid.and_then(mark) else {
-            continue;
-        };
         let window = task.window.to_string();
-        let set = Command::new("set-option").args(["-w", "-t", &window, ENDING, &mark]);
-        ignore_missing(connection.run(&[set]).await)?;
+        let set = Command::new("set-option");
+        let set = match reason {
+            Some(reason) => {
+                let mark = |pid| encode_mark(*reason, pid, task.asked_by.as_deref());
+                let Some(mark) = task.pid.and_then(mark) else {
+                    continue;
+                };
+                set.args(["-w", "-t", &window, ENDING, &mark])
+            }
+            None => set.args(["-wu", "-t", &window, ENDING]),
+        };
+        match connection.run(&[set]).await {
+            Ok(_) | Err(TmuxError::Rejected { .. }) => {}
+            Err(error) => return Err(error),
+        }
     }
     Ok(())
-}
-
-/// Removes the mark from windows whose runs could not be ended.
-///
-/// # Errors
-///
-/// When tmux does not answer.
-pub(crate) async fn unmark_endings(
-    connection: &mut Connection<'_>,
-    windows: &[WindowId],
-) -> Result<(), TmuxError> {
-    for window in windows {
-        let window = window.to_string();
-        let set = Command::new("set-option").args(["-wu", "-t", &window, ENDING]);
-        ignore_missing(connection.run(&[set]).await)?;
-    }
-    Ok(())
-}
-
-fn ignore_missing<T>(done: Result<T, TmuxError>) -> Result<(), TmuxError> {
-    match done {
-        Ok(_) | Err(TmuxError::Rejected { .. }) => Ok(()),
-        Err(error) => Err(error),
-    }
 }
 
 #[cfg(test)]

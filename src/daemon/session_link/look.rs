@@ -12,7 +12,7 @@ use super::watched_windows;
 use super::window_options::OptionLine;
 use super::{Attachment, SessionInfo, SessionLink};
 use crate::clock::now;
-use crate::model::{Checkpoint, GoneReason, PaneId, SessionId, SessionLife, Snapshot, WindowId};
+use crate::model::{Checkpoint, GoneReason, PaneId, SessionLife, Snapshot, WindowId};
 use crate::observe::Evidence;
 use crate::process::{self, Process};
 use crate::protocol::rows::LookRows;
@@ -27,25 +27,10 @@ enum AttachedLook {
         /// Whether it had a trigger just then.
         has_trigger: bool,
     },
-    /// There is nothing to look at.
-    NotNeeded,
-    /// A slice of a sweep shows nothing new, and there are further slices.
-    NothingNew,
+    /// There is nothing to look at, or a slice of a sweep shows nothing new.
+    Skipped(LookOutcome),
     /// There is no control client any more.
     NotAttached,
-    /// tmux did not answer in time; a process would wait as long again.
-    NoAnswer,
-}
-
-/// What was reported before a look.
-struct Reported {
-    /// The session that is looked at.
-    life: SessionId,
-    facts: LookFacts,
-    /// Windows that were closed.
-    closed: BTreeSet<WindowId>,
-    /// Whether all earlier reports have arrived, if the order asks for that.
-    synced: Result<(), TmuxError>,
 }
 
 /// What is known when a look begins.
@@ -60,8 +45,6 @@ struct LookFacts {
     /// Whether all reports of tmux have arrived, if the order asks for that. Where windows are named,
     /// the look at them is the barrier, and this is true.
     is_synced: bool,
-    /// Whether a report that triggers a look has arrived since the last look.
-    has_trigger: bool,
     /// Whether windows were reported as changed or closed, panes as printing, or processes as ended.
     has_reports: bool,
     /// Whether a run had ended in the last look and tmux had not reported how.
@@ -96,11 +79,9 @@ impl SessionLink {
         kind: LookKind,
         quiet: Duration,
     ) -> Result<LookOutcome, TmuxError> {
-        let (look, mut has_trigger) = match self.attached_look(order, kind).await {
+        let (look, mut has_trigger) = match self.attached_look(order, kind).await? {
             AttachedLook::Taken { look, has_trigger } => (look, has_trigger),
-            AttachedLook::NotNeeded => return Ok(LookOutcome::NotNeeded),
-            AttachedLook::NothingNew => return Ok(LookOutcome::NothingNew),
-            AttachedLook::NoAnswer => return Err(TmuxError::TimedOut),
+            AttachedLook::Skipped(outcome) => return Ok(outcome),
             AttachedLook::NotAttached => {
                 tracing::debug!(plan = "Detached", windows = "all", "look planned");
                 (self.look_detached().await?, false)
@@ -124,7 +105,9 @@ impl SessionLink {
         }
         evidence.moved_panes = self.moved_panes(look.as_ref()).await;
         has_trigger |= self.processes.learn_ends(&mut evidence);
-        evidence.bells = self.bells();
+        if let Ok(clients) = self.clients() {
+            evidence.bells = std::mem::take(&mut clients.activity.bells);
+        }
         evidence.gone = self
             .gone(look.as_ref(), &order.killed, &evidence.ended)
             .await;
@@ -150,7 +133,10 @@ impl SessionLink {
                 life: self.life.clone(),
                 session_name: self.about.name.clone(),
                 bookmark: self.observer.bookmark(),
-                checkpoint: self.checkpoint(),
+                checkpoint: Checkpoint {
+                    life: self.life.clone(),
+                    deaths_read: self.observer.deaths_read(),
+                },
                 is_connected: self.is_connected(),
                 reports_respawns: self.reports_respawns,
                 connection: self.connections,
@@ -192,49 +178,47 @@ impl SessionLink {
 
     /// Looks through the control client. The look of an order that is a barrier includes everything
     /// that tmux had to report before the order.
-    async fn attached_look(&mut self, order: &LookOrder, kind: LookKind) -> AttachedLook {
-        let mut first = self.look_once(order, kind).await;
+    ///
+    /// # Errors
+    ///
+    /// When tmux did not answer in time; a process would wait as long again.
+    async fn attached_look(
+        &mut self,
+        order: &LookOrder,
+        kind: LookKind,
+    ) -> Result<AttachedLook, TmuxError> {
+        let mut first = self.look_once(order, kind).await?;
         if !order.is_own_barrier() {
-            return first;
+            return Ok(first);
         }
-        let AttachedLook::Taken { has_trigger, .. } = &mut first else {
-            return first;
-        };
-        let Attachment::Attached(clients) = &mut self.attachment else {
-            return first;
+        let (AttachedLook::Taken { has_trigger, .. }, Attachment::Attached(clients)) =
+            (&mut first, &mut self.attachment)
+        else {
+            return Ok(first);
         };
         *has_trigger |= clients.catch_up().await;
         let is_ours = |window: &WindowId| self.run_panes.contains_key(window);
         if !clients.activity.has_reports_since_look(is_ours) {
-            return first;
+            return Ok(first);
         }
         let had_trigger = *has_trigger;
-        let mut again = self.look_once(order, kind).await;
+        let mut again = self.look_once(order, kind).await?;
         if let AttachedLook::Taken { has_trigger, .. } = &mut again {
             *has_trigger |= had_trigger;
         }
-        again
+        Ok(again)
     }
 
-    /// Looks once; see [`SessionLink::attached_look`].
-    async fn look_once(&mut self, order: &LookOrder, kind: LookKind) -> AttachedLook {
-        let Some(reported) = self.take_reported(order).await else {
-            return AttachedLook::NotAttached;
-        };
-        if !reported.facts.is_look_needed(kind) {
-            tracing::debug!(plan = ?kind, "look not taken");
-            return AttachedLook::NotNeeded;
-        }
-        self.take_look(order, kind, reported).await
-    }
-
-    /// Takes what was reported by now; `None` without a control client.
-    async fn take_reported(&mut self, order: &LookOrder) -> Option<Reported> {
+    /// Looks once at what was reported and ordered; see [`SessionLink::attached_look`].
+    async fn look_once(
+        &mut self,
+        order: &LookOrder,
+        kind: LookKind,
+    ) -> Result<AttachedLook, TmuxError> {
         let run_time = self.server_run_time();
         let (Attachment::Attached(clients), Some(life)) = (&mut self.attachment, &self.life) else {
-            return None;
+            return Ok(AttachedLook::NotAttached);
         };
-        let life = life.id;
         let mut synced = Ok(());
         if order.is_barrier && !order.is_own_barrier() {
             synced = clients.main.sync().await;
@@ -249,42 +233,22 @@ impl SessionLink {
         let is_reported = clients.activity.are_windows_reported()
             || self.processes.has_ended()
             || !closed.is_empty();
+        has_trigger |= is_reported;
         let facts = LookFacts {
             is_named: !order.windows.is_empty() || !order.killed.is_empty(),
             is_synced: synced.is_ok(),
-            has_trigger: has_trigger || is_reported,
             has_reports: is_reported || clients.activity.is_any_reported(),
             is_unsettled: self.is_unsettled,
             is_sweeping: self.memory.is_sweeping(),
             is_swept: self.idle.is_swept(Instant::now().into_std(), run_time),
         };
-        Some(Reported {
-            life,
-            facts,
-            closed,
-            synced,
-        })
-    }
-
-    /// Looks at what was reported and ordered.
-    async fn take_look(
-        &mut self,
-        order: &LookOrder,
-        kind: LookKind,
-        reported: Reported,
-    ) -> AttachedLook {
-        let Reported {
-            life,
-            facts,
-            mut closed,
-            synced,
-        } = reported;
-        let Attachment::Attached(clients) = &mut self.attachment else {
-            return AttachedLook::NotAttached;
-        };
+        if !facts.is_look_needed(kind) {
+            tracing::debug!(plan = ?kind, "look not taken");
+            return Ok(AttachedLook::Skipped(LookOutcome::NotNeeded));
+        }
         let continued = clients.continue_quiet().await;
         let ControlClients { main, activity, .. } = &mut **clients;
-        let mut changed = activity.take_changed();
+        let mut changed = std::mem::take(&mut activity.changed);
         changed.extend(&order.windows);
         tracing::debug!(plan = ?kind, windows = ?changed, "look planned");
         let (hung_up, in_place) = self.processes.ended_since();
@@ -296,7 +260,7 @@ impl SessionLink {
         closed.extend(order.killed.keys());
         self.memory.forget_windows(&closed);
         let mut connection = Connection::Attached(main);
-        let target = Target::Own(life);
+        let target = Target::Own(life.id);
         let look = tmux::look(&mut connection, &target, &mut self.memory, kind).await;
         match synced.and(continued).and(look) {
             Ok(look) => {
@@ -304,38 +268,17 @@ impl SessionLink {
                 activity.record_look(look.iter().flat_map(LookRows::quietness));
                 let is_last = kind == LookKind::Windows || !self.memory.is_sweeping();
                 if !is_last && !facts.has_reports && self.memory.is_same() {
-                    return AttachedLook::NothingNew;
+                    return Ok(AttachedLook::Skipped(LookOutcome::NothingNew));
                 }
-                AttachedLook::Taken {
-                    look,
-                    has_trigger: facts.has_trigger,
-                }
+                Ok(AttachedLook::Taken { look, has_trigger })
             }
             Err(error) => {
-                tracing::info!(%error, "lost the control client");
-                self.disconnect();
+                self.lose_clients(&error);
                 if matches!(error, TmuxError::TimedOut) {
-                    AttachedLook::NoAnswer
-                } else {
-                    AttachedLook::NotAttached
+                    return Err(error);
                 }
+                Ok(AttachedLook::NotAttached)
             }
-        }
-    }
-
-    /// Takes the counts of bells that hooks have reported.
-    fn bells(&mut self) -> BTreeMap<WindowId, u64> {
-        match &mut self.attachment {
-            Attachment::Attached(clients) => std::mem::take(&mut clients.activity.bells),
-            Attachment::Detached { .. } => BTreeMap::new(),
-        }
-    }
-
-    /// Returns the state after the last look.
-    fn checkpoint(&self) -> Checkpoint {
-        Checkpoint {
-            life: self.life.clone(),
-            deaths_read: self.observer.deaths_read(),
         }
     }
 }
@@ -372,9 +315,9 @@ impl SessionLink {
             unexplained,
         } = Departures::new(&self.watched_windows, &present, killed, ended);
         if !unexplained.is_empty() && self.server_listens() {
-            match tmux::where_is(&mut self.connection(), &unexplained).await {
+            match tmux::existing_windows(&mut self.connection(), &unexplained, None).await {
                 Ok(found) => {
-                    reasons.extend(found.into_keys().map(|window| (window, GoneReason::Moved)));
+                    reasons.extend(found.into_iter().map(|window| (window, GoneReason::Moved)));
                 }
                 Err(error) => tracing::debug!(%error, "could not ask where windows went"),
             }
@@ -448,11 +391,6 @@ impl SessionLink {
     pub(in crate::daemon) fn note_launched(&mut self, window: WindowId, pane: Option<PaneId>) {
         self.options.note_launched(window);
         self.memory.expect(pane, &BTreeSet::new(), [window]);
-    }
-
-    /// Whether options have to be set.
-    pub(in crate::daemon) fn has_options_to_set(&self) -> bool {
-        self.options.is_any_left()
     }
 
     /// Sets some options of new windows, or writes some run numbers.

@@ -11,7 +11,7 @@ const RUNS_AT_ONCE: usize = 6;
 
 /// Which options of windows are set, and which are not yet.
 #[derive(Debug, Default)]
-pub(super) struct WindowOptions {
+pub(in crate::daemon) struct WindowOptions {
     /// Windows whose options are set.
     prepared: BTreeSet<WindowId>,
     /// Windows whose options have to be set.
@@ -67,7 +67,7 @@ impl WindowOptions {
     }
 
     /// Whether anything has to be set.
-    pub(super) fn is_any_left(&self) -> bool {
+    pub(in crate::daemon) fn is_any_left(&self) -> bool {
         !self.unprepared.is_empty() || !self.runs.is_empty()
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::super::archives::turn_to_change;
 use super::super::ending_runs::Killer;
 use super::super::endings::{end_runs, fields_of, label, list_of_tasks, plural};
-use super::super::input::{Effect, Job, LogEntry, LookOrder};
+use super::super::input::{Effect, Job, LogLevel, LookOrder};
 use super::super::state::{Cx, State};
 use crate::model::{Error, ErrorKind, Level, StopChoice, Task, quote_where_needed};
 use crate::wire::Response;
@@ -151,8 +151,8 @@ pub(super) async fn stop(cx: &Cx, cleanup: bool) -> Result<Response, Error> {
     if cleanup && cx.with(|state| state.link.life.is_some()) {
         let link = turn_to_change(cx, |_, _| true).await;
         if let Err(error) = link.run(Job::Cleanup).await {
-            let error = error.message;
-            cx.with(|state| state.log(LogEntry::CleanupFailed { error }));
+            let text = format!("could not end the session error={:?}", error.message);
+            cx.with(|state| state.log(LogLevel::Error, text));
         }
         cx.look(LookOrder::of(cx.with(|state| state.windows())))
             .await;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::super::answers::read_end;
-use super::super::input::{Job, LogEntry, LookOrder, Reply, RowsToRead};
+use super::super::input::{Job, LogLevel, LookOrder, Reply, RowsToRead};
 use super::super::listeners::OutputStream;
 use super::super::promise::promise;
-use super::super::state::{Cx, State};
+use super::super::state::Cx;
 use crate::model::{Error, PaneId, Task, WindowId};
 use crate::terminal::{Pattern, Utf8Splitter};
 use crate::wire::{LogRequest, Response, SearchRequest, SearchResult};
@@ -92,7 +92,7 @@ pub(super) async fn search(cx: &Cx, request: &SearchRequest) -> Result<Response,
     let pattern = Arc::new(Pattern::parse(pattern, *regex, *ignore_case)?);
     let tasks = cx.with(|state| match name {
         Some(name) => state.find_task(name).map(|task| vec![task]),
-        None => state.existing_tasks(),
+        None => state.look().map(|_| state.tasks()),
     })?;
     let mut found = SearchResult::default();
     for task in tasks {
@@ -105,8 +105,11 @@ pub(super) async fn search(cx: &Cx, request: &SearchRequest) -> Result<Response,
             }
             // Its window was closed meanwhile.
             Err(error) if cx.with(|state| state.task(window).is_none()) => {
-                let error = error.message;
-                cx.with(|state| state.log(LogEntry::NotSearched { window, error }));
+                let text = format!(
+                    "a window was closed before it was searched error={:?} window={window}",
+                    error.message
+                );
+                cx.with(|state| state.log(LogLevel::Debug, text));
             }
             Err(error) => return Err(error),
         }
@@ -115,15 +118,8 @@ pub(super) async fn search(cx: &Cx, request: &SearchRequest) -> Result<Response,
 }
 
 /// Returns the task of this name or window id, after a look at it.
-async fn find_named(cx: &Cx, name: &str) -> Result<Arc<Task>, Error> {
+pub(super) async fn find_named(cx: &Cx, name: &str) -> Result<Arc<Task>, Error> {
     let windows = cx.with(|state| state.windows_named(name));
     cx.first_look(LookOrder::barrier(windows)).await?;
     cx.with(|state| state.find_task(name))
-}
-
-impl State {
-    /// Returns all tasks of the last look, if the session exists.
-    fn existing_tasks(&self) -> Result<Vec<Arc<Task>>, Error> {
-        self.look().map(|_| self.tasks())
-    }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::super::input::LookOrder;
 use super::super::state::{Cx, State};
+use super::output::find_named;
 use crate::model::{Error, Seq};
 use crate::wire::Response;
 
@@ -51,14 +52,9 @@ pub(super) async fn find(cx: &Cx, task: &str) -> Result<Response, Error> {
 
 /// Explains why a task is or is not judged to wait for input.
 pub(super) async fn explain(cx: &Cx, task: &str) -> Result<Response, Error> {
-    let windows = cx.with(|state| state.windows_named(task));
-    cx.first_look(LookOrder::barrier(windows)).await?;
-    cx.with(|state| {
-        let task = state.find_task(task)?;
-        Ok(Response::Explained(Box::new(
-            state.explain(&task, state.now),
-        )))
-    })
+    let task = find_named(cx, task).await?;
+    let explanation = cx.with(|state| state.explain(&task, state.now));
+    Ok(Response::Explained(Box::new(explanation)))
 }
 
 /// Notes that a command reads events for this owner.

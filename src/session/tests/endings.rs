@@ -177,7 +177,7 @@ fn what_cannot_be_ended_is_named_and_its_end_is_told_like_any_other() {
         if matches!(job, Job::Look(..)) {
             driver.look(both);
         } else {
-            let is_expected = matches!(job, Job::UnmarkEndings(..) | Job::Archive(..));
+            let is_expected = matches!(job, Job::MarkEndings(..) | Job::Archive(..));
             assert!(is_expected, "{job:?}");
             driver.finish();
         }

@@ -148,16 +148,16 @@ fn a_look_that_fails_again_for_the_same_reason_is_logged_once() {
         driver.look_fails(why);
     };
     fail(&mut driver, "no answer");
-    driver.did(&["log LookFailed { error: \"no answer\" }"]);
+    driver.did(&["log Warn a look failed error=\"no answer\""]);
     fail(&mut driver, "no answer");
     driver.did(&[]);
     fail(&mut driver, "closed");
-    driver.did(&["log LookFailed { error: \"closed\" }"]);
+    driver.did(&["log Warn a look failed error=\"closed\""]);
     driver.now = driver.now.after(Duration::from_secs(60));
     driver.input(Input::Due);
     driver.done.clear();
     driver.look(shown);
-    driver.did(&["log LooksRecovered"]);
+    driver.did(&["log Info looks succeed again"]);
 }
 
 #[test]

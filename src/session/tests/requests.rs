@@ -391,7 +391,7 @@ fn looks_go_between_the_tasks_of_a_search() {
     // A window that was closed meanwhile has no lines.
     driver.fail("can't find pane: %2");
     driver.did(&[
-        "log NotSearched { window: WindowId(2), error: \"can't find pane: %2\" }",
+        "log Debug a window was closed before it was searched error=\"can't find pane: %2\" window=@2",
         "search @3",
     ]);
     finds(&mut driver, "three");

@@ -165,7 +165,6 @@ impl FakeServer {
             Part::Row(window) => Ok(find(window)?.row(window)),
             Part::AllRows => Ok(all(|id, window| window.row(id))),
             Part::Sign(window) => Ok(find(window)?.sign_row(window)),
-            Part::AllSigns => Ok(all(|id, window| window.sign_row(id))),
             Part::Capture(window, None) => Ok(find(window)?.screen()),
             Part::Capture(_, Some((pane, _))) | Part::CaptureRows(_, pane) => {
                 let mut windows = self.windows.values();

@@ -189,13 +189,12 @@ async fn lists_and_ends() {
         .collect();
     assert_eq!(actual, [("S 1", Some("/ab")), ("keep", None)]);
     assert_eq!(list_viewers(&mut connection).await.unwrap(), []);
-    let found = where_is(&mut connection, &[WindowId(1), WindowId(9)])
-        .await
-        .unwrap();
-    assert_eq!(
-        found.into_iter().collect::<Vec<_>>(),
-        [(WindowId(1), SessionId(1))]
-    );
+    for (except, expected) in [(None, true), (Some(SessionId(1)), false)] {
+        let found = existing_windows(&mut connection, &[WindowId(1), WindowId(9)], except)
+            .await
+            .unwrap();
+        assert_eq!(found, expected.then_some(WindowId(1)).into_iter().collect());
+    }
     show_notice(&mut connection, SessionId(1), &[], "#(touch x) #[fg=red]")
         .await
         .unwrap();
