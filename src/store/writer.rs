@@ -94,8 +94,9 @@ pub(super) struct Writer {
     retry_at: Option<Instant>,
     /// Counts to publish, each after the records queued before.
     statuses: Vec<(Place, StatusCounts)>,
-    /// The snapshot to save once the records queued before are written.
-    unsaved: Option<SavedSession>,
+    /// The snapshot to save once the records queued before are written, with the position behind them
+    /// while they are not.
+    unsaved: Option<(Option<Place>, SavedSession)>,
     /// The last record that the snapshot on the disk includes; `None` until one was saved.
     saved_seq: Option<Seq>,
     /// Whether events on the disk are not delivered yet.
@@ -277,8 +278,9 @@ impl Writer {
         if self.progress.tried == self.progress.written {
             self.has_undelivered = self.pending.first_undelivered().is_some();
         }
-        saved.feed = (self.progress.tried > 0).then(|| self.pending.to_saved());
-        self.unsaved = Some(saved);
+        // The end of the feed is known when it is written.
+        saved.feed = (self.progress.tried > 0).then(|| self.pending.to_saved(0));
+        self.unsaved = Some((Some(self.place()), saved));
         self.save_again_at = None;
     }
 
@@ -361,6 +363,12 @@ impl Writer {
             self.progress.counts = Some(counts);
             self.publish_status(place.in_file(before, n_bytes, end));
         }
+        if let Some((place, saved)) = &mut self.unsaved
+            && let Some(place) = place.take()
+            && let Some(feed) = &mut saved.feed
+        {
+            feed.end = place.in_file(before, n_bytes, end).at;
+        }
         if self.live.end() != end {
             self.live.publish_end(end);
         }
@@ -389,10 +397,8 @@ impl Writer {
 
     /// Saves the last snapshot, if its records are all written.
     fn save(&mut self) {
-        let Some(saved) = self
-            .unsaved
-            .take_if(|saved| saved.last_seq <= self.progress.written)
-        else {
+        let is_written = |unsaved: &mut (Option<Place>, _)| unsaved.0.is_none();
+        let Some((_, saved)) = self.unsaved.take_if(is_written) else {
             return;
         };
         self.save_again_at = None;
@@ -401,7 +407,7 @@ impl Writer {
             Err(error) => {
                 tracing::error!(%error, "could not save the snapshot");
                 self.save_again_at = Some(Instant::now() + RETRY_AFTER);
-                self.unsaved = Some(saved);
+                self.unsaved = Some((None, saved));
             }
         }
     }

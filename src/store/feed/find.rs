@@ -12,7 +12,7 @@ use super::segments::{FeedEnd, FileId, closed_firsts, read_line, segment_path};
 use crate::files;
 use crate::model::{Millis, Seq, parse_rfc3339};
 
-/// The distance in bytes at which the search ends and the rest is read line by line.
+/// The distance in bytes at which the binary search ends and the rest is read record by record.
 const NEAR: u64 = 64 * 1024;
 
 /// A position in one of the files at which a line starts.
@@ -87,8 +87,8 @@ pub(super) fn open_segment(feed: &Path, segment: Seq, end: &FeedEnd) -> io::Resu
     }
 }
 
-/// Returns a position before all records after the number `after`, by the first records of the segments
-/// and binary search: sequence numbers ascend. Of the last file, what is before `end` is searched.
+/// Returns the position behind the last write up to the record `after`, by the first records of the
+/// segments and binary search: sequence numbers ascend. Of the last file, what is before `end` is searched.
 pub(super) fn find(feed: &Path, after: Seq, end: &FeedEnd) -> io::Result<Place> {
     let firsts = firsts(feed, end)?;
     for segment in firsts.iter().copied().rev().filter(|first| *first <= after) {
@@ -108,7 +108,7 @@ pub(super) fn open(path: &Path) -> io::Result<Option<File>> {
     files::if_there(files::open(path))
 }
 
-/// Searches the first `limit` bytes of a file for the last record that `is_before` holds for.
+/// Searches the first `limit` bytes of a file for the last write that `is_before` holds for.
 fn search_by(
     file: File,
     segment: Seq,
@@ -131,6 +131,13 @@ fn search_by(
             }
             Some(_) | None => right = middle,
         }
+    }
+    file.seek(SeekFrom::Start(left.at))?;
+    while let Some((at, record)) = next_write_end(&mut file, left.at, limit)?
+        && is_before(&record)
+    {
+        left.at = at;
+        left.frame = Some(record.frame);
     }
     Ok(left)
 }
@@ -259,19 +266,25 @@ fn write_end_behind(
     limit: u64,
 ) -> io::Result<Option<(u64, FoundRecord)>> {
     file.seek(SeekFrom::Start(at))?;
-    let mut end = at;
-    let mut line = Vec::new();
-    // The rest of the line that contains the byte.
-    let mut is_cut = true;
+    let mut rest_of_line = Vec::new();
+    let length = read_line(file, &mut rest_of_line)?;
+    next_write_end(file, at + length, limit)
+}
+
+/// The same from the start of the line at the byte `at`, where the file is read now.
+fn next_write_end(
+    file: &mut BufReader<File>,
+    at: u64,
+    limit: u64,
+) -> io::Result<Option<(u64, FoundRecord)>> {
+    let (mut end, mut line) = (at, Vec::new());
     while end < limit {
         line.clear();
-        let length = read_line(file, &mut line)?;
+        end += read_line(file, &mut line)?;
         if line.last() != Some(&b'\n') {
             return Ok(None);
         }
-        end += length;
-        if !std::mem::take(&mut is_cut)
-            && let Ok(record) = serde_json::from_slice::<FoundRecord>(&line)
+        if let Ok(record) = serde_json::from_slice::<FoundRecord>(&line)
             && record.frame.more == 0
         {
             return Ok(Some((end, record)));

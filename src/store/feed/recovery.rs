@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::FeedError;
 use super::find::{find, find_tail};
-use super::read::FeedLine;
+use super::read::{FeedLine, Frame};
 use super::reader::WholeLines;
 use crate::files;
 use crate::model::{
@@ -82,7 +82,7 @@ pub fn recover(
 }
 
 /// Returns the lines behind the last record that `saved` includes, and what was pending there;
-/// `None` when the feed does not have that record, or `saved` does not say what was pending.
+/// `None` when the feed does not have that record at that place, or `saved` does not say what was pending.
 fn resume(
     path: &Path,
     saved: &SavedSession,
@@ -90,16 +90,15 @@ fn resume(
     let Some(feed) = &saved.feed else {
         return Ok(None);
     };
-    let mut lines = WholeLines::after(path, saved.last_seq.saturating_sub(1))?;
-    while let Some(line) = lines.next_line()? {
-        let Some(frame) = line.frame().filter(|frame| frame.seq >= saved.last_seq) else {
-            continue;
-        };
-        if frame.seq == saved.last_seq && frame.epoch == saved.epoch && frame.more == 0 {
-            let pending = PendingEvents::from_saved(feed);
-            return Ok(Some((lines, pending)));
-        }
-        break;
+    let mut is_there = false;
+    let lines = WholeLines::from_place(path, |files| {
+        let place = find(path, saved.last_seq, files)?;
+        let is_last = |frame: &Frame| frame.seq == saved.last_seq && frame.epoch == saved.epoch;
+        is_there = place.frame.as_ref().is_some_and(is_last) && place.at == feed.end;
+        Ok(place)
+    })?;
+    if is_there {
+        return Ok(Some((lines, PendingEvents::from_saved(feed))));
     }
     tracing::warn!(
         seq = saved.last_seq,
@@ -221,6 +220,7 @@ pub(crate) fn store_saved(path: &Path, saved: &SavedSession) -> io::Result<()> {
 /// Everything that the records read so far leave open. The daemon updates it as it appends, saves
 /// it with its snapshot, and updates it by later records when it starts again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+// Where the feed ends is set where it is saved.
 pub struct PendingEvents(SavedFeed);
 
 impl PendingEvents {
@@ -251,6 +251,7 @@ impl PendingEvents {
             undelivered,
             waiting,
             restarting,
+            ..
         } = &mut self.0;
         let delivered = || DeliveredEvent {
             seq,
@@ -340,13 +341,19 @@ impl PendingEvents {
         Some(self.0.undelivered.first()?.seq)
     }
 
-    /// Returns its form in the saved snapshot.
-    pub fn to_saved(&self) -> SavedFeed {
-        self.0.clone()
+    /// Returns its form in the saved snapshot, of a feed whose last file ends there.
+    pub fn to_saved(&self, end: u64) -> SavedFeed {
+        SavedFeed {
+            end,
+            ..self.0.clone()
+        }
     }
 
     /// Returns the state from a saved snapshot.
     pub fn from_saved(saved: &SavedFeed) -> Self {
-        Self(saved.clone())
+        Self(SavedFeed {
+            end: 0,
+            ..saved.clone()
+        })
     }
 }

@@ -713,9 +713,9 @@ fn reading_from_a_record_on_begins_near_it() {
 }
 
 /// What a daemon saves when the feed is as it is now and `pending` is open.
-pub(super) fn saved_here(pending: &PendingEvents, last_seq: Seq) -> SavedSession {
+pub(super) fn saved_here(feed: &Feed, pending: &PendingEvents, last_seq: Seq) -> SavedSession {
     let mut saved = saved_at(last_seq);
-    saved.feed = Some(pending.to_saved());
+    saved.feed = Some(pending.to_saved(fs::metadata(&feed.path).unwrap().len()));
     // As it is read back from its file.
     serde_json::from_str(&serde_json::to_string(&saved).unwrap()).unwrap()
 }
@@ -740,7 +740,7 @@ pub(super) fn saved_after_each_write() -> (Feed, Vec<SavedSession>) {
     for records in writes {
         feed.append(&records);
         records.iter().for_each(|record| pending.apply(record));
-        saved.push(saved_here(&pending, records.last().unwrap().seq));
+        saved.push(saved_here(&feed, &pending, records.last().unwrap().seq));
     }
     (feed, saved)
 }
@@ -780,7 +780,7 @@ fn the_end_before_a_restart_is_known_until_it_is_settled() {
     let known = |pending: &PendingEvents| pending.restarting().first().map(|end| end.seq);
     let pending = feed.recover().pending;
     assert_eq!(known(&pending), Some(1));
-    let saved = saved_here(&pending, 3);
+    let saved = saved_here(&feed, &pending, 3);
     let (recovered, _) = feed.recover_from(Some(&saved));
     assert_eq!(recovered.pending, pending);
 
@@ -820,7 +820,7 @@ fn recovery_reads_only_what_is_behind_the_saved_place() {
     let (feed, saved) = saved_after_each_write();
     let whole = feed.recover();
     let text = fs::read_to_string(&feed.path).unwrap();
-    // The record at the place itself is looked at, and what is before it does not matter.
+    // The record at the place itself is looked at, and nothing before it.
     let last = text.trim_end().rfind('\n').unwrap() + 1;
     let garbled = "x".repeat(last - 1) + "\n" + &text[last..];
     fs::write(&feed.path, garbled).unwrap();

@@ -368,7 +368,7 @@ fn recovery_from_a_place_in_a_closed_segment_finds_what_the_whole_feed_says() {
     for records in &writes {
         journal.append(records, &context()).unwrap();
         records.iter().for_each(|record| pending.apply(record));
-        saved.push(saved_here(&pending, records.last().unwrap().seq));
+        saved.push(saved_here(&feed, &pending, records.last().unwrap().seq));
         journal.close_segment().unwrap();
     }
     let whole = feed.recover();
