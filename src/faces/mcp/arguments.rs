@@ -105,10 +105,10 @@ impl RunTask {
     }
 }
 
-/// The arguments of `list_tasks`.
+/// The arguments of `list_tasks` and `prune_tasks`: none.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct ListTasks {}
+pub(super) struct NoArguments {}
 
 /// The arguments of `read_output`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -197,11 +197,6 @@ pub(super) struct KillTask {
     #[serde(deserialize_with = "one_or_more")]
     pub(super) task: Vec<String>,
 }
-
-/// The arguments of `prune_tasks`.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct PruneTasks {}
 
 /// The arguments of `next_events`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

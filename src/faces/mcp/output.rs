@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::arguments::{NextEvents, ReadOutput, SearchOutput, Seconds};
 use super::call::{
-    Call, LONGEST_WAIT, ToolAnswer, USUAL_WAIT, WITHOUT_CURSOR, line, short, within_time,
+    Call, LONGEST_WAIT, NAME_CHARS, ToolAnswer, USUAL_WAIT, WITHOUT_CURSOR, line, short,
+    within_time,
 };
 use crate::model::{ErrorKind, rfc3339, text};
 use crate::ops::{self, EventQuery, Events, FeedEvent, TaskSession};
@@ -21,9 +22,6 @@ const MOST_MATCHES: usize = 500;
 
 /// The maximum size of an answer's lines, in bytes.
 const MOST_BYTES: usize = 32 << 10;
-
-/// The maximum length of a name, in characters.
-const NAME_CHARS: usize = 100;
 
 pub(super) async fn read(
     session: &mut TaskSession,
@@ -49,10 +47,10 @@ pub(super) async fn read(
         ..LogRequest::default()
     };
     let read = async {
-        Ok(match run {
-            Some(run) => ops::earlier_log(session, request, run).await?,
-            None => ops::last_log(session, request).await?,
-        })
+        match run {
+            Some(run) => ops::earlier_log(session, request, run).await,
+            None => ops::last_log(session, request).await,
+        }
     };
     let log = within_time(read).await.map_err(|error| match is_new_only {
         true => error.or_hint(WITHOUT_CURSOR),
@@ -121,7 +119,7 @@ pub(super) async fn search(
         regex,
         ignore_case,
     };
-    let (found, gone) = within_time(async { Ok(ops::search(session, request).await?) }).await?;
+    let (found, gone) = within_time(ops::search(session, request)).await?;
     let shown = matches(&found, limit.unwrap_or(MATCHES).min(MOST_MATCHES));
     Ok(ToolAnswer::new(gone.into_iter().chain(shown)))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::arguments::SendInput;
-use super::call::{Call, ToolAnswer, short, within_time};
+use super::call::{Call, NAME_CHARS, ToolAnswer, short, within_time};
 use crate::clock;
 use crate::model::{Millis, StopChoice, port_words};
 use crate::ops::{self, TaskSession};
@@ -13,9 +13,6 @@ use crate::wire::{EndedTask, LsTask, LsView, SendRequest, TaskStateName, TypedIn
 
 /// The maximum number of tasks in a list.
 const MOST_TASKS: usize = 100;
-
-/// The maximum length of a name, in characters.
-const NAME_CHARS: usize = 100;
 
 /// The maximum length of a command in a list, in characters.
 const COMMAND_CHARS: usize = 60;
@@ -27,7 +24,7 @@ const LAST_CHARS: usize = 200;
 const ENDS_WITHIN: Duration = Duration::from_secs(45);
 
 pub(super) async fn list(session: &mut TaskSession) -> Result<ToolAnswer, ToolAnswer> {
-    let mut view = within_time(async { Ok(ops::list(session).await?) }).await?;
+    let mut view = within_time(ops::list(session)).await?;
     ops::add_ports(&mut view);
     Ok(ToolAnswer::new(table(&view, clock::now().wall)))
 }
@@ -39,7 +36,7 @@ pub(super) async fn kill(
 ) -> Result<ToolAnswer, ToolAnswer> {
     let caller = call.caller.clone();
     // Once more kills what has not ended yet.
-    let runs = within_time(async { Ok(ops::ending_runs(session, &names, true).await?) }).await?;
+    let runs = within_time(ops::ending_runs(session, &names, true)).await?;
     if !runs.is_empty() {
         let names: Vec<&str> = runs.iter().map(|run| run.window_name.as_str()).collect();
         let line = format!("killed what was left of {}", names.join(", "));
@@ -58,7 +55,7 @@ pub(super) async fn kill(
 }
 
 pub(super) async fn prune(session: &mut TaskSession) -> Result<ToolAnswer, ToolAnswer> {
-    let pruned = within_time(async { Ok(ops::prune(session).await?) }).await?;
+    let pruned = within_time(ops::prune(session)).await?;
     Ok(ToolAnswer::new([match pruned.as_slice() {
         [] => "no task has ended: nothing was removed".to_owned(),
         pruned => format!("removed {}", names_of(pruned)),
@@ -188,7 +185,7 @@ pub(super) async fn send(
         if_prompt: prompt,
         is_guarded: true,
     };
-    within_time(async { Ok(session.send(request).await?) }).await?;
+    within_time(session.send(request)).await?;
     let done = format!("typed into {name}; wait_for or read_output shows what follows");
     Ok(ToolAnswer::new([done]))
 }
