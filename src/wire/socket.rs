@@ -86,11 +86,6 @@ pub enum Request {
     Prune,
     /// Wait for a condition of a task. The answer is sent when the wait ends.
     Wait(WaitRequest),
-    /// The cursor at which a task's output ends now.
-    Cursor {
-        /// The window's id.
-        window: String,
-    },
     /// The output of a task's present run.
     Log(LogRequest),
     /// How a task was last launched.
@@ -219,7 +214,6 @@ impl Request {
             Self::KillAll { .. } => "kill-all",
             Self::Prune => "prune",
             Self::Wait(_) => "wait",
-            Self::Cursor { .. } => "cursor",
             Self::Log(_) => "log",
             Self::Record { .. } => "record",
             Self::Search(_) => "search",
@@ -376,11 +370,6 @@ pub enum Response {
     Waiting,
     /// How a wait ended.
     Waited(WaitResult),
-    /// The cursor at which a task's output ends.
-    Cursor {
-        /// For `--since`.
-        cursor: String,
-    },
     /// How a task was last launched.
     Record {
         /// The window's name.
