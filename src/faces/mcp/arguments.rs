@@ -1,52 +1,15 @@
 //! The arguments of each tool. The doc comments of the fields are what a model reads.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use crate::model::{NotifyOn, Slot, TaskSettings, TaskSpec};
-
-/// A time in seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(try_from = "f64")]
-pub(super) struct Seconds(f64);
-
-impl JsonSchema for Seconds {
-    fn schema_name() -> Cow<'static, str> {
-        "Seconds".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "number"})
-    }
-}
-
-impl Seconds {
-    pub(super) fn to_duration(self) -> Duration {
-        Duration::from_secs_f64(self.0)
-    }
-}
-
-/// More than any wait takes, and no overflow.
-const MOST_SECONDS: f64 = 1e9;
-
-impl TryFrom<f64> for Seconds {
-    type Error = String;
-
-    fn try_from(seconds: f64) -> Result<Self, String> {
-        if (0.0..=MOST_SECONDS).contains(&seconds) {
-            Ok(Self(seconds))
-        } else {
-            Err(format!("{seconds} is not a number of seconds"))
-        }
-    }
-}
 
 /// The arguments of `run_task`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -84,7 +47,9 @@ pub(super) struct RunTask {
     /// Run at most so many at once of all runs with this name, like build:2; the others wait
     pub(super) slot: Option<String>,
     /// With wait or until: the longest time to wait (50, at most 600)
-    pub(super) timeout_seconds: Option<Seconds>,
+    #[serde(deserialize_with = "seconds")]
+    #[schemars(with = "f64")]
+    pub(super) timeout_seconds: Option<Duration>,
 }
 
 impl RunTask {
@@ -149,7 +114,9 @@ pub(super) struct WaitFor {
     /// Until it asks for input
     pub(super) input: bool,
     /// Until nothing was written for this long
-    pub(super) idle_seconds: Option<Seconds>,
+    #[serde(deserialize_with = "seconds")]
+    #[schemars(with = "f64")]
+    pub(super) idle_seconds: Option<Duration>,
     /// Until its own processes listen on this TCP port; 0: on any
     pub(super) listen: Option<u16>,
     /// Give up when one of these texts is written
@@ -169,7 +136,9 @@ pub(super) struct WaitFor {
     /// Instead of a task: until `tmux wait-for -S` wakes this channel
     pub(super) channel: Option<String>,
     /// The longest time to wait (50, at most 600)
-    pub(super) timeout_seconds: Option<Seconds>,
+    #[serde(deserialize_with = "seconds")]
+    #[schemars(with = "f64")]
+    pub(super) timeout_seconds: Option<Duration>,
 }
 
 /// The arguments of `send_input`.
@@ -207,7 +176,9 @@ pub(super) struct NextEvents {
     /// Only of this task
     pub(super) task: Option<String>,
     /// How long to wait for the first one if there is none (50, at most 600); 0: not at all
-    pub(super) wait_seconds: Option<Seconds>,
+    #[serde(deserialize_with = "seconds")]
+    #[schemars(with = "f64")]
+    pub(super) wait_seconds: Option<Duration>,
     /// The most events (50, at most 200)
     pub(super) limit: Option<usize>,
 }
@@ -284,6 +255,19 @@ fn has_nul(value: &Value) -> bool {
             .any(|(name, value)| name.contains('\0') || has_nul(value)),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
+}
+
+/// More than any wait takes, and no overflow.
+const MOST_SECONDS: f64 = 1e9;
+
+/// Reads a time in seconds.
+fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    let seconds = f64::deserialize(from)?;
+    if (0.0..=MOST_SECONDS).contains(&seconds) {
+        return Ok(Some(Duration::from_secs_f64(seconds)));
+    }
+    let why = format!("{seconds} is not a number of seconds");
+    Err(de::Error::custom(why))
 }
 
 /// Reads one text or a list of them.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio::time::{Instant, interval, timeout};
 
-use super::arguments::{BadArguments, Seconds};
+use super::arguments::BadArguments;
 use crate::model::{Error, ErrorKind, text};
 use crate::ops::Caller;
 
@@ -124,8 +124,8 @@ pub(super) enum Limit {
 
 impl Limit {
     /// Returns the limit of a wait. A call that is answered with a handle may wait for any time.
-    pub(super) fn of(given: Option<Seconds>, is_by_handle: bool) -> Self {
-        match given.map(Seconds::to_duration) {
+    pub(super) fn of(given: Option<Duration>, is_by_handle: bool) -> Self {
+        match given {
             None if is_by_handle => Self::None,
             None => Self::Usual,
             Some(given) if given > LONGEST_WAIT && !is_by_handle => Self::Longest,
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_call_has_a_ceiling_and_a_handle_has_none() {
-        let seconds = |seconds: f64| Some(Seconds::try_from(seconds).unwrap());
+        let seconds = |seconds: f64| Some(Duration::from_secs_f64(seconds));
         let time = |limit: Limit| limit.time().map(|time| time.as_secs());
         assert_eq!(time(Limit::of(None, false)), Some(50));
         assert_eq!(time(Limit::of(seconds(7.0), false)), Some(7));

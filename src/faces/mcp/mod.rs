@@ -6,7 +6,6 @@
 mod arguments;
 mod call;
 mod other_host;
-mod output;
 mod tasks;
 mod tools;
 mod transport;

@@ -25,8 +25,8 @@ use super::arguments::{
 };
 use super::call::{Call, Progress, ToolAnswer, caller_of, within_time};
 use super::other_host::{self, BEGIN, HostBegins, HostCall};
+use super::tasks;
 use super::wait::{Wait, start};
-use super::{output, tasks};
 use crate::ops::{SessionChoice, TaskSession, end_of_events};
 use crate::wire::After;
 
@@ -239,7 +239,7 @@ impl Tools {
         arguments: Arguments<ReadOutput>,
     ) -> Result<ToolAnswer, ToolAnswer> {
         let arguments = arguments.0?;
-        output::read(&mut self.session().await?, arguments).await
+        tasks::read(&mut self.session().await?, arguments).await
     }
 
     #[tool(
@@ -327,7 +327,7 @@ impl Tools {
         let arguments = arguments.0?;
         let session = self.session().await?;
         let begin = self.begin.get().cloned().unwrap_or_default();
-        output::next(&session, &call, arguments, begin).await
+        tasks::next(&session, &call, arguments, begin).await
     }
 
     #[tool(
@@ -340,7 +340,7 @@ impl Tools {
         arguments: Arguments<SearchOutput>,
     ) -> Result<ToolAnswer, ToolAnswer> {
         let arguments = arguments.0?;
-        output::search(&mut self.session().await?, arguments).await
+        tasks::search(&mut self.session().await?, arguments).await
     }
 }
 

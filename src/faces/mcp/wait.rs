@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
-use super::arguments::{RunTask, Seconds, WaitFor};
+use super::arguments::{RunTask, WaitFor};
 use super::call::{Call, Limit, NAME_CHARS, ToolAnswer, line, short, within, within_time};
 use crate::client::DaemonClient;
 use crate::model::{
@@ -180,13 +180,14 @@ fn answer(name: &str, limit: Limit, result: Result<WaitResult, Error>) -> ToolAn
 
 fn conditions(arguments: &WaitFor) -> Vec<Condition> {
     let texts = arguments.text.iter().cloned().map(Condition::Text);
-    let idle = arguments.idle_seconds.map(Seconds::to_duration);
     let listen = arguments.listen.map(|port| (port > 0).then_some(port));
     let others = [
         arguments.change.then_some(Condition::Change),
         arguments.bell.then_some(Condition::Bell),
         arguments.input.then_some(Condition::Input),
-        idle.map(|limit| Condition::Idle { limit }),
+        arguments
+            .idle_seconds
+            .map(|limit| Condition::Idle { limit }),
         listen.map(|port| Condition::Listen { port }),
     ];
     let exit = arguments.exit.then_some(Condition::Exit).into_iter();
