@@ -14,7 +14,7 @@ pub use crate::model::{SecretText, TypedInput, check_consumer_name};
 pub(crate) use consumer::can_have_lost;
 pub use consumer::{
     ADAPTER_CLIENTS, Acknowledgement, ConsumeRequest, ConsumerAudience, ConsumerList,
-    ConsumerStatus, Filter, MessageReaders, SINK_PREFIX, SavedConsumer, client_of, is_owner_of,
+    ConsumerStatus, Filter, MessageReaders, SINK_PREFIX, SavedConsumer, client_of,
 };
 pub use listing::{LsTask, LsView, SnapshotLine, TaskBoard, TaskStateName};
 pub use output::{
