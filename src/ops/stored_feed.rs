@@ -41,13 +41,15 @@ pub(crate) enum StoredLine {
     Gap(Seq, Seq),
 }
 
-/// What every line has that is no answer.
-#[derive(Deserialize)]
-struct LineHead {
-    kind: String,
-    seq: Option<Seq>,
+/// What every line has that is no answer, whatever its kind is.
+#[derive(Debug, Deserialize)]
+pub(crate) struct LineHead {
+    pub(crate) kind: String,
+    /// Its number, if it is a record.
+    pub(crate) seq: Option<Seq>,
     from: Option<Seq>,
-    to: Option<Seq>,
+    /// The last number of a gap.
+    pub(crate) to: Option<Seq>,
 }
 
 impl StoredRecords {
