@@ -20,10 +20,8 @@ pub(crate) async fn list(session: &mut TaskSession) -> Result<LsView, Error> {
         Some(_) => Err(unexpected()),
         None => Ok(LsView {
             session_name: session.name.clone(),
-            exists: false,
-            supervised: false,
             captured_at: clock::now().wall,
-            tasks: Vec::new(),
+            ..LsView::default()
         }),
     }
 }

@@ -53,7 +53,7 @@ pub(crate) use host_follower::{HostNews, Received, follow_host};
 pub(crate) use host_notes::{
     FarFeed, HostNotes, NoteWatch, note_host, owners_with_hosts, session_words,
 };
-pub(crate) use kill::{KilledSession, ending_runs, kill, kill_all, prune};
+pub(crate) use kill::{ending_runs, kill, kill_all, prune};
 #[cfg(feature = "panel")]
 pub(crate) use list::ports;
 pub(crate) use list::{add_ports, count, find, list};

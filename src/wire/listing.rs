@@ -154,7 +154,7 @@ pub enum TaskStateName {
 shown_by_wire_name!(TaskStateName);
 
 /// The output of `ls --json`: a snapshot, with the prompt of each waiting task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LsView {
     /// The task session.

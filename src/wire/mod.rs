@@ -24,8 +24,8 @@ pub use output::{
 pub use record::{LiveRecord, SavedFeed, SavedSession, StreamRecord, feed_schema};
 pub use socket::{
     After, Answer, CheckResult, Counters, DaemonConfig, DaemonStatus, DoctorCheck, DoctorReport,
-    EndedTask, EndingRun, LastRecords, LaunchedRun, ReaderStart, Request, RequestLine, Response,
-    SendRequest, SinkStatus, StoredUse, parse_object, parse_request, request_line,
+    EndedTask, EndedTasks, EndingRun, LastRecords, LaunchedRun, ReaderStart, Request, RequestLine,
+    Response, SendRequest, SinkStatus, StoredUse, parse_object, parse_request, request_line,
 };
 
 #[cfg(test)]

@@ -382,13 +382,7 @@ pub enum Response {
     /// The lines that match.
     Matches(SearchResult),
     /// The tasks that were ended or removed.
-    Ended {
-        /// The tasks, by window.
-        tasks: Vec<EndedTask>,
-        /// Those of an ended session that live on in another one. Absent: none.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        moved: Vec<EndedTask>,
-    },
+    Ended(EndedTasks),
     /// The runs that are being ended.
     Endings {
         /// The runs, by window.
@@ -404,8 +398,18 @@ pub enum Response {
     Refused(Error),
 }
 
+/// The tasks that a command ended or removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndedTasks {
+    /// They, by window.
+    pub tasks: Vec<EndedTask>,
+    /// Those that live on in another session, to which their windows belong as well. Absent: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moved: Vec<EndedTask>,
+}
+
 /// A task that a command ended or removed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EndedTask {
     /// The window's id.

@@ -11,7 +11,7 @@ use super::context::{self, Context};
 use super::output;
 use crate::model::{Error, ErrorKind, StopChoice, text};
 use crate::ops::{self, Caller, TaskSession};
-use crate::wire::{EndedTask, EndingRun, LsView};
+use crate::wire::{EndedTask, EndedTasks, EndingRun, LsView};
 
 pub(super) async fn kill(context: &Context, args: Kill) -> Result<(), Error> {
     let mut session = context.given()?;
@@ -48,7 +48,10 @@ pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Err
     let asking = session.for_request();
     let work = ops::kill_all(&mut session, &choice);
     let (ended, _) = watched(context, &asking, &[], work).await?;
-    let ops::KilledSession { ended, moved } = ended?;
+    let EndedTasks {
+        tasks: ended,
+        moved,
+    } = ended?;
     if args.json.json {
         return output::json(&json!({ "killed": ended, "moved": moved }));
     }
