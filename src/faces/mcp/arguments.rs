@@ -1,14 +1,14 @@
 //! The arguments of each tool. The doc comments of the fields are what a model reads.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::{self, Deserializer, SeqAccess, Visitor};
+use serde::de::{self, Deserializer};
 use serde_json::{Map, Value};
 
+use crate::config::{OneOrMany, one_or_many};
 use crate::model::{NotifyOn, Slot, TaskSettings, TaskSpec};
 
 /// The arguments of `run_task`.
@@ -271,30 +271,11 @@ fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Er
 }
 
 /// Reads one text or a list of them.
-fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    struct Texts;
-
-    impl<'de> Visitor<'de> for Texts {
-        type Value = Vec<String>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a list of texts")
-        }
-
-        fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-            Ok(vec![text.to_owned()])
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-            let mut texts = Vec::new();
-            while let Some(text) = seq.next_element()? {
-                texts.push(text);
-            }
-            Ok(texts)
-        }
-    }
-
-    deserializer.deserialize_any(Texts)
+fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    Ok(match one_or_many(from, "a list of texts")? {
+        OneOrMany::One(text) => vec![text],
+        OneOrMany::Many(texts) => texts,
+    })
 }
 
 #[cfg(test)]
