@@ -32,4 +32,6 @@ pub(crate) use show::{EXAMPLE, Setting, ShownConfig, show};
 #[cfg(feature = "webhook")]
 pub(crate) use sinks::{Format, MessageConfig, Webhook};
 pub(crate) use sinks::{SinkConfig, SinkFilter, SinkTarget};
+#[cfg(feature = "mcp")]
+pub(crate) use value::{OneOrMany, one_or_many};
 pub(crate) use value::{parse_duration, read_duration, read_time};

@@ -98,7 +98,7 @@ pub(super) fn duration<'de, D: Deserializer<'de>, T>(
 
 /// A string, or a list.
 #[derive(Debug)]
-pub(super) enum OneOrMany<T> {
+pub(crate) enum OneOrMany<T> {
     One(String),
     Many(Vec<T>),
 }
@@ -114,7 +114,7 @@ pub(super) fn from_value<T: DeserializeOwned, E: de::Error>(value: toml::Value) 
 }
 
 /// Reads a string, or a list. `expected` describes it for errors.
-pub(super) fn one_or_many<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+pub(crate) fn one_or_many<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     from: D,
     expected: &'static str,
 ) -> Result<OneOrMany<T>, D::Error> {

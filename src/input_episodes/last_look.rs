@@ -46,7 +46,8 @@ impl LastLook {
     /// it.
     pub(super) fn note_reported(&mut self, episode: &Episode) {
         let read = self.read();
-        if let (Phase::Reported { .. }, Some(call)) = (episode.state, &mut self.call)
+        if let Some(call) = &mut self.call
+            && episode.is_reported()
             && is_same_read(episode.read, read)
         {
             call.is_reported = true;
@@ -56,10 +57,8 @@ impl LastLook {
     /// Applies the rule that a call asks at most once, and only by text that was there when it
     /// began.
     pub(super) fn judge_by_call(&mut self, before: Option<&Episode>, task: &Task) {
-        let is_reported = before.is_some_and(|before| match before.state {
-            Phase::Reported { .. } => is_same_read(before.read, self.read()),
-            Phase::Candidate { .. } => false,
-        });
+        let is_reported = before
+            .is_some_and(|before| before.is_reported() && is_same_read(before.read, self.read()));
         if is_reported || self.read().is_none() {
             return;
         }
@@ -103,45 +102,40 @@ pub(super) fn see(
 ) -> LastLook {
     let is_open = task.is_alive() && is_known(task);
     let evidence = terminal.map(Arc::as_ref);
-    let judge = || is_open.then(|| prompt::judge_task(task, evidence, user_rules));
     let call = follow_read(
         before.as_ref().and_then(|before| before.call.as_ref()),
         task,
         evidence,
     );
-    // What asks is known only after the judgement.
-    let still = |since| StillRows::all(&task.screen, since);
-    match before {
-        Some(before)
-            if before.screen.has_rows_of(&task.screen)
-                && !is_printing(&before.screen, &task.screen, terminal) =>
-        {
-            let is_same = before.screen == task.screen
-                && before.terminal.as_ref() == terminal
-                && before.judgement.is_some() == is_open;
-            LastLook {
-                judgement: if is_same { before.judgement } else { judge() },
-                screen: task.screen.clone(),
-                terminal: terminal.cloned(),
-                since: before.since,
-                is_still: true,
-                still: before.still,
-                may_ask: false,
-                call,
-                place: None,
-            }
+    let still = before.filter(|before| {
+        before.screen.has_rows_of(&task.screen)
+            && !is_printing(&before.screen, &task.screen, terminal)
+    });
+    let is_same = still.as_ref().is_some_and(|before| {
+        before.screen == task.screen
+            && before.terminal.as_ref() == terminal
+            && before.judgement.is_some() == is_open
+    });
+    let judge = || is_open.then(|| prompt::judge_task(task, evidence, user_rules));
+    let is_still = still.is_some();
+    let (judgement, since, still) = match still {
+        Some(before) => {
+            let judgement = if is_same { before.judgement } else { judge() };
+            (judgement, before.since, before.still)
         }
-        Some(_) | None => LastLook {
-            judgement: judge(),
-            screen: task.screen.clone(),
-            terminal: terminal.cloned(),
-            since: now.mono,
-            is_still: false,
-            still: still(now.mono),
-            may_ask: false,
-            call,
-            place: None,
-        },
+        // What asks is known only after the judgement.
+        None => (judge(), now.mono, StillRows::all(&task.screen, now.mono)),
+    };
+    LastLook {
+        screen: task.screen.clone(),
+        terminal: terminal.cloned(),
+        judgement,
+        since,
+        is_still,
+        still,
+        may_ask: false,
+        call,
+        place: None,
     }
 }
 
@@ -210,16 +204,13 @@ pub(super) enum Phase {
 /// Returns the episode when nothing is known of the pane: a reported one stays, an unreported one
 /// has to be observed again.
 pub(super) fn without_evidence(before: Episode, task: &Task) -> Option<Episode> {
-    match before.state {
-        Phase::Reported { .. } => Some(Episode {
-            task: Arc::new(Task {
-                screen: before.task.screen.clone(),
-                ..task.clone()
-            }),
-            ..before
+    before.is_reported().then(|| Episode {
+        task: Arc::new(Task {
+            screen: before.task.screen.clone(),
+            ..task.clone()
         }),
-        Phase::Candidate { .. } => None,
-    }
+        ..before
+    })
 }
 
 /// Whether the look shows if the task waits: the pane may be unknown, and a dead one does not wait.
@@ -232,17 +223,13 @@ pub(super) fn is_known(task: &Task) -> bool {
 }
 
 pub(super) fn resolve(episode: Episode, events: &mut Vec<Event>) {
-    match episode.state {
-        Phase::Reported { .. } => {
-            let kind = EventKind::InputResolved {
+    if episode.is_reported() {
+        events.push(Event {
+            kind: EventKind::InputResolved {
                 prompt: episode.found.prompt,
-            };
-            events.push(Event {
-                kind,
-                task: Arc::unwrap_or_clone(episode.task),
-            });
-        }
-        Phase::Candidate { .. } => {}
+            },
+            task: Arc::unwrap_or_clone(episode.task),
+        });
     }
 }
 

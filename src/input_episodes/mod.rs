@@ -163,23 +163,17 @@ impl Episodes {
 
     /// Returns the reported prompt that this task waits at.
     pub(crate) fn prompt_of(&self, window: WindowId) -> Option<&Prompt> {
-        self.episodes
-            .get(&window)
-            .and_then(|episode| match episode.state {
-                Phase::Reported { .. } => Some(&episode.found.prompt),
-                Phase::Candidate { .. } => None,
-            })
+        let episode = self.episodes.get(&window)?;
+        episode.is_reported().then_some(&episode.found.prompt)
     }
 
     /// Returns since when this task has been reported as waiting; `None` where it is not, or where
     /// it was reported before a restart.
     pub(crate) fn reported_since(&self, window: WindowId) -> Option<Now> {
-        self.episodes
-            .get(&window)
-            .and_then(|episode| match episode.state {
-                Phase::Reported { since, .. } => since,
-                Phase::Candidate { .. } => None,
-            })
+        match self.episodes.get(&window)?.state {
+            Phase::Reported { since, .. } => since,
+            Phase::Candidate { .. } => None,
+        }
     }
 
     /// Returns the judgement of the last look at this task.

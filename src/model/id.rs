@@ -6,33 +6,11 @@ use std::str::FromStr;
 use serde::de::{Deserialize, Deserializer, Error as _};
 use serde::ser::{Serialize, Serializer};
 
-/// Why a text is not an id of the kind asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ParseIdError {
-    sigil: char,
-    text: String,
-}
-
-impl fmt::Display for ParseIdError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "`{}` is not a tmux id like `{}12`",
-            self.text, self.sigil
-        )
-    }
-}
-
-impl std::error::Error for ParseIdError {}
-
-fn parse(sigil: char, text: &str) -> Result<u32, ParseIdError> {
+fn parse(sigil: char, text: &str) -> Result<u32, String> {
     text.strip_prefix(sigil)
         .filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()))
         .and_then(|digits| digits.parse().ok())
-        .ok_or_else(|| ParseIdError {
-            sigil,
-            text: text.to_owned(),
-        })
+        .ok_or_else(|| format!("`{text}` is not a tmux id like `{sigil}12`"))
 }
 
 macro_rules! id {
@@ -48,9 +26,9 @@ macro_rules! id {
         }
 
         impl FromStr for $name {
-            type Err = ParseIdError;
+            type Err = String;
 
-            fn from_str(text: &str) -> Result<Self, ParseIdError> {
+            fn from_str(text: &str) -> Result<Self, String> {
                 parse($sigil, text).map(Self)
             }
         }

@@ -243,9 +243,10 @@ pub struct RunAway {
 const MOST_NAMES: usize = 1000;
 
 /// The last number that the runs of each name have had. The next run of a name gets a higher one,
-/// whatever its window, so that name and number identify a run as long as its output is stored.
+/// whatever its window, so that name and number identify a run as long as its output is stored. The one
+/// that was noted last is the last.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Vec<(String, u32)>", into = "Vec<(String, u32)>")]
+#[serde(from = "Vec<(String, u32)>")]
 pub struct RunNumbers(Arc<Vec<(String, u32)>>);
 
 impl RunNumbers {
@@ -271,13 +272,6 @@ impl RunNumbers {
         numbers.push((name.to_owned(), run));
         let excess = numbers.len().saturating_sub(MOST_NAMES);
         numbers.drain(..excess);
-    }
-}
-
-/// All names with their numbers, the one that was noted last being the last.
-impl From<RunNumbers> for Vec<(String, u32)> {
-    fn from(numbers: RunNumbers) -> Self {
-        Arc::unwrap_or_clone(numbers.0)
     }
 }
 

@@ -145,7 +145,7 @@ impl<'a, E, R: Fn(&str, BringUpNews<'_>) -> Result<(), E>> BringUp<'a, R> {
         (self.report)(&plan.name, BringUpNews::Runs(&run))?;
         let run = &*result.run.insert(run);
         if will_wait && !matches!(run, TaskRun::Finished(_)) {
-            let window = run.window().unwrap_or_default();
+            let window = run.window();
             let awaited = Awaited {
                 name: window,
                 ready: plan.ready.as_ref(),

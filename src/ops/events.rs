@@ -8,7 +8,7 @@ use super::caller::Caller;
 use super::session::TaskSession;
 use super::stored_feed::StoredRecords;
 use crate::client::{DaemonClient, unexpected, unreadable};
-use crate::model::{Body, Error, Event, EventType, Kind, Millis, Record, Seq};
+use crate::model::{Body, Error, Event, Kind, Millis, Record, Seq};
 use crate::wire::{After, Filter, LiveRecord, ReaderStart, Request, StoredUse, StreamRecord};
 
 /// How long to wait for further events after one that was waited for: what happens at once is one
@@ -21,8 +21,6 @@ const ANNOUNCED_EVERY: Duration = Duration::from_secs(5);
 /// Which events are wanted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct EventQuery {
-    /// Only these types; empty for all.
-    pub(crate) types: Vec<EventType>,
     /// Only of these tasks, by name or window id; empty for all.
     pub(crate) tasks: Vec<String>,
     /// The maximum number of them.
@@ -78,18 +76,18 @@ pub(crate) async fn next_events(
     let until = Instant::now() + query.wait;
     let mut daemon = session.daemon_or_start().await?;
     announce(session, caller).await;
-    let filter = Filter::new(vec![Kind::Event], query.types, query.tasks);
+    let filter = Filter::new(vec![Kind::Event], Vec::new(), query.tasks);
     let begun = daemon
         .subscribe(ReaderStart::After(after.clone()), filter)
         .await?;
     let mut reading = EventReading::new(after, query.most, &begun)?;
     reading.read_stored(&mut daemon).await?;
-    while reading.events.is_empty() && Instant::now() < until {
+    while reading.found.events.is_empty() && Instant::now() < until {
         let part = until.min(Instant::now() + ANNOUNCED_EVERY);
         if !reading.read_live(&mut daemon, part, 1).await? {
             break;
         }
-        if reading.events.is_empty() {
+        if reading.found.events.is_empty() {
             announce(session, caller).await;
         } else {
             let most = reading.most;
@@ -97,8 +95,8 @@ pub(crate) async fn next_events(
             reading.read_live(&mut daemon, until, most).await?;
         }
     }
-    note_seen(session, caller, &reading.events).await;
-    Ok(reading.end())
+    note_seen(session, caller, &reading.found.events).await;
+    Ok(reading.found)
 }
 
 /// Tells the daemon that the caller reads events and will say which, before they are delivered.
@@ -110,23 +108,11 @@ async fn announce(session: &TaskSession, caller: &Caller) {
 
 /// Events that are being read from a stream.
 struct EventReading {
-    events: Vec<FeedEvent>,
-    removed: Vec<(Seq, Seq)>,
-    epoch: String,
-    /// The number of the last record that was read or left out.
-    seq: Seq,
+    /// What was read so far. The position after it is the last record that was read or left out.
+    found: Events,
     /// The last record when the stream began.
     last_before: Seq,
     most: usize,
-    has_more: bool,
-}
-
-/// What a line of a stream was.
-#[derive(PartialEq, Eq)]
-enum Item {
-    Event,
-    Sync,
-    Other,
 }
 
 impl EventReading {
@@ -139,13 +125,17 @@ impl EventReading {
             return Err(unexpected());
         };
         Ok(Self {
-            events: Vec::new(),
-            removed: Vec::new(),
-            epoch,
-            seq: after.seq,
+            found: Events {
+                events: Vec::new(),
+                removed: Vec::new(),
+                next: After {
+                    epoch: Some(epoch),
+                    seq: after.seq,
+                },
+                has_more: false,
+            },
             last_before: last_seq,
             most,
-            has_more: false,
         })
     }
 
@@ -153,12 +143,12 @@ impl EventReading {
     async fn read_stored(&mut self, daemon: &mut DaemonClient) -> Result<(), Error> {
         loop {
             let line = daemon.next_line().await?;
-            if self.read(&line) == Item::Sync {
+            if self.read(&line) {
                 // The filter has left out the others.
-                self.seq = self.seq.max(self.last_before);
+                self.skip_to(self.last_before);
                 return Ok(());
             }
-            if self.has_more {
+            if self.found.has_more {
                 return Ok(());
             }
         }
@@ -171,12 +161,12 @@ impl EventReading {
         until: Instant,
         enough: usize,
     ) -> Result<bool, Error> {
-        while self.events.len() < enough {
+        while self.found.events.len() < enough {
             let Ok(line) = timeout_at(until, daemon.line()).await else {
                 return Ok(true);
             };
             match line? {
-                Some(line) => drop(self.read(&line)),
+                Some(line) => _ = self.read(&line),
                 // The daemon stops; the next one continues the feed.
                 None => return Ok(false),
             }
@@ -184,47 +174,40 @@ impl EventReading {
         Ok(true)
     }
 
-    fn read(&mut self, line: &str) -> Item {
+    /// Reads a line. Returns whether what was stored ends with it.
+    fn read(&mut self, line: &str) -> bool {
         match serde_json::from_str::<StreamRecord>(line) {
             Ok(StreamRecord::Durable(record)) => self.add(*record),
-            Ok(StreamRecord::Live(LiveRecord::Sync)) => Item::Sync,
             Ok(StreamRecord::Live(LiveRecord::Gap { from, to })) => {
-                self.removed.push((from, to));
-                self.seq = self.seq.max(to);
-                Item::Other
+                self.found.removed.push((from, to));
+                self.skip_to(to);
             }
-            // The other live records say nothing of events, and later versions may have more kinds.
-            Ok(StreamRecord::Live(_)) | Err(_) => Item::Other,
+            // The other live records say nothing of events.
+            Ok(StreamRecord::Live(record)) => return record == LiveRecord::Sync,
+            // Later versions may have more kinds.
+            Err(_) => {}
         }
+        false
     }
 
-    fn add(&mut self, record: Record) -> Item {
+    fn add(&mut self, record: Record) {
         let Body::Event(event) = record.body else {
-            return Item::Other;
+            return;
         };
-        if self.events.len() >= self.most {
-            self.has_more = true;
-            return Item::Other;
+        if self.found.events.len() >= self.most {
+            self.found.has_more = true;
+            return;
         }
-        self.seq = record.seq;
-        self.events.push(FeedEvent {
+        self.found.next.seq = record.seq;
+        self.found.events.push(FeedEvent {
             seq: record.seq,
             time: record.time,
             event: *event,
         });
-        Item::Event
     }
 
-    fn end(self) -> Events {
-        Events {
-            events: self.events,
-            removed: self.removed,
-            next: After {
-                epoch: Some(self.epoch),
-                seq: self.seq,
-            },
-            has_more: self.has_more,
-        }
+    fn skip_to(&mut self, seq: Seq) {
+        self.found.next.seq = self.found.next.seq.max(seq);
     }
 }
 
@@ -265,13 +248,13 @@ mod tests {
     #[test]
     fn the_next_position_is_behind_what_was_read() {
         let mut read = reading(3, 2);
-        assert!(read.read(&event(4)) == Item::Event);
-        assert!(read.read(r#"{"kind":"gap","from":5,"to":6}"#) == Item::Other);
-        assert!(read.read(&event(7)) == Item::Event);
-        assert!(!read.has_more);
+        assert!(!read.read(&event(4)));
+        assert!(!read.read(r#"{"kind":"gap","from":5,"to":6}"#));
+        assert!(!read.read(&event(7)));
+        assert!(!read.found.has_more);
         // It is left for the next call.
-        assert!(read.read(&event(8)) == Item::Other);
-        let events = read.end();
+        assert!(!read.read(&event(8)));
+        let events = read.found;
         assert_eq!((events.next.seq, events.has_more), (7, true));
         assert_eq!(events.next.epoch.as_deref(), Some("e"));
         assert_eq!(events.removed, [(5, 6)]);
@@ -281,8 +264,8 @@ mod tests {
     fn records_of_later_versions_are_left_out() {
         let mut read = reading(0, 2);
         for line in [r#"{"kind":"new"}"#, "nonsense", r#"{"kind":"sync"}"#] {
-            assert!((read.read(line) == Item::Sync) == line.contains("sync"));
+            assert_eq!(read.read(line), line.contains("sync"));
         }
-        assert!(read.end().events.is_empty());
+        assert!(read.found.events.is_empty());
     }
 }

@@ -4,15 +4,7 @@ use super::caller::Caller;
 use super::session::TaskSession;
 use crate::client::unexpected;
 use crate::model::{Error, StopChoice};
-use crate::wire::{EndedTask, EndingRun, Request, Response};
-
-/// What became of the tasks of a command.
-#[derive(Debug, Default)]
-pub(crate) struct KilledSession {
-    pub(crate) ended: Vec<EndedTask>,
-    /// Those that live on in another session, to which their windows belong as well.
-    pub(crate) moved: Vec<EndedTask>,
-}
+use crate::wire::{EndedTask, EndedTasks, EndingRun, Request, Response};
 
 /// Ends these tasks, given by name or window id; none of them when one does not exist.
 pub(crate) async fn kill(
@@ -29,16 +21,14 @@ pub(crate) async fn kill(
         is_repeated: false,
         choice: choice.clone(),
     };
-    let mut ended = killed(session.ask_by_name(&request).await?)?.ended;
+    let mut ended = killed(session.ask_by_name(&request).await?)?.tasks;
     // A daemon that was killed meanwhile has ended the others, and the next one does not know them.
     for name in names {
         let is_known = |task: &EndedTask| [&task.window_id, &task.window_name].contains(&&name);
         if !ended.iter().any(is_known) {
             ended.push(EndedTask {
-                window_id: String::new(),
                 window_name: name,
-                exit_code: None,
-                exit_signal: None,
+                ..EndedTask::default()
             });
         }
     }
@@ -50,7 +40,7 @@ pub(crate) async fn kill(
 pub(crate) async fn kill_all(
     session: &mut TaskSession,
     choice: &StopChoice,
-) -> Result<KilledSession, Error> {
+) -> Result<EndedTasks, Error> {
     let caller = Caller::of_environment();
     let request = Request::KillAll {
         asked_by: caller.remote_name(),
@@ -63,7 +53,7 @@ pub(crate) async fn kill_all(
 /// Removes ended tasks. A missing session has none.
 pub(crate) async fn prune(session: &mut TaskSession) -> Result<Vec<EndedTask>, Error> {
     let pruned = session.ask_if_exists(&Request::Prune).await?;
-    Ok(pruned.map(killed).transpose()?.unwrap_or_default().ended)
+    Ok(pruned.map(killed).transpose()?.unwrap_or_default().tasks)
 }
 
 /// Returns the runs of these tasks that are being ended; of all if none is named. Kills what is left of them
@@ -88,12 +78,9 @@ pub(crate) async fn ending_runs(
     }
 }
 
-fn killed(answer: Response) -> Result<KilledSession, Error> {
-    let Response::Ended { tasks, moved } = answer else {
+fn killed(answer: Response) -> Result<EndedTasks, Error> {
+    let Response::Ended(ended) = answer else {
         return Err(unexpected());
     };
-    Ok(KilledSession {
-        ended: tasks,
-        moved,
-    })
+    Ok(ended)
 }

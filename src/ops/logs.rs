@@ -33,6 +33,23 @@ pub(crate) async fn further_log(
     log_of(session.ask(&Request::Log(request)).await?)
 }
 
+/// Returns a task's output with escape sequences for colours: the screen and at most this many rows of the
+/// history, else all of it.
+#[cfg(feature = "panel")]
+pub(crate) async fn coloured_log(
+    session: &TaskSession,
+    window: String,
+    history_rows: Option<usize>,
+) -> Result<Vec<String>, Error> {
+    let request = LogRequest {
+        task: window,
+        raw: true,
+        history_rows,
+        ..LogRequest::default()
+    };
+    Ok(further_log(session, request).await?.lines)
+}
+
 fn log_of(answer: Response) -> Result<TaskLog, Error> {
     let Response::Log(log) = answer else {
         return Err(unexpected());

@@ -21,14 +21,11 @@ mod host_notes;
 mod kill;
 mod list;
 mod logs;
-#[cfg(feature = "panel")]
-mod preview;
 mod remote_conversation;
 mod run;
 mod session;
 mod session_name;
 mod stored_feed;
-mod task_name;
 mod task_stream;
 mod undelivered;
 mod up;
@@ -36,6 +33,8 @@ mod wait;
 mod wakes;
 
 pub(crate) use crate::model::quote_where_needed;
+#[cfg(feature = "panel")]
+pub(crate) use crate::process::{TreeUsage, tree_usage};
 pub(crate) use again::{plan_restarts, run_again};
 pub(crate) use attach::{Attachment, attachment, own_pane};
 pub(crate) use bring_up::{BringUpNews, BringUpOptions, BringUpResult, bring_up};
@@ -54,24 +53,26 @@ pub(crate) use host_follower::{HostNews, Received, follow_host};
 pub(crate) use host_notes::{
     FarFeed, HostNotes, NoteWatch, note_host, owners_with_hosts, session_words,
 };
-pub(crate) use kill::{KilledSession, ending_runs, kill, kill_all, prune};
+pub(crate) use kill::{ending_runs, kill, kill_all, prune};
 #[cfg(feature = "panel")]
 pub(crate) use list::ports;
-pub(crate) use list::{add_ports, count, find, list, was_pruned};
+pub(crate) use list::{add_ports, count, find, list};
+#[cfg(feature = "panel")]
+pub(crate) use logs::coloured_log;
 pub(crate) use logs::{
     RunInfo, earlier_log, follow_launched, follow_log, further_log, last_log, last_of_each, search,
     stored_runs,
 };
-#[cfg(feature = "panel")]
-pub(crate) use preview::{TreeUsage, preview, usage, whole_log};
 pub(crate) use remote_conversation::consumer_name;
-pub(crate) use run::{LaunchWait, RunOptions, StartedRun, check_texts, run, wait_for_place};
+pub(crate) use run::{
+    LaunchWait, RunOptions, StartedRun, check_texts, free_name, name_of_command, run,
+    wait_for_place,
+};
 pub(crate) use session::{SessionChoice, TaskSession};
 pub(crate) use stored_feed::{
-    StoredLine, StoredRecords, list_consumers, no_feed, owners_with_pending_follow_ups,
-    remove_consumer,
+    LineHead, StoredLine, StoredRecords, list_consumers, no_feed, owners_with_pending_follow_ups,
+    remove_consumer, was_pruned,
 };
-pub(crate) use task_name::{free_name, name_of_command};
 pub(crate) use task_stream::task_stream;
 #[cfg(feature = "panel")]
 pub(crate) use task_stream::task_stream_at;

@@ -10,10 +10,10 @@ use super::run::StartedRun;
 use crate::client::DaemonClient;
 use crate::clock;
 use crate::model::Millis;
+use crate::model::environment::covers_name;
 use crate::paths::adapter_file;
 use crate::wire::{
     ADAPTER_CLIENTS, ConsumerStatus, MessageReaders, Request, Response, SINK_PREFIX, client_of,
-    is_owner_of,
 };
 
 /// How long a reader that is expected may take: an adapter that is starting, or a program that is
@@ -109,7 +109,7 @@ fn reads_for(consumer: &ConsumerStatus, owner: &str) -> bool {
     audience.follow_ups
         && match audience.owners.as_slice() {
             [] => !is_log(),
-            owners => owners.iter().any(|pattern| is_owner_of(pattern, owner)),
+            owners => owners.iter().any(|pattern| covers_name(pattern, owner)),
         }
 }
 

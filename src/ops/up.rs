@@ -7,7 +7,7 @@ use super::again::find_spec;
 use super::file_tasks::{ReadFile, options_of, select};
 use super::list::list;
 use super::lookup;
-use super::run::{LaunchWait, RunOptions, StartedRun, run};
+use super::run::{LaunchWait, RunOptions, StartedRun, run as launch};
 use super::session::TaskSession;
 use crate::config::{self, Ready, TaskEntry};
 use crate::model::{Error, Task};
@@ -19,17 +19,6 @@ pub(crate) struct FilePlan {
     pub(crate) file: ReadFile,
     /// Each after those that it starts after.
     pub(crate) tasks: Vec<TaskEntry>,
-}
-
-/// What is to be done for a task.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Start {
-    /// It runs already.
-    Running(EarlierRun),
-    /// Its run in this window has ended with code 0, and nothing more is expected of the task.
-    Finished(String),
-    /// It is to be started, if no other run is alive.
-    Needed,
 }
 
 /// A live run of a task that was started before.
@@ -130,21 +119,22 @@ fn find<'a>(view: &'a LsView, name: &str) -> Result<Option<&'a Task>, Error> {
     }
 }
 
-/// Returns what is to be done for a task of a file, given the tasks that there are.
+/// Returns the run of a task of a file, given the tasks that there are; `None` where it is to be started, if
+/// no other run is alive.
 ///
 /// # Errors
 ///
 /// When several windows have its name.
-fn start_of(wanted: &TaskEntry, view: &LsView) -> Result<Start, Error> {
+fn run_of(wanted: &TaskEntry, view: &LsView) -> Result<Option<TaskRun>, Error> {
     let command = wanted.spec.shown();
     let Some(task) = find(view, &wanted.name)? else {
-        return Ok(Start::Needed);
+        return Ok(None);
     };
     let window = task.window.to_string();
     // Where something says that it is ready, it is to run.
     let has_finished = task.exit_code() == Some(0) && wanted.ready.is_none();
     if !task.is_alive() && (!has_finished || wanted.is_named) {
-        return Ok(Start::Needed);
+        return Ok(None);
     }
     let shown = task.command.as_deref();
     let has_command = shown.is_some_and(|shown| {
@@ -157,44 +147,35 @@ fn start_of(wanted: &TaskEntry, view: &LsView) -> Result<Start, Error> {
     let cwd = wanted.spec.cwd.as_ref().and_then(|cwd| cwd.to_str());
     let has_cwd = task.cwd.as_deref() == cwd;
     if !task.is_alive() {
-        let is_same = has_command && has_cwd;
-        return Ok(if is_same {
-            Start::Finished(window)
-        } else {
-            Start::Needed
-        });
+        return Ok((has_command && has_cwd).then_some(TaskRun::Finished(window)));
     }
     let outdated = [("command", !has_command), ("cwd", !has_cwd)];
     let outdated = outdated.into_iter().filter(|(_, is_other)| *is_other);
     let mut outdated: Vec<&str> = outdated.map(|(key, _)| key).collect();
     outdated.extend(task.settings.differences(&wanted.spec.settings));
-    Ok(Start::Running(EarlierRun {
+    Ok(Some(TaskRun::Running(EarlierRun {
         window,
         run: task.run,
         outdated,
-    }))
+    })))
 }
 
 /// Adds what the last launch of the task has recorded: whether its variables are those of the file.
 async fn compare_variables(
     wanted: &TaskEntry,
     session: &mut TaskSession,
-    start: Start,
-) -> Result<Start, Error> {
-    let (Start::Running(EarlierRun { window, .. }) | Start::Finished(window)) = &start else {
-        return Ok(Start::Needed);
-    };
-    let (_, last) = find_spec(session, window).await?;
-    let is_other = wanted.spec.digest_of_env() != last.and_then(|last| last.env_digest);
-    Ok(match start {
-        Start::Running(mut earlier) => {
-            if is_other {
-                earlier.outdated.insert(0, "env");
-            }
-            Start::Running(earlier)
+    run: TaskRun,
+) -> Result<Option<TaskRun>, Error> {
+    let (_, last) = find_spec(session, run.window()).await?;
+    if wanted.spec.digest_of_env() == last.and_then(|last| last.env_digest) {
+        return Ok(Some(run));
+    }
+    Ok(match run {
+        TaskRun::Running(mut earlier) => {
+            earlier.outdated.insert(0, "env");
+            Some(TaskRun::Running(earlier))
         }
-        Start::Finished(_) if is_other => Start::Needed,
-        Start::Finished(_) | Start::Needed => start,
+        TaskRun::Finished(_) | TaskRun::Started(_) => None,
     })
 }
 
@@ -205,17 +186,16 @@ pub(crate) enum TaskRun {
     Started(String),
     /// It ran before, and was left alone.
     Running(EarlierRun),
-    /// It has finished, in this window.
+    /// Its run in this window has ended with code 0, and nothing more is expected of the task.
     Finished(String),
 }
 
 impl TaskRun {
-    /// Returns the task's window, if it has one.
-    pub(crate) fn window(&self) -> Option<&str> {
+    /// Returns the task's window.
+    pub(crate) fn window(&self) -> &str {
         match self {
-            Self::Started(window) => Some(window),
-            Self::Running(earlier) => Some(&earlier.window),
-            Self::Finished(window) => Some(window),
+            Self::Started(window) | Self::Finished(window) => window,
+            Self::Running(earlier) => &earlier.window,
         }
     }
 
@@ -240,18 +220,18 @@ pub(crate) async fn start_one(
     seen: Option<&LsView>,
     will_wait: bool,
 ) -> Result<(TaskRun, Option<StartedRun>), Error> {
-    let mut seen = seen.map(|seen| start_of(plan, seen)).transpose()?;
+    let mut seen = seen.map(|seen| run_of(plan, seen)).transpose()?;
     session.resolve_name().await?;
     let mut failed = None;
     for _ in 0..LOOKS {
-        let start = match seen.take() {
-            Some(start) => start,
-            None => start_of(plan, &list(session).await?)?,
+        let run = match seen.take() {
+            Some(run) => run,
+            None => run_of(plan, &list(session).await?)?,
         };
-        match compare_variables(plan, session, start).await? {
-            Start::Running(earlier) => return Ok((TaskRun::Running(earlier), None)),
-            Start::Finished(window) => return Ok((TaskRun::Finished(window), None)),
-            Start::Needed => {}
+        if let Some(run) = run
+            && let Some(run) = compare_variables(plan, session, run).await?
+        {
+            return Ok((run, None));
         }
         // Nobody has started it meanwhile.
         if let Some(error) = failed.take() {
@@ -264,7 +244,7 @@ pub(crate) async fn start_one(
             },
             ..options_of(plan.clone())
         };
-        match run(session.for_request(), options).await {
+        match launch(session.for_request(), options).await {
             Ok(started) => {
                 let window = started.run.window_id.clone();
                 return Ok((TaskRun::Started(window), Some(started)));

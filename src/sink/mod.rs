@@ -26,14 +26,12 @@ use tokio::time::{sleep, timeout};
 
 use crate::clock;
 use crate::config::{Config, SinkConfig, SinkFilter, SinkTarget};
-use crate::model::environment::reaches_tmux_server;
+use crate::model::environment::{covers_name, reaches_tmux_server};
 use crate::model::{Backoff, Body, Error, Level, Millis, Record, Seq, with_causes};
 use crate::paths::Paths;
 use crate::process::{ProgramEnd, run_program};
 use crate::store::{self, Lease, Live, ReaderThread, Subscription};
-use crate::wire::{
-    ConsumeRequest, ConsumerStatus, Filter, SINK_PREFIX, SinkStatus, StreamRecord, is_owner_of,
-};
+use crate::wire::{ConsumeRequest, ConsumerStatus, Filter, SINK_PREFIX, SinkStatus, StreamRecord};
 use delivery::Delivery;
 use fleet::Publisher;
 use state::{LeaseResult, SinkState, farewell};
@@ -232,7 +230,7 @@ fn wants(config: &SinkFilter, body: &Body) -> bool {
     let is_theirs = config.owners.is_empty()
         || owner
             .as_ref()
-            .is_none_or(|owner| config.owners.iter().any(|one| is_owner_of(one, owner)));
+            .is_none_or(|owner| config.owners.iter().any(|one| covers_name(one, owner)));
     is_important && is_theirs
 }
 

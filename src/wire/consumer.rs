@@ -191,15 +191,6 @@ pub struct Filter {
 /// How many events a filter remembers: a notice is written within one gathering of its events.
 const REMEMBERED: u32 = 1000;
 
-/// Whether the owner is one that a pattern stands for: itself, or any owner with its beginning if it
-/// ends in `*`.
-pub fn is_owner_of(pattern: &str, owner: &str) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(start) => owner.starts_with(start),
-        None => owner == pattern,
-    }
-}
-
 impl Filter {
     /// Returns the number after which it has to see the records if those after `after` are asked
     /// for: a notice names its events by number, and only they say which task it is about.

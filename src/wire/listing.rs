@@ -17,7 +17,7 @@ use crate::model::{
 pub struct LsTask {
     /// The task's window.
     // Shared, because few tasks change between looks.
-    #[serde(flatten, with = "shared")]
+    #[serde(flatten)]
     #[schemars(with = "Task")]
     pub task: Arc<Task>,
     /// Its state, in one word.
@@ -47,23 +47,6 @@ pub struct LsTask {
     /// such reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cannot_restart: Option<String>,
-}
-
-/// A task is written as what it is, whoever shares it.
-mod shared {
-    use std::sync::Arc;
-
-    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
-
-    use crate::model::Task;
-
-    pub(super) fn serialize<S: Serializer>(task: &Arc<Task>, to: S) -> Result<S::Ok, S::Error> {
-        task.as_ref().serialize(to)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<Task>, D::Error> {
-        Task::deserialize(from).map(Arc::new)
-    }
 }
 
 impl LsTask {
@@ -171,7 +154,7 @@ pub enum TaskStateName {
 shown_by_wire_name!(TaskStateName);
 
 /// The output of `ls --json`: a snapshot, with the prompt of each waiting task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LsView {
     /// The task session.

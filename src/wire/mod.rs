@@ -14,7 +14,7 @@ pub use crate::model::{SecretText, TypedInput, check_consumer_name};
 pub(crate) use consumer::can_have_lost;
 pub use consumer::{
     ADAPTER_CLIENTS, Acknowledgement, ConsumeRequest, ConsumerAudience, ConsumerList,
-    ConsumerStatus, Filter, MessageReaders, SINK_PREFIX, SavedConsumer, client_of, is_owner_of,
+    ConsumerStatus, Filter, MessageReaders, SINK_PREFIX, SavedConsumer, client_of,
 };
 pub use listing::{LsTask, LsView, SnapshotLine, TaskBoard, TaskStateName};
 pub use output::{
@@ -24,8 +24,8 @@ pub use output::{
 pub use record::{LiveRecord, SavedFeed, SavedSession, StreamRecord, feed_schema};
 pub use socket::{
     After, Answer, CheckResult, Counters, DaemonConfig, DaemonStatus, DoctorCheck, DoctorReport,
-    EndedTask, EndingRun, LastRecords, LaunchedRun, ReaderStart, Request, RequestLine, Response,
-    SendRequest, SinkStatus, StoredUse, parse_object, parse_request, request_line,
+    EndedTask, EndedTasks, EndingRun, LastRecords, LaunchedRun, ReaderStart, Request, RequestLine,
+    Response, SendRequest, SinkStatus, StoredUse, parse_object, parse_request, request_line,
 };
 
 #[cfg(test)]

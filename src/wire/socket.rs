@@ -86,11 +86,6 @@ pub enum Request {
     Prune,
     /// Wait for a condition of a task. The answer is sent when the wait ends.
     Wait(WaitRequest),
-    /// The cursor at which a task's output ends now.
-    Cursor {
-        /// The window's id.
-        window: String,
-    },
     /// The output of a task's present run.
     Log(LogRequest),
     /// How a task was last launched.
@@ -219,7 +214,6 @@ impl Request {
             Self::KillAll { .. } => "kill-all",
             Self::Prune => "prune",
             Self::Wait(_) => "wait",
-            Self::Cursor { .. } => "cursor",
             Self::Log(_) => "log",
             Self::Record { .. } => "record",
             Self::Search(_) => "search",
@@ -376,11 +370,6 @@ pub enum Response {
     Waiting,
     /// How a wait ended.
     Waited(WaitResult),
-    /// The cursor at which a task's output ends.
-    Cursor {
-        /// For `--since`.
-        cursor: String,
-    },
     /// How a task was last launched.
     Record {
         /// The window's name.
@@ -393,13 +382,7 @@ pub enum Response {
     /// The lines that match.
     Matches(SearchResult),
     /// The tasks that were ended or removed.
-    Ended {
-        /// The tasks, by window.
-        tasks: Vec<EndedTask>,
-        /// Those of an ended session that live on in another one. Absent: none.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        moved: Vec<EndedTask>,
-    },
+    Ended(EndedTasks),
     /// The runs that are being ended.
     Endings {
         /// The runs, by window.
@@ -415,8 +398,18 @@ pub enum Response {
     Refused(Error),
 }
 
+/// The tasks that a command ended or removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndedTasks {
+    /// They, by window.
+    pub tasks: Vec<EndedTask>,
+    /// Those that live on in another session, to which their windows belong as well. Absent: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moved: Vec<EndedTask>,
+}
+
 /// A task that a command ended or removed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EndedTask {
     /// The window's id.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-use super::args::{Agent, AgentCommand, AgentServe};
+use super::args::{AgentCommand, AgentServe};
 use super::context::{self, Context};
 use super::{daemon, output};
 use crate::config;
@@ -23,9 +23,9 @@ const QUEUE: usize = 64;
 /// The most that a hook gets on standard input, in bytes: a prompt may be in it.
 const MAX_INPUT: u64 = 64 << 20;
 
-pub(super) async fn run(context: &Context, args: Agent) -> Result<(), Error> {
+pub(super) async fn run(context: &Context, client: AgentCommand) -> Result<(), Error> {
     context.limit.lift();
-    match args.client {
+    match client {
         AgentCommand::Pi(args) => serve_adapter(context, AgentClient::Pi, args).await,
         AgentCommand::Opencode(args) => serve_adapter(context, AgentClient::Opencode, args).await,
         AgentCommand::Codex {

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::args::{Config, ConfigCommand, Json};
+use super::args::{ConfigCommand, Json};
 use super::context::Context;
 use super::output;
 use crate::config::{self, ConfigFile, Setting, ShownConfig};
@@ -26,15 +27,18 @@ const COLUMN: usize = 48;
 const ANSWERS_WITHIN: Duration = Duration::from_secs(3);
 
 /// A value that options and variables select.
+#[derive(Serialize)]
 struct SelectedValue {
     key: &'static str,
     value: String,
+    /// What kind of thing selects it: `option`, `environment` or `default`.
+    source: &'static str,
     /// The option or variable; `None` for the default.
     by: Option<&'static str>,
 }
 
-pub(super) async fn run(context: &Context, args: &Config) -> Result<(), Error> {
-    match args.command {
+pub(super) async fn run(context: &Context, command: ConfigCommand) -> Result<(), Error> {
+    match command {
         ConfigCommand::Example => output::text(config::EXAMPLE),
         ConfigCommand::Show(json) => show(context, json).await,
     }
@@ -53,9 +57,9 @@ async fn show(context: &Context, args: Json) -> Result<(), Error> {
         return print_json(&shown, &selected, daemon.as_ref());
     }
     let mut lines = Vec::new();
-    for SelectedValue { key, value, by } in &selected {
-        let source = by.map_or_else(|| "default".to_owned(), str::to_owned);
-        lines.push(line(key, value, &source));
+    for selected in &selected {
+        let source = selected.by.unwrap_or(selected.source);
+        lines.push(line(selected.key, &selected.value, source));
     }
     let missing = if shown.exists {
         ""
@@ -120,17 +124,6 @@ fn print_json(
     selected: &[SelectedValue],
     daemon: Option<&DaemonStatus>,
 ) -> Result<(), Error> {
-    let selected: Vec<Value> = selected
-        .iter()
-        .map(|SelectedValue { key, value, by }| {
-            let source = match by {
-                Some(by) if by.starts_with('-') => "option",
-                Some(_) => "environment",
-                None => "default",
-            };
-            json!({"key": key, "value": value, "source": source, "by": by})
-        })
-        .collect();
     let settings: Vec<Value> = shown
         .settings
         .iter()
@@ -186,7 +179,16 @@ fn selected(context: &Context) -> Result<Vec<SelectedValue>, Error> {
     let file = config::find(&lookup);
     let file = file.as_ref().map_or(Path::new(""), ConfigFile::path);
     let file_by = named_by(file, &["TMUX_TASK_CONFIG", "XDG_CONFIG_HOME"]);
-    let of = |key, value, by| SelectedValue { key, value, by };
+    let of = |key, value, by: Option<&'static str>| SelectedValue {
+        key,
+        value,
+        source: match by {
+            Some(by) if by.starts_with('-') => "option",
+            Some(_) => "environment",
+            None => "default",
+        },
+        by,
+    };
     Ok(vec![
         of("session", name, session_by),
         of(

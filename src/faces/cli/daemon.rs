@@ -7,15 +7,13 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::args::{
-    ChildOf, Consumer, ConsumerCommand, Daemon, DaemonCommand, FeedFormat, Json, Supervise,
-};
+use super::args::{ChildOf, ConsumerCommand, Daemon, DaemonCommand, FeedFormat, Json, Supervise};
 use super::context::Context;
 use super::table::{self, NARROW_NAME, Narrowing};
-use super::{feed, ls, output};
+use super::{feed, output};
 use crate::client::{self, READY};
 use crate::daemon::{self, DaemonError, Options, ServiceManager};
-use crate::model::{Error, ErrorKind, Millis, owner_of_environment, text};
+use crate::model::{Error, ErrorKind, Millis, age, owner_of_environment, text};
 use crate::ops::{self, TaskSession, lookup};
 use crate::wire::{
     ConsumerList, ConsumerStatus, DaemonConfig, DaemonStatus, Filter, ReaderStart, SINK_PREFIX,
@@ -122,7 +120,9 @@ async fn supervise(context: &Context, args: Supervise) -> Result<(), Error> {
     };
     if in_background {
         leave_terminal()?;
-        leave_folder()?;
+        // A long-lived daemon must not keep a file system from being unmounted, or a folder from being
+        // removed.
+        std::env::set_current_dir("/").map_err(Error::of)?;
     }
     let paths = session.paths.clone();
     let ready = move || {
@@ -180,22 +180,11 @@ pub(super) fn leave_terminal() -> Result<(), Error> {
     rustix::process::setsid().map(drop).map_err(Error::of)
 }
 
-/// A long-lived daemon must not keep a file system from being unmounted, or a folder from being
-/// removed.
-pub(super) fn leave_folder() -> Result<(), Error> {
-    std::env::set_current_dir("/").map_err(Error::of)
-}
-
 /// Reports that the daemon is ready, and closes the streams that its starter waits for.
 pub(super) fn go_quiet() {
-    end_output(READY);
-}
-
-/// Prints the last line that the starter waits for, and closes the streams.
-pub(super) fn end_output(last: &str) {
     let mut stdout = std::io::stdout();
     // The starter may have exited; then nothing waits.
-    drop(writeln!(stdout, "{last}").and_then(|()| stdout.flush()));
+    drop(writeln!(stdout, "{READY}").and_then(|()| stdout.flush()));
     let quiet = File::options()
         .read(true)
         .write(true)
@@ -220,7 +209,7 @@ async fn status(context: &Context, args: Json) -> Result<(), Error> {
 }
 
 fn status_lines(status: &DaemonStatus) -> Vec<String> {
-    let age = ls::age(crate::clock::now().wall - status.started_at);
+    let up = age(clock::now().wall - status.started_at);
     let tasks = if status.exists {
         format!(
             "{} running, {} waiting, {} exited",
@@ -235,7 +224,7 @@ fn status_lines(status: &DaemonStatus) -> Vec<String> {
         format!("session  {}", status.session_name),
         format!("server   {}", status.server),
         format!(
-            "daemon   pid {}, version {}, up {age}",
+            "daemon   pid {}, version {}, up {up}",
             status.pid, status.version
         ),
         format!("tasks    {tasks}"),
@@ -275,8 +264,8 @@ fn sink_line(sink: &SinkStatus) -> String {
         ..
     } = sink;
     let error = sink.error.as_ref().map(|why| {
-        let now = crate::clock::now().wall;
-        let ago = ls::age(now - sink.error_at.unwrap_or(now));
+        let now = clock::now().wall;
+        let ago = age(now - sink.error_at.unwrap_or(now));
         format!(", failed {ago} ago: {why}")
     });
     let error = error.unwrap_or_default();
@@ -323,8 +312,8 @@ const NARROW_CONSUMERS: Narrowing<'_> = Narrowing {
     dispensable: &[4, 1, 3, 5, 6],
 };
 
-pub(super) async fn consumer(context: &Context, args: Consumer) -> Result<(), Error> {
-    match args.command {
+pub(super) async fn consumer(context: &Context, command: ConsumerCommand) -> Result<(), Error> {
+    match command {
         ConsumerCommand::Ls(json) => list_consumers(context, json).await,
         ConsumerCommand::Rm { names } => remove_consumers(context, &names).await,
     }
@@ -366,8 +355,8 @@ fn table_of(list: &ConsumerList, now: Millis, columns: Option<usize>) -> Vec<Str
                 0 => "-".to_owned(),
                 n_bytes => text::size(n_bytes),
             },
-            ls::age(now - consumer.created_at),
-            format!("{} ago", ls::age(now - consumer.used_at)),
+            age(now - consumer.created_at),
+            format!("{} ago", age(now - consumer.used_at)),
             consumer
                 .reader
                 .map_or_else(|| "-".to_owned(), |pid| format!("pid {pid}")),
@@ -387,7 +376,7 @@ fn consumer_line(consumer: &ConsumerStatus) -> String {
     let reader = match consumer.reader {
         Some(pid) => format!("read by pid {pid}"),
         None => {
-            let ago = ls::age(clock::now().wall - consumer.used_at);
+            let ago = age(clock::now().wall - consumer.used_at);
             format!("last used {ago} ago")
         }
     };

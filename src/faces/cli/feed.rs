@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
 use tokio::sync::mpsc;
 
 use super::args::{Consume, Feed, FeedFormat};
@@ -12,7 +11,7 @@ use crate::client::DaemonClient;
 use crate::clock;
 use crate::faces::agent::read_lines;
 use crate::model::{Body, Error, ErrorKind, Kind, Millis, Record, Seq, rfc3339};
-use crate::ops::{self, StoredLine, StoredRecords, TaskSession};
+use crate::ops::{self, LineHead, StoredLine, StoredRecords, TaskSession};
 use crate::wire::{
     Acknowledgement, ConsumeRequest, Filter, LastRecords, LiveRecord, ReaderStart, Response,
     StoredUse, StreamRecord,
@@ -152,12 +151,11 @@ async fn consume(
     };
     let mut client = session.daemon_or_start().await?;
     let hello = client.consume(request).await?;
-    let acks = if args.auto_ack {
-        Acks::Auto(AutoAck::default())
-    } else {
-        Acks::Given(Some(read_lines()))
+    let (given, auto_ack) = match args.auto_ack {
+        true => (None, Some(AutoAck::default())),
+        false => (Some(read_lines()), None),
     };
-    print_stream(context, client, hello, format, acks).await
+    print_stream(context, client, hello, format, (given, auto_ack)).await
 }
 
 async fn follow(
@@ -169,49 +167,37 @@ async fn follow(
 ) -> Result<(), Error> {
     let mut client = session.daemon_or_start().await?;
     let hello = client.subscribe(start, filter).await?;
-    print_stream(context, client, hello, format, Acks::Given(None)).await
+    print_stream(context, client, hello, format, (None, None)).await
 }
 
-/// Where the acknowledgements of a stream are from.
-enum Acks {
-    /// The lines of standard input, if that is read.
-    Given(Option<Acknowledgements>),
-    /// What was printed.
-    Auto(AutoAck),
-}
-
-/// Prints a stream that begins with `hello`, until it or stdout is closed.
+/// Prints a stream that begins with `hello`, until it or stdout is closed. Acknowledges what is `given` on
+/// standard input, or what was printed.
 async fn print_stream(
     context: &Context,
     mut client: DaemonClient,
     hello: String,
     format: FeedFormat,
-    mut acks: Acks,
+    (mut given, mut auto_ack): (Option<Acknowledgements>, Option<AutoAck>),
 ) -> Result<(), Error> {
     // Also while records arrive without a pause.
     let mut interrupts = context::interrupts()?;
     context.limit.lift();
     let mut line = Some(hello);
-    let mut none = None;
     loop {
         if let Some(text) = line.take() {
             check_refused(&text)?;
-            match &mut acks {
-                Acks::Auto(auto_ack) => auto_ack.print(text, format, &mut client).await?,
-                Acks::Given(_) => print_live(text, format)?,
+            match &mut auto_ack {
+                Some(auto_ack) => auto_ack.print(text, format, &mut client).await?,
+                None => print_live(text, format)?,
             }
         }
-        let given = match &mut acks {
-            Acks::Given(given) => given,
-            Acks::Auto(_) => &mut none,
-        };
         tokio::select! {
             received = client.line() => match received? {
                 Some(text) => line = Some(text),
                 // The daemon stops, or another reader takes over.
                 None => return Ok(()),
             },
-            acknowledged = next(given) => {
+            acknowledged = next(&mut given) => {
                 let Acknowledgement { ack } = acknowledged?;
                 client.acknowledge(ack).await?;
             }
@@ -233,10 +219,10 @@ fn check_refused(text: &str) -> Result<(), Error> {
 }
 
 /// Acknowledgements from standard input.
-pub(super) type Acknowledgements = mpsc::Receiver<Result<Acknowledgement, serde_json::Error>>;
+type Acknowledgements = mpsc::Receiver<Result<Acknowledgement, serde_json::Error>>;
 
 /// Resolves with the next acknowledgement; never when there will be none.
-pub(super) async fn next(from: &mut Option<Acknowledgements>) -> Result<Acknowledgement, Error> {
+async fn next(from: &mut Option<Acknowledgements>) -> Result<Acknowledgement, Error> {
     if let Some(receiver) = from
         && let Some(next) = receiver.recv().await
     {
@@ -258,14 +244,6 @@ struct AutoAck {
     is_waiting: bool,
 }
 
-/// The fields of a line that say what can be acknowledged.
-#[derive(Debug, Deserialize)]
-struct Numbers {
-    kind: String,
-    seq: Option<Seq>,
-    to: Option<Seq>,
-}
-
 impl AutoAck {
     async fn print(
         &mut self,
@@ -273,13 +251,13 @@ impl AutoAck {
         format: FeedFormat,
         client: &mut DaemonClient,
     ) -> Result<(), Error> {
-        let numbers = serde_json::from_str::<Numbers>(&text).map_err(Error::of)?;
-        if numbers.kind == "acked" {
+        let head = serde_json::from_str::<LineHead>(&text).map_err(Error::of)?;
+        if head.kind == "acked" {
             self.is_waiting = false;
         } else {
             print_live(text, format)?;
             // A gap has no number of its own: it is acknowledged by its end.
-            self.printed = numbers.seq.or(numbers.to).or(self.printed);
+            self.printed = head.seq.or(head.to).or(self.printed);
         }
         if !self.is_waiting
             && let Some(seq) = self.printed.take()
@@ -306,8 +284,8 @@ fn line_of(text: String, format: FeedFormat) -> Result<Option<String>, Error> {
         Ok(StreamRecord::Durable(record)) => Some(durable(&record)),
         Ok(StreamRecord::Live(record)) => live_text(&record),
         Err(error) => {
-            let numbers = serde_json::from_str::<Numbers>(&text).map_err(Error::of)?;
-            let seq = numbers.seq.ok_or_else(|| Error::of(&error))?;
+            let head = serde_json::from_str::<LineHead>(&text).map_err(Error::of)?;
+            let seq = head.seq.ok_or_else(|| Error::of(&error))?;
             Some(format!("#{seq} of a later version"))
         }
     })
@@ -352,7 +330,7 @@ fn live_text(record: &LiveRecord) -> Option<String> {
 }
 
 /// Reports which records are missing, if any.
-pub(super) fn missing(lost: &[(Seq, Seq)]) -> Option<String> {
+fn missing(lost: &[(Seq, Seq)]) -> Option<String> {
     let stretches: Vec<String> = lost
         .iter()
         .map(|(from, to)| match to - from {

@@ -6,12 +6,12 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::args::{Json, Kill, KillAll, Prune};
+use super::args::{Json, Kill, KillAll};
 use super::context::{self, Context};
 use super::output;
 use crate::model::{Error, ErrorKind, StopChoice, text};
 use crate::ops::{self, Caller, TaskSession};
-use crate::wire::{EndedTask, EndingRun, LsView};
+use crate::wire::{EndedTask, EndedTasks, EndingRun, LsView};
 
 pub(super) async fn kill(context: &Context, args: Kill) -> Result<(), Error> {
     let mut session = context.given()?;
@@ -41,16 +41,17 @@ pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Err
         let active = tasks.iter().filter(|listed| listed.task.is_alive()).count();
         let tasks = text::counted(tasks.len(), "task");
         let name = &session.name;
-        confirm(
-            "this ends every task",
-            &format!("End session {name} with {tasks} ({active} active)?"),
-            "nothing was ended",
-        )?;
+        confirm(&format!(
+            "End session {name} with {tasks} ({active} active)?"
+        ))?;
     }
     let asking = session.for_request();
     let work = ops::kill_all(&mut session, &choice);
     let (ended, _) = watched(context, &asking, &[], work).await?;
-    let ops::KilledSession { ended, moved } = ended?;
+    let EndedTasks {
+        tasks: ended,
+        moved,
+    } = ended?;
     if args.json.json {
         return output::json(&json!({ "killed": ended, "moved": moved }));
     }
@@ -61,10 +62,10 @@ pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Err
     }))
 }
 
-pub(super) async fn prune(context: &Context, args: Prune) -> Result<(), Error> {
+pub(super) async fn prune(context: &Context, args: Json) -> Result<(), Error> {
     let mut session = context.given()?;
     let pruned = ops::prune(&mut session).await?;
-    report(DoneTo::Pruned, &pruned, args.json)
+    report(DoneTo::Pruned, &pruned, args)
 }
 
 /// What was done to tasks.
@@ -95,11 +96,10 @@ pub(super) fn report(done: DoneTo, ended: &[EndedTask], args: Json) -> Result<()
 /// The longest question, in characters.
 const QUESTION_CHARS: usize = 300;
 
-/// Asks a question on the terminal. `effect` says in an error what would be done, `otherwise` what
-/// was not done.
-pub(super) fn confirm(effect: &str, question: &str, otherwise: &str) -> Result<(), Error> {
+/// Asks on the terminal whether every task is to be ended.
+fn confirm(question: &str) -> Result<(), Error> {
     if !io::stdin().is_terminal() {
-        let why = format!("{effect}, and there is no terminal to ask on");
+        let why = "this ends every task, and there is no terminal to ask on";
         return Err(Error::usage(why).with_hint("say --yes when you mean it"));
     }
     // It may contain a session's name.
@@ -113,8 +113,7 @@ pub(super) fn confirm(effect: &str, question: &str, otherwise: &str) -> Result<(
     if matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
         return Ok(());
     }
-    let why = format!("not confirmed, {otherwise}");
-    Err(Error::failed(why))
+    Err(Error::failed("not confirmed, nothing was ended"))
 }
 
 /// After this time, the user is told for whom is waited.

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 
 use super::args::{Logs, MatchOptions, Search};
 use super::context::{self, Context};
+use super::output;
 use super::table::{self, NARROW, NARROW_NAME, Narrowing};
-use super::{ls, output};
 use crate::client::DaemonClient;
 use crate::clock;
-use crate::model::{Error, ErrorKind, Millis, RunEnd, Task, WindowId, took};
+use crate::model::{Error, ErrorKind, Millis, RunEnd, Task, WindowId, age, took};
 use crate::ops::{self, RunInfo, TaskSession};
 use crate::terminal::columns_of;
 use crate::wire::{
@@ -34,10 +34,7 @@ pub(super) async fn run(context: &Context, mut args: Logs) -> Result<(), Error> 
     if args.all {
         args.lines.get_or_insert(LAST_LINES);
     }
-    print_or_follow(context, &args).await
-}
-
-async fn print_or_follow(context: &Context, args: &Logs) -> Result<(), Error> {
+    let args = &args;
     if args.names.len() != 1 {
         return several(context, args).await;
     }
@@ -415,7 +412,7 @@ const NARROW_RUNS: Narrowing<'_> = Narrowing {
 };
 
 /// Lists the stored runs of tasks.
-pub(super) async fn list_runs(context: &Context, args: &Logs) -> Result<(), Error> {
+async fn list_runs(context: &Context, args: &Logs) -> Result<(), Error> {
     let mut session = context.session().await?;
     let runs = ops::stored_runs(&mut session, &args.names).await;
     let mut runs = runs?;
@@ -437,7 +434,8 @@ pub(super) async fn list_runs(context: &Context, args: &Logs) -> Result<(), Erro
             run.current_command.clone().unwrap_or_else(unknown),
         ]
     }));
-    print_table(&rows, &NARROW_RUNS)
+    let columns = output::viewer().stdout_columns;
+    output::lines(table::lines(&rows, columns, &NARROW_RUNS))
 }
 
 fn run_json(run: &RunInfo) -> Value {
@@ -461,23 +459,11 @@ fn end_of(run: &RunInfo) -> String {
 }
 
 fn ago(at: Option<Millis>, now: Millis) -> String {
-    at.map_or_else(unknown, |at| format!("{} ago", ls::age(now - at)))
+    at.map_or_else(unknown, |at| format!("{} ago", age(now - at)))
 }
 
 fn unknown() -> String {
     "-".to_owned()
-}
-
-/// Prints rows with their columns below each other, so that they fit the terminal.
-fn print_table<const N: usize>(
-    rows: &[[String; N]],
-    narrowing: &Narrowing<'_>,
-) -> Result<(), Error> {
-    output::lines(table::lines(
-        rows,
-        output::viewer().stdout_columns,
-        narrowing,
-    ))
 }
 
 #[cfg(test)]

@@ -8,12 +8,10 @@ use super::context::Context;
 use super::output;
 use super::table::{self, NARROW, NARROW_NAME, Narrowing};
 use crate::clock;
-use crate::model::{Error, Millis, RunEnd, port_words, text, took};
+use crate::model::{Error, Millis, RunEnd, age, port_words, text, took};
 use crate::ops::{self, Everywhere};
 use crate::terminal::fitted;
 use crate::wire::{LiveRecord, LsTask, LsView, TaskStateName};
-
-pub(super) use crate::model::age;
 
 /// The maximum width of the command and of the last line in the table, in columns.
 const COLUMN: usize = 52;
@@ -45,7 +43,7 @@ pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Error> {
     }
     let mut session = context.given()?;
     let mut view = ops::list(&mut session).await?;
-    if !view.exists && !ops::was_pruned(&session) {
+    if !view.exists && !ops::was_pruned(&session).await {
         return Err(session.missing());
     }
     view.tasks.retain(|task| is_selected(task, &args));
@@ -104,26 +102,15 @@ async fn all(context: &Context, args: &Ls) -> Result<(), Error> {
         };
         let daemon = if view.supervised { "" } else { ", no daemon" };
         let heading = format!("{} ({tasks}{server}{daemon})", view.session_name);
-        push_section(&mut lines, &heading, Some(view), now, style);
+        if !lines.is_empty() {
+            lines.push(String::new());
+        }
+        lines.push(fitted(&heading, style.columns.unwrap_or(usize::MAX)));
+        if !view.tasks.is_empty() {
+            lines.extend(table_of(view, now, style));
+        }
     }
     output::lines(&lines)
-}
-
-/// Adds a heading, and the tasks below it.
-pub(super) fn push_section(
-    lines: &mut Vec<String>,
-    heading: &str,
-    view: Option<&LsView>,
-    now: Millis,
-    style: Style,
-) {
-    if !lines.is_empty() {
-        lines.push(String::new());
-    }
-    lines.push(fitted(heading, style.columns.unwrap_or(usize::MAX)));
-    if let Some(view) = view.filter(|view| !view.tasks.is_empty()) {
-        lines.extend(table_of(view, now, style));
-    }
 }
 
 fn is_filtered(args: &Ls) -> bool {
@@ -152,7 +139,7 @@ fn is_selected(listed: &LsTask, args: &Ls) -> bool {
 
 /// How the table is shown.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Style {
+struct Style {
     /// The width of the terminal, if the lines are to fit it.
     columns: Option<usize>,
     /// The maximum width of the command and of the last line.
@@ -162,7 +149,7 @@ pub(super) struct Style {
 }
 
 impl Style {
-    pub(super) fn of(is_wide: bool) -> Self {
+    fn of(is_wide: bool) -> Self {
         Self {
             columns: output::viewer().stdout_columns.filter(|_| !is_wide),
             longest: if is_wide { usize::MAX } else { COLUMN },

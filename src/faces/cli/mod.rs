@@ -167,7 +167,7 @@ fn dispatch(context: &Context, command: CliCommand) -> Execution<'_> {
         CliCommand::KillAll(args) => boxed(move || kill::kill_all(context, args)),
         CliCommand::Prune(args) => boxed(move || kill::prune(context, args)),
         CliCommand::Status(args) => boxed(move || ls::status(context, args)),
-        CliCommand::Config(args) => boxed(move || async move { config::run(context, &args).await }),
+        CliCommand::Config(command) => boxed(move || config::run(context, command)),
         CliCommand::Doctor(args) => boxed(move || doctor::run(context, args)),
         CliCommand::Attach(args) => boxed(move || attach::run(context, args)),
         #[cfg(feature = "panel")]

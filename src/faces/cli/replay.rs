@@ -11,9 +11,8 @@ use crate::model::{Context, Error, Now, Record};
 use crate::wire::SnapshotLine;
 
 pub(super) fn run(args: &Replay) -> Result<(), Error> {
-    match &args.file {
+    match args.file.as_ref().filter(|path| path.as_os_str() != "-") {
         None => replay(io::stdin().lock()),
-        Some(path) if path.as_os_str() == "-" => replay(io::stdin().lock()),
         Some(path) => {
             let file = File::open(path)
                 .map_err(|error| Error::of(&error).about(format!("replay {}", path.display())))?;

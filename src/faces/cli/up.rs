@@ -23,7 +23,7 @@ fn result_json(result: &BringUpResult) -> Value {
     let is_ready = result.is_ready.as_ref().map(Result::is_ok);
     json!({
         "windowName": result.name,
-        "windowId": result.run.as_ref().and_then(TaskRun::window),
+        "windowId": result.run.as_ref().map(TaskRun::window),
         "state": state,
         // The keys whose values in the file are not those that it runs with.
         "outdated": outdated,
@@ -104,10 +104,7 @@ fn print_news(
                     "runs already:"
                 }
             };
-            match run.window() {
-                Some(window) => format!("{done} {window} ({name})"),
-                None => format!("{done} {name}"),
-            }
+            format!("{done} {} ({name})", run.window())
         }
         BringUpNews::Ready { window, readiness } => match readiness {
             Readiness::Printed | Readiness::Listens => format!("ready {window} ({name})"),

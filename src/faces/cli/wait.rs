@@ -27,34 +27,23 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Error> {
         let why = "a channel has a name of at least one character";
         return Err(Error::usage(why));
     }
-    if let Some(channel) = &args.channel {
-        // tmux's channels belong to the server: the session does not matter.
-        let session = context.given()?;
-        let result = on_channel(&session, channel, args.timeout).await?;
-        return print_result(
-            &result,
-            args.timeout,
-            &format!("wait {channel}"),
-            channel,
-            args.json.json,
-        );
-    }
     let mut session = context.given()?;
     if args.names.len() > 1 || args.any {
         return wait_for_several(context, &mut session, &args).await;
     }
-    let name = args.names.first().cloned().unwrap_or_default();
-    // An interrupt does not affect the task.
-    let asked = ops::wait_for_task(&mut session, request(&args, &name));
-    let result = context::unless_interrupted(asked).await?;
-    let result = result?;
-    print_result(
-        &result,
-        args.timeout,
-        &format!("wait {name}"),
-        &name,
-        args.json.json,
-    )
+    let name = args.channel.as_ref().or(args.names.first());
+    let name = name.map_or("", String::as_str);
+    let result = match &args.channel {
+        // tmux's channels belong to the server: the session does not matter.
+        Some(channel) => on_channel(&session, channel, args.timeout).await?,
+        None => {
+            // An interrupt does not affect the task.
+            let asked = ops::wait_for_task(&mut session, request(&args, name));
+            context::unless_interrupted(asked).await??
+        }
+    };
+    let what = format!("wait {name}");
+    print_result(&result, args.timeout, &what, name, args.json.json)
 }
 
 /// Waits for several tasks at the same time, or for the last ones of a loop, and prints each outcome

@@ -1,52 +1,15 @@
 //! The arguments of each tool. The doc comments of the fields are what a model reads.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::{self, Deserializer, SeqAccess, Visitor};
+use serde::de::{self, Deserializer};
 use serde_json::{Map, Value};
 
+use crate::config::{OneOrMany, one_or_many};
 use crate::model::{NotifyOn, Slot, TaskSettings, TaskSpec};
-
-/// A time in seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(try_from = "f64")]
-pub(super) struct Seconds(f64);
-
-impl JsonSchema for Seconds {
-    fn schema_name() -> Cow<'static, str> {
-        "Seconds".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "number"})
-    }
-}
-
-impl Seconds {
-    pub(super) fn to_duration(self) -> Duration {
-        Duration::from_secs_f64(self.0)
-    }
-}
-
-/// More than any wait takes, and no overflow.
-const MOST_SECONDS: f64 = 1e9;
-
-impl TryFrom<f64> for Seconds {
-    type Error = String;
-
-    fn try_from(seconds: f64) -> Result<Self, String> {
-        if (0.0..=MOST_SECONDS).contains(&seconds) {
-            Ok(Self(seconds))
-        } else {
-            Err(format!("{seconds} is not a number of seconds"))
-        }
-    }
-}
 
 /// The arguments of `run_task`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -84,7 +47,9 @@ pub(super) struct RunTask {
     /// Run at most so many at once of all runs with this name, like build:2; the others wait
     pub(super) slot: Option<String>,
     /// With wait or until: the longest time to wait (50, at most 600)
-    pub(super) timeout_seconds: Option<Seconds>,
+    #[serde(deserialize_with = "seconds")]
+    #[schemars(with = "f64")]
+    pub(super) timeout_seconds: Option<Duration>,
 }
 
 impl RunTask {
@@ -105,10 +70,10 @@ impl RunTask {
     }
 }
 
-/// The arguments of `list_tasks`.
+/// The arguments of `list_tasks` and `prune_tasks`: none.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct ListTasks {}
+pub(super) struct NoArguments {}
 
 /// The arguments of `read_output`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -149,7 +114,9 @@ pub(super) struct WaitFor {
     /// Until it asks for input
     pub(super) input: bool,
     /// Until nothing was written for this long
-    pub(super) idle_seconds: Option<Seconds>,
+    #[serde(deserialize_with = "seconds")]
+    #[schemars(with = "f64")]
+    pub(super) idle_seconds: Option<Duration>,
     /// Until its own processes listen on this TCP port; 0: on any
     pub(super) listen: Option<u16>,
     /// Give up when one of these texts is written
@@ -169,7 +136,9 @@ pub(super) struct WaitFor {
     /// Instead of a task: until `tmux wait-for -S` wakes this channel
     pub(super) channel: Option<String>,
     /// The longest time to wait (50, at most 600)
-    pub(super) timeout_seconds: Option<Seconds>,
+    #[serde(deserialize_with = "seconds")]
+    #[schemars(with = "f64")]
+    pub(super) timeout_seconds: Option<Duration>,
 }
 
 /// The arguments of `send_input`.
@@ -198,11 +167,6 @@ pub(super) struct KillTask {
     pub(super) task: Vec<String>,
 }
 
-/// The arguments of `prune_tasks`.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct PruneTasks {}
-
 /// The arguments of `next_events`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -212,7 +176,9 @@ pub(super) struct NextEvents {
     /// Only of this task
     pub(super) task: Option<String>,
     /// How long to wait for the first one if there is none (50, at most 600); 0: not at all
-    pub(super) wait_seconds: Option<Seconds>,
+    #[serde(deserialize_with = "seconds")]
+    #[schemars(with = "f64")]
+    pub(super) wait_seconds: Option<Duration>,
     /// The most events (50, at most 200)
     pub(super) limit: Option<usize>,
 }
@@ -291,31 +257,25 @@ fn has_nul(value: &Value) -> bool {
     }
 }
 
-/// Reads one text or a list of them.
-fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    struct Texts;
+/// More than any wait takes, and no overflow.
+const MOST_SECONDS: f64 = 1e9;
 
-    impl<'de> Visitor<'de> for Texts {
-        type Value = Vec<String>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a list of texts")
-        }
-
-        fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-            Ok(vec![text.to_owned()])
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-            let mut texts = Vec::new();
-            while let Some(text) = seq.next_element()? {
-                texts.push(text);
-            }
-            Ok(texts)
-        }
+/// Reads a time in seconds.
+fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    let seconds = f64::deserialize(from)?;
+    if (0.0..=MOST_SECONDS).contains(&seconds) {
+        return Ok(Some(Duration::from_secs_f64(seconds)));
     }
+    let why = format!("{seconds} is not a number of seconds");
+    Err(de::Error::custom(why))
+}
 
-    deserializer.deserialize_any(Texts)
+/// Reads one text or a list of them.
+fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    Ok(match one_or_many(from, "a list of texts")? {
+        OneOrMany::One(text) => vec![text],
+        OneOrMany::Many(texts) => texts,
+    })
 }
 
 #[cfg(test)]

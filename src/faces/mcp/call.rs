@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio::time::{Instant, interval, timeout};
 
-use super::arguments::{BadArguments, Seconds};
+use super::arguments::BadArguments;
 use crate::model::{Error, ErrorKind, text};
 use crate::ops::Caller;
 
@@ -20,6 +20,9 @@ const REPORT_EVERY: Duration = Duration::from_secs(2);
 
 /// How long a call that waits for nothing may take.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(20);
+
+/// The maximum length of a name, in characters.
+pub(super) const NAME_CHARS: usize = 100;
 
 /// How long a call waits if it does not say: clients end a call after a minute.
 pub(super) const USUAL_WAIT: Duration = Duration::from_secs(50);
@@ -86,19 +89,19 @@ impl Call {
 }
 
 /// Ends work that should not take long, if daemon or tmux do not answer.
-pub(super) async fn within_time<T>(
-    work: impl Future<Output = Result<T, ToolAnswer>>,
+pub(super) async fn within_time<T, E: Into<ToolAnswer>>(
+    work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, ToolAnswer> {
     within(ANSWERS_WITHIN, work).await
 }
 
 /// The same within another time.
-pub(super) async fn within<T>(
+pub(super) async fn within<T, E: Into<ToolAnswer>>(
     limit: Duration,
-    work: impl Future<Output = Result<T, ToolAnswer>>,
+    work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, ToolAnswer> {
     match timeout(limit, work).await {
-        Ok(result) => result,
+        Ok(result) => result.map_err(Into::into),
         Err(_) => Err(ToolAnswer::refused(
             "tmux or the daemon of tmux-task does not answer",
             Some("ask the user to run `tmux-task doctor`: it says which, and what to do"),
@@ -120,18 +123,14 @@ pub(super) enum Limit {
 }
 
 impl Limit {
-    /// Returns the limit of a call that is answered when the wait has ended.
-    pub(super) fn of_call(given: Option<Seconds>) -> Self {
-        match given.map(Seconds::to_duration) {
+    /// Returns the limit of a wait. A call that is answered with a handle may wait for any time.
+    pub(super) fn of(given: Option<Duration>, is_by_handle: bool) -> Self {
+        match given {
+            None if is_by_handle => Self::None,
             None => Self::Usual,
-            Some(given) if given > LONGEST_WAIT => Self::Longest,
+            Some(given) if given > LONGEST_WAIT && !is_by_handle => Self::Longest,
             Some(given) => Self::Given(given),
         }
-    }
-
-    /// Returns the limit of a call that is answered with a handle.
-    pub(super) fn of_handle(given: Option<Seconds>) -> Self {
-        given.map_or(Self::None, |given| Self::Given(given.to_duration()))
     }
 
     pub(super) fn time(self) -> Option<Duration> {
@@ -338,14 +337,14 @@ mod tests {
 
     #[test]
     fn a_call_has_a_ceiling_and_a_handle_has_none() {
-        let seconds = |seconds: f64| Some(Seconds::try_from(seconds).unwrap());
+        let seconds = |seconds: f64| Some(Duration::from_secs_f64(seconds));
         let time = |limit: Limit| limit.time().map(|time| time.as_secs());
-        assert_eq!(time(Limit::of_call(None)), Some(50));
-        assert_eq!(time(Limit::of_call(seconds(7.0))), Some(7));
-        assert_eq!(time(Limit::of_call(seconds(7000.0))), Some(600));
-        assert!(Limit::of_call(seconds(7000.0)).note().contains("longest"));
-        assert_eq!(time(Limit::of_handle(None)), None);
-        assert_eq!(time(Limit::of_handle(seconds(7000.0))), Some(7000));
+        assert_eq!(time(Limit::of(None, false)), Some(50));
+        assert_eq!(time(Limit::of(seconds(7.0), false)), Some(7));
+        assert_eq!(time(Limit::of(seconds(7000.0), false)), Some(600));
+        assert!(Limit::of(seconds(7000.0), false).note().contains("longest"));
+        assert_eq!(time(Limit::of(None, true)), None);
+        assert_eq!(time(Limit::of(seconds(7000.0), true)), Some(7000));
     }
 
     #[test]

@@ -6,15 +6,12 @@
 mod arguments;
 mod call;
 mod other_host;
-mod output;
 mod tasks;
 mod tools;
 mod transport;
 mod wait;
 
 use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -27,7 +24,7 @@ use rmcp::transport::IntoTransport;
 use serde_json::{Value, json};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
-    DuplexStream, ReadBuf,
+    DuplexStream,
 };
 use tokio::sync::watch;
 use tokio::task::LocalSet;
@@ -131,7 +128,6 @@ async fn serve_client(
     output: impl AsyncWrite + Send + Unpin + 'static,
 ) -> Result<(), Error> {
     let (close, closed) = watch::channel(false);
-    let input = ClientInput { input, close };
     let server = Server {
         tools: Tools::new(options.choice, closed),
         is_read_only: options.is_read_only,
@@ -139,7 +135,8 @@ async fn serve_client(
     let serving = async {
         let answers =
             IntoTransport::<RoleServer, _, _>::into_transport((tokio::io::empty(), output));
-        match server.serve(BoundedTransport::new(input, answers)).await {
+        let transport = BoundedTransport::new(input, answers, close);
+        match server.serve(transport).await {
             Ok(running) => running.waiting().await.map(drop).map_err(|error| {
                 Error::failed(format!("the server ended: {}", with_causes(&error)))
             }),
@@ -152,32 +149,6 @@ async fn serve_client(
         }
     };
     LocalSet::new().run_until(serving).await
-}
-
-/// What the client writes, which notes when it closes that: waits end then.
-struct ClientInput<R> {
-    input: R,
-    close: watch::Sender<bool>,
-}
-
-impl<R: AsyncRead + Unpin> AsyncRead for ClientInput<R> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let polled = Pin::new(&mut self.input).poll_read(cx, buffer);
-        let is_end = match &polled {
-            Poll::Ready(Ok(())) => buffer.filled().len() == before,
-            Poll::Ready(Err(_)) => true,
-            Poll::Pending => false,
-        };
-        if is_end {
-            self.close.send_replace(true);
-        }
-        polled
-    }
 }
 
 struct Server {

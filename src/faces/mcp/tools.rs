@@ -20,13 +20,13 @@ use tokio::sync::{OnceCell, oneshot, watch};
 use tokio::task::spawn_local;
 
 use super::arguments::{
-    BadArguments, KillTask, ListTasks, NextEvents, PruneTasks, ReadOutput, RunTask, SearchOutput,
-    SendInput, WaitFor, parse,
+    BadArguments, KillTask, NextEvents, NoArguments, ReadOutput, RunTask, SearchOutput, SendInput,
+    WaitFor, parse,
 };
-use super::call::{Call, Limit, Progress, ToolAnswer, caller_of, within_time};
+use super::call::{Call, Progress, ToolAnswer, caller_of, within_time};
 use super::other_host::{self, BEGIN, HostBegins, HostCall};
-use super::wait::{Follow, StartedTask, Wait, start};
-use super::{output, tasks};
+use super::tasks;
+use super::wait::{Wait, start};
 use crate::ops::{SessionChoice, TaskSession, end_of_events};
 use crate::wire::After;
 
@@ -140,19 +140,30 @@ impl Tools {
 
     /// Returns the session, as each command finds it.
     async fn session(&self) -> Result<TaskSession, ToolAnswer> {
-        let find = async {
-            let mut session = TaskSession::named(&self.choice)?;
-            session.resolve_name().await?;
-            Ok(session)
-        };
-        let session = within_time(find).await?;
-        let begin = self.begin.get_or_try_init(|| end_of_events(&session));
-        within_time(async { Ok(begin.await?) }).await?;
+        let mut session = TaskSession::named(&self.choice)?;
+        within_time(session.resolve_name()).await?;
+        within_time(self.begin.get_or_try_init(|| end_of_events(&session))).await?;
         Ok(session)
     }
 
+    /// Returns what a wait ended with, below these lines, or a handle for a result that comes later.
+    async fn follow(
+        &self,
+        call: &Call,
+        lines: Vec<String>,
+        wait: Wait,
+    ) -> Result<CallToolResponse, ToolAnswer> {
+        if call.takes_handles {
+            return Ok(self.later(wait));
+        }
+        let (what, time) = (wait.what(), wait.time());
+        let ToolAnswer { text, is_error } = call.attend(&what, time, wait.outcome()).await?;
+        let ToolAnswer { text, .. } = ToolAnswer::new(lines.into_iter().chain([text]));
+        Ok(ToolAnswer { text, is_error }.into())
+    }
+
     /// Returns a handle for a result that comes later. A client that cancels it ends the wait.
-    fn later(&self, wait: Wait) -> Reply {
+    fn later(&self, wait: Wait) -> CallToolResponse {
         // A run may take any time.
         let options = TaskOptions::new()
             .with_ttl_ms(None)
@@ -172,7 +183,7 @@ impl Tools {
                 }
             })
         });
-        Reply(CallToolResponse::Task(CreateTaskResult::new(task)))
+        CallToolResponse::Task(CreateTaskResult::new(task))
     }
 }
 
@@ -194,54 +205,27 @@ impl Tools {
         &self,
         call: Call,
         arguments: Arguments<RunTask>,
-    ) -> Result<Reply, ToolAnswer> {
+    ) -> Result<CallToolResponse, ToolAnswer> {
         let arguments = arguments.0?;
-        let follow = match call.takes_handles {
-            true => Follow::ByHandle,
-            false => Follow::AsAsked,
-        };
-        let started = start(
-            self.session().await?,
-            self.choice.clone(),
-            &call,
-            arguments,
-            follow,
-        )
-        .await?;
-        let StartedTask {
-            line,
-            cursor,
-            unreachable,
-            wait,
-        } = started;
+        let (session, choice) = (self.session().await?, self.choice.clone());
+        let (lines, wait) = start(session, choice, &call, arguments).await?;
         match wait {
-            None => {
-                let note = unreachable.map(|why| {
-                    format!("no message will come when it ends: {why}; wait_for waits for it")
-                });
-                let lines = [Some(line), note, Some(format!("cursor: {cursor}"))];
-                Ok(ToolAnswer::new(lines.into_iter().flatten()).into())
-            }
-            Some(wait) if call.takes_handles => Ok(self.later(wait)),
-            Some(wait) => {
-                let outcome = attend(&call, wait).await?;
-                Ok(ToolAnswer {
-                    text: format!("{line}\n{}", outcome.text),
-                    ..outcome
-                }
-                .into())
-            }
+            None => Ok(ToolAnswer::new(lines).into()),
+            Some(wait) => self.follow(&call, lines, wait).await,
         }
     }
 
     #[tool(
         description = "List the tasks with state, exit code, age and last line.",
-        input_schema = schema_of::<ListTasks>(&[]),
+        input_schema = schema_of::<NoArguments>(&[]),
         annotations(title = "List tasks", read_only_hint = true, open_world_hint = false)
     )]
-    async fn list_tasks(&self, arguments: Arguments<ListTasks>) -> Result<Reply, ToolAnswer> {
-        let ListTasks {} = arguments.0?;
-        Ok(tasks::list(&mut self.session().await?).await?.into())
+    async fn list_tasks(
+        &self,
+        arguments: Arguments<NoArguments>,
+    ) -> Result<ToolAnswer, ToolAnswer> {
+        let NoArguments {} = arguments.0?;
+        tasks::list(&mut self.session().await?).await
     }
 
     #[tool(
@@ -250,11 +234,12 @@ impl Tools {
         input_schema = schema_of::<ReadOutput>(&["task"]),
         annotations(title = "Read output", read_only_hint = true, open_world_hint = false)
     )]
-    async fn read_output(&self, arguments: Arguments<ReadOutput>) -> Result<Reply, ToolAnswer> {
+    async fn read_output(
+        &self,
+        arguments: Arguments<ReadOutput>,
+    ) -> Result<ToolAnswer, ToolAnswer> {
         let arguments = arguments.0?;
-        Ok(output::read(&mut self.session().await?, arguments)
-            .await?
-            .into())
+        tasks::read(&mut self.session().await?, arguments).await
     }
 
     #[tool(
@@ -269,25 +254,11 @@ impl Tools {
         &self,
         call: Call,
         arguments: Arguments<WaitFor>,
-    ) -> Result<Reply, ToolAnswer> {
+    ) -> Result<CallToolResponse, ToolAnswer> {
         let arguments = arguments.0?;
-        let given = arguments.timeout_seconds;
-        let limit = match call.takes_handles {
-            true => Limit::of_handle(given),
-            false => Limit::of_call(given),
-        };
-        let wait = Wait::find(
-            self.session().await?,
-            self.choice.clone(),
-            &call,
-            arguments,
-            limit,
-        )
-        .await?;
-        if call.takes_handles {
-            return Ok(self.later(wait));
-        }
-        Ok(attend(&call, wait).await?.into())
+        let (session, choice) = (self.session().await?, self.choice.clone());
+        let wait = Wait::find(session, choice, &call, arguments).await?;
+        self.follow(&call, Vec::new(), wait).await
     }
 
     #[tool(
@@ -301,11 +272,9 @@ impl Tools {
             idempotent_hint = false, open_world_hint = true
         )
     )]
-    async fn send_input(&self, arguments: Arguments<SendInput>) -> Result<Reply, ToolAnswer> {
+    async fn send_input(&self, arguments: Arguments<SendInput>) -> Result<ToolAnswer, ToolAnswer> {
         let arguments = arguments.0?;
-        Ok(tasks::send(&mut self.session().await?, arguments)
-            .await?
-            .into())
+        tasks::send(&mut self.session().await?, arguments).await
     }
 
     #[tool(
@@ -321,26 +290,27 @@ impl Tools {
         &self,
         call: Call,
         arguments: Arguments<KillTask>,
-    ) -> Result<Reply, ToolAnswer> {
+    ) -> Result<ToolAnswer, ToolAnswer> {
         let KillTask { task } = arguments.0?;
-        Ok(tasks::kill(&mut self.session().await?, &call, task)
-            .await?
-            .into())
+        tasks::kill(&mut self.session().await?, &call, task).await
     }
 
     #[tool(
         description = "Remove the windows of tasks that have ended. read_output with run still \
             has their output.",
-        input_schema = schema_of::<PruneTasks>(&[]),
+        input_schema = schema_of::<NoArguments>(&[]),
         annotations(
             title = "Remove ended tasks",
             read_only_hint = false, destructive_hint = true,
             idempotent_hint = true, open_world_hint = false
         )
     )]
-    async fn prune_tasks(&self, arguments: Arguments<PruneTasks>) -> Result<Reply, ToolAnswer> {
-        let PruneTasks {} = arguments.0?;
-        Ok(tasks::prune(&mut self.session().await?).await?.into())
+    async fn prune_tasks(
+        &self,
+        arguments: Arguments<NoArguments>,
+    ) -> Result<ToolAnswer, ToolAnswer> {
+        let NoArguments {} = arguments.0?;
+        tasks::prune(&mut self.session().await?).await
     }
 
     #[tool(
@@ -353,13 +323,11 @@ impl Tools {
         &self,
         call: Call,
         arguments: Arguments<NextEvents>,
-    ) -> Result<Reply, ToolAnswer> {
+    ) -> Result<ToolAnswer, ToolAnswer> {
         let arguments = arguments.0?;
         let session = self.session().await?;
         let begin = self.begin.get().cloned().unwrap_or_default();
-        Ok(output::next(&session, &call, arguments, begin)
-            .await?
-            .into())
+        tasks::next(&session, &call, arguments, begin).await
     }
 
     #[tool(
@@ -367,24 +335,18 @@ impl Tools {
         input_schema = schema_of::<SearchOutput>(&["pattern"]),
         annotations(title = "Search output", read_only_hint = true, open_world_hint = false)
     )]
-    async fn search_output(&self, arguments: Arguments<SearchOutput>) -> Result<Reply, ToolAnswer> {
+    async fn search_output(
+        &self,
+        arguments: Arguments<SearchOutput>,
+    ) -> Result<ToolAnswer, ToolAnswer> {
         let arguments = arguments.0?;
-        let mut session = self.session().await?;
-        Ok(output::search(&mut session, arguments).await?.into())
+        tasks::search(&mut self.session().await?, arguments).await
     }
 }
 
-async fn attend(call: &Call, wait: Wait) -> Result<ToolAnswer, ToolAnswer> {
-    let (what, time) = (wait.what(), wait.time());
-    call.attend(&what, time, wait.outcome()).await
-}
-
-/// What a call is answered: the result, or a handle for it.
-struct Reply(CallToolResponse);
-
-impl From<ToolAnswer> for Reply {
+impl From<ToolAnswer> for CallToolResponse {
     fn from(answer: ToolAnswer) -> Self {
-        Self(CallToolResult::from(answer).into())
+        CallToolResult::from(answer).into()
     }
 }
 
@@ -399,15 +361,9 @@ impl From<ToolAnswer> for CallToolResult {
     }
 }
 
-impl IntoCallToolResult for Reply {
-    fn into_call_tool_result(self) -> Result<CallToolResponse, ErrorData> {
-        Ok(self.0)
-    }
-}
-
 impl IntoCallToolResult for ToolAnswer {
     fn into_call_tool_result(self) -> Result<CallToolResponse, ErrorData> {
-        Ok(CallToolResult::from(self).into())
+        Ok(self.into())
     }
 }
 

@@ -11,7 +11,7 @@ use rmcp::service::{RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// How many requests may wait for their answers to be written. A client that reads no answers would
 /// otherwise fill the memory with them: an answer has up to 64 KiB.
@@ -25,6 +25,8 @@ pub(super) struct BoundedTransport<R, T: Transport<RoleServer>> {
     /// An error that is being written.
     writing: Option<Writing<T::Error>>,
     unanswered: Arc<Unanswered>,
+    /// Told when the client has closed its side: waits end then.
+    close: watch::Sender<bool>,
 }
 
 type Writing<E> = Pin<Box<dyn Future<Output = Result<(), E>> + Send>>;
@@ -38,12 +40,13 @@ struct Unanswered {
 }
 
 impl<R: AsyncRead + Unpin, T: Transport<RoleServer>> BoundedTransport<R, T> {
-    pub(super) fn new(input: R, inner: T) -> Self {
+    pub(super) fn new(input: R, inner: T, close: watch::Sender<bool>) -> Self {
         Self {
             messages: Messages::new(input),
             inner,
             writing: None,
             unanswered: Arc::default(),
+            close,
         }
     }
 }
@@ -93,11 +96,15 @@ impl<R: AsyncRead + Unpin + Send, T: Transport<RoleServer>> Transport<RoleServer
                 writing.as_mut().await.ok()?;
                 self.writing = None;
             }
-            match self.messages.next().await? {
-                Ok(message) => break message,
-                Err((error, id)) => {
+            match self.messages.next().await {
+                Some(Ok(message)) => break message,
+                Some(Err((error, id))) => {
                     let answer = JsonRpcMessage::error(error, id);
                     self.writing = Some(Box::pin(self.inner.send(answer)));
+                }
+                None => {
+                    self.close.send_replace(true);
+                    return None;
                 }
             }
         };
@@ -254,7 +261,7 @@ mod tests {
         let (client, server) = tokio::io::duplex(1 << 20);
         let (input, output) = tokio::io::split(server);
         let inner = IntoTransport::<RoleServer, _, _>::into_transport((tokio::io::empty(), output));
-        let mut transport = BoundedTransport::new(input, inner);
+        let mut transport = BoundedTransport::new(input, inner, watch::channel(false).0);
         let (reader, mut writer) = tokio::io::split(client);
         let mut answers = BufReader::new(reader).lines();
         for id in 0..MOST_UNANSWERED + 2 {

@@ -6,14 +6,16 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
-use super::arguments::{RunTask, Seconds, WaitFor};
-use super::call::{Call, Limit, ToolAnswer, line, short, within, within_time};
+use super::arguments::{RunTask, WaitFor};
+use super::call::{Call, Limit, NAME_CHARS, ToolAnswer, line, short, within, within_time};
 use crate::client::DaemonClient;
 use crate::model::{
     AnswerBy, Condition, Error, Millis, ReplacedRun, Replaces, Stop, WaitOutcome, WaitResult,
     whole_millis,
 };
-use crate::ops::{self, LaunchWait, RunOptions, SessionChoice, StartedRun, TaskSession};
+use crate::ops::{
+    self, LaunchWait, RunOptions, SessionChoice, StartedRun, TaskSession, Undelivered,
+};
 use crate::wire::WaitRequest;
 
 /// How many of the last lines a result has.
@@ -21,9 +23,6 @@ const TAIL: usize = 10;
 
 /// How many of them after a success.
 const TAIL_OF_SUCCESS: usize = 3;
-
-/// The maximum length of a name, in characters.
-const NAME_CHARS: usize = 100;
 
 /// The maximum length of what is said of an end, with the prompt or the line that matched, in characters.
 const CLAUSE_CHARS: usize = 1000;
@@ -77,8 +76,8 @@ impl Wait {
         choice: SessionChoice,
         call: &Call,
         arguments: WaitFor,
-        limit: Limit,
     ) -> Result<Self, ToolAnswer> {
+        let limit = Limit::of(arguments.timeout_seconds, call.takes_handles);
         let channel = arguments.channel.clone();
         if let Some(channel) = channel.filter(|name| !name.is_empty()) {
             if !arguments.task.is_empty() || !conditions(&arguments).is_empty() {
@@ -101,8 +100,7 @@ impl Wait {
         let mut windows = Vec::new();
         let mut waits = Vec::new();
         for name in &arguments.task {
-            let (daemon, window) =
-                within_time(async { Ok(ops::find_to_wait(&mut session, name).await?) }).await?;
+            let (daemon, window) = within_time(ops::find_to_wait(&mut session, name)).await?;
             windows.push(window.clone());
             let request = WaitRequest {
                 task: window,
@@ -121,7 +119,7 @@ impl Wait {
         }
         let mut had_ended_at = vec![Millis::MAX; waits.len()];
         if waits.len() > 1 {
-            let view = within_time(async { Ok(ops::list(&mut session).await?) }).await?;
+            let view = within_time(ops::list(&mut session)).await?;
             for (window, at) in windows.iter().zip(&mut had_ended_at) {
                 let mut tasks = view.tasks.iter().map(|listed| &listed.task);
                 let ended =
@@ -182,13 +180,14 @@ fn answer(name: &str, limit: Limit, result: Result<WaitResult, Error>) -> ToolAn
 
 fn conditions(arguments: &WaitFor) -> Vec<Condition> {
     let texts = arguments.text.iter().cloned().map(Condition::Text);
-    let idle = arguments.idle_seconds.map(Seconds::to_duration);
     let listen = arguments.listen.map(|port| (port > 0).then_some(port));
     let others = [
         arguments.change.then_some(Condition::Change),
         arguments.bell.then_some(Condition::Bell),
         arguments.input.then_some(Condition::Input),
-        idle.map(|limit| Condition::Idle { limit }),
+        arguments
+            .idle_seconds
+            .map(|limit| Condition::Idle { limit }),
         listen.map(|port| Condition::Listen { port }),
     ];
     let exit = arguments.exit.then_some(Condition::Exit).into_iter();
@@ -287,56 +286,29 @@ const CWD_CHARS: usize = 400;
 /// The maximum length of a reason, in characters.
 const REASON_CHARS: usize = 400;
 
-/// A task that was started.
-pub(super) struct StartedTask {
-    /// What was started, in a line.
-    pub(super) line: String,
-    /// Where its output begins.
-    pub(super) cursor: String,
-    /// Why the caller's conversation will get no message when it ends; `None` where it will, or
-    /// where that is not known.
-    pub(super) unreachable: Option<String>,
-    /// The wait for it, if one is wanted.
-    pub(super) wait: Option<Wait>,
-}
-
-/// What follows the launch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Follow {
-    /// What the arguments say.
-    AsAsked,
-    /// A wait in any case: the call is answered with a handle.
-    ByHandle,
-}
-
-/// Starts a task.
+/// Starts a task. Returns what was started, in lines, and the wait for it, if one is wanted: always where
+/// the call is answered with a handle.
 pub(super) async fn start(
     mut session: TaskSession,
     choice: SessionChoice,
     call: &Call,
     arguments: RunTask,
-    follow: Follow,
-) -> Result<StartedTask, ToolAnswer> {
+) -> Result<(Vec<String>, Option<Wait>), ToolAnswer> {
     let texts = arguments.until.iter().chain(&arguments.stop);
     ops::check_texts(texts, arguments.regex, arguments.ignore_case)?;
     check_variables(&arguments)?;
     let spec = arguments.spec();
     let spec = spec.map_err(|why| ToolAnswer::refused(&why, None))?;
-    let wait = match follow {
-        _ if !arguments.until.is_empty() => LaunchWait::Text,
-        Follow::AsAsked if !arguments.wait => LaunchWait::No,
-        Follow::AsAsked | Follow::ByHandle => LaunchWait::End,
+    let wait = match arguments.until.is_empty() {
+        false => LaunchWait::Text,
+        true if arguments.wait || call.takes_handles => LaunchWait::End,
+        true => LaunchWait::No,
     };
     if wait != LaunchWait::Text && !arguments.stop.is_empty() {
         return Err(ToolAnswer::refused("`stop` needs `until`", None));
     }
-    let limit = match follow {
-        Follow::AsAsked => Limit::of_call(arguments.timeout_seconds),
-        Follow::ByHandle => Limit::of_handle(arguments.timeout_seconds),
-    };
+    let limit = Limit::of(arguments.timeout_seconds, call.takes_handles);
     let until = arguments.until.into_iter().map(Condition::Text).collect();
-    let stop = arguments.stop;
-    let (regex, ignore_case) = (arguments.regex, arguments.ignore_case);
     let options = RunOptions {
         name: arguments.task,
         spec,
@@ -354,44 +326,32 @@ pub(super) async fn start(
             true => ops::run_again(&mut session, options).await?,
             false => options,
         };
-        Ok(ops::run(session, options).await?)
+        ops::run(session, options).await
     };
     // A live run of its slot ends first, which may take its time.
     let mut started = within(REPLACED_WITHIN, work).await?;
-    if wait == LaunchWait::No
-        && started.unreachable.is_none()
-        && let Some(undelivered) = ops::undelivered(&mut started).await
-    {
-        let owner = undelivered.owner;
-        started.unreachable = Some(format!("nothing delivers messages to {owner}"));
-    }
-    let line = announce(&started);
-    let StartedRun {
-        name,
-        run,
-        daemon,
-        unreachable,
-        ..
-    } = started;
-    let wait = match wait {
-        LaunchWait::No => None,
-        LaunchWait::End | LaunchWait::Text => {
-            let owner = call.caller.owner.clone();
-            let request = WaitRequest {
-                stops: stop,
-                regex,
-                ignore_case,
-                ..ops::wait_of_launch(&run, until, owner)
-            };
-            Some(Wait::for_task(&name, choice, limit, daemon, request))
+    let mut lines = vec![announce(&started)];
+    if wait == LaunchWait::No {
+        if started.unreachable.is_none() {
+            let undelivered = ops::undelivered(&mut started).await;
+            let why = |of: Undelivered| format!("nothing delivers messages to {}", of.owner);
+            started.unreachable = undelivered.map(why);
         }
+        lines.extend(started.unreachable.map(|why| {
+            let why = short(&why, REASON_CHARS);
+            format!("no message will come when it ends: {why}; wait_for waits for it")
+        }));
+        lines.push(format!("cursor: {}", started.run.cursor));
+        return Ok((lines, None));
+    }
+    let request = WaitRequest {
+        stops: arguments.stop,
+        regex: arguments.regex,
+        ignore_case: arguments.ignore_case,
+        ..ops::wait_of_launch(&started.run, until, call.caller.owner.clone())
     };
-    Ok(StartedTask {
-        line,
-        cursor: run.cursor,
-        unreachable: unreachable.map(|why| short(&why, REASON_CHARS)),
-        wait,
-    })
+    let wait = Wait::for_task(&started.name, choice, limit, started.daemon, request);
+    Ok((lines, Some(wait)))
 }
 
 fn check_variables(arguments: &RunTask) -> Result<(), ToolAnswer> {

@@ -169,6 +169,11 @@ fn put(buffer: &mut Buffer, area: Rect, x: usize, columns: usize, text: &str, st
     buffer.set_stringn(x, area.y, fitted(text, columns), columns, style);
 }
 
+/// Draws a text from a column of the area's first row on.
+fn write(buffer: &mut Buffer, area: Rect, x: usize, text: &str, style: Style) {
+    put(buffer, area, x, usize::from(area.width), text, style);
+}
+
 /// Returns a row of an area.
 fn row(area: Rect, y: usize) -> Rect {
     let y = u16::try_from(y).unwrap_or(u16::MAX).min(area.height);
@@ -193,16 +198,6 @@ const QUESTION: Style = Style::new().fg(Color::Yellow).add_modifier(Modifier::BO
 
 /// Draws the footer. Returns where the cursor is, if the user types.
 fn draw_footer(buffer: &mut Buffer, area: Rect, state: &PanelState) -> Option<Position> {
-    let line = |buffer: &mut Buffer, y: usize, text: &str, style: Style| {
-        put(
-            buffer,
-            row(area, y),
-            1,
-            usize::from(area.width),
-            text,
-            style,
-        );
-    };
     let is_error = state
         .message
         .as_ref()
@@ -214,14 +209,15 @@ fn draw_footer(buffer: &mut Buffer, area: Rect, state: &PanelState) -> Option<Po
     };
     let rows = state.footer_text();
     for (y, text) in rows.iter().enumerate() {
-        line(buffer, y, text, style);
+        write(buffer, row(area, y), 1, text, style);
     }
     if let Some((before, input)) = state.mode.typed() {
         let is_shown = state.mode.shows_typed();
         return typed(buffer, row(area, rows.len()), before, input, is_shown);
     }
     if rows.is_empty() {
-        line(buffer, 0, &keys(state, usize::from(area.width)), FAINT);
+        let keys = keys(state, usize::from(area.width));
+        write(buffer, row(area, 0), 1, &keys, FAINT);
     }
     None
 }
@@ -485,15 +481,7 @@ fn draw_list(buffer: &mut Buffer, layout: &Layout, state: &PanelState) {
     }
     if visible.is_empty() && state.trouble.is_none() {
         for (y, line) in nothing(state).iter().enumerate() {
-            let place = row(layout.list, y);
-            put(
-                buffer,
-                place,
-                1,
-                usize::from(place.width),
-                line,
-                Style::new(),
-            );
+            write(buffer, row(layout.list, y), 1, line, Style::new());
         }
     }
 }
@@ -506,50 +494,26 @@ fn unknown(
     key: SessionKey,
     state: &PanelState,
 ) {
-    let width = usize::from(area.width);
+    let (name, why) = (state.board.label(key), state.board.trouble(key));
     let x = 1 + columns.label + GAP;
     put(buffer, area, 1, columns.label, "-", FAINT);
-    put(
-        buffer,
-        area,
-        x,
-        columns.session,
-        state.board.label(key),
-        Style::new(),
-    );
+    put(buffer, area, x, columns.session, name, Style::new());
     let x = x + columns.session + GAP;
-    put(
-        buffer,
-        area,
-        x,
-        width,
-        state.board.trouble(key).unwrap_or_default(),
-        FAINT,
-    );
+    write(buffer, area, x, why.unwrap_or_default(), FAINT);
 }
 
 /// Says why no task is listed.
 fn nothing(state: &PanelState) -> Vec<String> {
-    let n_sessions = state.board.n_sessions();
-    if n_sessions == 0 && state.scope == Scope::All {
-        return vec![
-            "There are no task sessions.".to_owned(),
-            "This starts one with a first task:".to_owned(),
-            "  tmux-task run NAME -- COMMAND".to_owned(),
-        ];
-    }
-    if n_sessions == 0 {
-        return vec![
-            format!("There is no session `{}`.", state.title()),
-            "This starts it with a first task:".to_owned(),
-            "  tmux-task run NAME -- COMMAND".to_owned(),
-        ];
+    let run = "  tmux-task run NAME -- COMMAND".to_owned();
+    if state.board.n_sessions() == 0 {
+        let (what, how) = match state.scope {
+            Scope::All => ("There are no task sessions.".to_owned(), "one"),
+            Scope::One => (format!("There is no session `{}`.", state.title()), "it"),
+        };
+        return vec![what, format!("This starts {how} with a first task:"), run];
     }
     if state.board.is_empty() {
-        return vec![
-            "No tasks. This starts one:".to_owned(),
-            "  tmux-task run NAME -- COMMAND".to_owned(),
-        ];
+        return vec!["No tasks. This starts one:".to_owned(), run];
     }
     vec![
         format!("No task matches `{}`.", state.filter),

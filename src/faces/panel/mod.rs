@@ -298,7 +298,7 @@ impl Panel {
         self.is_changed = true;
         if let Some(order) = self.state.on_second(Instant::now().into_std()) {
             let pids: Vec<u32> = order.tasks.iter().map(|(_, pid)| *pid).collect();
-            self.state.on_sample(order, ops::usage(&pids));
+            self.state.on_sample(order, ops::tree_usage(&pids));
             self.state.ports = ops::ports(&pids).unwrap_or_default();
         }
     }
@@ -328,7 +328,7 @@ impl Panel {
         // The keys are tmux's until the user detaches.
         // A second stream would wait until the thread of the first one has read a key.
         self.events = None;
-        self.screen.leave();
+        restore();
         let status = command.status().await;
         self.screen.enter()?;
         self.events = Some(EventStream::new());
@@ -365,11 +365,6 @@ impl Screen {
         let mut screen = Self { terminal };
         screen.enter()?;
         Ok(screen)
-    }
-
-    /// Gives the terminal to another program for a while.
-    fn leave(&mut self) {
-        restore();
     }
 
     /// Takes the terminal again, whatever it shows now.

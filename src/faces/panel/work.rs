@@ -34,86 +34,83 @@ pub(super) enum EffectResult {
     Quit,
 }
 
+/// How many rows of the history a preview includes: more than a panel shows.
+const HISTORY_ROWS: usize = 100;
+
 /// Performs an effect. Ends within a limited time.
 pub(super) async fn perform(session: Rc<TaskSession>, effect: PanelEffect) -> EffectResult {
-    let silent = || "daemon or tmux does not answer".to_owned();
-    let said = |result: Result<String, Error>| {
-        EffectResult::Report(ActionReport::Said(result.map_err(|error| text_of(&error))))
-    };
+    let said = |result| EffectResult::Report(ActionReport::Said(result));
+    let in_words = |result: Result<String, Error>| result.map_err(|error| text_of(&error));
     match effect {
         PanelEffect::Quit => EffectResult::Quit,
         PanelEffect::Attach { task } => {
-            match limited(ops::attachment(&session, Some(&task.window))).await {
-                Some(Ok(attachment)) => EffectResult::Attach(attachment),
-                Some(Err(error)) => said(Err(error)),
-                None => EffectResult::Report(ActionReport::Said(Err(silent()))),
+            match in_time(ops::attachment(&session, Some(&task.window))).await {
+                Ok(attachment) => EffectResult::Attach(attachment),
+                Err(why) => said(Err(why)),
             }
         }
         PanelEffect::Send { name, request, .. } => {
-            match limited(session.for_request().send(request)).await {
-                Some(result) => said(result.map(|()| format!("sent to {name}"))),
-                None => EffectResult::Report(ActionReport::Said(Err(silent()))),
-            }
+            let sent = in_time(session.for_request().send(request)).await;
+            said(sent.map(|()| format!("sent to {name}")))
         }
         PanelEffect::Kill { task, name } => {
             let mut session = session.for_request();
             let names = vec![task.window];
             // Once more kills what has not ended yet.
-            let runs = limited(ops::ending_runs(&session, &names, true)).await;
-            if runs.is_some_and(|runs| runs.is_ok_and(|runs| !runs.is_empty())) {
+            let runs = in_time(ops::ending_runs(&session, &names, true)).await;
+            if runs.is_ok_and(|runs| !runs.is_empty()) {
                 return said(Ok(format!("killed what was left of {name}")));
             }
             let choice = StopChoice::default();
             let work = ops::kill(&mut session, Caller::user(), names, &choice);
-            match timeout(ENDS_SOON, work).await {
-                Ok(result) => said(result.map(|_| format!("killed {name}"))),
+            said(match timeout(ENDS_SOON, work).await {
+                Ok(result) => in_words(result.map(|_| format!("killed {name}"))),
                 // The daemon goes on with it.
-                Err(_) => said(Ok(format!(
+                Err(_) => Ok(format!(
                     "{name} has not ended yet: x once more kills it at once"
-                ))),
-            }
+                )),
+            })
         }
         // A run that has to end first may take its time.
         PanelEffect::Rerun { task, name } => {
             let result = rerun(&session, task.window).await;
-            said(result.map(|()| format!("{name} runs again")))
+            said(in_words(result.map(|()| format!("{name} runs again"))))
         }
-        PanelEffect::Prune { .. } => match limited(ops::prune(&mut session.for_request())).await {
-            Some(result) => said(result.map(|tasks| match tasks.len() {
-                1 => "removed 1 task".to_owned(),
-                n => format!("removed {n} tasks"),
-            })),
-            None => EffectResult::Report(ActionReport::Said(Err(silent()))),
-        },
+        PanelEffect::Prune { .. } => {
+            let pruned = in_time(ops::prune(&mut session.for_request())).await;
+            said(pruned.map(|tasks| format!("removed {}", text::counted(tasks.len(), "task"))))
+        }
         PanelEffect::Explain { task } => {
-            let result = match limited(ops::explain(&mut session.for_request(), &task.window)).await
-            {
-                Some(Ok(explanation)) => {
-                    let lines = ops::explanation_lines(&explanation, crate::clock::now().wall);
-                    Ok((explanation.secret == Some(true), lines))
-                }
-                Some(Err(error)) => Err(text_of(&error)),
-                None => Err(silent()),
-            };
+            let explained = in_time(ops::explain(&mut session.for_request(), &task.window)).await;
+            let result = explained.map(|explanation| {
+                let lines = ops::explanation_lines(&explanation, crate::clock::now().wall);
+                (explanation.secret == Some(true), lines)
+            });
             EffectResult::Report(ActionReport::Explained { task, result })
         }
         PanelEffect::ReadLog { task } => {
-            let result = match limited(ops::whole_log(&session, task.window.clone())).await {
-                Some(result) => result.map_err(|error| text_of(&error)),
-                None => Err(silent()),
-            };
+            let result = in_time(ops::coloured_log(&session, task.window.clone(), None)).await;
             EffectResult::Report(ActionReport::Log { task, result })
         }
         PanelEffect::Preview {
             task,
             is_full_screen,
         } => {
-            let preview =
-                limited(ops::preview(&session, task.window.clone(), is_full_screen)).await;
+            // Of a full-screen program it is the screen alone.
+            let rows = if is_full_screen { 0 } else { HISTORY_ROWS };
+            let read = ops::coloured_log(&session, task.window.clone(), Some(rows));
             // A pane that has just gone has no preview; the next record of the daemon says so.
-            let lines = preview.and_then(Result::ok).unwrap_or_default();
+            let lines = in_time(read).await.unwrap_or_default();
             EffectResult::Report(ActionReport::Preview { task, lines })
         }
+    }
+}
+
+/// Returns a result; an error, also that it takes too long, as one line.
+async fn in_time<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, String> {
+    match limited(work).await {
+        Some(result) => result.map_err(|error| text_of(&error)),
+        None => Err("daemon or tmux does not answer".to_owned()),
     }
 }
 

@@ -3,12 +3,10 @@
 //! It is called when things are broken: each check has a time limit and is independent, and none
 //! starts a tmux server or a daemon.
 
-mod broker;
 mod check;
 mod machine;
 mod readers;
 mod supervision;
-mod tmux;
 
 use super::lookup;
 use super::session::{SessionChoice, TaskSession};
@@ -33,11 +31,11 @@ pub(crate) async fn examine(choice: &SessionChoice) -> Result<DoctorReport, Erro
     };
     let (program, of_tmux, of_machine, of_session) = tokio::join!(
         check::on_disk("program", machine::examine_program),
-        tmux::examine(server),
+        machine::examine_tmux(server),
         machine::examine(),
         supervision::examine(session)
     );
-    let of_broker = broker::examine().await;
+    let of_broker = readers::examine_broker().await;
     let checks = [vec![program], of_tmux, of_machine, of_session, of_broker].concat();
     let count = |result| checks.iter().filter(|check| check.result == result).count();
     Ok(DoctorReport {

@@ -9,7 +9,7 @@ use super::super::endings::{end_runs, fields_of, label, list_of_tasks, plural};
 use super::super::input::{Effect, Job, LogLevel, LookOrder};
 use super::super::state::{Cx, State};
 use crate::model::{Error, ErrorKind, Level, StopChoice, Task, quote_where_needed};
-use crate::wire::Response;
+use crate::wire::{EndedTasks, Response};
 
 /// Ends tasks; none of them if one of the names is not a task's. Of what an earlier daemon was asked for,
 /// it may have done a part.
@@ -52,10 +52,10 @@ pub(super) async fn kill(
         return Err(refusal);
     }
     let of = |task: &Arc<Task>| fields_of(task, over.ended.get(&task.window));
-    Ok(Response::Ended {
+    Ok(Response::Ended(EndedTasks {
         tasks: over.tasks.iter().map(of).collect(),
         moved: Vec::new(),
-    })
+    }))
 }
 
 /// Ends the session, after all its runs have ended. Those of windows that live on in another
@@ -171,10 +171,10 @@ fn renamed(named: &str, present: &str) -> Error {
 
 fn ended(tasks: &[Arc<Task>], moved: &[Arc<Task>]) -> Response {
     let all = |tasks: &[Arc<Task>]| tasks.iter().map(|task| fields_of(task, None)).collect();
-    Response::Ended {
+    Response::Ended(EndedTasks {
         tasks: all(tasks),
         moved: all(moved),
-    }
+    })
 }
 
 impl State {

@@ -69,7 +69,6 @@ pub(super) fn serve(cx: &Cx, request: Request) -> Story<'_> {
         Request::Prune => answered(ends::prune(cx)),
         Request::Stop { cleanup } => answered(ends::stop(cx, cleanup)),
         Request::Wait(request) => answered(wait::wait(cx, request)),
-        Request::Cursor { window } => answered(async move { output::cursor(cx, &window).await }),
         Request::Log(request) => answered(output::log(cx, request)),
         Request::Record { task } => answered(async move { output::record(cx, &task).await }),
         Request::Search(request) => answered(async move { output::search(cx, &request).await }),

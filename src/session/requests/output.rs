@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::super::answers::read_end;
 use super::super::input::{Job, LogLevel, LookOrder, Reply, RowsToRead};
 use super::super::listeners::OutputStream;
 use super::super::promise::promise;
@@ -32,16 +31,6 @@ pub(super) async fn follow(cx: &Cx, window: &str, raw: bool, lines: usize) -> Re
     Ok(match is_complete.await? {
         true => Reply::Output(None),
         false => Reply::Cut,
-    })
-}
-
-/// Returns the cursor at the end of a task's output.
-pub(super) async fn cursor(cx: &Cx, window: &str) -> Result<Response, Error> {
-    let (task, pane) = find_pane(cx, window).await?;
-    let end = read_end(cx, pane, 0, task).await;
-    let end = end.ok_or_else(|| no_task(window))?;
-    Ok(Response::Cursor {
-        cursor: end.0.to_string(),
     })
 }
 

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::super::task_names;
 use super::Json;
-use super::tasks::parse_records;
+use super::tasks::number;
 use crate::config::read_time;
 use crate::model::{EventType, Kind};
 use crate::wire::After;
@@ -21,7 +21,7 @@ pub(crate) struct Feed {
     #[arg(long, value_name = "SEQ")]
     pub(crate) after: Option<After>,
     /// Only the last N records of those that the other options select; with --follow, new ones follow
-    #[arg(short = 'n', long, value_name = "N", value_parser = parse_records, allow_negative_numbers = true, conflicts_with = "consumer")]
+    #[arg(short = 'n', long, value_name = "N", value_parser = number::<usize>("not a number of records, like 20"), allow_negative_numbers = true, conflicts_with = "consumer")]
     pub(crate) lines: Option<usize>,
     /// Only records that are not older than this, like 90s, 10m or 2h; with --follow, new ones follow
     #[arg(long, value_name = "D", value_parser = read_time, conflicts_with = "consumer")]
@@ -76,12 +76,6 @@ pub(crate) struct Consume {
 pub(crate) enum StartOfConsumer {
     /// After the existing records
     Now,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Consumer {
-    #[command(subcommand)]
-    pub(crate) command: ConsumerCommand,
 }
 
 #[derive(Debug, Subcommand)]

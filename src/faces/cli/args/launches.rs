@@ -8,7 +8,7 @@ use clap::{ArgGroup, Args};
 
 use super::super::task_names;
 use super::Json;
-use super::tasks::{parse_lines, parse_port, parse_variable};
+use super::tasks::{LINES, number, parse_port, parse_variable};
 use crate::config::{GivenSettings, read_time};
 use crate::model::Condition;
 
@@ -75,7 +75,7 @@ pub(crate) struct FollowRun {
     pub(crate) through_prompts: bool,
     /// With --wait, --until or --listen, or run's --after: how many of the last lines of a failed run to print
     /// on stderr
-    #[arg(long, value_name = "N", default_value = "10", value_parser = parse_lines, allow_negative_numbers = true, requires = "limited")]
+    #[arg(long, value_name = "N", default_value = "10", value_parser = number::<usize>(LINES), allow_negative_numbers = true, requires = "limited")]
     pub(crate) tail: usize,
     /// Wait until this text is written, as `wait --text` does
     #[arg(
@@ -160,7 +160,7 @@ pub(crate) struct Up {
     #[arg(long, value_name = "D", value_parser = read_time)]
     pub(crate) timeout: Option<Duration>,
     /// How many of the last lines of a failed run to print on stderr
-    #[arg(long, value_name = "N", default_value = "10", value_parser = parse_lines, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value = "10", value_parser = number::<usize>(LINES), allow_negative_numbers = true)]
     pub(crate) tail: usize,
     #[command(flatten)]
     pub(crate) json: Json,

@@ -1,6 +1,5 @@
 //! The command line's arguments and their help.
 
-mod agents;
 mod daemon;
 mod feed;
 mod launches;
@@ -17,17 +16,17 @@ use crate::ops::{SessionChoice, session_words};
 use crate::tmux::ServerChoice;
 
 #[cfg(feature = "mcp")]
-pub(crate) use agents::Mcp;
-pub(crate) use agents::{Agent, AgentCommand, AgentServe, Init, InitClient};
+pub(crate) use daemon::Mcp;
 pub(crate) use daemon::{
-    ChildOf, Completions, Config, ConfigCommand, Daemon, DaemonCommand, Fleet, Man, Supervise,
+    AgentCommand, AgentServe, ChildOf, Completions, ConfigCommand, Daemon, DaemonCommand, Fleet,
+    Init, InitClient, Man, Supervise,
 };
-pub(crate) use feed::{Consume, Consumer, ConsumerCommand, Feed, FeedFormat, Replay};
+pub(crate) use feed::{Consume, ConsumerCommand, Feed, FeedFormat, Replay};
 pub(crate) use launches::{Down, FollowRun, Restart, Run, Up};
 #[cfg(feature = "panel")]
 pub(crate) use tasks::Panel;
 pub(crate) use tasks::{
-    Attach, Explain, Kill, KillAll, Logs, Ls, MatchOptions, Prune, Search, Send, Signal, Wait,
+    Attach, Explain, Kill, KillAll, Logs, Ls, MatchOptions, Search, Send, Signal, Wait,
 };
 
 /// Supervises the tmux windows in which an agent's tasks run, and reports once, within
@@ -136,8 +135,8 @@ pub(crate) enum CliCommand {
     /// Print the records of events and deliveries
     Feed(Feed),
     /// List or remove the feed's consumers
-    #[command(hide = true)]
-    Consumer(Consumer),
+    #[command(subcommand, hide = true)]
+    Consumer(ConsumerCommand),
     /// List the tasks
     #[command(visible_alias = "ps")]
     Ls(Ls),
@@ -171,13 +170,14 @@ pub(crate) enum CliCommand {
     /// End the task session with all its tasks
     KillAll(KillAll),
     /// Remove the tasks that have ended
-    Prune(Prune),
+    Prune(Json),
     /// Print the status line; nothing when the session is missing
     Status(Json),
     /// Check everything that tmux-task depends on, and suggest what to do
     Doctor(Json),
     /// Show the settings that apply and where each is from, or an example of a file
-    Config(Config),
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Turn snapshots (JSON lines) into the records a daemon would have made of them
     #[command(hide = true)]
     Replay(Replay),
@@ -196,8 +196,8 @@ pub(crate) enum CliCommand {
     #[command(hide = true)]
     Man(Man),
     /// Deliver follow-ups to the conversations of a client. Its adapter runs this.
-    #[command(hide = true)]
-    Agent(Agent),
+    #[command(subcommand, hide = true)]
+    Agent(AgentCommand),
 }
 
 /// `--json` on its own.

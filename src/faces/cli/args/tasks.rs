@@ -1,5 +1,6 @@
 //! Arguments of the commands about tasks that are there.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
@@ -70,7 +71,7 @@ pub(crate) struct Logs {
     #[arg(long, conflicts_with_all = ["names", "since", "run"])]
     pub(crate) all: bool,
     /// Only the last N lines [default with --all: 10]
-    #[arg(short = 'n', long, value_name = "N", value_parser = parse_lines, allow_negative_numbers = true)]
+    #[arg(short = 'n', long, value_name = "N", value_parser = number::<usize>(LINES), allow_negative_numbers = true)]
     pub(crate) lines: Option<usize>,
     /// Follow new output until the run ends
     #[arg(short, long, conflicts_with_all = ["json", "run"])]
@@ -79,7 +80,7 @@ pub(crate) struct Logs {
     #[arg(long, value_name = "CURSOR", conflicts_with = "run")]
     pub(crate) since: Option<String>,
     /// The stored output of an earlier run
-    #[arg(long, value_name = "N", value_parser = parse_run, allow_negative_numbers = true, conflicts_with = "raw")]
+    #[arg(long, value_name = "N", value_parser = number::<u32>("not the number of a run, like 3"), allow_negative_numbers = true, conflicts_with = "raw")]
     pub(crate) run: Option<u32>,
     /// List the ended runs whose output is stored, the last one last; -n N the last N of each task
     #[arg(long, conflicts_with_all = ["follow", "since", "run", "raw"])]
@@ -178,7 +179,7 @@ pub(crate) struct Wait {
     #[arg(long, value_name = "D", value_parser = read_time)]
     pub(crate) timeout: Option<Duration>,
     /// How many of the last lines of a failed run to print on stderr, or, with --json, in the result
-    #[arg(long, value_name = "N", default_value = "10", value_parser = parse_lines, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value = "10", value_parser = number::<usize>(LINES), allow_negative_numbers = true)]
     pub(crate) tail: usize,
     /// Count output since this cursor too
     #[arg(long, value_name = "CURSOR")]
@@ -260,12 +261,6 @@ pub(crate) struct KillAll {
     pub(crate) json: Json,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct Prune {
-    #[command(flatten)]
-    pub(crate) json: Json,
-}
-
 pub(super) fn parse_key(text: &str) -> Result<String, String> {
     if crate::tmux::is_key(text) {
         Ok(text.to_owned())
@@ -274,19 +269,14 @@ pub(super) fn parse_key(text: &str) -> Result<String, String> {
     }
 }
 
-pub(super) fn parse_lines(text: &str) -> Result<usize, String> {
-    text.parse()
-        .map_err(|_| format!("`{text}` is not a number of lines, like 20"))
-}
+/// What is wrong with a text that is to be a number of lines.
+pub(super) const LINES: &str = "not a number of lines, like 20";
 
-pub(super) fn parse_records(text: &str) -> Result<usize, String> {
-    text.parse()
-        .map_err(|_| format!("`{text}` is not a number of records, like 20"))
-}
-
-pub(super) fn parse_run(text: &str) -> Result<u32, String> {
-    text.parse()
-        .map_err(|_| format!("`{text}` is not the number of a run, like 3"))
+/// Returns what reads a number. `why` says what is wrong with another text.
+pub(super) fn number<T: FromStr>(
+    why: &'static str,
+) -> impl Fn(&str) -> Result<T, String> + Clone + std::marker::Send + Sync {
+    move |text| text.parse().map_err(|_| format!("`{text}` is {why}"))
 }
 
 pub(super) fn parse_port(text: &str) -> Result<u16, String> {
