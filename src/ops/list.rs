@@ -2,16 +2,20 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::sync::Arc;
 
 use super::session::TaskSession;
 use crate::client::unexpected;
-use crate::model::{Error, Ordered as _, Snapshot, StatusCounts, Task};
+use crate::model::{Body, Error, Ordered as _, Record, Snapshot, StatusCounts, Task};
 use crate::observe::{Evidence, Observer};
 use crate::protocol::rows::LookRows;
 use crate::tmux::{self, LookKind, LookMemory, Target};
 use crate::wire::{LsTask, LsView, Request, Response};
-use crate::{clock, process};
+use crate::{clock, files, process};
+
+/// How much of a feed's end is searched for its last event, in bytes.
+const FEED_TAIL: u64 = 1 << 18;
 
 /// Returns the tasks. A missing session has none.
 pub(crate) async fn list(session: &mut TaskSession) -> Result<LsView, Error> {
@@ -24,6 +28,30 @@ pub(crate) async fn list(session: &mut TaskSession) -> Result<LsView, Error> {
             ..LsView::default()
         }),
     }
+}
+
+/// Whether a session that is gone went because the last of its ended tasks was pruned: the feed says so, and
+/// of nothing that happened since.
+pub(crate) fn was_pruned(session: &TaskSession) -> bool {
+    let read = || {
+        let mut file = files::open(&session.paths.feed())?;
+        let end = file.metadata()?.len();
+        file.seek(SeekFrom::Start(end.saturating_sub(FEED_TAIL)))?;
+        let mut text = Vec::new();
+        file.take(FEED_TAIL).read_to_end(&mut text)?;
+        io::Result::Ok(text)
+    };
+    let text = read().unwrap_or_default();
+    let mut lines = text.rsplit(|byte| *byte == b'\n');
+    let is_pruned =
+        lines.find_map(
+            |line| match serde_json::from_slice::<Record>(line).ok()?.body {
+                Body::Event(_) => Some(false),
+                Body::Notice { text, .. } => text.starts_with("pruned ").then_some(true),
+                Body::FollowUp { .. } => None,
+            },
+        );
+    is_pruned == Some(true)
 }
 
 /// Adds the ports that the tasks listen on. The kernel is asked for them now.

@@ -56,7 +56,7 @@ pub(crate) use host_notes::{
 pub(crate) use kill::{ending_runs, kill, kill_all, prune};
 #[cfg(feature = "panel")]
 pub(crate) use list::ports;
-pub(crate) use list::{add_ports, count, find, list};
+pub(crate) use list::{add_ports, count, find, list, was_pruned};
 #[cfg(feature = "panel")]
 pub(crate) use logs::coloured_log;
 pub(crate) use logs::{
@@ -71,7 +71,7 @@ pub(crate) use run::{
 pub(crate) use session::{SessionChoice, TaskSession};
 pub(crate) use stored_feed::{
     LineHead, StoredLine, StoredRecords, list_consumers, no_feed, owners_with_pending_follow_ups,
-    remove_consumer, was_pruned,
+    remove_consumer,
 };
 pub(crate) use task_stream::task_stream;
 #[cfg(feature = "panel")]

@@ -13,8 +13,8 @@ use crate::model::{Body, Error, ErrorKind, Kind, Record, Seq};
 use crate::store::StoredFeed;
 use crate::store::feed::{Retention, remove_consumer as remove_file, sync_consumers};
 use crate::wire::{
-    After, ConsumerList, Filter, LastRecords, LiveRecord, ReaderStart, Request, Response,
-    StoredUse, StreamRecord, check_consumer_name,
+    After, ConsumerList, Filter, LiveRecord, ReaderStart, Request, Response, StoredUse,
+    StreamRecord, check_consumer_name,
 };
 use crate::{config, process};
 
@@ -144,33 +144,6 @@ impl StoredRecords {
         }
         Ok(None)
     }
-}
-
-/// How many of the last events and notices say whether a session was pruned. Without events only a few
-/// notices follow.
-const SINCE_PRUNED: usize = 100;
-
-/// Whether a session that is gone went because the last of its ended tasks was pruned: the feed says so, and
-/// of nothing that happened since.
-pub(crate) async fn was_pruned(session: &TaskSession) -> bool {
-    let start = ReaderStart::Last(LastRecords {
-        most: Some(SINCE_PRUNED),
-        ..LastRecords::default()
-    });
-    let filter = Filter::new(vec![Kind::Event, Kind::Notice], Vec::new(), Vec::new());
-    let stored = StoredRecords::open(session, start, filter, StoredUse::Examine).await;
-    let Ok(Some(mut stored)) = stored else {
-        return false;
-    };
-    let mut was_pruned = false;
-    while let Ok(Some(record)) = stored.next_record().await {
-        match record.body {
-            Body::Event(_) => was_pruned = false,
-            Body::Notice { text, .. } => was_pruned |= text.starts_with("pruned "),
-            Body::FollowUp { .. } => {}
-        }
-    }
-    was_pruned
 }
 
 /// Returns the consumers of a feed that no daemon serves; `None` where there is no feed.
