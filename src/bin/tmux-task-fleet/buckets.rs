@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_nats::HeaderMap;
 use async_nats::jetstream::Message;
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use serde_json::{Value, json};
-use tmux_task::model::{Error, Millis, text};
+use tmux_task::model::{Error, text};
 
 use crate::board::{Bucket, BucketEntry};
 use crate::connection::{
@@ -26,6 +26,7 @@ use crate::layout::{
     HOSTS_BUCKET, HostState, Machine, STATE_BUCKET, SessionState, TaskState, VERSION,
     bucket_subject, parse, session_key, task_key, token,
 };
+use crate::machine::millis;
 
 /// How often the presence is renewed.
 const BEAT: Duration = Duration::from_secs(20);
@@ -104,6 +105,21 @@ impl<'a> Buckets<'a> {
     }
 }
 
+/// Returns what a host has said last of its presence, and how long ago; `None` if it has not, or these
+/// credentials do not permit to know that.
+pub(crate) async fn published_presence(
+    connection: &Connection,
+    host: &str,
+) -> Option<(Option<HostState>, Duration)> {
+    let bucket = bucket_stream(HOSTS_BUCKET);
+    let stream = connection.jetstream.get_stream_no_info(bucket).await.ok()?;
+    let subject = bucket_subject(HOSTS_BUCKET, &token(host));
+    let asked = async { Ok(stream.direct_get_last_for_subject(subject).await) };
+    let found = connection.unless_refused(asked).await.ok()?.ok()?;
+    let age = SystemTime::now().duration_since(found.time.into());
+    Some((parse(&found.payload), age.unwrap_or_default()))
+}
+
 /// The presence of this machine in the fleet.
 #[derive(Debug)]
 pub(crate) struct Presence<'a> {
@@ -120,37 +136,21 @@ impl Presence<'_> {
     /// When another one has beaten with it in the time that a beat counts.
     pub(crate) async fn check_name(&self) -> Result<(), Error> {
         let host = &self.state.host;
-        let stream = self
-            .connection
-            .jetstream
-            .get_stream_no_info(bucket_stream(HOSTS_BUCKET));
-        let Ok(stream) = stream.await else {
+        let Some((state, age)) = published_presence(self.connection, host).await else {
             return Ok(());
         };
-        let subject = bucket_subject(HOSTS_BUCKET, &token(host));
-        // What these credentials may not read is not known.
-        let asked = async { Ok(stream.direct_get_last_for_subject(subject).await) };
-        let Ok(Ok(found)) = self.connection.unless_refused(asked).await else {
-            return Ok(());
-        };
-        let beaten = found.time.unix_timestamp_nanos() / 1_000_000;
-        let age = i128::from(crate::machine::now()) - beaten;
-        let other = parse::<HostState>(&found.payload).and_then(|state| state.machine);
         // From 2.11 on the broker has removed it by then.
-        let is_here = self.connection.client.is_server_compatible(2, 11, 0)
-            || age < i128::try_from(PRESENT.as_millis()).unwrap_or_default();
-        match other.filter(|_| is_here) {
-            Some(Machine { id, name })
-                if self.state.machine.as_ref().is_some_and(|own| own.id != id) =>
-            {
-                let why = format!(
-                    "another machine, which its system calls {name}, is {host} in this fleet"
-                );
-                Err(Error::failed(why)
-                    .with_hint("`[fleet] host` in the configuration names this one"))
-            }
-            Some(_) | None => Ok(()),
-        }
+        let is_here = self.connection.client.is_server_compatible(2, 11, 0) || age < PRESENT;
+        let own = self.state.machine.as_ref();
+        let other = state
+            .and_then(|state| state.machine)
+            .filter(|other| is_here && own.is_some_and(|own| own.id != other.id));
+        let Some(Machine { name, .. }) = other else {
+            return Ok(());
+        };
+        let why =
+            format!("another machine, which its system calls {name}, is {host} in this fleet");
+        Err(Error::failed(why).with_hint("`[fleet] host` in the configuration names this one"))
     }
 
     /// Says that the machine is there.
@@ -287,7 +287,7 @@ fn entry(bucket: Bucket, name: &str, message: &Message) -> Option<BucketEntry> {
         bucket,
         key: key.strip_prefix('.')?.to_owned(),
         value: (!is_removed).then(|| message.payload.to_vec()),
-        at: Millis::try_from(published.unix_timestamp_nanos() / 1_000_000).unwrap_or_default(),
+        at: millis(published),
     })
 }
 

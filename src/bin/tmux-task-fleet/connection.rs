@@ -8,14 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use async_nats::jetstream::consumer::pull;
 use async_nats::jetstream::context::{CreateStreamErrorKind, PublishErrorKind};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
 use async_nats::jetstream::{self, ContextBuilder, ErrorCode, Message};
 use async_nats::{
     Client, ConnectError, ConnectErrorKind, ConnectOptions, Event, ServerAddr, ServerError,
 };
-use futures_util::StreamExt;
+use futures_util::{Stream, StreamExt};
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -25,7 +24,7 @@ use crate::config::{self, FleetConfig, read_secret};
 use crate::layout::{
     self, FEED_STREAM, FEED_SUBJECTS, HOSTS_BUCKET, STATE_BUCKET, WAKE_STREAM, WAKE_SUBJECTS,
 };
-use crate::machine::system_name;
+use crate::machine::{millis, system_name};
 
 /// How long connecting to one server may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -73,18 +72,21 @@ impl Connection {
         drop(ended.wait_for(|has_ended| *has_ended).await);
     }
 
-    /// Returns the next message of a consumer.
+    /// Returns what comes next on one of its streams.
     ///
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    pub(crate) async fn next_message(&self, messages: &mut pull::Stream) -> Result<Message, Error> {
-        let message = tokio::select! {
+    pub(crate) async fn next<T>(
+        &self,
+        stream: &mut (impl Stream<Item = T> + Unpin),
+    ) -> Result<T, Error> {
+        let next = tokio::select! {
             biased;
-            message = messages.next() => message,
+            next = stream.next() => next,
             () = self.ended() => None,
         };
-        message.and_then(Result::ok).ok_or_else(broken)
+        next.ok_or_else(broken)
     }
 
     /// Whether it has broken.
@@ -424,12 +426,11 @@ pub(crate) async fn stream_uses(connection: &Connection) -> Result<Vec<StreamUse
         let found = connection.jetstream.get_stream(stream).await;
         let found = found.map_err(|error| connection.unreadable(name, &error))?;
         let info = found.cached_info();
-        let first = info.state.first_timestamp.unix_timestamp_nanos() / 1_000_000;
         uses.push(StreamUse {
             name,
             messages: info.state.messages,
             bytes: info.state.bytes,
-            since: (info.state.messages > 0).then(|| Millis::try_from(first).unwrap_or_default()),
+            since: (info.state.messages > 0).then(|| millis(info.state.first_timestamp)),
             replicas: info.config.num_replicas,
             consumers: info.state.consumer_count,
         });

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use tmux_task::model::{Error, EventType, Kind, Seq, is_host_name, text};
 
-use crate::connection::{ANSWER_LIMIT, Connection};
+use crate::connection::{ANSWER_LIMIT, Connection, broken};
 use crate::layout::{FEED_STREAM, feed_filters, parse, source_of_record, token};
 
 /// How many records a reader may have that it has not acknowledged; further ones wait.
@@ -203,7 +203,8 @@ impl FeedReader {
 
     /// Reads a message. Returns its record unless it was returned before, or is none.
     async fn read(&mut self) -> Result<Option<FleetRecord>, Error> {
-        let message = self.connection.next_message(&mut self.messages).await?;
+        let message = self.connection.next(&mut self.messages).await?;
+        let message = message.map_err(|_| broken())?;
         let Ok((place, pending)) = message
             .info()
             .map(|info| (info.stream_sequence, info.pending))

@@ -6,8 +6,8 @@
 //! that record. Out: `{"ready":true}` when others reach this machine, `{"ack":SEQ}` for each record.
 
 use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -16,6 +16,7 @@ use tmux_task::model::{Error, Seq};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::sync::watch;
 
+use crate::at::OURS;
 use crate::buckets::{self, Buckets, Presence, TaskBoard};
 use crate::connection::{broken, connect_as_configured};
 use crate::layout::{HostState, Machine, VERSION};
@@ -59,7 +60,7 @@ pub(crate) async fn run() -> Result<(), Error> {
         state: HostState {
             v: VERSION,
             host: host.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: OURS.to_owned(),
             allow: config
                 .allow
                 .iter()
@@ -75,7 +76,7 @@ pub(crate) async fn run() -> Result<(), Error> {
     let service = Service {
         host: host.clone(),
         allow: config.allow,
-        keys: ExecutionKeys(shared),
+        keys: ExecutionKeys(shared.join("keys")),
     };
     // Whoever sees that the machine is there can ask it.
     let requests = service.begin(&connection.client).await?;
@@ -108,26 +109,13 @@ pub(crate) async fn run() -> Result<(), Error> {
 
 /// Returns what identifies this machine until it ends: all of the user's daemons have the same.
 fn machine_id(folder: &Path) -> io::Result<String> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)?;
-    let path = folder.join("machine");
-    // As a whole, or not at all: another daemon may read it.
-    let new = folder.join(format!("machine.{}", std::process::id()));
-    let mut options = fs::OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&new)?;
-    file.write_all(random().as_bytes())?;
-    let linked = fs::hard_link(&new, &path);
-    fs::remove_file(&new)?;
-    match linked {
+    let mut new = fs::DirBuilder::new();
+    new.recursive(true).mode(0o700).create(folder)?;
+    let path = folder.join("id");
+    // A link is there as a whole, or not at all: another daemon may read it.
+    match symlink(random(), &path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        Ok(()) | Err(_) => fs::read_to_string(path),
+        Ok(()) | Err(_) => Ok(fs::read_link(path)?.display().to_string()),
     }
 }
 

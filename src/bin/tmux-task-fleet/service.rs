@@ -9,19 +9,20 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_nats::service::{ServiceExt as _, endpoint};
 use async_nats::{Client, HeaderMap, Message, Subject, client};
+use futures_util::future::join;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::{Value, json};
 use tmux_task::model::Error;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::Command;
+use tokio::sync::Mutex;
 use tokio::time::{sleep, timeout};
 
-use crate::at::{Chunk, FAR_CALL, Frame, Hello, greeting};
+use crate::at::{Chunk, FAR_CALL, Frame, OURS, greeting};
 use crate::connection::broken;
 use crate::layout::{KEY_HEADER, ORDER_HEADER, SERVICE, commands_of, parse_command, requester};
 use crate::machine::{hash, tmux_task};
@@ -71,7 +72,7 @@ impl Service {
         let service = client
             .service_builder()
             .description("commands to hosts")
-            .start(SERVICE, env!("CARGO_PKG_VERSION"));
+            .start(SERVICE, OURS);
         let service = service.await.map_err(refused)?;
         let commands = service.endpoint_builder().name("commands");
         let commands = commands
@@ -104,52 +105,63 @@ impl Service {
     }
 
     async fn answer(&self, client: &Client, message: Message, is_free: bool) {
-        let Some((reply, machine)) = message
+        let Some((to, machine)) = message
             .reply
             .as_ref()
             .and_then(|reply| Some((reply.clone(), requester(reply, &self.host)?)))
         else {
             return;
         };
-        let answers = Answers::new(client, reply);
-        let failed = |why: String| Frame::Failed(Error::failed(why));
-        let (call, verb) = match self.accept(&message, machine).await {
-            Ok(accepted) => accepted,
-            Err(failure) => return answers.send(Frame::Failed(failure)).await,
-        };
+        let n_sent = Mutex::new(0);
+        let answers = Answers { client, to, n_sent };
+        let done = self.obey(&message, machine, is_free, &answers).await;
+        let last = done.unwrap_or_else(|error| Frame::Failed {
+            why: error.message,
+            hint: error.hint,
+        });
+        answers.send(last).await;
+    }
+
+    /// Executes a request of this machine. Returns the last answer.
+    async fn obey(
+        &self,
+        message: &Message,
+        machine: String,
+        is_free: bool,
+        answers: &Answers<'_>,
+    ) -> Result<Frame, Error> {
+        let (call, verb) = self.accept(message, machine).await?;
         if !is_free {
             let why = format!("{MOST_AT_ONCE} commands are being executed already");
-            return answers.send(failed(why)).await;
+            return Err(Error::failed(why));
         }
-        if changes(verb) && !answers.are_awaited(HEARD_WITHIN).await {
-            let why = "nobody awaits the answers on the subject that it names".to_owned();
-            return answers.send(failed(why)).await;
-        }
-        let key = match changes(verb) {
-            true => message.headers.as_ref().and_then(|all| all.get(KEY_HEADER)),
-            false => None,
-        };
-        let claim = match key {
-            None if changes(verb) => return answers.send(failed("it has no key".to_owned())).await,
-            None => None,
-            Some(key) => match self.keys.claim(key.as_str()) {
-                Ok(Claim::New(claim)) => Some(claim),
-                Ok(Claim::Ended(code)) => {
-                    answers.send(Frame::Hello(Hello::ours())).await;
-                    return answers.send(Frame::Exit(code)).await;
+        let mut claim = None;
+        if changes(verb) {
+            if !answers.are_awaited(HEARD_WITHIN).await {
+                let why = "nobody awaits the answers on the subject that it names";
+                return Err(Error::failed(why));
+            }
+            let key = message.headers.as_ref().and_then(|all| all.get(KEY_HEADER));
+            let key = key.ok_or_else(|| Error::failed("it has no key"))?;
+            match self.keys.claim(key.as_str()).map_err(Error::of)? {
+                Claim::New(file) => claim = Some(file),
+                Claim::Ended(code) => {
+                    answers.send(Frame::hello()).await;
+                    return Ok(Frame::Exit(code));
                 }
-                Ok(Claim::Taken) => {
-                    let why = "it was requested before, and its outcome is not known".to_owned();
-                    return answers.send(failed(why)).await;
+                Claim::Taken => {
+                    let why = "it was requested before, and its outcome is not known";
+                    return Err(Error::failed(why));
                 }
-                Err(error) => return answers.send(failed(error.to_string())).await,
-            },
-        };
-        answers.send(Frame::Hello(Hello::ours())).await;
-        let outcome = execute(call, &answers).await;
-        if let Some(claim) = claim {
-            claim.end(outcome.unwrap_or(u8::MAX));
+            }
         }
+        answers.send(Frame::hello()).await;
+        let code = execute(&call, answers).await;
+        if let Some(mut file) = claim {
+            // Without it, the outcome is not known.
+            drop(writeln!(file, "{}", code.as_ref().unwrap_or(&u8::MAX)));
+        }
+        code.map(Frame::Exit)
     }
 
     /// Reads a request of this machine. Returns what to execute.
@@ -178,8 +190,7 @@ impl Service {
         caller["host"] = json!(self.host);
         caller["isGuarded"] = json!(true);
         // The other machine has compared the versions.
-        call.rest
-            .insert("version".to_owned(), json!(env!("CARGO_PKG_VERSION")));
+        call.rest.insert("version".to_owned(), json!(OURS));
         Ok((call, verb))
     }
 }
@@ -212,18 +223,11 @@ async fn server_of(session: &str) -> Result<Option<String>, Error> {
 struct Answers<'a> {
     client: &'a Client,
     to: Subject,
-    n_sent: AtomicU64,
+    /// Locked until an answer is sent: they are sent in the order of their numbers.
+    n_sent: Mutex<u64>,
 }
 
-impl<'a> Answers<'a> {
-    fn new(client: &'a Client, to: Subject) -> Self {
-        Self {
-            client,
-            to,
-            n_sent: AtomicU64::new(0),
-        }
-    }
-
+impl Answers<'_> {
     /// Whether somebody awaits them: only the machine that the subject names can. The broker says at once
     /// that nobody does.
     async fn are_awaited(&self, within: Duration) -> bool {
@@ -234,9 +238,10 @@ impl<'a> Answers<'a> {
     }
 
     async fn send(&self, frame: Frame) {
-        let number = self.n_sent.fetch_add(1, Ordering::Relaxed);
+        let mut n_sent = self.n_sent.lock().await;
         let mut headers = HeaderMap::new();
-        headers.insert(ORDER_HEADER, number.to_string());
+        headers.insert(ORDER_HEADER, n_sent.to_string());
+        *n_sent += 1;
         let json = serde_json::to_vec(&frame).expect("it has text and numbers only");
         let sent = self
             .client
@@ -246,156 +251,83 @@ impl<'a> Answers<'a> {
     }
 }
 
-/// Executes a call, and sends its output until nobody waits for it. Returns its exit code.
-async fn execute(call: FarCall, answers: &Answers<'_>) -> Option<u8> {
-    let mut process = match Execution::start(&call).await {
-        Ok(process) => process,
-        Err(error) => {
-            let why = format!("could not start: {error}");
-            answers.send(Frame::Failed(Error::failed(why))).await;
-            return None;
-        }
+/// Executes a call, and sends its output while somebody waits for it. Returns its exit code. Dropping the
+/// future ends the execution.
+async fn execute(call: &FarCall, answers: &Answers<'_>) -> Result<u8, Error> {
+    let not_started = |error| Error::failed(format!("could not start: {error}"));
+    let mut command = Command::new(tmux_task());
+    command
+        .arg(FAR_CALL)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true);
+    let mut child = command.spawn().map_err(not_started)?;
+    let mut stdin = child.stdin.take().expect("stdin is piped");
+    let stdout = child.stdout.take().expect("stdout is piped");
+    let stderr = child.stderr.take().expect("stderr is piped");
+    let line = serde_json::to_string(call).expect("it has text and numbers only") + "\n";
+    let written = stdin.write_all(line.as_bytes()).await;
+    written.map_err(not_started)?;
+    let on_stdout = format!("{}\n", greeting());
+    let on_stderr = format!("\n{on_stdout}");
+    let output = join(
+        pass_on(stdout, &on_stdout, None, Frame::Stdout, answers),
+        pass_on(stderr, &on_stderr, Some(END_MARK), Frame::Stderr, answers),
+    );
+    let watching = async {
+        until_not_awaited(answers).await;
+        // The end of its input interrupts it.
+        drop(stdin);
+        std::future::pending().await
     };
-    let mut watching = std::pin::pin!(watch_requester(answers));
-    let mut is_awaited = true;
+    let (_, end) = tokio::select! {
+        ended = output => ended,
+        never = watching => never,
+    };
+    let code = str::from_utf8(&end).ok();
+    let code = code.and_then(|code| code.trim().parse().ok());
+    code.ok_or_else(|| Error::failed("it was cut off"))
+}
+
+/// Sends what `far-call` writes to a stream behind its greeting. Returns what follows the mark of the end.
+async fn pass_on(
+    stream: impl AsyncRead + Unpin,
+    greeting: &str,
+    end_mark: Option<u8>,
+    frame: fn(Chunk) -> Frame,
+    answers: &Answers<'_>,
+) -> Vec<u8> {
+    let mut stream = BufReader::with_capacity(CHUNK, stream);
+    let mut bytes = Vec::new();
+    for _ in greeting.lines() {
+        // A stream that breaks ends here and below.
+        drop(stream.read_until(b'\n', &mut bytes).await);
+    }
+    if bytes == greeting.as_bytes() {
+        bytes.clear();
+    }
     loop {
-        // Losing an arm is safe: nothing of the output is lost.
-        let frame = tokio::select! {
-            frame = process.next() => frame,
-            () = &mut watching, if is_awaited => {
-                is_awaited = false;
-                // The end of its input interrupts it.
-                process.stdin = None;
-                continue;
-            }
-        };
-        let code = match &frame {
-            Frame::Exit(code) => Some(Some(*code)),
-            Frame::Failed(_) => Some(None),
-            Frame::Hello(_) | Frame::Stdout(_) | Frame::Stderr(_) => None,
-        };
-        answers.send(frame).await;
-        if let Some(code) = code {
-            return code;
+        let mark = bytes.iter().position(|byte| Some(*byte) == end_mark);
+        let end = mark.map(|at| bytes.split_off(at));
+        if !bytes.is_empty() {
+            answers.send(frame(Chunk::of(bytes))).await;
         }
-    }
-}
-
-/// A call that is executed. Dropping it ends it.
-struct Execution {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    /// What is left of the greetings on both streams, which come first.
-    greetings: [Vec<u8>; 2],
-    /// What `far-call` has said behind the mark of the end.
-    end: Option<Vec<u8>>,
-}
-
-impl Execution {
-    async fn start(call: &FarCall) -> io::Result<Self> {
-        let mut command = Command::new(tmux_task());
-        command
-            .arg(FAR_CALL)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true);
-        let mut child = command.spawn()?;
-        let mut stdin = child.stdin.take();
-        if let Some(to) = &mut stdin {
-            let line = serde_json::to_string(call)? + "\n";
-            to.write_all(line.as_bytes()).await?;
-            to.flush().await?;
+        if let Some(mut end) = end {
+            drop(stream.read_to_end(&mut end).await);
+            return end.split_off(1);
         }
-        let greeting = greeting();
-        Ok(Self {
-            child,
-            stdin,
-            greetings: [
-                format!("{greeting}\n").into_bytes(),
-                format!("\n{greeting}\n").into_bytes(),
-            ],
-            end: None,
-        })
-    }
-
-    /// Returns what comes next.
-    async fn next(&mut self) -> Frame {
-        loop {
-            let (has_stdout, has_stderr) =
-                (self.child.stdout.is_some(), self.child.stderr.is_some());
-            tokio::select! {
-                bytes = read(self.child.stdout.as_mut()), if has_stdout => match bytes {
-                    None => self.child.stdout = None,
-                    Some(bytes) => {
-                        let bytes = without_greeting(&mut self.greetings[0], bytes);
-                        if !bytes.is_empty() {
-                            return Frame::Stdout(Chunk::of(bytes));
-                        }
-                    }
-                },
-                bytes = read(self.child.stderr.as_mut()), if has_stderr => match bytes {
-                    None => self.child.stderr = None,
-                    Some(bytes) => {
-                        let bytes = without_greeting(&mut self.greetings[1], bytes);
-                        let bytes = self.without_end(bytes);
-                        if !bytes.is_empty() {
-                            return Frame::Stderr(Chunk::of(bytes));
-                        }
-                    }
-                },
-                else => return self.outcome(),
-            }
+        bytes = stream.fill_buf().await.unwrap_or_default().to_vec();
+        stream.consume(bytes.len());
+        if bytes.is_empty() {
+            return bytes;
         }
-    }
-
-    fn without_end(&mut self, mut bytes: Vec<u8>) -> Vec<u8> {
-        if let Some(end) = &mut self.end {
-            end.append(&mut bytes);
-        } else if let Some(at) = bytes.iter().position(|byte| *byte == END_MARK) {
-            self.end = Some(bytes.split_off(at + 1));
-            bytes.pop();
-        }
-        bytes
-    }
-
-    fn outcome(&self) -> Frame {
-        let code = str::from_utf8(self.end.as_deref().unwrap_or_default());
-        match code.ok().and_then(|code| code.trim().parse().ok()) {
-            Some(code) => Frame::Exit(code),
-            None => Frame::Failed(Error::failed("it was cut off")),
-        }
-    }
-}
-
-/// Takes what is left of the greeting from the beginning of these bytes.
-fn without_greeting(left: &mut Vec<u8>, mut bytes: Vec<u8>) -> Vec<u8> {
-    let same = left
-        .iter()
-        .zip(&bytes)
-        .take_while(|(one, other)| one == other)
-        .count();
-    if same < left.len().min(bytes.len()) {
-        // It greets in another way.
-        left.clear();
-        return bytes;
-    }
-    left.drain(..same);
-    bytes.drain(..same);
-    bytes
-}
-
-async fn read(from: Option<&mut (impl AsyncRead + Unpin)>) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(CHUNK);
-    match from?.read_buf(&mut bytes).await {
-        Ok(1..) => Some(bytes),
-        Ok(0) | Err(_) => None,
     }
 }
 
 /// Resolves when nobody waits for the answers any more.
-async fn watch_requester(answers: &Answers<'_>) {
+async fn until_not_awaited(answers: &Answers<'_>) {
     sleep(ASKED_EVERY).await;
     while answers.are_awaited(ASKED_EVERY).await {
         sleep(ASKED_EVERY).await;
@@ -415,16 +347,13 @@ pub(crate) struct ExecutionKeys(pub(crate) PathBuf);
 /// What is known of a request.
 #[derive(Debug)]
 pub(crate) enum Claim {
-    /// It is new, and may be executed.
-    New(Claimed),
+    /// It is new, and may be executed. The file gets the exit code.
+    New(File),
     /// It was executed, with this exit code.
     Ended(u8),
     /// It is being executed, or its execution was cut off.
     Taken,
 }
-
-#[derive(Debug)]
-pub(crate) struct Claimed(File);
 
 impl ExecutionKeys {
     /// Claims the execution of the request with this key.
@@ -435,7 +364,7 @@ impl ExecutionKeys {
         let path = self.0.join(hash(key, 32));
         let mut options = OpenOptions::new();
         match options.write(true).create_new(true).mode(0o600).open(&path) {
-            Ok(file) => Ok(Claim::New(Claimed(file))),
+            Ok(file) => Ok(Claim::New(file)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let code = fs::read_to_string(&path)?;
                 Ok(code.trim().parse().map_or(Claim::Taken, Claim::Ended))
@@ -447,10 +376,6 @@ impl ExecutionKeys {
     fn forget_old(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.0)? {
             let entry = entry?;
-            // The machine's own id is beside them.
-            if entry.file_name() == "machine" {
-                continue;
-            }
             let age = entry
                 .metadata()
                 .and_then(|known| known.modified())?
@@ -463,14 +388,6 @@ impl ExecutionKeys {
     }
 }
 
-impl Claimed {
-    /// Notes how the execution has ended.
-    pub(crate) fn end(mut self, code: u8) {
-        // Without it, the outcome is not known.
-        drop(writeln!(self.0, "{code}"));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -479,11 +396,11 @@ mod tests {
     fn a_request_is_executed_once() {
         let dir = tempfile::tempdir().unwrap();
         let keys = ExecutionKeys(dir.path().join("fleet"));
-        let Claim::New(claimed) = keys.claim("../a").unwrap() else {
+        let Claim::New(mut file) = keys.claim("../a").unwrap() else {
             panic!("it is new");
         };
         assert!(matches!(keys.claim("../a").unwrap(), Claim::Taken));
-        claimed.end(3);
+        writeln!(file, "3").unwrap();
         assert!(matches!(keys.claim("../a").unwrap(), Claim::Ended(3)));
         assert!(matches!(keys.claim("b").unwrap(), Claim::New(_)));
         let entries = fs::read_dir(keys.0).unwrap();

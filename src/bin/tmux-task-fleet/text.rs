@@ -9,12 +9,24 @@ const MAX_PENDING: usize = 64 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct Cleaner {
     pending: Vec<u8>,
+    /// Whether the stream is left as it is.
+    is_raw: bool,
 }
 
 impl Cleaner {
+    pub(crate) fn new(is_raw: bool) -> Self {
+        Self {
+            pending: Vec::new(),
+            is_raw,
+        }
+    }
+
     /// Returns the next part of the stream without escape sequences and control characters, but for line
     /// ends, tabs and returns.
     pub(crate) fn clean(&mut self, bytes: &[u8]) -> Vec<u8> {
+        if self.is_raw {
+            return bytes.to_vec();
+        }
         self.pending.extend(bytes);
         let whole = self.pending.iter().rposition(|byte| *byte == b'\n');
         let mut end = whole.map_or(0, |at| at + 1);

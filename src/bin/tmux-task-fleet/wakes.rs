@@ -20,7 +20,7 @@ use serde_json::json;
 use tmux_task::model::{Body, Error, Event, Millis, Record, Seq, is_host_name};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::connection::{Connection, KEPT, connect_as_configured};
+use crate::connection::{Connection, KEPT, broken, connect_as_configured};
 use crate::feed_reader::AGAIN_AFTER;
 use crate::layout::{WAKE_STREAM, parse, source_of_wake, wake_consumer, wake_filter};
 use crate::machine::{hash, now};
@@ -248,7 +248,8 @@ impl WakeReader {
     /// Nothing is lost when the future is dropped.
     async fn next(&mut self) -> Result<(String, (Record, Message)), Error> {
         loop {
-            let message = self.connection.next_message(&mut self.messages).await?;
+            let message = self.connection.next(&mut self.messages).await?;
+            let message = message.map_err(|_| broken())?;
             let host = source_of_wake(&message.subject).filter(|host| is_host_name(host));
             let record: Option<Record> = parse(&message.payload);
             if let Some((host, record)) = host.zip(record) {
