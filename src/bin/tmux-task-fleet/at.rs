@@ -7,13 +7,13 @@ use std::time::Duration;
 use async_nats::{HeaderMap, StatusCode, Subscriber};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tmux_task::model::{Error, ErrorKind};
+use tmux_task::model::{Error, ErrorKind, with_causes};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Stdin};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::buckets::published_presence;
 use crate::connection::{ANSWER_LIMIT, Connection, PRESENT, broken, connect_as_configured};
-use crate::layout::{KEY_HEADER, ORDER_HEADER, command_subject, token};
+use crate::layout::{COMMAND, KEY_HEADER, ORDER_HEADER, subject, token};
 use crate::machine::random;
 use crate::text::Cleaner;
 use crate::verbs::FarCall;
@@ -123,7 +123,7 @@ async fn write(to: &mut (impl AsyncWriteExt + Unpin), bytes: &[u8]) -> Result<()
 /// Has the host execute the call. Returns its answers when it has begun to.
 async fn begin(host: &str, call: &FarCall) -> Result<HostAnswers, Error> {
     let (verb, session) = call.subject();
-    let subject = command_subject(host, &session, &verb);
+    let subject = subject(COMMAND, &[host, &session, &verb]);
     let key = random();
     let began = Instant::now();
     loop {
@@ -183,14 +183,14 @@ impl HostAnswers {
         let client = &connection.client;
         let inbox = format!("{}.{}", client.new_inbox(), token(host));
         let answers = client.subscribe(inbox.clone()).await;
-        let answers = answers.map_err(|error| connection.not_confirmed(&error))?;
+        let answers = answers.map_err(|error| connection.not_confirmed(with_causes(&error)))?;
         let mut headers = HeaderMap::new();
         headers.insert(KEY_HEADER, key);
         let json = serde_json::to_vec(call).expect("it has text and numbers only");
         let subject = subject.to_owned();
         let sent = client.publish_with_reply_and_headers(subject, inbox, headers, json.into());
         sent.await
-            .map_err(|error| connection.not_confirmed(&error))?;
+            .map_err(|error| connection.not_confirmed(with_causes(&error)))?;
         let mut asked = Self {
             answers,
             connection: connection.clone(),

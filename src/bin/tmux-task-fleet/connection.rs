@@ -1,6 +1,7 @@
 //! A connection to the broker. It ends with the first interruption: what was published on it and not
 //! confirmed is checked on the next one, before anything else is published.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -8,23 +9,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use async_nats::jetstream::context::{CreateStreamErrorKind, PublishErrorKind};
+use async_nats::jetstream::context::{
+    CreateStreamErrorKind, PublishAckFuture, PublishError, PublishErrorKind,
+};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
 use async_nats::jetstream::{self, ContextBuilder, ErrorCode, Message};
 use async_nats::{
     Client, ConnectError, ConnectErrorKind, ConnectOptions, Event, ServerAddr, ServerError,
 };
 use futures_util::{Stream, StreamExt};
-use serde::Serialize;
 use tokio::sync::watch;
 
-use tmux_task::model::{Error, ErrorKind, Millis, text, with_causes};
+use tmux_task::model::{Error, ErrorKind, text, with_causes};
 
 use crate::config::{self, FleetConfig, read_secret};
-use crate::layout::{
-    self, FEED_STREAM, FEED_SUBJECTS, HOSTS_BUCKET, STATE_BUCKET, WAKE_STREAM, WAKE_SUBJECTS,
-};
-use crate::machine::{millis, system_name};
+use crate::layout::{FEED, HOSTS, INBOX, STATE, Store, WAKE, subject};
+use crate::machine::system_name;
 
 /// How long connecting to one server may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -60,7 +60,7 @@ pub(crate) struct Connection {
     pub(crate) client: Client,
     pub(crate) jetstream: jetstream::Context,
     ended: watch::Receiver<bool>,
-    /// What the broker refused last.
+    /// What the broker refused last: a subject for which the credentials have no permission.
     refusal: watch::Receiver<Option<String>>,
 }
 
@@ -97,13 +97,7 @@ impl Connection {
     /// Acknowledges a message. Returns when the broker has it.
     pub(crate) async fn acknowledge(&self, message: &Message) -> Result<(), Error> {
         let confirmed = message.double_ack().await;
-        confirmed.map_err(|error| self.not_confirmed(error.as_ref()))
-    }
-
-    /// Returns what the broker said when it last refused something: a subject for which the credentials
-    /// have no permission.
-    pub(crate) fn refusal(&self) -> Option<String> {
-        self.refusal.borrow().clone()
+        confirmed.map_err(|error| self.not_confirmed(with_causes(error.as_ref())))
     }
 
     /// Returns what these requests resolve to, unless the broker refuses anything meanwhile: it says so
@@ -128,19 +122,22 @@ impl Connection {
 
     /// Returns the error of something that the broker did not confirm. What it refused says more than
     /// that nothing came.
-    pub(crate) fn not_confirmed(&self, why: &dyn std::error::Error) -> Error {
+    pub(crate) fn not_confirmed(&self, why: impl Display) -> Error {
         let why = self.why_not(why);
         Error::failed(format!("the broker did not confirm: {why}"))
     }
 
     /// Returns what the broker refused, else what the library says.
-    fn why_not(&self, why: &dyn std::error::Error) -> String {
-        self.refusal().unwrap_or_else(|| said(&with_causes(why)))
+    fn why_not(&self, why: impl Display) -> String {
+        self.refusal
+            .borrow()
+            .clone()
+            .unwrap_or_else(|| said(&why.to_string()))
     }
 
     /// Returns the error of a stream or bucket that cannot be read.
     pub(crate) fn unreadable(&self, name: &str, why: &dyn std::error::Error) -> Error {
-        let why = self.why_not(why);
+        let why = self.why_not(with_causes(why));
         Error::failed(format!("could not read {name} of the broker: {why}")).with_hint(NOT_CREATED)
     }
 }
@@ -161,7 +158,7 @@ pub(crate) async fn connect(config: &FleetConfig, host: &str) -> Result<Connecti
     let is_first = Arc::new(AtomicBool::new(true));
     let options = options(config)?
         .name(format!("tmux-task {host}"))
-        .custom_inbox_prefix(layout::inbox_prefix(host))
+        .custom_inbox_prefix(subject(INBOX, &[host]))
         .connection_timeout(CONNECT_LIMIT)
         .request_timeout(Some(ANSWER_LIMIT))
         .ping_interval(PROBE_EVERY)
@@ -319,12 +316,12 @@ const WAKE_BYTES: i64 = 256 << 20;
 /// Creates what is missing. What exists is left as it is.
 pub(crate) async fn create_missing(connection: &Connection) -> Result<(), Error> {
     let all = [
-        (FEED_STREAM, stream(FEED_STREAM, FEED_SUBJECTS, FEED_BYTES)),
-        (WAKE_STREAM, stream(WAKE_STREAM, WAKE_SUBJECTS, WAKE_BYTES)),
-        (STATE_BUCKET, bucket(STATE_BUCKET, None)),
-        (HOSTS_BUCKET, bucket(HOSTS_BUCKET, Some(KEPT))),
+        (FEED, stream(FEED, FEED_BYTES)),
+        (WAKE, stream(WAKE, WAKE_BYTES)),
+        (STATE, bucket(STATE, None)),
+        (HOSTS, bucket(HOSTS, Some(KEPT))),
     ];
-    for (name, config) in all {
+    for (Store { name, .. }, config) in all {
         let Err(error) = connection.jetstream.create_stream(config).await else {
             continue;
         };
@@ -333,7 +330,7 @@ pub(crate) async fn create_missing(connection: &Connection) -> Result<(), Error>
             CreateStreamErrorKind::JetStream(why) if why.error_code() == ErrorCode::STREAM_NAME_EXIST
         );
         if !exists {
-            let why = connection.why_not(&error);
+            let why = connection.why_not(with_causes(&error));
             let why = format!("the broker has no {name}, and did not create it: {why}");
             return Err(Error::failed(why).with_hint(NOT_CREATED));
         }
@@ -341,15 +338,10 @@ pub(crate) async fn create_missing(connection: &Connection) -> Result<(), Error>
     Ok(())
 }
 
-/// Returns the name of the stream that is a bucket.
-pub(crate) fn bucket_stream(name: &str) -> String {
-    format!("KV_{name}")
-}
-
-fn stream(name: &str, subjects: &str, max_bytes: i64) -> Config {
+fn stream(store: Store, max_bytes: i64) -> Config {
     Config {
-        name: name.to_owned(),
-        subjects: vec![subjects.to_owned()],
+        name: store.stream.to_owned(),
+        subjects: vec![format!("{}.>", store.root)],
         max_bytes,
         max_age: KEPT,
         discard: DiscardPolicy::Old,
@@ -364,10 +356,10 @@ fn stream(name: &str, subjects: &str, max_bytes: i64) -> Config {
 /// Returns the stream that is a bucket of this name, as clients of such buckets expect it. A broker
 /// before 2.11 ignores what it does not know: the lifetime of single values, and the marks (`marked`:
 /// for how long) in place of values whose lifetime has ended.
-fn bucket(name: &str, marked: Option<Duration>) -> Config {
+fn bucket(store: Store, marked: Option<Duration>) -> Config {
     Config {
-        name: bucket_stream(name),
-        subjects: vec![format!("$KV.{name}.>")],
+        name: store.stream.to_owned(),
+        subjects: vec![format!("{}.>", store.root)],
         max_messages_per_subject: 1,
         discard: DiscardPolicy::New,
         storage: StorageType::File,
@@ -381,59 +373,13 @@ fn bucket(name: &str, marked: Option<Duration>) -> Config {
     }
 }
 
-/// Returns the error of a message that was not stored.
-pub(crate) fn not_stored(connection: &Connection, kind: PublishErrorKind) -> Error {
-    let why = connection.refusal().unwrap_or_else(|| kind.to_string());
-    Error::failed(format!("the broker did not confirm: {why}"))
-}
-
-/// What follows for a broker that syncs rarely.
-pub(crate) const SINGLE: &str = "with less than three replicas the last seconds before a power cut can be \
-                                 lost, unless the server has `sync_interval: always`; the hosts publish \
-                                 again what is missing";
-
-/// A stream of the broker.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct StreamUse {
-    /// Its name, as in the documentation.
-    pub(crate) name: &'static str,
-    pub(crate) messages: u64,
-    pub(crate) bytes: u64,
-    /// When its first message came, in milliseconds since 1970; `None` for an empty one.
-    #[serde(skip)]
-    pub(crate) since: Option<Millis>,
-    pub(crate) replicas: usize,
-    pub(crate) consumers: usize,
-}
-
-impl StreamUse {
-    /// Whether the last seconds before a power cut may be missing in it, as the server is by default.
-    pub(crate) fn is_single(&self) -> bool {
-        self.replicas < 3
-    }
-}
-
-/// Returns what the broker stores.
-pub(crate) async fn stream_uses(connection: &Connection) -> Result<Vec<StreamUse>, Error> {
-    let all = [
-        (FEED_STREAM, FEED_STREAM.to_owned()),
-        (WAKE_STREAM, WAKE_STREAM.to_owned()),
-        (STATE_BUCKET, bucket_stream(STATE_BUCKET)),
-        (HOSTS_BUCKET, bucket_stream(HOSTS_BUCKET)),
-    ];
-    let mut uses = Vec::new();
-    for (name, stream) in all {
-        let found = connection.jetstream.get_stream(stream).await;
-        let found = found.map_err(|error| connection.unreadable(name, &error))?;
-        let info = found.cached_info();
-        uses.push(StreamUse {
-            name,
-            messages: info.state.messages,
-            bytes: info.state.bytes,
-            since: (info.state.messages > 0).then(|| millis(info.state.first_timestamp)),
-            replicas: info.config.num_replicas,
-            consumers: info.state.consumer_count,
-        });
-    }
-    Ok(uses)
+/// Resolves when the broker has stored a message.
+pub(crate) async fn stored(
+    sent: Result<PublishAckFuture, PublishError>,
+) -> Result<(), PublishErrorKind> {
+    let confirmed = match sent {
+        Ok(sent) => sent.await,
+        Err(error) => Err(error),
+    };
+    confirmed.map(drop).map_err(|error| error.kind())
 }

@@ -10,11 +10,11 @@ use tmux_task::model::{Backoff, Error, Seq, check_consumer_name, rfc3339};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::time::sleep;
 
-use crate::board::{BucketEntry, FleetBoard, FleetChange};
-use crate::buckets::{BucketNews, BucketWatch};
+use crate::board::{FleetBoard, FleetChange, FleetWatch, PresenceChange};
 use crate::config::FleetConfig;
 use crate::connection::{Connection, connect, connect_as_configured};
 use crate::feed_reader::{FeedReader, FeedRequest, FeedStart};
+use crate::layout::HOSTS;
 use crate::machine::now;
 use crate::{FleetFeed, complain, print, print_json};
 
@@ -139,22 +139,23 @@ impl Printer {
         reader: &mut FeedReader,
         connection: &Connection,
     ) -> Result<Error, Error> {
-        let watch = BucketWatch::begin(connection, true);
+        let watch = FleetWatch::begin(connection, &[HOSTS]);
         let mut watch = match connection.unless_refused(watch).await {
             Ok(watch) => watch,
             Err(error) => return Ok(error),
         };
         // Hosts that are here are not news at first.
-        let mut has_all_hosts = !self.board.hosts.is_empty();
+        let is_first = self.board.hosts.is_empty();
         loop {
             if !self.is_sync_printed && reader.is_live() {
                 self.is_sync_printed = true;
                 print_json(&json!({ "kind": "sync" }))?;
             }
+            let is_back_news = !is_first || watch.is_complete();
             tokio::select! {
-                news = watch.next() => match news {
-                    Ok(BucketNews::Entry(entry)) => self.print_change(&entry, has_all_hosts)?,
-                    Ok(BucketNews::Complete) => has_all_hosts = true,
+                change = watch.next(&mut self.board) => match change {
+                    Ok(Some(change)) => print_change(change, is_back_news)?,
+                    Ok(None) => {}
                     Err(error) => return Ok(error),
                 },
                 record = reader.next() => match record {
@@ -179,19 +180,20 @@ impl Printer {
             }
         }
     }
+}
 
-    fn print_change(&mut self, entry: &BucketEntry, has_all_hosts: bool) -> Result<(), Error> {
-        let time = rfc3339(now());
-        print_json(&match self.board.apply(entry) {
-            Some(FleetChange::HostGone { host, since }) => {
-                json!({ "kind": "hostGone", "host": host, "time": time, "since": rfc3339(since) })
-            }
-            Some(FleetChange::HostBack { host }) if has_all_hosts => {
-                json!({ "kind": "hostBack", "host": host, "time": time })
-            }
-            Some(FleetChange::HostBack { .. }) | None => return Ok(()),
-        })
-    }
+fn print_change(change: FleetChange, is_back_news: bool) -> Result<(), Error> {
+    let FleetChange { host, presence } = change;
+    let time = rfc3339(now());
+    print_json(&match presence {
+        PresenceChange::Gone(since) => {
+            json!({ "kind": "hostGone", "host": host, "time": time, "since": rfc3339(since) })
+        }
+        PresenceChange::Back if is_back_news => {
+            json!({ "kind": "hostBack", "host": host, "time": time })
+        }
+        PresenceChange::Back | PresenceChange::None => return Ok(()),
+    })
 }
 
 /// Resolves with the next acknowledgement; never when there will be none.

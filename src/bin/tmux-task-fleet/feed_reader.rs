@@ -13,16 +13,13 @@ use serde_json::{Value, json};
 use tmux_task::model::{Error, EventType, Kind, Seq, is_host_name, text};
 
 use crate::connection::{ANSWER_LIMIT, Connection, broken};
-use crate::layout::{FEED_STREAM, feed_filters, parse, source_of_record, token};
+use crate::layout::{FEED, feed_filters, parse, token, words_of};
 
 /// How many records a reader may have that it has not acknowledged; further ones wait.
 const MAX_UNACKNOWLEDGED: i64 = 10_000;
 
 /// When a record is sent again that was not acknowledged. The reader has it already.
 pub(crate) const AGAIN_AFTER: Duration = Duration::from_secs(60);
-
-/// Which part of a record's subject is its kind.
-const KIND_TOKEN: usize = 5;
 
 /// Where a reader starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,9 +92,9 @@ impl FeedReader {
         request: &FeedRequest,
         known: Option<&Self>,
     ) -> Result<Self, Error> {
-        let refused = |error: &dyn std::error::Error| connection.unreadable(FEED_STREAM, error);
+        let refused = |error: &dyn std::error::Error| connection.unreadable(FEED.name, error);
         let jetstream = &connection.jetstream;
-        let stream = jetstream.get_stream(FEED_STREAM).await;
+        let stream = jetstream.get_stream(FEED.stream).await;
         let stream = stream.map_err(|error| refused(&error))?;
         let info = stream.cached_info();
         let epoch = format!("{:x}", info.created.unix_timestamp_nanos());
@@ -250,7 +247,7 @@ async fn open(
     let jetstream = &connection.jetstream;
     let known = match name {
         Some(name) => jetstream
-            .get_consumer_from_stream::<pull::Config, _, _>(name, FEED_STREAM)
+            .get_consumer_from_stream::<pull::Config, _, _>(name, FEED.stream)
             .await
             .ok(),
         None => None,
@@ -271,27 +268,27 @@ async fn open(
         None => config,
     };
     let opened = jetstream
-        .create_consumer_on_stream(config, FEED_STREAM)
+        .create_consumer_on_stream(config, FEED.stream)
         .await;
-    let opened = opened.map_err(|error| connection.unreadable(FEED_STREAM, &error))?;
+    let opened = opened.map_err(|error| connection.unreadable(FEED.name, &error))?;
     Ok((opened, known.is_none()))
 }
 
 /// Returns a record as it is passed on. The subject says which host it is of: what the host says of
 /// itself does not count. What has not the subject's kind is no record.
 fn record(message: &Message, place: Seq) -> Option<FleetRecord> {
-    let (host, _) = source_of_record(&message.subject).filter(|(host, _)| is_host_name(host))?;
+    let words = words_of(FEED.root, &message.subject)?;
+    let (host, kind) = (words.first()?, words.get(2)?);
     let mut fields: Value = parse(&message.payload)?;
     let object = fields.as_object_mut()?;
-    let kind = object.get("kind")?.as_str()?;
-    if message.subject.split('.').nth(KIND_TOKEN)? != kind {
+    if object.get("kind")? != kind || !is_host_name(host) {
         return None;
     }
     object.insert("host".to_owned(), json!(host));
     object.insert("fleetSeq".to_owned(), json!(place));
     for pointer in ["/text", "/message/content"] {
         if let Some(Value::String(text)) = fields.pointer_mut(pointer) {
-            *text = text::from_host(text, &host);
+            *text = text::from_host(text, host);
         }
     }
     Some(FleetRecord { place, fields })

@@ -17,7 +17,7 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::sync::watch;
 
 use crate::at::OURS;
-use crate::buckets::{self, Buckets, Presence, TaskBoard};
+use crate::buckets::{TaskBoard, beat, check_name, keep_beating, keep_tasks};
 use crate::connection::{broken, connect_as_configured};
 use crate::layout::{HostState, Machine, VERSION};
 use crate::machine::{random, system_name};
@@ -52,27 +52,22 @@ pub(crate) async fn run() -> Result<(), Error> {
     let session = first.and_then(|line| serde_json::from_str(&line).ok());
     let session: Session = session.ok_or_else(|| Error::usage("a daemon starts this"))?;
     let (connection, host, config) = connect_as_configured().await?;
-    let buckets = Buckets::new(&connection);
     let shared = session.runtime.join("fleet");
-    let presence = Presence {
-        connection: &connection,
-        buckets: &buckets,
-        state: HostState {
-            v: VERSION,
-            host: host.clone(),
-            version: OURS.to_owned(),
-            allow: config
-                .allow
-                .iter()
-                .map(|verb| verb.name().to_owned())
-                .collect(),
-            machine: Some(Machine {
-                id: machine_id(&shared).map_err(|error| Error::folder(&shared, &error))?,
-                name: system_name(),
-            }),
-        },
+    let state = HostState {
+        v: VERSION,
+        host: host.clone(),
+        version: OURS.to_owned(),
+        allow: config
+            .allow
+            .iter()
+            .map(|verb| verb.name().to_owned())
+            .collect(),
+        machine: Some(Machine {
+            id: machine_id(&shared).map_err(|error| Error::folder(&shared, &error))?,
+            name: system_name(),
+        }),
     };
-    presence.check_name().await?;
+    check_name(&connection, &state).await?;
     let service = Service {
         host: host.clone(),
         allow: config.allow,
@@ -80,7 +75,7 @@ pub(crate) async fn run() -> Result<(), Error> {
     };
     // Whoever sees that the machine is there can ask it.
     let requests = service.begin(&connection.client).await?;
-    presence.beat().await?;
+    beat(&connection, &state).await?;
     print_json(&json!({ "ready": true }))?;
     let key = session.key.clone();
     let (boards, board) = watch::channel(TaskBoard {
@@ -95,8 +90,8 @@ pub(crate) async fn run() -> Result<(), Error> {
     let serving = async {
         tokio::try_join!(
             service.serve(&connection.client, requests),
-            buckets::publish(&buckets, &host, &key, board),
-            presence.keep(),
+            keep_tasks(&connection, &host, &key, board),
+            keep_beating(&connection, &state),
         )
     };
     tokio::select! {

@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::at::{Chunk, FAR_CALL, Frame, OURS, greeting};
 use crate::connection::broken;
-use crate::layout::{KEY_HEADER, ORDER_HEADER, SERVICE, commands_of, parse_command, requester};
+use crate::layout::{COMMAND, KEY_HEADER, ORDER_HEADER, SERVICE, requester, subject, words_of};
 use crate::machine::{hash, tmux_task};
 use crate::verbs::{FarCall, Verb, changes, check};
 
@@ -76,7 +76,7 @@ impl Service {
         let service = service.await.map_err(refused)?;
         let commands = service.endpoint_builder().name("commands");
         let commands = commands
-            .add(commands_of(&self.host))
+            .add(format!("{}.*.*", subject(COMMAND, &[&self.host])))
             .await
             .map_err(refused)?;
         client.flush().await.map_err(|_| broken())?;
@@ -166,8 +166,9 @@ impl Service {
 
     /// Reads a request of this machine. Returns what to execute.
     async fn accept(&self, message: &Message, machine: String) -> Result<(FarCall, Verb), Error> {
-        let parsed = parse_command(&message.subject);
-        let (session, verb) = parsed.ok_or_else(|| Error::failed("it is no command"))?;
+        let words = words_of(COMMAND, &message.subject).unwrap_or_default();
+        let [_, session, verb] =
+            <[String; 3]>::try_from(words).map_err(|_| Error::failed("it is no command"))?;
         let call = serde_json::from_slice(&message.payload);
         let mut call: FarCall = call.map_err(|_| Error::failed("it cannot be read"))?;
         let verb = check(&verb, &session, &self.allow, &call)

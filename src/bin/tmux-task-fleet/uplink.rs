@@ -11,14 +11,14 @@ use futures_util::future::join_all;
 use futures_util::stream::{FuturesOrdered, StreamExt};
 use serde::Serialize;
 use serde_json::{Value, json};
-use tmux_task::model::{Body, Error, Millis, Record, Seq};
+use tmux_task::model::{Body, Error, Millis, Record, Seq, with_causes};
 use tokio::sync::watch;
 
 use crate::buckets::TaskBoard;
-use crate::connection::{Connection, KEPT, not_stored};
+use crate::connection::{Connection, KEPT, stored};
 use crate::layout::{
-    FEED_STREAM, LOOK_HEADER, feed_subject, feed_subjects_of, message_id, parse_message_id,
-    wake_subject,
+    FEED, LOOK_HEADER, feed_subject, feed_subjects_of, message_id, parse_message_id, token,
+    wakes_of,
 };
 use crate::machine::now;
 use crate::print_json;
@@ -40,13 +40,6 @@ pub(crate) struct Uplink<'a> {
     pub(crate) connection: &'a Connection,
 }
 
-/// Where publishing begins.
-struct Start {
-    /// The epoch by which the broker knows the feed.
-    epoch: String,
-    after: Seq,
-}
-
 #[derive(Serialize)]
 struct FromHost<'a> {
     host: &'a str,
@@ -61,7 +54,7 @@ impl Uplink<'_> {
         mut lines: FromDaemon,
         boards: watch::Sender<TaskBoard>,
     ) -> Result<(), Error> {
-        let Start { epoch, after } = self.find_start().await?;
+        let (epoch, after) = self.find_start().await?;
         print_json(&json!({ "after": after }))?;
         let mut confirmed_before = self.session.cursor;
         let mut under_way = FuturesOrdered::new();
@@ -79,7 +72,7 @@ impl Uplink<'_> {
                         print_json(&json!({ "ack": seq }))?;
                     }
                     Ok(_) => {}
-                    Err(kind) => return Err(not_stored(self.connection, kind)),
+                    Err(kind) => return Err(self.connection.not_confirmed(kind)),
                 },
                 line = lines.next_line(), if may_read => {
                     let Ok(Some(line)) = line else {
@@ -101,17 +94,17 @@ impl Uplink<'_> {
                     let seq = record.seq;
                     let record = Record { epoch: epoch.clone(), ..record };
                     let sent = if is_old { Vec::new() } else { self.send(record).await };
-                    under_way.push_back(confirmed(seq, sent));
+                    under_way.push_back(all_stored(seq, sent));
                 }
                 else => return Ok(()),
             }
         }
     }
 
-    /// Returns where to begin: behind the last record of the session that the broker has, if it may be asked
+    /// Returns the epoch by which the broker knows the feed, and where to begin: behind the last record of the session that the broker has, if it may be asked
     /// for that. A broker that has more than the feed has it from before the machine's state went back to
     /// an older copy: what comes now has other numbers, so it is another feed to whoever reads.
-    async fn find_start(&self) -> Result<Start, Error> {
+    async fn find_start(&self) -> Result<(String, Seq), Error> {
         let Session {
             cursor, last_seq, ..
         } = self.session;
@@ -119,9 +112,9 @@ impl Uplink<'_> {
         let stream = self
             .connection
             .jetstream
-            .get_stream_no_info(FEED_STREAM)
+            .get_stream_no_info(FEED.stream)
             .await;
-        let stream = stream.map_err(|error| self.connection.not_confirmed(&error))?;
+        let stream = stream.map_err(|error| self.connection.not_confirmed(with_causes(&error)))?;
         let subjects = feed_subjects_of(&self.host, &self.session.key);
         let last = subjects
             .iter()
@@ -167,7 +160,7 @@ impl Uplink<'_> {
             0 => self.session.epoch.clone(),
             n => format!("{}{GENERATION}{n}", self.session.epoch),
         };
-        Ok(Start { epoch, after })
+        Ok((epoch, after))
     }
 
     /// Returns how often the feed with this epoch, as the broker knows it, had gone back; `None` for another
@@ -195,12 +188,16 @@ impl Uplink<'_> {
     /// Sends a record, and the wake of a conversation that it is for.
     async fn send(&self, record: Record) -> Vec<Sent> {
         let (host, key, connection) = (&self.host, &self.session.key, self.connection);
-        let mut subjects = vec![feed_subject(host, key, &record.body)];
+        let event_type = match &record.body {
+            Body::Event(event) => Some(event.event_type()),
+            Body::Notice { .. } | Body::FollowUp { .. } => None,
+        };
+        let mut subjects = vec![feed_subject(host, key, record.body.kind(), event_type)];
         if let Body::FollowUp {
             owner: Some(owner), ..
         } = &record.body
         {
-            subjects.push(wake_subject(owner, host));
+            subjects.push(format!("{}.{}", wakes_of(owner), token(host)));
         }
         let mut headers = HeaderMap::new();
         headers.insert(
@@ -228,13 +225,9 @@ impl Uplink<'_> {
 type Sent = Result<PublishAckFuture, PublishError>;
 
 /// Resolves when the broker has stored everything of this record.
-async fn confirmed(seq: Seq, sent: Vec<Sent>) -> Result<Seq, PublishErrorKind> {
+async fn all_stored(seq: Seq, sent: Vec<Sent>) -> Result<Seq, PublishErrorKind> {
     for one in sent {
-        let confirmed = match one {
-            Ok(sent) => sent.await,
-            Err(error) => Err(error),
-        };
-        confirmed.map_err(|error| error.kind())?;
+        stored(one).await?;
     }
     Ok(seq)
 }

@@ -22,7 +22,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::connection::{Connection, KEPT, broken, connect_as_configured};
 use crate::feed_reader::AGAIN_AFTER;
-use crate::layout::{WAKE_STREAM, parse, source_of_wake, wake_consumer, wake_filter};
+use crate::layout::{WAKE, parse, wake_consumer, wakes_of, words_of};
 use crate::machine::{hash, now};
 use crate::print_json;
 
@@ -195,11 +195,11 @@ pub(crate) struct WakeReader {
 impl WakeReader {
     /// Begins to read as the conversation's durable consumer: with what was not acknowledged.
     pub(crate) async fn begin(connection: &Connection, owner: &str) -> Result<Self, Error> {
-        let refused = |error: &dyn std::error::Error| connection.unreadable(WAKE_STREAM, error);
+        let refused = |error: &dyn std::error::Error| connection.unreadable(WAKE.name, error);
         let name = wake_consumer(owner);
         let config = pull::Config {
             durable_name: Some(name.clone()),
-            filter_subject: wake_filter(owner),
+            filter_subject: format!("{}.*", wakes_of(owner)),
             ack_policy: AckPolicy::Explicit,
             ack_wait: AGAIN_AFTER,
             // By then there is nothing left that it has acknowledged.
@@ -207,13 +207,13 @@ impl WakeReader {
             ..pull::Config::default()
         };
         let jetstream = &connection.jetstream;
-        let create = || jetstream.create_consumer_on_stream(config.clone(), WAKE_STREAM);
+        let create = || jetstream.create_consumer_on_stream(config.clone(), WAKE.stream);
         let mut consumer: Consumer<pull::Config> =
             create().await.map_err(|error| refused(&error))?;
         // What was sent on another connection comes again at once and in order. A broker before 2.14
         // cannot do that: there the consumer is made again, and what was acknowledged comes too.
         if consumer.reset(None).await.is_err() {
-            let removed = jetstream.delete_consumer_from_stream(&name, WAKE_STREAM);
+            let removed = jetstream.delete_consumer_from_stream(&name, WAKE.stream);
             removed.await.map_err(|error| refused(&error))?;
             consumer = create().await.map_err(|error| refused(&error))?;
         }
@@ -229,15 +229,15 @@ impl WakeReader {
     pub(crate) async fn may_read(connection: &Connection) -> Result<(), Error> {
         let config = pull::Config {
             name: Some("doctor".to_owned()),
-            filter_subject: wake_filter("doctor:check"),
+            filter_subject: format!("{}.*", wakes_of("doctor:check")),
             inactive_threshold: CHECK_FOR,
             ..pull::Config::default()
         };
         let created = connection
             .jetstream
-            .create_consumer_on_stream(config, WAKE_STREAM);
+            .create_consumer_on_stream(config, WAKE.stream);
         let created: Result<Consumer<pull::Config>, _> = created.await;
-        created.map_err(|error| connection.unreadable(WAKE_STREAM, &error))?;
+        created.map_err(|error| connection.unreadable(WAKE.name, &error))?;
         Ok(())
     }
 
@@ -250,7 +250,8 @@ impl WakeReader {
         loop {
             let message = self.connection.next(&mut self.messages).await?;
             let message = message.map_err(|_| broken())?;
-            let host = source_of_wake(&message.subject).filter(|host| is_host_name(host));
+            let host = words_of(WAKE.root, &message.subject).and_then(|mut words| words.pop());
+            let host = host.filter(|host| is_host_name(host));
             let record: Option<Record> = parse(&message.payload);
             if let Some((host, record)) = host.zip(record) {
                 return Ok((host, (record, message)));
