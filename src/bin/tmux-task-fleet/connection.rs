@@ -6,7 +6,6 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_nats::jetstream::context::{
@@ -24,7 +23,6 @@ use tmux_task::model::{Error, ErrorKind, text, with_causes};
 
 use crate::config::{self, FleetConfig, read_secret};
 use crate::layout::{FEED, HOSTS, INBOX, STATE, Store, WAKE, subject};
-use crate::machine::system_name;
 
 /// How long connecting to one server may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -59,17 +57,46 @@ pub(crate) fn broken() -> Error {
 pub(crate) struct Connection {
     pub(crate) client: Client,
     pub(crate) jetstream: jetstream::Context,
-    ended: watch::Receiver<bool>,
-    /// What the broker refused last: a subject for which the credentials have no permission.
-    refusal: watch::Receiver<Option<String>>,
+    link: watch::Receiver<Link>,
+}
+
+/// What became of a connection.
+#[derive(Debug, Default)]
+struct Link {
+    has_begun: bool,
+    has_ended: bool,
+    /// How often the broker has refused something, and what last: a subject for which the credentials
+    /// have no permission.
+    n_refused: usize,
+    refused: Option<String>,
+}
+
+impl Link {
+    fn note(&mut self, event: Event) {
+        match event {
+            Event::Connected => self.has_begun = true,
+            Event::Disconnected | Event::Closed => self.has_ended = true,
+            Event::ServerError(ServerError::Other(why)) => {
+                self.n_refused += 1;
+                self.refused = Some(said(&why));
+            }
+            Event::LameDuckMode
+            | Event::Draining
+            | Event::SlowConsumer(_)
+            | Event::ServerError(
+                ServerError::AuthorizationViolation | ServerError::SlowConsumer(_),
+            )
+            | Event::ClientError(_) => {}
+        }
+    }
 }
 
 impl Connection {
     /// Resolves when the connection has broken.
     pub(crate) async fn ended(&self) {
-        let mut ended = self.ended.clone();
+        let mut link = self.link.clone();
         // Without a sender the connection has gone.
-        drop(ended.wait_for(|has_ended| *has_ended).await);
+        drop(link.wait_for(|link| link.has_ended).await);
     }
 
     /// Returns what comes next on one of its streams.
@@ -91,7 +118,7 @@ impl Connection {
 
     /// Whether it has broken.
     pub(crate) fn has_ended(&self) -> bool {
-        *self.ended.borrow()
+        self.link.borrow().has_ended
     }
 
     /// Acknowledges a message. Returns when the broker has it.
@@ -107,13 +134,13 @@ impl Connection {
         &self,
         requests: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        let mut refusal = self.refusal.clone();
-        refusal.mark_unchanged();
+        let mut link = self.link.clone();
+        let n_before = link.borrow().n_refused;
         tokio::select! {
             biased;
             answer = requests => answer,
-            Ok(()) = refusal.changed() => {
-                let refused = refusal.borrow().clone().unwrap_or_default();
+            Ok(link) = link.wait_for(|link| link.n_refused > n_before) => {
+                let refused = link.refused.as_deref().unwrap_or_default();
                 let hint = "docs/fleet.md lists what the credentials of a machine need for each command";
                 Err(Error::failed(format!("the broker refused: {refused}")).with_hint(hint))
             }
@@ -129,10 +156,8 @@ impl Connection {
 
     /// Returns what the broker refused, else what the library says.
     fn why_not(&self, why: impl Display) -> String {
-        self.refusal
-            .borrow()
-            .clone()
-            .unwrap_or_else(|| said(&why.to_string()))
+        let refused = self.link.borrow().refused.clone();
+        refused.unwrap_or_else(|| said(&why.to_string()))
     }
 
     /// Returns the error of a stream or bucket that cannot be read.
@@ -142,47 +167,40 @@ impl Connection {
     }
 }
 
-/// Connects to the broker as this host.
-pub(crate) async fn connect(config: &FleetConfig, host: &str) -> Result<Connection, Error> {
-    let url = config.url.0.join(", ");
+/// Connects to the broker as this machine.
+pub(crate) async fn connect(config: &FleetConfig) -> Result<Connection, Error> {
+    let url = config.url.join(", ");
     let mut servers = Vec::new();
-    for address in &config.url.0 {
+    for address in &config.url {
         let server = address.parse::<ServerAddr>();
         let no_address = |_| Error::failed(format!("`{address}` is not the address of a broker"));
         servers.push(server.map_err(no_address)?);
     }
-    let (has_ended, ended) = watch::channel(false);
-    let has_ended = Arc::new(has_ended);
-    let (refused, refusal) = watch::channel(None);
-    let refused = Arc::new(refused);
-    let is_first = Arc::new(AtomicBool::new(true));
+    let (events, link) = watch::channel(Link::default());
+    let events = Arc::new(events);
     let options = options(config)?
-        .name(format!("tmux-task {host}"))
-        .custom_inbox_prefix(subject(INBOX, &[host]))
+        .name(format!("tmux-task {}", config.host))
+        .custom_inbox_prefix(subject(INBOX, &[&config.host]))
         .connection_timeout(CONNECT_LIMIT)
         .request_timeout(Some(ANSWER_LIMIT))
         .ping_interval(PROBE_EVERY)
-        .max_reconnects(config.url.0.len())
+        .max_reconnects(config.url.len())
         .ignore_discovered_servers()
         .reconnect_delay_callback({
-            let is_first = Arc::clone(&is_first);
-            move |_| match is_first.load(Ordering::Relaxed) {
-                true => Duration::ZERO,
-                false => PUT_OFF,
+            let link = link.clone();
+            move |_| match link.borrow().has_begun {
+                true => PUT_OFF,
+                false => Duration::ZERO,
             }
         })
-        .event_callback({
-            let refused = Arc::clone(&refused);
-            move |event| {
-                let (has_ended, refused) = (Arc::clone(&has_ended), Arc::clone(&refused));
-                async move { note(event, &has_ended, &refused) }
-            }
+        .event_callback(move |event| {
+            let events = Arc::clone(&events);
+            async move { events.send_modify(|link| link.note(event)) }
         });
     let client = options
         .connect(servers)
         .await
         .map_err(|error| explain(&url, &error))?;
-    is_first.store(false, Ordering::Relaxed);
     let jetstream = ContextBuilder::new()
         .timeout(ANSWER_LIMIT)
         .ack_timeout(ANSWER_LIMIT)
@@ -190,22 +208,14 @@ pub(crate) async fn connect(config: &FleetConfig, host: &str) -> Result<Connecti
     Ok(Connection {
         client,
         jetstream,
-        ended,
-        refusal,
+        link,
     })
 }
 
-/// Connects to the broker of the configuration. Returns this machine's name in the fleet as well.
-pub(crate) async fn connect_as_configured() -> Result<(Connection, String, FleetConfig), Error> {
+/// Connects to the broker of the configuration.
+pub(crate) async fn connect_as_configured() -> Result<(Connection, FleetConfig), Error> {
     let config = config::load()?;
-    let host = host_name(&config);
-    let connection = connect(&config, &host).await?;
-    Ok((connection, host, config))
-}
-
-/// Returns this machine's name in the fleet.
-pub(crate) fn host_name(config: &FleetConfig) -> String {
-    config.host.clone().unwrap_or_else(system_name)
+    Ok((connect(&config).await?, config))
 }
 
 /// Returns the options that the configuration names.
@@ -247,23 +257,6 @@ fn credentials(path: &Path) -> Result<ConnectOptions, String> {
     // What the library says of it could repeat a part of it.
     ConnectOptions::with_credentials(&contents)
         .map_err(|_: io::Error| "it has neither a user's JWT and seed nor a seed alone".to_owned())
-}
-
-fn note(event: Event, has_ended: &watch::Sender<bool>, refused: &watch::Sender<Option<String>>) {
-    match event {
-        Event::Disconnected | Event::Closed => {
-            has_ended.send_replace(true);
-        }
-        Event::ServerError(ServerError::Other(why)) => {
-            refused.send_replace(Some(said(&why)));
-        }
-        Event::Connected
-        | Event::LameDuckMode
-        | Event::Draining
-        | Event::SlowConsumer(_)
-        | Event::ServerError(ServerError::AuthorizationViolation | ServerError::SlowConsumer(_))
-        | Event::ClientError(_) => {}
-    }
 }
 
 fn explain(url: &str, error: &ConnectError) -> Error {

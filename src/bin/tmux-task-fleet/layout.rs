@@ -27,33 +27,21 @@ pub(crate) struct Store {
     pub(crate) root: &'static str,
 }
 
+const fn store(name: &'static str, stream: &'static str, root: &'static str) -> Store {
+    Store { name, stream, root }
+}
+
 /// Records, `HOST.SESSION.KIND.TYPE`.
-pub(crate) const FEED: Store = Store {
-    name: "TT_FEED",
-    stream: "TT_FEED",
-    root: "tt.v1.feed",
-};
+pub(crate) const FEED: Store = store("TT_FEED", "TT_FEED", "tt.v1.feed");
 
 /// Wakes, `CLIENT.CONVERSATION.HOST`.
-pub(crate) const WAKE: Store = Store {
-    name: "TT_WAKE",
-    stream: "TT_WAKE",
-    root: "tt.v1.wake",
-};
+pub(crate) const WAKE: Store = store("TT_WAKE", "TT_WAKE", "tt.v1.wake");
 
 /// The bucket of tasks, `HOST.SESSION.wID`, and of sessions, `HOST.SESSION.session`.
-pub(crate) const STATE: Store = Store {
-    name: "TT_STATE",
-    stream: "KV_TT_STATE",
-    root: "$KV.TT_STATE",
-};
+pub(crate) const STATE: Store = store("TT_STATE", "KV_TT_STATE", "$KV.TT_STATE");
 
 /// The bucket of presence, `HOST`.
-pub(crate) const HOSTS: Store = Store {
-    name: "TT_HOSTS",
-    stream: "KV_TT_HOSTS",
-    root: "$KV.TT_HOSTS",
-};
+pub(crate) const HOSTS: Store = store("TT_HOSTS", "KV_TT_HOSTS", "$KV.TT_HOSTS");
 
 pub(crate) const STORES: [Store; 4] = [FEED, WAKE, STATE, HOSTS];
 

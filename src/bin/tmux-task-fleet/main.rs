@@ -8,7 +8,7 @@
 //! - `publish.rs`: a session on the broker: its records (`uplink.rs`), its tasks and this machine's presence
 //!   (`buckets.rs`), and what others may have executed here (`service.rs`, by the rules of `verbs.rs`)
 //! - `at.rs`: a command to another machine; `text.rs` cleans what it prints
-//! - `board.rs`, `show.rs`, `feed.rs`, `feed_reader.rs`: what all machines have published
+//! - `board.rs`, `show.rs`, `feed.rs`: what all machines have published
 //! - `wakes.rs`: the follow-ups of a conversation's tasks on other machines
 
 #![cfg_attr(
@@ -22,7 +22,6 @@ mod buckets;
 mod config;
 mod connection;
 mod feed;
-mod feed_reader;
 mod layout;
 mod machine;
 mod publish;
@@ -39,7 +38,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde::Serialize;
 use tmux_task::model::{Error, ErrorKind, EventType, Kind, Seq, text as words};
 
@@ -143,16 +142,9 @@ struct FleetFeed {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let what = match &cli.command {
-        FleetCommand::Ls(_) => "fleet ls",
-        FleetCommand::Feed(_) => "fleet feed",
-        FleetCommand::Status { .. } => "fleet status",
-        FleetCommand::At { .. } => "fleet at",
-        FleetCommand::Publish => "fleet publish",
-        FleetCommand::Wakes { .. } => "fleet wakes",
-        FleetCommand::Doctor { .. } => "fleet doctor",
-    };
+    let matches = Cli::command().get_matches();
+    let what = format!("fleet {}", matches.subcommand_name().unwrap_or_default());
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -169,15 +161,12 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     };
     if !error.message.is_empty() {
-        complain(&error, what);
+        complain(&error, &what);
     }
-    let is_lost = error.kind == ErrorKind::Lost;
-    let kind = if is_lost {
-        ErrorKind::Failed
-    } else {
-        error.kind
-    };
-    ExitCode::from(kind.exit_code())
+    ExitCode::from(match error.kind {
+        ErrorKind::Lost => ErrorKind::Failed.exit_code(),
+        kind => kind.exit_code(),
+    })
 }
 
 async fn run(command: FleetCommand) -> Result<(), Error> {

@@ -51,7 +51,8 @@ pub(crate) async fn run() -> Result<(), Error> {
     let first = lines.next_line().await.map_err(Error::of)?;
     let session = first.and_then(|line| serde_json::from_str(&line).ok());
     let session: Session = session.ok_or_else(|| Error::usage("a daemon starts this"))?;
-    let (connection, host, config) = connect_as_configured().await?;
+    let (connection, config) = connect_as_configured().await?;
+    let host = config.host;
     let shared = session.runtime.join("fleet");
     let state = HostState {
         v: VERSION,

@@ -12,7 +12,7 @@ use crate::connection::{Connection, connect_as_configured};
 use crate::feed::stdout_closed;
 use crate::layout::{HOSTS, STATE, STORES, Store};
 use crate::machine::{millis, now};
-use crate::wakes::WakeReader;
+use crate::wakes;
 use crate::{FleetLs, print, print_json};
 
 /// The maximum width of the command and of the last line in the table, in columns.
@@ -22,7 +22,7 @@ const COLUMN: usize = 52;
 const TITLES: [&str; 7] = ["ID", "NAME", "STATE", "CODE", "AGE", "COMMAND", "LAST LINE"];
 
 pub(crate) async fn ls(args: &FleetLs) -> Result<(), Error> {
-    let (connection, ..) = connect_as_configured().await?;
+    let (connection, _) = connect_as_configured().await?;
     if args.follow {
         return tokio::select! {
             ended = follow(&connection) => ended,
@@ -176,7 +176,7 @@ fn gone_since(since: Millis, now: Millis) -> String {
 }
 
 pub(crate) async fn status(is_json: bool) -> Result<(), Error> {
-    let (connection, host, config) = connect_as_configured().await?;
+    let (connection, config) = connect_as_configured().await?;
     let version = connection.client.server_info().version;
     let streams = connection.unless_refused(streams(&connection)).await?;
     let (FleetBoard { hosts }, _) = read(&connection).await?;
@@ -188,9 +188,9 @@ pub(crate) async fn status(is_json: bool) -> Result<(), Error> {
     if is_json {
         let since = |(host, since): &(&String, Millis)| json!({"host": host, "goneSince": since});
         return print_json(&json!({
-            "broker": config.url.0,
+            "broker": config.url,
             "serverVersion": version,
-            "host": host,
+            "host": config.host,
             "streams": streams.iter().map(|(name, info)| json!({
                 "name": name,
                 "messages": info.state.messages,
@@ -203,11 +203,11 @@ pub(crate) async fn status(is_json: bool) -> Result<(), Error> {
         }));
     }
     let now = now();
-    let url = config.url.0.join(", ");
+    let url = config.url.join(", ");
     let n_here = hosts.len() - gone.len();
     let mut lines = vec![
         format!("broker:  {url}, nats-server {version}"),
-        format!("host:    {host} (this machine)"),
+        format!("host:    {} (this machine)", config.host),
         format!("hosts:   {n_here} here, {} gone", gone.len()),
     ];
     for (name, since) in &gone {
@@ -277,7 +277,7 @@ pub(crate) async fn doctor(has_wakes: bool) -> Result<(), Error> {
     let say = |result: &str, message: String, hint: Option<&str>| {
         print_json(&json!({ "result": result, "message": message, "hint": hint }))
     };
-    let (connection, host, _) = match connect_as_configured().await {
+    let (connection, config) = match connect_as_configured().await {
         Ok(connected) => connected,
         Err(error) => {
             let hint = "records wait in the feed until it is reached; see docs/fleet.md";
@@ -287,7 +287,10 @@ pub(crate) async fn doctor(has_wakes: bool) -> Result<(), Error> {
     let version = connection.client.server_info().version;
     say(
         "ok",
-        format!("nats-server {version}, where this machine is {host}"),
+        format!(
+            "nats-server {version}, where this machine is {}",
+            config.host
+        ),
         None,
     )?;
     if !connection.client.is_server_compatible(2, 11, 0) {
@@ -302,7 +305,7 @@ pub(crate) async fn doctor(has_wakes: bool) -> Result<(), Error> {
         say("ok", SINGLE.to_owned(), None)?;
     }
     if has_wakes {
-        let reading = WakeReader::may_read(&connection);
+        let reading = wakes::may_read(&connection);
         if let Err(error) = connection.unless_refused(reading).await {
             let why = format!("conversations here do not hear of their tasks elsewhere: {error}");
             let hint = "docs/fleet.md lists what the credentials of their machine need";

@@ -108,7 +108,7 @@ impl Uplink<'_> {
         let Session {
             cursor, last_seq, ..
         } = self.session;
-        let mut generation = self.noted_generation();
+        let noted = self.noted_generation();
         let stream = self
             .connection
             .jetstream
@@ -142,16 +142,15 @@ impl Uplink<'_> {
                 Err(_) => is_known = false,
             }
         }
-        let latest = known.iter().map(|(generation, _)| *generation).max();
-        generation = generation.max(latest.unwrap_or_default());
-        let of_generation = known.iter().filter(|(of, _)| *of == generation);
-        let known = of_generation.map(|(_, seq)| *seq).max().unwrap_or_default();
+        // The latest generation, and the last record of that.
+        known.push((noted, 0));
+        let (mut generation, known) = known.into_iter().max().unwrap_or_default();
         let mut after = if is_known { known } else { cursor };
         if after > last_seq {
             generation += 1;
             after = cursor.min(last_seq);
         }
-        if generation != self.noted_generation() {
+        if generation != noted {
             let noted = format!("{}\n{generation}\n", self.session.epoch);
             let path = self.generation_file();
             fs::write(&path, noted).map_err(|error| Error::folder(&path, &error))?;
