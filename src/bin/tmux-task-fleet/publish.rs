@@ -22,7 +22,7 @@ use crate::connection::{broken, connect_as_configured};
 use crate::layout::{HostState, Machine, VERSION};
 use crate::machine::{random, system_name};
 use crate::print_json;
-use crate::service::{ExecutionKeys, Service};
+use crate::service::Service;
 use crate::uplink::Uplink;
 
 /// What the daemon says first.
@@ -69,11 +69,7 @@ pub(crate) async fn run() -> Result<(), Error> {
         }),
     };
     check_name(&connection, &state).await?;
-    let service = Service {
-        host: host.clone(),
-        allow: config.allow,
-        keys: ExecutionKeys(shared.join("keys")),
-    };
+    let service = Service::new(host.clone(), config.allow, shared.join("keys"));
     // Whoever sees that the machine is there can ask it.
     let requests = service.begin(&connection.client).await?;
     beat(&connection, &state).await?;

@@ -11,15 +11,15 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use async_nats::service::{ServiceExt as _, endpoint};
+use async_nats::service::{Request, ServiceExt as _, endpoint};
 use async_nats::{Client, HeaderMap, Message, Subject, client};
 use futures_util::future::join;
-use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use futures_util::stream::StreamExt as _;
 use serde_json::{Value, json};
 use tmux_task::model::Error;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 use tokio::time::{sleep, timeout};
 
 use crate::at::{Chunk, FAR_CALL, Frame, OURS, greeting};
@@ -53,15 +53,27 @@ const NOT_BY_BROKER: &str = "`[fleet] allow` in the configuration there permits 
 /// What executes commands.
 #[derive(Debug)]
 pub(crate) struct Service {
-    pub(crate) host: String,
-    pub(crate) allow: BTreeSet<Verb>,
-    pub(crate) keys: ExecutionKeys,
+    host: String,
+    allow: BTreeSet<Verb>,
+    keys: ExecutionKeys,
+    /// As many permits as commands may begin.
+    free: Semaphore,
 }
 
 /// The requests to this host; none if it executes nothing.
 pub(crate) type Requests = Option<(async_nats::service::Service, endpoint::Endpoint)>;
 
 impl Service {
+    /// Returns what executes these commands on a host; the folder is of the keys.
+    pub(crate) fn new(host: String, allow: BTreeSet<Verb>, keys: PathBuf) -> Self {
+        Self {
+            host,
+            allow,
+            keys: ExecutionKeys(keys),
+            free: Semaphore::new(MOST_AT_ONCE),
+        }
+    }
+
     /// Begins to receive requests. The broker knows of it when this returns.
     pub(crate) async fn begin(&self, client: &Client) -> Result<Requests, Error> {
         if self.allow.is_empty() {
@@ -85,26 +97,16 @@ impl Service {
 
     /// Executes what is requested, until the connection ends.
     pub(crate) async fn serve(&self, client: &Client, requests: Requests) -> Result<(), Error> {
-        let Some((_service, mut commands)) = requests else {
+        let Some((_service, commands)) = requests else {
             return std::future::pending().await;
         };
-        // Dropping them ends what they execute.
-        let mut executions = FuturesUnordered::new();
-        loop {
-            // Losing either is safe: both wait in their queues.
-            tokio::select! {
-                Some(()) = executions.next() => {}
-                request = commands.next() => {
-                    let Some(request) = request else { break };
-                    let is_free = executions.len() < MOST_AT_ONCE;
-                    executions.push(self.answer(client, request.message, is_free));
-                }
-            }
-        }
+        // Dropping this ends what is executed.
+        let execute = |request: Request| self.answer(client, request.message);
+        commands.for_each_concurrent(None, execute).await;
         Err(broken())
     }
 
-    async fn answer(&self, client: &Client, message: Message, is_free: bool) {
+    async fn answer(&self, client: &Client, message: Message) {
         let Some((to, machine)) = message
             .reply
             .as_ref()
@@ -114,7 +116,7 @@ impl Service {
         };
         let n_sent = Mutex::new(0);
         let answers = Answers { client, to, n_sent };
-        let done = self.obey(&message, machine, is_free, &answers).await;
+        let done = self.obey(&message, machine, &answers).await;
         let last = done.unwrap_or_else(|error| Frame::Failed {
             why: error.message,
             hint: error.hint,
@@ -127,14 +129,14 @@ impl Service {
         &self,
         message: &Message,
         machine: String,
-        is_free: bool,
         answers: &Answers<'_>,
     ) -> Result<Frame, Error> {
         let (call, verb) = self.accept(message, machine).await?;
-        if !is_free {
-            let why = format!("{MOST_AT_ONCE} commands are being executed already");
-            return Err(Error::failed(why));
-        }
+        let _permit = self.free.try_acquire().map_err(|_| {
+            Error::failed(format!(
+                "{MOST_AT_ONCE} commands are being executed already"
+            ))
+        })?;
         let mut claim = None;
         if changes(verb) {
             if !answers.are_awaited(HEARD_WITHIN).await {
@@ -343,11 +345,11 @@ const KEPT: Duration = Duration::from_secs(3600);
 
 /// The folder of the keys.
 #[derive(Debug)]
-pub(crate) struct ExecutionKeys(pub(crate) PathBuf);
+struct ExecutionKeys(PathBuf);
 
 /// What is known of a request.
 #[derive(Debug)]
-pub(crate) enum Claim {
+enum Claim {
     /// It is new, and may be executed. The file gets the exit code.
     New(File),
     /// It was executed, with this exit code.
@@ -358,7 +360,7 @@ pub(crate) enum Claim {
 
 impl ExecutionKeys {
     /// Claims the execution of the request with this key.
-    pub(crate) fn claim(&self, key: &str) -> io::Result<Claim> {
+    fn claim(&self, key: &str) -> io::Result<Claim> {
         let mut folder = fs::DirBuilder::new();
         folder.recursive(true).mode(0o700).create(&self.0)?;
         self.forget_old()?;

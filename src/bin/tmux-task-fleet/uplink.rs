@@ -101,31 +101,24 @@ impl Uplink<'_> {
         }
     }
 
-    /// Returns the epoch by which the broker knows the feed, and where to begin: behind the last record of the session that the broker has, if it may be asked
-    /// for that. A broker that has more than the feed has it from before the machine's state went back to
+    /// Returns the epoch by which the broker knows the feed, and where to begin: behind the last record of the
+    /// session that the broker has, if it may be asked for that. A broker that has more than the feed has it from before the machine's state went back to
     /// an older copy: what comes now has other numbers, so it is another feed to whoever reads.
     async fn find_start(&self) -> Result<(String, Seq), Error> {
         let Session {
             cursor, last_seq, ..
         } = self.session;
         let noted = self.noted_generation();
-        let stream = self
-            .connection
-            .jetstream
-            .get_stream_no_info(FEED.stream)
-            .await;
-        let stream = stream.map_err(|error| self.connection.not_confirmed(with_causes(&error)))?;
+        let connection = self.connection;
+        let stream = connection.jetstream.get_stream_no_info(FEED.stream).await;
+        let stream = stream.map_err(|error| connection.not_confirmed(with_causes(&error)))?;
         let subjects = feed_subjects_of(&self.host, &self.session.key);
         let last = subjects
             .iter()
             .map(|subject| stream.direct_get_last_for_subject(subject.as_str()));
         let asked = async { Ok(join_all(last).await) };
         // These credentials may only publish.
-        let found = self
-            .connection
-            .unless_refused(asked)
-            .await
-            .unwrap_or_default();
+        let found = connection.unless_refused(asked).await.unwrap_or_default();
         let mut is_known = !found.is_empty();
         let mut known: Vec<(u64, Seq)> = Vec::new();
         for found in found {
