@@ -308,9 +308,35 @@ const WAKE_BYTES: i64 = 256 << 20;
 
 /// Creates what is missing. What exists is left as it is.
 pub(crate) async fn create_missing(connection: &Connection) -> Result<(), Error> {
+    let stream = |store: Store| Config {
+        name: store.stream.to_owned(),
+        subjects: vec![format!("{}.>", store.root)],
+        storage: StorageType::File,
+        allow_direct: true,
+        num_replicas: 1,
+        ..Config::default()
+    };
+    let log = |store, max_bytes| Config {
+        max_bytes,
+        max_age: KEPT,
+        discard: DiscardPolicy::Old,
+        duplicate_window: SAME_WITHIN,
+        ..stream(store)
+    };
+    // As clients of such buckets expect it. A broker before 2.11 ignores what it does not know: the lifetime
+    // of single values, and the marks (`marked`: for how long) in place of values whose lifetime has ended.
+    let bucket = |store, marked: Option<Duration>| Config {
+        max_messages_per_subject: 1,
+        discard: DiscardPolicy::New,
+        allow_rollup: true,
+        deny_delete: true,
+        allow_message_ttl: true,
+        subject_delete_marker_ttl: marked,
+        ..stream(store)
+    };
     let all = [
-        (FEED, stream(FEED, FEED_BYTES)),
-        (WAKE, stream(WAKE, WAKE_BYTES)),
+        (FEED, log(FEED, FEED_BYTES)),
+        (WAKE, log(WAKE, WAKE_BYTES)),
         (STATE, bucket(STATE, None)),
         (HOSTS, bucket(HOSTS, Some(KEPT))),
     ];
@@ -329,41 +355,6 @@ pub(crate) async fn create_missing(connection: &Connection) -> Result<(), Error>
         }
     }
     Ok(())
-}
-
-fn stream(store: Store, max_bytes: i64) -> Config {
-    Config {
-        name: store.stream.to_owned(),
-        subjects: vec![format!("{}.>", store.root)],
-        max_bytes,
-        max_age: KEPT,
-        discard: DiscardPolicy::Old,
-        storage: StorageType::File,
-        duplicate_window: SAME_WITHIN,
-        allow_direct: true,
-        num_replicas: 1,
-        ..Config::default()
-    }
-}
-
-/// Returns the stream that is a bucket of this name, as clients of such buckets expect it. A broker
-/// before 2.11 ignores what it does not know: the lifetime of single values, and the marks (`marked`:
-/// for how long) in place of values whose lifetime has ended.
-fn bucket(store: Store, marked: Option<Duration>) -> Config {
-    Config {
-        name: store.stream.to_owned(),
-        subjects: vec![format!("{}.>", store.root)],
-        max_messages_per_subject: 1,
-        discard: DiscardPolicy::New,
-        storage: StorageType::File,
-        allow_rollup: true,
-        deny_delete: true,
-        allow_direct: true,
-        num_replicas: 1,
-        allow_message_ttl: true,
-        subject_delete_marker_ttl: marked,
-        ..Config::default()
-    }
 }
 
 /// Resolves when the broker has stored a message.
