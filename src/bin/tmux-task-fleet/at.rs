@@ -127,7 +127,7 @@ async fn begin(host: &str, call: &FarCall) -> Result<HostAnswers, Error> {
     let key = random();
     let began = Instant::now();
     loop {
-        let (connection, _) = connect_as_configured().await?;
+        let connection = connect_as_configured().await?;
         let asked = HostAnswers::ask(&connection, host, &subject, &key, call);
         let (error, again_within) = match connection.unless_refused(asked).await {
             Ok(Some(answers)) => return Ok(answers),

@@ -169,7 +169,6 @@ impl TaskBoard {
 /// what it had.
 pub(crate) async fn keep_tasks(
     connection: &Connection,
-    host: &str,
     key: &str,
     mut boards: watch::Receiver<TaskBoard>,
 ) -> Result<(), Error> {
@@ -179,7 +178,7 @@ pub(crate) async fn keep_tasks(
         loop {
             let board = boards.borrow_and_update().clone();
             if board.is_complete {
-                let values = values_of(&board, host, key);
+                let values = values_of(&board, &connection.config.host, key);
                 for (subject, value) in &values {
                     if published.get(subject) != Some(value) {
                         put(connection, subject, value.as_bytes(), KEPT).await?;

@@ -55,6 +55,8 @@ pub(crate) fn broken() -> Error {
 /// A connection to the broker.
 #[derive(Debug, Clone)]
 pub(crate) struct Connection {
+    /// As what this machine has connected.
+    pub(crate) config: Arc<FleetConfig>,
     pub(crate) client: Client,
     pub(crate) jetstream: jetstream::Context,
     link: watch::Receiver<Link>,
@@ -168,7 +170,7 @@ impl Connection {
 }
 
 /// Connects to the broker as this machine.
-pub(crate) async fn connect(config: &FleetConfig) -> Result<Connection, Error> {
+pub(crate) async fn connect(config: Arc<FleetConfig>) -> Result<Connection, Error> {
     let url = config.url.join(", ");
     let mut servers = Vec::new();
     for address in &config.url {
@@ -178,7 +180,7 @@ pub(crate) async fn connect(config: &FleetConfig) -> Result<Connection, Error> {
     }
     let (events, link) = watch::channel(Link::default());
     let events = Arc::new(events);
-    let options = options(config)?
+    let options = options(&config)?
         .name(format!("tmux-task {}", config.host))
         .custom_inbox_prefix(subject(INBOX, &[&config.host]))
         .connection_timeout(CONNECT_LIMIT)
@@ -206,6 +208,7 @@ pub(crate) async fn connect(config: &FleetConfig) -> Result<Connection, Error> {
         .ack_timeout(ANSWER_LIMIT)
         .build(client.clone());
     Ok(Connection {
+        config,
         client,
         jetstream,
         link,
@@ -213,9 +216,8 @@ pub(crate) async fn connect(config: &FleetConfig) -> Result<Connection, Error> {
 }
 
 /// Connects to the broker of the configuration.
-pub(crate) async fn connect_as_configured() -> Result<(Connection, FleetConfig), Error> {
-    let config = config::load()?;
-    Ok((connect(&config).await?, config))
+pub(crate) async fn connect_as_configured() -> Result<Connection, Error> {
+    connect(Arc::new(config::load()?)).await
 }
 
 /// Returns the options that the configuration names.

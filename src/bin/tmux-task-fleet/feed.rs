@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::jetstream::Message;
@@ -18,7 +19,6 @@ use tokio::time::sleep;
 
 use crate::at::OURS;
 use crate::board::{FleetBoard, FleetChange, FleetWatch, PresenceChange};
-use crate::config::FleetConfig;
 use crate::connection::{ANSWER_LIMIT, Connection, broken, connect, connect_as_configured};
 use crate::layout::{FEED, HOSTS, feed_filters, parse, token, words_of};
 use crate::machine::now;
@@ -40,12 +40,12 @@ pub(crate) async fn run(args: FleetFeed) -> Result<(), Error> {
     if let Some(name) = &args.consumer {
         check_consumer_name(name).map_err(Error::usage)?;
     }
-    let (connection, config) = connect_as_configured().await?;
+    let connection = connect_as_configured().await?;
     let reader = FeedReader::begin(&connection, &args, None);
     let mut reader = connection.unless_refused(reader).await?;
     if args.follow {
         return tokio::select! {
-            ended = follow(&args, &config, connection, reader) => ended,
+            ended = follow(&args, connection, reader) => ended,
             () = stdout_closed() => Ok(()),
         };
     }
@@ -65,7 +65,6 @@ pub(crate) async fn run(args: FleetFeed) -> Result<(), Error> {
 /// Prints records until the user has enough. Connects again when the connection breaks.
 async fn follow(
     args: &FleetFeed,
-    config: &FleetConfig,
     mut connection: Connection,
     mut reader: FeedReader,
 ) -> Result<(), Error> {
@@ -86,7 +85,7 @@ async fn follow(
         let again = loop {
             sleep(retry.next_pause()).await;
             let again = async {
-                connection = connect(config).await?;
+                connection = connect(Arc::clone(&connection.config)).await?;
                 let again = FeedReader::begin(&connection, args, Some(&reader));
                 connection.unless_refused(again).await
             };

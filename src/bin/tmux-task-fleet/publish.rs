@@ -18,6 +18,7 @@ use tokio::sync::watch;
 
 use crate::at::OURS;
 use crate::buckets::{TaskBoard, beat, check_name, keep_beating, keep_tasks};
+use crate::config::FleetConfig;
 use crate::connection::{broken, connect_as_configured};
 use crate::layout::{HostState, Machine, VERSION};
 use crate::machine::{random, system_name};
@@ -51,25 +52,21 @@ pub(crate) async fn run() -> Result<(), Error> {
     let first = lines.next_line().await.map_err(Error::of)?;
     let session = first.and_then(|line| serde_json::from_str(&line).ok());
     let session: Session = session.ok_or_else(|| Error::usage("a daemon starts this"))?;
-    let (connection, config) = connect_as_configured().await?;
-    let host = config.host;
+    let connection = connect_as_configured().await?;
+    let FleetConfig { host, allow, .. } = &*connection.config;
     let shared = session.runtime.join("fleet");
     let state = HostState {
         v: VERSION,
         host: host.clone(),
         version: OURS.to_owned(),
-        allow: config
-            .allow
-            .iter()
-            .map(|verb| verb.name().to_owned())
-            .collect(),
+        allow: allow.iter().map(|verb| verb.name().to_owned()).collect(),
         machine: Some(Machine {
             id: machine_id(&shared).map_err(|error| Error::folder(&shared, &error))?,
             name: system_name(),
         }),
     };
     check_name(&connection, &state).await?;
-    let service = Service::new(host.clone(), config.allow, shared.join("keys"));
+    let service = Service::new(host.clone(), allow.clone(), shared.join("keys"));
     // Whoever sees that the machine is there can ask it.
     let requests = service.begin(&connection.client).await?;
     beat(&connection, &state).await?;
@@ -80,14 +77,13 @@ pub(crate) async fn run() -> Result<(), Error> {
         ..TaskBoard::default()
     });
     let uplink = Uplink {
-        host: host.clone(),
         session,
         connection: &connection,
     };
     let serving = async {
         tokio::try_join!(
             service.serve(&connection.client, requests),
-            keep_tasks(&connection, &host, &key, board),
+            keep_tasks(&connection, &key, board),
             keep_beating(&connection, &state),
         )
     };

@@ -22,7 +22,7 @@ const COLUMN: usize = 52;
 const TITLES: [&str; 7] = ["ID", "NAME", "STATE", "CODE", "AGE", "COMMAND", "LAST LINE"];
 
 pub(crate) async fn ls(args: &FleetLs) -> Result<(), Error> {
-    let (connection, _) = connect_as_configured().await?;
+    let connection = connect_as_configured().await?;
     if args.follow {
         return tokio::select! {
             ended = follow(&connection) => ended,
@@ -176,7 +176,8 @@ fn gone_since(since: Millis, now: Millis) -> String {
 }
 
 pub(crate) async fn status(is_json: bool) -> Result<(), Error> {
-    let (connection, config) = connect_as_configured().await?;
+    let connection = connect_as_configured().await?;
+    let config = &connection.config;
     let version = connection.client.server_info().version;
     let streams = connection.unless_refused(streams(&connection)).await?;
     let (FleetBoard { hosts }, _) = read(&connection).await?;
@@ -277,7 +278,7 @@ pub(crate) async fn doctor(has_wakes: bool) -> Result<(), Error> {
     let say = |result: &str, message: String, hint: Option<&str>| {
         print_json(&json!({ "result": result, "message": message, "hint": hint }))
     };
-    let (connection, config) = match connect_as_configured().await {
+    let connection = match connect_as_configured().await {
         Ok(connected) => connected,
         Err(error) => {
             let hint = "records wait in the feed until it is reached; see docs/fleet.md";
@@ -289,7 +290,7 @@ pub(crate) async fn doctor(has_wakes: bool) -> Result<(), Error> {
         "ok",
         format!(
             "nats-server {version}, where this machine is {}",
-            config.host
+            connection.config.host
         ),
         None,
     )?;

@@ -35,7 +35,6 @@ const HEADERS: usize = 4 << 10;
 
 /// The session's records on their way to the broker.
 pub(crate) struct Uplink<'a> {
-    pub(crate) host: String,
     pub(crate) session: Session,
     pub(crate) connection: &'a Connection,
 }
@@ -112,7 +111,7 @@ impl Uplink<'_> {
         let connection = self.connection;
         let stream = connection.jetstream.get_stream_no_info(FEED.stream).await;
         let stream = stream.map_err(|error| connection.not_confirmed(with_causes(&error)))?;
-        let subjects = feed_subjects_of(&self.host, &self.session.key);
+        let subjects = feed_subjects_of(&connection.config.host, &self.session.key);
         let last = subjects
             .iter()
             .map(|subject| stream.direct_get_last_for_subject(subject.as_str()));
@@ -179,7 +178,8 @@ impl Uplink<'_> {
 
     /// Sends a record, and the wake of a conversation that it is for.
     async fn send(&self, record: Record) -> Vec<Sent> {
-        let (host, key, connection) = (&self.host, &self.session.key, self.connection);
+        let (connection, key) = (self.connection, &self.session.key);
+        let host = &connection.config.host;
         let event_type = match &record.body {
             Body::Event(event) => Some(event.event_type()),
             Body::Notice { .. } | Body::FollowUp { .. } => None,

@@ -109,14 +109,13 @@ struct Acknowledgement {
 pub(crate) async fn run(owner: String, notes: PathBuf) -> Result<(), Error> {
     let unusable = |error| Error::folder(&notes, &error);
     let positions = Positions::of(&owner, notes.clone()).map_err(unusable)?;
-    let (connection, config) = connect_as_configured().await?;
+    let connection = connect_as_configured().await?;
     let messages = begin(&connection, &owner);
     let mut wakes = Wakes {
         messages: connection.unless_refused(messages).await?,
-        connection,
+        own: format!("{owner}@{}", connection.config.host),
         open: BTreeMap::new(),
-        own: format!("{owner}@{}", config.host),
-        here: config.host,
+        connection,
         positions,
     };
     print_json(&json!({ "kind": "sync" }))?;
@@ -192,8 +191,6 @@ struct Wakes {
     open: BTreeMap<(String, Seq), Message>,
     /// What tasks say that this conversation has ended from here.
     own: String,
-    /// This machine: its daemons deliver their follow-ups themselves.
-    here: String,
     positions: Positions,
 }
 
@@ -211,7 +208,8 @@ impl Wakes {
         let (epoch, seq) = (record.epoch.clone(), record.seq);
         let cursor = self.positions.of_feed(&epoch);
         self.open.insert((epoch.clone(), seq), message);
-        if host == self.here || seq <= cursor {
+        // The daemons of this machine deliver their follow-ups themselves.
+        if host == self.connection.config.host || seq <= cursor {
             return self.acknowledge(&epoch, seq).await;
         }
         if let Body::FollowUp { message, .. } = &mut record.body {
