@@ -74,23 +74,18 @@ async fn execute(host: &str, call: &FarCall, is_raw: bool) -> Result<(), Error> 
     write(&mut stderr, format!("\n{greeting}\n").as_bytes()).await?;
     let code = loop {
         // Whoever asks sees that the end is missing.
-        let frame = answers.next(SILENCE).await;
-        match frame.map_err(|error| Error::silent(error.kind))? {
-            Some(Frame::Stdout(chunk)) => {
-                write(&mut stdout, &out.clean(&chunk.into_bytes())).await?;
-            }
-            Some(Frame::Stderr(chunk)) => {
-                write(&mut stderr, &err.clean(&chunk.into_bytes())).await?;
-            }
-            Some(Frame::Hello { .. }) => {}
-            Some(Frame::Exit(code)) => break code,
-            Some(Frame::Failed { why, .. }) => {
+        let frame = answers.next(SILENCE).await.ok().flatten();
+        match frame.ok_or_else(|| Error::silent(ErrorKind::Failed))? {
+            Frame::Stdout(chunk) => write(&mut stdout, &out.clean(&chunk.into_bytes())).await?,
+            Frame::Stderr(chunk) => write(&mut stderr, &err.clean(&chunk.into_bytes())).await?,
+            Frame::Hello { .. } => {}
+            Frame::Exit(code) => break code,
+            Frame::Failed { why, .. } => {
                 write(&mut stderr, &err.end()).await?;
                 let said = format!("tmux-task: {why}\n");
                 write(&mut stderr, &err.clean(said.as_bytes())).await?;
                 break 1;
             }
-            None => return Err(Error::silent(ErrorKind::Lost)),
         }
     };
     write(&mut stdout, &out.end()).await?;
@@ -145,20 +140,16 @@ async fn begin(host: &str, call: &FarCall) -> Result<HostAnswers, Error> {
 /// Returns why nobody answers on a host, as far as the credentials permit to know that, and for how long to
 /// ask again: one that has beaten a moment ago may be connecting.
 async fn absence(connection: &Connection, host: &str) -> (Error, Duration) {
-    let failed = ErrorKind::Failed;
-    let (kind, why, again_within) = match published_presence(connection, host).await {
-        None => (
-            ErrorKind::NoHost,
-            "is no machine of the fleet",
-            Duration::ZERO,
-        ),
+    let (mut kind, mut why) = (ErrorKind::Failed, "is not there");
+    let mut again_within = Duration::ZERO;
+    match published_presence(connection, host).await {
+        None => (kind, why) = (ErrorKind::NoHost, "is no machine of the fleet"),
         Some((Some(state), _)) if state.allow.is_empty() => {
-            let why = "allows nothing through the broker";
-            (failed, why, Duration::ZERO)
+            why = "allows nothing through the broker";
         }
-        Some((Some(_), age)) if age < PRESENT => (failed, "is not there", CONNECTS_WITHIN),
-        Some(_) => (failed, "is not there", Duration::ZERO),
-    };
+        Some((Some(_), age)) if age < PRESENT => again_within = CONNECTS_WITHIN,
+        Some(_) => {}
+    }
     let hint = "`[hosts]` in the configuration names hosts for ssh";
     let error = Error::new(kind, format!("{host} {why}")).with_hint(hint);
     (error, again_within)

@@ -19,7 +19,7 @@ use async_nats::{
 use futures_util::{Stream, StreamExt};
 use tokio::sync::watch;
 
-use tmux_task::model::{Error, ErrorKind, text, with_causes};
+use tmux_task::model::{Error, text, with_causes};
 
 use crate::config::{self, FleetConfig, read_secret};
 use crate::layout::{FEED, HOSTS, INBOX, STATE, Store, WAKE, subject};
@@ -49,7 +49,7 @@ const NOT_CREATED: &str = "the first daemon with `[fleet]` creates what is missi
 
 /// Returns the error that the connection broke.
 pub(crate) fn broken() -> Error {
-    Error::new(ErrorKind::Lost, "the connection to the broker broke")
+    Error::failed("the connection to the broker broke")
 }
 
 /// A connection to the broker.
@@ -262,28 +262,18 @@ fn credentials(path: &Path) -> Result<ConnectOptions, String> {
 }
 
 fn explain(url: &str, error: &ConnectError) -> Error {
-    match error.kind() {
-        ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
-            let hint = "`[fleet] creds-file` in the configuration names the credentials; see docs/fleet.md";
-            Error::failed(format!(
-                "the broker at {url} does not accept the credentials"
-            ))
-            .with_hint(hint)
-        }
-        ConnectErrorKind::ServerParse
-        | ConnectErrorKind::Dns
-        | ConnectErrorKind::TimedOut
-        | ConnectErrorKind::Tls
-        | ConnectErrorKind::Io
-        | ConnectErrorKind::MaxReconnects => {
-            // Its own words have those of its cause in them.
-            let cause = std::error::Error::source(error);
-            let why = said(&cause.map_or_else(|| error.to_string(), with_causes));
-            let hint = "`[fleet]` in the configuration names the broker (`url`) and who signs its \
-                        certificate (`tls`)";
-            Error::failed(format!("could not reach the broker at {url}: {why}")).with_hint(hint)
-        }
+    use ConnectErrorKind::{Authentication, AuthorizationViolation};
+    if matches!(error.kind(), Authentication | AuthorizationViolation) {
+        let hint =
+            "`[fleet] creds-file` in the configuration names the credentials; see docs/fleet.md";
+        let why = format!("the broker at {url} does not accept the credentials");
+        return Error::failed(why).with_hint(hint);
     }
+    // Its own words have those of its cause in them.
+    let cause = std::error::Error::source(error);
+    let why = said(&cause.map_or_else(|| error.to_string(), with_causes));
+    let hint = "`[fleet]` in the configuration names the broker (`url`) and who signs its certificate (`tls`)";
+    Error::failed(format!("could not reach the broker at {url}: {why}")).with_hint(hint)
 }
 
 /// Returns what the broker or a library says as one line.

@@ -163,10 +163,7 @@ fn main() -> ExitCode {
     if !error.message.is_empty() {
         complain(&error, &what);
     }
-    ExitCode::from(match error.kind {
-        ErrorKind::Lost => ErrorKind::Failed.exit_code(),
-        kind => kind.exit_code(),
-    })
+    ExitCode::from(error.kind.exit_code())
 }
 
 async fn run(command: FleetCommand) -> Result<(), Error> {
