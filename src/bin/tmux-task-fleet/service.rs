@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -55,7 +55,8 @@ const NOT_BY_BROKER: &str = "`[fleet] allow` in the configuration there permits 
 pub(crate) struct Service {
     host: String,
     allow: BTreeSet<Verb>,
-    keys: ExecutionKeys,
+    /// The folder of the keys of requests.
+    keys: PathBuf,
     /// As many permits as commands may begin.
     free: Semaphore,
 }
@@ -64,12 +65,12 @@ pub(crate) struct Service {
 pub(crate) type Requests = Option<(async_nats::service::Service, endpoint::Endpoint)>;
 
 impl Service {
-    /// Returns what executes these commands on a host; the folder is of the keys.
+    /// Returns what executes these commands on a host.
     pub(crate) fn new(host: String, allow: BTreeSet<Verb>, keys: PathBuf) -> Self {
         Self {
             host,
             allow,
-            keys: ExecutionKeys(keys),
+            keys,
             free: Semaphore::new(MOST_AT_ONCE),
         }
     }
@@ -137,7 +138,7 @@ impl Service {
                 "{MOST_AT_ONCE} commands are being executed already"
             ))
         })?;
-        let mut claim = None;
+        let mut new = None;
         if changes(verb) {
             if !answers.are_awaited(HEARD_WITHIN).await {
                 let why = "nobody awaits the answers on the subject that it names";
@@ -145,8 +146,8 @@ impl Service {
             }
             let key = message.headers.as_ref().and_then(|all| all.get(KEY_HEADER));
             let key = key.ok_or_else(|| Error::failed("it has no key"))?;
-            match self.keys.claim(key.as_str()).map_err(Error::of)? {
-                Claim::New(file) => claim = Some(file),
+            match claim(&self.keys, key.as_str()).map_err(Error::of)? {
+                Claim::New(file) => new = Some(file),
                 Claim::Ended(code) => {
                     answers.send(Frame::hello()).await;
                     return Ok(Frame::Exit(code));
@@ -159,7 +160,7 @@ impl Service {
         }
         answers.send(Frame::hello()).await;
         let code = execute(&call, answers).await;
-        if let Some(mut file) = claim {
+        if let Some(mut file) = new {
             // Without it, the outcome is not known.
             drop(writeln!(file, "{}", code.as_ref().unwrap_or(&u8::MAX)));
         }
@@ -343,10 +344,6 @@ async fn until_not_awaited(answers: &Answers<'_>) {
 /// After which time a key is forgotten.
 const KEPT: Duration = Duration::from_secs(3600);
 
-/// The folder of the keys.
-#[derive(Debug)]
-struct ExecutionKeys(PathBuf);
-
 /// What is known of a request.
 #[derive(Debug)]
 enum Claim {
@@ -358,36 +355,26 @@ enum Claim {
     Taken,
 }
 
-impl ExecutionKeys {
-    /// Claims the execution of the request with this key.
-    fn claim(&self, key: &str) -> io::Result<Claim> {
-        let mut folder = fs::DirBuilder::new();
-        folder.recursive(true).mode(0o700).create(&self.0)?;
-        self.forget_old()?;
-        let path = self.0.join(hash(key, 32));
-        let mut options = OpenOptions::new();
-        match options.write(true).create_new(true).mode(0o600).open(&path) {
-            Ok(file) => Ok(Claim::New(file)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let code = fs::read_to_string(&path)?;
-                Ok(code.trim().parse().map_or(Claim::Taken, Claim::Ended))
-            }
-            Err(error) => Err(error),
+/// Claims the execution of the request with this key. The folder is of the keys.
+fn claim(folder: &Path, key: &str) -> io::Result<Claim> {
+    let mut new = fs::DirBuilder::new();
+    new.recursive(true).mode(0o700).create(folder)?;
+    for entry in fs::read_dir(folder)?.flatten() {
+        let noted_at = entry.metadata().and_then(|known| known.modified());
+        if matches!(noted_at.map(|at| at.elapsed()), Ok(Ok(age)) if age > KEPT) {
+            // Another daemon may have removed it.
+            drop(fs::remove_file(entry.path()));
         }
     }
-
-    fn forget_old(&self) -> io::Result<()> {
-        for entry in fs::read_dir(&self.0)? {
-            let entry = entry?;
-            let age = entry
-                .metadata()
-                .and_then(|known| known.modified())?
-                .elapsed();
-            if age.is_ok_and(|age| age > KEPT) {
-                fs::remove_file(entry.path())?;
-            }
+    let path = folder.join(hash(key, 32));
+    let mut options = OpenOptions::new();
+    match options.write(true).create_new(true).mode(0o600).open(&path) {
+        Ok(file) => Ok(Claim::New(file)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let code = fs::read_to_string(&path)?;
+            Ok(code.trim().parse().map_or(Claim::Taken, Claim::Ended))
         }
-        Ok(())
+        Err(error) => Err(error),
     }
 }
 
@@ -398,15 +385,15 @@ mod tests {
     #[test]
     fn a_request_is_executed_once() {
         let dir = tempfile::tempdir().unwrap();
-        let keys = ExecutionKeys(dir.path().join("fleet"));
-        let Claim::New(mut file) = keys.claim("../a").unwrap() else {
+        let keys = dir.path().join("fleet");
+        let Claim::New(mut file) = claim(&keys, "../a").unwrap() else {
             panic!("it is new");
         };
-        assert!(matches!(keys.claim("../a").unwrap(), Claim::Taken));
+        assert!(matches!(claim(&keys, "../a").unwrap(), Claim::Taken));
         writeln!(file, "3").unwrap();
-        assert!(matches!(keys.claim("../a").unwrap(), Claim::Ended(3)));
-        assert!(matches!(keys.claim("b").unwrap(), Claim::New(_)));
-        let entries = fs::read_dir(keys.0).unwrap();
+        assert!(matches!(claim(&keys, "../a").unwrap(), Claim::Ended(3)));
+        assert!(matches!(claim(&keys, "b").unwrap(), Claim::New(_)));
+        let entries = fs::read_dir(keys).unwrap();
         assert_eq!(entries.count(), 2);
     }
 }
