@@ -177,23 +177,19 @@ fn wrong(value: &str, why: &str) -> String {
 /// # Errors
 ///
 /// Why it is not used.
-pub(crate) fn read_secret(path: &Path) -> Result<String, String> {
-    let read = || -> io::Result<(fs::Metadata, String)> {
-        let file = fs::File::open(path)?;
-        let known = file.metadata()?;
-        let mut contents = String::new();
-        file.take(MAX_CREDENTIALS).read_to_string(&mut contents)?;
-        Ok((known, contents))
-    };
-    let (known, contents) = read().map_err(|error| error.to_string())?;
+pub(crate) fn read_secret(path: &Path) -> io::Result<String> {
+    let file = fs::File::open(path)?;
+    let known = file.metadata()?;
     if known.uid() != rustix::process::geteuid().as_raw() {
-        return Err("it belongs to another user".to_owned());
+        return Err(io::Error::other("it belongs to another user"));
     }
     let mode = known.mode() & 0o7777;
     if mode & 0o077 != 0 {
         let why = format!("other users can read it (mode {mode:04o}); `chmod 600` closes it");
-        return Err(why);
+        return Err(io::Error::other(why));
     }
+    let mut contents = String::new();
+    file.take(MAX_CREDENTIALS).read_to_string(&mut contents)?;
     Ok(contents)
 }
 

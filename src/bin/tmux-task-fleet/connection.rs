@@ -223,7 +223,7 @@ pub(crate) async fn connect_as_configured() -> Result<Connection, Error> {
 /// Returns the options that the configuration names.
 fn options(config: &FleetConfig) -> Result<ConnectOptions, Error> {
     let mut options = match &config.creds_file {
-        Some(path) => credentials(path).map_err(|why| unusable(path, &why))?,
+        Some(path) => credentials(path).map_err(|error| unusable(path, &error))?,
         None => ConnectOptions::new(),
     };
     if let Some(tls) = &config.tls {
@@ -231,7 +231,7 @@ fn options(config: &FleetConfig) -> Result<ConnectOptions, Error> {
         let files = [&tls.ca_file, &tls.cert_file, &tls.key_file];
         for path in files.into_iter().flatten() {
             // The library does not say which file it cannot read.
-            File::open(path).map_err(|error| unusable(path, &error.to_string()))?;
+            File::open(path).map_err(|error| unusable(path, &error))?;
         }
         if let Some(authorities) = &tls.ca_file {
             options = options.add_root_certificates(authorities.clone());
@@ -244,13 +244,13 @@ fn options(config: &FleetConfig) -> Result<ConnectOptions, Error> {
 }
 
 /// Returns the error that a file of credentials or certificates cannot be used.
-fn unusable(path: &Path, why: &str) -> Error {
-    Error::failed(format!("could not use {}: {why}", path.display()))
+fn unusable(path: &Path, error: &io::Error) -> Error {
+    Error::folder(path, error)
         .with_hint("`[fleet]` in the configuration names the file; see docs/fleet.md")
 }
 
 /// Reads credentials from a file that only its user can read: a user's JWT and seed, or a seed alone.
-fn credentials(path: &Path) -> Result<ConnectOptions, String> {
+fn credentials(path: &Path) -> io::Result<ConnectOptions> {
     let contents = read_secret(path)?;
     let seed = contents.trim();
     if seed.starts_with(SEED) {
@@ -258,7 +258,7 @@ fn credentials(path: &Path) -> Result<ConnectOptions, String> {
     }
     // What the library says of it could repeat a part of it.
     ConnectOptions::with_credentials(&contents)
-        .map_err(|_: io::Error| "it has neither a user's JWT and seed nor a seed alone".to_owned())
+        .map_err(|_| io::Error::other("it has neither a user's JWT and seed nor a seed alone"))
 }
 
 fn explain(url: &str, error: &ConnectError) -> Error {
