@@ -81,7 +81,8 @@ impl FleetWatch {
         };
         let is_removed = has(OPERATION) || has(MARKER);
         let value = (!is_removed).then_some(&*message.payload);
-        Ok(board.apply(&message.subject, value, millis(info.published)))
+        let at = millis(info.published);
+        Ok(apply(board, &message.subject, value, at))
     }
 }
 
@@ -101,11 +102,8 @@ pub(crate) enum PresenceChange {
     Back,
 }
 
-/// All hosts that have published anything.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct FleetBoard {
-    pub(crate) hosts: BTreeMap<String, FleetHost>,
-}
+/// All hosts that have published anything, by their names.
+pub(crate) type FleetBoard = BTreeMap<String, FleetHost>;
 
 /// A host.
 #[derive(Debug, Clone, Default)]
@@ -134,23 +132,26 @@ pub(crate) struct FleetSession {
     tasks: BTreeMap<u64, TaskState>,
 }
 
-impl FleetBoard {
-    /// Takes a value that was published at this time; `None`: it was removed.
-    fn apply(&mut self, subject: &str, value: Option<&[u8]>, at: Millis) -> Option<FleetChange> {
-        let words = words_of(HOSTS.root, subject).or_else(|| words_of(STATE.root, subject))?;
-        // The subject is what the broker's permissions are about: the value may say anything.
-        let host = words.first().filter(|host| is_host_name(host))?.clone();
-        let known = self.hosts.entry(host.clone()).or_default();
-        let presence = match &words[1..] {
-            [] => known.apply_presence(value, at)?,
-            [session, what] => {
-                known.apply_state(session, what, value)?;
-                PresenceChange::None
-            }
-            _ => return None,
-        };
-        Some(FleetChange { host, presence })
-    }
+/// Takes a value that was published at this time; `None`: it was removed.
+fn apply(
+    board: &mut FleetBoard,
+    subject: &str,
+    value: Option<&[u8]>,
+    at: Millis,
+) -> Option<FleetChange> {
+    let words = words_of(HOSTS.root, subject).or_else(|| words_of(STATE.root, subject))?;
+    // The subject is what the broker's permissions are about: the value may say anything.
+    let host = words.first().filter(|host| is_host_name(host))?.clone();
+    let known = board.entry(host.clone()).or_default();
+    let presence = match &words[1..] {
+        [] => known.apply_presence(value, at)?,
+        [session, what] => {
+            known.apply_state(session, what, value)?;
+            PresenceChange::None
+        }
+        _ => return None,
+    };
+    Some(FleetChange { host, presence })
 }
 
 impl FleetHost {
@@ -252,14 +253,14 @@ mod tests {
     use crate::layout::{subject, window_word};
 
     /// Takes a value, or that it was removed.
-    fn apply(
+    fn take(
         board: &mut FleetBoard,
         subject: &str,
         value: Option<Value>,
         at: Millis,
     ) -> Option<FleetChange> {
         let value = value.map(|value| value.to_string().into_bytes());
-        board.apply(subject, value.as_deref(), at)
+        apply(board, subject, value.as_deref(), at)
     }
 
     fn here(host: &str) -> Value {
@@ -279,7 +280,7 @@ mod tests {
     fn a_host_is_gone_and_back_once_each() {
         let mut board = FleetBoard::default();
         let mut beat = |value: Option<Value>, at| {
-            let change = apply(&mut board, "$KV.TT_HOSTS.gpu1", value, at).unwrap();
+            let change = take(&mut board, "$KV.TT_HOSTS.gpu1", value, at).unwrap();
             assert_eq!(change.host, "gpu1");
             change.presence
         };
@@ -289,8 +290,8 @@ mod tests {
         assert_eq!(beat(None, 90_000), PresenceChange::None);
         // Whatever the value says, it is the subject's host.
         assert_eq!(beat(Some(here("other")), 95_000), PresenceChange::Back);
-        assert_eq!(board.hosts.keys().collect::<Vec<_>>(), ["gpu1"]);
-        assert!(matches!(board.hosts["gpu1"].presence, Presence::Here(_)));
+        assert_eq!(board.keys().collect::<Vec<_>>(), ["gpu1"]);
+        assert!(matches!(board["gpu1"].presence, Presence::Here(_)));
     }
 
     #[test]
@@ -298,10 +299,10 @@ mod tests {
         let mut board = FleetBoard::default();
         for (window, name) in [("@10", "b\nc"), ("@9", "a"), ("@3", "old")] {
             let subject = subject_of(&window_word(window));
-            apply(&mut board, &subject, Some(task(window, name)), 0).unwrap();
+            take(&mut board, &subject, Some(task(window, name)), 0).unwrap();
         }
         let names = |board: &FleetBoard| -> Vec<String> {
-            let tasks = board.hosts["gpu1"].sessions["k"].tasks();
+            let tasks = board["gpu1"].sessions["k"].tasks();
             tasks
                 .iter()
                 .map(|task| task["windowName"].as_str().unwrap().to_owned())
@@ -313,16 +314,16 @@ mod tests {
                 "windows": ["@9", "@10", "@11"]})
         };
         let session = subject_of(SESSION);
-        apply(&mut board, &session, Some(state(true)), 0).unwrap();
+        take(&mut board, &session, Some(state(true)), 0).unwrap();
         assert_eq!(names(&board), ["a", "b c"]);
-        assert_eq!(board.hosts["gpu1"].sessions["k"].name(), Some("work"));
-        apply(&mut board, &session, Some(state(false)), 0).unwrap();
+        assert_eq!(board["gpu1"].sessions["k"].name(), Some("work"));
+        take(&mut board, &session, Some(state(false)), 0).unwrap();
         assert!(names(&board).is_empty());
         // A value that is another window's, and one that is none.
-        let other = apply(&mut board, &subject_of("w10"), Some(task("@9", "x")), 0);
+        let other = take(&mut board, &subject_of("w10"), Some(task("@9", "x")), 0);
         assert_eq!(other, None);
-        assert_eq!(board.apply(&subject_of("w10"), Some(b"{"), 0), None);
-        apply(&mut board, &session, None, 0).unwrap();
-        assert!(board.hosts["gpu1"].sessions.is_empty());
+        assert_eq!(apply(&mut board, &subject_of("w10"), Some(b"{"), 0), None);
+        take(&mut board, &session, None, 0).unwrap();
+        assert!(board["gpu1"].sessions.is_empty());
     }
 }

@@ -125,7 +125,7 @@ impl Printer {
             Err(error) => return Ok(error),
         };
         // Hosts that are here are not news at first.
-        let is_first = self.board.hosts.is_empty();
+        let is_first = self.board.is_empty();
         loop {
             if !self.is_sync_printed && reader.n_kept == 0 {
                 self.is_sync_printed = true;

@@ -62,9 +62,6 @@ struct Session {
     runtime: PathBuf,
 }
 
-/// What the daemon writes.
-type FromDaemon = Lines<BufReader<Stdin>>;
-
 pub(crate) async fn run() -> Result<(), Error> {
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     let first = lines.next_line().await.map_err(Error::of)?;
@@ -84,30 +81,25 @@ pub(crate) async fn run() -> Result<(), Error> {
         }),
     };
     check_name(&connection, &state).await?;
-    let service = Service::new(host.clone(), allow.clone(), shared.join("keys"));
+    let service = Service::new(&connection, shared.join("keys"));
     // Whoever sees that the machine is there can ask it.
-    let requests = service.begin(&connection.client).await?;
+    let requests = service.begin().await?;
     beat(&connection, &state).await?;
     print_json(&json!({ "ready": true }))?;
-    let key = session.key.clone();
     let (boards, board) = watch::channel(TaskBoard {
         session_name: session.session_name.clone(),
         ..TaskBoard::default()
     });
-    let uplink = Uplink {
-        session,
-        connection: &connection,
-    };
     let serving = async {
         tokio::try_join!(
-            service.serve(&connection.client, requests),
-            keep_tasks(&connection, &key, board),
+            service.serve(requests),
+            keep_tasks(&connection, &session.key, board),
             keep_beating(&connection, &state),
         )
     };
     tokio::select! {
         // All that the daemon had is published.
-        published = uplink.publish(lines, boards) => published,
+        published = session.publish(&connection, lines, boards) => published,
         Err(error) = serving => Err(error),
         () = connection.ended() => Err(broken()),
     }
@@ -125,12 +117,6 @@ fn machine_id(folder: &Path) -> io::Result<String> {
     }
 }
 
-/// The session's records on their way to the broker.
-struct Uplink<'a> {
-    session: Session,
-    connection: &'a Connection,
-}
-
 #[derive(Serialize)]
 struct FromHost<'a> {
     host: &'a str,
@@ -138,16 +124,17 @@ struct FromHost<'a> {
     record: &'a Record,
 }
 
-impl Uplink<'_> {
+impl Session {
     /// Publishes all records that the broker does not have, and those to come, until the daemon leaves.
     async fn publish(
         &self,
-        mut lines: FromDaemon,
+        connection: &Connection,
+        mut lines: Lines<BufReader<Stdin>>,
         boards: watch::Sender<TaskBoard>,
     ) -> Result<(), Error> {
-        let (epoch, after) = self.find_start().await?;
+        let (epoch, after) = self.find_start(connection).await?;
         print_json(&json!({ "after": after }))?;
-        let mut confirmed_before = self.session.cursor;
+        let mut confirmed_before = self.cursor;
         let mut under_way = FuturesOrdered::new();
         let mut is_open = true;
         let oldest = now() - Millis::try_from(KEPT.as_millis()).unwrap_or(Millis::MAX);
@@ -163,7 +150,7 @@ impl Uplink<'_> {
                         print_json(&json!({ "ack": seq }))?;
                     }
                     Ok(_) => {}
-                    Err(kind) => return Err(self.connection.not_confirmed(kind)),
+                    Err(kind) => return Err(connection.not_confirmed(kind)),
                 },
                 line = lines.next_line(), if may_read => {
                     let Ok(Some(line)) = line else {
@@ -184,7 +171,7 @@ impl Uplink<'_> {
                     let is_old = record.time < oldest;
                     let seq = record.seq;
                     let record = Record { epoch: epoch.clone(), ..record };
-                    let sent = if is_old { Vec::new() } else { self.send(record).await };
+                    let sent = if is_old { Vec::new() } else { self.send(connection, record).await };
                     under_way.push_back(all_stored(seq, sent));
                 }
                 else => return Ok(()),
@@ -195,15 +182,12 @@ impl Uplink<'_> {
     /// Returns the epoch by which the broker knows the feed, and where to begin: behind the last record of the
     /// session that the broker has, if it may be asked for that. A broker that has more than the feed has it from before the machine's state went back to
     /// an older copy: what comes now has other numbers, so it is another feed to whoever reads.
-    async fn find_start(&self) -> Result<(String, Seq), Error> {
-        let Session {
-            cursor, last_seq, ..
-        } = self.session;
+    async fn find_start(&self, connection: &Connection) -> Result<(String, Seq), Error> {
+        let (cursor, last_seq) = (self.cursor, self.last_seq);
         let noted = self.noted_generation();
-        let connection = self.connection;
         let stream = connection.jetstream.get_stream_no_info(FEED.stream).await;
         let stream = stream.map_err(|error| connection.not_confirmed(with_causes(&error)))?;
-        let subjects = feed_subjects_of(&connection.config.host, &self.session.key);
+        let subjects = feed_subjects_of(&connection.config.host, &self.key);
         let last = subjects
             .iter()
             .map(|subject| stream.direct_get_last_for_subject(subject.as_str()));
@@ -235,13 +219,13 @@ impl Uplink<'_> {
             after = cursor.min(last_seq);
         }
         if generation != noted {
-            let noted = format!("{}\n{generation}\n", self.session.epoch);
+            let noted = format!("{}\n{generation}\n", self.epoch);
             let path = self.generation_file();
             fs::write(&path, noted).map_err(|error| Error::folder(&path, &error))?;
         }
         let epoch = match generation {
-            0 => self.session.epoch.clone(),
-            n => format!("{}{GENERATION}{n}", self.session.epoch),
+            0 => self.epoch.clone(),
+            n => format!("{}{GENERATION}{n}", self.epoch),
         };
         Ok((epoch, after))
     }
@@ -249,7 +233,7 @@ impl Uplink<'_> {
     /// Returns how often the feed with this epoch, as the broker knows it, had gone back; `None` for another
     /// feed.
     fn generation_of(&self, epoch: &str) -> Option<u64> {
-        match epoch.strip_prefix(&self.session.epoch)? {
+        match epoch.strip_prefix(&self.epoch)? {
             "" => Some(0),
             rest => rest.strip_prefix(GENERATION)?.parse().ok(),
         }
@@ -259,19 +243,18 @@ impl Uplink<'_> {
     fn noted_generation(&self) -> u64 {
         let noted = fs::read_to_string(self.generation_file()).unwrap_or_default();
         let mut lines = noted.lines();
-        let is_of_feed = lines.next() == Some(&self.session.epoch);
+        let is_of_feed = lines.next() == Some(&self.epoch);
         let generation = lines.next().filter(|_| is_of_feed);
         generation.and_then(|n| n.parse().ok()).unwrap_or_default()
     }
 
     fn generation_file(&self) -> PathBuf {
-        self.session.state.join("fleet-generation")
+        self.state.join("fleet-generation")
     }
 
     /// Sends a record, and the wake of a conversation that it is for.
-    async fn send(&self, record: Record) -> Vec<Sent> {
-        let (connection, key) = (self.connection, &self.session.key);
-        let host = &connection.config.host;
+    async fn send(&self, connection: &Connection, record: Record) -> Vec<Sent> {
+        let (host, key) = (&connection.config.host, &self.key);
         let event_type = match &record.body {
             Body::Event(event) => Some(event.event_type()),
             Body::Notice { .. } | Body::FollowUp { .. } => None,

@@ -23,7 +23,7 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio::time::{sleep, timeout};
 
 use crate::at::{Chunk, FAR_CALL, Frame, OURS, greeting};
-use crate::connection::broken;
+use crate::connection::{Connection, broken};
 use crate::layout::{COMMAND, KEY_HEADER, ORDER_HEADER, SERVICE, requester, subject, words_of};
 use crate::machine::{hash, tmux_task};
 use crate::verbs::{FarCall, Verb, changes, check};
@@ -51,10 +51,8 @@ const NOT_BY_BROKER: &str = "`[fleet] allow` in the configuration there permits 
                              yours names hosts for ssh";
 
 /// What executes commands.
-#[derive(Debug)]
-pub(crate) struct Service {
-    host: String,
-    allow: BTreeSet<Verb>,
+pub(crate) struct Service<'a> {
+    connection: &'a Connection,
     /// The folder of the keys of requests.
     keys: PathBuf,
     /// As many permits as commands may begin.
@@ -64,20 +62,19 @@ pub(crate) struct Service {
 /// The requests to this host; none if it executes nothing.
 pub(crate) type Requests = Option<(async_nats::service::Service, endpoint::Endpoint)>;
 
-impl Service {
-    /// Returns what executes these commands on a host.
-    pub(crate) fn new(host: String, allow: BTreeSet<Verb>, keys: PathBuf) -> Self {
+impl<'a> Service<'a> {
+    pub(crate) fn new(connection: &'a Connection, keys: PathBuf) -> Self {
         Self {
-            host,
-            allow,
+            connection,
             keys,
             free: Semaphore::new(MOST_AT_ONCE),
         }
     }
 
     /// Begins to receive requests. The broker knows of it when this returns.
-    pub(crate) async fn begin(&self, client: &Client) -> Result<Requests, Error> {
-        if self.allow.is_empty() {
+    pub(crate) async fn begin(&self) -> Result<Requests, Error> {
+        let Connection { client, config, .. } = self.connection;
+        if config.allow.is_empty() {
             return Ok(None);
         }
         let refused =
@@ -89,7 +86,7 @@ impl Service {
         let service = service.await.map_err(refused)?;
         let commands = service.endpoint_builder().name("commands");
         let commands = commands
-            .add(format!("{}.*.*", subject(COMMAND, &[&self.host])))
+            .add(format!("{}.*.*", subject(COMMAND, &[&config.host])))
             .await
             .map_err(refused)?;
         client.flush().await.map_err(|_| broken())?;
@@ -97,21 +94,22 @@ impl Service {
     }
 
     /// Executes what is requested, until the connection ends.
-    pub(crate) async fn serve(&self, client: &Client, requests: Requests) -> Result<(), Error> {
+    pub(crate) async fn serve(&self, requests: Requests) -> Result<(), Error> {
         let Some((_service, commands)) = requests else {
             return std::future::pending().await;
         };
         // Dropping this ends what is executed.
-        let execute = |request: Request| self.answer(client, request.message);
-        commands.for_each_concurrent(None, execute).await;
+        let answer = |request: Request| self.answer(request.message);
+        commands.for_each_concurrent(None, answer).await;
         Err(broken())
     }
 
-    async fn answer(&self, client: &Client, message: Message) {
+    async fn answer(&self, message: Message) {
+        let Connection { client, config, .. } = self.connection;
         let Some((to, machine)) = message
             .reply
             .as_ref()
-            .and_then(|reply| Some((reply.clone(), requester(reply, &self.host)?)))
+            .and_then(|reply| Some((reply.clone(), requester(reply, &config.host)?)))
         else {
             return;
         };
@@ -174,7 +172,7 @@ impl Service {
             <[String; 3]>::try_from(words).map_err(|_| Error::failed("it is no command"))?;
         let call = serde_json::from_slice(&message.payload);
         let mut call: FarCall = call.map_err(|_| Error::failed("it cannot be read"))?;
-        let verb = check(&verb, &session, &self.allow, &call)
+        let verb = check(&verb, &session, &self.connection.config.allow, &call)
             .map_err(|why| Error::failed(why).with_hint(NOT_BY_BROKER))?;
         // What follows `--` are the words of a command.
         let mut options = call.args.iter().take_while(|arg| *arg != "--");
@@ -191,7 +189,7 @@ impl Service {
         }
         let caller = call.rest.entry("caller").or_insert_with(|| json!({}));
         caller["machine"] = json!(machine);
-        caller["host"] = json!(self.host);
+        caller["host"] = json!(self.connection.config.host);
         caller["isGuarded"] = json!(true);
         // The other machine has compared the versions.
         call.rest.insert("version".to_owned(), json!(OURS));

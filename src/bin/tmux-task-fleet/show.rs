@@ -31,7 +31,7 @@ pub(crate) async fn ls(args: &FleetLs) -> Result<(), Error> {
     }
     let (board, _) = read(&connection).await?;
     if args.json {
-        let hosts = board.hosts.iter().map(|(name, host)| host.json(name));
+        let hosts = board.iter().map(|(name, host)| host.json(name));
         return print_json(&json!({ "hosts": hosts.collect::<Vec<_>>() }));
     }
     print_lines(&table_of_hosts(&board, now(), args.wide))
@@ -40,13 +40,13 @@ pub(crate) async fn ls(args: &FleetLs) -> Result<(), Error> {
 /// Prints each host when it changes, at first all of them and a line that says so.
 async fn follow(connection: &Connection) -> Result<(), Error> {
     let (mut board, mut watch) = read(connection).await?;
-    for (name, host) in &board.hosts {
+    for (name, host) in &board {
         print_json(&host.json(name))?;
     }
     print_json(&json!({ "kind": "sync" }))?;
     loop {
         if let Some(FleetChange { host, .. }) = watch.next(&mut board).await? {
-            print_json(&board.hosts[&host].json(&host))?;
+            print_json(&board[&host].json(&host))?;
         }
     }
 }
@@ -65,7 +65,7 @@ async fn read(connection: &Connection) -> Result<(FleetBoard, FleetWatch), Error
 /// Returns the tasks of each session below its host and name.
 fn table_of_hosts(board: &FleetBoard, now: Millis, is_wide: bool) -> Vec<String> {
     let mut sections = Vec::new();
-    for (name, host) in &board.hosts {
+    for (name, host) in board {
         let presence = presence(host, now);
         let sessions = host.sessions.values();
         let existing: Vec<_> = sessions.filter(|session| session.exists()).collect();
@@ -180,7 +180,7 @@ pub(crate) async fn status(is_json: bool) -> Result<(), Error> {
     let config = &connection.config;
     let version = connection.client.server_info().version;
     let streams = connection.unless_refused(streams(&connection)).await?;
-    let (FleetBoard { hosts }, _) = read(&connection).await?;
+    let (hosts, _) = read(&connection).await?;
     let gone = hosts.iter().filter_map(|(name, host)| match host.presence {
         Presence::Gone(since) => Some((name, since)),
         Presence::Here(_) | Presence::Unknown => None,
