@@ -85,9 +85,7 @@ impl Link {
             Event::LameDuckMode
             | Event::Draining
             | Event::SlowConsumer(_)
-            | Event::ServerError(
-                ServerError::AuthorizationViolation | ServerError::SlowConsumer(_),
-            )
+            | Event::ServerError(_)
             | Event::ClientError(_) => {}
         }
     }

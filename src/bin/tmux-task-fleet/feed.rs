@@ -248,44 +248,43 @@ impl FeedReader {
             (Some(_), _) | (None, None) => 0,
         };
         let name = args.consumer.as_deref().map(token);
-        let existing: Option<Consumer<pull::Config>> = match &name {
-            Some(name) => {
-                let found = jetstream.get_consumer_from_stream(name, FEED.stream);
-                found.await.ok()
-            }
-            None => None,
-        };
+        let mut existing: Option<Consumer<pull::Config>> = None;
+        if let Some(name) = &name {
+            let found = jetstream.get_consumer_from_stream(name, FEED.stream);
+            existing = found.await.ok();
+        }
         let existing = existing.as_ref().map(Consumer::cached_info);
-        if let Some(name) = name
-            .as_ref()
-            .filter(|_| existing.is_some_and(|info| info.num_waiting > 0))
+        if let (Some(name), Some(existing)) = (&name, existing)
+            && existing.num_waiting > 0
         {
             let why = format!("another process reads as consumer `{name}`");
             return Err(Error::failed(why));
         }
         let is_consumer = name.is_some();
         let config = pull::Config {
-            durable_name: name,
-            // A consumer that exists stays where it is, with the filter of these arguments.
-            deliver_policy: match existing {
-                Some(existing) => existing.config.deliver_policy,
-                None if is_consumer => DeliverPolicy::All,
-                None => DeliverPolicy::ByStartSequence {
-                    start_sequence: after + 1,
-                },
-            },
-            ack_policy: match is_consumer {
-                true => AckPolicy::All,
-                false => AckPolicy::None,
-            },
             ack_wait: AGAIN_AFTER,
             max_ack_pending: MAX_UNACKNOWLEDGED,
             filter_subjects: feed_filters(&args.kind, &args.types),
-            inactive_threshold: match is_consumer {
-                true => Duration::ZERO,
-                false => 3 * ANSWER_LIMIT,
-            },
             ..pull::Config::default()
+        };
+        let config = match name {
+            // One that exists stays where it is, with the filter of these arguments.
+            Some(name) => pull::Config {
+                durable_name: Some(name),
+                deliver_policy: existing.map_or(DeliverPolicy::All, |existing| {
+                    existing.config.deliver_policy
+                }),
+                ack_policy: AckPolicy::All,
+                ..config
+            },
+            None => pull::Config {
+                deliver_policy: DeliverPolicy::ByStartSequence {
+                    start_sequence: after + 1,
+                },
+                ack_policy: AckPolicy::None,
+                inactive_threshold: 3 * ANSWER_LIMIT,
+                ..config
+            },
         };
         let consumer = jetstream.create_consumer_on_stream(config, FEED.stream);
         let mut consumer: Consumer<pull::Config> =
