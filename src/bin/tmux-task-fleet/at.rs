@@ -2,26 +2,19 @@
 //! its arguments. It reads what is asked from standard input, as tmux-task passes it on, has the host execute
 //! it by the broker, and answers as `tmux-task far-call` would. `service.rs` is the host's side.
 
-use std::io;
 use std::time::Duration;
 
-use async_nats::{HeaderMap, Message, StatusCode, Subscriber};
-use futures_util::StreamExt;
+use async_nats::{HeaderMap, StatusCode, Subscriber};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tmux_task::model::{Error, ErrorKind, Millis};
+use tmux_task::model::{Error, ErrorKind, text, with_causes};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Stdin};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::connection::{
-    ANSWER_LIMIT, Connection, PRESENT, broken, bucket_stream, connect_as_configured,
-};
-use crate::layout::{
-    HOSTS_BUCKET, HostState, KEY_HEADER, ORDER_HEADER, bucket_subject, command_subject, parse,
-    token,
-};
-use crate::machine::{now, random};
-use crate::text::Cleaner;
+use crate::buckets::published_presence;
+use crate::connection::{ANSWER_LIMIT, Connection, PRESENT, broken, connect_as_configured};
+use crate::layout::{COMMAND, KEY_HEADER, ORDER_HEADER, subject, token};
+use crate::machine::random;
 use crate::verbs::FarCall;
 use crate::{not_written, print_json};
 
@@ -48,36 +41,16 @@ pub(crate) async fn run(host: String) -> Result<(), Error> {
     stdin.read_line(&mut line).await.map_err(Error::of)?;
     let mut call: FarCall = serde_json::from_str(&line)
         .map_err(|_| Error::usage("standard input has no call of tmux-task"))?;
-    let is_raw = call.args.iter().any(|arg| arg == "--raw");
-    let mut is_terminal = false;
+    let mut is_raw = call.args.iter().any(|arg| arg == "--raw");
     if let Some(caller) = call.rest.get_mut("caller") {
         // The host may be anybody's: what it prints does nothing to a terminal.
         caller["isColoured"] = json!(false);
-        is_terminal = caller["isStdoutTerminal"] == true;
+        is_raw &= caller["isStdoutTerminal"] != true;
     }
-    let mut output = Output {
-        is_clean: is_terminal || !is_raw,
-        cleaners: [Cleaner::default(), Cleaner::default()],
-    };
-    let begun = tokio::select! {
-        begun = begin(&host, &call) => begun,
-        () = left(&mut stdin) => return Err(Error::silent(ErrorKind::Interrupted)),
-    };
-    let mut answers = match begun {
-        Ok(answers) => answers,
-        Err(error) => return refuse(&error),
-    };
-    output.greet().await?;
-    loop {
+    tokio::select! {
+        executed = execute(&host, &call, is_raw) => executed,
         // The end of standard input ends what was asked for, and so does the end of this process.
-        let frame = tokio::select! {
-            // Whoever asks sees that the end is missing.
-            frame = answers.next() => frame.map_err(|error| Error::silent(error.kind))?,
-            () = left(&mut stdin) => return Err(Error::silent(ErrorKind::Interrupted)),
-        };
-        if output.pass_on(frame).await? {
-            return Ok(());
-        }
+        () = left(&mut stdin) => Err(Error::silent(ErrorKind::Interrupted)),
     }
 }
 
@@ -85,6 +58,38 @@ pub(crate) async fn run(host: String) -> Result<(), Error> {
 async fn left(stdin: &mut BufReader<Stdin>) {
     let mut bytes = [0; 1024];
     while let Ok(1..) = stdin.read(&mut bytes).await {}
+}
+
+/// Has the host execute the call, and prints what it prints.
+async fn execute(host: &str, call: &FarCall, is_raw: bool) -> Result<(), Error> {
+    let mut answers = match begin(host, call).await {
+        Ok(answers) => answers,
+        Err(error) => return refuse(&error),
+    };
+    let (mut stdout, mut stderr) = (tokio::io::stdout(), tokio::io::stderr());
+    let (mut out, mut err) = (Cleaner::new(is_raw), Cleaner::new(is_raw));
+    let greeting = greeting();
+    write(&mut stdout, format!("{greeting}\n").as_bytes()).await?;
+    write(&mut stderr, format!("\n{greeting}\n").as_bytes()).await?;
+    let code = loop {
+        // Whoever asks sees that the end is missing.
+        let frame = answers.next(SILENCE).await.ok().flatten();
+        match frame.ok_or_else(|| Error::silent(ErrorKind::Failed))? {
+            Frame::Stdout(chunk) => write(&mut stdout, &out.clean(&chunk.into_bytes())).await?,
+            Frame::Stderr(chunk) => write(&mut stderr, &err.clean(&chunk.into_bytes())).await?,
+            Frame::Hello { .. } => {}
+            Frame::Exit(code) => break code,
+            Frame::Failed { why, .. } => {
+                write(&mut stderr, &err.end()).await?;
+                let said = format!("tmux-task: {why}\n");
+                write(&mut stderr, &err.clean(said.as_bytes())).await?;
+                break 1;
+            }
+        }
+    };
+    write(&mut stdout, &out.end()).await?;
+    write(&mut stderr, &err.end()).await?;
+    write(&mut stderr, format!("\0{code}\n").as_bytes()).await
 }
 
 /// Says why nothing was executed, in place of a greeting.
@@ -98,150 +103,66 @@ fn refuse(error: &Error) -> Result<(), Error> {
 
 /// What a program of this version says when it begins with a call, without the end of the line.
 pub(crate) fn greeting() -> String {
-    json!({ "tmuxTask": env!("CARGO_PKG_VERSION") }).to_string()
+    json!({ "tmuxTask": OURS }).to_string()
 }
 
-/// What is printed of the answers.
-struct Output {
-    is_clean: bool,
-    /// Of standard output, and of standard error.
-    cleaners: [Cleaner; 2],
-}
-
-impl Output {
-    async fn greet(&self) -> Result<(), Error> {
-        let greeting = greeting();
-        write(tokio::io::stdout(), format!("{greeting}\n").as_bytes()).await?;
-        write(tokio::io::stderr(), format!("\n{greeting}\n").as_bytes()).await
-    }
-
-    /// Prints a part of an answer. Returns whether it was the last one.
-    async fn pass_on(&mut self, frame: Frame) -> Result<bool, Error> {
-        let Self {
-            is_clean,
-            cleaners: [stdout, stderr],
-        } = self;
-        let of = |cleaner: &mut Cleaner, chunk: Chunk| match is_clean {
-            true => cleaner.clean(&chunk.into_bytes()),
-            false => chunk.into_bytes(),
-        };
-        let (code, said) = match frame {
-            Frame::Stdout(chunk) => {
-                write(tokio::io::stdout(), &of(stdout, chunk)).await?;
-                return Ok(false);
-            }
-            Frame::Stderr(chunk) => {
-                write(tokio::io::stderr(), &of(stderr, chunk)).await?;
-                return Ok(false);
-            }
-            Frame::Hello(_) => return Ok(false),
-            Frame::Exit(code) => (code, String::new()),
-            Frame::Failed(error) => (1, format!("tmux-task: {error}\n")),
-        };
-        write(tokio::io::stdout(), &stdout.end()).await?;
-        let rest = [stderr.end(), stderr.clean(said.as_bytes())].concat();
-        write(tokio::io::stderr(), &rest).await?;
-        write(tokio::io::stderr(), format!("\0{code}\n").as_bytes()).await?;
-        Ok(true)
-    }
-}
-
-async fn write(mut to: impl AsyncWriteExt + Unpin, bytes: &[u8]) -> Result<(), Error> {
-    let written = async {
-        to.write_all(bytes).await?;
-        to.flush().await
+async fn write(to: &mut (impl AsyncWriteExt + Unpin), bytes: &[u8]) -> Result<(), Error> {
+    let written = match to.write_all(bytes).await {
+        Ok(()) => to.flush().await,
+        failed => failed,
     };
-    let written: io::Result<()> = written.await;
     written.map_err(|error| not_written(&error))
 }
 
 /// Has the host execute the call. Returns its answers when it has begun to.
 async fn begin(host: &str, call: &FarCall) -> Result<HostAnswers, Error> {
     let (verb, session) = call.subject();
+    let subject = subject(COMMAND, &[host, &session, &verb]);
     let key = random();
     let began = Instant::now();
     loop {
-        let (connection, ..) = connect_as_configured().await?;
-        let subject = command_subject(host, &session, &verb);
+        let connection = connect_as_configured().await?;
         let asked = HostAnswers::ask(&connection, host, &subject, &key, call);
-        let why = match connection.unless_refused(asked).await {
+        let (error, again_within) = match connection.unless_refused(asked).await {
             Ok(Some(answers)) => return Ok(answers),
-            Ok(None) => {
-                let absent = absence(&connection, host).await?;
-                if absent != Absent::Connecting || began.elapsed() >= CONNECTS_WITHIN {
-                    return Err(absent.explain(host));
-                }
-                None
-            }
-            Err(error) if connection.has_ended() => Some(error),
+            Ok(None) => absence(&connection, host).await,
+            Err(error) if connection.has_ended() => (error, ASKED_WITHIN),
             Err(error) => return Err(error),
         };
-        if let Some(error) = why.filter(|_| began.elapsed() >= ASKED_WITHIN) {
+        if began.elapsed() >= again_within {
             return Err(error);
         }
         sleep(PAUSE).await;
     }
 }
 
-/// What is known of a host of which nobody answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Absent {
-    /// It is no host of the fleet.
-    Unknown,
-    /// It executes nothing for others.
-    AllowsNothing,
-    /// It is not there now.
-    Gone,
-    /// It has beaten a moment ago.
-    Connecting,
-}
-
-impl Absent {
-    fn explain(self, host: &str) -> Error {
-        let hint = "`[hosts]` in the configuration names hosts for ssh";
-        let (kind, why) = match self {
-            Self::Unknown => (ErrorKind::NoHost, "is no machine of the fleet"),
-            Self::AllowsNothing => (ErrorKind::Failed, "allows nothing through the broker"),
-            Self::Gone | Self::Connecting => (ErrorKind::Failed, "is not there"),
-        };
-        Error::new(kind, format!("{host} {why}")).with_hint(hint)
-    }
-}
-
-/// Returns why nobody answers on a host, as far as the credentials permit to know that: else it may be none
-/// of the fleet.
-async fn absence(connection: &Connection, host: &str) -> Result<Absent, Error> {
-    let bucket = bucket_stream(HOSTS_BUCKET);
-    let Ok(stream) = connection.jetstream.get_stream_no_info(bucket).await else {
-        return Ok(Absent::Unknown);
-    };
-    let subject = bucket_subject(HOSTS_BUCKET, &token(host));
-    let asked = async { Ok(stream.direct_get_last_for_subject(subject).await) };
-    let Ok(Ok(message)) = connection.unless_refused(asked).await else {
-        return Ok(Absent::Unknown);
-    };
-    let beaten = Millis::try_from(message.time.unix_timestamp_nanos() / 1_000_000);
-    let age = now() - beaten.unwrap_or_default();
-    Ok(match parse::<HostState>(&message.payload) {
-        Some(state) if state.allow.is_empty() => Absent::AllowsNothing,
-        Some(_) if age < Millis::try_from(PRESENT.as_millis()).unwrap_or_default() => {
-            Absent::Connecting
+/// Returns why nobody answers on a host, as far as the credentials permit to know that, and for how long to
+/// ask again: one that has beaten a moment ago may be connecting.
+async fn absence(connection: &Connection, host: &str) -> (Error, Duration) {
+    let (mut kind, mut why) = (ErrorKind::Failed, "is not there");
+    let mut again_within = Duration::ZERO;
+    match published_presence(connection, host).await {
+        None => (kind, why) = (ErrorKind::NoHost, "is no machine of the fleet"),
+        Some((Some(state), _)) if state.allow.is_empty() => {
+            why = "allows nothing through the broker";
         }
-        Some(_) | None => Absent::Gone,
-    })
+        Some((Some(_), age)) if age < PRESENT => again_within = CONNECTS_WITHIN,
+        Some(_) => {}
+    }
+    let hint = "`[hosts]` in the configuration names hosts for ssh";
+    let error = Error::new(kind, format!("{host} {why}")).with_hint(hint);
+    (error, again_within)
 }
 
 /// What a host answers to a command. Dropping it ends the command there, within some seconds.
 struct HostAnswers {
     answers: Subscriber,
     connection: Connection,
-    host: String,
     n_answers: u64,
 }
 
 impl HostAnswers {
-    /// Asks a host; `None` if nobody answers there, which the broker says at once. Returns when it executes
-    /// the call.
+    /// Asks a host; `None` if nobody answers there. Returns when it executes the call.
     async fn ask(
         connection: &Connection,
         host: &str,
@@ -252,93 +173,66 @@ impl HostAnswers {
         let client = &connection.client;
         let inbox = format!("{}.{}", client.new_inbox(), token(host));
         let answers = client.subscribe(inbox.clone()).await;
+        let answers = answers.map_err(|error| connection.not_confirmed(with_causes(&error)))?;
         let mut headers = HeaderMap::new();
         headers.insert(KEY_HEADER, key);
         let json = serde_json::to_vec(call).expect("it has text and numbers only");
         let subject = subject.to_owned();
         let sent = client.publish_with_reply_and_headers(subject, inbox, headers, json.into());
         sent.await
-            .map_err(|error| connection.not_confirmed(&error))?;
+            .map_err(|error| connection.not_confirmed(with_causes(&error)))?;
         let mut asked = Self {
-            answers: answers.map_err(|error| connection.not_confirmed(&error))?,
+            answers,
             connection: connection.clone(),
-            host: host.to_owned(),
             n_answers: 0,
         };
+        match asked.next(ANSWER_LIMIT).await? {
+            None => Ok(None),
+            Some(Frame::Hello { frames, version }) if (frames, &*version) == (FRAMES, OURS) => {
+                Ok(Some(asked))
+            }
+            Some(Frame::Hello { version, .. }) => {
+                let why = format!("{host} has tmux-task {version}, and here is {OURS}");
+                Err(Error::failed(why).with_hint("install the same version on both machines"))
+            }
+            Some(Frame::Failed { why, hint }) => {
+                let error = Error::failed(format!("{host}: {why}"));
+                Err(Error { hint, ..error })
+            }
+            Some(Frame::Stdout(_) | Frame::Stderr(_) | Frame::Exit(_)) => Err(broken()),
+        }
+    }
+
+    /// Returns what comes next within this time; `None` if nobody is there, which the broker says at once.
+    async fn next(&mut self, within: Duration) -> Result<Option<Frame>, Error> {
+        let silent = || Error::failed("the broker did not confirm: no answer");
         loop {
-            let message = timeout(ANSWER_LIMIT, asked.message()).await;
-            let silent = |_| Error::failed("the broker did not confirm: no answer");
-            let message = message.map_err(silent)?.ok_or_else(broken)?;
+            let message = timeout(within, self.connection.next(&mut self.answers)).await;
+            let message = message.map_err(|_| silent())??;
             if message.status == Some(StatusCode::NO_RESPONDERS) {
                 return Ok(None);
             }
-            if asked.says_that_we_are_here(&message).await? {
+            if let Some(asks) = message.reply {
+                // It asks whether somebody is here. Without permission to answer, the broker says as much.
+                let answered = self.connection.client.publish(asks, Vec::new().into());
+                answered.await.map_err(|_| broken())?;
                 continue;
             }
-            return match asked.frame(&message) {
-                Some(Frame::Hello(hello)) if hello == Hello::ours() => Ok(Some(asked)),
-                Some(Frame::Hello(Hello { version, .. })) => {
-                    let ours = env!("CARGO_PKG_VERSION");
-                    let why = format!("{host} has tmux-task {version}, and here is {ours}");
-                    Err(Error::failed(why).with_hint("install the same version on both machines"))
-                }
-                Some(Frame::Failed(error)) => {
-                    let message = format!("{host}: {}", error.message);
-                    Err(Error { message, ..error })
-                }
-                _ => Err(broken()),
-            };
-        }
-    }
-
-    /// Returns what comes next.
-    async fn next(&mut self) -> Result<Frame, Error> {
-        let host = &self.host;
-        let lost = Error::new(
-            ErrorKind::Lost,
-            format!("the connection to {host} was lost"),
-        );
-        loop {
-            let message = timeout(SILENCE, self.message()).await;
-            let Some(message) = message.ok().flatten() else {
-                return Err(lost);
-            };
-            if !self.says_that_we_are_here(&message).await? {
+            let number = message.headers.as_ref();
+            let number = number.and_then(|headers| headers.get(ORDER_HEADER));
+            if number.is_none_or(|number| number.as_str() != self.n_answers.to_string()) {
                 // What is missing does not come again.
-                return self.frame(&message).ok_or(lost);
+                return Err(broken());
             }
+            self.n_answers += 1;
+            let frame = serde_json::from_slice(&message.payload);
+            return frame.map(Some).map_err(|_| broken());
         }
-    }
-
-    /// Answers the question whether somebody is here. Returns whether that was one. Without permission to
-    /// answer, the broker says as much.
-    async fn says_that_we_are_here(&self, message: &Message) -> Result<bool, Error> {
-        let Some(asks) = message.reply.clone() else {
-            return Ok(false);
-        };
-        let answered = self.connection.client.publish(asks, Vec::new().into());
-        answered.await.map_err(|_| broken())?;
-        Ok(true)
-    }
-
-    async fn message(&mut self) -> Option<Message> {
-        tokio::select! {
-            biased;
-            message = self.answers.next() => message,
-            () = self.connection.ended() => None,
-        }
-    }
-
-    /// Returns the frame of the next answer; `None` for any other.
-    fn frame(&mut self, message: &Message) -> Option<Frame> {
-        let number = message.headers.as_ref()?.get(ORDER_HEADER)?;
-        if number.as_str() != self.n_answers.to_string() {
-            return None;
-        }
-        self.n_answers += 1;
-        serde_json::from_slice(&message.payload).ok()
     }
 }
+
+/// The version of this program, which both machines must have.
+pub(crate) const OURS: &str = env!("CARGO_PKG_VERSION");
 
 /// The version of the frames. It is raised when a frame changes so that the previous version would
 /// misread it.
@@ -348,59 +242,30 @@ const FRAMES: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Frame {
-    /// The first one.
-    Hello(Hello),
+    /// Which program answers: the version of its frames, and its own. The first one.
+    Hello {
+        frames: u32,
+        version: String,
+    },
     /// The command's output.
     Stdout(Chunk),
     Stderr(Chunk),
     /// It has ended, with this exit code (128+N for signal N). The last one.
     Exit(u8),
-    /// It was not executed: `{"why":"...","hint":"..."}`. The last one.
-    Failed(#[serde(with = "failure")] Error),
-}
-
-/// An error between machines, which do not distinguish kinds: why, and what to do about it.
-mod failure {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use tmux_task::model::{Error, ErrorKind};
-
-    #[derive(Serialize, Deserialize)]
-    struct Failure<S> {
-        why: S,
+    /// It was not executed: why, and what to do about it. The last one.
+    Failed {
+        why: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        hint: Option<S>,
-    }
-
-    pub(super) fn serialize<S: Serializer>(error: &Error, to: S) -> Result<S::Ok, S::Error> {
-        let (why, hint) = (error.message.as_str(), error.hint.as_deref());
-        Failure { why, hint }.serialize(to)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Error, D::Error> {
-        let Failure { why, hint } = Failure::<String>::deserialize(from)?;
-        let mut error = Error::new(ErrorKind::Failed, why);
-        error.hint = hint;
-        Ok(error)
-    }
+        hint: Option<String>,
+    },
 }
 
-/// Which program answers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Hello {
-    /// The version of its frames.
-    pub(crate) frames: u32,
-    /// Its own version.
-    pub(crate) version: String,
-}
-
-impl Hello {
-    /// Returns this program's.
-    pub(crate) fn ours() -> Self {
-        Self {
+impl Frame {
+    /// Returns what this program says first.
+    pub(crate) fn hello() -> Self {
+        Self::Hello {
             frames: FRAMES,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: OURS.to_owned(),
         }
     }
 }
@@ -427,6 +292,64 @@ impl Chunk {
     }
 }
 
+/// How much of a line may be missing its end, in bytes, before it counts as whole.
+const MAX_PENDING: usize = 64 << 10;
+
+/// A stream of text. What is cut in the middle of an escape sequence or a character waits for its rest.
+#[derive(Debug, Default)]
+struct Cleaner {
+    pending: Vec<u8>,
+    /// Whether the stream is left as it is.
+    is_raw: bool,
+}
+
+impl Cleaner {
+    fn new(is_raw: bool) -> Self {
+        Self {
+            pending: Vec::new(),
+            is_raw,
+        }
+    }
+
+    /// Returns the next part of the stream without escape sequences and control characters, but for line
+    /// ends, tabs and returns.
+    fn clean(&mut self, bytes: &[u8]) -> Vec<u8> {
+        if self.is_raw {
+            return bytes.to_vec();
+        }
+        self.pending.extend(bytes);
+        let whole = self.pending.iter().rposition(|byte| *byte == b'\n');
+        let mut end = whole.map_or(0, |at| at + 1);
+        let rest = &self.pending[end..];
+        // A prompt, or progress, has no end of its line.
+        let is_plain = !rest.contains(&0x1b) && str::from_utf8(rest).is_ok();
+        if is_plain || rest.len() > MAX_PENDING {
+            end = self.pending.len();
+        }
+        let rest = self.pending.split_off(end);
+        of_lines(&std::mem::replace(&mut self.pending, rest))
+    }
+
+    /// Returns what is left at the end of the stream.
+    fn end(&mut self) -> Vec<u8> {
+        of_lines(&std::mem::take(&mut self.pending))
+    }
+}
+
+fn of_lines(bytes: &[u8]) -> Vec<u8> {
+    let lines = bytes.split(|byte| *byte == b'\n').map(|line| {
+        let words = line.split_inclusive(|byte| matches!(byte, b'\t' | b'\r'));
+        let clean = words.map(|word| match word.split_last() {
+            Some((last @ (b'\t' | b'\r'), word)) => {
+                text::piece(word) + &char::from(*last).to_string()
+            }
+            _ => text::piece(word),
+        });
+        clean.collect::<String>().into_bytes()
+    });
+    lines.collect::<Vec<_>>().join(&b'\n')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -448,5 +371,26 @@ mod tests {
             assert_eq!(serde_json::to_string(&frame).unwrap(), expected);
             assert_eq!(serde_json::from_str::<Frame>(expected).unwrap(), frame);
         }
+    }
+
+    #[test]
+    fn sequences_go_wherever_the_stream_is_cut() {
+        let hostile =
+            "a\t\u{1b}[31mrow\u{1b}[m\n\u{1b}]0;title\u{7}\u{e9} 50%\rb\u{9b}2J\n\u{1b}[2";
+        for at in 0..hostile.len() {
+            let mut cleaner = Cleaner::default();
+            let (one, two) = hostile.as_bytes().split_at(at);
+            let mut clean = cleaner.clean(one);
+            clean.extend(cleaner.clean(two));
+            clean.extend(cleaner.end());
+            let clean = String::from_utf8(clean).unwrap();
+            let is_left = |c: char| c.is_control() && !['\n', '\t', '\r'].contains(&c);
+            assert!(!clean.contains(is_left), "{at}: {clean:?}");
+            assert!(
+                clean.starts_with("a\trow\n\u{e9} 50%\rb"),
+                "{at}: {clean:?}"
+            );
+        }
+        assert_eq!(Cleaner::default().clean(b"Go? "), b"Go? ");
     }
 }

@@ -1,294 +1,127 @@
-//! Values in the broker's buckets: the last state of each task of the session, and this machine's
-//! presence, one with a short lifetime, which each daemon of the machine renews.
+//! What this machine says of itself in the broker's buckets: that it is there, by a value with a short
+//! lifetime, which each daemon renews, and the last state of each task of the session.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_nats::HeaderMap;
-use async_nats::jetstream::Message;
-use async_nats::jetstream::consumer::push::{Ordered, OrderedConfig};
-use async_nats::jetstream::consumer::{Consumer, DeliverPolicy};
 use async_nats::jetstream::context::PublishErrorKind;
-use futures_util::StreamExt;
-use futures_util::stream::{BoxStream, SelectAll, once, select_all};
+use serde_json::{Value, json};
+use tmux_task::model::{Error, text};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use serde_json::{Value, json};
-use tmux_task::model::{Error, Millis, text};
-
-use crate::board::{Bucket, BucketEntry};
-use crate::connection::{
-    Connection, KEPT, PRESENT, broken, bucket_stream, create_missing, not_stored,
-};
+use crate::connection::{Connection, KEPT, PRESENT, create_missing, stored};
 use crate::layout::{
-    HOSTS_BUCKET, HostState, Machine, STATE_BUCKET, SessionState, TaskState, VERSION,
-    bucket_subject, parse, session_key, task_key, token,
+    HOSTS, HostState, Machine, OPERATION, SESSION, STATE, SessionState, TaskState, VERSION, parse,
+    subject, window_word,
 };
 
 /// How often the presence is renewed.
 const BEAT: Duration = Duration::from_secs(20);
 
-/// Puts values into the buckets. Each is there when the broker has confirmed it.
-#[derive(Debug)]
-pub(crate) struct Buckets<'a> {
-    connection: &'a Connection,
-    /// Whether the broker takes lifetimes of single values: from 2.11 on, if the bucket is so.
-    with_lifetimes: AtomicBool,
-}
-
-impl<'a> Buckets<'a> {
-    pub(crate) fn new(connection: &'a Connection) -> Self {
-        Self {
-            connection,
-            with_lifetimes: AtomicBool::new(true),
-        }
-    }
-
-    /// Puts a value, which is removed after its lifetime.
-    pub(crate) async fn put(
-        &self,
-        bucket: &str,
-        key: &str,
-        value: &[u8],
-        lifetime: Duration,
-    ) -> Result<(), Error> {
-        if self.with_lifetimes.load(Ordering::Relaxed) {
-            let mut headers = HeaderMap::new();
-            headers.insert("Nats-TTL", format!("{}s", lifetime.as_secs()));
-            match self.publish(bucket, key, &headers, value).await {
-                Err(PublishErrorKind::Other) => self.with_lifetimes.store(false, Ordering::Relaxed),
-                done => return done.map_err(|kind| not_stored(self.connection, kind)),
-            }
-        }
-        let done = self.publish(bucket, key, &HeaderMap::new(), value).await;
-        done.map_err(|kind| not_stored(self.connection, kind))
-    }
-
-    /// Removes a value.
-    async fn remove(&self, bucket: &str, key: &str) -> Result<(), Error> {
-        let mut headers = HeaderMap::new();
-        headers.insert(OPERATION, "DEL");
-        let done = self.publish(bucket, key, &headers, &[]).await;
-        done.map_err(|kind| not_stored(self.connection, kind))
-    }
-
-    /// Stores a message. On a broker that has no streams yet, they are created first.
-    async fn publish(
-        &self,
-        bucket: &str,
-        key: &str,
-        headers: &HeaderMap,
-        value: &[u8],
-    ) -> Result<(), PublishErrorKind> {
-        let mut may_create = true;
-        loop {
-            let (subject, value) = (bucket_subject(bucket, key), value.to_vec());
-            let jetstream = &self.connection.jetstream;
-            let sent = jetstream.publish_with_headers(subject, headers.clone(), value.into());
-            let confirmed = match sent.await {
-                Ok(confirmed) => confirmed.await,
-                Err(error) => Err(error),
-            };
-            let kind = match confirmed {
-                Ok(_) => return Ok(()),
-                Err(error) => error.kind(),
-            };
-            let is_missing = kind == PublishErrorKind::StreamNotFound && may_create;
-            if !is_missing || create_missing(self.connection).await.is_err() {
-                return Err(kind);
-            }
-            may_create = false;
-        }
-    }
-}
-
-/// The presence of this machine in the fleet.
-#[derive(Debug)]
-pub(crate) struct Presence<'a> {
-    pub(crate) connection: &'a Connection,
-    pub(crate) buckets: &'a Buckets<'a>,
-    pub(crate) state: HostState,
-}
-
-impl Presence<'_> {
-    /// Checks that no other machine has the name.
-    ///
-    /// # Errors
-    ///
-    /// When another one has beaten with it in the time that a beat counts.
-    pub(crate) async fn check_name(&self) -> Result<(), Error> {
-        let host = &self.state.host;
-        let stream = self
-            .connection
-            .jetstream
-            .get_stream_no_info(bucket_stream(HOSTS_BUCKET));
-        let Ok(stream) = stream.await else {
-            return Ok(());
-        };
-        let subject = bucket_subject(HOSTS_BUCKET, &token(host));
-        // What these credentials may not read is not known.
-        let asked = async { Ok(stream.direct_get_last_for_subject(subject).await) };
-        let Ok(Ok(found)) = self.connection.unless_refused(asked).await else {
-            return Ok(());
-        };
-        let beaten = found.time.unix_timestamp_nanos() / 1_000_000;
-        let age = i128::from(crate::machine::now()) - beaten;
-        let other = parse::<HostState>(&found.payload).and_then(|state| state.machine);
-        // From 2.11 on the broker has removed it by then.
-        let is_here = self.connection.client.is_server_compatible(2, 11, 0)
-            || age < i128::try_from(PRESENT.as_millis()).unwrap_or_default();
-        match other.filter(|_| is_here) {
-            Some(Machine { id, name })
-                if self.state.machine.as_ref().is_some_and(|own| own.id != id) =>
-            {
-                let why = format!(
-                    "another machine, which its system calls {name}, is {host} in this fleet"
-                );
-                Err(Error::failed(why)
-                    .with_hint("`[fleet] host` in the configuration names this one"))
-            }
-            Some(_) | None => Ok(()),
-        }
-    }
-
-    /// Says that the machine is there.
-    pub(crate) async fn beat(&self) -> Result<(), Error> {
-        let value = serde_json::to_vec(&self.state).expect("it has text only");
-        let key = token(&self.state.host);
-        self.buckets.put(HOSTS_BUCKET, &key, &value, PRESENT).await
-    }
-
-    /// Says so again and again, until the broker does not confirm it, or another machine has the name.
-    pub(crate) async fn keep(&self) -> Result<(), Error> {
-        loop {
-            sleep(BEAT).await;
-            self.check_name().await?;
-            self.beat().await?;
-        }
-    }
-}
-
-/// The headers by which a bucket says that a key has no value any more.
-const OPERATION: &str = "KV-Operation";
-const MARKER: &str = "Nats-Marker-Reason";
-
-/// What is read of the buckets.
-#[derive(Debug)]
-pub(crate) enum BucketNews {
-    Entry(BucketEntry),
-    /// All that the buckets had at first has been read.
-    Complete,
-}
-
-/// Reads the buckets until the connection breaks.
-pub(crate) struct BucketWatch {
-    /// What comes of each bucket; `None` when it broke.
-    streams: SelectAll<BoxStream<'static, Option<BucketNews>>>,
-    n_incomplete: usize,
-    connection: Connection,
-}
-
-impl BucketWatch {
-    /// Begins to read. With `hosts_only` it is the hosts' presence alone.
-    pub(crate) async fn begin(connection: &Connection, hosts_only: bool) -> Result<Self, Error> {
-        let mut streams = vec![read(connection, Bucket::Hosts).await?];
-        if !hosts_only {
-            streams.push(read(connection, Bucket::State).await?);
-        }
-        Ok(Self {
-            n_incomplete: streams.len(),
-            streams: select_all(streams),
-            connection: connection.clone(),
-        })
-    }
-
-    /// Returns what comes next.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    pub(crate) async fn next(&mut self) -> Result<BucketNews, Error> {
-        loop {
-            let news = tokio::select! {
-                biased;
-                news = self.streams.next() => news.flatten(),
-                () = self.connection.ended() => None,
-            };
-            match news {
-                Some(BucketNews::Complete) if self.n_incomplete > 1 => self.n_incomplete -= 1,
-                Some(news) => return Ok(news),
-                None => return Err(broken()),
-            }
-        }
-    }
-}
-
-async fn read(
+/// Puts a value, which is removed after its lifetime. It is there when this returns.
+async fn put(
     connection: &Connection,
-    bucket: Bucket,
-) -> Result<BoxStream<'static, Option<BucketNews>>, Error> {
-    let name = match bucket {
-        Bucket::Hosts => HOSTS_BUCKET,
-        Bucket::State => STATE_BUCKET,
+    subject: &str,
+    value: &[u8],
+    lifetime: Duration,
+) -> Result<(), Error> {
+    let lifetime = format!("{}s", lifetime.as_secs());
+    let done = match publish(connection, subject, Some(("Nats-TTL", &lifetime)), value).await {
+        // The bucket is one without lifetimes of single values.
+        Err(PublishErrorKind::Other) => publish(connection, subject, None, value).await,
+        done => done,
     };
-    let config = OrderedConfig {
-        deliver_subject: connection.client.new_inbox(),
-        deliver_policy: DeliverPolicy::LastPerSubject,
-        filter_subject: format!("$KV.{name}.>"),
-        ..OrderedConfig::default()
-    };
-    let jetstream = &connection.jetstream;
-    let consumer: Consumer<OrderedConfig> = jetstream
-        .create_consumer_on_stream(config, bucket_stream(name))
-        .await
-        .map_err(|error| connection.unreadable(name, &error))?;
-    let is_empty = consumer.cached_info().num_pending == 0;
-    let messages: Ordered = consumer
-        .messages()
-        .await
-        .map_err(|error| connection.unreadable(name, &error))?;
-    let mut is_complete = is_empty;
-    let entries = messages.flat_map(move |message| {
-        let mut reads = Vec::new();
-        match message {
-            Ok(message) => {
-                let pending = message.info().map_or(0, |info| info.pending);
-                reads.extend(
-                    entry(bucket, name, &message).map(|entry| Some(BucketNews::Entry(entry))),
-                );
-                if !is_complete && pending == 0 {
-                    is_complete = true;
-                    reads.push(Some(BucketNews::Complete));
-                }
-            }
-            Err(_) => reads.push(None),
-        }
-        futures_util::stream::iter(reads)
-    });
-    if is_empty {
-        return Ok(once(async { Some(BucketNews::Complete) })
-            .chain(entries)
-            .boxed());
-    }
-    Ok(entries.boxed())
+    done.map_err(|kind| connection.not_confirmed(kind))
 }
 
-fn entry(bucket: Bucket, name: &str, message: &Message) -> Option<BucketEntry> {
-    let key = message.subject.strip_prefix("$KV.")?.strip_prefix(name)?;
-    let has = |header| {
-        let headers = message.headers.as_ref();
-        headers.is_some_and(|headers| headers.get(header).is_some())
+/// Removes a value.
+async fn remove(connection: &Connection, subject: &str) -> Result<(), Error> {
+    let done = publish(connection, subject, Some((OPERATION, "DEL")), &[]).await;
+    done.map_err(|kind| connection.not_confirmed(kind))
+}
+
+/// Stores a message. On a broker that has no streams yet, they are created first.
+async fn publish(
+    connection: &Connection,
+    subject: &str,
+    header: Option<(&str, &str)>,
+    value: &[u8],
+) -> Result<(), PublishErrorKind> {
+    let mut headers = HeaderMap::new();
+    if let Some((name, value)) = header {
+        headers.insert(name, value);
+    }
+    let send = async || {
+        let (subject, value) = (subject.to_owned(), value.to_vec().into());
+        let jetstream = &connection.jetstream;
+        stored(
+            jetstream
+                .publish_with_headers(subject, headers.clone(), value)
+                .await,
+        )
+        .await
     };
-    let is_removed = has(OPERATION) || has(MARKER);
-    let published = message.info().ok()?.published;
-    Some(BucketEntry {
-        bucket,
-        key: key.strip_prefix('.')?.to_owned(),
-        value: (!is_removed).then(|| message.payload.to_vec()),
-        at: Millis::try_from(published.unix_timestamp_nanos() / 1_000_000).unwrap_or_default(),
-    })
+    match send().await {
+        Err(PublishErrorKind::StreamNotFound) if create_missing(connection).await.is_ok() => {
+            send().await
+        }
+        done => done,
+    }
+}
+
+/// Returns what a host has said last of its presence, and how long ago; `None` if it has not, or these
+/// credentials do not permit to know that.
+pub(crate) async fn published_presence(
+    connection: &Connection,
+    host: &str,
+) -> Option<(Option<HostState>, Duration)> {
+    let stream = connection.jetstream.get_stream_no_info(HOSTS.stream);
+    let stream = stream.await.ok()?;
+    let subject = subject(HOSTS.root, &[host]);
+    let asked = async { Ok(stream.direct_get_last_for_subject(subject).await) };
+    let found = connection.unless_refused(asked).await.ok()?.ok()?;
+    let age = SystemTime::now().duration_since(found.time.into());
+    Some((parse(&found.payload), age.unwrap_or_default()))
+}
+
+/// Checks that no other machine has the name.
+///
+/// # Errors
+///
+/// When another one has beaten with it in the time that a beat counts.
+pub(crate) async fn check_name(connection: &Connection, state: &HostState) -> Result<(), Error> {
+    let host = &state.host;
+    let Some((there, age)) = published_presence(connection, host).await else {
+        return Ok(());
+    };
+    // From 2.11 on the broker has removed it by then.
+    let is_here = connection.client.is_server_compatible(2, 11, 0) || age < PRESENT;
+    let other = there.and_then(|there| there.machine);
+    match (other, &state.machine) {
+        (Some(Machine { id, name }), Some(own)) if is_here && id != own.id => {
+            let why =
+                format!("another machine, which its system calls {name}, is {host} in this fleet");
+            Err(Error::failed(why).with_hint("`[fleet] host` in the configuration names this one"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Says that the machine is there.
+pub(crate) async fn beat(connection: &Connection, state: &HostState) -> Result<(), Error> {
+    let subject = subject(HOSTS.root, &[&state.host]);
+    put(connection, &subject, json_of(state).as_bytes(), PRESENT).await
+}
+
+/// Says so again and again, until the broker does not confirm it, or another machine has the name.
+pub(crate) async fn keep_beating(connection: &Connection, state: &HostState) -> Result<(), Error> {
+    loop {
+        sleep(BEAT).await;
+        check_name(connection, state).await?;
+        beat(connection, state).await?;
+    }
 }
 
 /// At least the time between two publications. Records are published at once; these are for lists.
@@ -334,9 +167,8 @@ impl TaskBoard {
 
 /// Publishes what changes until the broker does not confirm it; at first all, because it may have lost
 /// what it had.
-pub(crate) async fn publish(
-    buckets: &Buckets<'_>,
-    host: &str,
+pub(crate) async fn keep_tasks(
+    connection: &Connection,
     key: &str,
     mut boards: watch::Receiver<TaskBoard>,
 ) -> Result<(), Error> {
@@ -346,15 +178,17 @@ pub(crate) async fn publish(
         loop {
             let board = boards.borrow_and_update().clone();
             if board.is_complete {
-                let values = values_of(&board, host, key);
-                for (name, value) in &values {
-                    if published.get(name) != Some(value) {
-                        let bytes = value.as_bytes();
-                        buckets.put(STATE_BUCKET, name, bytes, KEPT).await?;
+                let values = values_of(&board, &connection.config.host, key);
+                for (subject, value) in &values {
+                    if published.get(subject) != Some(value) {
+                        put(connection, subject, value.as_bytes(), KEPT).await?;
                     }
                 }
-                for name in published.keys().filter(|name| !values.contains_key(*name)) {
-                    buckets.remove(STATE_BUCKET, name).await?;
+                for subject in published
+                    .keys()
+                    .filter(|known| !values.contains_key(*known))
+                {
+                    remove(connection, subject).await?;
                 }
                 published = values;
                 sleep(PAUSE).await;
@@ -369,7 +203,7 @@ pub(crate) async fn publish(
     }
 }
 
-/// Returns the values of a session by their keys. The session's own names its windows, and sorts before
+/// Returns the values of a session by their subjects. The session's own names its windows, and sorts before
 /// them.
 fn values_of(board: &TaskBoard, host: &str, key: &str) -> BTreeMap<String, String> {
     let session = SessionState {
@@ -380,7 +214,10 @@ fn values_of(board: &TaskBoard, host: &str, key: &str) -> BTreeMap<String, Strin
         windows: board.tasks.keys().cloned().collect(),
     };
     let mut values = BTreeMap::new();
-    values.insert(session_key(host, key), json_of(&session));
+    values.insert(
+        subject(STATE.root, &[host, key, SESSION]),
+        json_of(&session),
+    );
     for (window, task) in &board.tasks {
         let state = TaskState {
             v: VERSION,
@@ -388,7 +225,8 @@ fn values_of(board: &TaskBoard, host: &str, key: &str) -> BTreeMap<String, Strin
             session_name: board.session_name.clone(),
             task: shortened(task.clone()),
         };
-        values.insert(task_key(host, key, window), json_of(&state));
+        let subject = subject(STATE.root, &[host, key, &window_word(window)]);
+        values.insert(subject, json_of(&state));
     }
     values
 }
@@ -438,13 +276,20 @@ mod tests {
         board.apply(&json!({"exists": true, "complete": false, "tasks": [], "removed": ["@2"]}));
         let values = values_of(&board, "gpu1", "api-0a");
         let keys: Vec<&String> = values.keys().collect();
-        assert_eq!(keys, ["gpu1.api-0a.session", "gpu1.api-0a.w1"]);
-        let session: SessionState = serde_json::from_str(&values["gpu1.api-0a.session"]).unwrap();
+        assert_eq!(
+            keys,
+            [
+                "$KV.TT_STATE.gpu1.api-0a.session",
+                "$KV.TT_STATE.gpu1.api-0a.w1"
+            ]
+        );
+        let session: SessionState =
+            serde_json::from_str(&values["$KV.TT_STATE.gpu1.api-0a.session"]).unwrap();
         assert_eq!(
             (session.exists, session.windows),
             (true, vec!["@1".to_owned()])
         );
-        let value = &values["gpu1.api-0a.w1"];
+        let value = &values["$KV.TT_STATE.gpu1.api-0a.w1"];
         let state: TaskState = serde_json::from_str(value).unwrap();
         assert_eq!(state.task["outputPreview"], "last");
         assert!(value.len() < 1400, "{value}");

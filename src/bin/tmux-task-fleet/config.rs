@@ -7,9 +7,10 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use tmux_task::model::{Error, is_host_name, text};
 
+use crate::machine::system_name;
 use crate::verbs::Verb;
 
 /// The longest file of credentials, in bytes.
@@ -29,36 +30,31 @@ struct File {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct FleetConfig {
     /// The addresses of the broker's servers, one at least.
-    pub(crate) url: Addresses,
+    #[serde(deserialize_with = "addresses")]
+    pub(crate) url: Vec<String>,
     /// The file with the credentials, a user's JWT and seed as `nsc` writes them, or the seed alone.
     pub(crate) creds_file: Option<PathBuf>,
     /// The files of TLS, which is required then.
     pub(crate) tls: Option<TlsConfig>,
-    /// This machine's name in the fleet, unless it is the system's.
-    pub(crate) host: Option<String>,
+    /// This machine's name in the fleet: by default the one that its system gives it.
+    #[serde(default = "system_name")]
+    pub(crate) host: String,
     /// What others may do here through the broker.
     pub(crate) allow: BTreeSet<Verb>,
 }
 
-/// One address, or a list.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(from = "OneOrMany")]
-pub(crate) struct Addresses(pub(crate) Vec<String>);
-
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "an address, or a list of addresses")]
-enum OneOrMany {
-    One(String),
-    Many(Vec<String>),
-}
-
-impl From<OneOrMany> for Addresses {
-    fn from(given: OneOrMany) -> Self {
-        match given {
-            OneOrMany::One(url) => Self(vec![url]),
-            OneOrMany::Many(urls) => Self(urls),
-        }
+/// Reads one address, or a list.
+fn addresses<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "an address, or a list of addresses")]
+    enum Addresses {
+        One(String),
+        Many(Vec<String>),
     }
+    Ok(match Addresses::deserialize(from)? {
+        Addresses::One(url) => vec![url],
+        Addresses::Many(urls) => urls,
+    })
 }
 
 /// The files of TLS. The system's own certificates are trusted where no others are named.
@@ -120,13 +116,13 @@ fn parse(name: &str, text: &str) -> Result<Option<FleetConfig>, Error> {
 }
 
 fn check(config: &FleetConfig) -> Result<(), String> {
-    if config.url.0.is_empty() {
+    if config.url.is_empty() {
         return Err("the table needs a `url`".to_owned());
     }
-    config.url.0.iter().try_for_each(|url| check_address(url))?;
-    if let Some(host) = config.host.as_ref().filter(|host| !is_host_name(host)) {
+    config.url.iter().try_for_each(|url| check_address(url))?;
+    if !is_host_name(&config.host) {
         return Err(wrong(
-            host,
+            &config.host,
             "is not a name of a host: 1 to 64 of `A-Z a-z 0-9 . _ -`, the first a letter or digit",
         ));
     }
@@ -181,23 +177,19 @@ fn wrong(value: &str, why: &str) -> String {
 /// # Errors
 ///
 /// Why it is not used.
-pub(crate) fn read_secret(path: &Path) -> Result<String, String> {
-    let read = || -> io::Result<(fs::Metadata, String)> {
-        let file = fs::File::open(path)?;
-        let known = file.metadata()?;
-        let mut contents = String::new();
-        file.take(MAX_CREDENTIALS).read_to_string(&mut contents)?;
-        Ok((known, contents))
-    };
-    let (known, contents) = read().map_err(|error| error.to_string())?;
+pub(crate) fn read_secret(path: &Path) -> io::Result<String> {
+    let file = fs::File::open(path)?;
+    let known = file.metadata()?;
     if known.uid() != rustix::process::geteuid().as_raw() {
-        return Err("it belongs to another user".to_owned());
+        return Err(io::Error::other("it belongs to another user"));
     }
     let mode = known.mode() & 0o7777;
     if mode & 0o077 != 0 {
         let why = format!("other users can read it (mode {mode:04o}); `chmod 600` closes it");
-        return Err(why);
+        return Err(io::Error::other(why));
     }
+    let mut contents = String::new();
+    file.take(MAX_CREDENTIALS).read_to_string(&mut contents)?;
     Ok(contents)
 }
 
@@ -220,16 +212,17 @@ mod tests {
     #[test]
     fn a_broker_has_addresses_credentials_tls_a_name_and_verbs() {
         let plain = FleetConfig {
-            url: Addresses(vec!["nats://b:4222".to_owned()]),
+            url: vec!["nats://b:4222".to_owned()],
+            host: system_name(),
             ..FleetConfig::default()
         };
         assert_eq!(of("url = 'nats://b:4222'\n").unwrap(), plain);
         let all = "url = ['tls://a', 'tls://b']\ncreds-file = '/c'\nhost = 'gpu1.lab'\n\
             allow = ['ls', 'kill']\n[fleet.tls]\nca-file = '/ca'\ncert-file = '/x'\nkey-file = '/k'\n";
         let all = of(all).unwrap();
-        assert_eq!(all.url.0, ["tls://a", "tls://b"]);
+        assert_eq!(all.url, ["tls://a", "tls://b"]);
         assert_eq!(all.creds_file, Some("/c".into()));
-        assert_eq!(all.host.as_deref(), Some("gpu1.lab"));
+        assert_eq!(all.host, "gpu1.lab");
         assert_eq!(all.allow, BTreeSet::from([Verb::Ls, Verb::Kill]));
         assert_eq!(all.tls.unwrap().ca_file, Some("/ca".into()));
         let required = of("url = 'nats://b'\ntls = {}\n").unwrap();

@@ -1,31 +1,28 @@
 //! A connection to the broker. It ends with the first interruption: what was published on it and not
 //! confirmed is checked on the next one, before anything else is published.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use async_nats::jetstream::consumer::pull;
-use async_nats::jetstream::context::{CreateStreamErrorKind, PublishErrorKind};
+use async_nats::jetstream::context::{
+    CreateStreamErrorKind, PublishAckFuture, PublishError, PublishErrorKind,
+};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
 use async_nats::jetstream::{self, ContextBuilder, ErrorCode, Message};
 use async_nats::{
     Client, ConnectError, ConnectErrorKind, ConnectOptions, Event, ServerAddr, ServerError,
 };
-use futures_util::StreamExt;
-use serde::Serialize;
+use futures_util::{Stream, StreamExt};
 use tokio::sync::watch;
 
-use tmux_task::model::{Error, ErrorKind, Millis, text, with_causes};
+use tmux_task::model::{Error, text, with_causes};
 
 use crate::config::{self, FleetConfig, read_secret};
-use crate::layout::{
-    self, FEED_STREAM, FEED_SUBJECTS, HOSTS_BUCKET, STATE_BUCKET, WAKE_STREAM, WAKE_SUBJECTS,
-};
-use crate::machine::system_name;
+use crate::layout::{FEED, HOSTS, INBOX, STATE, Store, WAKE, subject};
 
 /// How long connecting to one server may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -52,56 +49,82 @@ const NOT_CREATED: &str = "the first daemon with `[fleet]` creates what is missi
 
 /// Returns the error that the connection broke.
 pub(crate) fn broken() -> Error {
-    Error::new(ErrorKind::Lost, "the connection to the broker broke")
+    Error::failed("the connection to the broker broke")
 }
 
 /// A connection to the broker.
 #[derive(Debug, Clone)]
 pub(crate) struct Connection {
+    /// As what this machine has connected.
+    pub(crate) config: Arc<FleetConfig>,
     pub(crate) client: Client,
     pub(crate) jetstream: jetstream::Context,
-    ended: watch::Receiver<bool>,
-    /// What the broker refused last.
-    refusal: watch::Receiver<Option<String>>,
+    link: watch::Receiver<Link>,
+}
+
+/// What became of a connection.
+#[derive(Debug, Default)]
+struct Link {
+    has_begun: bool,
+    has_ended: bool,
+    /// How often the broker has refused something, and what last: a subject for which the credentials
+    /// have no permission.
+    n_refused: usize,
+    refused: Option<String>,
+}
+
+impl Link {
+    fn note(&mut self, event: Event) {
+        match event {
+            Event::Connected => self.has_begun = true,
+            Event::Disconnected | Event::Closed => self.has_ended = true,
+            Event::ServerError(ServerError::Other(why)) => {
+                self.n_refused += 1;
+                self.refused = Some(said(&why));
+            }
+            Event::LameDuckMode
+            | Event::Draining
+            | Event::SlowConsumer(_)
+            | Event::ServerError(_)
+            | Event::ClientError(_) => {}
+        }
+    }
 }
 
 impl Connection {
     /// Resolves when the connection has broken.
     pub(crate) async fn ended(&self) {
-        let mut ended = self.ended.clone();
+        let mut link = self.link.clone();
         // Without a sender the connection has gone.
-        drop(ended.wait_for(|has_ended| *has_ended).await);
+        drop(link.wait_for(|link| link.has_ended).await);
     }
 
-    /// Returns the next message of a consumer.
+    /// Returns what comes next on one of its streams.
     ///
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    pub(crate) async fn next_message(&self, messages: &mut pull::Stream) -> Result<Message, Error> {
-        let message = tokio::select! {
+    pub(crate) async fn next<T>(
+        &self,
+        stream: &mut (impl Stream<Item = T> + Unpin),
+    ) -> Result<T, Error> {
+        let next = tokio::select! {
             biased;
-            message = messages.next() => message,
+            next = stream.next() => next,
             () = self.ended() => None,
         };
-        message.and_then(Result::ok).ok_or_else(broken)
+        next.ok_or_else(broken)
     }
 
     /// Whether it has broken.
     pub(crate) fn has_ended(&self) -> bool {
-        *self.ended.borrow()
+        self.link.borrow().has_ended
     }
 
     /// Acknowledges a message. Returns when the broker has it.
     pub(crate) async fn acknowledge(&self, message: &Message) -> Result<(), Error> {
         let confirmed = message.double_ack().await;
-        confirmed.map_err(|error| self.not_confirmed(error.as_ref()))
-    }
-
-    /// Returns what the broker said when it last refused something: a subject for which the credentials
-    /// have no permission.
-    pub(crate) fn refusal(&self) -> Option<String> {
-        self.refusal.borrow().clone()
+        confirmed.map_err(|error| self.not_confirmed(with_causes(error.as_ref())))
     }
 
     /// Returns what these requests resolve to, unless the broker refuses anything meanwhile: it says so
@@ -111,13 +134,13 @@ impl Connection {
         &self,
         requests: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        let mut refusal = self.refusal.clone();
-        refusal.mark_unchanged();
+        let mut link = self.link.clone();
+        let n_before = link.borrow().n_refused;
         tokio::select! {
             biased;
             answer = requests => answer,
-            Ok(()) = refusal.changed() => {
-                let refused = refusal.borrow().clone().unwrap_or_default();
+            Ok(link) = link.wait_for(|link| link.n_refused > n_before) => {
+                let refused = link.refused.as_deref().unwrap_or_default();
                 let hint = "docs/fleet.md lists what the credentials of a machine need for each command";
                 Err(Error::failed(format!("the broker refused: {refused}")).with_hint(hint))
             }
@@ -126,93 +149,79 @@ impl Connection {
 
     /// Returns the error of something that the broker did not confirm. What it refused says more than
     /// that nothing came.
-    pub(crate) fn not_confirmed(&self, why: &dyn std::error::Error) -> Error {
+    pub(crate) fn not_confirmed(&self, why: impl Display) -> Error {
         let why = self.why_not(why);
         Error::failed(format!("the broker did not confirm: {why}"))
     }
 
     /// Returns what the broker refused, else what the library says.
-    fn why_not(&self, why: &dyn std::error::Error) -> String {
-        self.refusal().unwrap_or_else(|| said(&with_causes(why)))
+    fn why_not(&self, why: impl Display) -> String {
+        let refused = self.link.borrow().refused.clone();
+        refused.unwrap_or_else(|| said(&why.to_string()))
     }
 
     /// Returns the error of a stream or bucket that cannot be read.
     pub(crate) fn unreadable(&self, name: &str, why: &dyn std::error::Error) -> Error {
-        let why = self.why_not(why);
+        let why = self.why_not(with_causes(why));
         Error::failed(format!("could not read {name} of the broker: {why}")).with_hint(NOT_CREATED)
     }
 }
 
-/// Connects to the broker as this host.
-pub(crate) async fn connect(config: &FleetConfig, host: &str) -> Result<Connection, Error> {
-    let url = config.url.0.join(", ");
+/// Connects to the broker as this machine.
+pub(crate) async fn connect(config: Arc<FleetConfig>) -> Result<Connection, Error> {
+    let url = config.url.join(", ");
     let mut servers = Vec::new();
-    for address in &config.url.0 {
+    for address in &config.url {
         let server = address.parse::<ServerAddr>();
         let no_address = |_| Error::failed(format!("`{address}` is not the address of a broker"));
         servers.push(server.map_err(no_address)?);
     }
-    let (has_ended, ended) = watch::channel(false);
-    let has_ended = Arc::new(has_ended);
-    let (refused, refusal) = watch::channel(None);
-    let refused = Arc::new(refused);
-    let is_first = Arc::new(AtomicBool::new(true));
-    let options = options(config)?
-        .name(format!("tmux-task {host}"))
-        .custom_inbox_prefix(layout::inbox_prefix(host))
+    let (events, link) = watch::channel(Link::default());
+    let events = Arc::new(events);
+    let options = options(&config)?
+        .name(format!("tmux-task {}", config.host))
+        .custom_inbox_prefix(subject(INBOX, &[&config.host]))
         .connection_timeout(CONNECT_LIMIT)
         .request_timeout(Some(ANSWER_LIMIT))
         .ping_interval(PROBE_EVERY)
-        .max_reconnects(config.url.0.len())
+        .max_reconnects(config.url.len())
         .ignore_discovered_servers()
         .reconnect_delay_callback({
-            let is_first = Arc::clone(&is_first);
-            move |_| match is_first.load(Ordering::Relaxed) {
-                true => Duration::ZERO,
-                false => PUT_OFF,
+            let link = link.clone();
+            move |_| match link.borrow().has_begun {
+                true => PUT_OFF,
+                false => Duration::ZERO,
             }
         })
-        .event_callback({
-            let refused = Arc::clone(&refused);
-            move |event| {
-                let (has_ended, refused) = (Arc::clone(&has_ended), Arc::clone(&refused));
-                async move { note(event, &has_ended, &refused) }
-            }
+        .event_callback(move |event| {
+            let events = Arc::clone(&events);
+            async move { events.send_modify(|link| link.note(event)) }
         });
     let client = options
         .connect(servers)
         .await
         .map_err(|error| explain(&url, &error))?;
-    is_first.store(false, Ordering::Relaxed);
     let jetstream = ContextBuilder::new()
         .timeout(ANSWER_LIMIT)
         .ack_timeout(ANSWER_LIMIT)
         .build(client.clone());
     Ok(Connection {
+        config,
         client,
         jetstream,
-        ended,
-        refusal,
+        link,
     })
 }
 
-/// Connects to the broker of the configuration. Returns this machine's name in the fleet as well.
-pub(crate) async fn connect_as_configured() -> Result<(Connection, String, FleetConfig), Error> {
-    let config = config::load()?;
-    let host = host_name(&config);
-    let connection = connect(&config, &host).await?;
-    Ok((connection, host, config))
-}
-
-/// Returns this machine's name in the fleet.
-pub(crate) fn host_name(config: &FleetConfig) -> String {
-    config.host.clone().unwrap_or_else(system_name)
+/// Connects to the broker of the configuration.
+pub(crate) async fn connect_as_configured() -> Result<Connection, Error> {
+    connect(Arc::new(config::load()?)).await
 }
 
 /// Returns the options that the configuration names.
 fn options(config: &FleetConfig) -> Result<ConnectOptions, Error> {
     let mut options = match &config.creds_file {
-        Some(path) => credentials(path).map_err(|why| unusable(path, &why))?,
+        Some(path) => credentials(path).map_err(|error| unusable(path, &error))?,
         None => ConnectOptions::new(),
     };
     if let Some(tls) = &config.tls {
@@ -220,7 +229,7 @@ fn options(config: &FleetConfig) -> Result<ConnectOptions, Error> {
         let files = [&tls.ca_file, &tls.cert_file, &tls.key_file];
         for path in files.into_iter().flatten() {
             // The library does not say which file it cannot read.
-            File::open(path).map_err(|error| unusable(path, &error.to_string()))?;
+            File::open(path).map_err(|error| unusable(path, &error))?;
         }
         if let Some(authorities) = &tls.ca_file {
             options = options.add_root_certificates(authorities.clone());
@@ -233,13 +242,13 @@ fn options(config: &FleetConfig) -> Result<ConnectOptions, Error> {
 }
 
 /// Returns the error that a file of credentials or certificates cannot be used.
-fn unusable(path: &Path, why: &str) -> Error {
-    Error::failed(format!("could not use {}: {why}", path.display()))
+fn unusable(path: &Path, error: &io::Error) -> Error {
+    Error::folder(path, error)
         .with_hint("`[fleet]` in the configuration names the file; see docs/fleet.md")
 }
 
 /// Reads credentials from a file that only its user can read: a user's JWT and seed, or a seed alone.
-fn credentials(path: &Path) -> Result<ConnectOptions, String> {
+fn credentials(path: &Path) -> io::Result<ConnectOptions> {
     let contents = read_secret(path)?;
     let seed = contents.trim();
     if seed.starts_with(SEED) {
@@ -247,49 +256,22 @@ fn credentials(path: &Path) -> Result<ConnectOptions, String> {
     }
     // What the library says of it could repeat a part of it.
     ConnectOptions::with_credentials(&contents)
-        .map_err(|_: io::Error| "it has neither a user's JWT and seed nor a seed alone".to_owned())
-}
-
-fn note(event: Event, has_ended: &watch::Sender<bool>, refused: &watch::Sender<Option<String>>) {
-    match event {
-        Event::Disconnected | Event::Closed => {
-            has_ended.send_replace(true);
-        }
-        Event::ServerError(ServerError::Other(why)) => {
-            refused.send_replace(Some(said(&why)));
-        }
-        Event::Connected
-        | Event::LameDuckMode
-        | Event::Draining
-        | Event::SlowConsumer(_)
-        | Event::ServerError(ServerError::AuthorizationViolation | ServerError::SlowConsumer(_))
-        | Event::ClientError(_) => {}
-    }
+        .map_err(|_| io::Error::other("it has neither a user's JWT and seed nor a seed alone"))
 }
 
 fn explain(url: &str, error: &ConnectError) -> Error {
-    match error.kind() {
-        ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
-            let hint = "`[fleet] creds-file` in the configuration names the credentials; see docs/fleet.md";
-            Error::failed(format!(
-                "the broker at {url} does not accept the credentials"
-            ))
-            .with_hint(hint)
-        }
-        ConnectErrorKind::ServerParse
-        | ConnectErrorKind::Dns
-        | ConnectErrorKind::TimedOut
-        | ConnectErrorKind::Tls
-        | ConnectErrorKind::Io
-        | ConnectErrorKind::MaxReconnects => {
-            // Its own words have those of its cause in them.
-            let cause = std::error::Error::source(error);
-            let why = said(&cause.map_or_else(|| error.to_string(), with_causes));
-            let hint = "`[fleet]` in the configuration names the broker (`url`) and who signs its \
-                        certificate (`tls`)";
-            Error::failed(format!("could not reach the broker at {url}: {why}")).with_hint(hint)
-        }
+    use ConnectErrorKind::{Authentication, AuthorizationViolation};
+    if matches!(error.kind(), Authentication | AuthorizationViolation) {
+        let hint =
+            "`[fleet] creds-file` in the configuration names the credentials; see docs/fleet.md";
+        let why = format!("the broker at {url} does not accept the credentials");
+        return Error::failed(why).with_hint(hint);
     }
+    // Its own words have those of its cause in them.
+    let cause = std::error::Error::source(error);
+    let why = said(&cause.map_or_else(|| error.to_string(), with_causes));
+    let hint = "`[fleet]` in the configuration names the broker (`url`) and who signs its certificate (`tls`)";
+    Error::failed(format!("could not reach the broker at {url}: {why}")).with_hint(hint)
 }
 
 /// Returns what the broker or a library says as one line.
@@ -316,13 +298,39 @@ const WAKE_BYTES: i64 = 256 << 20;
 
 /// Creates what is missing. What exists is left as it is.
 pub(crate) async fn create_missing(connection: &Connection) -> Result<(), Error> {
+    let stream = |store: Store| Config {
+        name: store.stream.to_owned(),
+        subjects: vec![format!("{}.>", store.root)],
+        storage: StorageType::File,
+        allow_direct: true,
+        num_replicas: 1,
+        ..Config::default()
+    };
+    let log = |store, max_bytes| Config {
+        max_bytes,
+        max_age: KEPT,
+        discard: DiscardPolicy::Old,
+        duplicate_window: SAME_WITHIN,
+        ..stream(store)
+    };
+    // As clients of such buckets expect it. A broker before 2.11 ignores what it does not know: the lifetime
+    // of single values, and the marks (`marked`: for how long) in place of values whose lifetime has ended.
+    let bucket = |store, marked: Option<Duration>| Config {
+        max_messages_per_subject: 1,
+        discard: DiscardPolicy::New,
+        allow_rollup: true,
+        deny_delete: true,
+        allow_message_ttl: true,
+        subject_delete_marker_ttl: marked,
+        ..stream(store)
+    };
     let all = [
-        (FEED_STREAM, stream(FEED_STREAM, FEED_SUBJECTS, FEED_BYTES)),
-        (WAKE_STREAM, stream(WAKE_STREAM, WAKE_SUBJECTS, WAKE_BYTES)),
-        (STATE_BUCKET, bucket(STATE_BUCKET, None)),
-        (HOSTS_BUCKET, bucket(HOSTS_BUCKET, Some(KEPT))),
+        (FEED, log(FEED, FEED_BYTES)),
+        (WAKE, log(WAKE, WAKE_BYTES)),
+        (STATE, bucket(STATE, None)),
+        (HOSTS, bucket(HOSTS, Some(KEPT))),
     ];
-    for (name, config) in all {
+    for (Store { name, .. }, config) in all {
         let Err(error) = connection.jetstream.create_stream(config).await else {
             continue;
         };
@@ -331,7 +339,7 @@ pub(crate) async fn create_missing(connection: &Connection) -> Result<(), Error>
             CreateStreamErrorKind::JetStream(why) if why.error_code() == ErrorCode::STREAM_NAME_EXIST
         );
         if !exists {
-            let why = connection.why_not(&error);
+            let why = connection.why_not(with_causes(&error));
             let why = format!("the broker has no {name}, and did not create it: {why}");
             return Err(Error::failed(why).with_hint(NOT_CREATED));
         }
@@ -339,100 +347,13 @@ pub(crate) async fn create_missing(connection: &Connection) -> Result<(), Error>
     Ok(())
 }
 
-/// Returns the name of the stream that is a bucket.
-pub(crate) fn bucket_stream(name: &str) -> String {
-    format!("KV_{name}")
-}
-
-fn stream(name: &str, subjects: &str, max_bytes: i64) -> Config {
-    Config {
-        name: name.to_owned(),
-        subjects: vec![subjects.to_owned()],
-        max_bytes,
-        max_age: KEPT,
-        discard: DiscardPolicy::Old,
-        storage: StorageType::File,
-        duplicate_window: SAME_WITHIN,
-        allow_direct: true,
-        num_replicas: 1,
-        ..Config::default()
-    }
-}
-
-/// Returns the stream that is a bucket of this name, as clients of such buckets expect it. A broker
-/// before 2.11 ignores what it does not know: the lifetime of single values, and the marks (`marked`:
-/// for how long) in place of values whose lifetime has ended.
-fn bucket(name: &str, marked: Option<Duration>) -> Config {
-    Config {
-        name: bucket_stream(name),
-        subjects: vec![format!("$KV.{name}.>")],
-        max_messages_per_subject: 1,
-        discard: DiscardPolicy::New,
-        storage: StorageType::File,
-        allow_rollup: true,
-        deny_delete: true,
-        allow_direct: true,
-        num_replicas: 1,
-        allow_message_ttl: true,
-        subject_delete_marker_ttl: marked,
-        ..Config::default()
-    }
-}
-
-/// Returns the error of a message that was not stored.
-pub(crate) fn not_stored(connection: &Connection, kind: PublishErrorKind) -> Error {
-    let why = connection.refusal().unwrap_or_else(|| kind.to_string());
-    Error::failed(format!("the broker did not confirm: {why}"))
-}
-
-/// What follows for a broker that syncs rarely.
-pub(crate) const SINGLE: &str = "with less than three replicas the last seconds before a power cut can be \
-                                 lost, unless the server has `sync_interval: always`; the hosts publish \
-                                 again what is missing";
-
-/// A stream of the broker.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct StreamUse {
-    /// Its name, as in the documentation.
-    pub(crate) name: &'static str,
-    pub(crate) messages: u64,
-    pub(crate) bytes: u64,
-    /// When its first message came, in milliseconds since 1970; `None` for an empty one.
-    #[serde(skip)]
-    pub(crate) since: Option<Millis>,
-    pub(crate) replicas: usize,
-    pub(crate) consumers: usize,
-}
-
-impl StreamUse {
-    /// Whether the last seconds before a power cut may be missing in it, as the server is by default.
-    pub(crate) fn is_single(&self) -> bool {
-        self.replicas < 3
-    }
-}
-
-/// Returns what the broker stores.
-pub(crate) async fn stream_uses(connection: &Connection) -> Result<Vec<StreamUse>, Error> {
-    let all = [
-        (FEED_STREAM, FEED_STREAM.to_owned()),
-        (WAKE_STREAM, WAKE_STREAM.to_owned()),
-        (STATE_BUCKET, bucket_stream(STATE_BUCKET)),
-        (HOSTS_BUCKET, bucket_stream(HOSTS_BUCKET)),
-    ];
-    let mut uses = Vec::new();
-    for (name, stream) in all {
-        let found = connection.jetstream.get_stream(stream).await;
-        let found = found.map_err(|error| connection.unreadable(name, &error))?;
-        let info = found.cached_info();
-        let first = info.state.first_timestamp.unix_timestamp_nanos() / 1_000_000;
-        uses.push(StreamUse {
-            name,
-            messages: info.state.messages,
-            bytes: info.state.bytes,
-            since: (info.state.messages > 0).then(|| Millis::try_from(first).unwrap_or_default()),
-            replicas: info.config.num_replicas,
-            consumers: info.state.consumer_count,
-        });
-    }
-    Ok(uses)
+/// Resolves when the broker has stored a message.
+pub(crate) async fn stored(
+    sent: Result<PublishAckFuture, PublishError>,
+) -> Result<(), PublishErrorKind> {
+    let confirmed = match sent {
+        Ok(sent) => sent.await,
+        Err(error) => Err(error),
+    };
+    confirmed.map(drop).map_err(|error| error.kind())
 }

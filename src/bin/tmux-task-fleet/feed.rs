@@ -1,93 +1,107 @@
 //! `fleet feed`: the records of all hosts, and which hosts stop publishing and begin again, as JSON
 //! lines.
+//!
+//! A record's place is its sequence number on the broker. What is acknowledged is so for all places
+//! before it.
 
+use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
+use async_nats::jetstream::Message;
+use async_nats::jetstream::consumer::{AckPolicy, Consumer, DeliverPolicy, pull};
 use serde::Deserialize;
-use serde_json::json;
-use tmux_task::model::{Backoff, Error, Seq, check_consumer_name, rfc3339};
+use serde_json::{Value, json};
+use tmux_task::model::{Backoff, Error, Seq, check_consumer_name, is_host_name, rfc3339, text};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::time::sleep;
 
-use crate::board::{BucketEntry, FleetBoard, FleetChange};
-use crate::buckets::{BucketNews, BucketWatch};
-use crate::config::FleetConfig;
-use crate::connection::{Connection, connect, connect_as_configured};
-use crate::feed_reader::{FeedReader, FeedRequest, FeedStart};
+use crate::at::OURS;
+use crate::board::{FleetBoard, FleetChange, FleetWatch, PresenceChange};
+use crate::connection::{ANSWER_LIMIT, Connection, broken, connect, connect_as_configured};
+use crate::layout::{FEED, HOSTS, feed_filters, parse, token, words_of};
 use crate::machine::now;
 use crate::{FleetFeed, complain, print, print_json};
 
 /// How long to wait before connecting again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
 
-pub(crate) async fn run(args: FleetFeed) -> Result<(), Error> {
-    let start = match (args.consumer, args.after) {
-        (Some(name), _) => {
-            check_consumer_name(&name).map_err(Error::usage)?;
-            FeedStart::Consumer(name)
-        }
-        (None, Some(after)) => FeedStart::After(after),
-        (None, None) if args.follow => FeedStart::Now,
-        (None, None) => FeedStart::First,
-    };
-    let is_consumer = matches!(start, FeedStart::Consumer(_));
-    let acks = is_consumer.then(|| BufReader::new(tokio::io::stdin()).lines());
-    let request = FeedRequest {
-        start,
-        kinds: args.kind,
-        types: args.types,
-    };
-    let (connection, host, config) = connect_as_configured().await?;
-    let reader = FeedReader::begin(&connection, &request, None);
-    let mut reader = connection.unless_refused(reader).await?;
-    if !args.follow {
-        print_gap(&reader)?;
-        let mut lines = String::new();
-        while let Some(record) = reader.next_kept().await? {
-            lines += &format!("{}\n", record.fields);
-            if lines.len() > AT_ONCE {
-                print(&std::mem::take(&mut lines))?;
-            }
-        }
-        return print(&lines);
-    }
-    let mut printer = Printer {
-        board: FleetBoard::default(),
-        acks,
-        printed: 0,
-        is_sync_printed: false,
-    };
-    let broker = (config, host);
-    tokio::select! {
-        ended = printer.follow(connection, broker, reader, &request) => ended,
-        () = stdout_closed() => Ok(()),
-    }
-}
-
 /// How much is printed at once, in bytes.
 const AT_ONCE: usize = 64 << 10;
 
-/// Resolves when nobody reads standard output any more.
-pub(crate) async fn stdout_closed() {
-    use std::os::fd::AsFd;
+/// How many records a reader may have that it has not acknowledged; further ones wait.
+const MAX_UNACKNOWLEDGED: i64 = 10_000;
 
-    use tokio::io::Interest;
-    use tokio::net::unix::pipe;
+/// When a record is sent again that was not acknowledged. The reader has it already.
+pub(crate) const AGAIN_AFTER: Duration = Duration::from_secs(60);
 
-    // Unchecked: a check would make the stream non-blocking for all processes that share it.
-    let pipe = io::stdout().as_fd().try_clone_to_owned();
-    let pipe = pipe.and_then(pipe::Sender::from_owned_fd_unchecked);
-    let closed = match &pipe {
-        Ok(pipe) => pipe.ready(Interest::ERROR).await.is_ok(),
-        // A file: writing to it fails if it is closed.
-        Err(_) => false,
+pub(crate) async fn run(args: FleetFeed) -> Result<(), Error> {
+    if let Some(name) = &args.consumer {
+        check_consumer_name(name).map_err(Error::usage)?;
+    }
+    let connection = connect_as_configured().await?;
+    let reader = FeedReader::begin(&connection, &args, None);
+    let mut reader = connection.unless_refused(reader).await?;
+    if args.follow {
+        return tokio::select! {
+            ended = follow(&args, connection, reader) => ended,
+            () = stdout_closed() => Ok(()),
+        };
+    }
+    reader.print_gap()?;
+    let mut lines = String::new();
+    while reader.n_kept > 0 {
+        if let Some((_, record)) = reader.next().await? {
+            lines += &format!("{record}\n");
+        }
+        if lines.len() > AT_ONCE {
+            print(&std::mem::take(&mut lines))?;
+        }
+    }
+    print(&lines)
+}
+
+/// Prints records until the user has enough. Connects again when the connection breaks.
+async fn follow(
+    args: &FleetFeed,
+    mut connection: Connection,
+    mut reader: FeedReader,
+) -> Result<(), Error> {
+    let stdin = || BufReader::new(tokio::io::stdin()).lines();
+    let mut printer = Printer {
+        board: FleetBoard::default(),
+        acks: args.consumer.is_some().then(stdin),
+        printed: 0,
+        is_sync_printed: false,
     };
-    if !closed {
-        std::future::pending::<()>().await;
+    reader.print_hello()?;
+    reader.print_gap()?;
+    loop {
+        let lost = printer.print_from(&mut reader, &connection).await?;
+        let lost = Error::failed(format!("{}; connecting again", lost.message));
+        complain(&lost, "fleet feed");
+        let mut retry = RETRY;
+        let again = loop {
+            sleep(retry.next_pause()).await;
+            let again = async {
+                connection = connect(Arc::clone(&connection.config)).await?;
+                let again = FeedReader::begin(&connection, args, Some(&reader));
+                connection.unless_refused(again).await
+            };
+            if let Ok(again) = again.await {
+                break again;
+            }
+        };
+        if again.epoch != reader.epoch {
+            printer.printed = 0;
+            again.print_hello()?;
+        }
+        reader = again;
     }
 }
 
+/// What was printed, on all connections.
 struct Printer {
     board: FleetBoard,
     /// Standard input, for a consumer.
@@ -99,72 +113,40 @@ struct Printer {
 }
 
 impl Printer {
-    /// Prints records until the user has enough. Connects again when the connection breaks.
-    async fn follow(
-        &mut self,
-        mut connection: Connection,
-        (config, host): (FleetConfig, String),
-        mut reader: FeedReader,
-        request: &FeedRequest,
-    ) -> Result<(), Error> {
-        print_hello(&reader)?;
-        print_gap(&reader)?;
-        loop {
-            let lost = self.follow_connection(&mut reader, &connection).await?;
-            let lost = Error::failed(format!("{}; connecting again", lost.message));
-            complain(&lost, "fleet feed");
-            let mut retry = RETRY;
-            let before = reader;
-            reader = loop {
-                sleep(retry.next_pause()).await;
-                let again = async {
-                    connection = connect(&config, &host).await?;
-                    let reader = FeedReader::begin(&connection, request, Some(&before));
-                    connection.unless_refused(reader).await
-                };
-                if let Ok(again) = again.await {
-                    break again;
-                }
-            };
-            if reader.bounds.epoch != before.bounds.epoch {
-                self.printed = 0;
-                print_hello(&reader)?;
-            }
-        }
-    }
-
     /// Prints what comes on one connection. Returns why it has ended.
-    async fn follow_connection(
+    async fn print_from(
         &mut self,
         reader: &mut FeedReader,
         connection: &Connection,
     ) -> Result<Error, Error> {
-        let watch = BucketWatch::begin(connection, true);
+        let watch = FleetWatch::begin(connection, &[HOSTS]);
         let mut watch = match connection.unless_refused(watch).await {
             Ok(watch) => watch,
             Err(error) => return Ok(error),
         };
         // Hosts that are here are not news at first.
-        let mut has_all_hosts = !self.board.hosts.is_empty();
+        let is_first = self.board.is_empty();
         loop {
-            if !self.is_sync_printed && reader.is_live() {
+            if !self.is_sync_printed && reader.n_kept == 0 {
                 self.is_sync_printed = true;
                 print_json(&json!({ "kind": "sync" }))?;
             }
+            let is_back_news = !is_first || watch.is_complete();
             tokio::select! {
-                news = watch.next() => match news {
-                    Ok(BucketNews::Entry(entry)) => self.print_change(&entry, has_all_hosts)?,
-                    Ok(BucketNews::Complete) => has_all_hosts = true,
+                change = watch.next(&mut self.board) => match change {
+                    Ok(Some(change)) => print_change(change, is_back_news)?,
+                    Ok(None) => {}
                     Err(error) => return Ok(error),
                 },
                 record = reader.next() => match record {
-                    Ok(record) => {
-                        print_json(&record.fields)?;
-                        self.printed = record.place;
+                    Ok(Some((place, record))) => {
+                        print_json(&record)?;
+                        self.printed = place;
                     }
+                    Ok(None) => {}
                     Err(error) => return Ok(error),
                 },
-                acknowledged = next(&mut self.acks) => {
+                acknowledged = next_ack(&mut self.acks) => {
                     let ack = acknowledged?;
                     if ack > self.printed {
                         let why = format!("{ack} was acknowledged, but not sent");
@@ -179,23 +161,24 @@ impl Printer {
             }
         }
     }
+}
 
-    fn print_change(&mut self, entry: &BucketEntry, has_all_hosts: bool) -> Result<(), Error> {
-        let time = rfc3339(now());
-        print_json(&match self.board.apply(entry) {
-            Some(FleetChange::HostGone { host, since }) => {
-                json!({ "kind": "hostGone", "host": host, "time": time, "since": rfc3339(since) })
-            }
-            Some(FleetChange::HostBack { host }) if has_all_hosts => {
-                json!({ "kind": "hostBack", "host": host, "time": time })
-            }
-            Some(FleetChange::HostBack { .. }) | None => return Ok(()),
-        })
-    }
+fn print_change(change: FleetChange, is_back_news: bool) -> Result<(), Error> {
+    let FleetChange { host, presence } = change;
+    let time = rfc3339(now());
+    print_json(&match presence {
+        PresenceChange::Gone(since) => {
+            json!({ "kind": "hostGone", "host": host, "time": time, "since": rfc3339(since) })
+        }
+        PresenceChange::Back if is_back_news => {
+            json!({ "kind": "hostBack", "host": host, "time": time })
+        }
+        PresenceChange::Back | PresenceChange::None => return Ok(()),
+    })
 }
 
 /// Resolves with the next acknowledgement; never when there will be none.
-async fn next(acks: &mut Option<Lines<BufReader<Stdin>>>) -> Result<Seq, Error> {
+async fn next_ack(acks: &mut Option<Lines<BufReader<Stdin>>>) -> Result<Seq, Error> {
     #[derive(Deserialize)]
     struct Acknowledgement {
         ack: Seq,
@@ -216,20 +199,216 @@ async fn next(acks: &mut Option<Lines<BufReader<Stdin>>>) -> Result<Seq, Error> 
     Ok(given?.ack)
 }
 
-fn print_hello(reader: &FeedReader) -> Result<(), Error> {
-    print_json(&json!({
-        "kind": "hello",
-        "v": 1,
-        "epoch": reader.bounds.epoch,
-        "lastSeq": reader.bounds.last,
-        "version": env!("CARGO_PKG_VERSION"),
-    }))
+/// Reads records until the connection breaks.
+struct FeedReader {
+    messages: pull::Stream,
+    connection: Connection,
+    /// Identifies the feed: another one has another epoch.
+    epoch: String,
+    /// The places of the first record that was kept when reading began, and of the last one.
+    kept: (Seq, Seq),
+    /// The place behind which reading began.
+    after: Seq,
+    /// The last record that was returned.
+    last: Seq,
+    /// What can be acknowledged, by place; nothing without a consumer.
+    open: BTreeMap<Seq, Message>,
+    is_consumer: bool,
+    /// How many of the records that are kept are still to come.
+    n_kept: u64,
 }
 
-/// Says which records the broker has removed.
-fn print_gap(reader: &FeedReader) -> Result<(), Error> {
-    match reader.bounds.gap() {
-        Some((from, to)) => print_json(&json!({ "kind": "gap", "from": from, "to": to })),
-        None => Ok(()),
+impl FeedReader {
+    /// Begins to read. `known` is what was read before on another connection: its records do not come
+    /// again.
+    async fn begin(
+        connection: &Connection,
+        args: &FleetFeed,
+        known: Option<&Self>,
+    ) -> Result<Self, Error> {
+        let unreadable = |error: &dyn std::error::Error| connection.unreadable(FEED.name, error);
+        let jetstream = &connection.jetstream;
+        let stream = jetstream.get_stream(FEED.stream).await;
+        let stream = stream.map_err(|error| unreadable(&error))?;
+        let info = stream.cached_info();
+        let kept = (info.state.first_sequence, info.state.last_sequence);
+        let epoch = format!("{:x}", info.created.unix_timestamp_nanos());
+        let after = match (known, args.after) {
+            (Some(known), _) if known.epoch == epoch => known.last,
+            (None, Some(place)) if place > kept.1 => {
+                let why = format!("there is no record {place}: the last one is {}", kept.1);
+                return Err(Error::failed(why));
+            }
+            (None, Some(place)) => place,
+            (None, None) if args.consumer.is_none() => match args.follow {
+                true => kept.1,
+                false => kept.0.saturating_sub(1),
+            },
+            // All that the broker has is of after it had lost its stream, or new to the consumer.
+            (Some(_), _) | (None, None) => 0,
+        };
+        let name = args.consumer.as_deref().map(token);
+        let mut existing: Option<Consumer<pull::Config>> = None;
+        if let Some(name) = &name {
+            let found = jetstream.get_consumer_from_stream(name, FEED.stream);
+            existing = found.await.ok();
+        }
+        let existing = existing.as_ref().map(Consumer::cached_info);
+        if let (Some(name), Some(existing)) = (&name, existing)
+            && existing.num_waiting > 0
+        {
+            let why = format!("another process reads as consumer `{name}`");
+            return Err(Error::failed(why));
+        }
+        let is_consumer = name.is_some();
+        let config = pull::Config {
+            ack_wait: AGAIN_AFTER,
+            max_ack_pending: MAX_UNACKNOWLEDGED,
+            filter_subjects: feed_filters(&args.kind, &args.types),
+            ..pull::Config::default()
+        };
+        let config = match name {
+            // One that exists stays where it is, with the filter of these arguments.
+            Some(name) => pull::Config {
+                durable_name: Some(name),
+                deliver_policy: existing.map_or(DeliverPolicy::All, |existing| {
+                    existing.config.deliver_policy
+                }),
+                ack_policy: AckPolicy::All,
+                ..config
+            },
+            None => pull::Config {
+                deliver_policy: DeliverPolicy::ByStartSequence {
+                    start_sequence: after + 1,
+                },
+                ack_policy: AckPolicy::None,
+                inactive_threshold: 3 * ANSWER_LIMIT,
+                ..config
+            },
+        };
+        let consumer = jetstream.create_consumer_on_stream(config, FEED.stream);
+        let mut consumer: Consumer<pull::Config> =
+            consumer.await.map_err(|error| unreadable(&error))?;
+        if is_consumer {
+            // What was delivered and not acknowledged comes again at once. A broker before 2.14 does
+            // that only when the time for the acknowledgement is over.
+            drop(consumer.reset(None).await);
+        }
+        let info = consumer.cached_info();
+        // The broker moves it over what it removes: that is not known as a gap then.
+        let after = match existing {
+            Some(_) if known.is_none_or(|known| known.epoch != epoch) => {
+                info.ack_floor.stream_sequence
+            }
+            Some(_) | None => after,
+        };
+        let n_kept = info.num_pending;
+        let messages = consumer.stream().max_messages_per_batch(500).messages();
+        Ok(Self {
+            messages: messages.await.map_err(|error| unreadable(&error))?,
+            connection: connection.clone(),
+            epoch,
+            kept,
+            after,
+            last: after,
+            open: BTreeMap::new(),
+            is_consumer,
+            n_kept,
+        })
+    }
+
+    fn print_hello(&self) -> Result<(), Error> {
+        print_json(&json!({
+            "kind": "hello",
+            "v": 1,
+            "epoch": self.epoch,
+            "lastSeq": self.kept.1,
+            "version": OURS,
+        }))
+    }
+
+    /// Says which records are asked for that the broker has removed.
+    fn print_gap(&self) -> Result<(), Error> {
+        let (from, to) = (self.after + 1, self.kept.0.saturating_sub(1));
+        match from <= to {
+            true => print_json(&json!({ "kind": "gap", "from": from, "to": to })),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns the place and the record of the next message, unless it was returned before, or is none.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    async fn next(&mut self) -> Result<Option<(Seq, Value)>, Error> {
+        let message = self.connection.next(&mut self.messages).await?;
+        let message = message.map_err(|_| broken())?;
+        let Ok((place, pending)) = message
+            .info()
+            .map(|info| (info.stream_sequence, info.pending))
+        else {
+            return Ok(None);
+        };
+        self.n_kept = self.n_kept.min(pending);
+        let record = record(&message, place);
+        if self.is_consumer {
+            self.open.insert(place, message);
+        }
+        // One that was not acknowledged comes again.
+        let is_new = place > self.last;
+        self.last = self.last.max(place);
+        Ok(record.filter(|_| is_new).map(|record| (place, record)))
+    }
+
+    /// Acknowledges the record at this place and all before it. Returns when the broker has it.
+    async fn acknowledge(&mut self, place: Seq) -> Result<(), Error> {
+        let Some((last, message)) = self.open.range(..=place).next_back() else {
+            return Ok(());
+        };
+        let last = *last;
+        self.connection.acknowledge(message).await?;
+        self.open = self.open.split_off(&(last + 1));
+        Ok(())
+    }
+}
+
+/// Returns a record as it is passed on. The subject says which host it is of: what the host says of
+/// itself does not count. What has not the subject's kind is no record.
+fn record(message: &Message, place: Seq) -> Option<Value> {
+    let words = words_of(FEED.root, &message.subject)?;
+    let (host, kind) = (words.first()?, words.get(2)?);
+    let mut fields: Value = parse(&message.payload)?;
+    let object = fields.as_object_mut()?;
+    if object.get("kind")? != kind || !is_host_name(host) {
+        return None;
+    }
+    object.insert("host".to_owned(), json!(host));
+    object.insert("fleetSeq".to_owned(), json!(place));
+    for pointer in ["/text", "/message/content"] {
+        if let Some(Value::String(text)) = fields.pointer_mut(pointer) {
+            *text = text::from_host(text, host);
+        }
+    }
+    Some(fields)
+}
+
+/// Resolves when nobody reads standard output any more.
+pub(crate) async fn stdout_closed() {
+    use std::os::fd::AsFd;
+
+    use tokio::io::Interest;
+    use tokio::net::unix::pipe;
+
+    // Unchecked: a check would make the stream non-blocking for all processes that share it.
+    let pipe = io::stdout().as_fd().try_clone_to_owned();
+    let pipe = pipe.and_then(pipe::Sender::from_owned_fd_unchecked);
+    let closed = match &pipe {
+        Ok(pipe) => pipe.ready(Interest::ERROR).await.is_ok(),
+        // A file: writing to it fails if it is closed.
+        Err(_) => false,
+    };
+    if !closed {
+        std::future::pending::<()>().await;
     }
 }

@@ -13,25 +13,47 @@ use clap::ValueEnum;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tmux_task::model::{Body, EventType, Kind, Seq, text};
+use tmux_task::model::{EventType, Kind, Seq, text};
 
 use crate::machine::hash;
 
-pub(crate) const FEED_STREAM: &str = "TT_FEED";
-pub(crate) const WAKE_STREAM: &str = "TT_WAKE";
-pub(crate) const STATE_BUCKET: &str = "TT_STATE";
-pub(crate) const HOSTS_BUCKET: &str = "TT_HOSTS";
+/// What the broker stores in one of its streams.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Store {
+    /// Its name in the documentation and in messages: of a bucket, without what its stream's begins with.
+    pub(crate) name: &'static str,
+    pub(crate) stream: &'static str,
+    /// What its subjects begin with.
+    pub(crate) root: &'static str,
+}
 
-/// The subjects of the streams, and of all commands to all hosts.
-pub(crate) const FEED_SUBJECTS: &str = "tt.v1.feed.>";
-pub(crate) const WAKE_SUBJECTS: &str = "tt.v1.wake.>";
-const FEED: &str = "tt.v1.feed";
-const WAKE: &str = "tt.v1.wake";
-const COMMAND: &str = "tt.v1.cmd";
+const fn store(name: &'static str, stream: &'static str, root: &'static str) -> Store {
+    Store { name, stream, root }
+}
 
-/// What the subjects of answers begin with: to others, a requester could have the host write in its own
-/// name.
-const INBOX: &str = "_INBOX.";
+/// Records, `HOST.SESSION.KIND.TYPE`.
+pub(crate) const FEED: Store = store("TT_FEED", "TT_FEED", "tt.v1.feed");
+
+/// Wakes, `CLIENT.CONVERSATION.HOST`.
+pub(crate) const WAKE: Store = store("TT_WAKE", "TT_WAKE", "tt.v1.wake");
+
+/// The bucket of tasks, `HOST.SESSION.wID`, and of sessions, `HOST.SESSION.session`.
+pub(crate) const STATE: Store = store("TT_STATE", "KV_TT_STATE", "$KV.TT_STATE");
+
+/// The bucket of presence, `HOST`.
+pub(crate) const HOSTS: Store = store("TT_HOSTS", "KV_TT_HOSTS", "$KV.TT_HOSTS");
+
+pub(crate) const STORES: [Store; 4] = [FEED, WAKE, STATE, HOSTS];
+
+/// What the subjects of commands begin with, `HOST.SESSION.VERB`.
+pub(crate) const COMMAND: &str = "tt.v1.cmd";
+
+/// What the subjects of answers begin with, `MACHINE`: to others, a requester could have the host write in its
+/// own name.
+pub(crate) const INBOX: &str = "_INBOX";
+
+/// What a session's own value in the bucket is called.
+pub(crate) const SESSION: &str = "session";
 
 /// The name of the service that executes commands.
 pub(crate) const SERVICE: &str = "tmux-task";
@@ -45,6 +67,10 @@ pub(crate) const KEY_HEADER: &str = "Tt-Key";
 
 /// The header of an answer with its number, from 0.
 pub(crate) const ORDER_HEADER: &str = "Tt-Order";
+
+/// The headers by which a bucket says that a key has no value any more.
+pub(crate) const OPERATION: &str = "KV-Operation";
+pub(crate) const MARKER: &str = "Nats-Marker-Reason";
 
 /// The version of the values in buckets, and of requests.
 pub(crate) const VERSION: u32 = 1;
@@ -90,33 +116,46 @@ pub(crate) fn text_of(token: &str) -> Option<String> {
     (self::token(&text) == token).then_some(text)
 }
 
-/// Returns the subject of a record.
-pub(crate) fn feed_subject(host: &str, session_key: &str, body: &Body) -> String {
-    let event_type = match body {
-        Body::Event(event) => Some(event.event_type()),
-        Body::Notice { .. } | Body::FollowUp { .. } => None,
-    };
-    subject_of(host, session_key, body.kind(), event_type)
+/// Returns a subject: what it begins with, and these words.
+pub(crate) fn subject(root: &str, words: &[&str]) -> String {
+    let mut subject = root.to_owned();
+    for word in words {
+        subject = subject + "." + &token(word);
+    }
+    subject
 }
 
-fn subject_of(host: &str, key: &str, kind: Kind, event_type: Option<EventType>) -> String {
+/// Returns the words of a subject; `None` for one that [`subject`] does not make.
+pub(crate) fn words_of(root: &str, subject: &str) -> Option<Vec<String>> {
+    let tokens = subject.strip_prefix(root)?.strip_prefix('.')?.split('.');
+    tokens.map(text_of).collect()
+}
+
+/// Returns the subject of a session's records of this kind and type.
+pub(crate) fn feed_subject(
+    host: &str,
+    session_key: &str,
+    kind: Kind,
+    event_type: Option<EventType>,
+) -> String {
     let event_type = event_type.map_or_else(|| "all".to_owned(), |known| known.to_string());
-    format!("{FEED}.{}.{}.{kind}.{event_type}", token(host), token(key))
+    let words = [host, session_key, &kind.to_string(), &event_type];
+    subject(FEED.root, &words)
 }
 
 /// Returns all subjects of a session's records.
 pub(crate) fn feed_subjects_of(host: &str, session_key: &str) -> Vec<String> {
     let types = EventType::value_variants().iter();
-    let others = [(Kind::Notice, None), (Kind::FollowUp, None)];
     let types = types.map(|known| (Kind::Event, Some(*known)));
-    let all = types.chain(others);
-    all.map(|(kind, event_type)| subject_of(host, session_key, kind, event_type))
+    let all = types.chain([(Kind::Notice, None), (Kind::FollowUp, None)]);
+    all.map(|(kind, event_type)| feed_subject(host, session_key, kind, event_type))
         .collect()
 }
 
 /// Returns filters of the records of these kinds and types, of all hosts; none if all are meant.
 pub(crate) fn feed_filters(kinds: &[Kind], types: &[EventType]) -> Vec<String> {
-    let of = |kind: Kind, event_type: &dyn Display| format!("{FEED}.*.*.{kind}.{event_type}");
+    let of =
+        |kind: Kind, event_type: &dyn Display| format!("{}.*.*.{kind}.{event_type}", FEED.root);
     let kinds = kinds
         .iter()
         .filter(|kind| types.is_empty() || **kind != Kind::Event);
@@ -128,26 +167,10 @@ pub(crate) fn feed_filters(kinds: &[Kind], types: &[EventType]) -> Vec<String> {
     filters
 }
 
-/// Returns the host and the session's key of a record's subject.
-pub(crate) fn source_of_record(subject: &str) -> Option<(String, String)> {
-    let mut tokens = subject.strip_prefix(FEED)?.strip_prefix('.')?.split('.');
-    let (host, key) = (tokens.next()?, tokens.next()?);
-    Some((text_of(host)?, text_of(key)?))
-}
-
-/// Returns the subject of a wake: a follow-up of a conversation's tasks on a host.
-pub(crate) fn wake_subject(owner: &str, host: &str) -> String {
-    format!("{}.{}", conversation(owner), token(host))
-}
-
-/// Returns the filter of a conversation's wakes, of all hosts.
-pub(crate) fn wake_filter(owner: &str) -> String {
-    format!("{}.*", conversation(owner))
-}
-
-fn conversation(owner: &str) -> String {
+/// Returns what the subjects of a conversation's wakes begin with; the host follows.
+pub(crate) fn wakes_of(owner: &str) -> String {
     let (client, id) = owner.split_once(':').unwrap_or((owner, ""));
-    format!("{WAKE}.{}.{}", token(client), token(id))
+    subject(WAKE.root, &[client, id])
 }
 
 /// Returns the name of the durable consumer of a conversation's wakes. An owner may be longer than a
@@ -158,20 +181,9 @@ pub(crate) fn wake_consumer(owner: &str) -> String {
     format!("{client}-{}", hash(owner, 32))
 }
 
-/// Returns the host of a wake's subject.
-pub(crate) fn source_of_wake(subject: &str) -> Option<String> {
-    let mut tokens = subject.strip_prefix(WAKE)?.strip_prefix('.')?.split('.');
-    text_of(tokens.nth(2)?)
-}
-
 /// Returns the id by which the broker recognises a record that is published again.
 pub(crate) fn message_id(host: &str, session_key: &str, epoch: &str, seq: Seq) -> String {
-    format!(
-        "{}.{}.{}:{seq}",
-        token(host),
-        token(session_key),
-        token(epoch)
-    )
+    format!("{}:{seq}", subject(&token(host), &[session_key, epoch]))
 }
 
 /// Returns the epoch and the sequence number of the record with this id.
@@ -181,82 +193,18 @@ pub(crate) fn parse_message_id(id: &str) -> Option<(String, Seq)> {
     Some((text_of(epoch)?, seq.parse().ok()?))
 }
 
-/// Returns the key of a task in `TT_STATE`. `window` is tmux's id, `@12`.
-pub(crate) fn task_key(host: &str, session_key: &str, window: &str) -> String {
-    let id = window.strip_prefix('@').unwrap_or(window);
-    format!("{}.{}.w{}", token(host), token(session_key), token(id))
-}
-
-/// Returns the key in `TT_STATE` of what a session consists of.
-pub(crate) fn session_key(host: &str, session_key: &str) -> String {
-    format!("{}.{}.session", token(host), token(session_key))
-}
-
-/// What a key of `TT_STATE` is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct StateKey {
-    pub(crate) host: String,
-    /// The key of the session's files.
-    pub(crate) session: String,
-    /// The window's id, `@12`; `None` for the session itself.
-    pub(crate) window: Option<String>,
-}
-
-/// Parses a key of `TT_STATE`.
-pub(crate) fn parse_state_key(key: &str) -> Option<StateKey> {
-    let tokens: Vec<&str> = key.split('.').collect();
-    let [host, session, last] = tokens[..] else {
-        return None;
-    };
-    let window = match last {
-        "session" => None,
-        _ => Some(format!("@{}", text_of(last.strip_prefix('w')?)?)),
-    };
-    let (host, session) = (text_of(host)?, text_of(session)?);
-    Some(StateKey {
-        host,
-        session,
-        window,
-    })
-}
-
-/// Returns the subject by which a bucket's key is set.
-pub(crate) fn bucket_subject(bucket: &str, key: &str) -> String {
-    format!("$KV.{bucket}.{key}")
-}
-
-/// Returns the subject of a command to a session of a host.
-pub(crate) fn command_subject(host: &str, session_name: &str, verb: &str) -> String {
-    let (host, session) = (token(host), token(session_name));
-    format!("{COMMAND}.{host}.{session}.{verb}")
-}
-
-/// Returns the subject of all commands to a host.
-pub(crate) fn commands_of(host: &str) -> String {
-    format!("{COMMAND}.{}.*.*", token(host))
-}
-
-/// Returns the session's name and the verb of a command's subject.
-pub(crate) fn parse_command(subject: &str) -> Option<(String, String)> {
-    let mut tokens = subject.strip_prefix(COMMAND)?.strip_prefix('.')?.split('.');
-    let (session, verb) = (tokens.nth(1)?, tokens.next()?);
-    Some((text_of(session)?, verb.to_owned()))
-}
-
-/// Returns the beginning of the subjects by which a host gets answers. No other host's begin so.
-pub(crate) fn inbox_prefix(host: &str) -> String {
-    format!("{INBOX}{}", token(host))
+/// Returns what a window is called in the bucket. `window` is tmux's id, `@12`.
+pub(crate) fn window_word(window: &str) -> String {
+    format!("w{}", window.strip_prefix('@').unwrap_or(window))
 }
 
 /// Returns the machine whose subject of answers this is, as its permissions bind it: `_INBOX.MACHINE.X`, or
 /// `_INBOX.MACHINE.X.HOST` for those of one host, which no other can use in the machine's name.
 pub(crate) fn requester(inbox: &str, here: &str) -> Option<String> {
-    let mut tokens = inbox.strip_prefix(INBOX)?.split('.');
-    let machine = text_of(tokens.next()?)?;
-    tokens
-        .nth(1)
-        .is_none_or(|host| host == token(here))
-        .then_some(machine)
+    let mut words = words_of(INBOX, inbox)?.into_iter();
+    let machine = words.next()?;
+    let is_for_us = words.nth(1).is_none_or(|host| host == here);
+    is_for_us.then_some(machine)
 }
 
 /// A value of `TT_HOSTS`: the host is there.
@@ -379,34 +327,25 @@ mod tests {
 
         #[test]
         fn what_goes_into_names_comes_out(host in any::<String>(), key in any::<String>(),
-            epoch in any::<String>(), seq in any::<Seq>(), id in 0_u64..1_000_000) {
+            epoch in any::<String>(), seq in any::<Seq>()) {
+            let words = [host.clone(), key.clone(), epoch.clone()];
+            let subject = subject(COMMAND, &words.each_ref().map(String::as_str));
+            prop_assert_eq!(words_of(COMMAND, &subject), Some(words.to_vec()));
+            prop_assert_eq!(words_of(INBOX, &subject), None);
             for subject in feed_subjects_of(&host, &key) {
-                prop_assert_eq!(source_of_record(&subject), Some((host.clone(), key.clone())));
-                prop_assert_eq!(subject.split('.').count(), 7);
+                let words = words_of(FEED.root, &subject).unwrap();
+                prop_assert_eq!((&words[0], &words[1], words.len()), (&host, &key, 4));
             }
-            let wake = wake_subject(&key, &host);
-            prop_assert_eq!(source_of_wake(&wake), Some(host.clone()));
-            prop_assert!(wake.starts_with(wake_filter(&key).trim_end_matches('*')));
+            prop_assert_eq!(words_of(WAKE.root, &wakes_of(&key)).unwrap().len(), 2);
             let message = message_id(&host, &key, &epoch, seq);
             prop_assert_eq!(parse_message_id(&message), Some((epoch, seq)));
-            let window = format!("@{id}");
-            let state = parse_state_key(&task_key(&host, &key, &window)).unwrap();
-            prop_assert_eq!(&state.window, &Some(window));
-            let session = parse_state_key(&session_key(&host, &key)).unwrap();
-            prop_assert_eq!((session.host, session.session), (state.host, state.session));
-            prop_assert_eq!(session.window, None);
-            let command = command_subject(&host, &key, "ls");
-            prop_assert_eq!(parse_command(&command), Some((key.clone(), "ls".to_owned())));
-            let prefix = commands_of(&host);
-            prop_assert!(command.starts_with(prefix.trim_end_matches("*.*")));
             prop_assert!(wake_consumer(&key).chars().all(|c| is_token(&c.to_string())));
             prop_assert!(wake_consumer(&key).len() < 100);
         }
 
         #[test]
         fn whatever_others_send_is_read_or_refused(text in any::<String>()) {
-            drop((source_of_record(&text), source_of_wake(&text), parse_message_id(&text)));
-            drop((parse_state_key(&text), parse_command(&text)));
+            drop((words_of("", &text), parse_message_id(&text), requester(&text, "gpu1")));
         }
     }
 
@@ -415,17 +354,13 @@ mod tests {
         assert_eq!(token("gpu1.lab"), "gpu1=2Elab");
         assert_eq!(token(""), "=");
         let owner = "claude:0b1c";
-        assert_eq!(wake_subject(owner, "gpu1"), "tt.v1.wake.claude.0b1c.gpu1");
-        assert_eq!(wake_filter(owner), "tt.v1.wake.claude.0b1c.*");
-        assert_eq!(wake_subject("me", "gpu1"), "tt.v1.wake.me.=.gpu1");
-        assert_eq!(task_key("gpu1", "api-0a", "@12"), "gpu1.api-0a.w12");
-        assert_eq!(session_key("gpu1", "api-0a"), "gpu1.api-0a.session");
-        assert_eq!(
-            command_subject("gpu1", "api", "ls"),
-            "tt.v1.cmd.gpu1.api.ls"
-        );
+        assert_eq!(wakes_of(owner), "tt.v1.wake.claude.0b1c");
+        assert_eq!(wakes_of("me"), "tt.v1.wake.me.=");
+        let command = subject(COMMAND, &["gpu1", "api", "ls"]);
+        assert_eq!(command, "tt.v1.cmd.gpu1.api.ls");
         assert_eq!(message_id("gpu1", "api-0a", "e1", 7), "gpu1.api-0a.e1:7");
-        assert_eq!(inbox_prefix("gpu1"), "_INBOX.gpu1");
+        assert_eq!(subject(INBOX, &["gpu1"]), "_INBOX.gpu1");
+        assert_eq!(window_word("@12"), "w12");
         for (inbox, machine) in [
             ("_INBOX.laptop.1", Some("laptop")),
             ("_INBOX.my=2Elab.1.gpu1", Some("my.lab")),

@@ -22,10 +22,13 @@ pub(crate) fn tmux_task() -> OsString {
 
 /// Returns the time, in milliseconds since 1970.
 pub(crate) fn now() -> Millis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| {
-        Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
-    })
+    millis(SystemTime::now())
+}
+
+/// Returns a time in milliseconds since 1970.
+pub(crate) fn millis(time: impl Into<SystemTime>) -> Millis {
+    let since = time.into().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
 }
 
 /// Returns random digits, which nobody else has.

@@ -5,10 +5,10 @@
 //! executed by its `tmux-task`.
 //!
 //! - `layout.rs`: what is where on the broker; `connection.rs`: a connection to it, and what it stores
-//! - `publish.rs`: a session on the broker: its records (`uplink.rs`), its tasks and this machine's presence
-//!   (`buckets.rs`), and what others may have executed here (`service.rs`, by the rules of `verbs.rs`)
-//! - `at.rs`: a command to another machine; `text.rs` cleans what it prints
-//! - `board.rs`, `show.rs`, `feed.rs`, `feed_reader.rs`: what all machines have published
+//! - `publish.rs`: a session on the broker: its records; its tasks and this machine's presence (`buckets.rs`);
+//!   and what others may have executed here (`service.rs`, by the rules of `verbs.rs`)
+//! - `at.rs`: a command to another machine
+//! - `board.rs`, `show.rs`, `feed.rs`: what all machines have published
 //! - `wakes.rs`: the follow-ups of a conversation's tasks on other machines
 
 #![cfg_attr(
@@ -22,14 +22,11 @@ mod buckets;
 mod config;
 mod connection;
 mod feed;
-mod feed_reader;
 mod layout;
 mod machine;
 mod publish;
 mod service;
 mod show;
-mod text;
-mod uplink;
 mod verbs;
 mod wakes;
 
@@ -39,7 +36,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde::Serialize;
 use tmux_task::model::{Error, ErrorKind, EventType, Kind, Seq, text as words};
 
@@ -143,16 +140,9 @@ struct FleetFeed {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let what = match &cli.command {
-        FleetCommand::Ls(_) => "fleet ls",
-        FleetCommand::Feed(_) => "fleet feed",
-        FleetCommand::Status { .. } => "fleet status",
-        FleetCommand::At { .. } => "fleet at",
-        FleetCommand::Publish => "fleet publish",
-        FleetCommand::Wakes { .. } => "fleet wakes",
-        FleetCommand::Doctor { .. } => "fleet doctor",
-    };
+    let matches = Cli::command().get_matches();
+    let what = format!("fleet {}", matches.subcommand_name().unwrap_or_default());
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -169,15 +159,9 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     };
     if !error.message.is_empty() {
-        complain(&error, what);
+        complain(&error, &what);
     }
-    let is_lost = error.kind == ErrorKind::Lost;
-    let kind = if is_lost {
-        ErrorKind::Failed
-    } else {
-        error.kind
-    };
-    ExitCode::from(kind.exit_code())
+    ExitCode::from(error.kind.exit_code())
 }
 
 async fn run(command: FleetCommand) -> Result<(), Error> {

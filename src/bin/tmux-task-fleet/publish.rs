@@ -4,103 +4,102 @@
 //!
 //! In: first a [`Session`], then, once `{"after":SEQ}` was written, the daemon's stream of the feed behind
 //! that record. Out: `{"ready":true}` when others reach this machine, `{"ack":SEQ}` for each record.
+//!
+//! The feed is the truth: what the broker has not confirmed, or has lost since, is published from it.
 
 use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-use serde_json::json;
-use tmux_task::model::{Error, Seq};
+use async_nats::HeaderMap;
+use async_nats::jetstream::context::{PublishAckFuture, PublishError, PublishErrorKind};
+use async_nats::jetstream::stream::DirectGetErrorKind;
+use futures_util::future::join_all;
+use futures_util::stream::{FuturesOrdered, StreamExt};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tmux_task::model::{Body, Error, Millis, Record, Seq, with_causes};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::sync::watch;
 
-use crate::buckets::{self, Buckets, Presence, TaskBoard};
-use crate::connection::{broken, connect_as_configured};
-use crate::layout::{HostState, Machine, VERSION};
-use crate::machine::{random, system_name};
+use crate::at::OURS;
+use crate::buckets::{TaskBoard, beat, check_name, keep_beating, keep_tasks};
+use crate::config::FleetConfig;
+use crate::connection::{Connection, KEPT, broken, connect_as_configured, stored};
+use crate::layout::{
+    FEED, HostState, LOOK_HEADER, Machine, VERSION, feed_subject, feed_subjects_of, message_id,
+    parse_message_id, token, wakes_of,
+};
+use crate::machine::{now, random, system_name};
 use crate::print_json;
-use crate::service::{ExecutionKeys, Service};
-use crate::uplink::Uplink;
+use crate::service::Service;
+
+/// How many records may wait for their confirmation: what the broker takes in the time of an answer.
+const MOST_UNDER_WAY: usize = 256;
+
+/// Between the epoch of a feed and how often it has gone back to an older copy.
+const GENERATION: &str = "-";
+
+/// How much a message may be smaller than the broker permits, for its headers, in bytes.
+const HEADERS: usize = 4 << 10;
 
 /// What the daemon says first.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Session {
+struct Session {
     /// The key of the session's files.
-    pub(crate) key: String,
-    pub(crate) session_name: String,
+    key: String,
+    session_name: String,
     /// The epoch of its feed, and the last record.
-    pub(crate) epoch: String,
-    pub(crate) last_seq: Seq,
+    epoch: String,
+    last_seq: Seq,
     /// The last record that the broker has confirmed.
-    pub(crate) cursor: Seq,
+    cursor: Seq,
     /// The folder of its state.
-    pub(crate) state: PathBuf,
+    state: PathBuf,
     /// The folder that all sessions of the user share while the machine runs.
-    pub(crate) runtime: PathBuf,
+    runtime: PathBuf,
 }
-
-/// What the daemon writes.
-pub(crate) type FromDaemon = Lines<BufReader<Stdin>>;
 
 pub(crate) async fn run() -> Result<(), Error> {
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     let first = lines.next_line().await.map_err(Error::of)?;
     let session = first.and_then(|line| serde_json::from_str(&line).ok());
     let session: Session = session.ok_or_else(|| Error::usage("a daemon starts this"))?;
-    let (connection, host, config) = connect_as_configured().await?;
-    let buckets = Buckets::new(&connection);
+    let connection = connect_as_configured().await?;
+    let FleetConfig { host, allow, .. } = &*connection.config;
     let shared = session.runtime.join("fleet");
-    let presence = Presence {
-        connection: &connection,
-        buckets: &buckets,
-        state: HostState {
-            v: VERSION,
-            host: host.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            allow: config
-                .allow
-                .iter()
-                .map(|verb| verb.name().to_owned())
-                .collect(),
-            machine: Some(Machine {
-                id: machine_id(&shared).map_err(|error| Error::folder(&shared, &error))?,
-                name: system_name(),
-            }),
-        },
-    };
-    presence.check_name().await?;
-    let service = Service {
+    let state = HostState {
+        v: VERSION,
         host: host.clone(),
-        allow: config.allow,
-        keys: ExecutionKeys(shared),
+        version: OURS.to_owned(),
+        allow: allow.iter().map(|verb| verb.name().to_owned()).collect(),
+        machine: Some(Machine {
+            id: machine_id(&shared).map_err(|error| Error::folder(&shared, &error))?,
+            name: system_name(),
+        }),
     };
+    check_name(&connection, &state).await?;
+    let service = Service::new(&connection, shared.join("keys"));
     // Whoever sees that the machine is there can ask it.
-    let requests = service.begin(&connection.client).await?;
-    presence.beat().await?;
+    let requests = service.begin().await?;
+    beat(&connection, &state).await?;
     print_json(&json!({ "ready": true }))?;
-    let key = session.key.clone();
     let (boards, board) = watch::channel(TaskBoard {
         session_name: session.session_name.clone(),
         ..TaskBoard::default()
     });
-    let uplink = Uplink {
-        host: host.clone(),
-        session,
-        connection: &connection,
-    };
     let serving = async {
         tokio::try_join!(
-            service.serve(&connection.client, requests),
-            buckets::publish(&buckets, &host, &key, board),
-            presence.keep(),
+            service.serve(requests),
+            keep_tasks(&connection, &session.key, board),
+            keep_beating(&connection, &state),
         )
     };
     tokio::select! {
         // All that the daemon had is published.
-        published = uplink.publish(lines, boards) => published,
+        published = session.publish(&connection, lines, boards) => published,
         Err(error) = serving => Err(error),
         () = connection.ended() => Err(broken()),
     }
@@ -108,27 +107,225 @@ pub(crate) async fn run() -> Result<(), Error> {
 
 /// Returns what identifies this machine until it ends: all of the user's daemons have the same.
 fn machine_id(folder: &Path) -> io::Result<String> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)?;
-    let path = folder.join("machine");
-    // As a whole, or not at all: another daemon may read it.
-    let new = folder.join(format!("machine.{}", std::process::id()));
-    let mut options = fs::OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&new)?;
-    file.write_all(random().as_bytes())?;
-    let linked = fs::hard_link(&new, &path);
-    fs::remove_file(&new)?;
-    match linked {
+    let mut new = fs::DirBuilder::new();
+    new.recursive(true).mode(0o700).create(folder)?;
+    let path = folder.join("id");
+    // A link is there as a whole, or not at all: another daemon may read it.
+    match symlink(random(), &path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        Ok(()) | Err(_) => fs::read_to_string(path),
+        Ok(()) | Err(_) => Ok(fs::read_link(path)?.display().to_string()),
     }
+}
+
+#[derive(Serialize)]
+struct FromHost<'a> {
+    host: &'a str,
+    #[serde(flatten)]
+    record: &'a Record,
+}
+
+impl Session {
+    /// Publishes all records that the broker does not have, and those to come, until the daemon leaves.
+    async fn publish(
+        &self,
+        connection: &Connection,
+        mut lines: Lines<BufReader<Stdin>>,
+        boards: watch::Sender<TaskBoard>,
+    ) -> Result<(), Error> {
+        let (epoch, after) = self.find_start(connection).await?;
+        print_json(&json!({ "after": after }))?;
+        let mut confirmed_before = self.cursor;
+        let mut under_way = FuturesOrdered::new();
+        let mut is_open = true;
+        let oldest = now() - Millis::try_from(KEPT.as_millis()).unwrap_or(Millis::MAX);
+        loop {
+            let may_read = is_open && under_way.len() < MOST_UNDER_WAY;
+            // Losing either is safe: a line is read as a whole or stays, and what is under way stays
+            // in its queue.
+            tokio::select! {
+                Some(done) = under_way.next() => match done {
+                    // What is published again is acknowledged already.
+                    Ok(seq) if seq > confirmed_before => {
+                        confirmed_before = seq;
+                        print_json(&json!({ "ack": seq }))?;
+                    }
+                    Ok(_) => {}
+                    Err(kind) => return Err(connection.not_confirmed(kind)),
+                },
+                line = lines.next_line(), if may_read => {
+                    let Ok(Some(line)) = line else {
+                        is_open = false;
+                        continue;
+                    };
+                    let Ok(record) = serde_json::from_str::<Record>(&line) else {
+                        let live = serde_json::from_str::<Value>(&line).unwrap_or_default();
+                        if live["kind"] == "tasks" {
+                            boards.send_modify(|board| board.apply(&live));
+                        }
+                        continue;
+                    };
+                    if record.session_name != boards.borrow().session_name {
+                        boards.send_modify(|board| board.session_name.clone_from(&record.session_name));
+                    }
+                    // The broker would remove it at once.
+                    let is_old = record.time < oldest;
+                    let seq = record.seq;
+                    let record = Record { epoch: epoch.clone(), ..record };
+                    let sent = if is_old { Vec::new() } else { self.send(connection, record).await };
+                    under_way.push_back(all_stored(seq, sent));
+                }
+                else => return Ok(()),
+            }
+        }
+    }
+
+    /// Returns the epoch by which the broker knows the feed, and where to begin: behind the last record of the
+    /// session that the broker has, if it may be asked for that. A broker that has more than the feed has it from before the machine's state went back to
+    /// an older copy: what comes now has other numbers, so it is another feed to whoever reads.
+    async fn find_start(&self, connection: &Connection) -> Result<(String, Seq), Error> {
+        let (cursor, last_seq) = (self.cursor, self.last_seq);
+        let noted = self.noted_generation();
+        let stream = connection.jetstream.get_stream_no_info(FEED.stream).await;
+        let stream = stream.map_err(|error| connection.not_confirmed(with_causes(&error)))?;
+        let subjects = feed_subjects_of(&connection.config.host, &self.key);
+        let last = subjects
+            .iter()
+            .map(|subject| stream.direct_get_last_for_subject(subject.as_str()));
+        let asked = async { Ok(join_all(last).await) };
+        // These credentials may only publish.
+        let found = connection.unless_refused(asked).await.unwrap_or_default();
+        let mut is_known = !found.is_empty();
+        let mut known: Vec<(u64, Seq)> = Vec::new();
+        for found in found {
+            match found {
+                Ok(message) => {
+                    let id = message.headers.get("Nats-Msg-Id");
+                    let id = id.and_then(|id| parse_message_id(id.as_str()));
+                    // A feed that was created again has other records with these numbers.
+                    let of_feed =
+                        |(epoch, seq): (String, Seq)| Some((self.generation_of(&epoch)?, seq));
+                    known.extend(id.and_then(of_feed));
+                }
+                Err(error) if error.kind() == DirectGetErrorKind::NotFound => {}
+                Err(_) => is_known = false,
+            }
+        }
+        // The latest generation, and the last record of that.
+        known.push((noted, 0));
+        let (mut generation, known) = known.into_iter().max().unwrap_or_default();
+        let mut after = if is_known { known } else { cursor };
+        if after > last_seq {
+            generation += 1;
+            after = cursor.min(last_seq);
+        }
+        if generation != noted {
+            let noted = format!("{}\n{generation}\n", self.epoch);
+            let path = self.generation_file();
+            fs::write(&path, noted).map_err(|error| Error::folder(&path, &error))?;
+        }
+        let epoch = match generation {
+            0 => self.epoch.clone(),
+            n => format!("{}{GENERATION}{n}", self.epoch),
+        };
+        Ok((epoch, after))
+    }
+
+    /// Returns how often the feed with this epoch, as the broker knows it, had gone back; `None` for another
+    /// feed.
+    fn generation_of(&self, epoch: &str) -> Option<u64> {
+        match epoch.strip_prefix(&self.epoch)? {
+            "" => Some(0),
+            rest => rest.strip_prefix(GENERATION)?.parse().ok(),
+        }
+    }
+
+    /// A broker that has lost everything does not know it.
+    fn noted_generation(&self) -> u64 {
+        let noted = fs::read_to_string(self.generation_file()).unwrap_or_default();
+        let mut lines = noted.lines();
+        let is_of_feed = lines.next() == Some(&self.epoch);
+        let generation = lines.next().filter(|_| is_of_feed);
+        generation.and_then(|n| n.parse().ok()).unwrap_or_default()
+    }
+
+    fn generation_file(&self) -> PathBuf {
+        self.state.join("fleet-generation")
+    }
+
+    /// Sends a record, and the wake of a conversation that it is for.
+    async fn send(&self, connection: &Connection, record: Record) -> Vec<Sent> {
+        let (host, key) = (&connection.config.host, &self.key);
+        let event_type = match &record.body {
+            Body::Event(event) => Some(event.event_type()),
+            Body::Notice { .. } | Body::FollowUp { .. } => None,
+        };
+        let mut subjects = vec![feed_subject(host, key, record.body.kind(), event_type)];
+        if let Body::FollowUp {
+            owner: Some(owner), ..
+        } = &record.body
+        {
+            subjects.push(format!("{}.{}", wakes_of(owner), token(host)));
+        }
+        let mut headers = HeaderMap::new();
+        headers.insert(
+            "Nats-Msg-Id",
+            message_id(host, key, &record.epoch, record.seq),
+        );
+        let last_of_write = record.seq + Seq::from(record.more);
+        headers.insert(LOOK_HEADER, format!("{}:{last_of_write}", record.epoch));
+        let payload = payload(host, record, connection.client.max_payload());
+        let mut sent = Vec::new();
+        for subject in subjects {
+            let headers = headers.clone();
+            let jetstream = &connection.jetstream;
+            let payload = payload.clone().into();
+            sent.push(
+                jetstream
+                    .publish_with_headers(subject, headers, payload)
+                    .await,
+            );
+        }
+        sent
+    }
+}
+
+type Sent = Result<PublishAckFuture, PublishError>;
+
+/// Resolves when the broker has stored everything of this record.
+async fn all_stored(seq: Seq, sent: Vec<Sent>) -> Result<Seq, PublishErrorKind> {
+    for one in sent {
+        stored(one).await?;
+    }
+    Ok(seq)
+}
+
+/// Returns a record as it is published. If it is longer than the broker permits, it is without the
+/// output of its tasks, and if that does not suffice, without its events: their records are there.
+fn payload(host: &str, mut record: Record, most: usize) -> Vec<u8> {
+    // The daemon's own.
+    record.checkpoint = None;
+    let json = |record: &Record| {
+        serde_json::to_vec(&FromHost { host, record }).expect("it has text and numbers only")
+    };
+    let most = most.saturating_sub(HEADERS);
+    let mut payload = json(&record);
+    for is_last in [false, true] {
+        if payload.len() <= most {
+            break;
+        }
+        match &mut record.body {
+            Body::FollowUp { message, .. } if is_last => message.details.events.clear(),
+            Body::FollowUp { message, .. } => {
+                for event in &mut message.details.events {
+                    event.task.screen.forget_rows();
+                }
+            }
+            Body::Event(event) => event.task.screen.forget_rows(),
+            Body::Notice { text, .. } => text.truncate(text.floor_char_boundary(most / 2)),
+        }
+        payload = json(&record);
+    }
+    payload
 }
 
 #[cfg(test)]

@@ -7,23 +7,24 @@ use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use async_nats::service::{ServiceExt as _, endpoint};
+use async_nats::service::{Request, ServiceExt as _, endpoint};
 use async_nats::{Client, HeaderMap, Message, Subject, client};
-use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use futures_util::future::join;
+use futures_util::stream::StreamExt as _;
 use serde_json::{Value, json};
 use tmux_task::model::Error;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::Command;
+use tokio::sync::{Mutex, Semaphore};
 use tokio::time::{sleep, timeout};
 
-use crate::at::{Chunk, FAR_CALL, Frame, Hello, greeting};
-use crate::connection::broken;
-use crate::layout::{KEY_HEADER, ORDER_HEADER, SERVICE, commands_of, parse_command, requester};
+use crate::at::{Chunk, FAR_CALL, Frame, OURS, greeting};
+use crate::connection::{Connection, broken};
+use crate::layout::{COMMAND, KEY_HEADER, ORDER_HEADER, SERVICE, requester, subject, words_of};
 use crate::machine::{hash, tmux_task};
 use crate::verbs::{FarCall, Verb, changes, check};
 
@@ -50,20 +51,30 @@ const NOT_BY_BROKER: &str = "`[fleet] allow` in the configuration there permits 
                              yours names hosts for ssh";
 
 /// What executes commands.
-#[derive(Debug)]
-pub(crate) struct Service {
-    pub(crate) host: String,
-    pub(crate) allow: BTreeSet<Verb>,
-    pub(crate) keys: ExecutionKeys,
+pub(crate) struct Service<'a> {
+    connection: &'a Connection,
+    /// The folder of the keys of requests.
+    keys: PathBuf,
+    /// As many permits as commands may begin.
+    free: Semaphore,
 }
 
 /// The requests to this host; none if it executes nothing.
 pub(crate) type Requests = Option<(async_nats::service::Service, endpoint::Endpoint)>;
 
-impl Service {
+impl<'a> Service<'a> {
+    pub(crate) fn new(connection: &'a Connection, keys: PathBuf) -> Self {
+        Self {
+            connection,
+            keys,
+            free: Semaphore::new(MOST_AT_ONCE),
+        }
+    }
+
     /// Begins to receive requests. The broker knows of it when this returns.
-    pub(crate) async fn begin(&self, client: &Client) -> Result<Requests, Error> {
-        if self.allow.is_empty() {
+    pub(crate) async fn begin(&self) -> Result<Requests, Error> {
+        let Connection { client, config, .. } = self.connection;
+        if config.allow.is_empty() {
             return Ok(None);
         }
         let refused =
@@ -71,11 +82,11 @@ impl Service {
         let service = client
             .service_builder()
             .description("commands to hosts")
-            .start(SERVICE, env!("CARGO_PKG_VERSION"));
+            .start(SERVICE, OURS);
         let service = service.await.map_err(refused)?;
         let commands = service.endpoint_builder().name("commands");
         let commands = commands
-            .add(commands_of(&self.host))
+            .add(format!("{}.*.*", subject(COMMAND, &[&config.host])))
             .await
             .map_err(refused)?;
         client.flush().await.map_err(|_| broken())?;
@@ -83,82 +94,85 @@ impl Service {
     }
 
     /// Executes what is requested, until the connection ends.
-    pub(crate) async fn serve(&self, client: &Client, requests: Requests) -> Result<(), Error> {
-        let Some((_service, mut commands)) = requests else {
+    pub(crate) async fn serve(&self, requests: Requests) -> Result<(), Error> {
+        let Some((_service, commands)) = requests else {
             return std::future::pending().await;
         };
-        // Dropping them ends what they execute.
-        let mut executions = FuturesUnordered::new();
-        loop {
-            // Losing either is safe: both wait in their queues.
-            tokio::select! {
-                Some(()) = executions.next() => {}
-                request = commands.next() => {
-                    let Some(request) = request else { break };
-                    let is_free = executions.len() < MOST_AT_ONCE;
-                    executions.push(self.answer(client, request.message, is_free));
-                }
-            }
-        }
+        // Dropping this ends what is executed.
+        let answer = |request: Request| self.answer(request.message);
+        commands.for_each_concurrent(None, answer).await;
         Err(broken())
     }
 
-    async fn answer(&self, client: &Client, message: Message, is_free: bool) {
-        let Some((reply, machine)) = message
+    async fn answer(&self, message: Message) {
+        let Connection { client, config, .. } = self.connection;
+        let Some((to, machine)) = message
             .reply
             .as_ref()
-            .and_then(|reply| Some((reply.clone(), requester(reply, &self.host)?)))
+            .and_then(|reply| Some((reply.clone(), requester(reply, &config.host)?)))
         else {
             return;
         };
-        let answers = Answers::new(client, reply);
-        let failed = |why: String| Frame::Failed(Error::failed(why));
-        let (call, verb) = match self.accept(&message, machine).await {
-            Ok(accepted) => accepted,
-            Err(failure) => return answers.send(Frame::Failed(failure)).await,
-        };
-        if !is_free {
-            let why = format!("{MOST_AT_ONCE} commands are being executed already");
-            return answers.send(failed(why)).await;
-        }
-        if changes(verb) && !answers.are_awaited(HEARD_WITHIN).await {
-            let why = "nobody awaits the answers on the subject that it names".to_owned();
-            return answers.send(failed(why)).await;
-        }
-        let key = match changes(verb) {
-            true => message.headers.as_ref().and_then(|all| all.get(KEY_HEADER)),
-            false => None,
-        };
-        let claim = match key {
-            None if changes(verb) => return answers.send(failed("it has no key".to_owned())).await,
-            None => None,
-            Some(key) => match self.keys.claim(key.as_str()) {
-                Ok(Claim::New(claim)) => Some(claim),
-                Ok(Claim::Ended(code)) => {
-                    answers.send(Frame::Hello(Hello::ours())).await;
-                    return answers.send(Frame::Exit(code)).await;
+        let n_sent = Mutex::new(0);
+        let answers = Answers { client, to, n_sent };
+        let done = self.obey(&message, machine, &answers).await;
+        let last = done.unwrap_or_else(|error| Frame::Failed {
+            why: error.message,
+            hint: error.hint,
+        });
+        answers.send(last).await;
+    }
+
+    /// Executes a request of this machine. Returns the last answer.
+    async fn obey(
+        &self,
+        message: &Message,
+        machine: String,
+        answers: &Answers<'_>,
+    ) -> Result<Frame, Error> {
+        let (call, verb) = self.accept(message, machine).await?;
+        let _permit = self.free.try_acquire().map_err(|_| {
+            Error::failed(format!(
+                "{MOST_AT_ONCE} commands are being executed already"
+            ))
+        })?;
+        let mut new = None;
+        if changes(verb) {
+            if !answers.are_awaited(HEARD_WITHIN).await {
+                let why = "nobody awaits the answers on the subject that it names";
+                return Err(Error::failed(why));
+            }
+            let key = message.headers.as_ref().and_then(|all| all.get(KEY_HEADER));
+            let key = key.ok_or_else(|| Error::failed("it has no key"))?;
+            match claim(&self.keys, key.as_str()).map_err(Error::of)? {
+                Claim::New(file) => new = Some(file),
+                Claim::Ended(code) => {
+                    answers.send(Frame::hello()).await;
+                    return Ok(Frame::Exit(code));
                 }
-                Ok(Claim::Taken) => {
-                    let why = "it was requested before, and its outcome is not known".to_owned();
-                    return answers.send(failed(why)).await;
+                Claim::Taken => {
+                    let why = "it was requested before, and its outcome is not known";
+                    return Err(Error::failed(why));
                 }
-                Err(error) => return answers.send(failed(error.to_string())).await,
-            },
-        };
-        answers.send(Frame::Hello(Hello::ours())).await;
-        let outcome = execute(call, &answers).await;
-        if let Some(claim) = claim {
-            claim.end(outcome.unwrap_or(u8::MAX));
+            }
         }
+        answers.send(Frame::hello()).await;
+        let code = execute(&call, answers).await;
+        if let Some(mut file) = new {
+            // Without it, the outcome is not known.
+            drop(writeln!(file, "{}", code.as_ref().unwrap_or(&u8::MAX)));
+        }
+        code.map(Frame::Exit)
     }
 
     /// Reads a request of this machine. Returns what to execute.
     async fn accept(&self, message: &Message, machine: String) -> Result<(FarCall, Verb), Error> {
-        let parsed = parse_command(&message.subject);
-        let (session, verb) = parsed.ok_or_else(|| Error::failed("it is no command"))?;
+        let words = words_of(COMMAND, &message.subject).unwrap_or_default();
+        let [_, session, verb] =
+            <[String; 3]>::try_from(words).map_err(|_| Error::failed("it is no command"))?;
         let call = serde_json::from_slice(&message.payload);
         let mut call: FarCall = call.map_err(|_| Error::failed("it cannot be read"))?;
-        let verb = check(&verb, &session, &self.allow, &call)
+        let verb = check(&verb, &session, &self.connection.config.allow, &call)
             .map_err(|why| Error::failed(why).with_hint(NOT_BY_BROKER))?;
         // What follows `--` are the words of a command.
         let mut options = call.args.iter().take_while(|arg| *arg != "--");
@@ -175,11 +189,10 @@ impl Service {
         }
         let caller = call.rest.entry("caller").or_insert_with(|| json!({}));
         caller["machine"] = json!(machine);
-        caller["host"] = json!(self.host);
+        caller["host"] = json!(self.connection.config.host);
         caller["isGuarded"] = json!(true);
         // The other machine has compared the versions.
-        call.rest
-            .insert("version".to_owned(), json!(env!("CARGO_PKG_VERSION")));
+        call.rest.insert("version".to_owned(), json!(OURS));
         Ok((call, verb))
     }
 }
@@ -212,18 +225,11 @@ async fn server_of(session: &str) -> Result<Option<String>, Error> {
 struct Answers<'a> {
     client: &'a Client,
     to: Subject,
-    n_sent: AtomicU64,
+    /// Locked until an answer is sent: they are sent in the order of their numbers.
+    n_sent: Mutex<u64>,
 }
 
-impl<'a> Answers<'a> {
-    fn new(client: &'a Client, to: Subject) -> Self {
-        Self {
-            client,
-            to,
-            n_sent: AtomicU64::new(0),
-        }
-    }
-
+impl Answers<'_> {
     /// Whether somebody awaits them: only the machine that the subject names can. The broker says at once
     /// that nobody does.
     async fn are_awaited(&self, within: Duration) -> bool {
@@ -234,9 +240,10 @@ impl<'a> Answers<'a> {
     }
 
     async fn send(&self, frame: Frame) {
-        let number = self.n_sent.fetch_add(1, Ordering::Relaxed);
+        let mut n_sent = self.n_sent.lock().await;
         let mut headers = HeaderMap::new();
-        headers.insert(ORDER_HEADER, number.to_string());
+        headers.insert(ORDER_HEADER, n_sent.to_string());
+        *n_sent += 1;
         let json = serde_json::to_vec(&frame).expect("it has text and numbers only");
         let sent = self
             .client
@@ -246,156 +253,83 @@ impl<'a> Answers<'a> {
     }
 }
 
-/// Executes a call, and sends its output until nobody waits for it. Returns its exit code.
-async fn execute(call: FarCall, answers: &Answers<'_>) -> Option<u8> {
-    let mut process = match Execution::start(&call).await {
-        Ok(process) => process,
-        Err(error) => {
-            let why = format!("could not start: {error}");
-            answers.send(Frame::Failed(Error::failed(why))).await;
-            return None;
-        }
+/// Executes a call, and sends its output while somebody waits for it. Returns its exit code. Dropping the
+/// future ends the execution.
+async fn execute(call: &FarCall, answers: &Answers<'_>) -> Result<u8, Error> {
+    let not_started = |error| Error::failed(format!("could not start: {error}"));
+    let mut command = Command::new(tmux_task());
+    command
+        .arg(FAR_CALL)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true);
+    let mut child = command.spawn().map_err(not_started)?;
+    let mut stdin = child.stdin.take().expect("stdin is piped");
+    let stdout = child.stdout.take().expect("stdout is piped");
+    let stderr = child.stderr.take().expect("stderr is piped");
+    let line = serde_json::to_string(call).expect("it has text and numbers only") + "\n";
+    let written = stdin.write_all(line.as_bytes()).await;
+    written.map_err(not_started)?;
+    let on_stdout = format!("{}\n", greeting());
+    let on_stderr = format!("\n{on_stdout}");
+    let output = join(
+        pass_on(stdout, &on_stdout, None, Frame::Stdout, answers),
+        pass_on(stderr, &on_stderr, Some(END_MARK), Frame::Stderr, answers),
+    );
+    let watching = async {
+        until_not_awaited(answers).await;
+        // The end of its input interrupts it.
+        drop(stdin);
+        std::future::pending().await
     };
-    let mut watching = std::pin::pin!(watch_requester(answers));
-    let mut is_awaited = true;
+    let (_, end) = tokio::select! {
+        ended = output => ended,
+        never = watching => never,
+    };
+    let code = str::from_utf8(&end).ok();
+    let code = code.and_then(|code| code.trim().parse().ok());
+    code.ok_or_else(|| Error::failed("it was cut off"))
+}
+
+/// Sends what `far-call` writes to a stream behind its greeting. Returns what follows the mark of the end.
+async fn pass_on(
+    stream: impl AsyncRead + Unpin,
+    greeting: &str,
+    end_mark: Option<u8>,
+    frame: fn(Chunk) -> Frame,
+    answers: &Answers<'_>,
+) -> Vec<u8> {
+    let mut stream = BufReader::with_capacity(CHUNK, stream);
+    let mut bytes = Vec::new();
+    for _ in greeting.lines() {
+        // A stream that breaks ends here and below.
+        drop(stream.read_until(b'\n', &mut bytes).await);
+    }
+    if bytes == greeting.as_bytes() {
+        bytes.clear();
+    }
     loop {
-        // Losing an arm is safe: nothing of the output is lost.
-        let frame = tokio::select! {
-            frame = process.next() => frame,
-            () = &mut watching, if is_awaited => {
-                is_awaited = false;
-                // The end of its input interrupts it.
-                process.stdin = None;
-                continue;
-            }
-        };
-        let code = match &frame {
-            Frame::Exit(code) => Some(Some(*code)),
-            Frame::Failed(_) => Some(None),
-            Frame::Hello(_) | Frame::Stdout(_) | Frame::Stderr(_) => None,
-        };
-        answers.send(frame).await;
-        if let Some(code) = code {
-            return code;
+        let mark = bytes.iter().position(|byte| Some(*byte) == end_mark);
+        let end = mark.map(|at| bytes.split_off(at));
+        if !bytes.is_empty() {
+            answers.send(frame(Chunk::of(bytes))).await;
         }
-    }
-}
-
-/// A call that is executed. Dropping it ends it.
-struct Execution {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    /// What is left of the greetings on both streams, which come first.
-    greetings: [Vec<u8>; 2],
-    /// What `far-call` has said behind the mark of the end.
-    end: Option<Vec<u8>>,
-}
-
-impl Execution {
-    async fn start(call: &FarCall) -> io::Result<Self> {
-        let mut command = Command::new(tmux_task());
-        command
-            .arg(FAR_CALL)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true);
-        let mut child = command.spawn()?;
-        let mut stdin = child.stdin.take();
-        if let Some(to) = &mut stdin {
-            let line = serde_json::to_string(call)? + "\n";
-            to.write_all(line.as_bytes()).await?;
-            to.flush().await?;
+        if let Some(mut end) = end {
+            drop(stream.read_to_end(&mut end).await);
+            return end.split_off(1);
         }
-        let greeting = greeting();
-        Ok(Self {
-            child,
-            stdin,
-            greetings: [
-                format!("{greeting}\n").into_bytes(),
-                format!("\n{greeting}\n").into_bytes(),
-            ],
-            end: None,
-        })
-    }
-
-    /// Returns what comes next.
-    async fn next(&mut self) -> Frame {
-        loop {
-            let (has_stdout, has_stderr) =
-                (self.child.stdout.is_some(), self.child.stderr.is_some());
-            tokio::select! {
-                bytes = read(self.child.stdout.as_mut()), if has_stdout => match bytes {
-                    None => self.child.stdout = None,
-                    Some(bytes) => {
-                        let bytes = without_greeting(&mut self.greetings[0], bytes);
-                        if !bytes.is_empty() {
-                            return Frame::Stdout(Chunk::of(bytes));
-                        }
-                    }
-                },
-                bytes = read(self.child.stderr.as_mut()), if has_stderr => match bytes {
-                    None => self.child.stderr = None,
-                    Some(bytes) => {
-                        let bytes = without_greeting(&mut self.greetings[1], bytes);
-                        let bytes = self.without_end(bytes);
-                        if !bytes.is_empty() {
-                            return Frame::Stderr(Chunk::of(bytes));
-                        }
-                    }
-                },
-                else => return self.outcome(),
-            }
+        bytes = stream.fill_buf().await.unwrap_or_default().to_vec();
+        stream.consume(bytes.len());
+        if bytes.is_empty() {
+            return bytes;
         }
-    }
-
-    fn without_end(&mut self, mut bytes: Vec<u8>) -> Vec<u8> {
-        if let Some(end) = &mut self.end {
-            end.append(&mut bytes);
-        } else if let Some(at) = bytes.iter().position(|byte| *byte == END_MARK) {
-            self.end = Some(bytes.split_off(at + 1));
-            bytes.pop();
-        }
-        bytes
-    }
-
-    fn outcome(&self) -> Frame {
-        let code = str::from_utf8(self.end.as_deref().unwrap_or_default());
-        match code.ok().and_then(|code| code.trim().parse().ok()) {
-            Some(code) => Frame::Exit(code),
-            None => Frame::Failed(Error::failed("it was cut off")),
-        }
-    }
-}
-
-/// Takes what is left of the greeting from the beginning of these bytes.
-fn without_greeting(left: &mut Vec<u8>, mut bytes: Vec<u8>) -> Vec<u8> {
-    let same = left
-        .iter()
-        .zip(&bytes)
-        .take_while(|(one, other)| one == other)
-        .count();
-    if same < left.len().min(bytes.len()) {
-        // It greets in another way.
-        left.clear();
-        return bytes;
-    }
-    left.drain(..same);
-    bytes.drain(..same);
-    bytes
-}
-
-async fn read(from: Option<&mut (impl AsyncRead + Unpin)>) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(CHUNK);
-    match from?.read_buf(&mut bytes).await {
-        Ok(1..) => Some(bytes),
-        Ok(0) | Err(_) => None,
     }
 }
 
 /// Resolves when nobody waits for the answers any more.
-async fn watch_requester(answers: &Answers<'_>) {
+async fn until_not_awaited(answers: &Answers<'_>) {
     sleep(ASKED_EVERY).await;
     while answers.are_awaited(ASKED_EVERY).await {
         sleep(ASKED_EVERY).await;
@@ -408,66 +342,37 @@ async fn watch_requester(answers: &Answers<'_>) {
 /// After which time a key is forgotten.
 const KEPT: Duration = Duration::from_secs(3600);
 
-/// The folder of the keys.
-#[derive(Debug)]
-pub(crate) struct ExecutionKeys(pub(crate) PathBuf);
-
 /// What is known of a request.
 #[derive(Debug)]
-pub(crate) enum Claim {
-    /// It is new, and may be executed.
-    New(Claimed),
+enum Claim {
+    /// It is new, and may be executed. The file gets the exit code.
+    New(File),
     /// It was executed, with this exit code.
     Ended(u8),
     /// It is being executed, or its execution was cut off.
     Taken,
 }
 
-#[derive(Debug)]
-pub(crate) struct Claimed(File);
-
-impl ExecutionKeys {
-    /// Claims the execution of the request with this key.
-    pub(crate) fn claim(&self, key: &str) -> io::Result<Claim> {
-        let mut folder = fs::DirBuilder::new();
-        folder.recursive(true).mode(0o700).create(&self.0)?;
-        self.forget_old()?;
-        let path = self.0.join(hash(key, 32));
-        let mut options = OpenOptions::new();
-        match options.write(true).create_new(true).mode(0o600).open(&path) {
-            Ok(file) => Ok(Claim::New(Claimed(file))),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let code = fs::read_to_string(&path)?;
-                Ok(code.trim().parse().map_or(Claim::Taken, Claim::Ended))
-            }
-            Err(error) => Err(error),
+/// Claims the execution of the request with this key. The folder is of the keys.
+fn claim(folder: &Path, key: &str) -> io::Result<Claim> {
+    let mut new = fs::DirBuilder::new();
+    new.recursive(true).mode(0o700).create(folder)?;
+    for entry in fs::read_dir(folder)?.flatten() {
+        let noted_at = entry.metadata().and_then(|known| known.modified());
+        if matches!(noted_at.map(|at| at.elapsed()), Ok(Ok(age)) if age > KEPT) {
+            // Another daemon may have removed it.
+            drop(fs::remove_file(entry.path()));
         }
     }
-
-    fn forget_old(&self) -> io::Result<()> {
-        for entry in fs::read_dir(&self.0)? {
-            let entry = entry?;
-            // The machine's own id is beside them.
-            if entry.file_name() == "machine" {
-                continue;
-            }
-            let age = entry
-                .metadata()
-                .and_then(|known| known.modified())?
-                .elapsed();
-            if age.is_ok_and(|age| age > KEPT) {
-                fs::remove_file(entry.path())?;
-            }
+    let path = folder.join(hash(key, 32));
+    let mut options = OpenOptions::new();
+    match options.write(true).create_new(true).mode(0o600).open(&path) {
+        Ok(file) => Ok(Claim::New(file)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let code = fs::read_to_string(&path)?;
+            Ok(code.trim().parse().map_or(Claim::Taken, Claim::Ended))
         }
-        Ok(())
-    }
-}
-
-impl Claimed {
-    /// Notes how the execution has ended.
-    pub(crate) fn end(mut self, code: u8) {
-        // Without it, the outcome is not known.
-        drop(writeln!(self.0, "{code}"));
+        Err(error) => Err(error),
     }
 }
 
@@ -478,15 +383,15 @@ mod tests {
     #[test]
     fn a_request_is_executed_once() {
         let dir = tempfile::tempdir().unwrap();
-        let keys = ExecutionKeys(dir.path().join("fleet"));
-        let Claim::New(claimed) = keys.claim("../a").unwrap() else {
+        let keys = dir.path().join("fleet");
+        let Claim::New(mut file) = claim(&keys, "../a").unwrap() else {
             panic!("it is new");
         };
-        assert!(matches!(keys.claim("../a").unwrap(), Claim::Taken));
-        claimed.end(3);
-        assert!(matches!(keys.claim("../a").unwrap(), Claim::Ended(3)));
-        assert!(matches!(keys.claim("b").unwrap(), Claim::New(_)));
-        let entries = fs::read_dir(keys.0).unwrap();
+        assert!(matches!(claim(&keys, "../a").unwrap(), Claim::Taken));
+        writeln!(file, "3").unwrap();
+        assert!(matches!(claim(&keys, "../a").unwrap(), Claim::Ended(3)));
+        assert!(matches!(claim(&keys, "b").unwrap(), Claim::New(_)));
+        let entries = fs::read_dir(keys).unwrap();
         assert_eq!(entries.count(), 2);
     }
 }

@@ -2,16 +2,17 @@
 
 use std::io::{self, IsTerminal};
 
+use async_nats::jetstream::stream::Info;
 use serde_json::{Value, json};
 use tmux_task::model::{Error, Millis, age, rfc3339, text};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::board::{FleetBoard, FleetHost, FleetSession, Presence};
-use crate::buckets::{BucketNews, BucketWatch};
-use crate::connection::{Connection, SINGLE, StreamUse, connect_as_configured, stream_uses};
+use crate::board::{FleetBoard, FleetChange, FleetHost, FleetSession, FleetWatch, Presence};
+use crate::connection::{Connection, connect_as_configured};
 use crate::feed::stdout_closed;
-use crate::machine::now;
-use crate::wakes::WakeReader;
+use crate::layout::{HOSTS, STATE, STORES, Store};
+use crate::machine::{millis, now};
+use crate::wakes;
 use crate::{FleetLs, print, print_json};
 
 /// The maximum width of the command and of the last line in the table, in columns.
@@ -21,16 +22,16 @@ const COLUMN: usize = 52;
 const TITLES: [&str; 7] = ["ID", "NAME", "STATE", "CODE", "AGE", "COMMAND", "LAST LINE"];
 
 pub(crate) async fn ls(args: &FleetLs) -> Result<(), Error> {
-    let (connection, ..) = connect_as_configured().await?;
+    let connection = connect_as_configured().await?;
     if args.follow {
         return tokio::select! {
             ended = follow(&connection) => ended,
             () = stdout_closed() => Ok(()),
         };
     }
-    let board = board(&connection).await?;
+    let (board, _) = read(&connection).await?;
     if args.json {
-        let hosts = board.hosts.iter().map(|(name, host)| host.json(name));
+        let hosts = board.iter().map(|(name, host)| host.json(name));
         return print_json(&json!({ "hosts": hosts.collect::<Vec<_>>() }));
     }
     print_lines(&table_of_hosts(&board, now(), args.wide))
@@ -38,75 +39,52 @@ pub(crate) async fn ls(args: &FleetLs) -> Result<(), Error> {
 
 /// Prints each host when it changes, at first all of them and a line that says so.
 async fn follow(connection: &Connection) -> Result<(), Error> {
-    let watch = BucketWatch::begin(connection, false);
-    let mut watch = connection.unless_refused(watch).await?;
-    let mut board = FleetBoard::default();
-    let mut is_complete = false;
+    let (mut board, mut watch) = read(connection).await?;
+    for (name, host) in &board {
+        print_json(&host.json(name))?;
+    }
+    print_json(&json!({ "kind": "sync" }))?;
     loop {
-        match watch.next().await? {
-            BucketNews::Entry(entry) => {
-                drop(board.apply(&entry));
-                let name = entry.host().filter(|_| is_complete).unwrap_or_default();
-                if let Some(host) = board.hosts.get(&name) {
-                    print_json(&host.json(&name))?;
-                }
-            }
-            BucketNews::Complete => {
-                is_complete = true;
-                for (name, host) in &board.hosts {
-                    print_json(&host.json(name))?;
-                }
-                print_json(&json!({ "kind": "sync" }))?;
-            }
+        if let Some(FleetChange { host, .. }) = watch.next(&mut board).await? {
+            print_json(&board[&host].json(&host))?;
         }
     }
 }
 
-/// Returns what the hosts have published last.
-async fn board(connection: &Connection) -> Result<FleetBoard, Error> {
-    let watch = BucketWatch::begin(connection, false);
+/// Returns what the hosts have published last, and what reads on.
+async fn read(connection: &Connection) -> Result<(FleetBoard, FleetWatch), Error> {
+    let watch = FleetWatch::begin(connection, &[HOSTS, STATE]);
     let mut watch = connection.unless_refused(watch).await?;
     let mut board = FleetBoard::default();
-    loop {
-        match watch.next().await? {
-            BucketNews::Entry(entry) => drop(board.apply(&entry)),
-            BucketNews::Complete => return Ok(board),
-        }
+    while !watch.is_complete() {
+        watch.next(&mut board).await?;
     }
+    Ok((board, watch))
 }
 
 /// Returns the tasks of each session below its host and name.
 fn table_of_hosts(board: &FleetBoard, now: Millis, is_wide: bool) -> Vec<String> {
-    let mut lines = Vec::new();
-    for (name, host) in &board.hosts {
+    let mut sections = Vec::new();
+    for (name, host) in board {
         let presence = presence(host, now);
-        let existing = || host.sessions.values().filter(|session| session.exists());
-        if existing().next().is_none() {
-            push_section(
-                &mut lines,
-                format!("{name} (no session{presence})"),
-                Vec::new(),
-            );
+        let sessions = host.sessions.values();
+        let existing: Vec<_> = sessions.filter(|session| session.exists()).collect();
+        if existing.is_empty() {
+            sections.push(vec![format!("{name} (no session{presence})")]);
         }
-        for session in existing() {
+        for session in existing {
             let session_name = session.name().unwrap_or_default();
             let tasks = text::counted(session.tasks().len(), "task");
-            let heading = format!("{name}: {session_name} ({tasks}{presence})");
-            push_section(&mut lines, heading, table_of(session, now, is_wide));
+            let mut section = vec![format!("{name}: {session_name} ({tasks}{presence})")];
+            section.extend(table_of(session, now, is_wide));
+            sections.push(section);
         }
     }
+    let lines = sections.join(&String::new());
     match terminal_columns().filter(|_| !is_wide) {
         Some(columns) => lines.iter().map(|line| fitted(line, columns)).collect(),
         None => lines,
     }
-}
-
-fn push_section(lines: &mut Vec<String>, heading: String, table: Vec<String>) {
-    if !lines.is_empty() {
-        lines.push(String::new());
-    }
-    lines.push(heading);
-    lines.extend(table);
 }
 
 fn presence(host: &FleetHost, now: Millis) -> String {
@@ -198,10 +176,11 @@ fn gone_since(since: Millis, now: Millis) -> String {
 }
 
 pub(crate) async fn status(is_json: bool) -> Result<(), Error> {
-    let (connection, host, config) = connect_as_configured().await?;
+    let connection = connect_as_configured().await?;
+    let config = &connection.config;
     let version = connection.client.server_info().version;
-    let streams = connection.unless_refused(stream_uses(&connection)).await?;
-    let hosts = board(&connection).await?.hosts;
+    let streams = connection.unless_refused(streams(&connection)).await?;
+    let (hosts, _) = read(&connection).await?;
     let gone = hosts.iter().filter_map(|(name, host)| match host.presence {
         Presence::Gone(since) => Some((name, since)),
         Presence::Here(_) | Presence::Unknown => None,
@@ -210,27 +189,37 @@ pub(crate) async fn status(is_json: bool) -> Result<(), Error> {
     if is_json {
         let since = |(host, since): &(&String, Millis)| json!({"host": host, "goneSince": since});
         return print_json(&json!({
-            "broker": config.url.0,
+            "broker": config.url,
             "serverVersion": version,
-            "host": host,
-            "streams": streams,
+            "host": config.host,
+            "streams": streams.iter().map(|(name, info)| json!({
+                "name": name,
+                "messages": info.state.messages,
+                "bytes": info.state.bytes,
+                "replicas": info.config.num_replicas,
+                "consumers": info.state.consumer_count,
+            })).collect::<Vec<_>>(),
             "hosts": hosts.len(),
             "gone": gone.iter().map(since).collect::<Vec<_>>(),
         }));
     }
     let now = now();
-    let url = config.url.0.join(", ");
+    let url = config.url.join(", ");
     let n_here = hosts.len() - gone.len();
     let mut lines = vec![
         format!("broker:  {url}, nats-server {version}"),
-        format!("host:    {host} (this machine)"),
+        format!("host:    {} (this machine)", config.host),
         format!("hosts:   {n_here} here, {} gone", gone.len()),
     ];
     for (name, since) in &gone {
         lines.push(format!("         {name} is {}", gone_since(*since, now)));
     }
-    lines.extend(streams.iter().map(|stream| stream_line(stream, now)));
-    if streams.iter().any(StreamUse::is_single) {
+    lines.extend(
+        streams
+            .iter()
+            .map(|(name, info)| stream_line(name, info, now)),
+    );
+    if streams.iter().any(is_single) {
         lines.push(format!("note:    {SINGLE}"));
     }
     print_lines(&lines)
@@ -245,17 +234,41 @@ fn print_lines(lines: &[String]) -> Result<(), Error> {
     )
 }
 
-fn stream_line(stream: &StreamUse, now: Millis) -> String {
-    let since = stream
-        .since
-        .map(|since| format!(", the first {} ago", age(now - since)));
-    let replicas = text::counted(stream.replicas, "replica");
+/// Returns what the broker stores, by the names of the documentation.
+async fn streams(connection: &Connection) -> Result<Vec<(&'static str, Info)>, Error> {
+    let mut all = Vec::new();
+    for Store { name, stream, .. } in STORES {
+        let found = connection.jetstream.get_stream(stream).await;
+        let found = found.map_err(|error| connection.unreadable(name, &error))?;
+        all.push((name, found.cached_info().clone()));
+    }
+    Ok(all)
+}
+
+/// What follows for a broker that syncs rarely.
+const SINGLE: &str = "with less than three replicas the last seconds before a power cut can be lost, unless \
+                      the server has `sync_interval: always`; the hosts publish again what is missing";
+
+/// Whether the last seconds before a power cut may be missing in it, as the server is by default.
+fn is_single((_, info): &(&str, Info)) -> bool {
+    info.config.num_replicas < 3
+}
+
+fn stream_line(name: &str, info: &Info, now: Millis) -> String {
+    let state = &info.state;
+    let since = match state.messages {
+        0 => String::new(),
+        _ => format!(
+            ", the first {} ago",
+            age(now - millis(state.first_timestamp))
+        ),
+    };
+    let replicas = text::counted(info.config.num_replicas, "replica");
     format!(
-        "{:<8} {} messages, {}{}; {replicas}",
-        format!("{}:", stream.name),
-        stream.messages,
-        text::size(stream.bytes),
-        since.unwrap_or_default()
+        "{:<8} {} messages, {}{since}; {replicas}",
+        format!("{name}:"),
+        state.messages,
+        text::size(state.bytes)
     )
 }
 
@@ -265,7 +278,7 @@ pub(crate) async fn doctor(has_wakes: bool) -> Result<(), Error> {
     let say = |result: &str, message: String, hint: Option<&str>| {
         print_json(&json!({ "result": result, "message": message, "hint": hint }))
     };
-    let (connection, host, _) = match connect_as_configured().await {
+    let connection = match connect_as_configured().await {
         Ok(connected) => connected,
         Err(error) => {
             let hint = "records wait in the feed until it is reached; see docs/fleet.md";
@@ -275,7 +288,10 @@ pub(crate) async fn doctor(has_wakes: bool) -> Result<(), Error> {
     let version = connection.client.server_info().version;
     say(
         "ok",
-        format!("nats-server {version}, where this machine is {host}"),
+        format!(
+            "nats-server {version}, where this machine is {}",
+            connection.config.host
+        ),
         None,
     )?;
     if !connection.client.is_server_compatible(2, 11, 0) {
@@ -285,12 +301,12 @@ pub(crate) async fn doctor(has_wakes: bool) -> Result<(), Error> {
         say("warn", why, Some("nats-server 2.11 or later removes them"))?;
     }
     // Credentials of a machine need not permit this.
-    let uses = connection.unless_refused(stream_uses(&connection)).await;
-    if uses.unwrap_or_default().iter().any(StreamUse::is_single) {
+    let uses = connection.unless_refused(streams(&connection)).await;
+    if uses.unwrap_or_default().iter().any(is_single) {
         say("ok", SINGLE.to_owned(), None)?;
     }
     if has_wakes {
-        let reading = WakeReader::may_read(&connection);
+        let reading = wakes::may_read(&connection);
         if let Err(error) = connection.unless_refused(reading).await {
             let why = format!("conversations here do not hear of their tasks elsewhere: {error}");
             let hint = "docs/fleet.md lists what the credentials of their machine need";

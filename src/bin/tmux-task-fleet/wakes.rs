@@ -20,9 +20,9 @@ use serde_json::json;
 use tmux_task::model::{Body, Error, Event, Millis, Record, Seq, is_host_name};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::connection::{Connection, KEPT, connect_as_configured};
-use crate::feed_reader::AGAIN_AFTER;
-use crate::layout::{WAKE_STREAM, parse, source_of_wake, wake_consumer, wake_filter};
+use crate::connection::{Connection, KEPT, broken, connect_as_configured};
+use crate::feed::AGAIN_AFTER;
+use crate::layout::{WAKE, parse, wake_consumer, wakes_of, words_of};
 use crate::machine::{hash, now};
 use crate::print_json;
 
@@ -34,11 +34,9 @@ const NOTED: Millis = 30 * 24 * 3_600_000;
 struct Positions {
     folder: PathBuf,
     path: PathBuf,
-    /// By the feed's name: the sequence number, when it was noted, and the host; none if it was read by
-    /// ssh only.
+    /// By the feed's name: the sequence number, when it was noted, and the first host that had a feed with
+    /// this epoch, if that is known.
     feeds: BTreeMap<String, (Seq, Millis, String)>,
-    /// The first host that had a feed with an epoch.
-    hosts: BTreeMap<String, String>,
 }
 
 impl Positions {
@@ -50,15 +48,10 @@ impl Positions {
             .create(&folder)?;
         let path = folder.join(format!("{}.json", hash(owner, 32)));
         let found = fs::read(&path).unwrap_or_default();
-        let feeds: BTreeMap<_, _> = serde_json::from_slice(&found).unwrap_or_default();
-        let known = |(name, (_, _, host)): (&String, &(Seq, Millis, String))| {
-            (!host.is_empty()).then(|| (name.clone(), host.clone()))
-        };
         Ok(Self {
             folder,
             path,
-            hosts: feeds.iter().filter_map(known).collect(),
-            feeds,
+            feeds: serde_json::from_slice(&found).unwrap_or_default(),
         })
     }
 
@@ -66,9 +59,12 @@ impl Positions {
     /// well, unless another host has one with this epoch. Copies of a machine have the same epochs, and a
     /// host may say anything.
     fn name(&mut self, host: &str, epoch: &str) -> String {
-        let first = self.hosts.entry(epoch.to_owned());
-        let is_first = first.or_insert_with(|| host.to_owned()) == host;
-        if is_first && !epoch.contains('/') {
+        let new = || (0, now(), host.to_owned());
+        let (.., first) = self.feeds.entry(epoch.to_owned()).or_insert_with(new);
+        if first.is_empty() {
+            host.clone_into(first);
+        }
+        if first == host && !epoch.contains('/') {
             epoch.to_owned()
         } else {
             format!("{host}/{epoch}")
@@ -84,11 +80,8 @@ impl Positions {
         let now = now();
         self.feeds
             .retain(|_, (_, at, _)| now.saturating_sub(*at) < NOTED);
-        let host = match name.split_once('/') {
-            Some((host, _)) => host.to_owned(),
-            None => self.hosts.get(&name).cloned().unwrap_or_default(),
-        };
-        self.feeds.insert(name, (seq, now, host));
+        let feed = self.feeds.entry(name).or_default();
+        (feed.0, feed.1) = (seq, now);
         let bytes = serde_json::to_vec(&self.feeds).map_err(io::Error::from)?;
         let new = self.path.with_extension("new");
         let mut options = File::options();
@@ -116,56 +109,108 @@ struct Acknowledgement {
 pub(crate) async fn run(owner: String, notes: PathBuf) -> Result<(), Error> {
     let unusable = |error| Error::folder(&notes, &error);
     let positions = Positions::of(&owner, notes.clone()).map_err(unusable)?;
-    let (connection, here, _) = connect_as_configured().await?;
-    let reader = WakeReader::begin(&connection, &owner);
-    let mut stream = WakeStream {
-        reader: connection.unless_refused(reader).await?,
-        own: format!("{owner}@{here}"),
-        here,
+    let connection = connect_as_configured().await?;
+    let messages = begin(&connection, &owner);
+    let mut wakes = Wakes {
+        messages: connection.unless_refused(messages).await?,
+        own: format!("{owner}@{}", connection.config.host),
+        open: BTreeMap::new(),
+        connection,
         positions,
     };
     print_json(&json!({ "kind": "sync" }))?;
     let mut acknowledgements = BufReader::new(tokio::io::stdin()).lines();
     loop {
         tokio::select! {
-            wake = stream.reader.next() => {
-                let (host, record) = wake?;
-                stream.receive(host, record).await?;
+            message = wakes.connection.next(&mut wakes.messages) => {
+                wakes.receive(message?.map_err(|_| broken())?).await?;
             }
             line = acknowledgements.next_line() => {
                 let Ok(Some(line)) = line else { return Ok(()) };
                 let given = serde_json::from_str(&line).map_err(Error::of);
                 let Acknowledgement { epoch, ack } = given?;
                 // Without a note it would come again after the broker has lost it.
-                stream.positions.note(epoch.clone(), ack).map_err(unusable)?;
-                stream.reader.acknowledge(&epoch, ack).await?;
+                wakes.positions.note(epoch.clone(), ack).map_err(unusable)?;
+                wakes.acknowledge(&epoch, ack).await?;
             }
         }
     }
 }
 
+/// Begins to read as the conversation's durable consumer: with what was not acknowledged.
+async fn begin(connection: &Connection, owner: &str) -> Result<pull::Stream, Error> {
+    let refused = |error: &dyn std::error::Error| connection.unreadable(WAKE.name, error);
+    let name = wake_consumer(owner);
+    let config = pull::Config {
+        durable_name: Some(name.clone()),
+        filter_subject: format!("{}.*", wakes_of(owner)),
+        ack_policy: AckPolicy::Explicit,
+        ack_wait: AGAIN_AFTER,
+        // By then there is nothing left that it has acknowledged.
+        inactive_threshold: 2 * KEPT,
+        ..pull::Config::default()
+    };
+    let jetstream = &connection.jetstream;
+    let create = || jetstream.create_consumer_on_stream(config.clone(), WAKE.stream);
+    let mut consumer: Consumer<pull::Config> = create().await.map_err(|error| refused(&error))?;
+    // What was sent on another connection comes again at once and in order. A broker before 2.14
+    // cannot do that: there the consumer is made again, and what was acknowledged comes too.
+    if consumer.reset(None).await.is_err() {
+        let removed = jetstream.delete_consumer_from_stream(&name, WAKE.stream);
+        removed.await.map_err(|error| refused(&error))?;
+        consumer = create().await.map_err(|error| refused(&error))?;
+    }
+    let messages = consumer.messages().await;
+    messages.map_err(|error| refused(&error))
+}
+
+/// For how long a consumer stays that was created to see whether it can be.
+const CHECK_FOR: Duration = Duration::from_secs(1);
+
+/// Checks whether the credentials permit to read wakes, by a consumer of none that goes by itself.
+pub(crate) async fn may_read(connection: &Connection) -> Result<(), Error> {
+    let config = pull::Config {
+        name: Some("doctor".to_owned()),
+        filter_subject: format!("{}.*", wakes_of("doctor:check")),
+        inactive_threshold: CHECK_FOR,
+        ..pull::Config::default()
+    };
+    let created = connection
+        .jetstream
+        .create_consumer_on_stream(config, WAKE.stream);
+    let created: Result<Consumer<pull::Config>, _> = created.await;
+    created.map_err(|error| connection.unreadable(WAKE.name, &error))?;
+    Ok(())
+}
+
 /// Wakes on one connection.
-struct WakeStream {
-    reader: WakeReader,
+struct Wakes {
+    messages: pull::Stream,
+    connection: Connection,
+    /// What was not acknowledged, by epoch and sequence number.
+    open: BTreeMap<(String, Seq), Message>,
     /// What tasks say that this conversation has ended from here.
     own: String,
-    /// This machine: its daemons deliver their follow-ups themselves.
-    here: String,
     positions: Positions,
 }
 
-impl WakeStream {
-    async fn receive(
-        &mut self,
-        host: String,
-        (mut record, message): (Record, Message),
-    ) -> Result<(), Error> {
+impl Wakes {
+    async fn receive(&mut self, message: Message) -> Result<(), Error> {
+        // What it says of its host does not count.
+        let words = words_of(WAKE.root, &message.subject);
+        let host = words.and_then(|mut words| words.pop());
+        let host = host.filter(|host| is_host_name(host));
+        let Some((host, mut record)) = host.zip(parse::<Record>(&message.payload)) else {
+            // What nobody can read does not come again.
+            return self.connection.acknowledge(&message).await;
+        };
         record.epoch = self.positions.name(&host, &record.epoch);
         let (epoch, seq) = (record.epoch.clone(), record.seq);
         let cursor = self.positions.of_feed(&epoch);
-        self.reader.open.insert((epoch.clone(), seq), message);
-        if host == self.here || seq <= cursor {
-            return self.reader.acknowledge(&epoch, seq).await;
+        self.open.insert((epoch.clone(), seq), message);
+        // The daemons of this machine deliver their follow-ups themselves.
+        if host == self.connection.config.host || seq <= cursor {
+            return self.acknowledge(&epoch, seq).await;
         }
         if let Body::FollowUp { message, .. } = &mut record.body {
             // What the conversation has ended itself, it knows.
@@ -179,88 +224,9 @@ impl WakeStream {
         line["cursor"] = json!(cursor);
         print_json(&line)
     }
-}
-
-/// For how long a consumer stays that was created to see whether it can be.
-const CHECK_FOR: Duration = Duration::from_secs(1);
-
-/// Reads wakes until the connection breaks.
-pub(crate) struct WakeReader {
-    messages: pull::Stream,
-    connection: Connection,
-    /// What was not acknowledged, by epoch and sequence number.
-    open: BTreeMap<(String, Seq), Message>,
-}
-
-impl WakeReader {
-    /// Begins to read as the conversation's durable consumer: with what was not acknowledged.
-    pub(crate) async fn begin(connection: &Connection, owner: &str) -> Result<Self, Error> {
-        let refused = |error: &dyn std::error::Error| connection.unreadable(WAKE_STREAM, error);
-        let name = wake_consumer(owner);
-        let config = pull::Config {
-            durable_name: Some(name.clone()),
-            filter_subject: wake_filter(owner),
-            ack_policy: AckPolicy::Explicit,
-            ack_wait: AGAIN_AFTER,
-            // By then there is nothing left that it has acknowledged.
-            inactive_threshold: 2 * KEPT,
-            ..pull::Config::default()
-        };
-        let jetstream = &connection.jetstream;
-        let create = || jetstream.create_consumer_on_stream(config.clone(), WAKE_STREAM);
-        let mut consumer: Consumer<pull::Config> =
-            create().await.map_err(|error| refused(&error))?;
-        // What was sent on another connection comes again at once and in order. A broker before 2.14
-        // cannot do that: there the consumer is made again, and what was acknowledged comes too.
-        if consumer.reset(None).await.is_err() {
-            let removed = jetstream.delete_consumer_from_stream(&name, WAKE_STREAM);
-            removed.await.map_err(|error| refused(&error))?;
-            consumer = create().await.map_err(|error| refused(&error))?;
-        }
-        let messages = consumer.messages().await;
-        Ok(Self {
-            messages: messages.map_err(|error| refused(&error))?,
-            connection: connection.clone(),
-            open: BTreeMap::new(),
-        })
-    }
-
-    /// Checks whether the credentials permit to read wakes, by a consumer of none that goes by itself.
-    pub(crate) async fn may_read(connection: &Connection) -> Result<(), Error> {
-        let config = pull::Config {
-            name: Some("doctor".to_owned()),
-            filter_subject: wake_filter("doctor:check"),
-            inactive_threshold: CHECK_FOR,
-            ..pull::Config::default()
-        };
-        let created = connection
-            .jetstream
-            .create_consumer_on_stream(config, WAKE_STREAM);
-        let created: Result<Consumer<pull::Config>, _> = created.await;
-        created.map_err(|error| connection.unreadable(WAKE_STREAM, &error))?;
-        Ok(())
-    }
-
-    /// Returns the next wake with the host of its subject: what it says of itself does not count.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    async fn next(&mut self) -> Result<(String, (Record, Message)), Error> {
-        loop {
-            let message = self.connection.next_message(&mut self.messages).await?;
-            let host = source_of_wake(&message.subject).filter(|host| is_host_name(host));
-            let record: Option<Record> = parse(&message.payload);
-            if let Some((host, record)) = host.zip(record) {
-                return Ok((host, (record, message)));
-            }
-            // What nobody can read does not come again.
-            self.connection.acknowledge(&message).await?;
-        }
-    }
 
     /// Acknowledges the wakes of this feed up to this record.
-    pub(crate) async fn acknowledge(&mut self, epoch: &str, seq: Seq) -> Result<(), Error> {
+    async fn acknowledge(&mut self, epoch: &str, seq: Seq) -> Result<(), Error> {
         let up_to = (epoch.to_owned(), 0)..=(epoch.to_owned(), seq);
         let keys: Vec<_> = self.open.range(up_to).map(|(key, _)| key.clone()).collect();
         for key in keys {
