@@ -318,8 +318,12 @@ impl Writer {
                 "no looks are taken until the waiting records are written"
             );
         }
-        // Who hears of a problem from a reader finds it in the daemon's status, too.
-        self.report();
+        let is_news =
+            had_problem != self.progress.problem.is_some() || was_full != self.progress.is_full;
+        if is_news {
+            // Who hears of a problem from a reader finds it in the daemon's status, too.
+            self.report();
+        }
         if self.progress.problem.is_none() {
             self.publish_written(before, n_unwritten);
         }
@@ -327,8 +331,6 @@ impl Writer {
         if let Some((_, counts)) = counts.last() {
             self.progress.counts = Some(*counts);
         }
-        let is_news =
-            had_problem != self.progress.problem.is_some() || was_full != self.progress.is_full;
         if !counts.is_empty() || is_news {
             self.publish_status(self.live.end());
         }
