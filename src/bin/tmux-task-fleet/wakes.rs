@@ -153,6 +153,12 @@ async fn begin(connection: &Connection, owner: &str) -> Result<pull::Stream, Err
     let jetstream = &connection.jetstream;
     let create = || jetstream.create_consumer_on_stream(config.clone(), WAKE.stream);
     let mut consumer: Consumer<pull::Config> = create().await.map_err(|error| refused(&error))?;
+    // What is sent again would go to a process that has not noticed yet that its client has ended, and come
+    // here behind later wakes.
+    if consumer.cached_info().num_waiting > 0 {
+        let why = "another process reads the wakes of this conversation";
+        return Err(Error::failed(why));
+    }
     // What was sent on another connection comes again at once and in order. A broker before 2.14
     // cannot do that: there the consumer is made again, and what was acknowledged comes too.
     if consumer.reset(None).await.is_err() {
