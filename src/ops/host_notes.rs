@@ -10,17 +10,24 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, sleep};
 
 use super::lookup;
 use super::session::SessionChoice;
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::hosts::FarCall;
-use crate::model::Error;
+use crate::model::{Backoff, Error};
 use crate::paths::{HOSTS, hex, state_root};
 use crate::wire::client_of;
+
+/// How long a launch waits for a note that is about to be removed: who removes it may have been stopped.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long to wait before trying again to get a note.
+const PAUSE: Backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(100));
 
 /// The longest note that is read, in bytes.
 const MAX_NOTE: u64 = 16 * 1024;
@@ -69,7 +76,10 @@ pub(crate) fn session_words(choice: &SessionChoice) -> Vec<String> {
 
 /// Notes that the conversation which makes a call is about to launch tasks by it. The note is to be held until
 /// the command has ended. `None` if no conversation makes it whose client has an adapter.
-pub(crate) fn note_host(call: &FarCall, choice: &SessionChoice) -> Result<Option<HeldNote>, Error> {
+pub(crate) async fn note_host(
+    call: &FarCall,
+    choice: &SessionChoice,
+) -> Result<Option<HeldNote>, Error> {
     let owner = call.owner.as_ref();
     let Some(owner) = owner.filter(|owner| client_of(owner).is_some()) else {
         return Ok(None);
@@ -84,7 +94,7 @@ pub(crate) fn note_host(call: &FarCall, choice: &SessionChoice) -> Result<Option
             ..choice.clone()
         }),
     };
-    let held = notes.hold(&note).map(Some);
+    let held = notes.hold(&note).await.map(Some);
     held.map_err(|source| Error::folder(&notes.folder, &source))
 }
 
@@ -118,16 +128,19 @@ impl HostNotes {
     }
 
     /// Holds a note; creates it, durably, if there is none.
-    fn hold(&self, note: &HostNote) -> io::Result<HeldNote> {
+    async fn hold(&self, note: &HostNote) -> io::Result<HeldNote> {
         files::make_folder(&self.folder, OPEN_TO_OTHERS)?;
         let path = self.path(note);
+        let (deadline, mut pause) = (Instant::now() + PATIENCE, PAUSE);
         let mut file = loop {
             let file = files::open_to_write(&path)?;
-            // Its lock is taken only for the moment in which it is removed.
-            file.lock_shared()?;
-            if is_at(&file, &path) {
+            if file.try_lock_shared().is_ok() && is_at(&file, &path) {
                 break file;
             }
+            if Instant::now() >= deadline {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            sleep(pause.next_pause()).await;
         };
         let mut found = Vec::new();
         file.read_to_end(&mut found)?;
@@ -251,7 +264,7 @@ impl NoteWatch {
 
     /// Resolves when a note may have been written.
     pub(crate) async fn changed(&mut self) {
-        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        sleep(Duration::from_secs(1)).await;
     }
 }
 
@@ -279,15 +292,15 @@ mod tests {
         all
     }
 
-    #[test]
-    fn a_note_that_a_launch_holds_or_has_held_since_is_not_removed() {
+    #[tokio::test]
+    async fn a_note_that_a_launch_holds_or_has_held_since_is_not_removed() {
         let dir = tempfile::tempdir().unwrap();
         let notes = notes(&dir);
         assert!(hosts(&notes).is_empty() && !notes.forget(&note("gpu1"), None));
-        let first = notes.hold(&note("gpu1")).unwrap();
+        let first = notes.hold(&note("gpu1")).await.unwrap();
         let asked = notes.held_at(&note("gpu1"));
-        let second = notes.hold(&note("gpu1")).unwrap();
-        let other = notes.hold(&note("gpu2")).unwrap();
+        let second = notes.hold(&note("gpu1")).await.unwrap();
+        let other = notes.hold(&note("gpu2")).await.unwrap();
         let held_at = notes.held_at(&note("gpu1"));
         drop(first);
         assert!(!notes.forget(&note("gpu1"), held_at));
@@ -298,31 +311,33 @@ mod tests {
         assert_eq!(hosts(&notes), ["gpu2"]);
     }
 
-    #[test]
-    fn a_launch_that_finds_its_note_taken_makes_another_one() {
+    #[tokio::test]
+    async fn a_launch_that_finds_its_note_taken_makes_another_one() {
         let dir = tempfile::tempdir().unwrap();
         let notes = notes(&dir);
-        drop(notes.hold(&note("gpu1")).unwrap());
+        drop(notes.hold(&note("gpu1")).await.unwrap());
         let path = notes.path(&note("gpu1"));
         let taken = files::open_existing_to_write(&path).unwrap();
         taken.try_lock().unwrap();
-        std::thread::scope(|scope| {
-            let launch = scope.spawn(|| notes.hold(&note("gpu1")).unwrap());
+        let gpu1 = note("gpu1");
+        let launch = notes.hold(&gpu1);
+        let remove = async {
             fs::remove_file(&path).unwrap();
             drop(taken);
-            drop(launch.join().unwrap());
-        });
+        };
+        let (launched, ()) = tokio::join!(launch, remove);
+        drop(launched.unwrap());
         assert_eq!(hosts(&notes), ["gpu1"]);
     }
 
-    #[test]
-    fn a_damaged_note_is_written_again() {
+    #[tokio::test]
+    async fn a_damaged_note_is_written_again() {
         let dir = tempfile::tempdir().unwrap();
         let notes = notes(&dir);
-        drop(notes.hold(&note("gpu1")).unwrap());
+        drop(notes.hold(&note("gpu1")).await.unwrap());
         fs::write(notes.path(&note("gpu1")), "").unwrap();
         assert!(hosts(&notes).is_empty());
-        drop(notes.hold(&note("gpu1")).unwrap());
+        drop(notes.hold(&note("gpu1")).await.unwrap());
         assert_eq!(hosts(&notes), ["gpu1"]);
     }
 
@@ -331,7 +346,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let notes = notes(&dir);
         let mut watch = notes.watch().unwrap();
-        drop(notes.hold(&note("gpu1")).unwrap());
+        drop(notes.hold(&note("gpu1")).await.unwrap());
         watch.changed().await;
         assert_eq!(hosts(&notes), ["gpu1"]);
     }

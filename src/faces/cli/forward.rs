@@ -135,7 +135,7 @@ async fn execute(
 ) -> Result<u8, Error> {
     // The host is not forgotten before the launch there is done.
     let _held = match needs.launches {
-        true => note_host(&call, choice)?,
+        true => note_host(&call, choice).await?,
         false => None,
     };
     if needs.terminal && io::stdin().is_terminal() && io::stdout().is_terminal() {

@@ -114,7 +114,7 @@ impl HostCall {
         let process = match start_in_fleet(&host, &lookup, &call).await? {
             Some(process) => process,
             None => {
-                _held = note_host(&call, choice)?;
+                _held = note_host(&call, choice).await?;
                 FarProcess::start(&host, &lookup, Questions::Never, &call).await?
             }
         };
