@@ -9,9 +9,10 @@ use crate::model::{PaneId, SessionId, WindowId};
 use crate::paths::Paths;
 use crate::protocol::Notification;
 use crate::session::{Beginning, Change};
+use crate::terminal::Extent;
 use crate::tmux::{
-    self, Client, Connection, Extent, HookWakeups, Output, ReceivedItem, ReportedWindow,
-    ReportedWindows, Server, TmuxError,
+    self, Client, Connection, HookWakeups, Output, ReceivedItem, ReportedWindow, ReportedWindows,
+    Server, TmuxError,
 };
 
 /// How many changes may be queued before further ones stay in the clients' pipes, where tmux

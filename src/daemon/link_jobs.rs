@@ -23,9 +23,9 @@ use crate::paths::Paths;
 use crate::process;
 use crate::session::{
     Beginning, Change, ClosedWindows, DueRestart, FoundPorts, Job, LaunchOutcome, LookOrder,
-    LookOutcome, Outcome, PaneRead, PortQuery, RestartEnd, RowsToRead,
+    LookOutcome, Outcome, PaneRead, PortQuery, RestartEnd,
 };
-use crate::terminal::PaneOutput;
+use crate::terminal::{Extent, PaneOutput};
 use crate::tmux::{
     self, Connection, LaunchAnswer, LiveRun, LookKind, NewRun, Slots, TmuxError, Unless,
 };
@@ -116,13 +116,13 @@ impl LinkJobs {
             // It may have to attach the client that follows output.
             Job::Read {
                 pane,
-                rows,
+                extent,
                 is_over,
                 last_of,
                 begins,
                 outcome,
             } => work("read", LOCKED, outcome, move || async move {
-                let order = (pane, rows, is_over);
+                let order = (pane, extent, is_over);
                 self.read(order, last_of, begins, before).await
             }),
             Job::ReadEnd(pane, lines, outcome) => {
@@ -324,21 +324,12 @@ impl LinkJobs {
 
     async fn read(
         &mut self,
-        (pane, rows, is_over): (PaneId, RowsToRead, bool),
+        (pane, extent, is_over): (PaneId, Extent, bool),
         last_of: Option<Arc<Task>>,
         begins: Beginning,
         before: &mut Vec<Change>,
     ) -> Result<Option<PaneRead>, Error> {
         let began = Instant::now();
-        let is_for_stream = !begins.needs_history();
-        let last_row = tmux::History::LastRows(1);
-        let (history, lines) = match rows {
-            RowsToRead::LastRow => (last_row, 0),
-            RowsToRead::All => (tmux::History::Whole, 0),
-            RowsToRead::Lines(lines) if is_for_stream => (last_row, lines),
-            RowsToRead::Lines(lines) => (tmux::History::Whole, lines),
-        };
-        let extent = tmux::Extent { history, lines };
         if let Ok(clients) = self.link.clients()
             && !is_over
             && clients.receives(pane)
@@ -613,16 +604,14 @@ async fn start(
 
 /// Returns a started run in the socket's format.
 fn launched_run(launched: &NewRun) -> LaunchedRun {
-    let cursor = Cursor {
-        life: Cursor::life_of(&launched.life),
-        window: launched.window,
-        run: launched.run,
-        anchor: Anchor::START,
-    };
+    let NewRun {
+        life, window, run, ..
+    } = launched;
+    let cursor = Cursor::new(life, *window, *run, Anchor::START);
     LaunchedRun {
-        window_id: launched.window.to_string(),
+        window_id: window.to_string(),
         pane_id: launched.pane.to_string(),
-        run: launched.run,
+        run: *run,
         cursor: cursor.to_string(),
         replaced: launched.replaced,
     }

@@ -14,13 +14,12 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
+use crate::clock;
 use crate::model::{Error, PaneId};
 use crate::protocol::Notification;
 use crate::session::{Beginning, Change, PaneRead};
-use crate::terminal::PaneOutput;
-use crate::tmux::{
-    self, Client, Connection, Extent, MAX_SLICED_READINGS, PaneEnd, ReceivedItem, TmuxError,
-};
+use crate::terminal::{Extent, PaneOutput};
+use crate::tmux::{self, Client, Connection, ReceivedItem, TmuxError};
 
 /// How far this client may fall behind a followed pane, in seconds, before tmux pauses the pane for
 /// it.
@@ -58,7 +57,7 @@ pub(super) struct OutputFollower {
 }
 
 /// Output of a pane that is older than its last reading.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct OlderOutput {
     /// How many readings have not been reported.
     n_readings: usize,
@@ -148,13 +147,16 @@ impl OutputFollower {
         let was_followed = !self.followed.insert(pane);
         self.unfollowed.remove(&pane);
         let is_dropped = !was_followed && !self.silent.contains(&pane);
-        let output = match self.read_pane(main, pane, extent, is_dropped).await {
-            Ok(output) => output,
-            Err(error) => {
-                self.read.remove(&pane);
-                return Err(error);
-            }
-        };
+        let mut connection = Connection::Attached(main);
+        let reading = tmux::follow_output(&mut connection, &self.name, pane, extent).await;
+        if reading.is_err() {
+            self.read.remove(&pane);
+        }
+        let (output, n_readings) = reading?;
+        let older = self.read.entry(pane).or_default();
+        older.n_readings += n_readings;
+        // What it has printed since an earlier reading is older, too.
+        older.is_dropped |= is_dropped || n_readings > 1;
         self.age.remove(&pane);
         let mut before = Vec::new();
         let is_dropped = self.read.get(&pane).is_some_and(|older| older.is_dropped);
@@ -173,48 +175,6 @@ impl OutputFollower {
         }
         self.paused.remove(&pane);
         Ok(PaneReading { output, before })
-    }
-
-    async fn read_pane(
-        &mut self,
-        main: &mut Client,
-        pane: PaneId,
-        extent: Extent,
-        is_dropped: bool,
-    ) -> Result<PaneOutput, TmuxError> {
-        let tries = if extent.is_sliced() {
-            MAX_SLICED_READINGS
-        } else {
-            0
-        };
-        for n in 0..=tries {
-            let is_sliced = n < tries;
-            let older = self.read.entry(pane).or_insert(OlderOutput {
-                n_readings: 0,
-                is_dropped,
-            });
-            older.n_readings += 1;
-            // What it has printed since an earlier reading is older, too.
-            older.is_dropped |= is_dropped || n > 0;
-            let part = Extent {
-                history: if is_sliced {
-                    PaneEnd::HISTORY
-                } else {
-                    extent.history
-                },
-                ..extent
-            };
-            let mut connection = Connection::Attached(main);
-            let end = tmux::follow_output(&mut connection, &self.name, pane, part).await?;
-            if !is_sliced {
-                return Ok(end.output);
-            }
-            let complete = tmux::complete(&mut connection, pane, end, extent.history).await?;
-            if let Some(output) = complete {
-                return Ok(output);
-            }
-        }
-        Err(TmuxError::Closed)
     }
 
     /// Follows exactly these panes from here on. All others that have sent output are paused.
@@ -351,7 +311,7 @@ impl OutputFollower {
 
 /// Returns the outcome of a read with which waits and searches begin.
 pub(super) fn judged(output: PaneOutput, mut begins: Beginning) -> PaneRead {
-    begins.judge(&output);
+    begins.judge(&output, clock::now());
     let output = Box::new(output);
     PaneRead { output, begins }
 }

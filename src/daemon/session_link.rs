@@ -25,10 +25,10 @@ use crate::paths::Paths;
 use crate::process::{self, ExitWatch, Process, ProcessExit, RunTime};
 use crate::protocol::rows::LookRows;
 use crate::session::Change;
-use crate::terminal::PaneLog;
+use crate::terminal::{Extent, PaneOutput};
 use crate::tmux::{
-    self, Connection, Extent, FirstLines, LookKind, LookMemory, MarkedSession, Server,
-    SessionIndex, Style, Target, TmuxError,
+    self, Connection, FirstLines, LookKind, LookMemory, MarkedSession, Server, SessionIndex,
+    Target, TmuxError,
 };
 
 /// The delay between two attempts to attach.
@@ -300,11 +300,11 @@ impl SessionLink {
         &mut self,
         pane: PaneId,
         lines: usize,
-    ) -> Result<PaneLog, TmuxError> {
+    ) -> Result<PaneOutput, TmuxError> {
         let are_enough =
             |read: &[String]| read.iter().filter(|line| !line.trim().is_empty()).count() >= lines;
         let (connection, rows) = (&mut self.connection(), lines.max(1));
-        tmux::read_log_end(connection, pane, Style::Plain, rows, are_enough).await
+        tmux::read_end(connection, pane, false, rows, are_enough).await
     }
 
     /// Reads a pane's output and follows it: output after the reading arrives as changes. `is_over`

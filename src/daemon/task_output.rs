@@ -12,9 +12,9 @@ use crate::model::{Error, ErrorKind, PaneId, SessionLife, Task};
 use crate::paths::Paths;
 use crate::store::archive::{Limits, RunInfo};
 use crate::store::{Archiver, KeptRun};
-use crate::terminal::{Line, PaneLog, Pattern};
-use crate::tmux::{self, Connection, History, Style, TmuxError};
-use crate::wait::{Anchor, AnchorPosition, Cursor, CursorError, locate};
+use crate::terminal::{Extent, History, Line, PaneOutput, Pattern};
+use crate::tmux::{self, Connection, TmuxError};
+use crate::wait::{Anchor, Cursor};
 use crate::wire::{LogRequest, SearchMatch, SearchResult, TaskLog};
 
 /// How many rows of the history are read at first for each line that is wanted, and how many
@@ -40,54 +40,40 @@ pub(crate) async fn read_task_log(
     let run = task.run.unwrap_or(1);
     let (lines, end, gap) = match &request.since {
         None => {
-            let style = if request.raw {
-                Style::Raw
-            } else {
-                Style::Plain
-            };
-            let log = match (request.lines, request.history_rows) {
-                (Some(lines), None) => read_last_lines(connection, pane, style, lines).await?,
+            let mut end = match (request.lines, request.history_rows) {
+                (Some(lines), None) => {
+                    read_last_lines(connection, pane, request.raw, lines).await?
+                }
                 (_, rows) => {
                     let history = rows.map_or(History::Whole, History::LastRows);
-                    tmux::read_log(connection, pane, style, history).await?
+                    let extent = Extent::of_lines(history, request.raw);
+                    tmux::read_output(connection, pane, extent).await?
                 }
             };
-            let has_enough = request.lines.is_some_and(|most| log.lines.len() >= most);
-            let is_end = request
-                .history_rows
-                .is_some_and(|rows| rows < log.end.history);
+            let lines = std::mem::take(&mut end.lines);
+            let has_enough = request.lines.is_some_and(|most| lines.len() >= most);
+            let is_end = request.history_rows.is_some_and(|rows| rows < end.history);
             let (lines, gap) = if has_enough || is_end {
-                (log.lines, None)
+                (lines, None)
             } else {
                 let first = if request.raw { &[] } else { first };
-                log.end.with_first_lines(first, log.lines)
+                end.with_first_lines(first, lines)
             };
-            (lines, log.end, gap)
+            (lines, end, gap)
         }
         Some(text) => {
-            let cursor: Cursor = text
-                .parse()
-                .map_err(|error: CursorError| Error::usage(error.to_string()))?;
-            let checked = cursor.check(Some(life), task.window, Some(run));
-            checked.map_err(Error::failed)?;
-            let output = tmux::read_output(connection, pane, History::Whole).await?;
-            let located = locate(&cursor.anchor, &output.rows, output.history, output.limit);
-            let AnchorPosition::At(row) = located else {
+            let anchor = Cursor::anchor_in(text, Some(life), task.window, Some(run))?;
+            let output = tmux::read_output(connection, pane, Extent::ALL).await?;
+            let Some(row) = anchor.locate(&output) else {
                 let why = "what the cursor pointed at is no longer in the task's history";
                 return Err(Error::new(ErrorKind::Impossible, why)
                     .with_hint("without --since, `tmux-task logs` prints what is left"));
             };
-            let lines = output.lines_from(row, cursor.anchor.column);
+            let lines = output.lines_from(row, anchor.column);
             (lines, output, None)
         }
     };
-    let (column, _) = end.cursor;
-    let cursor = Cursor {
-        life: Cursor::life_of(life),
-        window: task.window,
-        run,
-        anchor: Anchor::at(&end.rows, end.first_row(), end.cursor_row(), column),
-    };
+    let cursor = Cursor::new(life, task.window, run, Anchor::at_cursor(&end));
     Ok(TaskLog {
         window_id: task.window.to_string(),
         window_name: task.name.clone(),
@@ -105,14 +91,14 @@ pub(crate) async fn read_task_log(
 async fn read_last_lines(
     connection: &mut Connection<'_>,
     pane: PaneId,
-    style: Style,
+    is_raw: bool,
     most: usize,
-) -> Result<PaneLog, TmuxError> {
+) -> Result<PaneOutput, TmuxError> {
     let rows = most.saturating_mul(ROWS_PER_LINE).saturating_add(MORE_ROWS);
     let are_enough = |read: &[String]| read.len() >= most;
-    let mut log = tmux::read_log_end(connection, pane, style, rows, are_enough).await?;
-    log.lines.drain(..log.lines.len().saturating_sub(most));
-    Ok(log)
+    let mut end = tmux::read_end(connection, pane, is_raw, rows, are_enough).await?;
+    end.lines.drain(..end.lines.len().saturating_sub(most));
+    Ok(end)
 }
 
 /// Returns the lines of an output that match.
@@ -196,19 +182,21 @@ impl RunArchiver {
         if self.limits.runs == 0 {
             return Ok(None);
         }
-        let log = tmux::read_log(connection, pane, Style::Plain, History::Whole).await;
-        let log = log.map_err(|error| {
+        let extent = Extent::of_lines(History::Whole, false);
+        let output = tmux::read_output(connection, pane, extent).await;
+        let mut output = output.map_err(|error| {
             Error::failed(format!("could not read the output of a run: {error}"))
         })?;
-        let is_running_again = !task.is_alive() && !log.end.is_dead;
-        let is_other = log.end.pid.is_some() && task.pid.is_some() && log.end.pid != task.pid;
+        let is_running_again = !task.is_alive() && !output.is_dead;
+        let is_other = output.pid.is_some() && task.pid.is_some() && output.pid != task.pid;
         if is_running_again || is_other {
             tracing::debug!(window = %task.window, run, "the pane has another run by now");
             return Ok(None);
         }
-        let (lines, gap_after) = log.end.with_first_lines(first, log.lines);
+        let left = std::mem::take(&mut output.lines);
+        let (lines, gap_after) = output.with_first_lines(first, left);
         let exit = task.exit().cloned().unwrap_or_default();
-        let is_replaced = task.is_alive() && !log.end.is_dead;
+        let is_replaced = task.is_alive() && !output.is_dead;
         let about = RunInfo {
             window_id: task.window.to_string(),
             window_name: name.to_owned(),

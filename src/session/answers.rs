@@ -45,11 +45,11 @@ async fn read_next_end(cx: Cx) {
         task,
         readers,
     } = read;
-    let log = link.run(|outcome| Job::ReadEnd(pane, lines, outcome)).await;
-    let end = cx.with(|state| match log {
-        Ok(log) => {
-            let cursor = state.cursor_at(&task, &log.end)?;
-            Some(Rc::new((cursor, log)))
+    let output = link.run(|outcome| Job::ReadEnd(pane, lines, outcome)).await;
+    let end = cx.with(|state| match output {
+        Ok(output) => {
+            let cursor = state.cursor_at(&task, &output)?;
+            Some(Rc::new((cursor, output)))
         }
         Err(error) => {
             state.log_unread(pane, "cursor", error);
@@ -64,18 +64,9 @@ async fn read_next_end(cx: Cx) {
 impl State {
     /// Returns the cursor at the end of this output.
     fn cursor_at(&self, task: &Arc<Task>, output: &PaneOutput) -> Option<Cursor> {
-        let (column, _) = output.cursor;
-        Some(Cursor {
-            life: self.link.life.as_ref().map(Cursor::life_of)?,
-            window: task.window,
-            run: task.run?,
-            anchor: Anchor::at(
-                &output.rows,
-                output.first_row(),
-                output.cursor_row(),
-                column,
-            ),
-        })
+        let life = self.link.life.as_ref()?;
+        let anchor = Anchor::at_cursor(output);
+        Some(Cursor::new(life, task.window, task.run?, anchor))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::model::{
     OpenQuestion, PaneId, Record, Seq, SessionLife, Snapshot, StatusCounts, Task, TaskSpec,
     WindowId,
 };
-use crate::terminal::{PaneLog, PaneOutput, Pattern};
+use crate::terminal::{Extent, PaneOutput, Pattern};
 use crate::wire::{Answer, LaunchedRun, LogRequest, RequestLine, SearchResult, TaskBoard, TaskLog};
 
 /// Everything that can make a session do something.
@@ -262,8 +262,8 @@ pub(crate) enum Job {
     /// Read a pane and follow it: output after the reading is reported.
     Read {
         pane: PaneId,
-        /// How much of its history to read.
-        rows: RowsToRead,
+        /// What to read of it.
+        extent: Extent,
         /// Whether its run has ended, so that no more output arrives.
         is_over: bool,
         /// The ended run whose last output is wanted. tmux may not have read all of it yet; the job
@@ -276,7 +276,7 @@ pub(crate) enum Job {
         outcome: Outcome<Option<PaneRead>>,
     },
     /// Read the screen of a pane and at least this many of its last lines, without following it.
-    ReadEnd(PaneId, usize, Outcome<Box<PaneLog>>),
+    ReadEnd(PaneId, usize, Outcome<Box<PaneOutput>>),
     /// Read the output of a task's present run.
     ReadLog(Arc<Task>, LogRequest, Outcome<TaskLog>),
     /// Read what the last launch of a window's task has said, if that is recorded.
@@ -327,15 +327,6 @@ pub(crate) struct PortQuery {
     pub(crate) leader: u32,
     /// The port that is waited for; `None` for any.
     pub(crate) port: Option<u16>,
-}
-
-/// Which rows of a pane to read, besides its screen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum RowsToRead {
-    LastRow,
-    All,
-    /// This many of its last lines; for waits, all of it as well.
-    Lines(usize),
 }
 
 /// A look at windows: those that were reported as changed, and those that are named. If there are none,

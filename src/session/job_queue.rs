@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::input::{LookOrder, PaneRead, RowsToRead};
+use super::input::{LookOrder, PaneRead};
 use super::listeners::Beginning;
 use super::promise::Resolver;
 use crate::model::{Error, PaneId, Task};
-use crate::terminal::PaneLog;
+use crate::terminal::PaneOutput;
 use crate::wait::{Cursor, Spec};
 
 /// What a story uses the link for, the most urgent first.
@@ -53,7 +53,7 @@ pub(super) struct JobQueue {
     /// The ends of output that are to be read.
     pub(super) ends: VecDeque<EndRead>,
     /// What begins with the next read of a pane, one for all of it.
-    pub(super) begins: BTreeMap<PaneId, (RowsToRead, Beginning)>,
+    pub(super) begins: BTreeMap<PaneId, Beginning>,
     /// The panes that listeners begin to follow.
     pub(super) beginning: Vec<PaneId>,
     /// The panes whose sizes are to be read.
@@ -116,7 +116,7 @@ impl JobQueue {
 
     /// Returns the parameters of the waits that begin with a read that has not begun.
     pub(super) fn beginning_specs(&self) -> impl Iterator<Item = &Spec> {
-        let waits = self.begins.values().flat_map(|(_, begins)| &begins.waits);
+        let waits = self.begins.values().flat_map(|begins| &begins.waits);
         waits.map(|active| &active.wait.spec)
     }
 }
@@ -131,7 +131,7 @@ pub(super) struct QueuedLook {
 }
 
 /// The end of a task's output; `None` if it does not exist any more.
-pub(super) type OutputEnd = Option<Rc<(Cursor, Box<PaneLog>)>>;
+pub(super) type OutputEnd = Option<Rc<(Cursor, Box<PaneOutput>)>>;
 
 /// The read of the end of a pane's output, for all that need it.
 #[derive(Debug)]

@@ -1,21 +1,19 @@
 //! Listeners of tasks: waits in progress, output streams, runs that are searched, and the panes that they
 //! follow; what begins with a read of a pane.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::output_watches::{OutputWatches, PaneStream};
+use super::output_watches::{OutputWatches, PaneStream, WatchEntry};
 use super::promise::Resolver;
-use super::wait_entry::{
-    OutputSinceAnchor, Row, WatchEntry, give_wait_since, search_since, unwrapped,
-};
 use crate::model::{
     Error, Now, OutputMatches, PaneId, Prompt, SessionLife, Snapshot, Task, WaitResult, WindowId,
     text,
 };
-use crate::terminal::{PaneOutput, Pattern, Stamp, Utf8Splitter};
-use crate::wait::{Anchor, AnchorPosition, Spec, Wait, locate};
+use crate::terminal::{Extent, History, PaneOutput, Pattern, Stamp, UnwrappedLine, Utf8Splitter};
+use crate::wait::{Spec, Wait};
 
 /// Identifies a request until it is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,36 +38,14 @@ pub(super) struct ActiveWait {
     pub(super) wait: Wait,
     /// The pane whose output it follows, if it needs output.
     pub(super) pane: Option<PaneId>,
-    /// The anchor in the run's output to begin at; without it, the read of the pane.
-    pub(super) anchor: Option<Anchor>,
-    /// Whether one of the texts was there when it began.
-    pub(super) matched_at_entry: bool,
-    /// What that read has shown behind the anchor.
-    pub(super) since: Option<OutputSinceAnchor>,
+    /// What the read of the pane that it began with says of it.
+    pub(super) verdict: Option<WaitResult>,
     /// Gets its end, or why it cannot go on.
     pub(super) done: Resolver<Result<EndedWait, Error>>,
 }
 
-/// A wait that has ended.
-#[derive(Debug)]
-pub(super) struct EndedWait {
-    pub(super) wait: Wait,
-    /// Whether one of the texts was there when it began.
-    pub(super) matched_at_entry: bool,
-    /// How it has ended. What the session knows besides is added to the answer.
-    pub(super) verdict: WaitResult,
-}
-
-impl ActiveWait {
-    /// Ends it with this verdict.
-    pub(super) fn end(self, verdict: WaitResult) {
-        self.done.resolve(Ok(EndedWait {
-            wait: self.wait,
-            matched_at_entry: self.matched_at_entry,
-            verdict,
-        }));
-    }
-}
+/// A wait that has ended, and how. What the session knows besides is added to the answer.
+pub(super) type EndedWait = (Wait, WaitResult);
 
 /// A task's output, on its way to a client.
 #[derive(Debug)]
@@ -118,11 +94,6 @@ impl Listeners {
     /// Returns the followed panes.
     pub(super) fn panes(&self) -> BTreeSet<PaneId> {
         self.pane_streams.keys().copied().collect()
-    }
-
-    /// Whether this pane is followed.
-    pub(super) fn follows(&self, pane: PaneId) -> bool {
-        self.pane_streams.contains_key(&pane)
     }
 
     /// Returns how many waits are in progress.
@@ -176,10 +147,9 @@ impl Listeners {
         stream.or_insert_with(|| PaneStream::new(output)).stamp()
     }
 
-    /// Whether output of a followed pane is missing.
-    pub(super) fn is_paused(&self, pane: PaneId) -> bool {
-        let stream = self.pane_streams.get(&pane);
-        stream.is_some_and(PaneStream::is_paused)
+    /// Returns the output of a followed pane.
+    pub(super) fn stream(&self, pane: PaneId) -> Option<&PaneStream> {
+        self.pane_streams.get(&pane)
     }
 
     /// Handles a resize of a pane: its present contents are old.
@@ -187,13 +157,6 @@ impl Listeners {
         if let Some(stream) = self.pane_streams.get_mut(&pane) {
             stream.show(output);
         }
-    }
-
-    /// Whether a pane's screen is a guess, so that it has to be read again.
-    pub(super) fn is_guess(&self, pane: PaneId) -> bool {
-        self.pane_streams
-            .get(&pane)
-            .is_some_and(PaneStream::is_guess)
     }
 
     pub(super) fn add_wait(&mut self, active: ActiveWait) {
@@ -271,12 +234,6 @@ impl Listeners {
         self.forget_idle_streams();
     }
 
-    /// Whether a pane contains more than has arrived, as its end shows.
-    pub(super) fn is_short_of(&self, pane: PaneId, output: &PaneOutput) -> bool {
-        let stream = self.pane_streams.get(&pane);
-        stream.is_some_and(|stream| stream.is_short_of(output))
-    }
-
     /// Processes the contents of a pane whose run has ended. tmux discards output that it has not
     /// sent when the process ends: it is still in the pane, or lost.
     pub(super) fn end(&mut self, pane: PaneId, run: Option<u32>, output: &PaneOutput, now: Now) {
@@ -285,16 +242,8 @@ impl Listeners {
             return;
         };
         let anchor = stream.anchor();
-        let located = anchor.as_ref().map(|anchor| {
-            let row = locate(anchor, &output.rows, output.history, output.limit);
-            (row, anchor.column)
-        });
-        let rest = match located {
-            Some((AnchorPosition::At(row), column)) => {
-                Some((output.lines_from(row, 0), output.lines_from(row, column)))
-            }
-            Some((AnchorPosition::Lost, _)) | None => None,
-        };
+        let place = anchor.as_ref();
+        let place = place.and_then(|anchor| Some((anchor.locate(output)?, anchor.column)));
         stream.unfinished = None;
         self.watches
             .search_rest(pane, anchor.as_ref(), output, true, now);
@@ -303,15 +252,17 @@ impl Listeners {
             if stream.pane != pane || stream.task.run != run {
                 return true;
             }
-            let Some((lines, rest)) = &rest else {
+            let Some((row, column)) = place else {
                 stream.done.resolve(Ok(false));
                 return false;
             };
-            let piece = match stream.raw {
-                Some(_) => stream.piece(rest.join("\r\n").as_bytes(), &[]),
-                None => stream.piece(&[], lines),
-            };
-            pieces.extend(piece);
+            pieces.extend(match stream.raw {
+                Some(_) => {
+                    let rest = output.lines_from(row, column).join("\r\n");
+                    stream.piece(rest.as_bytes(), &[])
+                }
+                None => stream.piece(&[], &output.lines_from(row, 0)),
+            });
             true
         });
         self.end_waits(|active| {
@@ -319,8 +270,7 @@ impl Listeners {
             if !is_of_it || !active.wait.spec.needs_text() {
                 return None;
             }
-            let since = give_wait_since(&mut active.wait, anchor.as_ref(), output);
-            verdict_since(&mut active.wait, since, now)
+            active.wait.read_since(anchor.as_ref(), output, now)
         });
     }
 
@@ -389,8 +339,7 @@ impl Listeners {
             if active.pane != Some(pane) {
                 return None;
             }
-            let since = give_wait_since(&mut active.wait, anchor.as_ref(), output);
-            verdict_since(&mut active.wait, since, now)
+            active.wait.read_since(anchor.as_ref(), output, now)
         });
         self.watches
             .search_rest(pane, anchor.as_ref(), output, false, now);
@@ -441,7 +390,7 @@ impl Listeners {
         let mut going_on = Vec::with_capacity(self.waits.len());
         for mut active in self.waits.drain(..) {
             match verdict(&mut active) {
-                Some(verdict) => active.end(verdict),
+                Some(verdict) => active.done.resolve(Ok((active.wait, verdict))),
                 None => going_on.push(active),
             }
         }
@@ -467,19 +416,6 @@ impl Listeners {
     }
 }
 
-/// Returns the verdict on a wait that was given the output behind an anchor.
-pub(super) fn verdict_since(
-    wait: &mut Wait,
-    since: OutputSinceAnchor,
-    now: Now,
-) -> Option<WaitResult> {
-    match since {
-        OutputSinceAnchor::Lost => Some(wait.on_loss()),
-        OutputSinceAnchor::Output => wait.on_output(now),
-        OutputSinceAnchor::Nothing => None,
-    }
-}
-
 /// What begins with a read of a pane. The link has it while it reads, and judges it, because that can take
 /// long.
 #[derive(Debug, Default)]
@@ -491,9 +427,25 @@ pub(crate) struct Beginning {
 }
 
 impl Beginning {
-    /// Whether the whole history is needed, and not only the last lines of it.
-    pub(crate) fn needs_history(&self) -> bool {
-        !self.waits.is_empty() || !self.watches.is_empty()
+    /// Returns what is needed of the pane: all rows for what counts or is searched already, and the lines
+    /// with which streams begin.
+    pub(super) fn extent(&self) -> Extent {
+        let needs_rows = |active: &ActiveWait| {
+            active.wait.anchor.is_some() || active.wait.spec.texts().next().is_some()
+        };
+        let is_whole = !self.watches.is_empty() || self.waits.iter().any(needs_rows);
+        let streams = self.output_streams.iter();
+        let extent = if is_whole {
+            Extent::ALL
+        } else {
+            Extent::SCREEN
+        };
+        Extent {
+            lines: streams
+                .filter_map(|stream| History::of_lines(stream.lines))
+                .max(),
+            ..extent
+        }
     }
 
     /// Returns what refuses all that begins with it: it is not here while the link has it.
@@ -512,26 +464,26 @@ impl Beginning {
     /// Judges the read: whether a text of a wait is there already, what was written behind the anchors of
     /// waits, and what is found in the runs that are searched. It can take milliseconds for a long history;
     /// the lines are joined once for all waits.
-    pub(crate) fn judge(&mut self, output: &PaneOutput) {
-        let mut lines = None;
+    pub(crate) fn judge(&mut self, output: &PaneOutput, now: Now) {
+        let lines = OnceCell::new();
         for active in &mut self.waits {
-            let mut is_there = |text: &Pattern| {
-                let rows = || unwrapped(&output.rows, output.width, 0);
-                let lines: &Vec<Row> = lines.get_or_insert_with(rows);
+            let is_there = |text: &Pattern| {
+                let lines: &Vec<UnwrappedLine> = lines.get_or_init(|| output.unwrapped(0, 0));
                 let mut lines = lines.iter();
                 lines.any(|row| text.find(&row.line(true), 0).is_some())
             };
-            active.matched_at_entry = active.wait.spec.texts().any(&mut is_there);
-            let anchor = active.anchor.as_ref();
             let wait = &mut active.wait;
-            active.since = anchor.map(|anchor| give_wait_since(wait, Some(anchor), output));
+            wait.matched_at_entry = wait.spec.texts().any(is_there);
+            if let Some(anchor) = wait.anchor.clone() {
+                active.verdict = wait.read_since(Some(&anchor), output, now);
+            }
         }
         for entry in &mut self.watches {
-            if output.pid.is_some() && output.pid != entry.pid {
+            if output.pid.is_some() && output.pid != entry.task.pid {
                 // The pane runs something else.
                 entry.watch.on_loss();
             } else {
-                search_since(&mut entry.watch, Some(&entry.anchor), output, false);
+                entry.watch.read_since(Some(&entry.anchor), output, false);
             }
         }
     }
@@ -539,41 +491,49 @@ impl Beginning {
 
 #[cfg(test)]
 mod tests {
-    use super::super::wait_entry::tests::wait;
     use super::*;
+    use crate::model::test_notation::snapshot;
+    use crate::wait::Condition;
 
     #[test]
     fn each_wait_learns_whether_its_own_text_is_there() {
-        let entry = |texts: &[&str]| ActiveWait {
-            request_id: RequestId(1),
-            wait: wait(texts, &[]),
-            pane: None,
-            anchor: None,
-            matched_at_entry: false,
-            since: None,
-            done: super::super::promise::promise().0,
+        let now = Now {
+            mono: Instant::now(),
+            wall: 0,
+        };
+        let snapshot = snapshot("life 1; @1#1 a running pid=7");
+        let task = snapshot.tasks.values().next().unwrap();
+        let entry = |texts: &[&str]| {
+            let text = |text: &&str| Condition::Text(Pattern::parse(text, false, false).unwrap());
+            let spec = Spec {
+                conditions: texts.iter().map(text).collect(),
+                stops: Vec::new(),
+                timeout: None,
+                through_prompts: false,
+                is_final: false,
+            };
+            ActiveWait {
+                request_id: RequestId(1),
+                wait: Wait::begin(spec, Arc::clone(task), None, now),
+                pane: None,
+                verdict: None,
+                done: super::super::promise::promise().0,
+            }
         };
         let texts: [&[&str]; 5] = [&["first"], &["second"], &[], &["x", "irst se"], &["third"]];
         let mut begins = Beginning {
             waits: texts.map(entry).into(),
             ..Beginning::default()
         };
-        let rows = ["first", " second"].map(str::to_owned).to_vec();
         let output = PaneOutput {
-            lines: Vec::new(),
-            history: 0,
-            rows,
-            limit: 2000,
+            rows: ["first", " second"].map(str::to_owned).to_vec(),
             width: 5,
             height: 2,
-            cursor: (0, 1),
-            is_alternate: false,
-            is_dead: false,
-            pid: Some(7),
+            ..PaneOutput::default()
         };
-        begins.judge(&output);
+        begins.judge(&output, now);
         let waits = begins.waits.iter();
-        let is_there: Vec<bool> = waits.map(|active| active.matched_at_entry).collect();
+        let is_there: Vec<bool> = waits.map(|active| active.wait.matched_at_entry).collect();
         assert_eq!(is_there, [true, true, false, true, false]);
     }
 }

@@ -6,15 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::input::{
-    FoundPorts, Job, LinkState, LogLevel, Look, LookOrder, LookOutcome, PortQuery, RowsToRead,
-};
+use super::input::{FoundPorts, Job, LinkState, LogLevel, Look, LookOrder, LookOutcome, PortQuery};
 use super::job_queue::{QueuedLook, Turn};
 use super::look_schedule::{Due, LookFinding, LookResult, Reporting};
+use super::output_watches::WatchEntry;
 use super::pane_reads::{read_ended_run, read_last_output};
 use super::promise::Resolver;
 use super::state::{Cx, SAVE_WITHIN, State};
-use super::wait_entry::WatchEntry;
 use crate::engine::EngineEffect;
 use crate::model::{
     Body, Difference, Error, EventKind, GoneReason, Now, PaneId, Record, Snapshot, Task, WindowId,
@@ -291,7 +289,7 @@ impl State {
         };
         let dead = look.tasks.values().filter(|task| !task.is_alive());
         let dead = dead.filter_map(|task| Some((task.pane?, Arc::clone(task))));
-        let followed = dead.filter(|(pane, _)| self.listeners.follows(*pane));
+        let followed = dead.filter(|(pane, _)| self.listeners.stream(*pane).is_some());
         (self.listeners.is_over(look), followed.collect())
     }
 
@@ -365,7 +363,7 @@ impl State {
         };
         let entries = self.listeners.watches.begin_all(look);
         for (pane, entry) in entries {
-            self.begin_with(pane, RowsToRead::All).watches.push(entry);
+            self.begin_with(pane).watches.push(entry);
         }
         self.listeners.forget_idle_streams();
     }
@@ -373,7 +371,7 @@ impl State {
     /// Continues after the read with which the search of runs begins.
     pub(super) fn watches_begun(&mut self, entries: Vec<WatchEntry>, since: Stamp, now: Now) {
         for entry in entries {
-            let window = entry.window;
+            let window = entry.task.window;
             self.listeners.watches.begun(entry, since, now);
             if self.task(window).is_none_or(|task| !task.is_alive()) {
                 // Its run has ended meanwhile: the next look reports what was found.

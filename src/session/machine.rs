@@ -11,6 +11,7 @@ use super::archives;
 use super::input::{Change, Effect, Input, LookOrder};
 use super::listeners::RequestId;
 use super::looks;
+use super::output_watches::PaneStream;
 use super::requests;
 use super::state::{Cx, NewStory, OpenRequest, SAVE_WITHIN, Setup, State, Story, StoryId};
 use crate::model::{Now, Task, WindowId};
@@ -254,7 +255,8 @@ impl State {
             }
             Change::Printed { pane, bytes } => {
                 self.listeners.print(pane, &bytes, now);
-                if self.listeners.is_guess(pane) && !self.doubts.are_sizes_unknown {
+                let stream = self.listeners.stream(pane);
+                if stream.is_some_and(PaneStream::is_guess) && !self.doubts.are_sizes_unknown {
                     self.doubts.are_sizes_unknown = true;
                     let window = self.task_in(pane).map(|task| task.window);
                     self.order(LookOrder::of(window));

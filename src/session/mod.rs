@@ -28,14 +28,13 @@ mod requests;
 mod state;
 mod stories;
 mod typing;
-mod wait_entry;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use input::{
     Change, ClosedWindows, Effect, FoundPorts, HeldCommand, Input, Job, LaunchOutcome, LinkState,
-    LogLevel, Look, LookOrder, LookOutcome, PaneRead, PortQuery, Reply, RowsToRead, StoreState,
+    LogLevel, Look, LookOrder, LookOutcome, PaneRead, PortQuery, Reply, StoreState,
 };
 pub(crate) use listeners::{Beginning, RequestId};
 pub(crate) use looks::{Departures, replaced_panes};

@@ -2,19 +2,28 @@
 //! `run --notify-on`: each is followed and searched from its first byte to its last.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::wait_entry::{WatchEntry, search_since};
 use crate::model::{Now, OutputMatches, PaneId, SessionLife, Snapshot, Task, WindowId, text};
 use crate::terminal::{Line, PaneOutput, Stamp, Terminal, comparable};
 use crate::wait::{Anchor, Cursor, OutputWatch};
+
+/// A run whose search begins.
+#[derive(Debug)]
+pub(crate) struct WatchEntry {
+    /// The task, with the run.
+    pub(super) task: Arc<Task>,
+    pub(super) watch: OutputWatch,
+    pub(super) anchor: Anchor,
+}
 
 /// The runs that are searched, by window.
 #[derive(Debug, Default)]
 pub(super) struct OutputWatches {
     runs: BTreeMap<WindowId, WatchedRun>,
     /// Up to where the last daemon has searched and reported.
-    restored: BTreeMap<WindowId, Cursor>,
+    restored: BTreeMap<WindowId, String>,
 }
 
 /// A run that is searched.
@@ -43,11 +52,8 @@ enum WatchState {
 impl OutputWatches {
     /// Returns the watches of a daemon that continues from there.
     pub(super) fn restored(searched: BTreeMap<WindowId, String>) -> Self {
-        let cursors = searched.into_iter();
         Self {
-            restored: cursors
-                .filter_map(|(window, cursor)| Some((window, cursor.parse().ok()?)))
-                .collect(),
+            restored: searched,
             ..Self::default()
         }
     }
@@ -76,7 +82,7 @@ impl OutputWatches {
         now: Now,
     ) {
         if let Some(watch) = self.in_pane(pane) {
-            search_since(watch, anchor, output, is_over);
+            watch.read_since(anchor, output, is_over);
             watch.on_output(now.mono);
         }
     }
@@ -94,7 +100,11 @@ impl OutputWatches {
 
     /// Begins to search a task's run with the next read of its pane. `life` is that of the session.
     /// Returns `None` for a task without patterns.
-    pub(super) fn begin(&mut self, task: &Task, life: Option<&SessionLife>) -> Option<WatchEntry> {
+    pub(super) fn begin(
+        &mut self,
+        task: &Arc<Task>,
+        life: Option<&SessionLife>,
+    ) -> Option<WatchEntry> {
         let watch = OutputWatch::new(task.settings.notify_on.as_ref()?).ok()?;
         let pane = task.pane?;
         let before = self.runs.remove(&task.window);
@@ -110,9 +120,7 @@ impl OutputWatches {
             });
         run.state = WatchState::Beginning;
         let entry = WatchEntry {
-            window: task.window,
-            run: task.run,
-            pid: task.pid,
+            task: Arc::clone(task),
             watch: run.watch.clone(),
             anchor: run.settled.clone(),
         };
@@ -122,16 +130,14 @@ impl OutputWatches {
 
     fn restored_anchor(&mut self, task: &Task, life: Option<&SessionLife>) -> Option<Anchor> {
         let cursor = self.restored.remove(&task.window)?;
-        let is_of_run = Some(cursor.run) == task.run
-            && life.is_some_and(|life| Cursor::life_of(life) == cursor.life);
-        is_of_run.then_some(cursor.anchor)
+        Cursor::anchor_in(&cursor, life, task.window, task.run).ok()
     }
 
     /// Continues with what the read of a pane has shown; from there on, output with a later stamp than
     /// `since` is searched.
     pub(super) fn begun(&mut self, entry: WatchEntry, since: Stamp, now: Now) {
-        let run = self.runs.get_mut(&entry.window);
-        if let Some(run) = run.filter(|run| run.run == entry.run) {
+        let run = self.runs.get_mut(&entry.task.window);
+        if let Some(run) = run.filter(|run| run.run == entry.task.run) {
             run.watch = entry.watch;
             run.watch.count_from(since);
             run.watch.on_output(now.mono);
@@ -212,9 +218,7 @@ impl OutputWatches {
             settle(run, streams.get(&run.pane));
             Some((*window, cursor(life, *window, run)?))
         });
-        let restored = self.restored.iter();
-        let restored = restored.map(|(window, cursor)| (*window, cursor.to_string()));
-        restored.chain(of_runs).collect()
+        self.restored.clone().into_iter().chain(of_runs).collect()
     }
 
     /// Whether a look shows a run as ended that is searched as it is written.
@@ -261,12 +265,7 @@ fn settle(run: &mut WatchedRun, stream: Option<&PaneStream>) {
 }
 
 fn cursor(life: Option<&SessionLife>, window: WindowId, run: &WatchedRun) -> Option<String> {
-    let cursor = Cursor {
-        life: Cursor::life_of(life?),
-        window,
-        run: run.run?,
-        anchor: run.settled.clone(),
-    };
+    let cursor = Cursor::new(life?, window, run.run?, run.settled.clone());
     Some(cursor.to_string())
 }
 

@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use super::input::{Job, LogLevel, LookOrder, PaneRead, Reply, RowsToRead};
+use super::input::{Job, LogLevel, LookOrder, PaneRead, Reply};
 use super::job_queue::Turn;
-use super::listeners::{ActiveWait, Beginning, verdict_since};
+use super::listeners::{ActiveWait, Beginning};
+use super::output_watches::{PaneStream, WatchEntry};
 use super::promise::promise;
 use super::state::{Cx, State};
 use super::stories::Link;
-use super::wait_entry::WatchEntry;
 use crate::model::{Error, Now, PaneId, Task};
-use crate::terminal::PaneOutput;
+use crate::terminal::{Extent, PaneOutput};
 
 /// How many times a pane is read again if it was respawned between look and read.
 const READINGS: usize = 5;
@@ -19,12 +19,13 @@ const READINGS: usize = 5;
 /// Reads a pane when it is its turn, and begins to follow it with what is ordered until then.
 async fn begin_to_follow(cx: Cx, pane: PaneId) {
     let link = turn_to_read(&cx, pane).await;
-    let Some((rows, begins)) = cx.with(|state| state.jobs.begins.remove(&pane)) else {
+    let Some(begins) = cx.with(|state| state.jobs.begins.remove(&pane)) else {
         return;
     };
     let refusers = begins.refusers();
-    let read = read(&cx, link, pane, rows, begins, None).await;
-    let failed = cx.with(|state| state.follow_read(pane, rows, read).err());
+    let extent = begins.extent();
+    let read = read(&cx, link, pane, extent, begins, None).await;
+    let failed = cx.with(|state| state.follow_read(pane, read).err());
     if let Some(error) = failed {
         let message = format!("cannot read the task's output: {}", error.message);
         for refuse in refusers {
@@ -44,13 +45,13 @@ async fn take_up(cx: Cx, pane: PaneId) {
     for _ in 0..READINGS {
         let window = cx.with(|state| state.task_in(pane).map(|task| task.window));
         cx.look(LookOrder::of(window)).await;
-        if !cx.with(|state| state.listeners.follows(pane)) {
+        if cx.with(|state| state.listeners.stream(pane).is_none()) {
             return;
         }
         let task = cx.with(|state| state.task_in(pane));
         let link = cx.turn(Turn::TakeUp).await;
         let begins = Beginning::default();
-        match read(&cx, link, pane, RowsToRead::All, begins, None).await {
+        match read(&cx, link, pane, Extent::ALL, begins, None).await {
             Ok(PaneRead { output, .. }) => {
                 if task.is_none_or(|task| !is_other_run(&output, &task)) {
                     return cx.with(|state| state.listeners.resume(pane, &output, state.now));
@@ -73,7 +74,7 @@ async fn read_size(cx: Cx, pane: PaneId) {
     let link = turn_to_read(&cx, pane).await;
     cx.with(|state| state.jobs.resized.remove(&pane));
     let begins = Beginning::default();
-    let read = read(&cx, link, pane, RowsToRead::LastRow, begins, None).await;
+    let read = read(&cx, link, pane, Extent::SCREEN, begins, None).await;
     cx.with(|state| match read {
         Ok(PaneRead { output, .. }) => state.listeners.resize(pane, &output),
         Err(error) => state.log_unread(pane, "new size", error),
@@ -83,9 +84,9 @@ async fn read_size(cx: Cx, pane: PaneId) {
 /// Processes what the ended run of this pane has written last.
 pub(super) async fn read_last_output(cx: &Cx, pane: PaneId, task: &Arc<Task>) {
     // Only if more was written than has arrived, the whole history is read.
-    for rows in [RowsToRead::LastRow, RowsToRead::All] {
-        let read = read_ended(cx, pane, rows, task, Beginning::default()).await;
-        if !cx.with(|state| state.is_last_output_missing(pane, task, rows, read)) {
+    for extent in [Extent::SCREEN, Extent::ALL] {
+        let read = read_ended(cx, pane, extent, task, Beginning::default()).await;
+        if !cx.with(|state| state.is_last_output_missing(pane, task, extent, read)) {
             return;
         }
     }
@@ -97,8 +98,8 @@ pub(super) async fn read_ended_run(cx: &Cx, pane: PaneId, task: Arc<Task>, entry
         watches: vec![*entry],
         ..Beginning::default()
     };
-    let read = read_ended(cx, pane, RowsToRead::All, &task, begins).await;
-    if let Err(error) = cx.with(|state| state.follow_read(pane, RowsToRead::All, read)) {
+    let read = read_ended(cx, pane, Extent::ALL, &task, begins).await;
+    if let Err(error) = cx.with(|state| state.follow_read(pane, read)) {
         cx.with(|state| state.log_unread(pane, "search", error));
     }
 }
@@ -121,7 +122,7 @@ async fn read(
     cx: &Cx,
     link: Link<'_>,
     pane: PaneId,
-    rows: RowsToRead,
+    extent: Extent,
     begins: Beginning,
     last_of: Option<Arc<Task>>,
 ) -> Result<PaneRead, Error> {
@@ -129,7 +130,7 @@ async fn read(
     let is_over = last_of.is_some() || task.is_some_and(|task| !task.is_alive());
     let read = link.run(|outcome| Job::Read {
         pane,
-        rows,
+        extent,
         is_over,
         last_of,
         begins,
@@ -152,28 +153,25 @@ async fn read(
 async fn read_ended(
     cx: &Cx,
     pane: PaneId,
-    rows: RowsToRead,
+    extent: Extent,
     task: &Arc<Task>,
     begins: Beginning,
 ) -> Result<PaneRead, Error> {
     let link = cx.turn(Turn::LastOutput).await;
     cx.with(|state| state.jobs.last_output_of = Some(pane));
-    let read = read(cx, link, pane, rows, begins, Some(Arc::clone(task))).await;
+    let read = read(cx, link, pane, extent, begins, Some(Arc::clone(task))).await;
     cx.with(|state| state.jobs.last_output_of = None);
     read
 }
 
 impl State {
     /// Returns what begins with the next read of a pane, one for all of it.
-    pub(super) fn begin_with(&mut self, pane: PaneId, rows: RowsToRead) -> &mut Beginning {
+    pub(super) fn begin_with(&mut self, pane: PaneId) -> &mut Beginning {
         if !self.jobs.begins.contains_key(&pane) {
             self.jobs.beginning.push(pane);
             self.spawn(move |cx| begin_to_follow(cx, pane));
         }
-        let begins = self.jobs.begins.entry(pane);
-        let (most, begins) = begins.or_insert_with(|| (rows, Beginning::default()));
-        *most = rows.max(*most);
-        begins
+        self.jobs.begins.entry(pane).or_default()
     }
 
     /// Orders reading the sizes of all followed panes.
@@ -205,15 +203,10 @@ impl State {
     }
 
     /// Follows a pane from a read of it on, and begins what begins with that.
-    fn follow_read(
-        &mut self,
-        pane: PaneId,
-        rows: RowsToRead,
-        read: Result<PaneRead, Error>,
-    ) -> Result<(), Error> {
+    fn follow_read(&mut self, pane: PaneId, read: Result<PaneRead, Error>) -> Result<(), Error> {
         match read {
             Ok(PaneRead { output, begins }) => {
-                let begins = self.without_later(pane, rows, begins);
+                let begins = self.without_later(pane, begins);
                 self.begin_all(pane, begins, &output, self.now);
                 Ok(())
             }
@@ -226,20 +219,16 @@ impl State {
 
     /// Returns what can begin with a read of this pane. While it is paused, what was written before the
     /// read arrives later, with another one: those that must not get it begin behind that.
-    fn without_later(
-        &mut self,
-        pane: PaneId,
-        rows: RowsToRead,
-        mut begins: Beginning,
-    ) -> Beginning {
-        if !self.listeners.is_paused(pane) {
+    fn without_later(&mut self, pane: PaneId, mut begins: Beginning) -> Beginning {
+        let stream = self.listeners.stream(pane);
+        if !stream.is_some_and(PaneStream::is_paused) {
             return begins;
         }
-        let is_later = |active: &mut ActiveWait| active.anchor.is_none();
+        let is_later = |active: &mut ActiveWait| active.wait.anchor.is_none();
         let waits: Vec<_> = begins.waits.extract_if(.., is_later).collect();
         let streams = std::mem::take(&mut begins.output_streams);
         if !waits.is_empty() || !streams.is_empty() {
-            let later = self.begin_with(pane, rows);
+            let later = self.begin_with(pane);
             later.waits.extend(waits);
             later.output_streams.extend(streams);
         }
@@ -278,17 +267,13 @@ impl State {
             return;
         }
         self.reply(active.request_id, Reply::Begun);
-        let wait = &mut active.wait;
-        let verdict = match active.since {
-            Some(since) => verdict_since(wait, since, now),
-            None => None,
-        };
+        let (wait, verdict) = (&mut active.wait, active.verdict.take());
         let look = self.engine.last_look().cloned().unwrap_or_default();
         let look = self.ended_runs.look_for(&wait.entry, look);
         let prompt = self.engine.prompt_of(wait.window());
         let restarts_in = self.restarts.next_in(wait.window(), now);
         match verdict.or_else(|| wait.look(&look, prompt, restarts_in)) {
-            Some(verdict) => active.end(verdict),
+            Some(verdict) => active.done.resolve(Ok((active.wait, verdict))),
             None => {
                 self.port_looks.begin(now.mono);
                 self.listeners.add_wait(active);
@@ -302,7 +287,7 @@ impl State {
         &mut self,
         pane: PaneId,
         task: &Arc<Task>,
-        rows: RowsToRead,
+        extent: Extent,
         read: Result<PaneRead, Error>,
     ) -> bool {
         let output = match read {
@@ -319,8 +304,9 @@ impl State {
             self.order_take_up(pane);
             return false;
         }
-        if rows == RowsToRead::LastRow {
-            return self.listeners.is_short_of(pane, &output);
+        if extent == Extent::SCREEN {
+            let stream = self.listeners.stream(pane);
+            return stream.is_some_and(|stream| stream.is_short_of(&output));
         }
         self.listeners.end(pane, task.run, &output, self.now);
         false

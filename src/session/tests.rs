@@ -20,7 +20,7 @@ use crate::model::{
     test_notation::{describe as describe_event, snapshot},
 };
 use crate::model::{Task, WindowId};
-use crate::terminal::{PaneLog, PaneOutput};
+use crate::terminal::{Extent, PaneOutput};
 use crate::wire::{
     LaunchedRun, Request, RequestLine, Response, SearchMatch, SearchRequest, SearchResult,
     SendRequest, TypedInput, WaitRequest,
@@ -424,7 +424,7 @@ impl Driver {
     /// The running read has these rows.
     #[track_caller]
     fn read(&mut self, rows: &[&str]) {
-        let output = output(rows);
+        let (output, now) = (output(rows), self.now);
         self.done(|job| {
             if let Job::Read {
                 mut begins,
@@ -432,13 +432,13 @@ impl Driver {
                 ..
             } = job
             {
-                begins.judge(&output);
+                begins.judge(&output, now);
                 let output = Box::new(output);
                 outcome.set(Some(PaneRead { output, begins }));
                 true
             } else if let Job::ReadEnd(_, _, outcome) = job {
                 let lines = output.lines_from(0, 0);
-                outcome.set(Box::new(PaneLog { lines, end: output }));
+                outcome.set(Box::new(PaneOutput { lines, ..output }));
                 true
             } else {
                 false
@@ -539,14 +539,20 @@ fn describe(job: &Job) -> String {
         Job::Sweep(_) => "sweep".to_owned(),
         Job::Read {
             pane,
-            rows,
+            extent,
             begins,
             last_of,
             ..
-        } => match last_of {
-            Some(_) => format!("read last of {pane} {rows:?}"),
-            None => format!("read {pane} {rows:?} for {}", begins.waits.len()),
-        },
+        } => {
+            let rows = match extent.rows == Extent::ALL.rows {
+                true => "All",
+                false => "LastRow",
+            };
+            match last_of {
+                Some(_) => format!("read last of {pane} {rows}"),
+                None => format!("read {pane} {rows} for {}", begins.waits.len()),
+            }
+        }
         Job::ReadEnd(pane, ..) => format!("read end of {pane}"),
         Job::Drain(_) => "drain".to_owned(),
         Job::Launch(request, ended, _) if ended.is_empty() => format!("launch {}", request.name),
@@ -590,15 +596,13 @@ fn output(rows: &[&str]) -> PaneOutput {
     }
     let x = rows[rows.len() - height + y].len();
     PaneOutput {
-        lines: Vec::new(),
         history: rows.len() - height,
         rows,
         limit: 2000,
         width: 80,
         height,
         cursor: (x, y),
-        is_alternate: false,
-        is_dead: false,
         pid: Some(7),
+        ..PaneOutput::default()
     }
 }

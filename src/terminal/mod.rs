@@ -38,7 +38,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use pane_output::{PaneLog, PaneOutput, Utf8Splitter};
+pub(crate) use pane_output::{Extent, History, PaneOutput, UnwrappedLine, Utf8Splitter};
 pub(crate) use pattern::Pattern;
 pub(crate) use row::{
     LINE_LIMIT, LINE_OVERLAP, Line, Stamp, columns_of, comparable, fitted, split_at_column,

@@ -1,14 +1,77 @@
 //! What a terminal shows, as it was captured at one instant.
 
-use super::row::{columns_of, split_at_column};
+use std::ops::Range;
+
+use super::row::{Line, Stamp, columns_of, split_at_column};
+
+/// How much of a pane's history to read besides its screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum History {
+    /// This many of its last rows.
+    LastRows(usize),
+    /// All of it.
+    Whole,
+}
+
+impl History {
+    /// How many rows are read for each line, and how many besides: lines of up to that many times the width
+    /// of the pane are common, and blank rows at the end of the screen are no lines.
+    const ROWS_PER_LINE: usize = 32;
+    const MORE_ROWS: usize = 200;
+
+    /// Returns what most likely contains so many of the last lines; `None` for none.
+    pub(crate) fn of_lines(lines: usize) -> Option<Self> {
+        let rows = lines.checked_mul(Self::ROWS_PER_LINE);
+        let history = rows.map_or(Self::Whole, |rows| {
+            Self::LastRows(rows.saturating_add(Self::MORE_ROWS))
+        });
+        (lines > 0).then_some(history)
+    }
+}
+
+/// What to read of a pane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// The history that is read as rows.
+    pub rows: History,
+    /// The history that is read as lines; `None` for none.
+    pub lines: Option<History>,
+    /// Whether lines have their escape sequences for colours and attributes. Else they are sanitised.
+    pub is_raw: bool,
+}
+
+impl Extent {
+    /// The screen, and the row above it, without which nothing in its first row is recognised.
+    pub(crate) const SCREEN: Self = Self {
+        rows: History::LastRows(1),
+        lines: None,
+        is_raw: false,
+    };
+
+    /// All rows.
+    pub(crate) const ALL: Self = Self {
+        rows: History::Whole,
+        ..Self::SCREEN
+    };
+
+    /// Returns the screen, and so much history as lines.
+    pub(crate) fn of_lines(history: History, is_raw: bool) -> Self {
+        Self {
+            lines: Some(history),
+            is_raw,
+            ..Self::SCREEN
+        }
+    }
+}
 
 /// The rows of a pane's history and screen, with its dimensions and state.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PaneOutput {
     /// History, as far as requested, and screen: one string per row, wrapped as on the screen,
     /// including blank rows at the end.
     pub rows: Vec<String>,
-    /// Its last lines, with wrapped rows joined, if they were asked for.
+    /// The same as lines, as far as they were asked for: with wrapped rows joined, without the blank ones
+    /// at the end and without tmux's banner of a dead pane.
     pub lines: Vec<String>,
     /// The number of rows of history.
     pub history: usize,
@@ -29,35 +92,36 @@ pub(crate) struct PaneOutput {
     pub pid: Option<u32>,
 }
 
-/// A pane's output for reading.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PaneLog {
-    /// The history that was read and the screen, with wrapped rows joined, without the blank rows
-    /// at the end and without tmux's banner of a dead pane.
-    pub lines: Vec<String>,
-    /// The end of the output.
-    pub end: PaneOutput,
-}
-
 impl PaneOutput {
     pub(crate) fn screen(&self) -> &[String] {
         &self.rows[self.rows.len().saturating_sub(self.height)..]
     }
 
-    /// Returns the lines from this row and column on, with wrapped rows joined: a row that fills
-    /// its width continues in the next one. Blank lines at the end are omitted.
-    pub(crate) fn lines_from(&self, row: usize, column: usize) -> Vec<String> {
-        let mut lines: Vec<String> = Vec::new();
+    /// Joins wrapped rows, from this one of its rows on: a row that fills its width continues in the next one.
+    /// So many columns of the first row are old, everything else is new.
+    pub(crate) fn unwrapped(&self, row: usize, old: usize) -> Vec<UnwrappedLine> {
+        let mut lines: Vec<UnwrappedLine> = Vec::new();
         let mut goes_on = false;
         for (index, text) in self.rows.iter().enumerate().skip(row) {
-            let skipped = if index == row { column } else { 0 };
-            let (_, rest) = split_at_column(text, skipped);
-            match lines.last_mut().filter(|_| goes_on) {
-                Some(line) => line.push_str(rest),
-                None => lines.push(rest.to_owned()),
+            if !goes_on {
+                lines.push(UnwrappedLine::default());
             }
+            let line = lines.last_mut().expect("one was pushed");
+            let old = if index == row { old } else { 0 };
+            let (before, behind) = split_at_column(text, old);
+            line.push(before, 0);
+            line.push(behind, 1);
+            line.rows.start = if goes_on { line.rows.start } else { index };
+            line.rows.end = index + 1;
             goes_on = columns_of(text) >= self.width;
         }
+        lines
+    }
+
+    /// Returns the text of these lines. Blank lines at the end are omitted.
+    pub(crate) fn lines_from(&self, row: usize, column: usize) -> Vec<String> {
+        let lines = self.unwrapped(row, column).into_iter();
+        let mut lines: Vec<String> = lines.map(UnwrappedLine::into_new_text).collect();
         while lines.last().is_some_and(|line| line.trim().is_empty()) {
             lines.pop();
         }
@@ -106,6 +170,38 @@ impl PaneOutput {
     /// Returns the number of the first of [`PaneOutput::rows`], counted from the top of the history.
     pub(crate) fn first_row(&self) -> usize {
         (self.history + self.height).saturating_sub(self.rows.len())
+    }
+}
+
+/// A line of captured rows.
+#[derive(Default)]
+pub(crate) struct UnwrappedLine {
+    text: String,
+    /// The ends of old and new parts, in bytes, and their stamps.
+    runs: Vec<(usize, Stamp)>,
+    /// The rows that were joined.
+    pub(crate) rows: Range<usize>,
+}
+
+impl UnwrappedLine {
+    pub(crate) fn line(&self, is_complete: bool) -> Line<'_> {
+        Line::new(&self.text, &self.runs, is_complete)
+    }
+
+    /// Whether it has a new part.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.line(true).is_fresh(0..self.text.len(), 0)
+    }
+
+    /// Returns it without what is old, which is at its beginning.
+    fn into_new_text(self) -> String {
+        let old = self.runs.first().map_or(0, |(end, _)| *end);
+        self.text[old..].to_owned()
+    }
+
+    fn push(&mut self, text: &str, stamp: Stamp) {
+        self.text.push_str(text);
+        self.runs.push((self.text.len(), stamp));
     }
 }
 
@@ -173,16 +269,12 @@ mod tests {
         let lines = |n: std::ops::Range<usize>| n.map(|n| n.to_string()).collect::<Vec<_>>();
         let check = |history, first: &[String], left: Vec<String>, gap, n_lines| {
             let output = PaneOutput {
-                lines: Vec::new(),
-                rows: Vec::new(),
                 history,
                 limit: 100,
                 width: 80,
                 height: 24,
                 cursor: (0, 23),
-                is_alternate: false,
-                is_dead: false,
-                pid: None,
+                ..PaneOutput::default()
             };
             let (all, found) = output.with_first_lines(first, left);
             assert_eq!((found, all.len()), (gap, n_lines));
@@ -201,16 +293,12 @@ mod tests {
     fn a_history_that_is_nearly_full_may_have_lost_rows() {
         let check = |history: usize, limit: usize, row: usize, expected: bool| {
             let output = PaneOutput {
-                lines: Vec::new(),
-                rows: Vec::new(),
                 history,
                 limit,
                 width: 80,
                 height: 24,
                 cursor: (0, row),
-                is_alternate: false,
-                is_dead: false,
-                pid: None,
+                ..PaneOutput::default()
             };
             assert_eq!(output.may_lack_rows(), expected, "{history} of {limit}");
         };

@@ -7,7 +7,6 @@ mod client_processes;
 mod commands;
 mod control_client;
 mod error;
-mod history_slices;
 mod hook_wakeups;
 mod hooks;
 mod keys;
@@ -57,8 +56,7 @@ pub(crate) use look::{SessionIndex, Target, list_index, look};
 pub(crate) use look_inquiry::LookKind;
 pub(crate) use look_memory::LookMemory;
 pub(crate) use output::{
-    Extent, FirstLines, History, MAX_SLICED_READINGS, PaneEnd, Style, ask_output, complete,
-    follow_output, read_asked, read_first_lines, read_log, read_log_end, read_output,
+    FirstLines, ask_output, follow_output, read_asked, read_end, read_first_lines, read_output,
 };
 pub(crate) use pane_origin::EXEC_PANE;
 pub(crate) use server::{Probe, Server, ServerChoice, nudge};

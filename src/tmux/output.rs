@@ -1,12 +1,23 @@
-//! All of a pane's output that tmux has, at one instant.
+//! A pane's output that tmux has, as rows or as lines. A long history is read in slices: a line of commands
+//! each, between which tmux serves other clients.
+//!
+//! tmux counts rows from the top of the screen, so their numbers change while a pane prints. Counted
+//! from the oldest row of the history they stay the same, until tmux removes the oldest tenth of a
+//! full history. So a pane may print meanwhile as long as its history is smaller than tmux leaves a
+//! full one. Other panes have to be quiet: the program has ended, or nothing was printed from the
+//! second on in which the end of the output was read until the last slice was. tmux notes the second
+//! of the last output. That nobody has resized the window, cleared the history or started another
+//! program is seen by the pane's state; except that a history which was cleared and has grown beyond
+//! its former size between two lines looks like one that has grown.
 
-use super::banner::{drop_banner, drop_joined_banner, expand_tabs};
+use std::collections::VecDeque;
+
+use super::banner::{BANNER, drop_banner, drop_joined_banner, expand_tabs};
 use super::client::{Client, Connection, all_ok, continue_command, pause_command};
 use super::error::TmuxError;
-use super::history_slices::{Capture, Slice, read_older, read_state, shape_command, unreadable};
 use crate::model::PaneId;
 use crate::protocol::{Command, Frame};
-use crate::terminal::{PaneLog, PaneOutput, columns_of};
+use crate::terminal::{Extent, History, PaneOutput, columns_of};
 
 /// How many rows of history one line captures where more can be read in slices: at 300 windows tmux
 /// is busy with it for 1.5 ms, of which 0.6 are for any line. Escape sequences take three times as
@@ -14,55 +25,18 @@ use crate::terminal::{PaneLog, PaneOutput, columns_of};
 const SLICE: usize = 700;
 const RAW_SLICE: usize = 200;
 
-/// What to read of a pane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Extent {
-    /// How much of the history.
-    pub history: History,
-    /// How many of the last lines besides; 0 for none.
-    pub lines: usize,
-}
-
-impl Extent {
-    /// How many rows of the history are read for each line, and how many besides: see
-    /// [`PaneOutput::lines`].
-    const ROWS_PER_LINE: usize = 32;
-    const MORE_ROWS: usize = 200;
-
-    fn of(history: History) -> Self {
-        Self { history, lines: 0 }
-    }
-
-    /// Whether it can be read in slices.
-    pub(crate) fn is_sliced(self) -> bool {
-        self.history == History::Whole && self.lines == 0
-    }
-}
-
-/// How much of the history to read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum History {
-    /// All of it.
-    Whole,
-    /// This many of its last rows.
-    LastRows(usize),
-}
+/// How many lines in a row may get nothing because the pane printed too much before them.
+const MAX_MISSES: usize = 5;
 
 impl History {
-    /// Returns the row that a capture begins with, as tmux counts.
-    fn first_row(self) -> String {
-        match self {
+    /// Returns the command that captures it, with these options.
+    fn command(self, pane: PaneId, flags: &[&'static str]) -> Command {
+        let start = match self {
             Self::Whole => "-".to_owned(),
             Self::LastRows(rows) => format!("-{rows}"),
-        }
-    }
-
-    /// Whether it can be more than so many rows.
-    fn can_exceed(self, slice: usize) -> bool {
-        match self {
-            Self::Whole => true,
-            Self::LastRows(rows) => rows > slice,
-        }
+        };
+        let capture = Command::new("capture-pane").args(flags.iter().copied());
+        capture.args(["-p", "-t", &pane.to_string(), "-S", &start, "-E", "-"])
     }
 
     /// Returns the first row that belongs to it, counted from the oldest one of this many.
@@ -74,58 +48,36 @@ impl History {
     }
 }
 
-/// The end of a pane's output, and when it was read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PaneEnd {
-    /// The screen, and as much of the history as was read.
-    pub output: PaneOutput,
-    /// By the server's clock, in seconds since 1970.
-    pub read_at: i64,
+impl Extent {
+    /// Returns the options of `capture-pane` for lines.
+    fn flags(self) -> &'static [&'static str] {
+        match self.is_raw {
+            true => &["-J", "-e"],
+            false => &["-J"],
+        }
+    }
+
+    /// Returns the history that is read of it.
+    fn history(self) -> History {
+        self.lines.unwrap_or(self.rows)
+    }
+
+    /// Returns the end of it, with so much history, if the rest can be read in slices behind that: it is
+    /// either rows or lines.
+    fn end(self, slice: usize) -> Option<Self> {
+        let end = History::LastRows(slice);
+        match self.lines {
+            None => Some(Self { rows: end, ..self }),
+            Some(_) if self.rows > end => None,
+            Some(_) => Some(Self {
+                lines: Some(end),
+                ..self
+            }),
+        }
+    }
 }
 
-impl PaneEnd {
-    /// How many rows of the history it has where the others can be read with [`complete`].
-    pub(crate) const HISTORY: History = History::LastRows(SLICE);
-}
-
-/// How often a history is read in slices, if the pane changes too much meanwhile, before it is read
-/// by one line. The end of the run is such a change, and the last one.
-pub(crate) const MAX_SLICED_READINGS: usize = 2;
-
-/// Adds the missing rows of this much history to an end that was read with [`PaneEnd::HISTORY`];
-/// `None` when the pane has changed too much since then.
-///
-/// # Errors
-///
-/// When the pane is missing or tmux fails.
-pub(crate) async fn complete(
-    connection: &mut Connection<'_>,
-    pane: PaneId,
-    end: PaneEnd,
-    history: History,
-) -> Result<Option<PaneOutput>, TmuxError> {
-    let capture = Capture {
-        flags: &[],
-        is_joined: false,
-        slice: SLICE,
-    };
-    let PaneEnd {
-        mut output,
-        read_at,
-    } = end;
-    let from = history.first_of(output.history);
-    let older = read_older(connection, pane, &output, read_at, from, capture).await?;
-    let Some(older) = older else {
-        return Ok(None);
-    };
-    let older = older.iter().flat_map(|slice| &slice.rows);
-    let mut rows: Vec<String> = older.map(|row| expand_tabs(row, output.width)).collect();
-    rows.append(&mut output.rows);
-    Ok(Some(PaneOutput { rows, ..output }))
-}
-
-/// Reads the screen and this much of the history of the pane: in slices if it is long, unless the
-/// pane changes too much meanwhile.
+/// Reads a pane's output: in slices if it is long, unless the pane changes too much meanwhile.
 ///
 /// # Errors
 ///
@@ -133,28 +85,15 @@ pub(crate) async fn complete(
 pub(crate) async fn read_output(
     connection: &mut Connection<'_>,
     pane: PaneId,
-    history: History,
+    extent: Extent,
 ) -> Result<PaneOutput, TmuxError> {
-    // Without an attached client each line costs a process.
-    if history.can_exceed(SLICE) && matches!(connection, Connection::Attached(_)) {
-        for _ in 0..MAX_SLICED_READINGS {
-            let extent = Extent::of(PaneEnd::HISTORY);
-            let frames = connection.run(&reading(pane, extent)).await?;
-            let end = read_frames(&frames, extent)?;
-            if let Some(output) = complete(connection, pane, end, history).await? {
-                return Ok(output);
-            }
-        }
-    }
-    let extent = Extent::of(history);
-    let frames = connection.run(&reading(pane, extent)).await?;
-    Ok(read_frames(&frames, extent)?.output)
+    Ok(read(connection, pane, extent, None).await?.0)
 }
 
 /// The same as [`read_output`] for a pane of which another client receives all output from that instant
-/// on: it is told that the pane was continued, and what it receives before that is older. Output that
-/// tmux has not sent to it yet is discarded, so that neither the answer nor that report is late. A pane
-/// whose run has ended becomes safe to respawn (tmux up to 3.7c).
+/// on: it is told that the pane was continued, as often as is returned, and what it receives before that is
+/// older. Output that tmux has not sent to it yet is discarded, so that neither the answer nor that report
+/// is late. A pane whose run has ended becomes safe to respawn (tmux up to 3.7c).
 ///
 /// # Errors
 ///
@@ -164,13 +103,30 @@ pub(crate) async fn follow_output(
     client: &str,
     pane: PaneId,
     extent: Extent,
-) -> Result<PaneEnd, TmuxError> {
-    // A line runs without interruption: the pane prints nothing between these.
-    let mut commands = vec![pause_command(pane).args(["-t", client])];
-    commands.extend(reading(pane, extent));
-    commands.push(continue_command(pane).args(["-t", client]));
-    let frames = connection.run(&commands).await?;
-    read_frames(&frames[1..frames.len() - 1], extent)
+) -> Result<(PaneOutput, usize), TmuxError> {
+    read(connection, pane, extent, Some(client)).await
+}
+
+async fn read(
+    connection: &mut Connection<'_>,
+    pane: PaneId,
+    extent: Extent,
+    client: Option<&str>,
+) -> Result<(PaneOutput, usize), TmuxError> {
+    let slice = if extent.is_raw { RAW_SLICE } else { SLICE };
+    let mut n_captured = 1;
+    // Without an attached client each line costs a process.
+    if extent.history() > History::LastRows(slice)
+        && let (Some(end), Connection::Attached(_)) = (extent.end(slice), &connection)
+    {
+        let mut captured = Captured::read(connection, pane, end, client).await?;
+        if captured.add_older(connection, pane, extent, slice).await? {
+            return Ok((captured.into_output(extent), n_captured));
+        }
+        n_captured += 1;
+    }
+    let captured = Captured::read(connection, pane, extent, client).await?;
+    Ok((captured.into_output(extent), n_captured))
 }
 
 /// Asks the client that receives all output of a pane for its present contents: the answer, for
@@ -194,48 +150,249 @@ pub(crate) async fn ask_output(
 /// When the pane is missing or tmux fails.
 pub(crate) fn read_asked(frames: Vec<Frame>, extent: Extent) -> Result<PaneOutput, TmuxError> {
     let capture = Command::new("capture-pane");
-    Ok(read_frames(&all_ok(&[capture], frames)?, extent)?.output)
+    let captured = Captured::of(&all_ok(&[capture], frames)?)?;
+    Ok(captured.into_output(extent))
 }
 
 fn reading(pane: PaneId, extent: Extent) -> Vec<Command> {
-    let id = pane.to_string();
-    let capture = |history: History| {
-        let start = history.first_row();
-        Command::new("capture-pane").args(["-p", "-t", &id, "-S", &start, "-E", "-"])
-    };
-    let mut commands = vec![capture(extent.history), shape_command(pane)];
-    if extent.lines > 0 {
-        let rows = extent.lines.checked_mul(Extent::ROWS_PER_LINE);
-        let history = rows.map_or(History::Whole, |rows| {
-            History::LastRows(rows.saturating_add(Extent::MORE_ROWS))
-        });
-        commands.push(capture(history).arg("-J"));
-    }
-    commands
+    let rows = extent.rows.command(pane, &[]);
+    let lines = extent.lines.iter();
+    let lines = lines.map(|history| history.command(pane, extent.flags()));
+    [rows, shape_command(pane)]
+        .into_iter()
+        .chain(lines)
+        .collect()
 }
 
-fn read_frames(frames: &[Frame], extent: Extent) -> Result<PaneEnd, TmuxError> {
-    let [rows, shape, lines @ ..] = frames else {
+/// A pane, as captured.
+#[derive(Debug, Clone)]
+pub(super) struct Captured {
+    /// Everything but its rows and lines.
+    pub(super) state: PaneOutput,
+    banner: String,
+    pub(super) rows: VecDeque<Vec<u8>>,
+    pub(super) lines: VecDeque<Vec<u8>>,
+    /// When, by the server's clock, in seconds since 1970.
+    read_at: i64,
+}
+
+impl Captured {
+    /// Captures this much at one instant, at which the client, if one is named, begins to receive the output.
+    pub(super) async fn read(
+        connection: &mut Connection<'_>,
+        pane: PaneId,
+        extent: Extent,
+        client: Option<&str>,
+    ) -> Result<Self, TmuxError> {
+        // A line runs without interruption: the pane prints nothing between these.
+        let pause = client.map(|client| pause_command(pane).args(["-t", client]));
+        let go_on = client.map(|client| continue_command(pane).args(["-t", client]));
+        let commands = pause.into_iter().chain(reading(pane, extent)).chain(go_on);
+        let commands: Vec<Command> = commands.collect();
+        let frames = connection.run(&commands).await?;
+        let n_around = usize::from(client.is_some());
+        Self::of(&frames[n_around..frames.len() - n_around])
+    }
+
+    fn of(frames: &[Frame]) -> Result<Self, TmuxError> {
+        let [rows, shape, lines @ ..] = frames else {
+            return Err(unreadable());
+        };
+        let (state, banner) = read_state(shape)?;
+        let lines = lines.first().map(|lines| lines.body.clone());
+        Ok(Self {
+            state,
+            banner,
+            rows: rows.body.clone().into(),
+            lines: lines.unwrap_or_default().into(),
+            read_at: rows.time,
+        })
+    }
+
+    /// Adds the rows or lines that are missing of this, if they end with one slice of the history; returns
+    /// `false` when they cannot be known any more: see the module.
+    pub(super) async fn add_older(
+        &mut self,
+        connection: &mut Connection<'_>,
+        pane: PaneId,
+        extent: Extent,
+        slice: usize,
+    ) -> Result<bool, TmuxError> {
+        let (is_joined, end) = (extent.lines.is_some(), &self.state);
+        let (known, flags) = match is_joined {
+            true => (&mut self.lines, extent.flags()),
+            false => (&mut self.rows, &[][..]),
+        };
+        let id = pane.to_string();
+        // tmux counts these numbers up from the top of the screen.
+        let capture = |first: usize, last: usize| {
+            let (first, last) = (format!("-{first}"), format!("-{last}"));
+            let capture = Command::new("capture-pane").args(flags.iter().copied());
+            capture.args(["-p", "-t", &id, "-S", &first, "-E", &last])
+        };
+        let activity =
+            Command::new("display-message").args(["-p", "-t", &id, "#{window_activity}"]);
+        let from = extent.history().first_of(end.history);
+        // The size of the history as last seen, by which rows are asked for.
+        let mut history = end.history;
+        let mut missing = end.history.saturating_sub(slice);
+        let mut n_misses = 0;
+        while missing > from && n_misses < MAX_MISSES {
+            let oldest = missing.saturating_sub(slice).max(from);
+            let (first, last) = (history - oldest, history - missing + 1);
+            let mut commands = vec![shape_command(pane), activity.clone(), capture(first, last)];
+            if is_joined {
+                // One line if the first of these two rows is continued by the second.
+                commands.push(capture(last, last - 1));
+            }
+            let frames = connection.run(&commands).await?;
+            let [shape, activity, rows, border @ ..] = &frames[..] else {
+                return Ok(false);
+            };
+            let (now, _) = read_state(shape)?;
+            let is_known = now.is_dead || is_before(activity, self.read_at) || now.has_first_row();
+            if !is_known || !has_only_printed(end, &now) || now.history < history {
+                return Ok(false);
+            }
+            // What was asked for has moved up by what was printed since: the answer lacks as many of the
+            // oldest rows, and has rows that are read already.
+            let n_printed = now.history - history;
+            history = now.history;
+            let n_read = (missing - oldest).saturating_sub(n_printed);
+            if n_read == 0 || (is_joined && n_printed > 0) {
+                // Of joined rows it is not known which line has which rows.
+                n_misses += 1;
+                continue;
+            }
+            n_misses = 0;
+            missing -= n_read;
+            let mut rows = rows.body.clone();
+            if !is_joined {
+                rows.truncate(n_read);
+            }
+            let is_continued = border.iter().any(|border| border.body.len() == 1);
+            if extent.is_raw {
+                // The next slice was captured as if the terminal had been reset before it.
+                reset_slice(&mut rows, is_continued);
+            }
+            if is_continued && let Some(last) = rows.last_mut() {
+                last.extend(known.pop_front().unwrap_or_default());
+            }
+            rows.into_iter().rev().for_each(|row| known.push_front(row));
+        }
+        Ok(missing <= from)
+    }
+
+    pub(super) fn into_output(self, extent: Extent) -> PaneOutput {
+        let (banner, state) = (&self.banner, self.state);
+        let text = |line: &Vec<u8>| expand_tabs(line, state.width);
+        let mut rows: Vec<String> = self.rows.iter().map(text).collect();
+        let lines = self.lines.iter();
+        let mut lines: Vec<String> = match extent.is_raw {
+            true => lines
+                .map(|line| String::from_utf8_lossy(line).trim_end().to_owned())
+                .collect(),
+            false => lines.map(text).collect(),
+        };
+        if state.is_dead {
+            drop_banner(&mut rows, banner);
+            drop_joined_banner(&mut lines, banner);
+        }
+        while lines.last().is_some_and(String::is_empty) {
+            lines.pop();
+        }
+        if extent.is_raw {
+            reset_at_end(&mut lines);
+        }
+        PaneOutput {
+            rows,
+            lines,
+            ..state
+        }
+    }
+}
+
+/// Whether a pane is the same as before but for what it has printed.
+fn has_only_printed(before: &PaneOutput, now: &PaneOutput) -> bool {
+    let kind = |pane: &PaneOutput| {
+        let size = (pane.width, pane.height);
+        (size, pane.pid, pane.is_alternate, pane.is_dead)
+    };
+    kind(before) == kind(now)
+}
+
+/// Whether the printed time, in seconds, is before this one.
+fn is_before(printed: &Frame, time: i64) -> bool {
+    let printed = printed.text().trim().parse::<i64>();
+    printed.is_ok_and(|printed| printed < time)
+}
+
+/// Prints a pane's dimensions and state, and the banner of a dead pane.
+fn shape_command(pane: PaneId) -> Command {
+    let format = format!(
+        "#{{history_size}} #{{history_limit}} #{{pane_width}} #{{pane_height}} #{{cursor_x}} \
+         #{{cursor_y}} #{{alternate_on}} #{{pane_dead}} p#{{pane_pid}} {BANNER}"
+    );
+    Command::new("display-message").args(["-p", "-t", &pane.to_string(), &format])
+}
+
+/// Reads what [`shape_command`] has printed: everything but the rows, and the banner of a dead pane.
+fn read_state(shape: &Frame) -> Result<(PaneOutput, String), TmuxError> {
+    let shape = shape.text();
+    let mut fields = shape.splitn(10, ' ');
+    let numbers: Vec<usize> = fields
+        .by_ref()
+        .take(8)
+        .map_while(|number| number.parse().ok())
+        .collect();
+    let pid = fields.next().and_then(|pid| pid.strip_prefix('p'));
+    let pid = pid.and_then(|pid| pid.parse().ok());
+    let banner = fields.next().unwrap_or_default();
+    let [history, limit, width, height, x, y, alternate, dead] = numbers[..] else {
         return Err(unreadable());
     };
-    let (mut output, banner) = read_shape(rows, shape)?;
-    if let [lines] = lines {
-        let joined = JoinedRows {
-            lines: lines.body.clone(),
-            end: PaneEnd {
-                output: output.clone(),
-                read_at: lines.time,
-            },
-            banner,
-        };
-        output.lines = joined.into_log(Style::Plain).lines;
-        let n_older = output.lines.len().saturating_sub(extent.lines);
-        output.lines.drain(..n_older);
+    let output = PaneOutput {
+        history,
+        limit,
+        width,
+        height,
+        cursor: (x, y),
+        is_alternate: alternate != 0,
+        is_dead: dead != 0,
+        pid,
+        ..PaneOutput::default()
+    };
+    Ok((output, banner.to_owned()))
+}
+
+fn unreadable() -> TmuxError {
+    TmuxError::Confused {
+        detail: "a pane's shape cannot be read".to_owned(),
     }
-    Ok(PaneEnd {
-        output,
-        read_at: rows.time,
-    })
+}
+
+/// Reads the screen and as many of the last rows of the history as contain enough whole lines: so many at
+/// first, and more if that is not enough.
+///
+/// # Errors
+///
+/// When the pane is missing or tmux fails.
+pub(crate) async fn read_end(
+    connection: &mut Connection<'_>,
+    pane: PaneId,
+    is_raw: bool,
+    mut rows: usize,
+    are_enough: impl Fn(&[String]) -> bool,
+) -> Result<PaneOutput, TmuxError> {
+    loop {
+        let extent = Extent::of_lines(History::LastRows(rows), is_raw);
+        let output = read_output(connection, pane, extent).await?;
+        // The first line may lack its beginning.
+        if output.history <= rows || are_enough(output.lines.get(1..).unwrap_or_default()) {
+            return Ok(output);
+        }
+        rows = rows.saturating_mul(8);
+    }
 }
 
 /// How many rows of the beginning of a run's output are read before tmux drops them.
@@ -317,186 +474,6 @@ pub(crate) async fn read_first_lines(
     Ok(())
 }
 
-/// Whether a log includes escape sequences for colours and attributes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Style {
-    /// Sanitised text only.
-    Plain,
-    /// With escape sequences.
-    Raw,
-}
-
-/// Reads a pane's output for reading: the screen, and this much of the history.
-///
-/// # Errors
-///
-/// When the pane is missing or tmux fails.
-pub(crate) async fn read_log(
-    connection: &mut Connection<'_>,
-    pane: PaneId,
-    style: Style,
-    history: History,
-) -> Result<PaneLog, TmuxError> {
-    let slice = match style {
-        Style::Plain => SLICE,
-        Style::Raw => RAW_SLICE,
-    };
-    // Without an attached client each line costs a process.
-    if history.can_exceed(slice) && matches!(connection, Connection::Attached(_)) {
-        for _ in 0..MAX_SLICED_READINGS {
-            let joined = capture_joined_in_slices(connection, pane, style, history, slice).await?;
-            if let Some(joined) = joined {
-                return Ok(joined.into_log(style));
-            }
-        }
-    }
-    let joined = capture_joined(connection, pane, style, history).await?;
-    Ok(joined.into_log(style))
-}
-
-/// Reads the screen and as many of the last rows of the history as contain enough whole lines: so many at
-/// first, and more if that is not enough.
-///
-/// # Errors
-///
-/// When the pane is missing or tmux fails.
-pub(crate) async fn read_log_end(
-    connection: &mut Connection<'_>,
-    pane: PaneId,
-    style: Style,
-    mut rows: usize,
-    are_enough: impl Fn(&[String]) -> bool,
-) -> Result<PaneLog, TmuxError> {
-    loop {
-        let log = read_log(connection, pane, style, History::LastRows(rows)).await?;
-        // The first line may lack its beginning.
-        if log.end.history <= rows || are_enough(log.lines.get(1..).unwrap_or_default()) {
-            return Ok(log);
-        }
-        rows = rows.saturating_mul(8);
-    }
-}
-
-/// A pane's output with wrapped rows joined, as captured.
-#[derive(Debug)]
-pub(super) struct JoinedRows {
-    lines: Vec<Vec<u8>>,
-    pub(super) end: PaneEnd,
-    banner: String,
-}
-
-impl Style {
-    /// Returns the options of `capture-pane` for joined rows.
-    fn flags(self) -> &'static [&'static str] {
-        match self {
-            Self::Plain => &["-J"],
-            Self::Raw => &["-J", "-e"],
-        }
-    }
-}
-
-pub(super) async fn capture_joined(
-    connection: &mut Connection<'_>,
-    pane: PaneId,
-    style: Style,
-    history: History,
-) -> Result<JoinedRows, TmuxError> {
-    let id = pane.to_string();
-    let start = history.first_row();
-    let capture = Command::new("capture-pane").args(style.flags().iter().copied());
-    let commands = [
-        capture.args(["-p", "-t", &id, "-S", &start, "-E", "-"]),
-        Command::new("capture-pane").args(["-p", "-t", &id, "-S", "-1", "-E", "-"]),
-        shape_command(pane),
-    ];
-    let frames = connection.run(&commands).await?;
-    let [joined, rows, shape] = frames.as_slice() else {
-        return Err(unreadable());
-    };
-    let (output, banner) = read_shape(rows, shape)?;
-    Ok(JoinedRows {
-        lines: joined.body.clone(),
-        end: PaneEnd {
-            output,
-            read_at: joined.time,
-        },
-        banner,
-    })
-}
-
-/// The same in lines of so many rows each; `None` when the pane changes too much meanwhile.
-pub(super) async fn capture_joined_in_slices(
-    connection: &mut Connection<'_>,
-    pane: PaneId,
-    style: Style,
-    history: History,
-    slice: usize,
-) -> Result<Option<JoinedRows>, TmuxError> {
-    let mut joined = capture_joined(connection, pane, style, History::LastRows(slice)).await?;
-    let capture = Capture {
-        flags: style.flags(),
-        is_joined: true,
-        slice,
-    };
-    let end = &joined.end;
-    let from = history.first_of(end.output.history);
-    let older = read_older(connection, pane, &end.output, end.read_at, from, capture).await?;
-    let Some(older) = older else {
-        return Ok(None);
-    };
-    let mut lines: Vec<Vec<u8>> = Vec::new();
-    let mut is_continued = false;
-    let mut add = |rows: Vec<Vec<u8>>, is_next_continued| {
-        let mut rows = rows.into_iter();
-        if is_continued && let (Some(line), Some(rest)) = (lines.last_mut(), rows.next()) {
-            line.extend(rest);
-        }
-        lines.extend(rows);
-        is_continued = is_next_continued;
-    };
-    for slice in older {
-        let Slice {
-            mut rows,
-            is_continued,
-        } = slice;
-        if style == Style::Raw {
-            // The next slice is captured as if the terminal had been reset before it.
-            reset_slice(&mut rows, is_continued);
-        }
-        add(rows, is_continued);
-    }
-    add(std::mem::take(&mut joined.lines), false);
-    joined.lines = lines;
-    Ok(Some(joined))
-}
-
-impl JoinedRows {
-    pub(super) fn into_log(self, style: Style) -> PaneLog {
-        let Self {
-            lines,
-            end: PaneEnd { output: end, .. },
-            banner,
-        } = self;
-        let mut lines: Vec<String> = lines
-            .iter()
-            .map(|line| match style {
-                Style::Plain => expand_tabs(line, end.width),
-                Style::Raw => String::from_utf8_lossy(line).trim_end().to_owned(),
-            })
-            .collect();
-        if end.is_dead {
-            drop_joined_banner(&mut lines, &banner);
-        }
-        while lines.last().is_some_and(String::is_empty) {
-            lines.pop();
-        }
-        if style == Style::Raw {
-            reset_at_end(&mut lines);
-        }
-        PaneLog { lines, end }
-    }
-}
-
 const RESET: &str = "\u{1b}[m";
 const SHIFT_OUT: u8 = 0xe;
 const SHIFT_IN: u8 = 0xf;
@@ -539,17 +516,4 @@ fn reset_after<'a>(lines: impl DoubleEndedIterator<Item = &'a [u8]> + Clone) -> 
         reset.push_str(RESET);
     }
     reset
-}
-
-fn read_shape(rows: &Frame, shape: &Frame) -> Result<(PaneOutput, String), TmuxError> {
-    let (mut output, banner) = read_state(shape)?;
-    output.rows = rows
-        .body
-        .iter()
-        .map(|row| expand_tabs(row, output.width))
-        .collect();
-    if output.is_dead {
-        drop_banner(&mut output.rows, &banner);
-    }
-    Ok((output, banner))
 }

@@ -7,8 +7,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::model::{SessionLife, WindowId};
-use crate::terminal::{comparable, split_at_column};
+use crate::model::{Error, SessionLife, WindowId};
+use crate::terminal::{Line, PaneOutput, comparable, split_at_column};
 
 /// A position in the output of one run of one task.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,39 +33,37 @@ pub(crate) struct Anchor {
     pub text: u64,
 }
 
-/// The text is not a cursor.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CursorError;
-
-impl fmt::Display for CursorError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a cursor: they come from `run --json`, `logs --json` and `wait --json`")
-    }
-}
-
-impl std::error::Error for CursorError {}
-
 impl Cursor {
-    /// Checks that it is of this run of this window; an error says why it is not.
-    pub(crate) fn check(
-        &self,
+    /// Returns the cursor of this position in a run.
+    pub(crate) fn new(life: &SessionLife, window: WindowId, run: u32, anchor: Anchor) -> Self {
+        Self {
+            life: Self::life_of(life),
+            window,
+            run,
+            anchor,
+        }
+    }
+
+    /// Parses the cursor of a request, which has to be of this run of this window, and returns its position.
+    pub(crate) fn anchor_in(
+        text: &str,
         life: Option<&SessionLife>,
         window: WindowId,
         run: Option<u32>,
-    ) -> Result<(), String> {
-        if self.window != window || life.map(Self::life_of).as_ref() != Some(&self.life) {
-            return Err(
-                "the cursor is of another task or of another life of the session".to_owned(),
-            );
+    ) -> Result<Anchor, Error> {
+        let cursor: Self = text.parse()?;
+        if cursor.window != window || life.map(Self::life_of).as_ref() != Some(&cursor.life) {
+            let why = "the cursor is of another task or of another life of the session";
+            return Err(Error::failed(why));
         }
-        if run != Some(self.run) {
+        if run != Some(cursor.run) {
             let present = run.unwrap_or_default();
-            return Err(format!(
+            return Err(Error::failed(format!(
                 "the cursor is of run {}, the task is at run {present}",
-                self.run
-            ));
+                cursor.run
+            )));
         }
-        Ok(())
+        Ok(cursor.anchor)
     }
 
     /// Returns a short hash of a life of a session.
@@ -96,24 +94,27 @@ impl fmt::Display for Cursor {
 }
 
 impl FromStr for Cursor {
-    type Err = CursorError;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, CursorError> {
-        let parts: Vec<&str> = text.split('.').collect();
-        let ["c1", life, window, run, row, column, text] = parts.as_slice() else {
-            return Err(CursorError);
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let parse = || {
+            let parts: Vec<&str> = text.split('.').collect();
+            let ["c1", life, window, run, row, column, text] = parts[..] else {
+                return None;
+            };
+            Some(Self {
+                life: life.to_owned(),
+                window: WindowId(window.parse().ok()?),
+                run: run.parse().ok()?,
+                anchor: Anchor {
+                    row: row.parse().ok()?,
+                    column: column.parse().ok()?,
+                    text: u64::from_str_radix(text, 16).ok()?,
+                },
+            })
         };
-        let number = |text: &str| text.parse().map_err(|_| CursorError);
-        Ok(Self {
-            life: (*life).to_owned(),
-            window: WindowId(number(window)?),
-            run: number(run)?,
-            anchor: Anchor {
-                row: row.parse().map_err(|_| CursorError)?,
-                column: column.parse().map_err(|_| CursorError)?,
-                text: u64::from_str_radix(text, 16).map_err(|_| CursorError)?,
-            },
-        })
+        let why = "not a cursor: they come from `run --json`, `logs --json` and `wait --json`";
+        parse().ok_or_else(|| Error::usage(why))
     }
 }
 
@@ -137,49 +138,41 @@ impl Anchor {
             text: fingerprint(rows, row.saturating_sub(first), column),
         }
     }
-}
 
-/// Where an anchor is in rows that were read later.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AnchorPosition {
-    /// At this row.
-    At(usize),
-    /// It is gone, or its position is ambiguous.
-    Lost,
-}
+    /// Returns the anchor where the terminal's cursor is in a pane.
+    pub(crate) fn at_cursor(output: &PaneOutput) -> Self {
+        let (column, _) = output.cursor;
+        Self::at(
+            &output.rows,
+            output.first_row(),
+            output.cursor_row(),
+            column,
+        )
+    }
 
-/// Finds an anchor in rows of history and screen. `limit` is the pane's history limit, and
-/// `history` is how many of the rows are history.
-pub(crate) fn locate(
-    anchor: &Anchor,
-    rows: &[String],
-    history: usize,
-    limit: usize,
-) -> AnchorPosition {
-    // tmux drops a tenth when the limit is reached; below that, nothing was dropped.
-    let drop = (limit / 10).max(1);
-    let may_have_dropped = history + drop >= limit;
-    if *anchor == Anchor::START {
-        return if may_have_dropped {
-            AnchorPosition::Lost
-        } else {
-            AnchorPosition::At(0)
-        };
-    }
-    let is_here = |row: usize| fingerprint(rows, row, anchor.column) == anchor.text;
-    if !may_have_dropped {
-        let found = anchor.row < rows.len() && is_here(anchor.row);
-        return if found {
-            AnchorPosition::At(anchor.row)
-        } else {
-            AnchorPosition::Lost
-        };
-    }
-    let places = (0..=anchor.row / drop).map(|drops| anchor.row - drops * drop);
-    let mut found = places.filter(|row| *row < rows.len() && is_here(*row));
-    match (found.next(), found.next()) {
-        (Some(row), None) => AnchorPosition::At(row),
-        (Some(_), Some(_)) | (None, _) => AnchorPosition::Lost,
+    /// Finds its row in all rows of a pane that were read later; `None` if it is gone, or its position is
+    /// ambiguous.
+    pub(crate) fn locate(&self, output: &PaneOutput) -> Option<usize> {
+        let PaneOutput {
+            rows,
+            history,
+            limit,
+            ..
+        } = output;
+        // tmux drops a tenth when the limit is reached; below that, nothing was dropped.
+        let drop = (limit / 10).max(1);
+        let may_have_dropped = history + drop >= *limit;
+        if *self == Self::START {
+            return (!may_have_dropped).then_some(0);
+        }
+        let is_here =
+            |row: &usize| *row < rows.len() && fingerprint(rows, *row, self.column) == self.text;
+        if !may_have_dropped {
+            return Some(self.row).filter(is_here);
+        }
+        let places = (0..=self.row / drop).map(|drops| self.row - drops * drop);
+        let mut found = places.filter(is_here);
+        found.next().filter(|_| found.next().is_none())
     }
 }
 
@@ -202,12 +195,43 @@ fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
     })
 }
 
+/// Passes the output behind the anchor to `give`. Returns whether there is any; `None` if the anchor is not
+/// known or not found.
+pub(super) fn read_since(
+    anchor: Option<&Anchor>,
+    output: &PaneOutput,
+    give: &mut dyn FnMut(&Line<'_>),
+) -> Option<bool> {
+    let anchor = anchor?;
+    let row = anchor.locate(output)?;
+    // The cursor's line may go on.
+    let cursor_row = output.cursor_row().checked_sub(output.first_row());
+    let cursor_row = cursor_row.filter(|_| !output.is_dead);
+    let mut is_any = false;
+    for line in output.unwrapped(row, anchor.column) {
+        is_any |= line.is_fresh();
+        give(&line.line(!cursor_row.is_some_and(|at| line.rows.contains(&at))));
+    }
+    Some(is_any)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn rows(n: std::ops::Range<usize>) -> Vec<String> {
         n.map(|i| format!("line {i}")).collect()
+    }
+
+    /// Finds an anchor in these rows, of which so many are history of at most 2000.
+    fn locate(anchor: &Anchor, rows: &[String], history: usize) -> Option<usize> {
+        let output = PaneOutput {
+            rows: rows.to_vec(),
+            history,
+            limit: 2000,
+            ..PaneOutput::default()
+        };
+        anchor.locate(&output)
     }
 
     #[test]
@@ -218,7 +242,7 @@ mod tests {
             run: 3,
             anchor: Anchor::at(&rows(0..9), 0, 7, 4),
         };
-        assert_eq!(cursor.to_string().parse(), Ok(cursor));
+        assert_eq!(cursor.to_string().parse::<Cursor>().unwrap(), cursor);
         for wrong in [
             "",
             "c1",
@@ -227,54 +251,33 @@ mod tests {
             "c1.a.x.1.1.1.1",
             "5",
         ] {
-            assert_eq!(wrong.parse::<Cursor>(), Err(CursorError), "{wrong:?}");
+            assert!(wrong.parse::<Cursor>().is_err(), "{wrong:?}");
         }
     }
 
     #[test]
     fn an_anchor_is_where_it_was_while_nothing_was_dropped() {
         let anchor = Anchor::at(&rows(0..50), 0, 49, 7);
-        assert_eq!(
-            locate(&anchor, &rows(0..80), 60, 2000),
-            AnchorPosition::At(49)
-        );
-        assert_eq!(
-            locate(&Anchor::START, &rows(0..80), 60, 2000),
-            AnchorPosition::At(0)
-        );
+        assert_eq!(locate(&anchor, &rows(0..80), 60), Some(49));
+        assert_eq!(locate(&Anchor::START, &rows(0..80), 60), Some(0));
     }
 
     #[test]
     fn a_cleared_history_loses_it() {
         let anchor = Anchor::at(&rows(0..50), 0, 49, 7);
-        assert_eq!(
-            locate(&anchor, &rows(50..60), 0, 2000),
-            AnchorPosition::Lost
-        );
-        assert_eq!(
-            locate(&anchor, &rows(50..200), 100, 2000),
-            AnchorPosition::Lost
-        );
+        assert_eq!(locate(&anchor, &rows(50..60), 0), None);
+        assert_eq!(locate(&anchor, &rows(50..200), 100), None);
     }
 
     #[test]
     fn a_full_history_drops_tenths_and_the_text_tells_how_many() {
         let anchor = Anchor::at(&rows(0..1900), 0, 1899, 9);
         // Two drops of 200 rows each.
-        assert_eq!(
-            locate(&anchor, &rows(400..2300), 1880, 2000),
-            AnchorPosition::At(1499)
-        );
-        assert_eq!(
-            locate(&anchor, &rows(3000..4900), 1880, 2000),
-            AnchorPosition::Lost
-        );
-        assert_eq!(
-            locate(&Anchor::START, &rows(400..2300), 1880, 2000),
-            AnchorPosition::Lost
-        );
+        assert_eq!(locate(&anchor, &rows(400..2300), 1880), Some(1499));
+        assert_eq!(locate(&anchor, &rows(3000..4900), 1880), None);
+        assert_eq!(locate(&Anchor::START, &rows(400..2300), 1880), None);
         let same: Vec<String> = vec!["same".into(); 1900];
         let anchor = Anchor::at(&same, 0, 1899, 4);
-        assert_eq!(locate(&anchor, &same, 1880, 2000), AnchorPosition::Lost);
+        assert_eq!(locate(&anchor, &same, 1880), None);
     }
 }

@@ -10,7 +10,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub(crate) use cursor::{Anchor, AnchorPosition, Cursor, CursorError, locate};
+use cursor::read_since;
+pub(crate) use cursor::{Anchor, Cursor};
 use output_watch::FoundLine;
 pub(crate) use output_watch::OutputWatch;
 
@@ -18,7 +19,7 @@ use crate::model::{
     self, Exit, GoneReason, Now, Prompt, Reason, Snapshot, Task, WaitOutcome, WaitResult, WindowId,
     whole_millis,
 };
-use crate::terminal::{Line, Pattern, Stamp};
+use crate::terminal::{Line, PaneOutput, Pattern, Stamp};
 
 /// What a wait is for.
 pub(crate) type Condition = model::Condition<Pattern>;
@@ -95,8 +96,10 @@ pub(crate) struct Wait {
     pub(crate) entry: Arc<Task>,
     /// Output with this stamp or a smaller one is old.
     since: Stamp,
-    /// Whether it began with the run, so that all output of the run counts.
-    pub(crate) is_of_whole_run: bool,
+    /// The position in the run's output at which it begins; `None` for the read of the pane.
+    pub(crate) anchor: Option<Anchor>,
+    /// Whether one of the texts was there when it began.
+    pub(crate) matched_at_entry: bool,
     pub(crate) began: Instant,
     deadline: Option<Instant>,
     last_output: Instant,
@@ -108,14 +111,20 @@ pub(crate) struct Wait {
 }
 
 impl Wait {
-    /// Begins a wait for the run in `entry`. Output counts when its stamp is greater than `since`.
-    pub(crate) fn begin(spec: Spec, entry: impl Into<Arc<Task>>, since: Stamp, now: Now) -> Self {
+    /// Begins a wait for the run in `entry`, at this position in its output or with the read of the pane.
+    pub(crate) fn begin(
+        spec: Spec,
+        entry: impl Into<Arc<Task>>,
+        anchor: Option<Anchor>,
+        now: Now,
+    ) -> Self {
         Self {
             deadline: spec.timeout.map(|timeout| now.mono + timeout),
             spec,
             entry: entry.into(),
-            since,
-            is_of_whole_run: false,
+            since: 0,
+            anchor,
+            matched_at_entry: false,
             began: now.mono,
             last_output: now.mono,
             saw_output: false,
@@ -129,15 +138,6 @@ impl Wait {
         self.since = since;
     }
 
-    /// Counts all output of the run if `is_of_whole_run`: the wait begins with it.
-    #[must_use]
-    pub(crate) fn with_whole_run(self, is_of_whole_run: bool) -> Self {
-        Self {
-            is_of_whole_run,
-            ..self
-        }
-    }
-
     pub(crate) fn window(&self) -> WindowId {
         self.entry.window
     }
@@ -148,10 +148,26 @@ impl Wait {
         self.judge(line, self.since);
     }
 
-    /// Processes a line that was written before the wait began but counts, because it is behind the
-    /// cursor that the wait starts at: all its cells except those with stamp 0.
-    pub(crate) fn line_since(&mut self, line: &Line<'_>) {
-        self.judge(line, 0);
+    /// Processes what a pane contains behind an anchor; `None` for one that is not known. If it is not found,
+    /// a wait that began with the run has what is left of all output.
+    pub(crate) fn read_since(
+        &mut self,
+        anchor: Option<&Anchor>,
+        output: &PaneOutput,
+        now: Now,
+    ) -> Option<WaitResult> {
+        match read_since(anchor, output, &mut |line| self.judge(line, 0)) {
+            Some(true) => self.on_output(now),
+            Some(false) => None,
+            None => {
+                let is_of_whole_run = self.anchor == Some(Anchor::START);
+                let rows = is_of_whole_run.then(|| output.unwrapped(0, 0));
+                for row in rows.iter().flatten() {
+                    self.judge(&row.line(true), 0);
+                }
+                Some(self.on_loss())
+            }
+        }
     }
 
     fn judge(&mut self, line: &Line<'_>, since: Stamp) {

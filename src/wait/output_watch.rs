@@ -4,8 +4,9 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use super::cursor::{Anchor, read_since};
 use crate::model::{Error, NotifyOn, OutputMatches, text};
-use crate::terminal::{Line, Pattern, Stamp};
+use crate::terminal::{Line, PaneOutput, Pattern, Stamp};
 
 /// The shortest time between two reports on a run.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
@@ -84,10 +85,33 @@ impl OutputWatch {
         self.read(line, self.since);
     }
 
-    /// Processes a line that was written before it was followed: all its cells except those with
-    /// stamp 0.
-    pub(crate) fn line_since(&mut self, line: &Line<'_>) {
-        self.read(line, 0);
+    /// Searches what a pane contains behind an anchor. If that is not found, everything that is left is
+    /// searched: better twice than never. Where that is all output of a run that `is_over`, and it was read up
+    /// to the anchor, what was counted is left out.
+    pub(crate) fn read_since(
+        &mut self,
+        anchor: Option<&Anchor>,
+        output: &PaneOutput,
+        is_over: bool,
+    ) {
+        if read_since(anchor, output, &mut |line| self.read(line, 0)).is_some() {
+            return;
+        }
+        self.open = None;
+        let is_all_there = Anchor::START.locate(output).is_some();
+        if is_all_there && is_over && anchor.is_some() && !(self.has_said_gap || self.found.has_gap)
+        {
+            // Characters have another width there, so its rows are wrapped otherwise.
+            self.to_skip = self.counted;
+        } else {
+            self.found.has_gap = true;
+        }
+        let start = Some(&Anchor::START);
+        if read_since(start, output, &mut |line| self.read(line, 0)).is_none() {
+            for row in output.unwrapped(0, 0) {
+                self.read(&row.line(true), 0);
+            }
+        }
     }
 
     /// A line is reported by the terminal again and again while it grows, and counts once.
@@ -132,12 +156,6 @@ impl OutputWatch {
         }
     }
 
-    /// Begins the search again at the beginning of the output: lines that were counted do not count twice.
-    pub(crate) fn begin_again(&mut self) {
-        self.open = None;
-        self.to_skip = self.counted;
-    }
-
     /// Processes the end of the output that came together.
     pub(crate) fn on_output(&mut self, now: Instant) {
         self.to_skip = 0;
@@ -151,11 +169,6 @@ impl OutputWatch {
     pub(crate) fn on_loss(&mut self) {
         self.open = None;
         self.found.has_gap = true;
-    }
-
-    /// Whether output was missed.
-    pub(crate) fn has_gap(&self) -> bool {
-        self.has_said_gap || self.found.has_gap
     }
 
     /// Forgets what is not reported: it is searched again.

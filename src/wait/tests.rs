@@ -49,7 +49,9 @@ fn wait(conditions: Vec<Condition>) -> Wait {
         through_prompts: false,
         is_final: false,
     };
-    Wait::begin(spec, task(Life::Alive, 1), 5, now())
+    let mut wait = Wait::begin(spec, task(Life::Alive, 1), None, now());
+    wait.count_from(5);
+    wait
 }
 
 /// Writes a line whose first `old` bytes were there when the wait began.
@@ -128,7 +130,7 @@ fn a_stop_wins_over_a_match_of_the_same_output() {
         through_prompts: false,
         is_final: false,
     };
-    let mut wait = Wait::begin(spec, task(Life::Alive, 1), 0, now());
+    let mut wait = Wait::begin(spec, task(Life::Alive, 1), None, now());
     wait.line(&Line::new("ok", &[(2, 1)], true));
     wait.line(&Line::new("panic", &[(5, 1)], true));
     let verdict = wait.on_output(now()).unwrap();
@@ -318,7 +320,7 @@ fn idle_counts_from_entry_and_again_from_every_output() {
         through_prompts: false,
         is_final: false,
     };
-    let mut wait = Wait::begin(spec, task(Life::Alive, 1), 0, start);
+    let mut wait = Wait::begin(spec, task(Life::Alive, 1), None, start);
     let at = |seconds| start.after(Duration::from_secs(seconds));
     assert_eq!(wait.next_deadline(), Some(at(2).mono));
     assert_eq!(wait.tick(at(1)), None);
@@ -337,7 +339,7 @@ fn a_port_that_the_run_listens_on_ends_the_wait() {
             through_prompts: false,
             is_final: false,
         };
-        let mut wait = Wait::begin(spec, task(Life::Alive, 1), 0, now());
+        let mut wait = Wait::begin(spec, task(Life::Alive, 1), None, now());
         let verdict = wait.listens(&ports.iter().copied().collect())?;
         assert_eq!(verdict.outcome, WaitOutcome::Listening);
         Some(verdict.ports)
@@ -359,7 +361,7 @@ fn time_is_over_when_it_is() {
         through_prompts: false,
         is_final: false,
     };
-    let mut wait = Wait::begin(spec, task(Life::Alive, 1), 0, start);
+    let mut wait = Wait::begin(spec, task(Life::Alive, 1), None, start);
     assert_eq!(wait.tick(start), None);
     let over = wait.tick(start.after(Duration::from_secs(1)));
     assert_eq!(over.map(|v| v.outcome), Some(WaitOutcome::Timeout));
@@ -377,7 +379,7 @@ fn check_lines(timeout_ms: u64, events: &[&str], expected: Option<(WaitOutcome, 
         through_prompts: false,
         is_final: false,
     };
-    let mut wait = Wait::begin(spec, task(Life::Alive, 1), 0, start);
+    let mut wait = Wait::begin(spec, task(Life::Alive, 1), None, start);
     let mut terminal = Terminal::new(80, 5);
     let (mut at, mut verdict) = (start, None);
     for (stamp, event) in (1..).zip(events) {
@@ -443,4 +445,37 @@ fn a_stop_text_in_the_line_or_in_the_output_that_completes_it_wins() {
     );
     check(&["listening", "\r\nin use", "end"], stopped("in use"));
     check(&["in use", "100 ms"], stopped("in use"));
+}
+
+#[test]
+fn of_a_whole_run_all_that_is_left_counts() {
+    let rows: Vec<String> = (3000..4900).map(|n| format!("line {n}")).collect();
+    let output = PaneOutput {
+        history: 1880,
+        rows,
+        limit: 2000,
+        width: 80,
+        height: 20,
+        cursor: (0, 19),
+        is_dead: true,
+        ..PaneOutput::default()
+    };
+    let check = |anchor: Option<Anchor>, line: &str, stops: &[&str], expected: WaitOutcome| {
+        let mut wait = wait(vec![text(line)]);
+        wait.anchor = anchor;
+        let stops = stops.iter().map(|stop| Pattern::literal(stop, false));
+        wait.spec.stops = stops.collect();
+        for anchor in [Some(&Anchor::START), None] {
+            let verdict = wait.clone().read_since(anchor, &output, now());
+            assert_eq!(verdict.map(|verdict| verdict.outcome), Some(expected));
+        }
+    };
+    let whole = || Some(Anchor::START);
+    check(whole(), "line 4899", &[], WaitOutcome::Matched);
+    check(whole(), "line 1", &["line 4000"], WaitOutcome::Stopped);
+    check(whole(), "line 1 ", &[], WaitOutcome::AnchorLost);
+    // The stop text may have come before.
+    check(whole(), "line 4899", &["stop"], WaitOutcome::AnchorLost);
+    // What is left may be old.
+    check(None, "line 4899", &[], WaitOutcome::AnchorLost);
 }

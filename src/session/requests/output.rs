@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::input::{Job, LogLevel, LookOrder, Reply, RowsToRead};
+use super::super::input::{Job, LogLevel, LookOrder, Reply};
 use super::super::listeners::OutputStream;
 use super::super::promise::promise;
 use super::super::state::Cx;
@@ -18,7 +18,7 @@ pub(super) async fn follow(cx: &Cx, window: &str, raw: bool, lines: usize) -> Re
     };
     let (done, is_complete) = promise();
     cx.with(|state| {
-        let begins = state.begin_with(pane, RowsToRead::Lines(lines));
+        let begins = state.begin_with(pane);
         begins.output_streams.push(OutputStream {
             request_id,
             pane,

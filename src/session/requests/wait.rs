@@ -2,20 +2,20 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::super::answers::read_end;
-use super::super::input::{LookOrder, RowsToRead};
+use super::super::input::LookOrder;
 use super::super::job_queue::OutputEnd;
 use super::super::listeners::{ActiveWait, EndedWait};
 use super::super::promise::{Resolver, promise};
 use super::super::state::{Cx, State};
-use super::super::wait_entry::{self, PatternLoad};
 use crate::engine::{ReturnCause, WaitReturn};
 use crate::model::{
-    Error, Now, PaneId, Task, WaitOutcome, WaitResult, WindowId, text, whole_millis,
+    self, Error, Now, PaneId, Task, WaitOutcome, WaitResult, WindowId, text, whole_millis,
 };
-use crate::terminal::PaneLog;
-use crate::wait::{Anchor, Cursor, Spec, Wait};
+use crate::terminal::{PaneOutput, Pattern};
+use crate::wait::{Condition, Cursor, Spec, Wait};
 use crate::wire::{Response, WaitRequest};
 
 /// The maximum length of a line in a result, in characters.
@@ -26,6 +26,46 @@ const TAIL: usize = 10;
 
 /// The maximum number of them.
 const MOST_TAIL: usize = 1000;
+
+/// The maximum number of texts of one wait. Each is compiled, takes up to 100 KB once used, and is
+/// tried on every line.
+const MOST_PATTERNS: usize = 64;
+
+/// The maximum length of such a text, in bytes: longer than any reported line.
+const LONGEST_PATTERN: usize = 8192;
+
+/// The maximum number of texts of all waits of the session, and their maximum length in total. A text
+/// takes up to sixty times its length.
+const MOST_IN_ALL: PatternLoad = PatternLoad {
+    number: 2048,
+    bytes: 512 << 10,
+};
+
+/// The texts that waits search for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct PatternLoad {
+    number: usize,
+    /// Their length in total.
+    bytes: usize,
+}
+
+impl PatternLoad {
+    /// Returns the texts of these waits.
+    fn of<'a>(specs: impl IntoIterator<Item = &'a Spec>) -> Self {
+        let patterns = specs
+            .into_iter()
+            .flat_map(|spec| spec.texts().chain(&spec.stops));
+        patterns.fold(Self::default(), |load, pattern| Self {
+            number: load.number + 1,
+            bytes: load.bytes + pattern.bytes(),
+        })
+    }
+
+    /// Whether this is as many as are searched for at most.
+    fn is_too_much(self) -> bool {
+        self.number > MOST_IN_ALL.number || self.bytes > MOST_IN_ALL.bytes
+    }
+}
 
 /// Waits for a condition of a task. No output of the task is missed once it has begun. The answer has the
 /// end of the task's output, if it still exists, and is sent when the event that it contains is on the
@@ -40,17 +80,18 @@ pub(super) async fn wait(cx: &Cx, request: WaitRequest) -> Result<Response, Erro
     cx.with(|state| state.begin_wait(cx, &request, done))?;
     let ended = has_ended.await?;
     let _ended = cx.with(|state| Rc::clone(&state.ended_waits));
-    let returns = wait_return(&ended, request.owner.as_deref());
+    let (wait, verdict) = &ended;
+    let returns = wait_return(wait, verdict, request.owner.as_deref());
     let lines = tail(request.tail);
     let end = {
         let token = |state: &mut State| Rc::clone(&state.returning);
         let _returning = returns.is_some().then(|| cx.with(token));
-        match cx.with(|state| state.task_waited_for(&ended.wait)) {
+        match cx.with(|state| state.task_waited_for(wait)) {
             Some((pane, task)) => read_end(cx, pane, lines, task).await,
             None => None,
         }
     };
-    let result = result(&ended, lines, end, cx.with(|state| state.now));
+    let result = result(wait, verdict, lines, end, cx.with(|state| state.now));
     if let Some(returns) = returns {
         cx.recorded().await;
         cx.with(|state| state.engine.note_return(&returns));
@@ -66,25 +107,30 @@ impl State {
         request: &WaitRequest,
         done: Resolver<Result<EndedWait, Error>>,
     ) -> Result<(), Error> {
-        let (task, spec, anchor) = self.prepare_wait(request)?;
+        let task = self.task_to_wait_for(request)?;
+        self.engine.wait_begun(&task.name, request.owner.as_deref());
+        // Including waits that are about to begin.
+        let others = self.listeners.specs().chain(self.jobs.beginning_specs());
+        let spec = spec(request, PatternLoad::of(others))?;
+        let mut anchor = None;
+        if let Some(cursor) = &request.since {
+            // Its output went with the window.
+            if self.task(task.window).is_none() {
+                return Err(closed(&request.task, task.run.unwrap_or_default()));
+            }
+            let life = self.link.life.as_ref();
+            anchor = Some(Cursor::anchor_in(cursor, life, task.window, task.run)?);
+        }
         let pane = task.pane.filter(|_| spec.needs_output());
-        let rows = if anchor.is_some() || spec.texts().next().is_some() {
-            RowsToRead::All
-        } else {
-            RowsToRead::LastRow
-        };
-        let wait = Wait::begin(spec, task, 0, self.now);
         let active = ActiveWait {
             request_id: cx.request.ok_or_else(|| Error::failed("no request"))?,
-            wait: wait.with_whole_run(anchor == Some(Anchor::START)),
+            wait: Wait::begin(spec, task, anchor, self.now),
             pane,
-            anchor,
-            matched_at_entry: false,
-            since: None,
+            verdict: None,
             done,
         };
         match pane {
-            Some(pane) => self.begin_with(pane, rows).waits.push(active),
+            Some(pane) => self.begin_with(pane).waits.push(active),
             None => self.start_wait(active, self.now),
         }
         Ok(())
@@ -95,20 +141,6 @@ impl State {
         let task = self.task(wait.window());
         let task = task.filter(|task| task.run == wait.entry.run)?;
         Some((task.pane?, task))
-    }
-
-    /// Returns the task that is to be waited for, for what, and the anchor in its output to begin at.
-    fn prepare_wait(
-        &mut self,
-        request: &WaitRequest,
-    ) -> Result<(Arc<Task>, Spec, Option<Anchor>), Error> {
-        let task = self.task_to_wait_for(request)?;
-        self.engine.wait_begun(&task.name, request.owner.as_deref());
-        // Including waits that are about to begin.
-        let others = self.listeners.specs().chain(self.jobs.beginning_specs());
-        let spec = wait_entry::spec(request, PatternLoad::of(others))?;
-        let anchor = self.anchor(request, &task)?;
-        Ok((task, spec, anchor))
     }
 
     /// Returns the task that a request to wait names, if it is at the run that it wants. The run may
@@ -133,23 +165,71 @@ impl State {
         }
         Ok(task)
     }
+}
 
-    /// Returns the anchor of the cursor that a request names, if that is of the task's present run.
-    fn anchor(&self, request: &WaitRequest, task: &Task) -> Result<Option<Anchor>, Error> {
-        let Some(text) = &request.since else {
-            return Ok(None);
-        };
-        // Its output went with the window.
-        if self.task(task.window).is_none() {
-            return Err(closed(&request.task, task.run.unwrap_or_default()));
-        }
-        let cursor: Cursor = text
-            .parse()
-            .map_err(|error| wait_entry::usage(format!("{error}")))?;
-        let checked = cursor.check(self.link.life.as_ref(), task.window, task.run);
-        checked.map_err(Error::failed)?;
-        Ok(Some(cursor.anchor))
+/// Parses a wait request. Refuses invalid ones and those with too many texts, including those of
+/// other waits.
+fn spec(request: &WaitRequest, under_way: PatternLoad) -> Result<Spec, Error> {
+    let is_text = |condition: &&model::Condition| matches!(condition, model::Condition::Text(_));
+    let n_patterns = request.conditions.iter().filter(is_text).count() + request.stops.len();
+    if n_patterns > MOST_PATTERNS {
+        return Err(Error::usage(format!(
+            "a wait takes at most {MOST_PATTERNS} texts, found {n_patterns}; one regular expression \
+             can hold several: --regex 'a|b'"
+        )));
     }
+    let pattern = |text: &String| {
+        if text.len() > LONGEST_PATTERN {
+            return Err(Error::usage(format!(
+                "a text to wait for has at most {LONGEST_PATTERN} bytes, found {}",
+                text.len()
+            )));
+        }
+        Pattern::parse(text, request.regex, request.ignore_case)
+    };
+    let condition = |condition: &model::Condition| {
+        Ok(match condition {
+            model::Condition::Text(text) => Condition::Text(pattern(text)?),
+            model::Condition::Exit => Condition::Exit,
+            model::Condition::Change => Condition::Change,
+            model::Condition::Bell => Condition::Bell,
+            model::Condition::Input => Condition::Input,
+            model::Condition::Idle { limit } => Condition::Idle { limit: *limit },
+            model::Condition::Listen { port } => Condition::Listen { port: *port },
+        })
+    };
+    let mut conditions = request
+        .conditions
+        .iter()
+        .map(condition)
+        .collect::<Result<Vec<_>, Error>>()?;
+    if conditions.is_empty() {
+        conditions.push(Condition::Exit);
+    }
+    let spec = Spec {
+        conditions,
+        stops: request
+            .stops
+            .iter()
+            .map(pattern)
+            .collect::<Result<_, _>>()?,
+        timeout: request.timeout_ms.map(Duration::from_millis),
+        through_prompts: request.through_prompts,
+        is_final: request.is_final,
+    };
+    let own = PatternLoad::of([&spec]);
+    let in_all = PatternLoad {
+        number: under_way.number + own.number,
+        bytes: under_way.bytes + own.bytes,
+    };
+    if own.number > 0 && in_all.is_too_much() {
+        return Err(Error::failed(format!(
+            "the waits under way look for {} texts of {} bytes, and {} texts of {} bytes are the \
+                 most",
+            under_way.number, under_way.bytes, MOST_IN_ALL.number, MOST_IN_ALL.bytes
+        )));
+    }
+    Ok(spec)
 }
 
 /// Returns how many of the last lines a result contains for this request.
@@ -159,31 +239,26 @@ fn tail(wish: Option<usize>) -> usize {
 
 /// Returns the result of a wait that has ended. `end` is the present end of its task's output, if
 /// it still exists.
-fn result(ended: &EndedWait, tail: usize, end: OutputEnd, now: Now) -> WaitResult {
-    let EndedWait {
-        wait,
-        matched_at_entry,
-        verdict,
-    } = ended;
+fn result(wait: &Wait, verdict: &WaitResult, tail: usize, end: OutputEnd, now: Now) -> WaitResult {
     let mut result = verdict.clone();
     let line = verdict.line.as_deref();
     result.line = line.map(|line| text::one_line(line.as_bytes(), LINE_CHARS));
     result.pane_pid = wait.entry.pid;
-    result.matched_at_entry = *matched_at_entry;
+    result.matched_at_entry = wait.matched_at_entry;
     result.saw_new_output = wait.saw_output;
     let elapsed = now.mono.saturating_duration_since(wait.began);
     result.elapsed_ms = whole_millis(elapsed);
-    if let Some((cursor, log)) = end.as_deref() {
-        result.tail = last_lines(log, tail);
-        result.alternate_on = Some(log.end.is_alternate);
+    if let Some((cursor, output)) = end.as_deref() {
+        result.tail = last_lines(output, tail);
+        result.alternate_on = Some(output.is_alternate);
         result.cursor = Some(cursor.to_string());
     }
     result
 }
 
 /// Returns the event that the client learns from the answer; `None` when it contains none.
-fn wait_return(ended: &EndedWait, owner: Option<&str>) -> Option<WaitReturn> {
-    let what = match ended.verdict.outcome {
+fn wait_return(wait: &Wait, verdict: &WaitResult, owner: Option<&str>) -> Option<WaitReturn> {
+    let what = match verdict.outcome {
         WaitOutcome::Exited | WaitOutcome::Died => ReturnCause::End,
         WaitOutcome::Input => ReturnCause::Input,
         WaitOutcome::Bell => ReturnCause::Bell,
@@ -200,19 +275,19 @@ fn wait_return(ended: &EndedWait, owner: Option<&str>) -> Option<WaitReturn> {
     };
     Some(WaitReturn {
         owner: owner.map(str::to_owned),
-        window: ended.wait.window(),
-        run: ended.wait.entry.run,
+        window: wait.window(),
+        run: wait.entry.run,
         what,
     })
 }
 
 /// Returns the last lines with text. tmux's banner in a dead pane may have moved some of them into
 /// the history.
-fn last_lines(log: &PaneLog, most: usize) -> Vec<String> {
-    let lines = if log.end.is_alternate {
-        log.end.screen()
+fn last_lines(output: &PaneOutput, most: usize) -> Vec<String> {
+    let lines = if output.is_alternate {
+        output.screen()
     } else {
-        &log.lines
+        &output.lines
     };
     let mut lines = lines.to_vec();
     lines.retain(|line| !line.trim().is_empty());
@@ -224,4 +299,29 @@ fn last_lines(log: &PaneLog, most: usize) -> Vec<String> {
 fn closed(window: &str, run: u32) -> Error {
     let message = format!("run {run} of {window} is over and its window is closed");
     Error::missing(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_texts_of_all_waits_are_bounded() {
+        let longest = "x".repeat(LONGEST_PATTERN);
+        let many = vec!["text"; MOST_PATTERNS];
+        let large = vec![longest.as_str(); MOST_PATTERNS];
+        for (texts, expected) in [(many, 2048 / MOST_PATTERNS), (large, 1)] {
+            let request = WaitRequest {
+                stops: texts.iter().map(|text| (*text).to_owned()).collect(),
+                ..WaitRequest::default()
+            };
+            let mut waits: Vec<Spec> = Vec::new();
+            while let Ok(spec) = spec(&request, PatternLoad::of(&waits)) {
+                waits.push(spec);
+            }
+            assert_eq!(waits.len(), expected);
+            // A wait without a text is not refused.
+            assert!(spec(&WaitRequest::default(), PatternLoad::of(&waits)).is_ok());
+        }
+    }
 }

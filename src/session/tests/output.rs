@@ -269,7 +269,7 @@ fn a_read_that_comes_behind_output_delays_nothing_else() {
     driver.print("\r\ntwo");
     driver.did(&[]);
     let output = output(&["one", "two"]);
-    begins.judge(&output);
+    begins.judge(&output, driver.now);
     driver.read_comes(output, begins);
     driver.did(&["begun 2", "read %1 All for 1"]);
     driver.read_is_asked();

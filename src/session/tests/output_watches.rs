@@ -92,12 +92,7 @@ fn a_returning_daemon_searches_what_was_written_meanwhile() {
     let told = "a line that was reported";
     let life = before.life.clone().unwrap();
     let anchor = crate::wait::Anchor::at(&[told.to_owned(), String::new()], 0, 1, 0);
-    let cursor = crate::wait::Cursor {
-        life: crate::wait::Cursor::life_of(&life),
-        window: WindowId(1),
-        run: 1,
-        anchor,
-    };
+    let cursor = crate::wait::Cursor::new(&life, WindowId(1), 1, anchor);
     for (looks, ended) in [
         (RUNS, false),
         ("life 1; @1#1 a dead 1 pid=7 notifies=ERROR", true),

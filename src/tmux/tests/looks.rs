@@ -1,6 +1,7 @@
 //! Looks and captured screens.
 
 use super::*;
+use crate::terminal::{Extent, History};
 
 #[tokio::test]
 async fn a_look_whose_formats_were_taken_away_is_no_answer() {
@@ -191,15 +192,9 @@ async fn screens_are_fresh_history_is_whole_and_banners_go() {
     let rows = rows(&seen);
     assert_eq!(rows.last().map(String::as_str), Some("end"));
     let pane = only(&seen).pane.as_ref().unwrap().pane;
-    let log = read_log(
-        &mut private.connection(),
-        pane,
-        Style::Plain,
-        History::Whole,
-    )
-    .await
-    .unwrap();
-    let all = &log.lines;
+    let extent = Extent::of_lines(History::Whole, false);
+    let read = read_output(&mut private.connection(), pane, extent).await;
+    let all = &read.unwrap().lines;
     assert_eq!(
         (all.len(), all[0].as_str(), all[200].as_str()),
         (201, "1", "end")

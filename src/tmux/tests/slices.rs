@@ -1,8 +1,8 @@
 //! A history that is read in slices is the same as one that is read at once.
 
-use super::super::history_slices::{Capture, Slice, read_older};
-use super::super::output::{JoinedRows, capture_joined, capture_joined_in_slices};
+use super::super::output::Captured;
 use super::*;
+use crate::terminal::{Extent, History, PaneOutput};
 
 const PANE: PaneId = PaneId(1);
 
@@ -40,20 +40,29 @@ async fn until_dead(private: &Private) {
     .await;
 }
 
-async fn whole(connection: &mut Connection<'_>, style: Style) -> JoinedRows {
-    let whole = capture_joined(connection, PANE, style, History::Whole);
-    whole.await.unwrap()
+async fn whole(connection: &mut Connection<'_>, extent: Extent) -> PaneOutput {
+    let whole = Captured::read(connection, PANE, extent, None).await;
+    whole.unwrap().into_output(extent)
 }
 
-async fn in_slices(
-    connection: &mut Connection<'_>,
-    style: Style,
-    history: History,
-    slice: usize,
-) -> JoinedRows {
-    let read = capture_joined_in_slices(connection, PANE, style, history, slice);
-    read.await.unwrap().unwrap()
+/// Returns the end of lines, with so much history.
+async fn end(connection: &mut Connection<'_>, slice: usize, is_raw: bool) -> Captured {
+    let extent = Extent::of_lines(History::LastRows(slice), is_raw);
+    let end = Captured::read(connection, PANE, extent, None).await;
+    end.unwrap()
 }
+
+async fn in_slices(connection: &mut Connection<'_>, extent: Extent, slice: usize) -> PaneOutput {
+    let mut captured = end(connection, slice, extent.is_raw).await;
+    let older = captured.add_older(connection, PANE, extent, slice).await;
+    assert!(older.unwrap());
+    captured.into_output(extent)
+}
+
+const LINES: Extent = Extent {
+    lines: Some(History::Whole),
+    ..Extent::SCREEN
+};
 
 #[tokio::test]
 async fn slices_are_joined_to_the_lines_of_the_whole() {
@@ -62,17 +71,11 @@ async fn slices_are_joined_to_the_lines_of_the_whole() {
     until_dead(&private).await;
     let mut client = client(&private).await;
     let mut connection = Connection::Attached(&mut client);
-    let expected = whole(&mut connection, Style::Plain)
-        .await
-        .into_log(Style::Plain);
-    assert!(expected.end.history > 300, "{}", expected.end.history);
+    let expected = whole(&mut connection, LINES).await;
+    assert!(expected.history > 300, "{}", expected.history);
     for slice in [1, 2, 3, 7, 50, 1000] {
-        let read = in_slices(&mut connection, Style::Plain, History::Whole, slice).await;
-        assert_eq!(
-            read.into_log(Style::Plain),
-            expected,
-            "{slice} rows at once"
-        );
+        let read = in_slices(&mut connection, LINES, slice).await;
+        assert_eq!(read, expected, "{slice} rows at once");
     }
     client.close().await;
 }
@@ -85,15 +88,15 @@ async fn slices_have_the_colours_of_the_whole() {
     until_dead(&private).await;
     let mut client = client(&private).await;
     let mut connection = Connection::Attached(&mut client);
-    let mut texts = vec![whole(&mut connection, Style::Raw).await];
+    let raw = Extent::of_lines(History::Whole, true);
+    let mut texts = vec![whole(&mut connection, raw).await.lines];
     for slice in [1, 3, 50] {
-        texts.push(in_slices(&mut connection, Style::Raw, History::Whole, slice).await);
+        texts.push(in_slices(&mut connection, raw, slice).await.lines);
     }
     client.close().await;
     let mut shown = Vec::new();
-    for (index, rows) in texts.into_iter().enumerate() {
+    for (index, lines) in texts.into_iter().enumerate() {
         let file = private.dir.path().join(format!("text-{index}"));
-        let lines = rows.into_log(Style::Raw).lines;
         std::fs::write(&file, lines.join("\n") + "\n").unwrap();
         // tmux can lose the end of what is printed right before an end.
         let line = format!("cat {}; echo the end; sleep 1000", file.display());
@@ -134,33 +137,18 @@ async fn a_followed_pane_is_completed_with_what_is_above_its_end() {
     let mut client = client(&private).await;
     let name = format!("client-{}", client.pid().unwrap());
     let mut connection = Connection::Attached(&mut client);
-    let extent = |history| Extent { history, lines: 0 };
-    let whole = follow_output(&mut connection, &name, PANE, extent(History::Whole));
-    let whole = whole.await.unwrap().output;
-    let end = follow_output(&mut connection, &name, PANE, extent(PaneEnd::HISTORY));
-    let end = end.await.unwrap();
-    assert!(end.output.rows.len() < 1100);
-    let completed = complete(&mut connection, PANE, end, History::Whole);
-    assert!(completed.await.unwrap().as_ref() == Some(&whole));
-    let read = read_output(&mut connection, PANE, History::Whole);
-    assert!(read.await.unwrap() == whole);
-    let read = read_output(&mut connection, PANE, History::LastRows(1800));
-    let read = read.await.unwrap();
+    let whole = whole(&mut connection, Extent::ALL).await;
+    let followed = follow_output(&mut connection, &name, PANE, Extent::ALL);
+    assert!(followed.await.unwrap() == (whole.clone(), 1));
+    let last = Extent {
+        rows: History::LastRows(1800),
+        ..Extent::ALL
+    };
+    let read = read_output(&mut connection, PANE, last).await.unwrap();
     assert_eq!(read.rows.len(), 1800 + read.height);
     assert_eq!(read.rows, whole.rows[whole.rows.len() - read.rows.len()..]);
     client.close().await;
 }
-
-const ROWS: Capture = Capture {
-    flags: &[],
-    is_joined: false,
-    slice: 50,
-};
-const LINES: Capture = Capture {
-    flags: &["-J"],
-    is_joined: true,
-    slice: 50,
-};
 
 #[tokio::test]
 async fn rows_keep_their_place_while_a_pane_prints() {
@@ -178,14 +166,19 @@ async fn rows_keep_their_place_while_a_pane_prints() {
         let to = history - 50;
         (from + 1..=to).map(|n| n.to_string()).collect()
     };
-    let end = capture_joined(
-        &mut connection,
-        PANE,
-        Style::Plain,
-        History::LastRows(ROWS.slice),
-    );
-    let end = end.await.unwrap().end;
-    assert_eq!(end.output.history, history);
+    let ends = [
+        Extent::of_lines(History::LastRows(50), false),
+        Extent {
+            rows: History::LastRows(50),
+            ..Extent::ALL
+        },
+    ];
+    let mut captured = Vec::new();
+    for end in ends {
+        let read = Captured::read(&mut connection, PANE, end, None).await;
+        captured.push((end, read.unwrap()));
+    }
+    assert_eq!(captured[0].1.state.history, history);
     // Less than a slice, more, and more than what is missing.
     for n_printed in ["3", "70", "700"] {
         private.asks(&["send-keys", "-t", "%1", n_printed, "Enter"]);
@@ -195,23 +188,24 @@ async fn rows_keep_their_place_while_a_pane_prints() {
             is_printed.then_some(()).ok_or(shown)
         })
         .await;
-        for capture in [ROWS, LINES] {
+        for (end, captured) in &captured {
             for from in [0, 1, 333, history - 51] {
-                let older = read_older(
-                    &mut connection,
-                    PANE,
-                    &end.output,
-                    end.read_at,
-                    from,
-                    capture,
-                );
-                let older = older.await.unwrap().expect("only printed");
-                let rows: Vec<String> = older
-                    .into_iter()
-                    .flat_map(|slice| slice.rows)
-                    .map(|row| String::from_utf8(row).unwrap())
-                    .collect();
-                assert_eq!(rows, numbers(from), "{capture:?} after {n_printed}");
+                let last = History::LastRows(history - from);
+                let extent = match end.lines {
+                    Some(_) => Extent::of_lines(last, false),
+                    None => Extent { rows: last, ..*end },
+                };
+                let mut read = captured.clone();
+                let older = read.add_older(&mut connection, PANE, extent, 50);
+                assert!(older.await.unwrap(), "only printed");
+                let expected = numbers(from);
+                let output = read.into_output(extent);
+                let rows = match end.lines {
+                    Some(_) => output.lines,
+                    None => output.rows,
+                };
+                let shown = rows[..expected.len()] == expected[..];
+                assert!(shown, "{extent:?} after {n_printed}: {rows:?}");
             }
         }
     }
@@ -219,9 +213,10 @@ async fn rows_keep_their_place_while_a_pane_prints() {
 
 #[tokio::test]
 async fn a_pane_that_changes_between_two_slices_is_not_read_in_slices() {
-    async fn older(connection: &mut Connection<'_>, end: &PaneEnd) -> Option<Vec<Slice>> {
-        let older = read_older(connection, PANE, &end.output, end.read_at, 0, LINES);
-        older.await.unwrap()
+    async fn is_read(connection: &mut Connection<'_>, end: &Captured) -> bool {
+        let mut captured = end.clone();
+        let older = captured.add_older(connection, PANE, LINES, 50).await;
+        older.unwrap()
     }
 
     let private = Private::started().await;
@@ -230,15 +225,12 @@ async fn a_pane_that_changes_between_two_slices_is_not_read_in_slices() {
     story(&private, "read -r _; echo more; read -r _; exit 0").await;
     let mut connection = private.connection();
     // A pane that lives is read in slices once it has printed nothing in this second.
-    let end = until(async || {
+    let before = until(async || {
         let mut connection = private.connection();
-        let last = capture_joined(&mut connection, PANE, Style::Plain, History::LastRows(50));
-        let end = last.await.unwrap().end;
-        let older = older(&mut connection, &end).await;
-        let n_slices = older.map(|slices| slices.len()).unwrap_or_default();
-        (n_slices > 3)
-            .then_some(end)
-            .ok_or(format!("{n_slices} slices"))
+        let end = end(&mut connection, 50, false).await;
+        let history = end.state.history;
+        let is_read = history > 200 && is_read(&mut connection, &end).await;
+        is_read.then_some(end).ok_or(format!("{history} rows"))
     })
     .await;
     private.asks(&["send-keys", "-t", "%1", "Enter"]);
@@ -247,8 +239,8 @@ async fn a_pane_that_changes_between_two_slices_is_not_read_in_slices() {
         shown.contains("more").then_some(()).ok_or(shown)
     })
     .await;
-    let older_rows = older(&mut connection, &end).await;
-    assert!(older_rows.is_none(), "it has printed");
+    let is_older_read = is_read(&mut connection, &before).await;
+    assert!(!is_older_read, "it has printed");
 
     private.asks(&["send-keys", "-t", "%1", "Enter"]);
     until_dead(&private).await;
@@ -260,12 +252,11 @@ async fn a_pane_that_changes_between_two_slices_is_not_read_in_slices() {
     ];
     for change in changes {
         until_dead(&private).await;
-        let last = capture_joined(&mut connection, PANE, Style::Plain, History::LastRows(50));
-        let end = last.await.unwrap().end;
-        let older_rows = older(&mut connection, &end).await;
-        assert!(older_rows.is_some(), "before {change:?}");
+        let before = end(&mut connection, 50, false).await;
+        let is_older_read = is_read(&mut connection, &before).await;
+        assert!(is_older_read, "before {change:?}");
         private.asks(change);
-        let older_rows = older(&mut connection, &end).await;
-        assert!(older_rows.is_none(), "after {change:?}");
+        let is_older_read = is_read(&mut connection, &before).await;
+        assert!(!is_older_read, "after {change:?}");
     }
 }
