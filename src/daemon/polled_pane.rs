@@ -28,10 +28,6 @@ const ROUND_PAUSE: Duration = Duration::from_secs(2);
 /// The maximum pause for any other whose programs run all the time, or for which that is not known.
 pub(super) const RESTLESS_PAUSE: Duration = Duration::from_secs(10);
 
-/// After this time a pane is examined again even if its programs have not run: its terminal may
-/// have been changed from outside.
-const ASK_BY: Duration = Duration::from_secs(300);
-
 /// Screens that became quiet within this time are examined together.
 pub(super) const TOGETHER: Duration = Duration::from_millis(20);
 
@@ -56,25 +52,17 @@ pub(super) struct PolledPane {
     pub(super) known: Option<LastExamination>,
     /// A result that is confirmed when the reader is hidden twice in a row.
     pub(super) doubt: Option<DoubtfulExamination>,
-    /// The call in which it was read, as of the last look.
-    shown: Option<ShownCall>,
+    /// The call in which it was read, as of the last look, and when that was, in seconds of tmux's clock.
+    shown: Option<(ReadCall, i64)>,
     /// Whether its programs may check for keys: they run, and sleep often in between.
     pub(super) may_check_keys: bool,
     /// How often each of their threads had slept at the examination from which on this is counted, and
     /// when it was.
-    slept: Option<(BTreeMap<u32, u64>, Instant)>,
+    pub(super) slept: Option<(BTreeMap<u32, u64>, Instant)>,
     /// Whether input was read from it.
     pub(super) reads: InputWatch,
     /// When it counts as quiet, or takes part in a round.
     pub(super) next: Instant,
-}
-
-/// A reported call in which a terminal is read.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ShownCall {
-    read: ReadCall,
-    /// When, in seconds of tmux's clock.
-    second: i64,
 }
 
 /// The result for a pane that is quiet.
@@ -88,8 +76,6 @@ pub(super) struct LastExamination {
     pub(super) pause: Duration,
     /// The pause until it may be examined again if its programs run.
     rest: Duration,
-    /// Why, and since when, it is due for an examination.
-    pub(super) stale: Option<PendingExamination>,
 }
 
 /// A pane whose reader was hidden at the last examination, or had left a reported prompt, and not at
@@ -106,20 +92,9 @@ pub(super) struct DoubtfulExamination {
     before: Option<LastExamination>,
 }
 
-/// Why a pane is due for an examination, the more urgent first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum ExaminationReason {
-    /// Its programs have run.
-    Ran,
-    /// The last examination is long ago.
-    Old,
-}
-
-pub(super) type PendingExamination = (ExaminationReason, Instant);
-
-/// What decides which pane is examined first: of those whose programs have run, the reported ones,
-/// because their answers are expected, then those that seldom run, and of them the longest due.
-pub(super) type Urgency = (ExaminationReason, bool, Duration, Instant);
+/// What decides which pane is examined first: the reported ones, because their answers are expected, then
+/// those that seldom run, and of them those that were examined the longest ago.
+pub(super) type Urgency = (bool, Duration, Instant);
 
 impl PolledPane {
     /// Returns a pane whose output moves, or has moved until now: it is examined at `next`.
@@ -143,14 +118,6 @@ impl PolledPane {
         }
     }
 
-    /// Returns it with whether its programs may check for keys, as far as that is known before.
-    pub(super) fn with_key_checks(self, may_check_keys: bool) -> Self {
-        Self {
-            may_check_keys,
-            ..self
-        }
-    }
-
     /// Whether rows of this later screen differ, but only in what programs animate, or beside what is
     /// asked.
     pub(super) fn is_changed_beside(
@@ -161,12 +128,6 @@ impl PolledPane {
         !self.screen.has_rows_of(screen)
             && self.screen.alternate == screen.alternate
             && (self.screen.is_same_but_animated(screen) || is_asked_on())
-    }
-
-    /// Counts from now on how often its programs sleep: those that draw sleep in between, whether or
-    /// not they check for keys.
-    pub(super) fn forget_pauses(&mut self) {
-        self.slept = None;
     }
 
     /// Returns the evidence on its terminal, if there is any.
@@ -188,16 +149,16 @@ impl PolledPane {
             self.shown = None;
             return Some(evidence);
         };
-        let before = self.shown.filter(|shown| {
-            shown.read.thread == read.thread && activity < shown.second && shown.read != read
-        });
-        if let Some(shown) = before {
+        let before = self
+            .shown
+            .filter(|(shown, at)| shown.thread == read.thread && activity < *at && *shown != read);
+        if let Some((shown, _)) = before {
             return Some(Arc::new(TtyEvidence {
-                read: Some(shown.read),
+                read: Some(shown),
                 ..TtyEvidence::clone(&evidence)
             }));
         }
-        self.shown = Some(ShownCall { read, second });
+        self.shown = Some((read, second));
         Some(evidence)
     }
 
@@ -205,20 +166,6 @@ impl PolledPane {
     pub(super) fn count_reads(&mut self, evidence: &mut Arc<TtyEvidence>) {
         let n_reads = self.reads.check();
         Arc::make_mut(evidence).n_reads = n_reads;
-    }
-
-    /// Returns how urgently it has to be examined; `None` while it has not.
-    pub(super) fn urgency(&self, is_reported: bool, now: Instant) -> Option<Urgency> {
-        match &self.known {
-            None => {
-                let is_due = self.next <= now + TOGETHER;
-                is_due.then_some((ExaminationReason::Ran, false, Duration::ZERO, self.next))
-            }
-            Some(known) => {
-                let (why, since) = known.stale?;
-                Some((why, !is_reported, known.rest, since))
-            }
-        }
     }
 
     /// Examines a terminal completely.
@@ -265,8 +212,10 @@ impl PolledPane {
         if let Some(evidence) = &mut examination.evidence {
             Arc::make_mut(evidence).checks_no_keys = !self.may_check_keys;
         }
+        let reader = examination.evidence.as_ref();
+        let reader = reader.map(|evidence| evidence.reader);
         let has_left = is_reported
-            && is_elsewhere(examination.evidence.as_deref())
+            && reader == Some(TtyUse::Elsewhere)
             && before.as_ref().is_some_and(LastExamination::has_reader);
         let was_hidden = match &before {
             Some(before) => hides_reader(before.examination.evidence.as_deref()),
@@ -306,7 +255,6 @@ impl PolledPane {
             is_wary,
             pause,
             rest,
-            stale: None,
         });
         self.next = now + pause;
     }
@@ -323,10 +271,6 @@ pub(super) fn differ_in_numbers(before: &Screen, after: &Screen) -> bool {
 
 fn hides_reader(evidence: Option<&TtyEvidence>) -> bool {
     evidence.is_none_or(|evidence| evidence.reader == TtyUse::Unknown)
-}
-
-fn is_elsewhere(evidence: Option<&TtyEvidence>) -> bool {
-    evidence.is_some_and(|evidence| evidence.reader == TtyUse::Elsewhere)
 }
 
 /// Keeps the reader of a prompt that was reported while a signal has stopped it: nobody has answered
@@ -368,7 +312,7 @@ impl LastExamination {
         })
     }
 
-    /// Checks whether its programs have run, and sets the time of the next check. Returns whether
+    /// Checks whether its programs have run, and sets the pause until the next check. Returns whether
     /// they have.
     pub(super) fn check_activity(&mut self, is_reported: bool, now: Instant) -> bool {
         let age = now.saturating_duration_since(self.at);
@@ -380,21 +324,18 @@ impl LastExamination {
             ROUND_PAUSE
         };
         self.pause = (self.pause * 2).min(longest);
-        if matches!(self.stale, Some((ExaminationReason::Ran, _))) {
-            return true;
+        let has_run = !self.examination.activity.lasts();
+        if !has_run {
+            // It comes before those that have run ever since they were examined.
+            self.rest = Duration::ZERO;
         }
-        if !self.examination.activity.lasts() {
-            if age >= self.rest {
-                self.stale = Some((ExaminationReason::Ran, now));
-            }
-            return true;
-        }
-        // It comes before those that have run ever since they were examined.
-        self.rest = Duration::ZERO;
-        if age >= ASK_BY && self.stale.is_none() {
-            self.stale = Some((ExaminationReason::Old, now));
-        }
-        false
+        has_run
+    }
+
+    /// Returns how urgent an examination is if its programs have run; `None` for too soon.
+    pub(super) fn urgency(&self, is_reported: bool, now: Instant) -> Option<Urgency> {
+        let age = now.saturating_duration_since(self.at);
+        (age >= self.rest).then_some((!is_reported, self.rest, self.at))
     }
 }
 
@@ -680,10 +621,10 @@ mod tests {
             assert!(start.elapsed() < Duration::from_secs(20), "{late:?}");
             late = restless(start);
         }
-        assert_eq!(late.urgency(false, after(2)), None);
         late.known.as_mut().unwrap().examination.activity = Default::default();
         assert!(has_run(&mut late, after(3)));
-        let [late, always] = [late, always].map(|pane| pane.urgency(false, after(3)).unwrap());
+        let [late, always] =
+            [late, always].map(|pane| pane.known.unwrap().urgency(false, after(3)).unwrap());
         assert!(late < always, "{late:?} {always:?}");
 
         drop(child.stdin.take());

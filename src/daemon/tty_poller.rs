@@ -16,12 +16,9 @@ use crate::model::{Now, OpenQuestion, Snapshot, TtyEvidence, TtyUse, WindowId};
 use crate::prompt::{self, UserRules};
 use crate::protocol::rows::LookRows;
 
-/// How long one call may examine and check: the thread has other things to do in between. What is
-/// left is due at once.
+/// How long one call may examine: the thread has other things to do in between. What is left stays
+/// due.
 const SLICE: Duration = Duration::from_millis(2);
-
-/// After so many checks the time is read: to read it takes as long as a check.
-const CHECKS_PER_READING: usize = 16;
 
 /// The evidence on the terminals of a session's tasks.
 #[derive(Debug, Default)]
@@ -31,10 +28,6 @@ pub(super) struct TtyPoller {
     pub(super) questions: BTreeMap<WindowId, OpenQuestion>,
     /// The earliest time of the next round.
     round_at: Option<Instant>,
-    /// What the parts of the present round have cost so far.
-    round_cost: Duration,
-    /// Since when something is left over from the last call; `None` when nothing is.
-    left_since: Option<Instant>,
     asking: Allowance,
     /// Whether programs have run, or may have, since this was last taken.
     has_run: bool,
@@ -81,31 +74,30 @@ impl TtyPoller {
             else {
                 continue;
             };
-            let moving = || {
-                PolledPane::with_changing_output(
-                    pid,
-                    PathBuf::from(tty),
-                    task.screen.clone(),
-                    now + quiet,
-                )
+            let moving = |may_check_keys| {
+                let (tty, screen) = (PathBuf::from(tty), task.screen.clone());
+                let mut pane = PolledPane::with_changing_output(pid, tty, screen, now + quiet);
+                pane.may_check_keys = may_check_keys;
+                pane
             };
             let is_reported = self.is_reported(row.window);
             // What the previous daemon has reported may be a program that checks for keys.
             let entry = self.panes.entry(row.window);
-            let pane = entry.or_insert_with(|| moving().with_key_checks(is_reported));
+            let pane = entry.or_insert_with(|| moving(is_reported));
             let question = self.questions.get(&row.window);
             let is_asked_on = || question.is_some_and(|question| question.is_on(&task.screen));
             if pane.pid == pid && pane.is_changed_beside(&task.screen, is_asked_on) {
-                // It may be drawn again for ever, and its program wait all the same.
-                pane.forget_pauses();
+                // It may be drawn again for ever, and its program wait all the same. One that draws sleeps in
+                // between, whether or not it checks for keys.
+                pane.slept = None;
             } else if pane.pid != pid {
-                *pane = moving();
+                *pane = moving(false);
             } else if pane.screen != task.screen {
                 // A countdown goes on.
                 let goes_on = differ_in_numbers(&pane.screen, &task.screen);
                 let may_check_keys = goes_on && pane.may_check_keys;
                 let reads = std::mem::take(&mut pane.reads);
-                *pane = moving().with_key_checks(may_check_keys);
+                *pane = moving(may_check_keys);
                 pane.reads = reads;
             }
             // Shared, which makes the next comparison fast.
@@ -151,18 +143,10 @@ impl TtyPoller {
         if self.next_deadline().is_none_or(|due| due > now + TOGETHER) {
             return changed;
         }
-        let slice = Slice::begin();
-        self.left_since = None;
-        self.go_round(&slice, now);
-        let mut stale: Vec<(Urgency, WindowId)> = self
-            .panes
-            .iter()
-            .filter_map(|(window, pane)| {
-                Some((pane.urgency(self.is_reported(*window), now)?, *window))
-            })
-            .collect();
-        stale.sort_unstable();
-        for (_, window) in stale {
+        let slice_began = clock::thread_time();
+        let mut due = self.due(now);
+        due.sort_unstable();
+        for (_, window) in due {
             let is_reported = self.is_reported(window);
             let Some(pane) = self.panes.get_mut(&window) else {
                 continue;
@@ -170,15 +154,15 @@ impl TtyPoller {
             // A screen that has just become quiet is always examined.
             let is_quiet = pane.known.is_some();
             if is_quiet && !self.asking.has(now) {
+                pane.next = self.asking.next().unwrap_or(now);
                 continue;
             }
-            if slice.is_over() {
-                self.left_since = Some(now);
+            let began = clock::thread_time();
+            if began.saturating_sub(slice_began) >= SLICE {
                 break;
             }
             self.has_run |= !is_quiet;
             let before = pane.evidence().cloned();
-            let began = clock::thread_time();
             pane.examine(is_reported, now);
             if is_quiet {
                 let cost = clock::thread_time().saturating_sub(began);
@@ -198,71 +182,48 @@ impl TtyPoller {
         changed
     }
 
-    /// Checks whose programs have run.
-    fn go_round(&mut self, slice: &Slice, now: Instant) {
+    /// Returns what is to be examined now: panes whose output has stopped, and of the others, which are checked
+    /// in rounds, those whose programs have run.
+    fn due(&mut self, now: Instant) -> Vec<(Urgency, WindowId)> {
+        let is_due = |pane: &PolledPane| pane.next <= now + TOGETHER;
         let mut known = self.panes.values().filter(|pane| pane.known.is_some());
-        let is_due = known.any(|pane| pane.next <= now + TOGETHER);
-        if !is_due || self.round_at.is_some_and(|at| at > now) {
-            return;
-        }
+        let is_round = known.any(is_due) && self.round_at.is_none_or(|at| at <= now);
         let began = clock::thread_time();
-        let mut n_checked = 0;
+        let mut due = Vec::new();
         for (window, pane) in &mut self.panes {
-            if let Some(known) = &mut pane.known {
+            let question = self.questions.get(window);
+            let is_reported = question.is_some_and(|question| question.is_reported);
+            let has_stopped = is_due(pane);
+            let urgency = match &mut pane.known {
+                None => has_stopped.then_some((false, Duration::ZERO, pane.next)),
                 // Those that are due soon are included, so that all are checked together.
-                if pane.next <= now + known.pause / 2 {
-                    n_checked += 1;
-                    if n_checked % CHECKS_PER_READING == 0 && slice.is_over() {
-                        self.left_since = Some(now);
-                        break;
-                    }
-                    let question = self.questions.get(window);
-                    let is_reported = question.is_some_and(|question| question.is_reported);
+                Some(known) if is_round && pane.next <= now + known.pause / 2 => {
                     let has_run = known.check_activity(is_reported, now);
                     self.has_run |= has_run;
-                    pane.next = now + known.pause;
+                    let urgency = known.urgency(is_reported, now).filter(|_| has_run);
+                    if urgency.is_none() {
+                        pane.next = now + known.pause;
+                    }
+                    urgency
                 }
-            }
+                Some(_) => None,
+            };
+            due.extend(urgency.map(|urgency| (urgency, *window)));
         }
-        self.round_cost += clock::thread_time().saturating_sub(began);
-        if self.left_since.is_none() {
-            let cost = std::mem::take(&mut self.round_cost);
+        if is_round {
+            let cost = clock::thread_time().saturating_sub(began);
             self.round_at = Some(now + (cost * ONE_PART_IN).min(RESTLESS_PAUSE));
         }
+        due
     }
 
     /// Returns when [`TtyPoller::ask_due`] is due.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let due = self.panes.values().map(|pane| match &pane.known {
+        let due = self.panes.values().map(|pane| match pane.known {
             None => pane.next,
-            Some(known) => {
-                let round = self.round_at.map_or(pane.next, |at| at.max(pane.next));
-                if known.stale.is_some() {
-                    self.asking.next().map_or(round, |next| next.min(round))
-                } else {
-                    round
-                }
-            }
+            Some(_) => self.round_at.map_or(pane.next, |at| at.max(pane.next)),
         });
-        due.chain(self.left_since).min()
-    }
-}
-
-/// The time that one call may take.
-#[derive(Debug)]
-struct Slice {
-    began: Duration,
-}
-
-impl Slice {
-    fn begin() -> Self {
-        Self {
-            began: clock::thread_time(),
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        clock::thread_time().saturating_sub(self.began) >= SLICE
+        due.min()
     }
 }
 
