@@ -1,11 +1,11 @@
 //! `logs`: a task's output: present, from a cursor on, live, or of runs that have ended. `search`: searches
 //! it, as `wait` does what is yet to come.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use futures_util::{FutureExt as _, StreamExt};
 use serde_json::{Value, json};
 
 use super::args::{Logs, MatchOptions, Search};
@@ -20,9 +20,6 @@ use crate::terminal::columns_of;
 use crate::wire::{
     LiveRecord, LogRequest, LsTask, SearchMatch, SearchRequest, SearchResult, StreamRecord, TaskLog,
 };
-
-/// The piece of a followed output that says that it was all.
-const END: &str = "null";
 
 /// How many lines of each task are printed at first with `--all`.
 const LAST_LINES: usize = 10;
@@ -289,44 +286,28 @@ async fn follow(
     } else {
         0
     };
-    let daemon = ops::follow_log(session, &window, args.raw, n_sent).await;
-    let mut daemon = daemon?;
-    let mut early = VecDeque::new();
+    let daemon = ops::follow_log(session, &window, args.raw, n_sent).await?;
     if !is_sent {
         // Following begins before the output is read, so that no line is missed.
         let log = present(session, &window, args, lines).await?;
-        while let Some(Ok(Some(piece))) = daemon.line().now_or_never() {
-            early.push_back(piece);
-        }
-        if !early.is_empty() && is_unchanged(session, &window, &log).await {
-            // All of it is in what was read.
-            early.retain(|piece| piece == END);
-        }
         note_missing(&log);
         print_lines(&log.lines, prefix)?;
     } else if lines.is_none() {
         note_missing(&present(session, &window, args, None).await?);
     }
     context.limit.lift();
-    let followed = print_followed(daemon, early, args.raw, prefix);
+    let followed = print_followed(daemon, args.raw, prefix);
     context::unless_interrupted(followed).await?
 }
 
-/// Prints the output that a daemon sends, after what has arrived `early`, until the run ends.
+/// Prints the output that a daemon sends, until the run ends.
 pub(super) async fn print_followed(
     mut daemon: DaemonClient,
-    mut early: VecDeque<String>,
     is_raw: bool,
     prefix: Option<&str>,
 ) -> Result<(), Error> {
     loop {
-        let piece = match early.pop_front() {
-            Some(piece) => piece,
-            None => match daemon.line().await? {
-                Some(piece) => piece,
-                None => return Err(stopped()),
-            },
-        };
+        let piece = next_line(Some(&mut daemon)).await?;
         let text: Option<String> = serde_json::from_str(&piece).map_err(Error::of)?;
         // The run has ended, and this was all of it.
         let Some(text) = text else { return Ok(()) };
@@ -336,17 +317,6 @@ pub(super) async fn print_followed(
             print_lines(text.split('\n'), prefix)?;
         }
     }
-}
-
-/// Whether a task has written nothing since its output was read.
-async fn is_unchanged(session: &TaskSession, window: &str, log: &TaskLog) -> bool {
-    let request = LogRequest {
-        task: window.to_owned(),
-        since: log.cursor.clone(),
-        ..LogRequest::default()
-    };
-    let later = ops::further_log(session, request).await;
-    log.cursor.is_some() && later.is_ok_and(|later| later.lines.is_empty())
 }
 
 /// The daemon has ended, lost its connection to tmux, or disconnected a reader that was too far behind.

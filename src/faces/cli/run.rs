@@ -1,7 +1,6 @@
 //! `run` and `restart`: start a task in its slot. What runs in its pane first.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
 use std::io::Write;
 use std::path::Path;
 use std::pin::pin;
@@ -299,7 +298,7 @@ async fn show(
     ended: impl Future<Output = Result<(), Error>>,
     has_limit: bool,
 ) -> Result<(), Error> {
-    let shown = pin!(logs::print_followed(output, VecDeque::new(), false, None));
+    let shown = pin!(logs::print_followed(output, false, None));
     let ended = pin!(ended);
     let (shown, outcome) = match select(shown, ended).await {
         Either::Left((shown, ended)) => (shown, Either::Left(ended)),
