@@ -155,7 +155,7 @@ pub(crate) async fn search(
     session: &mut TaskSession,
     request: SearchRequest,
 ) -> Result<(SearchResult, Option<String>), Error> {
-    let pattern = pattern_of(&request)?;
+    let pattern = Pattern::parse(&request.pattern, request.regex, request.ignore_case)?;
     let name = request.task.clone().unwrap_or_default();
     match session.ask_by_name(&Request::Search(request)).await {
         Ok(Response::Matches(found)) => Ok((found, None)),
@@ -166,10 +166,6 @@ pub(crate) async fn search(
             Ok((matches_in(log, &pattern), note))
         }
     }
-}
-
-pub(super) fn pattern_of(request: &SearchRequest) -> Result<Pattern, Error> {
-    Pattern::parse(&request.pattern, request.regex, request.ignore_case)
 }
 
 /// Returns the stored runs, of the tasks with these names or window ids or of all, the last one last.

@@ -562,20 +562,18 @@ async fn get_at(url: &HttpUrl, address: SocketAddr) -> std::io::Result<u16> {
 }
 
 /// Returns the status of an answer. Interim ones, such as 103, come before it.
-async fn final_status(mut answer: impl AsyncBufRead + Unpin) -> std::io::Result<u16> {
+async fn final_status(answer: impl AsyncBufRead + Unpin) -> std::io::Result<u16> {
+    let mut lines = answer.split(b'\n');
     loop {
-        let mut line = Vec::new();
-        answer.read_until(b'\n', &mut line).await?;
+        let line = lines.next_segment().await?.unwrap_or_default();
         let status = parse_status(&line)
             .ok_or_else(|| std::io::Error::other("answered something else than HTTP"))?;
         // Another protocol (101) has no answer behind it, and was not asked for.
         if status == 101 || !(100..200).contains(&status) {
             return Ok(status);
         }
-        while !line.trim_ascii().is_empty() {
-            line.clear();
-            answer.read_until(b'\n', &mut line).await?;
-        }
+        let is_of_head = |line: Vec<u8>| !line.trim_ascii().is_empty();
+        while lines.next_segment().await?.is_some_and(is_of_head) {}
     }
 }
 
