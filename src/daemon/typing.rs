@@ -12,7 +12,7 @@ use crate::model::{
 };
 use crate::process;
 use crate::session::Typing;
-use crate::tmux::{self, AskingRow, PaneView, PromptPlace, TypingResult, TypingTerms};
+use crate::tmux::{self, PaneView, PromptPlace, TypingResult};
 use crate::wire::{ExplainedState, Explanation, SecretText, SendRequest, TypedInput};
 
 /// Types what can be typed now into a task. If something is left, `typing` says when to go on.
@@ -82,18 +82,12 @@ pub(super) async fn type_into_task(
             Some(stop)
                 if stop.is_in_background() && (judged.is_some() || has_text(&request.input)) =>
             {
-                return Err(Error::failed(format!(
-                    "task {} is stopped in the background; nothing was typed",
-                    label()
-                ))
-                .with_hint(Stop::ADVICE));
+                let error = refused(&label(), "is stopped in the background");
+                return Err(error.with_hint(Stop::ADVICE));
             }
             Some(Stop::BySignal) if judged.is_some() => {
-                return Err(Error::failed(format!(
-                    "task {} is stopped by a signal and does not read what is typed; nothing was typed",
-                    label()
-                ))
-                .with_hint(
+                let why = "is stopped by a signal and does not read what is typed";
+                return Err(refused(&label(), why).with_hint(
                     "`kill -CONT` with the pid of its program continues it; without --if-prompt it is \
                      typed all the same",
                 ));
@@ -123,11 +117,8 @@ pub(super) async fn type_into_task(
                 }
                 Readiness::AsksNothing => return Err(asks_nothing(&label())),
                 Readiness::Answered => {
-                    return Err(Error::failed(format!(
-                        "task {} was answered already and has not asked again; nothing was typed",
-                        label()
-                    ))
-                    .with_hint(
+                    let why = "was answered already and has not asked again";
+                    return Err(refused(&label(), why).with_hint(
                         "`tmux-task wait NAME --input` waits for its next question; without \
                          --if-prompt it is typed all the same",
                     ));
@@ -139,11 +130,12 @@ pub(super) async fn type_into_task(
             let at = clock::now().wall;
             AnsweredQuestion { asked, at }.to_string()
         });
-        let terms = TypingTerms {
-            only_if: shown.as_ref(),
-            answers: answers.as_deref(),
-        };
-        match tmux::type_into(connection, &server, pane, &part.input, part.enter, terms).await? {
+        let (input, then_enter) = (&part.input, part.enter);
+        let (only_if, answers) = (shown.as_ref(), answers.as_deref());
+        let typed = tmux::type_into(
+            connection, &server, pane, input, then_enter, only_if, answers,
+        );
+        match typed.await? {
             TypingResult::Typed => {
                 typing.typed(rest, Instant::now());
                 return Ok(());
@@ -181,9 +173,12 @@ fn changed(label: &str, view: &PaneView) -> Error {
         "" => String::new(),
         line => format!(", its line is now: {line}"),
     };
-    Error::failed(format!(
-        "task {label} no longer asks that{now}; nothing was typed"
-    ))
+    refused(label, &format!("no longer asks that{now}"))
+}
+
+/// Returns the error that nothing was typed into the task.
+fn refused(label: &str, why: &str) -> Error {
+    Error::failed(format!("task {label} {why}; nothing was typed"))
 }
 
 /// Refuses a secret that would be visible, a guarded text that would not be, and a line of which the
@@ -200,11 +195,9 @@ fn check_text(
     }
     let is_secret = matches!(request.input, TypedInput::Secret(_));
     if request.if_prompt.is_some() && is_secret && echo == Some(true) {
-        let (window, name) = (task.window, &task.name);
-        return Err(Error::failed(format!(
-            "task {window} ({name}) shows what is typed; nothing was typed"
-        ))
-        .with_hint("without --secret it is typed all the same"));
+        let label = format!("{} ({})", task.window, task.name);
+        return Err(refused(&label, "shows what is typed")
+            .with_hint("without --secret it is typed all the same"));
     }
     if let TypedInput::Text(text) | TypedInput::Secret(SecretText(text)) = &request.input {
         let longest = text.split(['\n', '\r']).map(str::len).max().unwrap_or(0);
@@ -320,10 +313,7 @@ fn place_of<'a>(explanation: &'a Explanation, task: &Task) -> Option<PromptPlace
     let cursor = task.screen.cursor?;
     let asking = explanation.line.as_deref().zip(explanation.line_y);
     Some(PromptPlace {
-        asking: asking.map(|(line, line_y)| AskingRow {
-            line,
-            below_cursor: i64::from(line_y) - i64::from(cursor.y),
-        }),
+        asking: asking.map(|(line, line_y)| (line, i64::from(line_y) - i64::from(cursor.y))),
         cursor_x: cursor.x,
         cursor_y: cursor.y.saturating_sub(task.screen.top.unwrap_or(0)),
     })

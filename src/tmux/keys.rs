@@ -24,16 +24,8 @@ pub(crate) enum TypingResult {
 /// No option of tmux has this name, so a command that shows it fails, and with it the line.
 const INPUT_OFF: &str = "input-off";
 
-/// How the typing line depends on the pane and changes it.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct TypingTerms<'a> {
-    /// Types only while the pane shows this prompt and nothing else was typed.
-    pub only_if: Option<&'a ShownPrompt>,
-    /// What is asked, stored on the pane if this answers it: digits, letters, dots and dashes.
-    pub answers: Option<&'a str>,
-}
-
-/// Types into the pane. The modes of tmux that take the keys, such as copy mode, are left first. A
+/// Types into the pane; with a prompt only while the pane shows that and nothing else was typed. If it
+/// `answers` what is asked, that is stored on the pane: digits, letters, dots and dashes. The modes of tmux that take the keys, such as copy mode, are left first. A
 /// secret text is on no command line and in none of tmux's logs, and if this fails, it is not left
 /// in tmux.
 ///
@@ -46,7 +38,8 @@ pub(crate) async fn type_into(
     pane: PaneId,
     input: &TypedInput,
     then_enter: bool,
-    terms: TypingTerms<'_>,
+    only_if: Option<&ShownPrompt>,
+    answers: Option<&str>,
 ) -> Result<TypingResult, TmuxError> {
     let buffer = format!("tmux-task-{}", nonce());
     let forget = Command::new("delete-buffer").args(["-b", &buffer]);
@@ -67,8 +60,10 @@ pub(crate) async fn type_into(
     if then_enter && !matches!(input, TypedInput::Keys(_)) {
         typing.push(send(pane).arg("Enter"));
     }
-    typing.extend(terms.answers.map(|asked| note_answered(pane, asked)));
-    commands.extend(match terms.only_if {
+    let target = pane.to_string();
+    let note = |asked| Command::new("set-option").args(["-pq", "-t", &target, ANSWERED, asked]);
+    typing.extend(answers.map(note));
+    commands.extend(match only_if {
         Some(shown) => shown.guard(&typing, &instead),
         None => [&[leave_modes(pane)], &typing[..]].concat(),
     });
@@ -182,21 +177,13 @@ pub(crate) struct ShownPrompt {
 /// The position of a prompt that was judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PromptPlace<'a> {
-    /// The row that asks; `None` where no row does, and the cursor's row stands for it.
-    pub asking: Option<AskingRow<'a>>,
+    /// The text of the row that asks, and how many rows it is below the cursor's row, negative above it;
+    /// `None` where no row does, and the cursor's row stands for it.
+    pub asking: Option<(&'a str, i64)>,
     /// The cursor's column.
     pub cursor_x: u32,
     /// The cursor's row on the screen.
     pub cursor_y: u32,
-}
-
-/// The row that asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct AskingRow<'a> {
-    /// Its text.
-    pub line: &'a str,
-    /// How many rows it is below the cursor's row; negative above it.
-    pub below_cursor: i64,
 }
 
 impl PaneView {
@@ -271,17 +258,12 @@ impl PaneView {
     }
 }
 
-/// Returns the command that stores on the pane what was asked when something was typed.
-fn note_answered(pane: PaneId, asked: &str) -> Command {
-    Command::new("set-option").args(["-pq", "-t", &pane.to_string(), ANSWERED, asked])
-}
-
 impl ShownPrompt {
     fn find(pane: PaneId, shape: &str, screen: &str, place: PromptPlace<'_>) -> Option<Self> {
         let mut numbers = shape.split(' ').skip(1);
         let cursor_x: u32 = numbers.next()?.parse().ok()?;
         let cursor_y: i64 = numbers.next()?.parse().ok()?;
-        let below_cursor = place.asking.map_or(0, |asking| asking.below_cursor);
+        let below_cursor = place.asking.map_or(0, |(_, below_cursor)| below_cursor);
         let at = usize::try_from(cursor_y + below_cursor).ok()?;
         let rows: Vec<&str> = screen.split('\n').map(str::trim_end).collect();
         let row = *rows.get(at)?;
@@ -297,7 +279,7 @@ impl ShownPrompt {
         };
         let is_shown = match place.asking {
             None => (cursor_x, cursor_y) == (place.cursor_x, i64::from(place.cursor_y)),
-            Some(AskingRow { line, .. }) => {
+            Some((line, _)) => {
                 (cursor_x == place.cursor_x && words(row) == words(line))
                     || (is_same_except_signs(row, line)
                         && behind(cursor_x, row) == behind(place.cursor_x, line))
@@ -405,7 +387,7 @@ mod tests {
 
     fn find(shape: &str, line: &str, below_cursor: i64) -> Option<(usize, usize, String)> {
         let place = PromptPlace {
-            asking: Some(AskingRow { line, below_cursor }),
+            asking: Some((line, below_cursor)),
             cursor_x: 10,
             cursor_y: 2,
         };
@@ -428,7 +410,7 @@ mod tests {
         let find_animated = |line, cursor_x| {
             let below_cursor = 0;
             let place = PromptPlace {
-                asking: Some(AskingRow { line, below_cursor }),
+                asking: Some((line, below_cursor)),
                 cursor_x,
                 cursor_y: 0,
             };

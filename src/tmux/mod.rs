@@ -43,9 +43,7 @@ pub(crate) use hook_wakeups::{HookWakeups, ReportedWindow, ReportedWindows};
 pub(crate) use hooks::{
     check_hooks, forget_deaths, install, prepare_windows, server_version, uninstall, write_runs,
 };
-pub(crate) use keys::{
-    AskingRow, PaneView, PromptPlace, TypingResult, TypingTerms, is_key, type_into,
-};
+pub(crate) use keys::{PaneView, PromptPlace, TypingResult, is_key, type_into};
 pub(crate) use launch::{
     complete_launches, find_launched, launch, launch_in, prepare, program, program_of_panes,
     unique_token,
