@@ -27,7 +27,7 @@ use crate::session::{
 };
 use crate::terminal::{Extent, PaneOutput};
 use crate::tmux::{
-    self, Connection, LaunchAnswer, LiveRun, LookKind, NewRun, Slots, TmuxError, Unless,
+    self, Connection, LaunchAnswer, LookKind, NewRun, Slots, TmuxError, Unless,
 };
 use crate::wait::{Anchor, Cursor};
 use crate::wire::{LaunchedRun, LogRequest, SearchResult, TaskLog};
@@ -574,26 +574,22 @@ async fn start(
     // tmux can crash when windows change while a control client of another daemon connects.
     let _lock = paths.lock_server().await;
     let files = tmux::prepare(launch, &paths.runtime, &paths.kept_environments())?;
-    let answer = match session {
-        Some(session) => {
-            let mut connection = link.connection();
-            match tmux::launch_in(&mut connection, session, launch, slots, ended).await {
-                // Our client was detached during the launch.
-                Err(TmuxError::Closed) => {
-                    let mut connection = Connection::OneShot(&link.server);
-                    let found = tmux::find_launched(&mut connection, launch).await?;
-                    found.map(LaunchAnswer::Started)
-                }
-                answer => answer?,
-            }
+    let server = link.server.clone();
+    let mut connection = match session {
+        Some(_) => link.connection(),
+        None => Connection::OneShot(&server),
+    };
+    let answer = tmux::launch(&mut connection, &server, session, launch, slots, ended).await;
+    let answer = match answer {
+        // Our client was detached during the launch.
+        Err(TmuxError::Closed) if session.is_some() => {
+            let found = tmux::find_launched(&mut Connection::OneShot(&server), launch).await?;
+            found.map(LaunchAnswer::Started)
         }
-        None => {
-            let mut connection = Connection::OneShot(&link.server);
-            Some(tmux::launch(&mut connection, &link.server, launch, ended).await?)
-        }
+        answer => answer?,
     };
     Ok(answer.map(|answer| match answer {
-        LaunchAnswer::Live(LiveRun { window, pid }) => LaunchOutcome::Live(window, pid),
+        LaunchAnswer::Live(window, pid) => LaunchOutcome::Live(window, pid),
         LaunchAnswer::Started(run) => {
             link.note_launched(run.window, Some(run.pane));
             let gate = files.hand_over(&run.pane.to_string());

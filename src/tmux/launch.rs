@@ -12,7 +12,7 @@ use super::client::Connection;
 use super::error::TmuxError;
 use super::launch_lines::{Attempt, LaunchLines, Slots};
 use super::launch_rows::{ATTEMPTS, LaunchAnswer, NewRun, check_name, check_token, contended};
-use super::server::Server;
+use super::server::{Server, nonce};
 use super::task_exec::{Gate, PaneOrder, TaskFile, complete_launch, orphaned_launches};
 use super::window_options::MARK;
 use crate::files::PROC;
@@ -111,27 +111,32 @@ impl LaunchFiles {
     }
 }
 
-/// Starts the task in its slot: creates the session and the window where they are missing,
-/// otherwise runs it again in the window of that name. `ended` are the processes of the live runs that
-/// were ended for it.
+/// Starts the task in its slot, one of these: creates the window where it is missing, otherwise runs it again
+/// in the window of that name. Without a `session`, that of the launch's name is meant, and created where it is
+/// missing. `ended` are the processes of the live runs that were ended for it. Returns `None` when the given
+/// session does not exist any more, or has no such window.
 ///
 /// # Errors
 ///
 /// When the input is refused, before tmux is touched; when two windows have the name; when tmux
-/// fails.
+/// fails. After [`TmuxError::Closed`] the task may have been started: see [`find_launched`].
 pub(crate) async fn launch(
     connection: &mut Connection<'_>,
     server: &Server,
+    session: Option<SessionId>,
     launch: &Launch,
+    slots: Slots,
     ended: &[u32],
-) -> Result<LaunchAnswer, TmuxError> {
-    let session = format!("={}", launch.session);
-    let lines = LaunchLines::new(launch, session, Slots::OfName, ended);
+) -> Result<Option<LaunchAnswer>, TmuxError> {
+    check_token(&launch.token)?;
+    let target = session.map_or_else(|| format!("={}", launch.session), |id| id.to_string());
+    let lines = LaunchLines::new(launch, target, slots, ended);
     let mut no_server = None;
     for attempt in 0..ATTEMPTS {
         match lines.attempt(connection).await? {
-            Attempt::Done(answer) => return Ok(answer),
+            Attempt::Done(answer) => return Ok(Some(answer)),
             Attempt::Contended => {}
+            Attempt::NoSession if session.is_some() => return Ok(None),
             Attempt::NoSession => match lines.create_session(server).await {
                 // Clients that start the same server together can each connect to another's and
                 // see it exit.
@@ -141,39 +146,13 @@ pub(crate) async fn launch(
                 }
                 launched => {
                     if let Some(launched) = launched? {
-                        return Ok(LaunchAnswer::Started(launched));
+                        return Ok(Some(LaunchAnswer::Started(launched)));
                     }
                 }
             },
         }
     }
     Err(no_server.unwrap_or_else(|| contended().into()))
-}
-
-/// Starts a task in its slot, one of these, of an existing session; `None` when the session does not exist
-/// any more, or has no such window.
-///
-/// # Errors
-///
-/// As [`launch`]. After [`TmuxError::Closed`] the task may have been started: see
-/// [`find_launched`].
-pub(crate) async fn launch_in(
-    connection: &mut Connection<'_>,
-    session: SessionId,
-    launch: &Launch,
-    slots: Slots,
-    ended: &[u32],
-) -> Result<Option<LaunchAnswer>, TmuxError> {
-    check_token(&launch.token)?;
-    let lines = LaunchLines::new(launch, session.to_string(), slots, ended);
-    for _ in 0..ATTEMPTS {
-        match lines.attempt(connection).await? {
-            Attempt::Done(answer) => return Ok(Some(answer)),
-            Attempt::Contended => {}
-            Attempt::NoSession => return Ok(None),
-        }
-    }
-    Err(contended().into())
 }
 
 /// Returns what a launch has started if its answer was lost; `None` when it started nothing. What
@@ -253,15 +232,5 @@ fn not_utf8(path: &Path) -> Error {
 /// Returns a token that no other launch has.
 #[must_use]
 pub(crate) fn unique_token() -> String {
-    format!("{}-{}", std::process::id(), unique())
-}
-
-/// Returns a number that is unique among the launches of this process.
-fn unique() -> u64 {
-    use std::sync::atomic::{AtomicU64, Ordering};
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let nanos = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |since| since.as_nanos() as u64);
-    nanos.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed))
+    format!("{}-{}", std::process::id(), nonce())
 }

@@ -3,14 +3,14 @@
 use super::client::{Connection, all_ok};
 use super::error::TmuxError;
 use super::launch_rows::{
-    LaunchAnswer, LaunchRow, LiveRun, NamedWindows, NewRun, are_named, first_panes, is_named,
-    read_rows, row_format, two_windows,
+    LaunchAnswer, LaunchRow, NamedWindows, NewRun, are_named, first_panes, is_named, read_rows,
+    row_format, two_windows,
 };
 use super::pane_origin::{EXEC_PANE, HAS_NO_RUN};
 use super::respawn::{are_attached, continue_for, pause_for};
 use super::server::Server;
 use super::window_options::{MARK, RunNumber, option_commands};
-use crate::model::{Error, Launch, PaneId, ReplacedRun, Replaces, WindowId};
+use crate::model::{Error, Launch, ReplacedRun, Replaces, WindowId};
 use crate::protocol::{Command, Frame, literal_format};
 
 /// The history limit of a task's pane, in rows.
@@ -43,14 +43,6 @@ pub(super) struct LaunchLines<'a> {
     slots: Slots,
     /// The processes of the runs that were ended for it. tmux may not know yet that they have.
     ended: &'a [u32],
-}
-
-/// A window that a launch has created.
-struct MadeWindow {
-    pane: PaneId,
-    pid: Option<u32>,
-    /// Whether the server ends with the client that has created it.
-    server_ends: bool,
 }
 
 /// What tmux refuses as the value of an option when a launch has to start over.
@@ -90,37 +82,19 @@ impl<'a> LaunchLines<'a> {
             slots,
             named,
             control_clients,
-            inherited,
-            of_session,
         } = match NamedWindows::find(connection, &self.session, &self.is_slot()).await? {
             Some(windows) => windows,
             None => return Ok(Attempt::NoSession),
         };
-        if let Some(names) = inherited {
-            return Err(Error::failed(format!(
-                "{names} set for all windows: any shell would count as a task"
-            ))
-            .with_hint(
-                "`tmux set-option -gu NAME` unsets an option (-gwu or -su, where it was set so)",
-            )
-            .into());
-        }
-        if let Some(names) = of_session {
-            return Err(Error::failed(format!(
-                "{names} set on the session: any shell in it would count as a task"
-            ))
-            .with_hint("`tmux set-option -t SESSION -u NAME` unsets an option")
-            .into());
-        }
         let launched = match slots.as_slice() {
             [] if self.slots != Slots::OfName => return Ok(Attempt::NoSession),
             [] => self.create_window(connection, &named).await?,
             [slot] => match self.live_run(slot) {
-                Some(live) if self.launch.replaces == Replaces::Any => {
-                    return self.keep_window(connection, slot, live).await;
+                Some(pid) if self.launch.replaces == Replaces::Any => {
+                    return self.keep_window(connection, slot, pid).await;
                 }
-                Some(LiveRun { window, .. }) => {
-                    let name = &self.launch.name;
+                Some(_) => {
+                    let (name, window) = (&self.launch.name, slot.window);
                     return Err(
                         Error::failed(format!("task `{name}` is running in {window}"))
                             .with_hint("without --if-absent, the live run is replaced")
@@ -141,13 +115,10 @@ impl<'a> LaunchLines<'a> {
         }))
     }
 
-    /// Returns the slot's run, if it is alive and was not ended for this launch.
-    fn live_run(&self, slot: &LaunchRow) -> Option<LiveRun> {
-        let window = slot.window;
-        let pid = slot
-            .pid
-            .filter(|pid| !slot.is_dead && !self.ended.contains(pid))?;
-        Some(LiveRun { window, pid })
+    /// Returns the process of the slot's run, if it is alive and was not ended for this launch.
+    fn live_run(&self, slot: &LaunchRow) -> Option<u32> {
+        slot.pid
+            .filter(|pid| !slot.is_dead && !self.ended.contains(pid))
     }
 
     /// Keeps the window of a live run when that ends, for this launch.
@@ -155,13 +126,16 @@ impl<'a> LaunchLines<'a> {
         &self,
         connection: &mut Connection<'_>,
         slot: &LaunchRow,
-        live: LiveRun,
+        pid: u32,
     ) -> Result<Attempt, TmuxError> {
         match connection.run(&[self.go_on_if_unchanged(slot)]).await {
             Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => {
                 Ok(Attempt::Contended)
             }
-            answer => Ok(answer.map(|_| Attempt::Done(LaunchAnswer::Live(live)))?),
+            answer => {
+                answer?;
+                Ok(Attempt::Done(LaunchAnswer::Live(slot.window, pid)))
+            }
         }
     }
 
@@ -252,18 +226,12 @@ impl<'a> LaunchLines<'a> {
             line.push(on_session("@tmux_task_root", root));
         }
         line.push(self.new_window(&["-k", "-t", &first]));
+        let exists = |error: &TmuxError| {
+            matches!(error, TmuxError::Rejected { command, reply }
+                if command == "new-session" && reply.starts_with("duplicate session"))
+        };
         let mut connection = Connection::OneShot(server);
-        let frames = connection.unseen().frames(&line).await?;
-        match (all_ok(&line, frames.clone()), self.made(&frames)) {
-            (_, Some(made)) => self.complete(&mut connection, made).await,
-            (Err(TmuxError::Rejected { command, reply }), None)
-                if command == "new-session" && reply.starts_with("duplicate session") =>
-            {
-                Ok(None)
-            }
-            (Err(error), None) => Err(error),
-            (Ok(_), None) => Err(TmuxError::confused("a new window has no id")),
-        }
+        self.create(&mut connection, &line, exists).await
     }
 
     /// Creates the window, unless the windows of its name have changed.
@@ -283,11 +251,26 @@ impl<'a> LaunchLines<'a> {
                 .arg(format!("#{{?{is_same},{HISTORY_LIMIT},{CHANGED}}}")),
             self.new_window(&["-a", "-t", &format!("{pane_target}{{end}}")]),
         ];
-        let frames = connection.unseen().frames(&line).await?;
-        match (all_ok(&line, frames.clone()), self.made(&frames)) {
+        let has_changed = |error: &TmuxError| {
+            let is_refused =
+                matches!(error, TmuxError::Rejected { reply, .. } if reply.ends_with(CHANGED));
+            error.is_missing() || is_refused
+        };
+        self.create(connection, &line, has_changed).await
+    }
+
+    /// Runs a line that creates the task's window; `None` where it fails for a reason for which the launch
+    /// starts over.
+    async fn create(
+        &self,
+        connection: &mut Connection<'_>,
+        line: &[Command],
+        is_contended: impl Fn(&TmuxError) -> bool,
+    ) -> Result<Option<NewRun>, TmuxError> {
+        let frames = connection.unseen().frames(line).await?;
+        match (all_ok(line, frames.clone()), self.made(&frames)) {
             (_, Some(made)) => self.complete(connection, made).await,
-            (Err(error), None) if error.is_missing() => Ok(None),
-            (Err(TmuxError::Rejected { reply, .. }), None) if reply.ends_with(CHANGED) => Ok(None),
+            (Err(error), None) if is_contended(&error) => Ok(None),
             (Err(error), None) => Err(error),
             (Ok(_), None) => Err(TmuxError::confused("a new window has no id")),
         }
@@ -309,8 +292,9 @@ impl<'a> LaunchLines<'a> {
             .args([&self.launch.program, EXEC_PANE, &self.launch.file])
     }
 
-    /// Returns the row that [`LaunchLines::new_window`] has printed. Hooks of the user may print as well.
-    fn made(&self, frames: &[Frame]) -> Option<MadeWindow> {
+    /// Returns the row that [`LaunchLines::new_window`] has printed, and whether the server ends with the client
+    /// that has created the window. Hooks of the user may print as well.
+    fn made(&self, frames: &[Frame]) -> Option<(LaunchRow, bool)> {
         let beginning = format!("{} ", self.launch.token);
         let said = frames
             .iter()
@@ -320,12 +304,7 @@ impl<'a> LaunchLines<'a> {
         let row = said
             .lines()
             .find_map(|line| line.strip_prefix(&beginning))?;
-        let LaunchRow { pane, pid, .. } = read_rows(row.get(2..)?).pop()?;
-        Some(MadeWindow {
-            pane,
-            pid,
-            server_ends: row.starts_with('1'),
-        })
+        Some((read_rows(row.get(2..)?).pop()?, row.starts_with('1')))
     }
 
     /// Describes the task on a new window; `None` where another launch has taken the window for one that
@@ -333,10 +312,10 @@ impl<'a> LaunchLines<'a> {
     async fn complete(
         &self,
         connection: &mut Connection<'_>,
-        made: MadeWindow,
+        (made, does_server_end): (LaunchRow, bool),
     ) -> Result<Option<NewRun>, TmuxError> {
         let name = &self.launch.name;
-        if made.server_ends {
+        if does_server_end {
             return Err(server_ends(name).into());
         }
         let pane = made.pane.to_string();
@@ -394,7 +373,8 @@ impl<'a> LaunchLines<'a> {
             _ => (RunNumber::Next, Some(ReplacedRun::Dead)),
         };
         line.extend(option_commands(self.launch, &pane, number)?);
-        line.extend(self.respawn(&pane));
+        line.push(self.in_pane(Command::new("respawn-pane").args(["-k", "-t", &pane])));
+        line.push(Command::new("clear-history").args(["-t", &pane]));
         line.extend(continue_for(control_clients, slot.pane));
         line.push(Self::show_launched(&pane));
         let frames = match connection.unseen().run(&line).await {
@@ -419,14 +399,6 @@ impl<'a> LaunchLines<'a> {
         );
         let in_session = format!("{}:{}.{}", self.session, slot.window, slot.pane);
         go_on_if(&in_session, &condition)
-    }
-
-    /// Returns the commands that start the task in a pane.
-    fn respawn(&self, target: &str) -> [Command; 2] {
-        [
-            self.in_pane(Command::new("respawn-pane").args(["-k", "-t", target])),
-            Command::new("clear-history").args(["-t", target]),
-        ]
     }
 }
 

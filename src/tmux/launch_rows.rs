@@ -36,16 +36,9 @@ pub(crate) struct NewRun {
 #[derive(Debug)]
 pub(crate) enum LaunchAnswer {
     Started(NewRun),
-    /// Nothing was started: this run of the slot has to be ended first.
-    Live(LiveRun),
-}
-
-/// A live run that a launch is to replace. Its window stays when it ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LiveRun {
-    pub window: WindowId,
-    /// The process that tmux has started in its pane.
-    pub pid: u32,
+    /// Nothing was started: the run of this window with this first process has to be ended first. The window
+    /// stays when it ends.
+    Live(WindowId, u32),
 }
 
 /// Returns the error that the session had changed at each attempt since it was read.
@@ -195,10 +188,6 @@ pub(super) struct NamedWindows {
     pub(super) named: String,
     /// The names of the server's control clients.
     pub(super) control_clients: Vec<String>,
-    /// Those of [`OWN`] that all windows inherit, in words.
-    pub(super) inherited: Option<String>,
-    /// Those of [`OWN`] that the session's windows inherit from it, in words.
-    pub(super) of_session: Option<String>,
 }
 
 impl NamedWindows {
@@ -207,7 +196,7 @@ impl NamedWindows {
     ///
     /// # Errors
     ///
-    /// When tmux fails.
+    /// When tmux fails, and when all windows, or the session's, inherit one of [`OWN`].
     pub(super) async fn find(
         connection: &mut Connection<'_>,
         session: &str,
@@ -231,10 +220,28 @@ impl NamedWindows {
         let [rows, clients, inherited, of_session @ ..] = frames.as_slice() else {
             return Err(TmuxError::confused("a frame is missing"));
         };
+        let inherited = inherited.text();
+        let inherited: Vec<&str> = inherited.split_whitespace().collect();
+        for (names, scope, hint) in [
+            (
+                inherited,
+                "for all windows: any shell would",
+                "`tmux set-option -gu NAME` unsets an option (-gwu or -su, where it was set so)",
+            ),
+            (
+                read_own(of_session),
+                "on the session: any shell in it would",
+                "`tmux set-option -t SESSION -u NAME` unsets an option",
+            ),
+        ] {
+            if let Some(names) = in_words(&names) {
+                let refusal = Error::failed(format!("{names} set {scope} count as a task"));
+                return Err(refusal.with_hint(hint).into());
+            }
+        }
         let rows = read_rows(&rows.text());
         let attached = rows.first().map_or("", |row| &row.attached);
         let control_clients = read_control_clients(clients, attached);
-        let inherited = inherited.text();
         Ok(Some(Self {
             named: windows_in_order(&rows),
             slots: first_panes(rows)
@@ -242,8 +249,6 @@ impl NamedWindows {
                 .filter(|row| row.is_task)
                 .collect(),
             control_clients,
-            inherited: in_words(&inherited.split_whitespace().collect::<Vec<_>>()),
-            of_session: in_words(&read_own(of_session)),
         }))
     }
 }

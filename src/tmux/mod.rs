@@ -45,11 +45,10 @@ pub(crate) use hooks::{
 };
 pub(crate) use keys::{PaneView, PromptPlace, TypingResult, is_key, type_into};
 pub(crate) use launch::{
-    complete_launches, find_launched, launch, launch_in, prepare, program, program_of_panes,
-    unique_token,
+    complete_launches, find_launched, launch, prepare, program, program_of_panes, unique_token,
 };
 pub(crate) use launch_lines::Slots;
-pub(crate) use launch_rows::{LaunchAnswer, LiveRun, NewRun, check_name, contended, two_windows};
+pub(crate) use launch_rows::{LaunchAnswer, NewRun, check_name, contended, two_windows};
 pub(crate) use look::{SessionIndex, Target, list_index, look};
 pub(crate) use look_inquiry::LookKind;
 pub(crate) use look_memory::LookMemory;

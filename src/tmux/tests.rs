@@ -153,13 +153,17 @@ impl Private {
         let mut ended = Vec::new();
         let (task, files) = self.prepare(task)?;
         loop {
-            match launch(&mut self.connection(), &self.server, &task, &ended).await? {
-                LaunchAnswer::Started(run) => {
+            let (mut connection, slots) = (self.connection(), Slots::OfName);
+            let done = launch(&mut connection, &self.server, None, &task, slots, &ended);
+            // Several at once do not have room on the stack.
+            match Box::pin(done).await? {
+                Some(LaunchAnswer::Started(run)) => {
                     files.hand_over(&run.pane.to_string());
                     return Ok(run);
                 }
                 // As if it had been ended: tmux does not know yet.
-                LaunchAnswer::Live(live) => ended.push(live.pid),
+                Some(LaunchAnswer::Live(_, pid)) => ended.push(pid),
+                None => unreachable!("it is created"),
             }
         }
     }

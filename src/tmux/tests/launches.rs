@@ -103,12 +103,20 @@ async fn a_client_that_is_attached_launches_too() {
     let (mut launched, mut ended) = (Vec::new(), Vec::new());
     while launched.len() < 2 {
         let (task, files) = private.prepare(&task).unwrap();
-        let done = launch_in(&mut connection, session, &task, Slots::OfName, &ended).await;
+        let done = launch(
+            &mut connection,
+            &private.server,
+            Some(session),
+            &task,
+            Slots::OfName,
+            &ended,
+        )
+        .await;
         match done.unwrap().unwrap() {
             LaunchAnswer::Started(run) => launched.push(run),
-            LaunchAnswer::Live(live) => {
-                assert_eq!(live.window, launched[0].window);
-                ended.push(live.pid);
+            LaunchAnswer::Live(window, pid) => {
+                assert_eq!(window, launched[0].window);
+                ended.push(pid);
                 continue;
             }
         }
@@ -126,15 +134,39 @@ async fn a_client_that_is_attached_launches_too() {
     let mut absent = private.task("keep", "api", &["true"]);
     absent.replaces = Replaces::Ended;
     let (absent, _files) = private.prepare(&absent).unwrap();
-    let refused = launch_in(&mut connection, session, &absent, Slots::OfName, &[]).await;
+    let refused = launch(
+        &mut connection,
+        &private.server,
+        Some(session),
+        &absent,
+        Slots::OfName,
+        &[],
+    )
+    .await;
     assert!(refused.unwrap_err().to_string().contains("is running in"));
     let found = find_launched(&mut private.connection(), &absent).await;
     assert_eq!(found.unwrap(), None);
-    let gone = launch_in(&mut connection, SessionId(7), &absent, Slots::OfName, &[]).await;
+    let gone = launch(
+        &mut connection,
+        &private.server,
+        Some(SessionId(7)),
+        &absent,
+        Slots::OfName,
+        &[],
+    )
+    .await;
     assert!(gone.unwrap().is_none());
     let mut forged = absent.clone();
     forged.token = "}#(touch owned)".to_owned();
-    let refused = launch_in(&mut connection, session, &forged, Slots::OfName, &[]).await;
+    let refused = launch(
+        &mut connection,
+        &private.server,
+        Some(session),
+        &forged,
+        Slots::OfName,
+        &[],
+    )
+    .await;
     assert!(refused.unwrap_err().to_string().contains("token"));
 }
 

@@ -52,9 +52,10 @@ async fn a_launch_in_a_window_starts_over_if_a_client_attaches_after_the_clients
     order.replaces = Replaces::Ended;
     let (order, _files) = private.prepare(&order).unwrap();
     let restarted = async |token: String| {
-        launch_in(
+        launch(
             &mut Connection::OneShot(&slow),
-            launched.life.id,
+            &slow,
+            Some(launched.life.id),
             &order,
             Slots::Window(launched.window, token),
             &[],
