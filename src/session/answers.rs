@@ -8,7 +8,6 @@ use super::job_queue::{EndRead, OutputEnd, Turn};
 use super::promise::promise;
 use super::state::{Cx, State};
 use crate::model::{Millis, Now, Ordered as _, PaneId, Task, WindowId};
-use crate::terminal::PaneOutput;
 use crate::wait::{Anchor, Cursor};
 use crate::wire::{ExplainedState, Explanation, LsTask, LsView, TaskBoard};
 
@@ -48,7 +47,8 @@ async fn read_next_end(cx: Cx) {
     let output = link.run(|outcome| Job::ReadEnd(pane, lines, outcome)).await;
     let end = cx.with(|state| match output {
         Ok(output) => {
-            let cursor = state.cursor_at(&task, &output)?;
+            let (life, anchor) = (state.link.life.as_ref()?, Anchor::at_cursor(&output));
+            let cursor = Cursor::new(life, task.window, task.run?, anchor);
             Some(Rc::new((cursor, output)))
         }
         Err(error) => {
@@ -58,15 +58,6 @@ async fn read_next_end(cx: Cx) {
     });
     for reader in readers {
         reader.resolve(end.clone());
-    }
-}
-
-impl State {
-    /// Returns the cursor at the end of this output.
-    fn cursor_at(&self, task: &Arc<Task>, output: &PaneOutput) -> Option<Cursor> {
-        let life = self.link.life.as_ref()?;
-        let anchor = Anchor::at_cursor(output);
-        Some(Cursor::new(life, task.window, task.run?, anchor))
     }
 }
 

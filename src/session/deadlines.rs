@@ -128,8 +128,9 @@ impl State {
         };
         self.save_at = None;
         let look = Box::new(look.clone());
+        let (listeners, life) = (&mut self.listeners, look.life.as_ref());
         let bookmark = Bookmark {
-            searched: self.listeners.searched(look.life.as_ref()),
+            searched: listeners.watches.searched(&listeners.pane_streams, life),
             ..self.link.bookmark.clone()
         };
         let first_undelivered = self.engine.first_undelivered();

@@ -5,7 +5,7 @@
 //! judged; then the ends of output for answers, looks, commands, the reads with which waits begin,
 //! jobs that can be delayed, slices of sweeps, and last archiving.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -56,8 +56,6 @@ pub(super) struct JobQueue {
     pub(super) begins: BTreeMap<PaneId, Beginning>,
     /// The panes that listeners begin to follow.
     pub(super) beginning: Vec<PaneId>,
-    /// The panes whose sizes are to be read.
-    pub(super) resized: BTreeSet<PaneId>,
     /// Reads whose outcomes come with the output of their panes, in order.
     pub(super) asked: VecDeque<(PaneId, Resolver<Result<PaneRead, Error>>)>,
     /// The ended runs whose output is to be archived, with why they were ended.

@@ -8,10 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::output_watches::{OutputWatches, PaneStream, WatchEntry};
 use super::promise::Resolver;
-use crate::model::{
-    Error, Now, OutputMatches, PaneId, Prompt, SessionLife, Snapshot, Task, WaitResult, WindowId,
-    text,
-};
+use crate::model::{Error, Now, PaneId, Prompt, Snapshot, Task, WaitResult, WindowId, text};
 use crate::terminal::{Extent, History, PaneOutput, Pattern, Stamp, UnwrappedLine, Utf8Splitter};
 use crate::wait::{Spec, Wait};
 
@@ -21,14 +18,14 @@ pub(crate) struct RequestId(pub u64);
 
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
-    waits: Vec<ActiveWait>,
+    pub(super) waits: Vec<ActiveWait>,
     output_streams: Vec<OutputStream>,
     /// The runs whose output is searched for patterns of their launches.
     pub(super) watches: OutputWatches,
     /// The output of the followed panes. A pane is dropped with its last listener.
-    pane_streams: BTreeMap<PaneId, PaneStream>,
+    pub(super) pane_streams: BTreeMap<PaneId, PaneStream>,
     /// What is to be sent on the output streams, in order.
-    pieces: Vec<(RequestId, String)>,
+    pub(super) pieces: Vec<(RequestId, String)>,
 }
 
 /// A wait and its request.
@@ -91,7 +88,7 @@ impl Listeners {
         }
     }
 
-    /// Returns the followed panes.
+    /// Returns the panes that are followed, or were with this input.
     pub(super) fn panes(&self) -> BTreeSet<PaneId> {
         self.pane_streams.keys().copied().collect()
     }
@@ -124,7 +121,6 @@ impl Listeners {
             let run = (active.wait.window(), active.wait.entry.run);
             active.wait.listens(ports.get(runs.get(&run)?)?)
         });
-        self.forget_idle_streams();
     }
 
     /// Refuses the waits for ports.
@@ -133,12 +129,6 @@ impl Listeners {
         for active in self.waits.extract_if(.., is_for_port) {
             active.done.resolve(Err(refusal.clone()));
         }
-        self.forget_idle_streams();
-    }
-
-    /// Takes what is to be sent on the output streams.
-    pub(super) fn take_pieces(&mut self) -> Vec<(RequestId, String)> {
-        std::mem::take(&mut self.pieces)
     }
 
     /// Begins to follow a pane with this screen, and returns the stamp of old output.
@@ -159,10 +149,6 @@ impl Listeners {
         }
     }
 
-    pub(super) fn add_wait(&mut self, active: ActiveWait) {
-        self.waits.push(active);
-    }
-
     /// Adds a stream of a task's output. The last of these lines are sent first.
     pub(super) fn add_output_stream(&mut self, stream: OutputStream, lines: &[String]) {
         let n_older = lines.len().saturating_sub(stream.lines);
@@ -178,7 +164,6 @@ impl Listeners {
         self.waits.retain(|active| active.request_id != request_id);
         self.output_streams
             .retain(|stream| stream.request_id != request_id);
-        self.forget_idle_streams();
     }
 
     /// Processes output of a pane.
@@ -231,7 +216,6 @@ impl Listeners {
                 None
             }
         });
-        self.forget_idle_streams();
     }
 
     /// Processes the contents of a pane whose run has ended. tmux discards output that it has not
@@ -245,8 +229,9 @@ impl Listeners {
         let place = anchor.as_ref();
         let place = place.and_then(|anchor| Some((anchor.locate(output)?, anchor.column)));
         stream.unfinished = None;
-        self.watches
-            .search_rest(pane, anchor.as_ref(), output, true, now);
+        if let Some(watch) = self.watches.in_pane(pane) {
+            watch.read_since(anchor.as_ref(), output, true, now.mono);
+        }
         let pieces = &mut self.pieces;
         self.output_streams.retain_mut(|stream| {
             if stream.pane != pane || stream.task.run != run {
@@ -312,13 +297,11 @@ impl Listeners {
             stream.done.resolve(Ok(true));
             false
         });
-        self.forget_idle_streams();
     }
 
     /// Handles the time.
     pub(super) fn tick(&mut self, now: Now) {
         self.end_waits(|active| active.wait.tick(now));
-        self.forget_idle_streams();
     }
 
     /// Notes that this pane's further output does not arrive. Returns whether that is new; then
@@ -334,22 +317,19 @@ impl Listeners {
     pub(super) fn resume(&mut self, pane: PaneId, output: &PaneOutput, now: Now) {
         // The output in between is missing: output streams end.
         self.cut_output_streams(|stream| stream.pane == pane);
-        let anchor = self.pane_streams.get(&pane).and_then(PaneStream::anchor);
+        let stream = self.pane_streams.get_mut(&pane);
+        let anchor = stream.as_ref().and_then(|stream| stream.anchor());
+        let since = stream.map(|stream| stream.resume(output));
         self.end_waits(|active| {
             if active.pane != Some(pane) {
                 return None;
             }
             active.wait.read_since(anchor.as_ref(), output, now)
         });
-        self.watches
-            .search_rest(pane, anchor.as_ref(), output, false, now);
-        if let Some(stream) = self.pane_streams.get_mut(&pane) {
-            stream.resume(output);
-            if let Some(watch) = self.watches.in_pane(pane) {
-                watch.count_from(stream.stamp());
-            }
+        if let (Some(watch), Some(since)) = (self.watches.in_pane(pane), since) {
+            watch.read_since(anchor.as_ref(), output, false, now.mono);
+            watch.count_from(since);
         }
-        self.forget_idle_streams();
     }
 
     /// Handles the loss of some of the output of these panes: the connection for it was lost, or a pane could
@@ -362,20 +342,6 @@ impl Listeners {
             let pane = active.pane.filter(|pane| is_lost(*pane));
             pane.map(|_| active.wait.on_loss())
         });
-    }
-
-    /// Takes what was found in runs that are searched, for this look.
-    pub(super) fn take_matches(
-        &mut self,
-        look: &Snapshot,
-        now: Now,
-    ) -> Vec<(WindowId, Option<u32>, OutputMatches)> {
-        self.watches.take_matches(&self.pane_streams, look, now)
-    }
-
-    /// Returns up to where each run was searched and reported.
-    pub(super) fn searched(&mut self, life: Option<&SessionLife>) -> BTreeMap<WindowId, String> {
-        self.watches.searched(&self.pane_streams, life)
     }
 
     /// Returns when [`Listeners::tick`] has something to do.
@@ -424,6 +390,8 @@ pub(crate) struct Beginning {
     /// Runs that are searched from then on.
     pub(super) watches: Vec<WatchEntry>,
     pub(super) output_streams: Vec<OutputStream>,
+    /// Whether the pane's size may have changed, so that its present contents are old.
+    pub(super) is_resized: bool,
 }
 
 impl Beginning {
@@ -482,8 +450,10 @@ impl Beginning {
             if output.pid.is_some() && output.pid != entry.task.pid {
                 // The pane runs something else.
                 entry.watch.on_loss();
+                entry.watch.on_output(now.mono);
             } else {
-                entry.watch.read_since(Some(&entry.anchor), output, false);
+                let anchor = Some(&entry.anchor);
+                entry.watch.read_since(anchor, output, false, now.mono);
             }
         }
     }

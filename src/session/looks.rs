@@ -350,7 +350,11 @@ impl State {
 
     /// Hands the engine what was found, for the events of this look.
     pub(super) fn note_matches(&mut self, look: &Snapshot, now: Now) {
-        for (window, run, matches) in self.listeners.take_matches(look, now) {
+        let listeners = &mut self.listeners;
+        let found = listeners
+            .watches
+            .take_matches(&listeners.pane_streams, look, now);
+        for (window, run, matches) in found {
             self.engine.note_matches(window, run, matches);
         }
     }
@@ -365,14 +369,13 @@ impl State {
         for (pane, entry) in entries {
             self.begin_with(pane).watches.push(entry);
         }
-        self.listeners.forget_idle_streams();
     }
 
     /// Continues after the read with which the search of runs begins.
     pub(super) fn watches_begun(&mut self, entries: Vec<WatchEntry>, since: Stamp, now: Now) {
         for entry in entries {
             let window = entry.task.window;
-            self.listeners.watches.begun(entry, since, now);
+            self.listeners.watches.begun(entry, since);
             if self.task(window).is_none_or(|task| !task.is_alive()) {
                 // Its run has ended meanwhile: the next look reports what was found.
                 self.order(LookOrder::of([window]));

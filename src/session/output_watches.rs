@@ -71,22 +71,6 @@ impl OutputWatches {
         run.map(|run| &mut run.watch)
     }
 
-    /// Searches the output behind an anchor in a pane, of which not everything has arrived: of its
-    /// present run, or of this one. `since` is the stamp of the output that is searched then.
-    pub(super) fn search_rest(
-        &mut self,
-        pane: PaneId,
-        anchor: Option<&Anchor>,
-        output: &PaneOutput,
-        is_over: bool,
-        now: Now,
-    ) {
-        if let Some(watch) = self.in_pane(pane) {
-            watch.read_since(anchor, output, is_over);
-            watch.on_output(now.mono);
-        }
-    }
-
     /// Whether the search of a run is about to begin.
     pub(super) fn is_beginning(&self, window: WindowId) -> bool {
         let run = self.runs.get(&window);
@@ -107,6 +91,9 @@ impl OutputWatches {
     ) -> Option<WatchEntry> {
         let watch = OutputWatch::new(task.settings.notify_on.as_ref()?).ok()?;
         let pane = task.pane?;
+        let restored = self.restored.remove(&task.window);
+        let restored = restored
+            .and_then(|cursor| Cursor::anchor_in(&cursor, life, task.window, task.run).ok());
         let before = self.runs.remove(&task.window);
         let mut run = before
             .filter(|run| run.run == task.run)
@@ -115,7 +102,7 @@ impl OutputWatches {
                 pane,
                 watch,
                 state: WatchState::Beginning,
-                settled: self.restored_anchor(task, life).unwrap_or(Anchor::START),
+                settled: restored.unwrap_or(Anchor::START),
                 is_ordered: false,
             });
         run.state = WatchState::Beginning;
@@ -128,19 +115,13 @@ impl OutputWatches {
         Some(entry)
     }
 
-    fn restored_anchor(&mut self, task: &Task, life: Option<&SessionLife>) -> Option<Anchor> {
-        let cursor = self.restored.remove(&task.window)?;
-        Cursor::anchor_in(&cursor, life, task.window, task.run).ok()
-    }
-
     /// Continues with what the read of a pane has shown; from there on, output with a later stamp than
     /// `since` is searched.
-    pub(super) fn begun(&mut self, entry: WatchEntry, since: Stamp, now: Now) {
+    pub(super) fn begun(&mut self, entry: WatchEntry, since: Stamp) {
         let run = self.runs.get_mut(&entry.task.window);
         if let Some(run) = run.filter(|run| run.run == entry.task.run) {
             run.watch = entry.watch;
             run.watch.count_from(since);
-            run.watch.on_output(now.mono);
             run.state = WatchState::Following;
         }
     }
@@ -193,6 +174,20 @@ impl OutputWatches {
         taken
     }
 
+    /// Returns up to where each run was searched and reported.
+    pub(super) fn searched(
+        &mut self,
+        streams: &BTreeMap<PaneId, PaneStream>,
+        life: Option<&SessionLife>,
+    ) -> BTreeMap<WindowId, String> {
+        let of_runs = self.runs.iter_mut().filter_map(|(window, run)| {
+            settle(run, streams.get(&run.pane));
+            Some((*window, cursor(life, *window, run)?))
+        });
+        let restored = self.restored.clone();
+        restored.into_iter().chain(of_runs).collect()
+    }
+
     /// Notes that these panes are not followed any more: what was not reported is searched again.
     pub(super) fn lose(
         &mut self,
@@ -206,19 +201,6 @@ impl OutputWatches {
                 run.state = WatchState::Lost;
             }
         }
-    }
-
-    /// Returns up to where each run was searched and reported.
-    pub(super) fn searched(
-        &mut self,
-        streams: &BTreeMap<PaneId, PaneStream>,
-        life: Option<&SessionLife>,
-    ) -> BTreeMap<WindowId, String> {
-        let of_runs = self.runs.iter_mut().filter_map(|(window, run)| {
-            settle(run, streams.get(&run.pane));
-            Some((*window, cursor(life, *window, run)?))
-        });
-        self.restored.clone().into_iter().chain(of_runs).collect()
     }
 
     /// Whether a look shows a run as ended that is searched as it is written.
@@ -340,11 +322,12 @@ impl PaneStream {
         self.state = StreamState::Paused(self.anchor());
     }
 
-    /// Continues with the pane's present contents.
-    pub(super) fn resume(&mut self, output: &PaneOutput) {
+    /// Continues with the pane's present contents, of which it returns the stamp.
+    pub(super) fn resume(&mut self, output: &PaneOutput) -> Stamp {
         self.stamp += 1;
         self.show(output);
         self.state = StreamState::Whole;
+        self.stamp
     }
 
     /// Whether the pane contains more than has arrived.

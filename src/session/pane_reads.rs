@@ -69,18 +69,6 @@ async fn take_up(cx: Cx, pane: PaneId) {
     });
 }
 
-/// Reads the size of a pane.
-async fn read_size(cx: Cx, pane: PaneId) {
-    let link = turn_to_read(&cx, pane).await;
-    cx.with(|state| state.jobs.resized.remove(&pane));
-    let begins = Beginning::default();
-    let read = read(&cx, link, pane, Extent::SCREEN, begins, None).await;
-    cx.with(|state| match read {
-        Ok(PaneRead { output, .. }) => state.listeners.resize(pane, &output),
-        Err(error) => state.log_unread(pane, "new size", error),
-    });
-}
-
 /// Processes what the ended run of this pane has written last.
 pub(super) async fn read_last_output(cx: &Cx, pane: PaneId, task: &Arc<Task>) {
     // Only if more was written than has arrived, the whole history is read.
@@ -177,9 +165,7 @@ impl State {
     /// Orders reading the sizes of all followed panes.
     pub(super) fn read_sizes(&mut self) {
         for pane in self.listeners.panes() {
-            if self.jobs.resized.insert(pane) {
-                self.spawn(move |cx| read_size(cx, pane));
-            }
+            self.begin_with(pane).is_resized = true;
         }
     }
 
@@ -237,6 +223,9 @@ impl State {
 
     fn begin_all(&mut self, pane: PaneId, begins: Beginning, output: &PaneOutput, now: Now) {
         let since = self.listeners.follow(pane, output);
+        if begins.is_resized {
+            self.listeners.resize(pane, output);
+        }
         for mut active in begins.waits {
             active.wait.count_from(since);
             self.start_wait(active, now);
@@ -257,7 +246,6 @@ impl State {
             }
         }
         self.watches_begun(begins.watches, since, now);
-        self.listeners.forget_idle_streams();
     }
 
     /// Adds a wait, or ends it if it has a verdict already.
@@ -276,7 +264,7 @@ impl State {
             Some(verdict) => active.done.resolve(Ok((active.wait, verdict))),
             None => {
                 self.port_looks.begin(now.mono);
-                self.listeners.add_wait(active);
+                self.listeners.waits.push(active);
             }
         }
     }

@@ -327,7 +327,7 @@ impl State {
 
     /// Sends what has been written on output streams.
     pub(super) fn send_pieces(&mut self) {
-        for (request_id, piece) in self.listeners.take_pieces() {
+        for (request_id, piece) in std::mem::take(&mut self.listeners.pieces) {
             self.reply(request_id, Reply::Output(Some(piece)));
         }
     }
@@ -375,8 +375,10 @@ impl State {
         }
     }
 
-    /// Sends the link the set of panes to follow, if it has changed.
+    /// Drops the output of panes without listeners, and sends the link the set of panes to follow, if it has
+    /// changed.
     pub(super) fn follow_only_listened(&mut self) {
+        self.listeners.forget_idle_streams();
         let mut panes = self.listeners.panes();
         panes.extend(&self.jobs.beginning);
         if self.followed.as_ref() != Some(&panes) {

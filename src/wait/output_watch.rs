@@ -93,14 +93,20 @@ impl OutputWatch {
         anchor: Option<&Anchor>,
         output: &PaneOutput,
         is_over: bool,
+        now: Instant,
     ) {
-        if read_since(anchor, output, &mut |line| self.read(line, 0)).is_some() {
-            return;
+        if read_since(anchor, output, &mut |line| self.read(line, 0)).is_none() {
+            self.read_all(output, is_over && anchor.is_some());
         }
+        self.on_output(now);
+    }
+
+    /// Searches everything that is left of the output. If that is all of it, and `was_read`, what was counted
+    /// is left out.
+    fn read_all(&mut self, output: &PaneOutput, was_read: bool) {
         self.open = None;
         let is_all_there = Anchor::START.locate(output).is_some();
-        if is_all_there && is_over && anchor.is_some() && !(self.has_said_gap || self.found.has_gap)
-        {
+        if is_all_there && was_read && !(self.has_said_gap || self.found.has_gap) {
             // Characters have another width there, so its rows are wrapped otherwise.
             self.to_skip = self.counted;
         } else {

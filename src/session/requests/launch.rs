@@ -70,7 +70,14 @@ pub(super) async fn run(cx: &Cx, launch: Launch) -> Result<Reply, Error> {
     };
     let window = run.window_id.parse::<WindowId>().ok();
     cx.look(LookOrder::of(window)).await;
-    cx.with(|state| state.report_unseen(&launch, &run));
+    // Its window may have been closed before a look could contain it, and nothing have recorded its end: the
+    // command may have closed it, alone or with its session, or a hook of the user such as `pane-died
+    // 'kill-pane'`. A session that is about to end can also make the look fail: then the next one that
+    // succeeds decides.
+    cx.with(|state| {
+        state.unseen.extend(unseen_task(&launch, &run));
+        state.report_all_unseen(state.now);
+    });
     drop((launching, slot));
     // The command of a client that leaves begins at once.
     cx.release()?;
@@ -121,15 +128,6 @@ impl State {
             return Err(self.missing());
         }
         Ok(self.task(window).filter(|task| task.pid == Some(pid)))
-    }
-
-    /// Reports a launched run as gone if its window was closed before a look could contain it, and
-    /// nothing has recorded its end: the command may have closed it, alone or with its session, or a
-    /// hook of the user such as `pane-died 'kill-pane'`. A session that is about to end can also make
-    /// the look fail: then the next one that succeeds decides.
-    fn report_unseen(&mut self, launch: &Launch, run: &LaunchedRun) {
-        self.unseen.extend(unseen_task(launch, run));
-        self.report_all_unseen(self.now);
     }
 }
 

@@ -6,13 +6,17 @@ use super::super::input::{Job, LogLevel, LookOrder, Reply};
 use super::super::listeners::OutputStream;
 use super::super::promise::promise;
 use super::super::state::Cx;
-use crate::model::{Error, PaneId, Task, WindowId};
+use crate::model::{Error, Task, WindowId};
 use crate::terminal::{Pattern, Utf8Splitter};
 use crate::wire::{LogRequest, Response, SearchRequest, SearchResult};
 
-/// Sends a task's output from here on.
+/// Sends the output of the task in this window from here on.
 pub(super) async fn follow(cx: &Cx, window: &str, raw: bool, lines: usize) -> Result<Reply, Error> {
-    let (task, pane) = find_pane(cx, window).await?;
+    let id = window.parse::<WindowId>().ok();
+    cx.first_look(LookOrder::of(id)).await?;
+    let task = id.and_then(|window| cx.with(|state| state.task(window)));
+    let found = task.and_then(|task| Some((task.pane?, task)));
+    let (pane, task) = found.ok_or_else(|| Error::missing(format!("no task {window}")))?;
     let Some(request_id) = cx.request else {
         return Ok(Reply::Cut);
     };
@@ -32,19 +36,6 @@ pub(super) async fn follow(cx: &Cx, window: &str, raw: bool, lines: usize) -> Re
         true => Reply::Output(None),
         false => Reply::Cut,
     })
-}
-
-/// Returns the task of this window and its pane, after a look at it.
-async fn find_pane(cx: &Cx, window: &str) -> Result<(Arc<Task>, PaneId), Error> {
-    let id = window.parse::<WindowId>().ok();
-    cx.first_look(LookOrder::of(id)).await?;
-    let task = id.and_then(|window| cx.with(|state| state.task(window)));
-    let found = task.and_then(|task| Some((Arc::clone(&task), task.pane?)));
-    found.ok_or_else(|| no_task(window))
-}
-
-fn no_task(window: &str) -> Error {
-    Error::missing(format!("no task {window}"))
 }
 
 /// Returns the output of a task's present run.

@@ -60,11 +60,6 @@ impl PatternLoad {
             bytes: load.bytes + pattern.bytes(),
         })
     }
-
-    /// Whether this is as many as are searched for at most.
-    fn is_too_much(self) -> bool {
-        self.number > MOST_IN_ALL.number || self.bytes > MOST_IN_ALL.bytes
-    }
 }
 
 /// Waits for a condition of a task. No output of the task is missed once it has begun. The answer has the
@@ -82,7 +77,7 @@ pub(super) async fn wait(cx: &Cx, request: WaitRequest) -> Result<Response, Erro
     let _ended = cx.with(|state| Rc::clone(&state.ended_waits));
     let (wait, verdict) = &ended;
     let returns = wait_return(wait, verdict, request.owner.as_deref());
-    let lines = tail(request.tail);
+    let lines = request.tail.unwrap_or(TAIL).min(MOST_TAIL);
     let end = {
         let token = |state: &mut State| Rc::clone(&state.returning);
         let _returning = returns.is_some().then(|| cx.with(token));
@@ -218,11 +213,9 @@ fn spec(request: &WaitRequest, under_way: PatternLoad) -> Result<Spec, Error> {
         is_final: request.is_final,
     };
     let own = PatternLoad::of([&spec]);
-    let in_all = PatternLoad {
-        number: under_way.number + own.number,
-        bytes: under_way.bytes + own.bytes,
-    };
-    if own.number > 0 && in_all.is_too_much() {
+    let is_too_much = under_way.number + own.number > MOST_IN_ALL.number
+        || under_way.bytes + own.bytes > MOST_IN_ALL.bytes;
+    if own.number > 0 && is_too_much {
         return Err(Error::failed(format!(
             "the waits under way look for {} texts of {} bytes, and {} texts of {} bytes are the \
                  most",
@@ -230,11 +223,6 @@ fn spec(request: &WaitRequest, under_way: PatternLoad) -> Result<Spec, Error> {
         )));
     }
     Ok(spec)
-}
-
-/// Returns how many of the last lines a result contains for this request.
-fn tail(wish: Option<usize>) -> usize {
-    wish.unwrap_or(TAIL).min(MOST_TAIL)
 }
 
 /// Returns the result of a wait that has ended. `end` is the present end of its task's output, if
