@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use futures_util::future::OptionFuture;
 
-use super::output_follower::{OutputFollower, PaneReading};
+use super::output_follower::OutputFollower;
 use crate::model::{PaneId, SessionId, WindowId};
 use crate::paths::Paths;
 use crate::protocol::Notification;
 use crate::session::{Beginning, Change};
-use crate::terminal::Extent;
+use crate::terminal::{Extent, PaneOutput};
 use crate::tmux::{
     self, Client, Connection, HookWakeups, Output, ReceivedItem, ReportedWindow, ReportedWindows,
     Server, TmuxError,
@@ -184,7 +184,8 @@ impl ControlClients {
         self.main.continue_panes(quiet).await
     }
 
-    /// Reads a pane's output and follows it: all output after the reading arrives.
+    /// Reads a pane's output and follows it: all output after the reading arrives. `is_over` says that the
+    /// pane's run has ended, so that no more arrives. Changes that arrived until then are added to `before`.
     pub(super) async fn follow_output(
         &mut self,
         server: &Server,
@@ -192,7 +193,8 @@ impl ControlClients {
         pane: PaneId,
         extent: Extent,
         is_over: bool,
-    ) -> Result<PaneReading, TmuxError> {
+        before: &mut Vec<Change>,
+    ) -> Result<PaneOutput, TmuxError> {
         if self.follower.is_none() {
             let lock = paths.lock_server().await;
             let ours = self.pids();
@@ -206,15 +208,12 @@ impl ControlClients {
         let Some(follower) = &mut self.follower else {
             return Err(TmuxError::Closed);
         };
-        let read = follower.read(&mut self.main, pane, extent, is_over).await;
+        let main = &mut self.main;
+        let read = follower.read(main, pane, extent, is_over, before).await;
         if let Err(TmuxError::Closed | TmuxError::TimedOut) = read {
             self.queued.push_back(lose(&mut self.follower));
         }
-        let mut reading = read?;
-        let mut before: Vec<Change> = self.queued.drain(..).collect();
-        before.append(&mut reading.before);
-        reading.before = before;
-        Ok(reading)
+        read
     }
 
     /// Whether all output of a pane arrives already.

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 
 use super::Options;
 use super::alert_displays::DueAlerts;
-use super::link_jobs::{LOCKED, LinkJobs, Work};
+use super::link_jobs::{LIMIT, LinkJobs, limit, name};
 use super::session_link::SessionLink;
 use super::stale_sessions::SessionCleaner;
 use super::task_output::RunArchiver;
@@ -229,8 +229,10 @@ impl LinkTask {
         if let Job::Look(order, _) = &job {
             tracing::debug!(windows = ?order.windows, "look");
         }
+        let (name, limit) = (name(&job), limit(&job));
         let mut before = Vec::new();
-        let Work { name, limit, done } = self.jobs.work(job, &mut before);
+        // On the heap, because it has room for the largest of all jobs.
+        let done = Box::pin(self.jobs.run(job, &mut before));
         let done = tokio::select! {
             done = timeout(limit, done) => done.unwrap_or_else(|_| {
                 let why = format!("tmux does not answer: gave up after {limit:?}");
@@ -297,7 +299,7 @@ impl LinkTask {
 
 /// For what is done without a job. Some of it needs the lock, and each answer has its own limit, which
 /// ends first and closes the connection in good order.
-const ORDER: Duration = LOCKED;
+const ORDER: Duration = LIMIT;
 
 /// Carries out what is no job, and gives it up after [`ORDER`].
 async fn within_limit(what: &str, done: impl Future<Output = ()>) {

@@ -1,7 +1,7 @@
 //! The link's jobs: what each does with tmux, also to start tasks.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::pin::Pin;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::Options;
 use super::alert_displays::{AlertDisplay, DueAlerts};
-use super::output_follower::{PaneReading, judged};
+use super::output_follower::judged;
 use super::session_link::SessionLink;
 use super::stale_sessions::{Project, SessionCleaner};
 use super::task_output::{RunArchiver, matches_in, read_task_log};
@@ -23,12 +23,10 @@ use crate::paths::Paths;
 use crate::process;
 use crate::session::{
     Beginning, Change, ClosedWindows, DueRestart, FoundPorts, Job, LaunchOutcome, LookOrder,
-    LookOutcome, Outcome, PaneRead, PortQuery, RestartEnd,
+    LookOutcome, PaneRead, PortQuery, RestartEnd,
 };
 use crate::terminal::{Extent, PaneOutput};
-use crate::tmux::{
-    self, Connection, LaunchAnswer, LookKind, NewRun, Slots, TmuxError, Unless,
-};
+use crate::tmux::{self, Connection, LaunchAnswer, LookKind, NewRun, Slots, TmuxError, Unless};
 use crate::wait::{Anchor, Cursor};
 use crate::wire::{LaunchedRun, LogRequest, SearchResult, TaskLog};
 
@@ -51,40 +49,42 @@ pub(super) struct LinkJobs {
     quiet: Duration,
 }
 
-/// A job to be done.
-pub(super) struct Work<'a> {
-    /// Its name in the log.
-    pub(super) name: &'static str,
-    /// How long it may take.
-    pub(super) limit: Duration,
-    /// Sets its outcome.
-    pub(super) done: Pin<Box<dyn Future<Output = Result<(), Error>> + 'a>>,
+/// How long a job of the link may take. One that takes longer is given up, so that the jobs after it have their
+/// turn.
+///
+/// A single answer of tmux has a limit of its own, ten seconds. A job that consists of one answer
+/// gets no less: giving up an answer costs the connection, and whoever follows output loses some. One that
+/// needs the lock of the tmux server gets five seconds more, until it continues without the lock: giving up in
+/// between would report a launch as failed that is about to succeed.
+/// A command does not rely on this limit: after six seconds it checks itself whether tmux and the
+/// daemon answer, and names the one that does not.
+pub(super) const LIMIT: Duration = Duration::from_secs(15);
+
+/// Returns the limit of this job. One of many lines goes on as long as tmux answers.
+pub(super) fn limit(job: &Job) -> Duration {
+    let n_lines = if let Job::MarkEndings(marks, _) = job {
+        marks.len()
+    } else if let Job::Kill(windows, _) = job {
+        windows.len()
+    } else {
+        1
+    };
+    LIMIT * u32::try_from(n_lines.max(1)).unwrap_or(u32::MAX)
 }
 
-// The time limits of the link's jobs: a job that takes longer is given up, so that the jobs after
-// it have their turn.
-//
-// A single answer of tmux has a limit of its own, ten seconds. A job that consists of one answer
-// gets no less: giving up an answer costs the connection, and whoever follows output loses some.
-// A command does not rely on these limits: after six seconds it checks itself whether tmux and the
-// daemon answer, and names the one that does not.
-
-/// For one line of commands, or a few that are answered in milliseconds each.
-const ANSWER: Duration = Duration::from_secs(10);
-
-/// For looks: many short lines. What its first lines have returned is out of date by then, so the
-/// next look starts from its beginning.
-const LOOK: Duration = Duration::from_secs(10);
-
-/// For a job that needs the lock of the tmux server: up to five seconds until it continues without
-/// the lock, and then tmux's answers. Giving up in between would report a launch as failed that is
-/// about to succeed.
-pub(super) const LOCKED: Duration = Duration::from_secs(15);
-
-/// Returns the limit of a job of so many lines, of which each has its own: it goes on as long as tmux
-/// answers.
-fn lines(n: usize) -> Duration {
-    ANSWER * u32::try_from(n.max(1)).unwrap_or(u32::MAX)
+/// Returns what a job is called in the log: the name of its variant, without what it carries.
+pub(super) fn name(job: &Job) -> String {
+    struct Name(String);
+    impl fmt::Write for Name {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            let is_name = text.chars().all(char::is_alphanumeric);
+            is_name.then(|| self.0.push_str(text)).ok_or(fmt::Error)
+        }
+    }
+    let mut name = Name(String::new());
+    // The error ends it behind the name.
+    write!(name, "{job:?}").ok();
+    name.0
 }
 
 impl LinkJobs {
@@ -104,16 +104,16 @@ impl LinkJobs {
         }
     }
 
-    /// Begins a job. Changes that come before its outcome are added to `before`.
-    pub(super) fn work<'a>(&'a mut self, job: Job, before: &'a mut Vec<Change>) -> Work<'a> {
+    /// Does a job, and sets its outcome. Changes that come before that are added to `before`.
+    pub(super) async fn run(&mut self, job: Job, before: &mut Vec<Change>) -> Result<(), Error> {
         match job {
-            Job::Look(order, outcome) => work("look", LOOK, outcome, move || async move {
-                self.look(&order, LookKind::Windows).await
-            }),
-            Job::Sweep(outcome) => work("sweep", LOOK, outcome, move || async move {
-                self.look(&LookOrder::default(), LookKind::Slice).await
-            }),
-            // It may have to attach the client that follows output.
+            Job::Look(order, outcome) => {
+                outcome.resolve(self.look(&order, LookKind::Windows).await?);
+            }
+            Job::Sweep(outcome) => {
+                let order = LookOrder::default();
+                outcome.resolve(self.look(&order, LookKind::Slice).await?);
+            }
             Job::Read {
                 pane,
                 extent,
@@ -121,126 +121,88 @@ impl LinkJobs {
                 last_of,
                 begins,
                 outcome,
-            } => work("read", LOCKED, outcome, move || async move {
+            } => {
                 let order = (pane, extent, is_over);
-                self.read(order, last_of, begins, before).await
-            }),
+                outcome.resolve(self.read(order, last_of, begins, before).await?);
+            }
             Job::ReadEnd(pane, lines, outcome) => {
-                work("read-end", ANSWER, outcome, move || async move {
-                    let log = self.link.read_end(pane, lines).await.map_err(failed)?;
-                    Ok(Box::new(log))
-                })
+                let end = self.link.read_end(pane, lines).await;
+                outcome.resolve(Box::new(end.map_err(failed)?));
             }
             Job::ReadLog(task, request, outcome) => {
-                work("read-log", ANSWER, outcome, move || async move {
-                    self.read_log(&task, &request).await
-                })
+                outcome.resolve(self.read_log(&task, &request).await?);
             }
             Job::ReadRecord(window, outcome) => {
-                work("read-record", ANSWER, outcome, move || async move {
-                    let found = tmux::read_spec(&mut self.link.connection(), window).await;
-                    Ok(found.map_err(failed)?.map(|(_, spec)| spec))
-                })
+                let found = tmux::read_spec(&mut self.link.connection(), window).await;
+                outcome.resolve(found.map_err(failed)?.map(|(_, spec)| spec));
             }
-            Job::FindPorts(queries, outcome) => {
-                work("find-ports", ANSWER, outcome, move || async move {
-                    find_ports(&queries)
-                })
-            }
+            Job::FindPorts(queries, outcome) => outcome.resolve(find_ports(&queries)?),
             Job::Search(task, pattern, outcome) => {
-                work("search", ANSWER, outcome, move || async move {
-                    if task.pane.is_none() {
-                        return Ok(SearchResult::default());
-                    }
+                let mut found = SearchResult::default();
+                if task.pane.is_some() {
                     let log = self.read_log(&task, &LogRequest::default()).await?;
-                    Ok(matches_in(log, &pattern))
-                })
+                    found = matches_in(log, &pattern);
+                }
+                outcome.resolve(found);
             }
-            // An empty line for each client.
-            Job::Drain(outcome) => work("drain", ANSWER, outcome, move || async move {
+            Job::Drain(outcome) => {
                 if let Ok(clients) = self.link.clients() {
                     clients.drain_output().await;
                 }
-                Ok(())
-            }),
+                outcome.resolve(());
+            }
             Job::Launch(launch, ended, outcome) => {
-                work("launch", LOCKED, outcome, move || async move {
-                    let paths = &self.options.paths;
-                    run_launch(&mut self.link, paths, *launch, &ended).await
-                })
+                let paths = &self.options.paths;
+                let launched = run_launch(&mut self.link, paths, *launch, &ended).await;
+                outcome.resolve(launched?);
             }
-            Job::Restart(due, outcome) => work("restart", LOCKED, outcome, move || async move {
+            Job::Restart(due, outcome) => {
                 let restarted = restart_launch(&mut self.link, &self.options, &due).await;
-                restarted.map_err(failed)
-            }),
-            // Files only.
-            Job::ForgetEnvironments(cleanup, outcome) => {
-                work("forget-environments", ANSWER, outcome, move || async move {
-                    let folder = self.options.paths.kept_environments();
-                    tmux::forget_environments(&folder, &cleanup.present, &cleanup.gone);
-                    Ok(())
-                })
+                outcome.resolve(restarted.map_err(failed)?);
             }
-            // A look at the prompt, and the keys.
-            Job::Type(mut typing, outcome) => work("type", ANSWER, outcome, move || async move {
+            Job::ForgetEnvironments(cleanup, outcome) => {
+                let folder = self.options.paths.kept_environments();
+                tmux::forget_environments(&folder, &cleanup.present, &cleanup.gone);
+                outcome.resolve(());
+            }
+            Job::Type(mut typing, outcome) => {
                 type_into_task(&mut self.link, &mut typing).await?;
-                Ok(typing.progress.due.is_some().then_some(typing))
-            }),
+                outcome.resolve(typing.progress.due.is_some().then_some(typing));
+            }
             Job::MarkEndings(marks, outcome) => {
-                let limit = lines(marks.len());
-                work("mark-endings", limit, outcome, move || async move {
-                    let marked = tmux::mark_endings(&mut self.link.connection(), &marks).await;
-                    marked.map_err(failed)
-                })
+                let marked = tmux::mark_endings(&mut self.link.connection(), &marks).await;
+                outcome.resolve(marked.map_err(failed)?);
             }
             Job::FindShared(windows, outcome) => {
-                work("find-shared", ANSWER, outcome, move || async move {
-                    let Some(session) = self.link.session() else {
-                        return Ok(BTreeSet::new());
-                    };
+                let mut shared = BTreeSet::new();
+                if let session @ Some(_) = self.link.session() {
                     let mut connection = self.link.connection();
-                    let shared =
-                        tmux::existing_windows(&mut connection, &windows, Some(session)).await;
-                    shared.map_err(failed)
-                })
+                    let found = tmux::existing_windows(&mut connection, &windows, session).await;
+                    shared = found.map_err(failed)?;
+                }
+                outcome.resolve(shared);
             }
-            Job::Kill(windows, outcome) => {
-                let limit = lines(windows.len());
-                work("kill", limit, outcome, move || async move {
-                    Ok(self.kill(&windows).await)
-                })
-            }
+            Job::Kill(windows, outcome) => outcome.resolve(self.kill(&windows).await),
             Job::KillSession(windows, outcome) => {
-                work("kill-session", LOCKED, outcome, move || async move {
-                    self.kill_session(&windows).await.map_err(failed)
-                })
+                let left = self.kill_session(&windows).await;
+                outcome.resolve(left.map_err(failed)?);
             }
-            Job::Prune(panes, outcome) => work("prune", ANSWER, outcome, move || async move {
+            Job::Prune(panes, outcome) => {
                 let pruned = tmux::prune_windows(&mut self.link.connection(), &panes).await;
-                pruned.map_err(failed)
-            }),
-            Job::Cleanup(outcome) => work("cleanup", LOCKED, outcome, move || async move {
-                self.cleanup().await.map_err(failed)
-            }),
-            Job::FindName(name, outcome) => {
-                work("find-name", ANSWER, outcome, move || async move {
-                    self.link.find_name(&name).await
-                })
+                outcome.resolve(pruned.map_err(failed)?);
             }
+            Job::Cleanup(outcome) => outcome.resolve(self.cleanup().await.map_err(failed)?),
+            Job::FindName(name, outcome) => outcome.resolve(self.link.find_name(&name).await?),
             Job::ForgetDeaths(record, outcome) => {
-                work("forget-deaths", ANSWER, outcome, move || async move {
-                    self.link.forget_deaths(&record).await;
-                    Ok(())
-                })
+                self.link.forget_deaths(&record).await;
+                outcome.resolve(());
             }
-            // One or two captures.
             Job::Archive(task, reason, outcome) => {
-                work("archive", ANSWER, outcome, move || async move {
-                    self.archive(&task, reason).await;
-                    Ok(())
-                })
+                self.archive(&task, reason).await;
+                outcome.resolve(());
             }
         }
+        Ok(())
     }
 
     /// Displays alerts, except for those of windows that the user has in view.
@@ -330,20 +292,15 @@ impl LinkJobs {
         before: &mut Vec<Change>,
     ) -> Result<Option<PaneRead>, Error> {
         let began = Instant::now();
-        if let Ok(clients) = self.link.clients()
-            && !is_over
-            && clients.receives(pane)
-        {
+        let (server, paths) = (self.link.server.clone(), &self.options.paths);
+        let clients = self.link.clients().map_err(failed)?;
+        if !is_over && clients.receives(pane) {
             let asked = clients.ask_output(pane, extent, begins).await;
             return asked.map(|()| None).map_err(failed);
         }
         loop {
-            let reading = self.link.follow_output(pane, extent, is_over).await;
-            let PaneReading {
-                output,
-                before: until_then,
-            } = reading.map_err(failed)?;
-            before.extend(until_then);
+            let output = clients.follow_output(&server, paths, pane, extent, is_over, before);
+            let output = output.await.map_err(failed)?;
             // The kernel may have reported the end before tmux has read all output.
             let has_all_output = last_of
                 .as_ref()
@@ -424,29 +381,6 @@ fn find_ports(queries: &[PortQuery]) -> Result<FoundPorts, Error> {
 /// Whether no more output comes from the ended run of this pane.
 fn has_all_output(output: &PaneOutput, task: &Task) -> bool {
     output.is_dead || (output.pid.is_some() && output.pid != task.pid)
-}
-
-/// Returns the work of a job. Its future is made on the heap, so that the stack need not have room for all
-/// of them.
-fn work<'a, T, F>(
-    name: &'static str,
-    limit: Duration,
-    outcome: Outcome<T>,
-    job: impl FnOnce() -> F + 'a,
-) -> Work<'a>
-where
-    T: 'a,
-    F: Future<Output = Result<T, Error>> + 'a,
-{
-    let done = async move {
-        outcome.set(job().await?);
-        Ok(())
-    };
-    Work {
-        name,
-        limit,
-        done: Box::pin(done),
-    }
 }
 
 fn failed(error: TmuxError) -> Error {

@@ -39,9 +39,7 @@ pub(super) struct OutputFollower {
     /// What tmux calls the client.
     name: String,
     /// The followed panes, of which every byte is needed.
-    followed: BTreeSet<PaneId>,
-    /// Those of them that are paused, so that output is missing.
-    paused: BTreeSet<PaneId>,
+    followed: BTreeMap<PaneId, FollowedPane>,
     /// All panes that tmux has reported as paused: nothing that they have printed is on its way.
     silent: BTreeSet<PaneId>,
     /// Panes that were read, until the report of that has arrived: what arrives before it is older.
@@ -50,10 +48,17 @@ pub(super) struct OutputFollower {
     asked: VecDeque<Asked>,
     /// Panes that are not followed and have sent output: to be paused.
     unfollowed: BTreeSet<PaneId>,
-    /// The age of the last output of each followed pane when it arrived, in milliseconds.
-    age: BTreeMap<PaneId, u64>,
     /// Whether the client may fall behind.
     may_lag: bool,
+}
+
+/// A pane that is followed.
+#[derive(Debug, Default)]
+struct FollowedPane {
+    /// Whether it is paused, so that output is missing.
+    is_paused: bool,
+    /// The age of its last output when it arrived, in milliseconds.
+    age_ms: u64,
 }
 
 /// Output of a pane that is older than its last reading.
@@ -80,13 +85,11 @@ impl OutputFollower {
         Self {
             name: format!("client-{}", client.pid().unwrap_or_default()),
             client,
-            followed: BTreeSet::new(),
-            paused: BTreeSet::new(),
+            followed: BTreeMap::new(),
             silent: BTreeSet::new(),
             read: BTreeMap::new(),
             asked: VecDeque::new(),
             unfollowed: BTreeSet::new(),
-            age: BTreeMap::new(),
             may_lag: false,
         }
     }
@@ -116,7 +119,8 @@ impl OutputFollower {
 
     /// Whether all output of a pane arrives, so that [`OutputFollower::ask`] reads it.
     pub(super) fn receives(&self, pane: PaneId) -> bool {
-        self.followed.contains(&pane) && !self.paused.contains(&pane)
+        let followed = self.followed.get(&pane);
+        followed.is_some_and(|followed| !followed.is_paused)
     }
 
     /// Reads a pane that is received already: the result is a change, in its place among the others.
@@ -133,18 +137,21 @@ impl OutputFollower {
 
     /// Reads a pane through the other client and follows it: what it prints after the reading arrives as
     /// changes. A long history is read in slices, unless the pane changes too much meanwhile. After the
-    /// end of its run, the output of a pane that is followed already is in the changes before.
+    /// end of its run, the output of a pane that is followed already is in the changes before, which are added
+    /// to `before`; if output is missing, a pause is among them.
     pub(super) async fn read(
         &mut self,
         main: &mut Client,
         pane: PaneId,
         extent: Extent,
         is_over: bool,
-    ) -> Result<PaneReading, TmuxError> {
+        before: &mut Vec<Change>,
+    ) -> Result<PaneOutput, TmuxError> {
         if !std::mem::replace(&mut self.may_lag, true) {
             main.set_max_lag(&self.name, MAX_LAG_SECS).await?;
         }
-        let was_followed = !self.followed.insert(pane);
+        let followed = self.followed.insert(pane, FollowedPane::default());
+        let was_followed = followed.is_some();
         self.unfollowed.remove(&pane);
         let is_dropped = !was_followed && !self.silent.contains(&pane);
         let mut connection = Connection::Attached(main);
@@ -157,15 +164,12 @@ impl OutputFollower {
         older.n_readings += n_readings;
         // What it has printed since an earlier reading is older, too.
         older.is_dropped |= is_dropped || n_readings > 1;
-        self.age.remove(&pane);
-        let mut before = Vec::new();
         let is_dropped = self.read.get(&pane).is_some_and(|older| older.is_dropped);
         // What other panes have printed can hold up the report of a reading longer than what this one prints
         // after it: after a moment, that is taken for newer.
         if is_dropped || is_over && was_followed {
-            before = self
-                .arrived(|follower| !follower.read.contains_key(&pane))
-                .await?;
+            let has_arrived = |follower: &Self| !follower.read.contains_key(&pane);
+            before.extend(self.arrived(has_arrived).await?);
         }
         if was_followed {
             before.push(Change::Paused(pane));
@@ -173,8 +177,7 @@ impl OutputFollower {
         if let Some(older) = self.read.get_mut(&pane) {
             older.is_dropped = is_over;
         }
-        self.paused.remove(&pane);
-        Ok(PaneReading { output, before })
+        Ok(output)
     }
 
     /// Follows exactly these panes from here on. All others that have sent output are paused.
@@ -183,18 +186,15 @@ impl OutputFollower {
         main: &mut Client,
         panes: BTreeSet<PaneId>,
     ) -> Result<(), TmuxError> {
-        let dropped: Vec<PaneId> = self.followed.difference(&panes).copied().collect();
-        if dropped.is_empty() && self.unfollowed.is_empty() {
+        let dropped = self
+            .followed
+            .extract_if(.., |pane, _| !panes.contains(pane));
+        let mut unfollowed = std::mem::take(&mut self.unfollowed);
+        unfollowed.extend(dropped.map(|(pane, _)| pane));
+        if unfollowed.is_empty() {
             return Ok(());
         }
-        let unfollowed = std::mem::take(&mut self.unfollowed);
-        for pane in &dropped {
-            self.followed.remove(pane);
-            self.paused.remove(pane);
-            self.age.remove(pane);
-        }
-        let panes = dropped.into_iter().chain(unfollowed);
-        main.pause_panes(panes, Some(&self.name)).await?;
+        main.pause_panes(unfollowed, Some(&self.name)).await?;
         if self.followed.is_empty() && std::mem::take(&mut self.may_lag) {
             main.set_max_lag(&self.name, 0).await?;
         }
@@ -240,7 +240,8 @@ impl OutputFollower {
     }
 
     fn is_behind(&self) -> bool {
-        self.age.values().any(|age| *age >= BEHIND_MS)
+        let mut followed = self.followed.values();
+        followed.any(|followed| followed.age_ms >= BEHIND_MS)
     }
 
     fn on_received(&mut self, received: ReceivedItem) -> Option<Change> {
@@ -272,8 +273,9 @@ impl OutputFollower {
                     older.is_dropped = true;
                     return None;
                 }
-                let is_new = self.followed.contains(&pane) && self.paused.insert(pane);
-                return is_new.then_some(Change::Paused(pane));
+                let followed = self.followed.get_mut(&pane)?;
+                let was_paused = std::mem::replace(&mut followed.is_paused, true);
+                return (!was_paused).then_some(Change::Paused(pane));
             }
             Notification::Continue(pane) => {
                 self.silent.remove(&pane);
@@ -301,8 +303,8 @@ impl OutputFollower {
         if self.read.get(&pane).is_some_and(|older| older.is_dropped) {
             return None;
         }
-        if self.followed.contains(&pane) {
-            self.age.insert(pane, age_ms);
+        if let Some(followed) = self.followed.get_mut(&pane) {
+            followed.age_ms = age_ms;
             return Some(Change::Printed { pane, bytes });
         }
         self.unfollowed.insert(pane).then_some(Change::Unfollowed)
@@ -314,12 +316,4 @@ pub(super) fn judged(output: PaneOutput, mut begins: Beginning) -> PaneRead {
     begins.judge(&output, clock::now());
     let output = Box::new(output);
     PaneRead { output, begins }
-}
-
-/// A pane's output at one instant.
-#[derive(Debug)]
-pub(super) struct PaneReading {
-    pub(super) output: PaneOutput,
-    /// Changes that arrived until then. If the pane's output is incomplete, they include a pause.
-    pub(super) before: Vec<Change>,
 }

@@ -12,7 +12,6 @@ use tokio::time::{Instant, timeout};
 
 use self::window_options::WindowOptions;
 use super::control_clients::ControlClients;
-use super::output_follower::PaneReading;
 use super::ownership::{self, Claim};
 use super::server_idle::ServerIdle;
 use super::tty_poller::TtyPoller;
@@ -25,7 +24,7 @@ use crate::paths::Paths;
 use crate::process::{self, ExitWatch, Process, ProcessExit, RunTime};
 use crate::protocol::rows::LookRows;
 use crate::session::Change;
-use crate::terminal::{Extent, PaneOutput};
+use crate::terminal::PaneOutput;
 use crate::tmux::{
     self, Connection, FirstLines, LookKind, LookMemory, MarkedSession, Server, SessionIndex,
     Target, TmuxError,
@@ -305,22 +304,6 @@ impl SessionLink {
             |read: &[String]| read.iter().filter(|line| !line.trim().is_empty()).count() >= lines;
         let (connection, rows) = (&mut self.connection(), lines.max(1));
         tmux::read_end(connection, pane, false, rows, are_enough).await
-    }
-
-    /// Reads a pane's output and follows it: output after the reading arrives as changes. `is_over`
-    /// says that the pane's run has ended, so that no more arrives.
-    pub(super) async fn follow_output(
-        &mut self,
-        pane: PaneId,
-        extent: Extent,
-        is_over: bool,
-    ) -> Result<PaneReading, TmuxError> {
-        let Attachment::Attached(clients) = &mut self.attachment else {
-            return Err(TmuxError::Closed);
-        };
-        clients
-            .follow_output(&self.server, &self.paths, pane, extent, is_over)
-            .await
     }
 
     /// Whether panes are paused for our client, so that only looks show their output.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::listeners::{Beginning, RequestId};
 use super::pending_restarts::{DueRestart, EnvironmentCleanup, RestartEnd};
-use super::promise::Outcome;
+use super::promise::Resolver;
 use super::typing::Typing;
 use crate::model::{
     Bookmark, Checkpoint, EndOrder, EndReport, Error, GoneReason, Launch, Level, Millis, Now,
@@ -256,9 +256,9 @@ pub(crate) enum Reply {
 #[derive(Debug)]
 pub(crate) enum Job {
     /// Look at windows.
-    Look(LookOrder, Outcome<LookOutcome>),
+    Look(LookOrder, Resolver<LookOutcome>),
     /// Look at the next slice of all windows.
-    Sweep(Outcome<LookOutcome>),
+    Sweep(Resolver<LookOutcome>),
     /// Read a pane and follow it: output after the reading is reported.
     Read {
         pane: PaneId,
@@ -273,49 +273,49 @@ pub(crate) enum Job {
         begins: Beginning,
         /// `None` if the pane is followed already: then what is read follows as a change, behind the output
         /// before it.
-        outcome: Outcome<Option<PaneRead>>,
+        outcome: Resolver<Option<PaneRead>>,
     },
     /// Read the screen of a pane and at least this many of its last lines, without following it.
-    ReadEnd(PaneId, usize, Outcome<Box<PaneOutput>>),
+    ReadEnd(PaneId, usize, Resolver<Box<PaneOutput>>),
     /// Read the output of a task's present run.
-    ReadLog(Arc<Task>, LogRequest, Outcome<TaskLog>),
+    ReadLog(Arc<Task>, LogRequest, Resolver<TaskLog>),
     /// Read what the last launch of a window's task has said, if that is recorded.
-    ReadRecord(WindowId, Outcome<Option<TaskSpec>>),
+    ReadRecord(WindowId, Resolver<Option<TaskSpec>>),
     /// Find out on which ports these runs listen.
-    FindPorts(Vec<PortQuery>, Outcome<FoundPorts>),
+    FindPorts(Vec<PortQuery>, Resolver<FoundPorts>),
     /// Search the output of a task's present run.
-    Search(Arc<Task>, Arc<Pattern>, Outcome<SearchResult>),
+    Search(Arc<Task>, Arc<Pattern>, Resolver<SearchResult>),
     /// Wait until all output of followed panes has arrived.
-    Drain(Outcome<()>),
+    Drain(Resolver<()>),
     /// Start a task, or run it again in its slot, for which the runs with these processes were ended.
-    Launch(Box<Launch>, Vec<u32>, Outcome<LaunchOutcome>),
+    Launch(Box<Launch>, Vec<u32>, Resolver<LaunchOutcome>),
     /// Run a task again in its window, unless the window has changed.
-    Restart(Arc<DueRestart>, Outcome<RestartEnd>),
+    Restart(Arc<DueRestart>, Resolver<RestartEnd>),
     /// Forget the kept environments of launches that are gone.
-    ForgetEnvironments(EnvironmentCleanup, Outcome<()>),
+    ForgetEnvironments(EnvironmentCleanup, Resolver<()>),
     /// Type the next part into a task. If the request names a prompt, only while the task shows it. What is
     /// left to type comes of it.
-    Type(Typing, Outcome<Option<Typing>>),
+    Type(Typing, Resolver<Option<Typing>>),
     /// Note on the windows of these tasks why their runs are about to be ended. Without a reason, remove that
     /// note: the run could not be ended.
-    MarkEndings(Vec<(Arc<Task>, Option<GoneReason>)>, Outcome<()>),
+    MarkEndings(Vec<(Arc<Task>, Option<GoneReason>)>, Resolver<()>),
     /// Close these windows.
-    Kill(Vec<WindowId>, Outcome<ClosedWindows>),
+    Kill(Vec<WindowId>, Resolver<ClosedWindows>),
     /// Find out which of these windows belong to another session as well.
-    FindShared(Vec<WindowId>, Outcome<BTreeSet<WindowId>>),
+    FindShared(Vec<WindowId>, Resolver<BTreeSet<WindowId>>),
     /// End the session, and find out which of these windows live on in another one.
-    KillSession(Vec<WindowId>, Outcome<BTreeSet<WindowId>>),
+    KillSession(Vec<WindowId>, Resolver<BTreeSet<WindowId>>),
     /// Remove these windows if their panes are still dead.
-    Prune(Vec<(WindowId, PaneId)>, Outcome<()>),
+    Prune(Vec<(WindowId, PaneId)>, Resolver<()>),
     /// End the session when no task in it is active.
-    Cleanup(Outcome<()>),
+    Cleanup(Resolver<()>),
     /// Find out the session's present name. It fails with
     /// [`OtherSession`](crate::model::ErrorKind::OtherSession) if another session has this one.
-    FindName(String, Outcome<Option<String>>),
+    FindName(String, Resolver<Option<String>>),
     /// Clear tmux's death record: these deaths are recorded.
-    ForgetDeaths(String, Outcome<()>),
+    ForgetDeaths(String, Resolver<()>),
     /// Archive the output of a run, with why it was ended.
-    Archive(Arc<Task>, Option<&'static str>, Outcome<()>),
+    Archive(Arc<Task>, Option<&'static str>, Resolver<()>),
 }
 
 /// The run whose ports are wanted.

@@ -7,7 +7,7 @@
 //!
 //! What a request does is a story: an `async fn` in `requests/`, which the session polls. Slow operations
 //! are [`Job`]s of the link to tmux. One job runs at a time, the most urgent first. What tmux reports during
-//! a job arrives before its [`Outcome`].
+//! a job arrives before its outcome.
 
 mod answers;
 mod archives;
@@ -40,6 +40,5 @@ pub(crate) use listeners::{Beginning, RequestId};
 pub(crate) use looks::{Departures, replaced_panes};
 pub(crate) use machine::Session;
 pub(crate) use pending_restarts::{DueRestart, RestartEnd};
-pub(crate) use promise::Outcome;
 pub(crate) use state::Setup;
 pub(crate) use typing::Typing;

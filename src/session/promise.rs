@@ -46,6 +46,14 @@ impl<T> Resolver<T> {
     }
 }
 
+impl<T> Promise<T> {
+    /// Takes the value, if it is set.
+    pub(super) fn take(self) -> Option<T> {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.value.take()
+    }
+}
+
 impl<T> Clone for Resolver<T> {
     fn clone(&self) -> Self {
         Self(Weak::clone(&self.0))
@@ -64,32 +72,5 @@ impl<T> Future for Promise<T> {
                 Poll::Pending
             }
         }
-    }
-}
-
-/// Where the link puts the outcome of a job. The story is resumed by the input that the job is done.
-#[derive(Debug)]
-pub(crate) struct Outcome<T>(Arc<Mutex<Option<T>>>);
-
-impl<T> Outcome<T> {
-    pub(super) fn new() -> Self {
-        Self(Arc::default())
-    }
-
-    /// Sets the outcome.
-    pub(crate) fn set(&self, value: T) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
-    }
-
-    /// Takes the outcome.
-    pub(super) fn take(&self) -> Option<T> {
-        let mut value = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        value.take()
-    }
-}
-
-impl<T> Clone for Outcome<T> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
     }
 }

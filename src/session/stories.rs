@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use super::input::{Effect, Job, LookOrder, Reply};
 use super::job_queue::Turn;
-use super::promise::{Outcome, promise};
+use super::promise::{Resolver, promise};
 use super::state::{Condition, Cx, LockKey, OpenRequest, State};
 use crate::model::Error;
 use crate::wire::{Answer, Response};
@@ -25,13 +25,13 @@ impl Link<'_> {
     /// # Errors
     ///
     /// Why it has failed.
-    pub(super) async fn run<T>(self, job: impl FnOnce(Outcome<T>) -> Job) -> Result<T, Error> {
-        let outcome = Outcome::new();
+    pub(super) async fn run<T>(self, job: impl FnOnce(Resolver<T>) -> Job) -> Result<T, Error> {
+        let (resolver, outcome) = promise();
         let (done, is_done) = promise();
         self.0.with(|state| {
             debug_assert!(state.jobs.running.is_none(), "one job at a time");
             state.jobs.running = Some(done);
-            state.effects.push(Effect::Run(job(outcome.clone())));
+            state.effects.push(Effect::Run(job(resolver)));
         });
         is_done.await?;
         outcome.take().ok_or_else(|| Error::failed(NO_OUTCOME))
@@ -69,7 +69,7 @@ impl Cx {
     /// # Errors
     ///
     /// Why it has failed.
-    pub(super) async fn run<T>(&self, job: impl FnOnce(Outcome<T>) -> Job) -> Result<T, Error> {
+    pub(super) async fn run<T>(&self, job: impl FnOnce(Resolver<T>) -> Job) -> Result<T, Error> {
         self.turn(Turn::Command).await.run(job).await
     }
 

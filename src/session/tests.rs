@@ -256,7 +256,7 @@ impl Driver {
             else {
                 return false;
             };
-            outcome.set(());
+            outcome.resolve(());
             true
         });
     }
@@ -268,7 +268,7 @@ impl Driver {
             let (Job::Look(_, outcome) | Job::Sweep(outcome)) = job else {
                 return false;
             };
-            outcome.set(found);
+            outcome.resolve(found);
             true
         });
     }
@@ -286,7 +286,7 @@ impl Driver {
             let Job::Launch(_, _, outcome) = job else {
                 return false;
             };
-            outcome.set(found);
+            outcome.resolve(found);
             true
         });
     }
@@ -298,7 +298,7 @@ impl Driver {
             let Job::Restart(_, outcome) = job else {
                 return false;
             };
-            outcome.set(end);
+            outcome.resolve(end);
             true
         });
     }
@@ -311,7 +311,7 @@ impl Driver {
             let Job::FindName(_, outcome) = job else {
                 return false;
             };
-            outcome.set(present);
+            outcome.resolve(present);
             true
         });
     }
@@ -323,7 +323,7 @@ impl Driver {
             let Job::Type(_, outcome) = job else {
                 return false;
             };
-            outcome.set(left);
+            outcome.resolve(left);
             true
         });
     }
@@ -335,7 +335,7 @@ impl Driver {
             let (Job::FindShared(_, outcome) | Job::KillSession(_, outcome)) = job else {
                 return false;
             };
-            outcome.set(BTreeSet::new());
+            outcome.resolve(BTreeSet::new());
             true
         });
     }
@@ -353,7 +353,7 @@ impl Driver {
                 return false;
             };
             begun = begins;
-            outcome.set(None);
+            outcome.resolve(None);
             true
         });
         begun
@@ -434,11 +434,11 @@ impl Driver {
             {
                 begins.judge(&output, now);
                 let output = Box::new(output);
-                outcome.set(Some(PaneRead { output, begins }));
+                outcome.resolve(Some(PaneRead { output, begins }));
                 true
             } else if let Job::ReadEnd(_, _, outcome) = job {
                 let lines = output.lines_from(0, 0);
-                outcome.set(Box::new(PaneOutput { lines, ..output }));
+                outcome.resolve(Box::new(PaneOutput { lines, ..output }));
                 true
             } else {
                 false

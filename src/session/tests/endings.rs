@@ -49,7 +49,7 @@ impl Driver {
             let Job::Kill(windows, outcome) = job else {
                 return false;
             };
-            outcome.set(ClosedWindows {
+            outcome.resolve(ClosedWindows {
                 closed: windows.into_iter().collect(),
                 failure: None,
             });

@@ -37,7 +37,7 @@ impl Driver {
             let Job::FindPorts(_, outcome) = job else {
                 return false;
             };
-            outcome.set(found);
+            outcome.resolve(found);
             true
         });
     }

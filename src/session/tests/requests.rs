@@ -379,7 +379,7 @@ fn looks_go_between_the_tasks_of_a_search() {
             let Job::Search(_, _, outcome) = job else {
                 return false;
             };
-            outcome.set(found);
+            outcome.resolve(found);
             true
         });
     };
