@@ -8,12 +8,12 @@ use tokio::sync::oneshot;
 
 use crate::clock;
 use crate::config::LogsConfig;
-use crate::model::{Error, ErrorKind, PaneId, SessionLife, Task};
+use crate::model::{Error, ErrorKind, SessionLife, Task};
 use crate::paths::Paths;
 use crate::store::archive::{Limits, RunInfo};
 use crate::store::{Archiver, KeptRun};
-use crate::terminal::{Extent, History, Line, PaneOutput, Pattern};
-use crate::tmux::{self, Connection, TmuxError};
+use crate::terminal::{Extent, History, Line, Pattern};
+use crate::tmux::{self, Connection};
 use crate::wait::{Anchor, Cursor};
 use crate::wire::{LogRequest, SearchMatch, SearchResult, TaskLog};
 
@@ -41,8 +41,15 @@ pub(crate) async fn read_task_log(
     let (lines, end, gap) = match &request.since {
         None => {
             let mut end = match (request.lines, request.history_rows) {
-                (Some(lines), None) => {
-                    read_last_lines(connection, pane, request.raw, lines).await?
+                (Some(most), None) => {
+                    // Only the end of a long history is read, unless its lines are so long that they do not
+                    // fit into that many rows.
+                    let rows = most.saturating_mul(ROWS_PER_LINE).saturating_add(MORE_ROWS);
+                    let are_enough = |read: &[String]| read.len() >= most;
+                    let end = tmux::read_end(connection, pane, request.raw, rows, are_enough);
+                    let mut end = end.await?;
+                    end.lines.drain(..end.lines.len().saturating_sub(most));
+                    end
                 }
                 (_, rows) => {
                     let history = rows.map_or(History::Whole, History::LastRows);
@@ -84,21 +91,6 @@ pub(crate) async fn read_task_log(
         gap_after: gap.filter(|gap| *gap > 0),
         gone: false,
     })
-}
-
-/// Reads the last lines of a pane. Only the end of a long history is read, unless its lines are so
-/// long that they do not fit into that many rows.
-async fn read_last_lines(
-    connection: &mut Connection<'_>,
-    pane: PaneId,
-    is_raw: bool,
-    most: usize,
-) -> Result<PaneOutput, TmuxError> {
-    let rows = most.saturating_mul(ROWS_PER_LINE).saturating_add(MORE_ROWS);
-    let are_enough = |read: &[String]| read.len() >= most;
-    let mut end = tmux::read_end(connection, pane, is_raw, rows, are_enough).await?;
-    end.lines.drain(..end.lines.len().saturating_sub(most));
-    Ok(end)
 }
 
 /// Returns the lines of an output that match.

@@ -4,6 +4,7 @@
 //! interruption. If the state has changed since it was read, the step starts over.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use super::error::TmuxError;
 use super::launch_lines::{Attempt, LaunchLines, Slots};
 use super::launch_rows::{ATTEMPTS, LaunchAnswer, NewRun, check_name, check_token, contended};
 use super::server::{Server, nonce};
-use super::task_exec::{Gate, PaneOrder, TaskFile, complete_launch, orphaned_launches};
+use super::task_exec::{PaneOrder, TaskFile, complete_launch, orphaned_launches};
 use super::window_options::MARK;
 use crate::files::PROC;
 use crate::model::{Error, Launch, PaneId, SessionId, Slot};
@@ -102,11 +103,10 @@ pub(crate) fn prepare(
 }
 
 impl LaunchFiles {
-    /// Leaves the file to the pane, whose task was started, and the copy to the daemon.
-    pub(crate) fn hand_over(self, pane: &str) -> Gate {
-        if let Some(kept) = self.kept {
-            kept.leave();
-        }
+    /// Leaves the file to the pane, whose task was started, and the copy to the daemon. The command begins when
+    /// the result is dropped.
+    pub(crate) fn hand_over(self, pane: &str) -> impl Debug + Send + use<> {
+        drop(self.kept.map(TaskFile::leave));
         self.file.release(pane)
     }
 }

@@ -321,7 +321,8 @@ fn recorded_order(pane: &str) -> Option<PaneOrder> {
     Some(PaneOrder { environment, spec })
 }
 
-/// The file of a launch. Dropping it removes it, unless [`TaskFile::release`] has left it to the pane.
+/// The file of a launch, which holds its command back until this is dropped. That removes the file, unless
+/// it was left to the pane or the daemon.
 #[derive(Debug)]
 pub(super) struct TaskFile {
     path: PathBuf,
@@ -347,8 +348,8 @@ impl TaskFile {
         Self::create(folder.join(token), order)
     }
 
-    /// Makes the command wait until the file, or the result of [`TaskFile::release`], is dropped. One of a daemon
-    /// that was killed during the same launch is replaced: a pane that waits for it waits for this one then.
+    /// Writes and locks it. One of a daemon that was killed during the same launch is replaced: a pane that
+    /// waits for it waits for this one then.
     fn create(path: PathBuf, order: &PaneOrder) -> io::Result<Self> {
         let fresh = path.with_extension("new");
         // It may not be there.
@@ -369,16 +370,16 @@ impl TaskFile {
         self.path.to_str()
     }
 
-    /// Leaves the file to the pane, in which the task is launched.
-    pub(super) fn release(mut self, pane: &str) -> Gate {
-        self.path = PathBuf::new();
-        let file = self.file.try_clone();
-        file.map_or(Gate { _file: None }, |file| Gate::of_launched(file, pane))
+    /// Leaves the file to the pane in which the task is launched.
+    pub(super) fn release(self, pane: &str) -> Self {
+        note_pane(&self.file, pane);
+        self.leave()
     }
 
-    /// Leaves the copy to the daemon.
-    pub(super) fn leave(mut self) {
+    /// Leaves the file where it is.
+    pub(super) fn leave(mut self) -> Self {
         self.path = PathBuf::new();
+        self
     }
 }
 
@@ -391,18 +392,10 @@ impl Drop for TaskFile {
     }
 }
 
-/// Holds a launched command back until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Gate {
-    _file: Option<File>,
-}
-
-impl Gate {
-    fn of_launched(file: File, pane: &str) -> Self {
-        let noted = file.write_all_at(format!("{pane:HEAD$}").as_bytes(), 0);
-        tracing::debug!(?noted, "a task was launched");
-        Self { _file: Some(file) }
-    }
+/// Notes in the file the pane in which the task was launched.
+fn note_pane(file: &File, pane: &str) {
+    let noted = file.write_all_at(format!("{pane:HEAD$}").as_bytes(), 0);
+    tracing::debug!(?noted, "a task was launched");
 }
 
 /// Lets the command of a launch begin in this pane, whose launcher was killed before it could note it.
@@ -410,7 +403,7 @@ pub(super) fn complete_launch(folder: &Path, token: &str, pane: &str) {
     let path = folder.join(format!("{PREFIX}{token}"));
     // Otherwise it has begun. Whoever waits for the note has locked the file.
     if let Ok(file) = files::open_existing_to_write(&path) {
-        drop(Gate::of_launched(file, pane));
+        note_pane(&file, pane);
     }
 }
 
@@ -641,7 +634,7 @@ mod tests {
         let path = file.path().unwrap().to_owned();
         let launches = || orphaned_launches(dir.path());
         assert_eq!(launches(), BTreeSet::new());
-        file.leave();
+        drop(file.leave());
         assert_eq!(launches(), BTreeSet::from(["1-2".to_owned()]));
         let pane = std::thread::spawn(move || take(Path::new(&path), "%7"));
         complete_launch(dir.path(), "1-2", "%7");
@@ -661,7 +654,7 @@ mod tests {
             opened.send(()).unwrap();
             take_from(file, Path::new(&path), "%7")
         });
-        killed.leave();
+        drop(killed.leave());
         opens.recv().unwrap();
         let gate = write(&[b"second"]).release("%7");
         drop(gate);
