@@ -222,8 +222,42 @@ impl PaneView {
     pub(crate) fn find(&self, place: PromptPlace<'_>) -> Option<ShownPrompt> {
         // It becomes a part of a format, and a program can set the option.
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '.' | '-');
-        let is_found = self.shape.chars().all(is_plain);
-        is_found.then(|| ShownPrompt::find(self.pane, &self.shape, &self.screen, place))?
+        if !self.shape.chars().all(is_plain) {
+            return None;
+        }
+        let mut numbers = self.shape.split(' ').skip(1);
+        let cursor_x: u32 = numbers.next()?.parse().ok()?;
+        let cursor_y: i64 = numbers.next()?.parse().ok()?;
+        let below_cursor = place.asking.map_or(0, |(_, below_cursor)| below_cursor);
+        let at = usize::try_from(cursor_y + below_cursor).ok()?;
+        let rows: Vec<&str> = self.screen.split('\n').map(str::trim_end).collect();
+        let row = *rows.get(at)?;
+        // Tabs are blanks in one of the two.
+        let words = |row: &str| -> Vec<String> {
+            let row = text::row(row.as_bytes());
+            row.split_whitespace().map(ToOwned::to_owned).collect()
+        };
+        // The next frame may be wider, and the cursor behind it.
+        let behind = |cursor_x: u32, row: &str| {
+            let cursor_x = usize::try_from(cursor_x).unwrap_or(usize::MAX);
+            cursor_x.checked_sub(row.trim_end().width())
+        };
+        let is_shown = match place.asking {
+            None => (cursor_x, cursor_y) == (place.cursor_x, i64::from(place.cursor_y)),
+            Some((line, _)) => {
+                (cursor_x == place.cursor_x && words(row) == words(line))
+                    || (is_same_except_signs(row, line)
+                        && behind(cursor_x, row) == behind(place.cursor_x, line))
+            }
+        };
+        is_shown.then(|| ShownPrompt {
+            pane: self.pane,
+            shape: self.shape.clone(),
+            row: row.to_owned(),
+            at,
+            below_cursor,
+            first: rows.iter().position(|other| *other == row).unwrap_or(at),
+        })
     }
 
     /// Whether this is the process that tmux started in it.
@@ -259,42 +293,6 @@ impl PaneView {
 }
 
 impl ShownPrompt {
-    fn find(pane: PaneId, shape: &str, screen: &str, place: PromptPlace<'_>) -> Option<Self> {
-        let mut numbers = shape.split(' ').skip(1);
-        let cursor_x: u32 = numbers.next()?.parse().ok()?;
-        let cursor_y: i64 = numbers.next()?.parse().ok()?;
-        let below_cursor = place.asking.map_or(0, |(_, below_cursor)| below_cursor);
-        let at = usize::try_from(cursor_y + below_cursor).ok()?;
-        let rows: Vec<&str> = screen.split('\n').map(str::trim_end).collect();
-        let row = *rows.get(at)?;
-        // Tabs are blanks in one of the two.
-        let words = |row: &str| -> Vec<String> {
-            let row = text::row(row.as_bytes());
-            row.split_whitespace().map(ToOwned::to_owned).collect()
-        };
-        // The next frame may be wider, and the cursor behind it.
-        let behind = |cursor_x: u32, row: &str| {
-            let cursor_x = usize::try_from(cursor_x).unwrap_or(usize::MAX);
-            cursor_x.checked_sub(row.trim_end().width())
-        };
-        let is_shown = match place.asking {
-            None => (cursor_x, cursor_y) == (place.cursor_x, i64::from(place.cursor_y)),
-            Some((line, _)) => {
-                (cursor_x == place.cursor_x && words(row) == words(line))
-                    || (is_same_except_signs(row, line)
-                        && behind(cursor_x, row) == behind(place.cursor_x, line))
-            }
-        };
-        is_shown.then(|| Self {
-            pane,
-            shape: shape.to_owned(),
-            row: row.to_owned(),
-            at,
-            below_cursor,
-            first: rows.iter().position(|other| *other == row).unwrap_or(at),
-        })
-    }
-
     /// Returns commands that run `typing` if the pane still shows the prompt, and `instead`
     /// otherwise.
     pub(super) fn guard(&self, typing: &[Command], instead: &[Command]) -> Vec<Command> {
@@ -383,6 +381,15 @@ mod tests {
         }
     }
 
+    fn view(shape: &str, screen: &str) -> PaneView {
+        PaneView {
+            pane: PaneId(1),
+            shape: shape.to_owned(),
+            tty: String::new(),
+            screen: screen.to_owned(),
+        }
+    }
+
     const SCREEN: &str = "Password:\nSorry, try again.\nPassword: \n  a\n\n";
 
     fn find(shape: &str, line: &str, below_cursor: i64) -> Option<(usize, usize, String)> {
@@ -391,7 +398,7 @@ mod tests {
             cursor_x: 10,
             cursor_y: 2,
         };
-        let found = ShownPrompt::find(PaneId(1), shape, SCREEN, place)?;
+        let found = view(shape, SCREEN).find(place)?;
         Some((found.at, found.first, found.row))
     }
 
@@ -414,7 +421,9 @@ mod tests {
                 cursor_x,
                 cursor_y: 0,
             };
-            ShownPrompt::find(PaneId(1), "7 12 0 0 0", screen, place).map(|found| found.row)
+            view("7 12 0 0 0", screen)
+                .find(place)
+                .map(|found| found.row)
         };
         assert_eq!(find_animated("Go. [y/N] -", 11).as_deref(), Some(screen));
         assert_eq!(find_animated("Go. [y/N] -", 12), None);
@@ -435,7 +444,7 @@ mod tests {
                 cursor_x: 0,
                 cursor_y: 4,
             };
-            let found = ShownPrompt::find(PaneId(1), shape, SCREEN, place)?;
+            let found = view(shape, SCREEN).find(place)?;
             Some((found.at, found.row))
         };
         assert_eq!(find("7 0 4 0 0"), Some((4, String::new())));

@@ -1,13 +1,13 @@
 //! The command lines of a launch.
 
-use super::client::{Connection, all_ok};
+use super::client::{Connection, all_ok, continue_command, pause_command};
 use super::error::TmuxError;
 use super::launch_rows::{
     LaunchAnswer, LaunchRow, NamedWindows, NewRun, are_named, first_panes, is_named, read_rows,
     row_format, two_windows,
 };
 use super::pane_origin::{EXEC_PANE, HAS_NO_RUN};
-use super::respawn::{are_attached, continue_for, pause_for};
+use super::respawn::{are_attached, for_clients};
 use super::server::Server;
 use super::window_options::{MARK, RunNumber, option_commands};
 use crate::model::{Error, Launch, ReplacedRun, Replaces, WindowId};
@@ -360,7 +360,7 @@ impl<'a> LaunchLines<'a> {
         let pane = slot.pane.to_string();
         let mut line = vec![self.go_on_if_unchanged(slot)];
         // If a client is gone, the line fails before anything is done.
-        line.extend(pause_for(control_clients, slot.pane));
+        line.extend(for_clients(pause_command, control_clients, slot.pane));
         line.push(
             // Set before the run ends, with the primary pane's own process: the window's active
             // pane may be another one.
@@ -375,7 +375,7 @@ impl<'a> LaunchLines<'a> {
         line.extend(option_commands(self.launch, &pane, number)?);
         line.push(self.in_pane(Command::new("respawn-pane").args(["-k", "-t", &pane])));
         line.push(Command::new("clear-history").args(["-t", &pane]));
-        line.extend(continue_for(control_clients, slot.pane));
+        line.extend(for_clients(continue_command, control_clients, slot.pane));
         line.push(Self::show_launched(&pane));
         let frames = match connection.unseen().run(&line).await {
             Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => return Ok(None),

@@ -99,12 +99,6 @@ pub(super) struct LaunchRow {
     pub(super) token: String,
 }
 
-impl LaunchRow {
-    fn order(&self) -> PaneOrder {
-        (self.is_floating, self.pane)
-    }
-}
-
 /// Returns the format for a pane in the list.
 pub(super) fn row_format() -> String {
     // A task was marked by a launcher, or opened with a command and named by a user. Of windows
@@ -155,10 +149,11 @@ fn read_row(line: &str) -> Option<LaunchRow> {
 
 /// Returns one row per window: that of its primary pane.
 pub(super) fn first_panes(all: Vec<LaunchRow>) -> Vec<LaunchRow> {
+    let order = |row: &LaunchRow| -> PaneOrder { (row.is_floating, row.pane) };
     let mut rows: Vec<LaunchRow> = Vec::new();
     for row in all {
         match rows.iter_mut().find(|known| known.window == row.window) {
-            Some(known) if row.order() < known.order() => *known = row,
+            Some(known) if order(&row) < order(&*known) => *known = row,
             Some(_) => {}
             None => rows.push(row),
         }

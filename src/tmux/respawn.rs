@@ -12,7 +12,6 @@ use std::sync::LazyLock;
 use crate::model::PaneId;
 use crate::protocol::{Command, Frame, literal_argument};
 
-use super::client::{continue_command, pause_command};
 use super::version::IS_BEFORE_3_8;
 
 /// A format for the names of all clients that are attached to any session, as one word, before 3.8. A
@@ -49,17 +48,13 @@ pub(super) fn read_control_clients(frame: &Frame, attached: &str) -> Vec<String>
     names.map(str::to_owned).collect()
 }
 
-/// Pauses the pane for these clients, to be run before the respawn in the same line. The line fails
-/// if a client is gone by then.
-pub(super) fn pause_for(clients: &[String], pane: PaneId) -> impl Iterator<Item = Command> {
-    clients
-        .iter()
-        .map(move |client| pause_command(pane).args(["-t", client]))
-}
-
-/// Continues the pane for these clients, to be run after the respawn in the same line.
-pub(super) fn continue_for(clients: &[String], pane: PaneId) -> impl Iterator<Item = Command> {
-    clients
-        .iter()
-        .map(move |client| continue_command(pane).args(["-t", client]))
+/// Returns a command on the pane for each of these clients. It is paused for them before the respawn, and
+/// continued behind that, in the same line. The line fails if a client is gone by then.
+pub(super) fn for_clients(
+    command: fn(PaneId) -> Command,
+    clients: &[String],
+    pane: PaneId,
+) -> impl Iterator<Item = Command> {
+    let clients = clients.iter();
+    clients.map(move |client| command(pane).args(["-t", client]))
 }
