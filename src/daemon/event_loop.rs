@@ -215,11 +215,11 @@ impl EventLoop {
         tracing::debug!(written = state.written, tried = state.tried, "stored");
         self.take(Input::Stored(state));
         if let Some(counts) = counts {
-            if let Some(manager) = &mut self.service_manager {
+            if let Some(manager) = &self.service_manager {
                 let session = self.session.state();
                 let name = session.name();
                 let line = counts.line().unwrap_or_else(|| "no session".to_owned());
-                manager.status(&format!("session {name}, {line}"), Instant::now());
+                manager.status(&format!("session {name}, {line}"));
             }
             self.link.order(Order::Status(counts));
         }

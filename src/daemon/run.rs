@@ -120,8 +120,8 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
             "supervising"
         );
         ready();
-        if let Some(manager) = &mut events.service_manager {
-            manager.is_ready(Instant::now());
+        if let Some(manager) = &events.service_manager {
+            manager.is_ready();
         }
         events.scan_others();
         let accepting = acceptor.run(
@@ -146,7 +146,7 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
         }
     }
     tracing::info!("leaving");
-    if let Some(manager) = &mut events.service_manager {
+    if let Some(manager) = &events.service_manager {
         manager.is_stopping();
     }
     let locks = endpoint.map(Endpoint::leave).or(locks);
