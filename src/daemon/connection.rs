@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
@@ -19,44 +19,6 @@ use crate::wire::{Answer, Request, RequestLine, Response, parse_request};
 
 /// The maximum length of a request: the longest command line and environment, quoted twice.
 const MAX_REQUEST: usize = 16 << 20;
-
-/// How long each request may be, whatever the others are.
-const SMALL_REQUEST: usize = 64 << 10;
-
-/// How many bytes the longer requests of all connections may have together, from their first byte to
-/// their answer.
-const LONG_REQUESTS: usize = 64 << 20;
-
-/// The room for long requests, shared by all connections.
-#[derive(Debug, Clone)]
-pub(super) struct RequestRoom(Arc<Semaphore>);
-
-impl RequestRoom {
-    pub(super) fn new() -> Self {
-        Self(Arc::new(Semaphore::new(LONG_REQUESTS)))
-    }
-
-    /// Makes `held` large enough for a request of this length.
-    fn extend(&self, held: &mut Option<OwnedSemaphorePermit>, length: usize) -> Result<(), Error> {
-        let has = held
-            .as_ref()
-            .map_or(SMALL_REQUEST, OwnedSemaphorePermit::num_permits);
-        if length <= has {
-            return Ok(());
-        }
-        let missing = length - held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        let missing = u32::try_from(missing).unwrap_or(u32::MAX);
-        let Ok(more) = Arc::clone(&self.0).try_acquire_many_owned(missing) else {
-            let message = "the daemon has too many long requests to read this one";
-            return Err(Error::failed(message).with_hint("try again"));
-        };
-        match held {
-            Some(held) => held.merge(more),
-            None => *held = Some(more),
-        }
-        Ok(())
-    }
-}
 
 /// A message from a connection to the event loop.
 #[derive(Debug)]
@@ -112,16 +74,11 @@ const FOLLOWING: &str = "following";
     reason = "the event loop answers every request that is not answered here"
 )]
 pub(super) async fn serve(
-    connection: OpenConnection,
+    socket: UnixStream,
     requests: RequestSender,
-    room: RequestRoom,
     streams: Streams,
     stopping: StopRequest,
 ) {
-    let OpenConnection {
-        socket,
-        is_open: _is_open,
-    } = connection;
     if !is_same_user(&socket) {
         tracing::warn!("refused a connection of another user");
         return;
@@ -132,11 +89,11 @@ pub(super) async fn serve(
     let mut held = None;
     loop {
         let request = tokio::select! {
-            request = read_request(&mut reader, &room) => request,
+            request = read_request(&mut reader) => request,
             // The daemon stops: an incomplete request is not worth waiting for.
             () = requests.sender.closed() => return,
         };
-        let (RequestLine { to, request }, _room) = match request {
+        let RequestLine { to, request } = match request {
             Ok(Some(request)) => request,
             Ok(None) => return,
             Err(refusal) => {
@@ -313,34 +270,17 @@ async fn closed(reader: &mut ReadHalf) {
     }
 }
 
-/// Reads a request. It has its room until that is dropped.
-async fn read_request(
-    reader: &mut ReadHalf,
-    room: &RequestRoom,
-) -> Result<Option<(RequestLine, Option<OwnedSemaphorePermit>)>, Error> {
-    let (mut line, mut held) = (Vec::new(), None);
-    loop {
-        let part = match reader.fill_buf().await {
-            Ok([]) if line.is_empty() => return Ok(None),
-            Ok([]) => break,
-            Ok(part) => part,
-            Err(_) => return Ok(None),
-        };
-        let end = part.iter().position(|byte| *byte == b'\n');
-        let length = end.map_or(part.len(), |end| end + 1);
-        if line.len() + length > MAX_REQUEST {
-            return Err(Error::usage(format!(
-                "a request has at most {MAX_REQUEST} bytes"
-            )));
-        }
-        room.extend(&mut held, line.len() + length)?;
-        line.extend_from_slice(&part[..length]);
-        reader.consume(length);
-        if end.is_some() {
-            break;
-        }
+/// Reads a request; `None` when the client has no more.
+async fn read_request(reader: &mut ReadHalf) -> Result<Option<RequestLine>, Error> {
+    let mut line = Vec::new();
+    let most = MAX_REQUEST as u64 + 1;
+    match reader.take(most).read_until(b'\n', &mut line).await {
+        Ok(0) | Err(_) => Ok(None),
+        Ok(1..=MAX_REQUEST) => parse_request(&line).map(Some),
+        Ok(_) => Err(Error::usage(format!(
+            "a request has at most {MAX_REQUEST} bytes"
+        ))),
     }
-    parse_request(&line).map(|request| Some((request, held)))
 }
 
 /// Whether the answer was sent.
@@ -362,13 +302,6 @@ fn is_same_user(socket: &UnixStream) -> bool {
     socket
         .peer_cred()
         .is_ok_and(|peer| peer.uid() == files::our_uid())
-}
-
-/// A connection, counted as open until this is dropped.
-#[derive(Debug)]
-pub(super) struct OpenConnection {
-    pub(super) socket: UnixStream,
-    pub(super) is_open: Arc<()>,
 }
 
 /// How many bytes a client may be behind.
@@ -416,31 +349,6 @@ fn cost(reply: &Reply) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    #[test]
-    fn long_requests_share_their_room_and_short_ones_need_none() {
-        let room = RequestRoom::new();
-        let mut all = Vec::new();
-        for _ in 0..4 {
-            let mut held = None;
-            for length in [1, SMALL_REQUEST, SMALL_REQUEST + 1, 1 << 20, MAX_REQUEST] {
-                room.extend(&mut held, length).unwrap();
-                assert_eq!(held.is_none(), length <= SMALL_REQUEST);
-            }
-            all.push(held);
-        }
-        let mut held = None;
-        room.extend(&mut held, SMALL_REQUEST).unwrap();
-        let refusal = room.extend(&mut held, SMALL_REQUEST + 1).unwrap_err();
-        assert_eq!(refusal.kind, crate::model::ErrorKind::Failed);
-        all.pop();
-        room.extend(&mut held, MAX_REQUEST).unwrap();
-    }
-}
-
-#[cfg(test)]
-mod reply_queue_tests {
     use super::*;
 
     fn piece(text: &str, n: usize) -> Reply {

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::Instrument;
 
-use super::connection::{self, OpenConnection, RequestRoom, RequestSender};
+use super::connection::{self, RequestSender};
 use super::signals::StopRequest;
 use super::streams::Streams;
 use crate::files;
@@ -212,10 +212,7 @@ pub(super) struct Acceptor {
     /// A descriptor to release for a moment when there is none left, so that a client can be sent
     /// the reason of its refusal; `None` while not even that one is available.
     spare: Option<File>,
-    /// One clone per open connection.
-    open: Arc<()>,
     most: usize,
-    room: RequestRoom,
     paused_until: Option<Instant>,
     complained_at: Option<Instant>,
 }
@@ -225,9 +222,7 @@ impl Acceptor {
     pub(super) fn new(most: usize) -> Self {
         Self {
             spare: spare(),
-            open: Arc::new(()),
             most,
-            room: RequestRoom::new(),
             paused_until: None,
             complained_at: None,
         }
@@ -238,7 +233,7 @@ impl Acceptor {
     ///
     /// # Cancel safety
     ///
-    /// Accepted connections are served by `tasks`.
+    /// Accepted connections are served by `tasks`, whose others hardly count.
     pub(super) async fn run(
         mut self,
         mut listeners: watch::Receiver<Arc<UnixListener>>,
@@ -251,11 +246,10 @@ impl Acceptor {
             let listener = Arc::clone(&listeners.borrow_and_update());
             // Losing an arm is safe: nothing is taken before it is done.
             tokio::select! {
-                accepted = self.accept(&listener) => {
+                socket = self.accept(&listener, tasks.len()) => {
                     let serving = connection::serve(
-                        accepted,
+                        socket,
                         requests.clone(),
-                        self.room.clone(),
                         streams.clone(),
                         stopping.clone(),
                     );
@@ -272,12 +266,13 @@ impl Acceptor {
         }
     }
 
-    /// Resolves with the next connection that can be served. It never fails and never spins.
+    /// Resolves with the next connection that can be served while so many are open. It never fails and
+    /// never spins.
     ///
     /// # Cancel safety
     ///
     /// No connection is lost when the future is dropped.
-    pub(super) async fn accept(&mut self, listener: &UnixListener) -> OpenConnection {
+    async fn accept(&mut self, listener: &UnixListener, n_open: usize) -> UnixStream {
         loop {
             if let Some(until) = self.paused_until {
                 sleep_until(until).await;
@@ -285,9 +280,8 @@ impl Acceptor {
             }
             match listener.accept().await {
                 Ok((socket, _)) => {
-                    if self.n_open() < self.most {
-                        let is_open = Arc::clone(&self.open);
-                        return OpenConnection { socket, is_open };
+                    if n_open < self.most {
+                        return socket;
                     }
                     self.complain(None);
                     let why = format!("the daemon serves {} connections already", self.most);
@@ -296,10 +290,6 @@ impl Acceptor {
                 Err(error) => self.on_error(&error, listener),
             }
         }
-    }
-
-    fn n_open(&self) -> usize {
-        Arc::strong_count(&self.open) - 1
     }
 
     fn on_error(&mut self, error: &io::Error, listener: &UnixListener) {
@@ -333,10 +323,9 @@ impl Acceptor {
             return;
         }
         self.complained_at = Some(now);
-        let open = self.n_open();
         match error {
-            Some(error) => tracing::warn!(%error, open, "connections are turned away"),
-            None => tracing::warn!(open, "connections are turned away: there are too many"),
+            Some(error) => tracing::warn!(%error, "connections are turned away"),
+            None => tracing::warn!("connections are turned away: there are too many"),
         }
     }
 }
@@ -543,14 +532,13 @@ mod tests {
         let listener = UnixListener::bind(&path).unwrap();
         let mut acceptor = Acceptor::new(2);
         let peers = [0; 3].map(|_| Peer::connect(&path).unwrap());
-        let first = acceptor.accept(&listener).await;
-        let _second = acceptor.accept(&listener).await;
-        let third = tokio::time::timeout(Duration::from_millis(10), acceptor.accept(&listener));
+        let _first = acceptor.accept(&listener, 0).await;
+        let _second = acceptor.accept(&listener, 1).await;
+        let third = tokio::time::timeout(Duration::from_millis(10), acceptor.accept(&listener, 2));
         assert!(third.await.is_err(), "there is room for two");
         assert!(said(&peers[2]).contains("serves 2 connections already"));
-        drop(first);
         let _peer = Peer::connect(&path).unwrap();
-        acceptor.accept(&listener).await;
+        acceptor.accept(&listener, 1).await;
     }
 
     #[tokio::test]
@@ -581,7 +569,7 @@ mod tests {
         let until = acceptor.paused_until.expect("it pauses");
         // A client that connects meanwhile is served after the pause.
         let _peer = Peer::connect(&path).unwrap();
-        acceptor.accept(&listener).await;
+        acceptor.accept(&listener, 0).await;
         assert!(Instant::now() >= until && acceptor.paused_until.is_none());
     }
 
