@@ -23,7 +23,7 @@ use crate::paths::Paths;
 use crate::process;
 use crate::session::{
     Beginning, Change, ClosedWindows, DueRestart, FoundPorts, Job, LaunchOutcome, LookOrder,
-    LookOutcome, Outcome, PaneRead, PortQuery, RestartEnd, RowsToRead,
+    LookOutcome, Outcome, PaneRead, PortQuery, RowsToRead,
 };
 use crate::terminal::PaneOutput;
 use crate::tmux::{
@@ -499,35 +499,34 @@ async fn run_launch(
     started.ok_or_else(|| Error::failed("the session has ended during the launch"))
 }
 
-/// Launches a task again that has failed, unless its window has changed.
+/// Launches a task again that has failed, unless its window has changed. Returns why that can never succeed.
 async fn restart_launch(
     link: &mut SessionLink,
     options: &Options,
     due: &DueRestart,
-) -> Result<RestartEnd, TmuxError> {
+) -> Result<Option<String>, TmuxError> {
     let (window, paths) = (due.task.window, &options.paths);
     let session = link.session();
     let (Some(session), Some(restarts)) = (session, &due.task.settings.restarts) else {
-        return Ok(RestartEnd::Superseded);
+        return Ok(None);
     };
     link.write_runs_of(&[window]).await;
     let found = match tmux::read_spec(&mut link.connection(), window).await {
-        Err(error) if error.is_missing() => return Ok(RestartEnd::Superseded),
+        Err(error) if error.is_missing() => return Ok(None),
         found => found?,
     };
     let is_same = |spec: &TaskSpec| spec.settings.restarts.as_ref() == Some(restarts);
     let Some((token, spec)) = found.filter(|(_, spec)| is_same(spec)) else {
-        return Ok(RestartEnd::Superseded);
+        return Ok(None);
     };
     let mut launch = match launch_again(link, paths, due, restarts, spec) {
         Ok(launch) => launch,
-        Err(why) => return Ok(RestartEnd::Impossible(why)),
+        Err(why) => return Ok(Some(why)),
     };
     let slots = Slots::Window(window, token);
     match start(link, paths, Some(session), &mut launch, slots, &[]).await {
-        Ok(Some(LaunchOutcome::Started(..))) => Ok(RestartEnd::Started),
-        Ok(_) => Ok(RestartEnd::Superseded),
-        Err(error) if error.is_missing() => Ok(RestartEnd::Superseded),
+        Ok(_) => Ok(None),
+        Err(error) if error.is_missing() => Ok(None),
         Err(error) => Err(error),
     }
 }

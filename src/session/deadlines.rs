@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::archives::turn_to_change;
 use super::input::{Effect, Job, LogLevel, LookOrder};
 use super::look_schedule::Due;
-use super::pending_restarts::{DueRestart, PreventedRestart, RestartEnd};
+use super::pending_restarts::{DueRestart, PreventedRestart};
 use super::state::{Cx, State};
 use crate::model::{Bookmark, DeliveredEvent, Level, Now, Record, Task, WindowId};
 
@@ -171,8 +171,7 @@ impl State {
         let Some(look) = self.engine.last_look() else {
             return;
         };
-        self.restarts.plan(look, now);
-        let prevented = self.announced.look(look, records);
+        let prevented = self.restarts.look(look, records, now);
         if let Some(cleanup) = self.restarts.note_kept(look) {
             self.spawn(|cx| async move {
                 // The next daemon forgets what was not forgotten.
@@ -226,12 +225,12 @@ impl State {
     /// Gives up a restart that can never succeed.
     fn give_restart_up(&mut self, task: &Task, why: String, now: Now) {
         self.report_impossible(task, &why, now);
-        self.restarts.give_up(task.window, why);
+        let end = self.restarts.give_up(task.window, why);
         let recounted = self.engine.note_unrestartable(task);
         self.perform(recounted);
         self.publish_tasks(now);
         self.judge_waits(now);
-        if let Some(end) = self.announced.take(task.window) {
+        if let Some(end) = end {
             self.deliver_end(end, now);
         }
     }
@@ -247,23 +246,19 @@ async fn restart(cx: Cx, task: Arc<Task>, number: u32) {
         session_name: cx.with(|state| state.session_name.clone()),
     });
     match link.run(|outcome| Job::Restart(due, outcome)).await {
-        Ok(RestartEnd::Started) => {}
-        Ok(RestartEnd::Superseded) => {
+        Ok(None) => {
             cx.look(LookOrder::of([window])).await;
-            // If the window has changed, the look says so.
-            return cx.with(|state| {
+            cx.with(|state| {
                 if state.restarts.is_starting(window) {
                     let error = "tmux found another window, but it has not changed";
                     state.put_restart_off(window, error.to_owned());
                 }
             });
         }
-        Ok(RestartEnd::Impossible(why)) => {
-            return cx.with(|state| state.give_restart_up(&task, why, state.now));
-        }
-        Err(error) => cx.with(|state| state.put_restart_off(window, error.message)),
+        Ok(Some(why)) => cx.with(|state| state.give_restart_up(&task, why, state.now)),
+        Err(error) => cx.with(|state| {
+            state.put_restart_off(window, error.message);
+            state.order(LookOrder::of([window]));
+        }),
     }
-    cx.with(|state| {
-        state.order(LookOrder::of([window]));
-    });
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::listeners::{Beginning, RequestId};
-use super::pending_restarts::{DueRestart, EnvironmentCleanup, RestartEnd};
+use super::pending_restarts::{DueRestart, EnvironmentCleanup};
 use super::promise::Outcome;
 use super::typing::Typing;
 use crate::model::{
@@ -289,8 +289,9 @@ pub(crate) enum Job {
     Drain(Outcome<()>),
     /// Start a task, or run it again in its slot, for which the runs with these processes were ended.
     Launch(Box<Launch>, Vec<u32>, Outcome<LaunchOutcome>),
-    /// Run a task again in its window, unless the window has changed.
-    Restart(Arc<DueRestart>, Outcome<RestartEnd>),
+    /// Run a task again in its window, unless the window has changed: a look shows whether it has. `Some` is
+    /// why that can never succeed.
+    Restart(Arc<DueRestart>, Outcome<Option<String>>),
     /// Forget the kept environments of launches that are gone.
     ForgetEnvironments(EnvironmentCleanup, Outcome<()>),
     /// Type the next part into a task. If the request names a prompt, only while the task shows it. What is

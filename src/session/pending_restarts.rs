@@ -31,22 +31,16 @@ pub(crate) struct EnvironmentCleanup {
     pub(crate) gone: BTreeSet<String>,
 }
 
-/// The result of a restart.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum RestartEnd {
-    /// The task runs.
-    Started,
-    /// Nothing was started, because the window seemed to have changed: a look shows whether it has.
-    Superseded,
-    /// It can never succeed, for this reason.
-    Impossible(String),
-}
-
-/// The restarts that are due, now or later. What decides is the look: a window whose run goes on, or
-/// that is gone, has none.
+/// The restarts that are due, now or later, and the ends that were delivered as notices because of them.
+/// What decides is the look: a window whose run goes on, or that is gone, has none.
 #[derive(Debug, Default)]
 pub(super) struct PendingRestarts {
     pending: BTreeMap<WindowId, PendingRestart>,
+    /// The ends whose restarts have not happened. If one never happens, the end is to be delivered as a
+    /// failure.
+    announced: BTreeMap<WindowId, DeliveredEvent>,
+    /// The life of the session that their windows belong to.
+    life: Option<SessionLife>,
     /// The launches that the tasks of the last look name; `None` before the first look.
     kept: Option<BTreeSet<String>>,
 }
@@ -82,8 +76,59 @@ impl PendingRestart {
 }
 
 impl PendingRestarts {
-    /// Plans the restarts that follow from a look.
-    pub(super) fn plan(&mut self, look: &Snapshot, now: Now) {
+    /// Returns those of a session whose last known look is `before`, in which earlier daemons have announced
+    /// restarts after these ends. Without a look nothing is known of the windows.
+    pub(super) fn new(before: Option<&Snapshot>, ends: Vec<DeliveredEvent>) -> Self {
+        let Some(before) = before else {
+            return Self::default();
+        };
+        let ends = ends.into_iter().map(|end| (end.event.task.window, end));
+        Self {
+            life: before.life.clone(),
+            announced: ends.into_map(),
+            ..Self::default()
+        }
+    }
+
+    /// Plans the restarts that follow from a look, whose records these are. Returns the ends that no
+    /// restart will follow although nobody has seen to that: the policy was removed, or the window or the
+    /// pane is elsewhere. A window that is closed, or that shows another run, has nothing to deliver: whoever
+    /// ended it or ran it again has seen it.
+    pub(super) fn look(
+        &mut self,
+        look: &Snapshot,
+        records: &[Record],
+        now: Now,
+    ) -> Vec<PreventedRestart> {
+        self.plan(look, now);
+        // A session that is missing may have lost its last window to another one.
+        if self.life != look.life && look.life.is_some() {
+            self.life.clone_from(&look.life);
+            self.announced.clear();
+        }
+        for record in records {
+            if let Body::Event(event) = &record.body
+                && let EventKind::Exited { replaced: None } = event.kind
+                && restart_of(&event.task).is_some()
+            {
+                let (seq, event) = (record.seq, (**event).clone());
+                let window = event.task.window;
+                self.announced.insert(window, DeliveredEvent { seq, event });
+            }
+        }
+        let mut prevented = Vec::new();
+        self.announced.retain(|window, end| {
+            let after = what_follows(*window, &end.event.task, look);
+            if let Follows::Prevented(why) = after {
+                let end = end.clone();
+                prevented.push(PreventedRestart { end, why });
+            }
+            after == Follows::Restart
+        });
+        prevented
+    }
+
+    fn plan(&mut self, look: &Snapshot, now: Now) {
         let mut before = std::mem::take(&mut self.pending);
         for (window, task) in &look.tasks {
             let (Some(restart), Some(restarts)) = (restart_of(task), &task.settings.restarts)
@@ -167,11 +212,12 @@ impl PendingRestarts {
         }
     }
 
-    /// Notes that a task cannot be run again, and why.
-    pub(super) fn give_up(&mut self, window: WindowId, why: String) {
+    /// Notes that a task cannot be run again, and why. Returns its end if a restart was announced.
+    pub(super) fn give_up(&mut self, window: WindowId, why: String) -> Option<DeliveredEvent> {
         if let Some(pending) = self.pending.get_mut(&window) {
             pending.state = State::Impossible(why);
         }
+        self.announced.remove(&window)
     }
 
     /// Notes the launches that the look's tasks name. Returns them, and those that are gone, if that
@@ -197,15 +243,6 @@ fn still(task: &Task, restart: Restart, now: Now) -> Duration {
     restart.after.saturating_sub(since)
 }
 
-/// The ends whose restarts have not happened. If one never happens, the end is to be delivered as a
-/// failure.
-#[derive(Debug, Default)]
-pub(super) struct AnnouncedRestarts {
-    /// The life of the session that the windows belong to.
-    life: Option<SessionLife>,
-    ends: BTreeMap<WindowId, DeliveredEvent>,
-}
-
 /// The end of a run whose restart was announced, and will not happen.
 #[derive(Debug)]
 pub(super) struct PreventedRestart {
@@ -223,57 +260,6 @@ enum Follows {
     Nothing,
     /// No restart; its owner does not know. Holds why, unless the policy was removed.
     Prevented(Option<&'static str>),
-}
-
-impl AnnouncedRestarts {
-    /// Returns those that earlier daemons have recorded. `before` is the last look that is known;
-    /// without one, nothing is known of the windows.
-    pub(super) fn new(before: Option<&Snapshot>, ends: Vec<DeliveredEvent>) -> Self {
-        let Some(before) = before else {
-            return Self::default();
-        };
-        let ends = ends.into_iter().map(|end| (end.event.task.window, end));
-        Self {
-            life: before.life.clone(),
-            ends: ends.into_map(),
-        }
-    }
-
-    /// Processes a look and its records. Returns the ends that no restart will follow although nobody
-    /// has seen to that: the policy was removed, or the window or the pane is elsewhere. A window that is
-    /// closed, or that shows another run, has nothing to deliver: whoever ended it or ran it again has seen it.
-    pub(super) fn look(&mut self, look: &Snapshot, records: &[Record]) -> Vec<PreventedRestart> {
-        // A session that is missing may have lost its last window to another one.
-        if self.life != look.life && look.life.is_some() {
-            self.life.clone_from(&look.life);
-            self.ends.clear();
-        }
-        for record in records {
-            if let Body::Event(event) = &record.body
-                && let EventKind::Exited { replaced: None } = event.kind
-                && restart_of(&event.task).is_some()
-            {
-                let (seq, event) = (record.seq, (**event).clone());
-                let window = event.task.window;
-                self.ends.insert(window, DeliveredEvent { seq, event });
-            }
-        }
-        let mut prevented = Vec::new();
-        self.ends.retain(|window, end| {
-            let after = what_follows(*window, &end.event.task, look);
-            if let Follows::Prevented(why) = after {
-                let end = end.clone();
-                prevented.push(PreventedRestart { end, why });
-            }
-            after == Follows::Restart
-        });
-        prevented
-    }
-
-    /// Takes the end of the window's run: its restart is impossible.
-    pub(super) fn take(&mut self, window: WindowId) -> Option<DeliveredEvent> {
-        self.ends.remove(&window)
-    }
 }
 
 /// Returns what a look says of the restart that was announced at this end.

@@ -13,7 +13,7 @@ use super::input::{Effect, LinkState, LogLevel, Reply, StoreState};
 use super::job_queue::JobQueue;
 use super::listeners::{Listeners, RequestId};
 use super::look_schedule::{LookSchedule, PortLooks};
-use super::pending_restarts::{AnnouncedRestarts, PendingRestarts};
+use super::pending_restarts::PendingRestarts;
 use super::promise::Resolver;
 use crate::engine::{self, Engine};
 use crate::model::{
@@ -129,8 +129,6 @@ pub(crate) struct State {
     pub(super) unseen: Vec<Task>,
     /// The tasks that are about to be run again.
     pub(super) restarts: PendingRestarts,
-    /// The ends that were delivered as notices because restarts follow.
-    pub(super) announced: AnnouncedRestarts,
     /// The runs that are being ended.
     pub(super) endings: Endings,
     /// How runs are ended whose launch says nothing.
@@ -199,7 +197,7 @@ impl State {
             announced,
             store,
         } = setup;
-        let announced = AnnouncedRestarts::new(engine.last_look(), announced);
+        let restarts = PendingRestarts::new(engine.last_look(), announced);
         engine.tried(store.tried);
         Self {
             now,
@@ -233,8 +231,7 @@ impl State {
             followed: None,
             questions: BTreeMap::new(),
             unseen: Vec::new(),
-            restarts: PendingRestarts::default(),
-            announced,
+            restarts,
             endings: Endings::default(),
             stop_defaults: stop,
             port_looks: PortLooks::default(),

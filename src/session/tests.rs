@@ -293,7 +293,7 @@ impl Driver {
 
     /// The running restart has this result.
     #[track_caller]
-    fn restarted(&mut self, end: RestartEnd) {
+    fn restarted(&mut self, end: Option<String>) {
         self.done(|job| {
             let Job::Restart(_, outcome) = job else {
                 return false;
