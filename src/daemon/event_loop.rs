@@ -2,6 +2,7 @@
 //! waits for tmux.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,6 +75,9 @@ struct OpenRequest {
 }
 
 impl EventLoop {
+    /// # Errors
+    ///
+    /// When the system is out of descriptors or threads.
     pub(super) fn new(
         options: &Options,
         session: Session,
@@ -82,8 +86,8 @@ impl EventLoop {
         archiver: Arc<Archiver>,
         usual: mpsc::Receiver<UsualDuration>,
         scanned: mpsc::Receiver<Vec<(Level, String)>>,
-    ) -> Self {
-        Self {
+    ) -> io::Result<Self> {
+        Ok(Self {
             paths: options.paths.clone(),
             server_socket: options.server.socket().display().to_string(),
             session,
@@ -92,7 +96,7 @@ impl EventLoop {
             archiver,
             usual,
             scanned,
-            ender: RunEnder::new(),
+            ender: RunEnder::new()?,
             displays: Displays::new(&options.config),
             sinks: None,
             service_manager: options.service_manager.clone(),
@@ -104,7 +108,7 @@ impl EventLoop {
             slowest_answer: Duration::ZERO,
             stopping: StopRequest::new(),
             is_leaving: false,
-        }
+        })
     }
 
     /// Takes the first look.

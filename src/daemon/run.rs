@@ -377,7 +377,8 @@ fn assemble(options: &Options, claimed: Option<SessionLife>) -> Result<Parts, Er
     let (notices, scanned) = mpsc::channel(1);
     let cleaner = SessionCleaner::new(options, runs.clone(), notices);
     let link = Link::start(options, link, runs, cleaner, user_rules).map_err(no_thread)?;
-    let events = EventLoop::new(options, session, link, publisher, archiver, usual, scanned);
+    let events = EventLoop::new(options, session, link, publisher, archiver, usual, scanned)
+        .map_err(no_thread)?;
     let streams = Streams::new(Arc::clone(&live), readers.handle());
     Ok(Parts {
         events,
