@@ -336,11 +336,6 @@ fn notices_without_events_are_displayed_if_they_are_asked_for() {
     desk.alerts
         .add_notice(Level::Info, "Still active:\n- other");
     assert_eq!(desk.after(0), ["notice Still active:; - other"]);
-    desk.alerts.add_missed(7);
-    assert_eq!(
-        desk.after(0),
-        ["notice 7 earlier events are only in the feed; See: tmux-task feed -s work"]
-    );
 }
 
 #[test]

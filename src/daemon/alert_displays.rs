@@ -93,13 +93,6 @@ impl Displays {
         }
     }
 
-    /// Takes the number of events that are only in the feed.
-    pub(super) fn add_missed(&mut self, n: u64) {
-        if !self.places.is_empty() {
-            self.alerts.add_missed(n);
-        }
-    }
-
     /// Returns when [`Displays::take_due`] is to be called.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.alerts.next_deadline()
