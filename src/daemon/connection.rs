@@ -39,31 +39,8 @@ pub(super) enum ConnectionMessage {
     Left(RequestId),
 }
 
-/// The channel from a connection to the event loop.
-#[derive(Debug, Clone)]
-pub(super) struct RequestSender {
-    sender: mpsc::Sender<ConnectionMessage>,
-    /// How many requests were numbered.
-    numbered: Arc<AtomicU64>,
-}
-
-impl RequestSender {
-    pub(super) fn new(sender: mpsc::Sender<ConnectionMessage>) -> Self {
-        Self {
-            sender,
-            numbered: Arc::default(),
-        }
-    }
-
-    fn number(&self) -> RequestId {
-        RequestId(self.numbered.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// Whether it was sent: it is not when the daemon stops.
-    async fn send(&self, message: ConnectionMessage) -> bool {
-        self.sender.send(message).await.is_ok()
-    }
-}
+/// How many requests were numbered, of all connections.
+static NUMBERED: AtomicU64 = AtomicU64::new(0);
 
 /// The first line of a task's output: the stream has begun.
 const FOLLOWING: &str = "following";
@@ -75,7 +52,7 @@ const FOLLOWING: &str = "following";
 )]
 pub(super) async fn serve(
     socket: UnixStream,
-    requests: RequestSender,
+    requests: mpsc::Sender<ConnectionMessage>,
     streams: Streams,
     stopping: StopRequest,
 ) {
@@ -91,7 +68,7 @@ pub(super) async fn serve(
         let request = tokio::select! {
             request = read_request(&mut reader) => request,
             // The daemon stops: an incomplete request is not worth waiting for.
-            () = requests.sender.closed() => return,
+            () = requests.closed() => return,
         };
         let RequestLine { to, request } = match request {
             Ok(Some(request)) => request,
@@ -172,7 +149,7 @@ type WriteHalf = tokio::net::unix::OwnedWriteHalf;
 async fn forward(
     reader: &mut ReadHalf,
     writer: &mut WriteHalf,
-    requests: &RequestSender,
+    requests: &mpsc::Sender<ConnectionMessage>,
     line: RequestLine,
     commands: (Option<HeldCommand>, &mut Option<HeldCommand>),
 ) -> bool {
@@ -186,14 +163,15 @@ async fn forward(
         Vec::new()
     };
     let (replies, mut replied) = reply_queue();
-    let id = requests.number();
+    let id = RequestId(NUMBERED.fetch_add(1, Ordering::Relaxed));
     let message = ConnectionMessage::Request {
         id,
         line,
         received_at: Instant::now(),
         replies,
     };
-    if !requests.send(message).await {
+    // The daemon stops.
+    if requests.send(message).await.is_err() {
         return false;
     }
     let serve = async {
@@ -228,7 +206,7 @@ async fn forward(
         () = closed(reader) => false,
     };
     if !goes_on {
-        requests.send(ConnectionMessage::Left(id)).await;
+        drop(requests.send(ConnectionMessage::Left(id)).await);
     }
     goes_on
 }

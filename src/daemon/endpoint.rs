@@ -5,6 +5,7 @@
 //! from time to time and created again. Meanwhile a second lock, in the state folder, shows others
 //! that the daemon runs.
 
+use std::fmt::Display;
 use std::fs::{self, File, Metadata, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -12,14 +13,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::io::Errno;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep};
 use tracing::Instrument;
 
-use super::connection::{self, RequestSender};
+use super::connection::{self, ConnectionMessage};
 use super::signals::StopRequest;
 use super::streams::Streams;
 use crate::files;
@@ -199,8 +199,8 @@ fn listen(path: &Path) -> Result<(UnixListener, Socket), DaemonError> {
     Ok((listener, socket))
 }
 
-/// How long to leave the socket alone after an error when no connection could be refused: the next
-/// attempt would fail at once, and the kernel does not report that a descriptor has become free.
+/// How long to leave the socket alone when no connection can be accepted, not even to refuse it: the kernel
+/// allocates a descriptor before it checks for a connection, so that the next attempt would fail at once.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// The minimum time between two log entries about refused connections.
@@ -209,11 +209,10 @@ const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 /// Accepts connections up to a limit, and refuses further ones.
 #[derive(Debug)]
 pub(super) struct Acceptor {
-    /// A descriptor to release for a moment when there is none left, so that a client can be sent
-    /// the reason of its refusal; `None` while not even that one is available.
+    /// A descriptor to release when there is none left, so that the next client can be sent the reason of
+    /// its refusal; `None` from then on until it is available again.
     spare: Option<File>,
     most: usize,
-    paused_until: Option<Instant>,
     complained_at: Option<Instant>,
 }
 
@@ -223,7 +222,6 @@ impl Acceptor {
         Self {
             spare: spare(),
             most,
-            paused_until: None,
             complained_at: None,
         }
     }
@@ -237,7 +235,7 @@ impl Acceptor {
     pub(super) async fn run(
         mut self,
         mut listeners: watch::Receiver<Arc<UnixListener>>,
-        requests: RequestSender,
+        requests: mpsc::Sender<ConnectionMessage>,
         streams: Streams,
         stopping: StopRequest,
         tasks: &mut JoinSet<()>,
@@ -274,58 +272,35 @@ impl Acceptor {
     /// No connection is lost when the future is dropped.
     async fn accept(&mut self, listener: &UnixListener, n_open: usize) -> UnixStream {
         loop {
-            if let Some(until) = self.paused_until {
-                sleep_until(until).await;
-                self.paused_until = None;
-            }
-            match listener.accept().await {
-                Ok((socket, _)) => {
-                    if n_open < self.most {
-                        return socket;
+            let socket = match listener.accept().await {
+                Ok((socket, _)) => socket,
+                Err(error) => {
+                    self.complain(&error);
+                    if self.spare.take().is_none() {
+                        sleep(PAUSE).await;
                     }
-                    self.complain(None);
-                    let why = format!("the daemon serves {} connections already", self.most);
-                    turn_away(socket, why);
+                    continue;
                 }
-                Err(error) => self.on_error(&error, listener),
-            }
+            };
+            self.spare = self.spare.take().or_else(spare);
+            let why = if self.spare.is_none() {
+                "the daemon has no descriptor left".to_owned()
+            } else if n_open >= self.most {
+                format!("the daemon serves {} connections already", self.most)
+            } else {
+                return socket;
+            };
+            self.complain(&why);
+            refuse(socket, why);
         }
     }
 
-    fn on_error(&mut self, error: &io::Error, listener: &UnixListener) {
-        match Errno::from_io_error(error) {
-            // The client has disconnected already.
-            Some(Errno::CONNABORTED | Errno::INTR | Errno::AGAIN) => return,
-            Some(_) | None => self.complain(Some(error)),
-        }
-        let mut is_refused = false;
-        if self.spare.take().is_some()
-            && let Ok(socket) = rustix::net::accept(listener)
-        {
-            let socket = std::os::unix::net::UnixStream::from(socket);
-            refuse(&socket, "the daemon has no descriptor left".to_owned());
-            is_refused = true;
-        }
-        self.spare = spare();
-        // The kernel allocates a descriptor before it checks for a connection: without a descriptor
-        // the error comes at once, repeatedly, even when no client connects.
-        if !is_refused || self.spare.is_none() {
-            self.paused_until = Some(Instant::now() + PAUSE);
-        }
-    }
-
-    fn complain(&mut self, error: Option<&io::Error>) {
+    fn complain(&mut self, why: &dyn Display) {
         let now = Instant::now();
-        let is_fresh = self
-            .complained_at
-            .is_some_and(|at| now < at + COMPLAIN_EVERY);
-        if is_fresh {
-            return;
-        }
-        self.complained_at = Some(now);
-        match error {
-            Some(error) => tracing::warn!(%error, "connections are turned away"),
-            None => tracing::warn!("connections are turned away: there are too many"),
+        let is_due = |at: Instant| at + COMPLAIN_EVERY <= now;
+        if self.complained_at.is_none_or(is_due) {
+            self.complained_at = Some(now);
+            tracing::warn!(%why, "connections are turned away");
         }
     }
 }
@@ -334,19 +309,13 @@ fn spare() -> Option<File> {
     File::open("/dev/null").ok()
 }
 
-fn turn_away(socket: UnixStream, why: String) {
-    match socket.into_std() {
-        Ok(socket) => refuse(&socket, why),
-        Err(error) => tracing::debug!(%error, "closed a connection without an answer"),
-    }
-}
-
 /// Sends why the connection is refused. A new connection has room for that, so this never blocks.
-fn refuse(mut socket: &std::os::unix::net::UnixStream, message: String) {
+fn refuse(socket: UnixStream, message: String) {
     let refusal = Response::Refused(Error::failed(message));
     let mut line = serde_json::to_vec(&refusal).expect("a refusal is plain data");
     line.push(b'\n');
-    if let Err(error) = socket.write_all(&line) {
+    let sent = socket.into_std();
+    if let Err(error) = sent.and_then(|mut socket| socket.write_all(&line)) {
         tracing::debug!(%error, "could not send a refusal");
     }
 }
@@ -539,38 +508,6 @@ mod tests {
         assert!(said(&peers[2]).contains("serves 2 connections already"));
         let _peer = Peer::connect(&path).unwrap();
         acceptor.accept(&listener, 1).await;
-    }
-
-    #[tokio::test]
-    async fn without_a_descriptor_the_spare_one_serves_to_say_so() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("sock");
-        let listener = UnixListener::bind(&path).unwrap();
-        let mut acceptor = Acceptor::new(9);
-        let peer = Peer::connect(&path).unwrap();
-        let none_left = io::Error::from(Errno::MFILE);
-        acceptor.on_error(&none_left, &listener);
-        assert!(said(&peer).contains("no descriptor left"));
-        assert!(acceptor.spare.is_some() && acceptor.paused_until.is_none());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn without_a_descriptor_and_a_connection_it_pauses() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("sock");
-        let listener = UnixListener::bind(&path).unwrap();
-        let mut acceptor = Acceptor::new(9);
-        // The only connection is refused. The next attempt fails as well, with an empty queue.
-        let _refused = Peer::connect(&path).unwrap();
-        let none_left = io::Error::from(Errno::MFILE);
-        acceptor.on_error(&none_left, &listener);
-        acceptor.on_error(&none_left, &listener);
-        assert!(acceptor.spare.is_some());
-        let until = acceptor.paused_until.expect("it pauses");
-        // A client that connects meanwhile is served after the pause.
-        let _peer = Peer::connect(&path).unwrap();
-        acceptor.accept(&listener, 0).await;
-        assert!(Instant::now() >= until && acceptor.paused_until.is_none());
     }
 
     #[tokio::test(start_paused = true)]

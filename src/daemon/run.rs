@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::connection::{ConnectionMessage, RequestSender};
+use super::connection::ConnectionMessage;
 use super::endpoint::{Acceptor, DaemonError, Endpoint, Locks, held_elsewhere, no_thread};
 use super::event_loop::{EventLoop, MESSAGES_QUEUED};
 use super::feed_publisher::FeedPublisher;
@@ -104,8 +104,7 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     let mut locks = Some(locks);
     let mut endpoint = None;
     let acceptor = Acceptor::new(descriptors.most_connections());
-    let (sender, mut messages) = mpsc::channel(MESSAGES_QUEUED);
-    let requests = RequestSender::new(sender);
+    let (requests, mut messages) = mpsc::channel(MESSAGES_QUEUED);
     let stopping = events.stopping.clone();
     let supervising = async {
         events.begin(RUNNING_JOB_LIMIT).await;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWrite, BufReader, Interest};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWrite, BufReader, Interest, copy_buf, sink};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 
@@ -132,15 +132,8 @@ fn parse(line: &[u8]) -> Result<Seq, Error> {
 
 /// Resolves when the other side has closed the connection. Its input is ignored.
 async fn until_closed(reader: &mut BufReader<OwnedReadHalf>) {
-    loop {
-        match reader.fill_buf().await {
-            Ok([]) => return hung_up(reader.get_ref().as_ref()).await,
-            Err(_) => return,
-            Ok(said) => {
-                let n = said.len();
-                reader.consume(n);
-            }
-        }
+    if copy_buf(reader, &mut sink()).await.is_ok() {
+        hung_up(reader.get_ref().as_ref()).await;
     }
 }
 
