@@ -25,7 +25,7 @@ use crate::paths::Paths;
 use crate::process::RunEnder;
 use crate::session::{Effect, Input, Reply, RequestId, Session, StoreState};
 use crate::sink::Sinks;
-use crate::store::{Archiver, BegunRun, UsualDuration};
+use crate::store::{Archiver, BegunRun, SavedLook, UsualDuration};
 use crate::tmux;
 use crate::wire::{Counters, DaemonConfig, DaemonStatus, Request, Response};
 
@@ -296,7 +296,7 @@ impl EventLoop {
                 checkpoint,
             } => {
                 for record in &records {
-                    tracing::debug!(seq = record.seq, kind = kind(&record.body), "record");
+                    tracing::debug!(seq = record.seq, kind = %record.body.kind(), "record");
                 }
                 self.publisher.rename(&session_name);
                 if let Some(checkpoint) = checkpoint {
@@ -318,7 +318,11 @@ impl EventLoop {
             }),
             Effect::Tasks(board) => self.publisher.store.live.publish_tasks(board),
             Effect::Save(look, bookmark, first_undelivered) => {
-                let is_taken = self.publisher.save(&look, bookmark, first_undelivered);
+                let is_taken = self.publisher.store.save(SavedLook {
+                    snapshot: *look,
+                    bookmark,
+                    first_undelivered,
+                });
                 return (!is_taken).then_some(Input::NotSaved);
             }
             Effect::Reply(request_id, reply) => return self.reply(request_id, reply),
@@ -460,16 +464,13 @@ impl EventLoop {
         if let Ok(Some(notices)) = timeout(patience, self.scanned.recv()).await {
             self.take(Input::Notices(notices));
         }
-        let effects = self.session.deliver_all(now());
-        self.perform_all(effects);
-        let effects = self.session.save_all();
+        let (effects, archives) = self.session.stop(now());
         self.perform_all(effects);
         // A slow disk has more time while tmux is being cleaned up.
         let written = timeout(limit / 2, self.publisher.store.close()).await;
         self.on_stored();
         // What is gathered for display is displayed now.
         self.display_due(now().after(GATHERED));
-        let archives = self.session.take_archives();
         let Self {
             link,
             publisher,
@@ -487,13 +488,5 @@ impl EventLoop {
         if timeout_at(deadline, rest).await.is_err() {
             tracing::warn!("the disk does not answer: the last records may not be on it");
         }
-    }
-}
-
-/// Returns what a record is called in the log.
-fn kind(body: &Body) -> String {
-    match body {
-        Body::Event(event) => event.event_type().to_string(),
-        Body::Notice { .. } | Body::FollowUp { .. } => body.kind().to_string(),
     }
 }

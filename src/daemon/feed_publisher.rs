@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
-use crate::model::{Body, Bookmark, Context, Record, Seq, Snapshot, StatusCounts};
-use crate::store::{MOST_WAITING, SavedLook, Store, StoreReport, with_waiting};
+use crate::model::{Body, Context, Record, Seq, StatusCounts};
+use crate::store::{MOST_WAITING, Store, StoreReport, with_waiting};
 
 /// The store, and what waits for its reports.
 #[derive(Debug)]
@@ -93,23 +93,6 @@ impl FeedPublisher {
     /// changes.
     pub(super) fn is_full(&self) -> bool {
         self.report.is_full || self.given_seq - self.report.written >= MOST_WAITING
-    }
-
-    /// Saves this look, which includes the records queued so far. Returns whether it was queued: it
-    /// is not while others wait for the disk. `first_undelivered` is the first event that is not
-    /// delivered yet.
-    #[must_use]
-    pub(super) fn save(
-        &self,
-        look: &Snapshot,
-        bookmark: Bookmark,
-        first_undelivered: Option<Seq>,
-    ) -> bool {
-        self.store.save(SavedLook {
-            snapshot: look.clone(),
-            bookmark,
-            first_undelivered,
-        })
     }
 
     /// Handles a rename: later records have the new name.

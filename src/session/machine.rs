@@ -104,28 +104,17 @@ impl Session {
         self.go_on()
     }
 
-    /// Delivers all gatherings, due or not, because the daemon stops.
+    /// Delivers all gatherings, due or not, and saves the last look, because the daemon stops. Returns also
+    /// the runs whose output is not archived yet.
     #[must_use]
-    pub(crate) fn deliver_all(&mut self, now: Now) -> Vec<Effect> {
+    pub(crate) fn stop(&mut self, now: Now) -> (Vec<Effect>, Vec<Arc<Task>>) {
         let mut state = self.state.borrow_mut();
         let delivered = state.engine.deliver(now);
         state.perform(delivered);
-        std::mem::take(&mut state.effects)
-    }
-
-    /// Saves the last look, because the daemon stops.
-    #[must_use]
-    pub(crate) fn save_all(&mut self) -> Vec<Effect> {
-        let mut state = self.state.borrow_mut();
         state.save();
-        std::mem::take(&mut state.effects)
-    }
-
-    /// Takes the runs whose output is not archived yet.
-    pub(crate) fn take_archives(&mut self) -> Vec<Arc<Task>> {
-        let mut state = self.state.borrow_mut();
-        let archives = state.jobs.archives.drain(..);
-        archives.map(|(task, _)| task).collect()
+        let archives = state.jobs.archives.drain(..).map(|(task, _)| task);
+        let archives = archives.collect();
+        (std::mem::take(&mut state.effects), archives)
     }
 
     /// Returns when [`Input::Due`] is due, if ever.
