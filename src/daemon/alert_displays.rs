@@ -13,7 +13,7 @@ use crate::alerts::{
 };
 use crate::config::Config;
 use crate::model::{Body, Now, SessionId, StatusCounts, WindowId};
-use crate::notice::{LogOnce, write_to_terminal};
+use crate::notice::write_to_terminal;
 use crate::tmux::{self, Connection, TmuxError, Viewer};
 
 /// How many alerts may be queued for a slow desktop. Further ones are only in the feed: a desktop
@@ -48,7 +48,6 @@ pub(super) struct DueAlerts {
 #[derive(Debug)]
 pub(super) struct AlertDisplay {
     places: BTreeSet<Place>,
-    complaints: LogOnce<TmuxError>,
 }
 
 /// The desktop, which may be slow, has its own task.
@@ -211,13 +210,12 @@ impl AlertDisplay {
     pub(super) fn new(config: &Config) -> Self {
         Self {
             places: config.notices.places.clone(),
-            complaints: LogOnce::default(),
         }
     }
 
     /// Displays alerts, except for those of windows that the user has in view.
     pub(super) async fn show(
-        &mut self,
+        &self,
         connection: &mut Connection<'_>,
         session: Option<SessionId>,
         due: &DueAlerts,
@@ -232,13 +230,13 @@ impl AlertDisplay {
             && let (Some(session), Some(line)) = (session, due.line(&viewers))
         {
             let shown = tmux::show_notice(connection, session, &viewers, &line).await;
-            self.log_result(shown);
+            log_result(shown);
         }
     }
 
     /// Stores the counts for tmux's status line: `#{@tmux_task_status}`.
     pub(super) async fn status(
-        &mut self,
+        &self,
         connection: &mut Connection<'_>,
         session: SessionId,
         counts: &StatusCounts,
@@ -248,33 +246,28 @@ impl AlertDisplay {
             let set =
                 tmux::set_session_option(connection, session, STATUS_OPTION, summary.as_deref())
                     .await;
-            self.log_result(set);
-        }
-    }
-
-    fn log_result(&mut self, outcome: Result<(), TmuxError>) {
-        match outcome {
-            Ok(()) => {
-                self.complaints.clear();
-            }
-            // The session was closed meanwhile.
-            Err(error) if error.is_missing() => {}
-            Err(error) => {
-                if self.complaints.admit(&error) {
-                    tracing::warn!(%error, "could not show a notice in tmux");
-                }
-            }
+            log_result(set);
         }
     }
 
     /// Removes the counts and the last notice from tmux, because they are no longer updated.
-    pub(super) async fn clear(&mut self, connection: &mut Connection<'_>, session: SessionId) {
+    pub(super) async fn clear(&self, connection: &mut Connection<'_>, session: SessionId) {
         if self.places.contains(&Place::Tmux) {
             for option in [STATUS_OPTION, tmux::NOTICE_OPTION] {
                 let cleared = tmux::set_session_option(connection, session, option, None).await;
-                self.log_result(cleared);
+                log_result(cleared);
             }
         }
+    }
+}
+
+fn log_result(outcome: Result<(), TmuxError>) {
+    match outcome {
+        // The session was closed meanwhile.
+        Err(error) if !error.is_missing() => {
+            tracing::warn!(%error, "could not show a notice in tmux");
+        }
+        Ok(()) | Err(_) => {}
     }
 }
 
@@ -331,7 +324,7 @@ mod on_desktop {
                 never = desktop.watch() => match never {},
             };
             match action {
-                // It logs its failures itself, each kind once.
+                // It logs its failures itself.
                 Some(AlertAction::Show(alert)) => drop(desktop.show(&notice(alert)).await),
                 Some(AlertAction::Withdraw(window)) => {
                     desktop.withdraw(u64::from(window.0)).await;
