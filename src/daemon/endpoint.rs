@@ -10,11 +10,10 @@ use std::fs::{self, File, Metadata, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tracing::Instrument;
@@ -22,6 +21,7 @@ use tracing::Instrument;
 use super::connection::{self, ConnectionMessage};
 use super::signals::StopRequest;
 use super::streams::Streams;
+use super::timer::Timer;
 use crate::files;
 use crate::model::{Error, ErrorKind};
 use crate::paths::Paths;
@@ -74,28 +74,29 @@ fn take_state(paths: &Paths) -> Result<Option<Lock>, DaemonError> {
     }
 }
 
+/// Where clients connect.
 #[derive(Debug)]
 pub(super) struct Endpoint {
     paths: Paths,
     locks: Locks,
-    /// The listener, and each that replaces it.
-    listeners: watch::Sender<Arc<UnixListener>>,
+    listener: UnixListener,
     socket: Socket,
-    looked_at: Instant,
+    acceptor: Acceptor,
     /// Whether it was logged that something cannot be created again.
     has_complained: bool,
 }
 
 impl Endpoint {
-    /// Listens. We hold the lock, so an existing socket belongs to a dead daemon.
-    pub(super) fn begin(paths: &Paths, locks: Locks) -> Result<Self, DaemonError> {
+    /// Listens, for at most so many connections. We hold the lock, so an existing socket belongs to a dead
+    /// daemon.
+    pub(super) fn begin(paths: &Paths, locks: Locks, most: usize) -> Result<Self, DaemonError> {
         let (listener, socket) = listen(&paths.socket())?;
         Ok(Self {
             paths: paths.clone(),
             locks,
-            listeners: watch::Sender::new(Arc::new(listener)),
+            listener,
             socket,
-            looked_at: Instant::now(),
+            acceptor: Acceptor::new(most),
             has_complained: false,
         })
     }
@@ -105,23 +106,48 @@ impl Endpoint {
         self.locks
     }
 
-    /// Returns the listener, and later each that replaces it.
-    pub(super) fn listeners(&self) -> watch::Receiver<Arc<UnixListener>> {
-        self.listeners.subscribe()
-    }
-
-    /// Returns when the next check is due.
-    pub(super) fn next_deadline(&self) -> Instant {
-        self.looked_at + LOOK_EVERY
-    }
-
-    /// Checks whether everything is still there, if that is due, and creates again what is not. Returns
-    /// whether the daemon continues: not if another one has taken its place.
-    pub(super) fn check_and_recreate(&mut self) -> bool {
-        if self.next_deadline() > Instant::now() {
-            return true;
+    /// Serves all clients, until another daemon has taken the place of this one. It is not part of the event
+    /// loop, so that connections are accepted while that is busy. They are served by `tasks`, whose others
+    /// hardly count.
+    pub(super) async fn serve(
+        &mut self,
+        requests: mpsc::Sender<ConnectionMessage>,
+        streams: Streams,
+        stopping: StopRequest,
+        tasks: &mut JoinSet<()>,
+    ) {
+        let mut timer = Timer::new();
+        let mut due = Instant::now() + LOOK_EVERY;
+        loop {
+            // Losing an arm is safe: nothing is taken before it is done.
+            tokio::select! {
+                socket = self.acceptor.accept(&self.listener, tasks.len()) => {
+                    let serving = connection::serve(
+                        socket,
+                        requests.clone(),
+                        streams.clone(),
+                        stopping.clone(),
+                    );
+                    tasks.spawn(serving.instrument(tracing::info_span!("connection")));
+                }
+                Some(ended) = tasks.join_next() => {
+                    if let Err(error) = ended {
+                        tracing::error!(%error, "a connection panicked");
+                    }
+                }
+                () = timer.until(Some(due)) => {
+                    if !self.check_and_recreate() {
+                        return;
+                    }
+                    due = Instant::now() + LOOK_EVERY;
+                }
+            }
         }
-        self.looked_at = Instant::now();
+    }
+
+    /// Checks whether everything is still there, and creates again what is not. Returns whether the daemon
+    /// continues: not if another one has taken its place.
+    fn check_and_recreate(&mut self) -> bool {
         match self.make_again() {
             Ok(made) => {
                 if made {
@@ -156,8 +182,7 @@ impl Endpoint {
         }
         if !self.socket.is_there() {
             let (listener, socket) = listen(&self.paths.socket())?;
-            self.listeners.send_replace(Arc::new(listener));
-            self.socket = socket;
+            (self.listener, self.socket) = (listener, socket);
         }
         Ok(true)
     }
@@ -208,7 +233,7 @@ const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
 /// Accepts connections up to a limit, and refuses further ones.
 #[derive(Debug)]
-pub(super) struct Acceptor {
+struct Acceptor {
     /// A descriptor to release when there is none left, so that the next client can be sent the reason of
     /// its refusal; `None` from then on until it is available again.
     spare: Option<File>,
@@ -218,49 +243,11 @@ pub(super) struct Acceptor {
 
 impl Acceptor {
     /// Returns one with at most `most` open connections.
-    pub(super) fn new(most: usize) -> Self {
+    fn new(most: usize) -> Self {
         Self {
             spare: spare(),
             most,
             complained_at: None,
-        }
-    }
-
-    /// Serves all clients; never ends. It is not part of the event loop, so that connections are
-    /// accepted while that is busy.
-    ///
-    /// # Cancel safety
-    ///
-    /// Accepted connections are served by `tasks`, whose others hardly count.
-    pub(super) async fn run(
-        mut self,
-        mut listeners: watch::Receiver<Arc<UnixListener>>,
-        requests: mpsc::Sender<ConnectionMessage>,
-        streams: Streams,
-        stopping: StopRequest,
-        tasks: &mut JoinSet<()>,
-    ) {
-        loop {
-            let listener = Arc::clone(&listeners.borrow_and_update());
-            // Losing an arm is safe: nothing is taken before it is done.
-            tokio::select! {
-                socket = self.accept(&listener, tasks.len()) => {
-                    let serving = connection::serve(
-                        socket,
-                        requests.clone(),
-                        streams.clone(),
-                        stopping.clone(),
-                    );
-                    tasks.spawn(serving.instrument(tracing::info_span!("connection")));
-                }
-                Some(ended) = tasks.join_next() => {
-                    if let Err(error) = ended {
-                        tracing::error!(%error, "a connection panicked");
-                    }
-                }
-                // Without a sender there will be no other listener.
-                Ok(()) = listeners.changed() => {}
-            }
         }
     }
 

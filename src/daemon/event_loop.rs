@@ -12,7 +12,6 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::Options;
 use super::alert_displays::Displays;
 use super::connection::{ConnectionMessage, ReplySender};
-use super::endpoint::Endpoint;
 use super::feed_publisher::{FeedPublisher, Publication};
 use super::link::{Link, Order};
 use super::log;
@@ -130,18 +129,14 @@ impl EventLoop {
 
     /// Serves until the daemon is to stop. What it waits for is everything that can make the daemon do
     /// something.
-    pub(super) async fn run(
-        &mut self,
-        endpoint: &mut Endpoint,
-        messages: &mut mpsc::Receiver<ConnectionMessage>,
-    ) {
+    pub(super) async fn run(&mut self, messages: &mut mpsc::Receiver<ConnectionMessage>) {
         let stopping = self.stopping.clone();
         let mut timer = Timer::new();
         while !self.is_leaving {
             if let Some(manager) = &mut self.service_manager {
                 manager.send_due(Instant::now());
             }
-            let due = self.next_deadline(endpoint);
+            let due = self.next_deadline();
             // Losing an arm mid-await is safe: receiving takes nothing before it is done, and the
             // stop request is remembered.
             tokio::select! {
@@ -175,23 +170,18 @@ impl EventLoop {
                     tracing::debug!(notices = notices.len(), "other sessions scanned");
                     self.take(Input::Notices(notices));
                 }
-                () = timer.until(Some(due)) => {
-                    if !endpoint.check_and_recreate() {
-                        return;
-                    }
-                    self.on_deadline();
-                }
+                () = timer.until(due) => self.on_deadline(),
             }
         }
     }
 
-    fn next_deadline(&self, endpoint: &Endpoint) -> Instant {
+    fn next_deadline(&self) -> Option<Instant> {
         let of_session = self.session.next_deadline().map(Instant::from_std);
         let of_displays = self.displays.next_deadline().map(Instant::from_std);
         let of_manager = self.service_manager.as_ref();
         let of_manager = of_manager.and_then(ServiceManager::next_deadline);
-        let others = [of_session, of_displays, of_manager].into_iter().flatten();
-        others.fold(endpoint.next_deadline(), Instant::min)
+        let deadlines = [of_session, of_displays, of_manager];
+        deadlines.into_iter().flatten().min()
     }
 
     fn on_deadline(&mut self) {

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::connection::ConnectionMessage;
-use super::endpoint::{Acceptor, DaemonError, Endpoint, Locks, held_elsewhere, no_thread};
+use super::endpoint::{DaemonError, Endpoint, Locks, held_elsewhere, no_thread};
 use super::event_loop::{EventLoop, MESSAGES_QUEUED};
 use super::feed_publisher::FeedPublisher;
 use super::link::Link;
@@ -103,7 +103,6 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
 
     let mut locks = Some(locks);
     let mut endpoint = None;
-    let acceptor = Acceptor::new(descriptors.most_connections());
     let (requests, mut messages) = mpsc::channel(MESSAGES_QUEUED);
     let stopping = events.stopping.clone();
     let supervising = async {
@@ -112,7 +111,8 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
             tasks.spawn(streams.clone().print(last_seq));
         }
         let locks = locks.take().expect("they are taken once");
-        let endpoint = endpoint.insert(Endpoint::begin(paths, locks)?);
+        let begun = Endpoint::begin(paths, locks, descriptors.most_connections())?;
+        let endpoint = endpoint.insert(begun);
         tracing::info!(
             session = options.session,
             pid = std::process::id(),
@@ -123,16 +123,10 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
             manager.is_ready();
         }
         events.scan_others();
-        let accepting = acceptor.run(
-            endpoint.listeners(),
-            requests,
-            streams.clone(),
-            stopping.clone(),
-            &mut tasks,
-        );
+        let serving = endpoint.serve(requests, streams.clone(), stopping.clone(), &mut tasks);
         tokio::select! {
-            () = events.run(endpoint, &mut messages) => {}
-            () = accepting => {}
+            () = events.run(&mut messages) => {}
+            () = serving => {}
         }
         Ok::<(), DaemonError>(())
     };
