@@ -44,12 +44,6 @@ pub(super) struct DueAlerts {
     desktop_queue: Option<mpsc::Sender<AlertAction>>,
 }
 
-/// Displays alerts where it is known what the user has in view, and the counts on tmux's status line.
-#[derive(Debug)]
-pub(super) struct AlertDisplay {
-    places: BTreeSet<Place>,
-}
-
 /// The desktop, which may be slow, has its own task.
 #[derive(Debug)]
 struct DesktopDisplay {
@@ -206,62 +200,45 @@ fn one_line(alert: &Alert) -> String {
     }
 }
 
-impl AlertDisplay {
-    pub(super) fn new(config: &Config) -> Self {
-        Self {
-            places: config.notices.places.clone(),
-        }
+/// Displays alerts at these places, except for those of windows that the user has in view.
+pub(super) async fn show(
+    connection: &mut Connection<'_>,
+    session: Option<SessionId>,
+    places: &BTreeSet<Place>,
+    due: &DueAlerts,
+) {
+    // If the server is gone, nothing is in view.
+    let viewers = tmux::list_viewers(connection).await.unwrap_or_default();
+    due.send_to_desktop(&viewers);
+    if places.contains(&Place::Terminal) {
+        due.tell_terminals(&viewers);
     }
-
-    /// Displays alerts, except for those of windows that the user has in view.
-    pub(super) async fn show(
-        &self,
-        connection: &mut Connection<'_>,
-        session: Option<SessionId>,
-        due: &DueAlerts,
-    ) {
-        // If the server is gone, nothing is in view.
-        let viewers = tmux::list_viewers(connection).await.unwrap_or_default();
-        due.send_to_desktop(&viewers);
-        if self.places.contains(&Place::Terminal) {
-            due.tell_terminals(&viewers);
-        }
-        if self.places.contains(&Place::Tmux)
-            && let (Some(session), Some(line)) = (session, due.line(&viewers))
-        {
-            let shown = tmux::show_notice(connection, session, &viewers, &line).await;
-            log_result(shown);
-        }
-    }
-
-    /// Stores the counts for tmux's status line: `#{@tmux_task_status}`.
-    pub(super) async fn status(
-        &self,
-        connection: &mut Connection<'_>,
-        session: SessionId,
-        counts: &StatusCounts,
-    ) {
-        if self.places.contains(&Place::Tmux) {
-            let summary = counts.summary();
-            let set =
-                tmux::set_session_option(connection, session, STATUS_OPTION, summary.as_deref())
-                    .await;
-            log_result(set);
-        }
-    }
-
-    /// Removes the counts and the last notice from tmux, because they are no longer updated.
-    pub(super) async fn clear(&self, connection: &mut Connection<'_>, session: SessionId) {
-        if self.places.contains(&Place::Tmux) {
-            for option in [STATUS_OPTION, tmux::NOTICE_OPTION] {
-                let cleared = tmux::set_session_option(connection, session, option, None).await;
-                log_result(cleared);
-            }
-        }
+    if places.contains(&Place::Tmux)
+        && let (Some(session), Some(line)) = (session, due.line(&viewers))
+    {
+        log_failure(tmux::show_notice(connection, session, &viewers, &line).await);
     }
 }
 
-fn log_result(outcome: Result<(), TmuxError>) {
+/// Stores the counts for tmux's status line: `#{@tmux_task_status}`.
+pub(super) async fn show_counts(
+    connection: &mut Connection<'_>,
+    session: SessionId,
+    counts: &StatusCounts,
+) {
+    let summary = counts.summary();
+    let summary = summary.as_deref();
+    log_failure(tmux::set_session_option(connection, session, STATUS_OPTION, summary).await);
+}
+
+/// Removes the counts and the last notice from tmux, because they are no longer updated.
+pub(super) async fn clear(connection: &mut Connection<'_>, session: SessionId) {
+    for option in [STATUS_OPTION, tmux::NOTICE_OPTION] {
+        log_failure(tmux::set_session_option(connection, session, option, None).await);
+    }
+}
+
+fn log_failure(outcome: Result<(), TmuxError>) {
     match outcome {
         // The session was closed meanwhile.
         Err(error) if !error.is_missing() => {

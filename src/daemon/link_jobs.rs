@@ -8,12 +8,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Options;
-use super::alert_displays::{AlertDisplay, DueAlerts};
+use super::alert_displays::{self, DueAlerts};
 use super::output_follower::{PaneReading, judged};
 use super::session_link::SessionLink;
 use super::stale_sessions::{Project, SessionCleaner};
 use super::task_output::{RunArchiver, matches_in, read_task_log};
 use super::typing::type_into_task;
+use crate::alerts::Place;
 use crate::clock;
 use crate::model::{
     Error, Launch, PaneId, Replaces, SessionId, StatusCounts, Task, TaskRestarts, TaskSpec,
@@ -42,7 +43,6 @@ const LAST_OUTPUT_PAUSE: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 pub(super) struct LinkJobs {
     pub(super) link: SessionLink,
-    alerts: AlertDisplay,
     options: Options,
     archiver: RunArchiver,
     /// Cleans up after the scan for other sessions; `None` once that has begun.
@@ -96,7 +96,6 @@ impl LinkJobs {
     ) -> Self {
         Self {
             link,
-            alerts: AlertDisplay::new(&options.config),
             options: options.clone(),
             archiver,
             cleaner: Some(cleaner),
@@ -247,7 +246,16 @@ impl LinkJobs {
     pub(super) async fn show_alerts(&mut self, due: DueAlerts) {
         let session = self.link.session();
         let mut connection = self.link.connection();
-        self.alerts.show(&mut connection, session, &due).await;
+        let places = &self.options.config.notices.places;
+        alert_displays::show(&mut connection, session, places, &due).await;
+    }
+
+    /// Returns the session if its status line shows counts and notices.
+    fn session_with_notices(&self) -> Option<SessionId> {
+        let places = &self.options.config.notices.places;
+        self.link
+            .session()
+            .filter(|_| places.contains(&Place::Tmux))
     }
 
     /// Shows a window to the user.
@@ -264,9 +272,8 @@ impl LinkJobs {
 
     /// Stores the counts for tmux's status line.
     pub(super) async fn show_status(&mut self, counts: &StatusCounts) {
-        if let Some(id) = self.link.session() {
-            let mut connection = self.link.connection();
-            self.alerts.status(&mut connection, id, counts).await;
+        if let Some(session) = self.session_with_notices() {
+            alert_displays::show_counts(&mut self.link.connection(), session, counts).await;
         }
     }
 
@@ -290,9 +297,8 @@ impl LinkJobs {
 
     /// Removes hooks and options from tmux.
     pub(super) async fn leave(&mut self) {
-        if let Some(id) = self.link.session() {
-            let mut connection = self.link.connection();
-            self.alerts.clear(&mut connection, id).await;
+        if let Some(session) = self.session_with_notices() {
+            alert_displays::clear(&mut self.link.connection(), session).await;
         }
         self.link.close().await;
     }
