@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::Receiver;
 use std::thread;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::mpsc;
 
 use super::members::{HOLD, Known, ProcessRow, SignalMasks};
@@ -573,20 +573,12 @@ impl Run {
     }
 }
 
-/// Whether this descriptor's number is in the upper half of those that we may have: these are for what
-/// else is done while runs end.
-fn is_scarce(file: &OwnedFd) -> bool {
-    let limit = getrlimit(Resource::Nofile).current;
-    let number = u64::try_from(file.as_raw_fd()).unwrap_or(u64::MAX);
-    limit.is_some_and(|limit| number >= limit / 2)
-}
-
 impl Member {
     /// Opens a process of the table; `None` when it has ended.
     fn open(row: &ProcessRow) -> Option<Self> {
         let pid = i32::try_from(row.pid).ok()?;
         let file = match stat::open(row.pid) {
-            Ok(file) => (!is_scarce(&file)).then_some(file),
+            Ok(file) => Some(file),
             Err(Errno::SRCH) => return None,
             Err(Errno::NOSYS) => None,
             Err(error) => {
