@@ -24,7 +24,7 @@ use crate::paths::Paths;
 use crate::process::RunEnder;
 use crate::session::{Effect, Input, Reply, RequestId, Session, StoreState};
 use crate::sink::Sinks;
-use crate::store::{Archiver, BegunRun, SavedLook, UsualDuration};
+use crate::store::{Archiver, SavedLook, UsualDuration};
 use crate::tmux;
 use crate::wire::{Counters, DaemonConfig, DaemonStatus, Request, Response};
 
@@ -162,9 +162,9 @@ impl EventLoop {
                     tracing::debug!(%window, "alert clicked");
                     self.link.order(Order::ShowWindow(window));
                 }
-                Some(UsualDuration { window, run, millis }) = self.usual.recv() => {
-                    tracing::debug!(%window, run, millis, "usual duration");
-                    self.take(Input::UsualDuration { window, run, millis });
+                Some((task, millis)) = self.usual.recv() => {
+                    tracing::debug!(window = %task.window, run = task.run, millis, "usual duration");
+                    self.take(Input::UsualDuration(task, millis));
                 }
                 Some(notices) = self.scanned.recv() => {
                     tracing::debug!(notices = notices.len(), "other sessions scanned");
@@ -299,13 +299,7 @@ impl EventLoop {
                     .then(|| Input::Stored(self.store_state()));
             }
             Effect::Status(counts) => self.publisher.publish_counts(counts),
-            Effect::FindUsualDuration(task) => self.archiver.find_usual(BegunRun {
-                folder: self.paths.runs(),
-                window: task.window,
-                run: task.run,
-                name: task.name.clone(),
-                command: task.command.clone(),
-            }),
+            Effect::FindUsualDuration(task) => self.archiver.find_usual(self.paths.runs(), task),
             Effect::Tasks(board) => self.publisher.store.live.publish_tasks(board),
             Effect::Save(look, bookmark, first_undelivered) => {
                 let is_taken = self.publisher.store.save(SavedLook {

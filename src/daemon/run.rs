@@ -20,7 +20,6 @@ use super::stale_sessions::SessionCleaner;
 use super::streams::Streams;
 use super::task_output::RunArchiver;
 use super::{Options, log, recovery};
-use crate::config::InputConfig;
 use crate::engine::{Engine, Settings};
 use crate::model::{Context, Error, Seq, SessionLife};
 use crate::paths::Paths;
@@ -346,7 +345,8 @@ fn assemble(options: &Options, claimed: Option<SessionLife>) -> Result<Parts, Er
         shells: options.config.shells,
         ..Settings::LIVE
     };
-    let user_rules = user_rules(input);
+    let user_rules = UserRules::new(&input.ask, &input.ignore, input.mute_tasks.clone());
+    let user_rules = user_rules.map_err(Error::of)?;
     let publisher = FeedPublisher::new(store, context);
     let session = Session::new(
         Setup {
@@ -380,15 +380,6 @@ fn assemble(options: &Options, claimed: Option<SessionLife>) -> Result<Parts, Er
         live,
         marks,
         last_seq,
-    })
-}
-
-/// Returns the user's rules. The configuration was validated with the same ones.
-fn user_rules(input: &InputConfig) -> UserRules {
-    let rules = UserRules::new(&input.ask, &input.ignore, input.mute_tasks.clone());
-    rules.unwrap_or_else(|error| {
-        tracing::error!(%error, "the prompt rules of the configuration were rejected after their validation");
-        UserRules::default()
     })
 }
 

@@ -32,13 +32,8 @@ pub(crate) enum Input {
     Stored(StoreState),
     /// The last look could not be saved: the disk is too far behind.
     NotSaved,
-    /// How long a run usually takes.
-    UsualDuration {
-        window: WindowId,
-        /// The number of the run.
-        run: Option<u32>,
-        millis: Millis,
-    },
+    /// How long the run of this task usually takes.
+    UsualDuration(Arc<Task>, Millis),
     /// What is left of a run that is being ended.
     Ending(EndReport),
     /// Notices to record, with their levels.

@@ -84,13 +84,9 @@ impl Session {
             }
             Input::Changed(change) => self.state.borrow_mut().change(change, now),
             Input::NotSaved => self.state.borrow_mut().save_within(SAVE_WITHIN, now),
-            Input::UsualDuration {
-                window,
-                run,
-                millis,
-            } => {
+            Input::UsualDuration(task, millis) => {
                 let mut state = self.state.borrow_mut();
-                state.usual_duration_found(window, run, millis, now);
+                state.usual_duration_found(&task, millis, now);
             }
             Input::Ending(report) => self.state.borrow_mut().ending_reported(report),
             Input::Notices(notices) => {

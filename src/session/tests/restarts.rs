@@ -198,11 +198,11 @@ fn a_usual_duration_is_asked_for_once_for_each_run_and_shown_while_it_lives() {
     assert_eq!(usual(&driver), [None, None]);
     for (window, run, millis) in [(one, 1, 40_000), (two, 1, 5), (two, 2, 900)] {
         let run = Some(run);
-        driver.input(Input::UsualDuration {
-            window,
+        let run = Task {
             run,
-            millis,
-        });
+            ..Task::new(window, String::new())
+        };
+        driver.input(Input::UsualDuration(std::sync::Arc::new(run), millis));
     }
     assert_eq!(usual(&driver), [Some(40_000), Some(900)]);
     let ended = "life 1; @1#1 a dead 0 pid=7; @2#3 b running pid=10";
