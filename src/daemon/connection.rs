@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::Serialize;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
-use super::signals::StopRequest;
 use super::streams::{Streams, hung_up};
 use crate::files;
 use crate::model::Error;
@@ -54,7 +53,7 @@ pub(super) async fn serve(
     socket: UnixStream,
     requests: mpsc::Sender<ConnectionMessage>,
     streams: Streams,
-    stopping: StopRequest,
+    stopping: watch::Sender<bool>,
 ) {
     if !is_same_user(&socket) {
         tracing::warn!("refused a connection of another user");
@@ -125,7 +124,7 @@ pub(super) async fn serve(
             // Not through the event loop: a request to stop waits for nothing else.
             Request::Stop { cleanup: false } => {
                 tracing::debug!(request = name, "request");
-                stopping.ask();
+                stopping.send_replace(true);
                 answer(&mut writer, Response::Done).await
             }
             request => {

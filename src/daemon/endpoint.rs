@@ -13,13 +13,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tracing::Instrument;
 
 use super::connection::{self, ConnectionMessage};
-use super::signals::StopRequest;
 use super::streams::Streams;
 use super::timer::Timer;
 use crate::files;
@@ -113,7 +112,7 @@ impl Endpoint {
         &mut self,
         requests: mpsc::Sender<ConnectionMessage>,
         streams: Streams,
-        stopping: StopRequest,
+        stopping: watch::Sender<bool>,
         tasks: &mut JoinSet<()>,
     ) {
         let mut timer = Timer::new();

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Options;
@@ -16,7 +16,7 @@ use super::feed_publisher::{FeedPublisher, Publication};
 use super::link::{Link, Order};
 use super::log;
 use super::service_manager::ServiceManager;
-use super::signals::{Disuse, StopRequest};
+use super::signals::Disuse;
 use super::timer::Timer;
 use crate::clock::now;
 use crate::model::{Body, Level, Millis, Now, whole_millis};
@@ -62,7 +62,8 @@ pub(super) struct EventLoop {
     disuse: Disuse,
     /// The longest time from a request to its answer, without waits.
     slowest_answer: Duration,
-    pub(super) stopping: StopRequest,
+    /// Set once the daemon is to stop. It is never withdrawn.
+    pub(super) stopping: watch::Sender<bool>,
     is_leaving: bool,
 }
 
@@ -105,7 +106,7 @@ impl EventLoop {
             leaves_when_useless: options.leaves_when_useless,
             disuse: Disuse::default(),
             slowest_answer: Duration::ZERO,
-            stopping: StopRequest::new(),
+            stopping: watch::Sender::new(false),
             is_leaving: false,
         })
     }
@@ -130,7 +131,7 @@ impl EventLoop {
     /// Serves until the daemon is to stop. What it waits for is everything that can make the daemon do
     /// something.
     pub(super) async fn run(&mut self, messages: &mut mpsc::Receiver<ConnectionMessage>) {
-        let stopping = self.stopping.clone();
+        let mut stopping = self.stopping.subscribe();
         let mut timer = Timer::new();
         while !self.is_leaving {
             if let Some(manager) = &mut self.service_manager {
@@ -140,7 +141,7 @@ impl EventLoop {
             // Losing an arm mid-await is safe: receiving takes nothing before it is done, and the
             // stop request is remembered.
             tokio::select! {
-                () = stopping.asked() => {
+                _ = stopping.wait_for(|is_asked| *is_asked) => {
                     tracing::debug!("asked to stop");
                     return;
                 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
@@ -15,7 +15,7 @@ use super::feed_publisher::FeedPublisher;
 use super::link::Link;
 use super::ownership::{self, Claim};
 use super::session_link::SessionLink;
-use super::signals::{Signals, StopRequest};
+use super::signals::Signals;
 use super::stale_sessions::SessionCleaner;
 use super::streams::Streams;
 use super::task_output::RunArchiver;
@@ -160,10 +160,13 @@ fn locked(error: DaemonError, paths: &Paths) -> DaemonError {
 }
 
 /// Resolves when the daemon is to stop, by a signal or by request, and has not stopped in time.
-async fn overdue(signals: &mut Signals, stopping: &StopRequest) {
+async fn overdue(signals: &mut Signals, stopping: &watch::Sender<bool>) {
+    let mut asked = stopping.subscribe();
     tokio::select! {
-        () = signals.next() => stopping.ask(),
-        () = stopping.asked() => {}
+        () = signals.next() => {
+            stopping.send_replace(true);
+        }
+        _ = asked.wait_for(|is_asked| *is_asked) => {}
     }
     sleep(RUNNING_JOB_LIMIT).await;
 }
