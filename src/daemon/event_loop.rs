@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::Options;
 use super::alert_displays::Displays;
 use super::connection::{ConnectionMessage, ReplySender};
-use super::feed_publisher::{FeedPublisher, Publication};
+use super::feed_publisher::FeedPublisher;
 use super::link::{Link, Order};
 use super::log;
 use super::service_manager::ServiceManager;
@@ -201,7 +201,7 @@ impl EventLoop {
 
     /// Reports what may be reported now that the disk has accepted or refused records.
     fn on_stored(&mut self) {
-        let Publication { shown, counts } = self.publisher.publish();
+        let (shown, counts) = self.publisher.publish();
         let state = self.store_state();
         tracing::debug!(written = state.written, tried = state.tried, "stored");
         self.take(Input::Stored(state));

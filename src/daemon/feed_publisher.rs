@@ -22,15 +22,6 @@ pub(super) struct FeedPublisher {
     unshown: VecDeque<(Seq, Body)>,
 }
 
-/// What may be shown after a report of the store.
-#[derive(Debug, Default)]
-pub(super) struct Publication {
-    /// Events, and notices that are not about events, whose records are on the disk.
-    pub(super) shown: Vec<Body>,
-    /// The counts, if they have changed.
-    pub(super) counts: Option<StatusCounts>,
-}
-
 impl FeedPublisher {
     pub(super) fn new(mut store: Store, context: Context) -> Self {
         let report = store.report();
@@ -66,8 +57,9 @@ impl FeedPublisher {
         self.store.publish(counts);
     }
 
-    /// Processes the store's latest report. Returns what may be shown now.
-    pub(super) fn publish(&mut self) -> Publication {
+    /// Processes the store's latest report. Returns what may be displayed now, events and notices that are not
+    /// about events, whose records are on the disk; and the counts, if they have changed.
+    pub(super) fn publish(&mut self) -> (Vec<Body>, Option<StatusCounts>) {
         let report = self.store.report();
         let counts = report
             .counts
@@ -76,10 +68,7 @@ impl FeedPublisher {
         let written = self.report.written;
         let n_shown = self.unshown.partition_point(|(seq, _)| *seq <= written);
         let shown = self.unshown.drain(..n_shown).map(|(_, what)| what);
-        Publication {
-            shown: shown.collect(),
-            counts,
-        }
+        (shown.collect(), counts)
     }
 
     /// Returns why records are not on the disk, if the disk refuses them.

@@ -173,10 +173,10 @@ impl LinkJobs {
                 restarted.map_err(failed)
             }),
             // Files only.
-            Job::ForgetEnvironments(cleanup, outcome) => {
+            Job::ForgetEnvironments(present, gone, outcome) => {
                 work("forget-environments", ANSWER, outcome, move || async move {
                     let folder = self.options.paths.kept_environments();
-                    tmux::forget_environments(&folder, &cleanup.present, &cleanup.gone);
+                    tmux::forget_environments(&folder, &present, &gone);
                     Ok(())
                 })
             }

@@ -55,8 +55,8 @@ const FIRST_ANSWER: Duration = Duration::from_secs(3);
 ///
 /// Only before it is ready. From then on errors are handled.
 pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonError> {
-    let descriptors = raise_descriptors();
-    let server = options.server.with_descriptors(descriptors.given);
+    let (given, descriptors) = raise_descriptors();
+    let server = options.server.with_descriptors(given);
     let options = Options { server, ..options };
     let paths = &options.paths;
     paths.create_runtime()?;
@@ -110,7 +110,7 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
             tasks.spawn(streams.clone().print(last_seq));
         }
         let locks = locks.take().expect("they are taken once");
-        let begun = Endpoint::begin(paths, locks, descriptors.most_connections())?;
+        let begun = Endpoint::begin(paths, locks, most_connections(descriptors))?;
         let endpoint = endpoint.insert(begun);
         tracing::info!(
             session = options.session,
@@ -233,19 +233,11 @@ async fn leave(
     }
 }
 
-/// The limits of this process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Descriptors {
-    /// The limit at our start, for the processes that we start; `None` means unlimited.
-    pub(super) given: Option<u64>,
-    /// The present limit; `None` means unlimited.
-    pub(super) ours: Option<u64>,
-}
-
 /// Raises this process's limit on descriptors to the hard limit. The soft limit is usually low for
 /// programs that use `select`. Each task costs a daemon one descriptor and each connection one or
-/// two.
-fn raise_descriptors() -> Descriptors {
+/// two. Returns the limit at our start, for the processes that we start, and the present one; `None` means
+/// unlimited.
+fn raise_descriptors() -> (Option<u64>, Option<u64>) {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: maximum,
@@ -258,19 +250,14 @@ fn raise_descriptors() -> Descriptors {
             current
         }
     };
-    Descriptors {
-        given: current,
-        ours,
-    }
+    (current, ours)
 }
 
-impl Descriptors {
-    /// Returns how many connections may be open at once. The other half is for the readers' files,
-    /// the tasks' processes and tmux.
-    fn most_connections(self) -> usize {
-        let most = self.ours.map(|limit| usize::try_from(limit / 2));
-        most.map_or(usize::MAX, |most| most.unwrap_or(usize::MAX).max(1))
-    }
+/// Returns how many connections may be open at once with this limit on descriptors. The other half is for
+/// the readers' files, the tasks' processes and tmux.
+fn most_connections(descriptors: Option<u64>) -> usize {
+    let most = descriptors.map(|limit| usize::try_from(limit / 2));
+    most.map_or(usize::MAX, |most| most.unwrap_or(usize::MAX).max(1))
 }
 
 /// A daemon that can begin.
@@ -392,9 +379,8 @@ mod tests {
 
     #[test]
     fn connections_leave_descriptors_for_the_rest() {
-        let most = |ours| Descriptors { given: None, ours }.most_connections();
-        assert_eq!(most(Some(1024)), 512);
-        assert_eq!(most(Some(1)), 1);
-        assert_eq!(most(None), usize::MAX);
+        assert_eq!(most_connections(Some(1024)), 512);
+        assert_eq!(most_connections(Some(1)), 1);
+        assert_eq!(most_connections(None), usize::MAX);
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::archives::turn_to_change;
 use super::input::{Effect, Job, LogLevel, LookOrder};
 use super::look_schedule::Due;
-use super::pending_restarts::{DueRestart, PreventedRestart};
+use super::pending_restarts::DueRestart;
 use super::state::{Cx, State};
 use crate::model::{Bookmark, DeliveredEvent, Level, Now, Record, Task, WindowId};
 
@@ -172,16 +172,14 @@ impl State {
             return;
         };
         let prevented = self.restarts.look(look, records, now);
-        if let Some(cleanup) = self.restarts.note_kept(look) {
+        if let Some((present, gone)) = self.restarts.note_kept(look) {
             self.spawn(|cx| async move {
+                let forget = |outcome| Job::ForgetEnvironments(present, gone, outcome);
                 // The next daemon forgets what was not forgotten.
-                drop(
-                    cx.run(|outcome| Job::ForgetEnvironments(cleanup, outcome))
-                        .await,
-                );
+                drop(cx.run(forget).await);
             });
         }
-        for PreventedRestart { end, why } in prevented {
+        for (end, why) in prevented {
             if let Some(why) = why {
                 self.report_impossible(&end.event.task, why, now);
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::listeners::{Beginning, RequestId};
-use super::pending_restarts::{DueRestart, EnvironmentCleanup};
+use super::pending_restarts::DueRestart;
 use super::promise::Outcome;
 use super::typing::Typing;
 use crate::model::{
@@ -287,8 +287,9 @@ pub(crate) enum Job {
     /// Run a task again in its window, unless the window has changed: a look shows whether it has. `Some` is
     /// why that can never succeed.
     Restart(Arc<DueRestart>, Outcome<Option<String>>),
-    /// Forget the kept environments of launches that are gone.
-    ForgetEnvironments(EnvironmentCleanup, Outcome<()>),
+    /// Forget the environments that were kept for restarts of launches that are not present, and those of
+    /// launches that are gone.
+    ForgetEnvironments(BTreeSet<String>, BTreeSet<String>, Outcome<()>),
     /// Type the next part into a task. If the request names a prompt, only while the task shows it. What is
     /// left to type comes of it.
     Type(Typing, Outcome<Option<Typing>>),

@@ -22,15 +22,6 @@ pub(crate) struct DueRestart {
     pub(crate) session_name: String,
 }
 
-/// Which environments that were kept for restarts are needed, by the tokens of their launches.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct EnvironmentCleanup {
-    /// Launches that tasks of the last look name.
-    pub(crate) present: BTreeSet<String>,
-    /// Launches that a task named in an earlier look, and none names any more.
-    pub(crate) gone: BTreeSet<String>,
-}
-
 /// The restarts that are due, now or later, and the ends that were delivered as notices because of them.
 /// What decides is the look: a window whose run goes on, or that is gone, has none.
 #[derive(Debug, Default)]
@@ -120,8 +111,7 @@ impl PendingRestarts {
         self.announced.retain(|window, end| {
             let after = what_follows(*window, &end.event.task, look);
             if let Follows::Prevented(why) = after {
-                let end = end.clone();
-                prevented.push(PreventedRestart { end, why });
+                prevented.push((end.clone(), why));
             }
             after == Follows::Restart
         });
@@ -220,9 +210,13 @@ impl PendingRestarts {
         self.announced.remove(&window)
     }
 
-    /// Notes the launches that the look's tasks name. Returns them, and those that are gone, if that
-    /// has changed or is the first look: an earlier daemon may have left environments of others.
-    pub(super) fn note_kept(&mut self, look: &Snapshot) -> Option<EnvironmentCleanup> {
+    /// Notes the launches that the look's tasks name. If that has changed, or this is the first look, after
+    /// which an earlier daemon may have left environments of others, returns them by their tokens, and those
+    /// that a task named in an earlier look and none names any more.
+    pub(super) fn note_kept(
+        &mut self,
+        look: &Snapshot,
+    ) -> Option<(BTreeSet<String>, BTreeSet<String>)> {
         let tasks = look.tasks.values();
         let present: BTreeSet<String> = tasks
             .filter_map(|task| Some(task.settings.restarts.as_ref()?.token.clone()))
@@ -232,7 +226,7 @@ impl PendingRestarts {
         }
         let before = self.kept.replace(present.clone()).unwrap_or_default();
         let gone = before.difference(&present).cloned().collect();
-        Some(EnvironmentCleanup { present, gone })
+        Some((present, gone))
     }
 }
 
@@ -243,13 +237,9 @@ fn still(task: &Task, restart: Restart, now: Now) -> Duration {
     restart.after.saturating_sub(since)
 }
 
-/// The end of a run whose restart was announced, and will not happen.
-#[derive(Debug)]
-pub(super) struct PreventedRestart {
-    pub(super) end: DeliveredEvent,
-    /// Why, where the user cannot know; `None` where the policy was removed.
-    pub(super) why: Option<&'static str>,
-}
+/// The end of a run whose restart was announced, and will not happen; with why, where the user cannot know:
+/// not where the policy was removed.
+pub(super) type PreventedRestart = (DeliveredEvent, Option<&'static str>);
 
 /// What follows an end whose restart was announced, given a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -302,7 +292,7 @@ mod tests {
         let mut restarts = PendingRestarts::default();
         let mut note = |look: &str| {
             let noted = restarts.note_kept(&snapshot(look));
-            noted.map(|cleanup| (cleanup.present.len(), cleanup.gone.len()))
+            noted.map(|(present, gone)| (present.len(), gone.len()))
         };
         // An earlier daemon may have left some, also where no task has a policy.
         assert_eq!(note("@1 a running"), Some((0, 0)));

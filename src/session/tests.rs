@@ -248,7 +248,7 @@ impl Driver {
         self.done(|job| {
             let (Job::Archive(_, _, outcome)
             | Job::ForgetDeaths(_, outcome)
-            | Job::ForgetEnvironments(_, outcome)
+            | Job::ForgetEnvironments(_, _, outcome)
             | Job::Drain(outcome)
             | Job::MarkEndings(_, outcome)
             | Job::Prune(_, outcome)
