@@ -149,12 +149,6 @@ impl Alerts {
         self.tasks.values().filter_map(TaskAlerts::due).min()
     }
 
-    /// Whether [`Alerts::take_due`] has something.
-    pub(crate) fn is_any_due(&self, now: Instant) -> bool {
-        let is_task_due = self.next_deadline().is_some_and(|due| due <= now);
-        is_task_due || !self.answered.is_empty() || !self.notices.is_empty()
-    }
-
     /// Returns what is due; `session` is the name of the task session.
     pub(crate) fn take_due(&mut self, now: Instant, session: &str) -> Vec<AlertAction> {
         let answered = std::mem::take(&mut self.answered);

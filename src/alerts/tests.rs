@@ -51,9 +51,7 @@ impl Desk {
     /// Waits, and returns what is displayed then: `@1! title; details; advice`.
     fn after(&mut self, ms: u64) -> Vec<String> {
         self.now += Duration::from_millis(ms);
-        let is_any_due = self.alerts.is_any_due(self.now);
         let actions = self.alerts.take_due(self.now, "work");
-        assert!(is_any_due || actions.is_empty(), "{actions:?}");
         actions.into_iter().map(describe).collect()
     }
 

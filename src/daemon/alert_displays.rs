@@ -93,9 +93,6 @@ impl Displays {
 
     /// Returns what is to be displayed now; `None` for nothing.
     pub(super) fn take_due(&mut self, now: Now, session_name: &str) -> Option<DueAlerts> {
-        if !self.alerts.is_any_due(now.mono) {
-            return None;
-        }
         let actions = self.alerts.take_due(now.mono, session_name);
         (!actions.is_empty()).then(|| DueAlerts {
             actions,
