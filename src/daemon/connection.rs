@@ -77,12 +77,12 @@ pub(super) async fn serve(
                 return;
             }
         };
-        let name = request.name();
         let command = held.take();
-        let goes_on = match request {
+        tracing::debug!(request = request.name(), "request");
+        // Not by way of the event loop, unless tmux is asked.
+        let response = match request {
             request if to.is_some() && !request.is_for_session() => {
-                let refusal = Error::usage("this request does not name its session");
-                answer(&mut writer, Response::Refused(refusal)).await
+                Response::Refused(Error::usage("this request does not name its session"))
             }
             Request::Subscribe {
                 start,
@@ -90,13 +90,11 @@ pub(super) async fn serve(
                 tasks,
                 stored,
             } => {
-                tracing::debug!(request = name, ?start, ?filter, tasks, "request");
                 let subscription = streams.live.subscribe(&start, filter, tasks, stored);
                 let subscribed = subscription.map(|subscription| (subscription, None));
                 return stream(reader, writer, &streams, subscribed).await;
             }
             Request::Consume(request) => {
-                tracing::debug!(request = name, consumer = request.name, "request");
                 let consumed = tokio::select! {
                     consumed = streams.live.consume(request, pid_of(&reader)) => consumed,
                     () = closed(&mut reader) => return,
@@ -104,36 +102,27 @@ pub(super) async fn serve(
                 let consumed = consumed.map(|(subscription, lease)| (subscription, Some(lease)));
                 return stream(reader, writer, &streams, consumed).await;
             }
-            // Not by way of the event loop: no tmux is asked.
-            Request::Consumers => {
-                tracing::debug!(request = name, "request");
-                let consumers = streams.live.consumer_list();
-                answer(&mut writer, Response::Consumers(consumers)).await
+            Request::Consumers => Response::Consumers(streams.live.consumer_list()),
+            Request::MessageReaders => Response::MessageReaders(streams.live.message_readers()),
+            Request::RemoveConsumer { name } => {
+                let removed = streams.live.consumers.remove(&name).await;
+                removed.map_or_else(Response::Refused, |()| Response::Done)
             }
-            Request::MessageReaders => {
-                tracing::debug!(request = name, "request");
-                let readers = streams.live.message_readers();
-                answer(&mut writer, Response::MessageReaders(readers)).await
-            }
-            Request::RemoveConsumer { name: consumer } => {
-                tracing::debug!(request = name, consumer, "request");
-                let removed = streams.live.consumers.remove(&consumer).await;
-                let response = removed.map_or_else(Response::Refused, |()| Response::Done);
-                answer(&mut writer, response).await
-            }
-            // Not through the event loop: a request to stop waits for nothing else.
+            // A request to stop waits for nothing else.
             Request::Stop { cleanup: false } => {
-                tracing::debug!(request = name, "request");
                 stopping.send_replace(true);
-                answer(&mut writer, Response::Done).await
+                Response::Done
             }
             request => {
                 let line = RequestLine { to, request };
                 let commands = (command, &mut held);
-                forward(&mut reader, &mut writer, &requests, line, commands).await
+                if forward(&mut reader, &mut writer, &requests, line, commands).await {
+                    continue;
+                }
+                return;
             }
         };
-        if !goes_on {
+        if !answer(&mut writer, response).await {
             return;
         }
     }

@@ -353,9 +353,7 @@ impl EventLoop {
                 received_at,
                 replies,
             } => {
-                let request = &line.request;
-                tracing::debug!(id = id.0, request = request.name(), "request");
-                let is_long = matches!(request, Request::Wait(_) | Request::Follow { .. });
+                let is_long = matches!(line.request, Request::Wait(_) | Request::Follow { .. });
                 let open = OpenRequest {
                     replies,
                     received_at: (!is_long).then_some(received_at),
