@@ -130,10 +130,7 @@ impl DueAlerts {
         let Some(queue) = &self.desktop_queue else {
             return;
         };
-        for action in &self.actions {
-            if is_in_view(action, viewers) {
-                continue;
-            }
+        for action in self.not_in_view(viewers) {
             if queue.try_send(action.clone()).is_err() {
                 tracing::debug!("the desktop is slow: an alert is only in the feed");
             }
@@ -146,10 +143,7 @@ impl DueAlerts {
             let Some(sequence) = TerminalSequence::choose(&viewer.terminal) else {
                 continue;
             };
-            for action in &self.actions {
-                let AlertAction::Show(alert) = action else {
-                    continue;
-                };
+            for alert in self.actions.iter().filter_map(shown) {
                 if alert.subject == AlertSubject::Task(viewer.window) {
                     continue;
                 }
@@ -163,30 +157,26 @@ impl DueAlerts {
 
     /// Returns the line for tmux's status line; `None` for none.
     fn line(&self, viewers: &[Viewer]) -> Option<String> {
-        let shown = self
-            .actions
-            .iter()
-            .filter(|action| !is_in_view(action, viewers));
-        let lines: Vec<String> = shown
-            .filter_map(|action| match action {
-                AlertAction::Show(alert) => Some(one_line(alert)),
-                AlertAction::Withdraw(_) => None,
-            })
-            .collect();
+        let alerts = self.not_in_view(viewers).filter_map(shown);
+        let lines: Vec<String> = alerts.map(one_line).collect();
         (!lines.is_empty()).then(|| lines.join(" | "))
+    }
+
+    /// Returns those that are not about a window which the user looks at.
+    fn not_in_view<'a>(&'a self, viewers: &'a [Viewer]) -> impl Iterator<Item = &'a AlertAction> {
+        let is_seen = |alert: &Alert| {
+            let mut focused = viewers.iter().filter(|viewer| viewer.is_focused);
+            focused.any(|viewer| alert.subject == AlertSubject::Task(viewer.window))
+        };
+        let actions = self.actions.iter();
+        actions.filter(move |action| !shown(action).is_some_and(is_seen))
     }
 }
 
-/// Whether the user looks at the window that it is about.
-fn is_in_view(action: &AlertAction, viewers: &[Viewer]) -> bool {
+fn shown(action: &AlertAction) -> Option<&Alert> {
     match action {
-        AlertAction::Show(Alert {
-            subject: AlertSubject::Task(window),
-            ..
-        }) => viewers
-            .iter()
-            .any(|viewer| viewer.is_focused && viewer.window == *window),
-        AlertAction::Show(_) | AlertAction::Withdraw(_) => false,
+        AlertAction::Show(alert) => Some(alert),
+        AlertAction::Withdraw(_) => None,
     }
 }
 
