@@ -10,7 +10,7 @@ use super::input::{
     FoundPorts, Job, LinkState, LogLevel, Look, LookOrder, LookOutcome, PortQuery, RowsToRead,
 };
 use super::job_queue::{QueuedLook, Turn};
-use super::look_schedule::{Due, LookFinding, LookResult, Reporting};
+use super::look_schedule::{Due, LookResult, Reporting};
 use super::pane_reads::{read_ended_run, read_last_output};
 use super::promise::Resolver;
 use super::state::{Cx, SAVE_WITHIN, State};
@@ -233,7 +233,8 @@ impl State {
         let has_changed = has_news || difference > Difference::Cosmetic;
         let result = LookResult {
             reporting,
-            finding: finding(why, has_changed, is_whole),
+            why,
+            has_changed,
             is_unsettled,
             is_whole,
             n_windows: self.engine.last_look().map_or(0, |look| look.tasks.len()),
@@ -400,17 +401,6 @@ fn reporting(snapshot: &Snapshot, link: &LinkState) -> Reporting {
         (true, false) => Reporting::Nothing,
         (true, true) if !link.reports_respawns && has_dead() => Reporting::AllButRespawns,
         (true, true) => Reporting::All,
-    }
-}
-
-/// Returns what a look has found, for the schedule.
-fn finding(why: Due, has_changed: bool, is_whole: bool) -> LookFinding {
-    if has_changed {
-        LookFinding::Changed
-    } else if is_whole || why == Due::Ended {
-        LookFinding::Unchanged
-    } else {
-        LookFinding::ReportedUnchanged
     }
 }
 
