@@ -372,7 +372,7 @@ impl EventLoop {
     fn status(&self) -> DaemonStatus {
         let session = self.session.state();
         let tasks = session.status().unwrap_or_default();
-        let counts = session.counts();
+        let counters = session.counters;
         let files = self.publisher.store.live.files();
         let consumers = self.publisher.store.live.consumer_list().consumers;
         let sinks = self.sinks.as_ref();
@@ -397,17 +397,13 @@ impl EventLoop {
             sinks: sinks.map_or_else(Vec::new, |sinks| sinks.status(&consumers)),
             consumers,
             waits: session.n_waits(),
-            looks: counts.looks,
-            found_late: counts.found_late,
+            looks: counters.whole_looks + counters.partial_looks,
+            found_late: session.found_late,
             counters: Counters {
-                whole_looks: counts.whole_looks,
-                partial_looks: counts.looks - counts.whole_looks,
-                safety_looks: counts.safety_looks,
-                skipped_looks: counts.skipped_looks,
-                unchanged_looks: counts.unchanged_looks,
                 tmux_ms: whole_millis(traffic.awaited),
                 tmux_bytes: traffic.bytes,
                 slowest_answer_ms: whole_millis(self.slowest_answer),
+                ..counters
             },
             running: tasks.running,
             waiting: tasks.waiting,

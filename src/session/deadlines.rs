@@ -53,7 +53,7 @@ impl State {
         self.save_if_due(now);
         self.nudge_if_due(now);
         if self.unreported_at.take_if(|at| *at <= now.mono).is_some() {
-            self.counts.found_late += 1;
+            self.found_late += 1;
             let text = "a safety look found an event that was not reported";
             self.log(LogLevel::Warn, text.to_owned());
         }

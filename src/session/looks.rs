@@ -54,7 +54,7 @@ pub(super) async fn take_looks(cx: Cx) {
                 continue;
             }
             Ok(LookOutcome::NotNeeded | LookOutcome::NothingNew) => cx.with(|state| {
-                state.counts.skipped_looks += 1;
+                state.counters.skipped_looks += 1;
                 state.schedule.skipped();
             }),
             Err(error) => cx.with(|state| state.look_failed(error)),
@@ -81,11 +81,11 @@ pub(super) async fn take_sweeps(cx: Cx) {
         match outcome {
             Ok(LookOutcome::Looked(look)) => take(&cx, look, Due::Sweep, Vec::new()).await,
             Ok(LookOutcome::NothingNew) => cx.with(|state| {
-                state.counts.looks += 1;
-                state.counts.safety_looks += 1;
+                state.counters.partial_looks += 1;
+                state.counters.safety_looks += 1;
             }),
             Ok(LookOutcome::NotNeeded) => cx.with(|state| {
-                state.counts.unchanged_looks += 1;
+                state.counters.unchanged_looks += 1;
                 let reporting = state.reporting();
                 state.schedule.nothing_found(reporting, state.now.mono);
             }),
@@ -182,9 +182,9 @@ impl State {
         } = look;
         // Without a connection nothing is reported.
         let is_safety = why != Due::Triggered && self.link.is_connected;
-        self.counts.looks += 1;
-        self.counts.whole_looks += u64::from(is_whole);
-        self.counts.safety_looks += u64::from(is_safety);
+        self.counters.partial_looks += u64::from(!is_whole);
+        self.counters.whole_looks += u64::from(is_whole);
+        self.counters.safety_looks += u64::from(is_safety);
         if self.look_problem.take().is_some() {
             self.log(LogLevel::Info, "looks succeed again".to_owned());
         }

@@ -20,6 +20,7 @@ use crate::model::{
     Bookmark, DeliveredEvent, Event, Level, Now, OpenQuestion, PaneId, Seq, StatusCounts, StopPlan,
     Task, WindowId,
 };
+use crate::wire::Counters;
 
 /// How long saving is delayed for changes that are also in the feed, so that not every bell causes
 /// a write.
@@ -95,7 +96,10 @@ pub(crate) struct State {
     pub(super) doubts: Doubts,
     /// Why the last look failed; `None` when it succeeded.
     pub(super) look_problem: Option<String>,
-    pub(super) counts: Counts,
+    /// What the session has done since it began.
+    pub(crate) counters: Counters,
+    /// How many safety looks have found an event which nothing reported.
+    pub(crate) found_late: u64,
     /// The requests that are not answered.
     pub(super) requests: BTreeMap<RequestId, OpenRequest>,
     /// Stories that begin with the present input.
@@ -169,22 +173,6 @@ pub(crate) struct Setup {
     pub(crate) store: StoreState,
 }
 
-/// Counters for status and diagnosis.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub(crate) looks: u64,
-    /// Sweeps that have come to their end.
-    pub(crate) whole_looks: u64,
-    /// Safety looks: looks without a trigger.
-    pub(crate) safety_looks: u64,
-    /// Looks that were ordered and not taken, because an earlier one had covered all reports.
-    pub(crate) skipped_looks: u64,
-    /// Sweeps that were due and not begun, because tmux had not run since the last one.
-    pub(crate) unchanged_looks: u64,
-    /// Safety looks that found an event which nothing reported.
-    pub(crate) found_late: u64,
-}
-
 impl State {
     /// Returns the state of a session that has not looked yet.
     pub(super) fn new(setup: Setup, now: Now) -> Self {
@@ -215,7 +203,8 @@ impl State {
             has_looked: false,
             doubts: Doubts::default(),
             look_problem: None,
-            counts: Counts::default(),
+            counters: Counters::default(),
+            found_late: 0,
             requests: BTreeMap::new(),
             new_stories: VecDeque::new(),
             conditions: Vec::new(),
@@ -248,10 +237,6 @@ impl State {
     /// Returns the counts of tasks; `None` before the first look.
     pub(crate) fn status(&self) -> Option<StatusCounts> {
         self.engine.counts()
-    }
-
-    pub(crate) fn counts(&self) -> Counts {
-        self.counts
     }
 
     /// Returns how many waits have begun and are not answered.
