@@ -208,7 +208,7 @@ impl EventLoop {
         if let Some(counts) = counts {
             if let Some(manager) = &self.service_manager {
                 let session = self.session.state();
-                let name = session.name();
+                let name = &session.session_name;
                 let line = counts.line().unwrap_or_else(|| "no session".to_owned());
                 manager.status(&format!("session {name}, {line}"));
             }
@@ -229,7 +229,10 @@ impl EventLoop {
 
     /// Displays the alerts that are due.
     fn display_due(&mut self, at: Now) {
-        if let Some(due) = self.displays.take_due(at, self.session.state().name()) {
+        if let Some(due) = self
+            .displays
+            .take_due(at, &self.session.state().session_name)
+        {
             self.link.order(Order::Alerts(due));
         }
     }
@@ -380,7 +383,7 @@ impl EventLoop {
         DaemonStatus {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            session_name: session.name().to_owned(),
+            session_name: session.session_name.clone(),
             server: self.server_socket.clone(),
             exists: tasks.exists,
             started_at: self.started_at,
@@ -414,7 +417,7 @@ impl EventLoop {
     /// Returns what keeps the daemon from working now.
     fn problems(&self) -> Vec<String> {
         let session = self.session.state();
-        let of_looks = session.problem().map(str::to_owned);
+        let of_looks = session.look_problem.clone();
         self.publisher
             .problem()
             .into_iter()

@@ -87,7 +87,7 @@ pub(crate) struct State {
     /// How far the feed is on the disk.
     pub(super) store: StoreState,
     /// Its name for records.
-    pub(super) session_name: String,
+    pub(crate) session_name: String,
     /// The state of the link after the last look.
     pub(super) link: LinkState,
     /// Whether there was a look.
@@ -95,7 +95,7 @@ pub(crate) struct State {
     /// What the next look has to decide.
     pub(super) doubts: Doubts,
     /// Why the last look failed; `None` when it succeeded.
-    pub(super) look_problem: Option<String>,
+    pub(crate) look_problem: Option<String>,
     /// What the session has done since it began.
     pub(crate) counters: Counters,
     /// How many safety looks have found an event which nothing reported.
@@ -244,19 +244,9 @@ impl State {
         self.listeners.n_waits() + Rc::strong_count(&self.ended_waits) - 1
     }
 
-    /// Returns the session's present name.
-    pub(crate) fn name(&self) -> &str {
-        &self.session_name
-    }
-
     /// Returns the name that it had in the last look; `None` while it is missing.
     pub(crate) fn present_name(&self) -> Option<&str> {
         self.link.session_name.as_deref()
-    }
-
-    /// Returns what keeps it from working now, if anything.
-    pub(crate) fn problem(&self) -> Option<&str> {
-        self.look_problem.as_deref()
     }
 
     /// Whether there was a look, or a failed one.

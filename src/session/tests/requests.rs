@@ -282,7 +282,7 @@ fn a_look_that_fails_answers_with_what_is_known() {
     let did = driver.take();
     assert!(did.contains(&"answer 1".to_owned()), "{did:?}");
     assert_eq!(
-        driver.session.state().problem(),
+        driver.session.state().look_problem.as_deref(),
         Some("tasks cannot be looked at: tmux hangs")
     );
 }
