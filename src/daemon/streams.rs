@@ -89,9 +89,6 @@ impl Streams {
     }
 }
 
-/// The longest line that can be an acknowledgement, in bytes.
-const MAX_ACKNOWLEDGEMENT: u64 = 4096;
-
 /// Processes the acknowledgements of a consumer, one a line, until the input ends. `early` was read
 /// already.
 async fn read_acknowledgements(
@@ -104,12 +101,8 @@ async fn read_acknowledgements(
     let mut line = Vec::new();
     loop {
         line.clear();
-        let read = (&mut reader)
-            .take(MAX_ACKNOWLEDGEMENT)
-            .read_until(b'\n', &mut line)
-            .await;
-        let is_cut = line.last() != Some(&b'\n');
-        if read.is_err() || (is_cut && (line.len() as u64) < MAX_ACKNOWLEDGEMENT) {
+        let read = reader.read_until(b'\n', &mut line).await;
+        if read.is_err() || !line.ends_with(b"\n") {
             // The end, perhaps in the middle of a line: half an acknowledgement is none.
             return;
         }
