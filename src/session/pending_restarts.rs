@@ -109,11 +109,23 @@ impl PendingRestarts {
         }
         let mut prevented = Vec::new();
         self.announced.retain(|window, end| {
-            let after = what_follows(*window, &end.event.task, look);
-            if let Follows::Prevented(why) = after {
-                prevented.push((end.clone(), why));
-            }
-            after == Follows::Restart
+            let ended = &end.event.task;
+            let why = match look.tasks.get(window) {
+                None if look.gone.get(window) == Some(&GoneReason::Moved) => {
+                    Some("its window was moved to another session")
+                }
+                None => return false,
+                Some(task) if task.run != ended.run => return false,
+                // Another pane is the window's primary one now.
+                Some(task) if task.run.is_some() && task.pane != ended.pane => {
+                    Some("its pane was moved out of its window")
+                }
+                Some(task) if task.is_alive() => return false,
+                Some(task) if restart_of(task).is_some() => return true,
+                Some(_) => None,
+            };
+            prevented.push((end.clone(), why));
+            false
         });
         prevented
     }
@@ -240,47 +252,6 @@ fn still(task: &Task, restart: Restart, now: Now) -> Duration {
 /// The end of a run whose restart was announced, and will not happen; with why, where the user cannot know:
 /// not where the policy was removed.
 pub(super) type PreventedRestart = (DeliveredEvent, Option<&'static str>);
-
-/// What follows an end whose restart was announced, given a look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Follows {
-    /// The restart, as announced.
-    Restart,
-    /// Nothing that its owner has to know.
-    Nothing,
-    /// No restart; its owner does not know. Holds why, unless the policy was removed.
-    Prevented(Option<&'static str>),
-}
-
-/// Returns what a look says of the restart that was announced at this end.
-fn what_follows(window: WindowId, ended: &Task, look: &Snapshot) -> Follows {
-    let Some(task) = look.tasks.get(&window) else {
-        return match look.gone.get(&window) {
-            Some(GoneReason::Moved) => {
-                Follows::Prevented(Some("its window was moved to another session"))
-            }
-            Some(
-                GoneReason::UserKilled
-                | GoneReason::AgentKilled
-                | GoneReason::OtherAgentKilled
-                | GoneReason::TimedOut,
-            )
-            | None => Follows::Nothing,
-        };
-    };
-    if task.run != ended.run {
-        Follows::Nothing
-    } else if task.run.is_some() && task.pane != ended.pane {
-        // Another pane is the window's primary one now.
-        Follows::Prevented(Some("its pane was moved out of its window"))
-    } else if task.is_alive() {
-        Follows::Nothing
-    } else if restart_of(task).is_some() {
-        Follows::Restart
-    } else {
-        Follows::Prevented(None)
-    }
-}
 
 #[cfg(test)]
 mod tests {
