@@ -403,33 +403,30 @@ impl State {
                     .iter()
                     .any(|name| *name == task.name || *name == window)
         };
-        let runs = self.endings.runs.values();
-        // One that is only closed with others has ended.
-        let runs: Vec<(Arc<Task>, Stage, Vec<LeftProcess>)> = runs
-            .filter(|ending| is_named(&ending.task) && ending.stage != Stage::Closing)
-            .map(|ending| {
-                let task = Arc::clone(&ending.task);
-                (task, ending.stage, ending.waits_for.clone())
-            })
-            .collect();
-        if at_once {
-            for (task, stage, _) in &runs {
-                if *stage == Stage::Stopping {
-                    let plan = StopPlan {
-                        grace: Duration::ZERO,
-                        ..StopPlan::default()
-                    };
-                    self.stop_processes(task, plan, true);
-                }
+        let (mut shown, mut stopping) = (Vec::new(), Vec::new());
+        for ending in self.endings.runs.values() {
+            let task = &ending.task;
+            // One that is only closed with others has ended.
+            if ending.stage == Stage::Closing || !is_named(task) {
+                continue;
             }
-        }
-        runs.into_iter()
-            .map(|(task, _, left)| EndingRun {
+            if ending.stage == Stage::Stopping {
+                stopping.push(Arc::clone(task));
+            }
+            shown.push(EndingRun {
                 window_id: task.window.to_string(),
                 window_name: task.name.clone(),
-                processes: left.iter().map(LeftProcess::words).collect(),
-            })
-            .collect()
+                processes: ending.waits_for.iter().map(LeftProcess::words).collect(),
+            });
+        }
+        for task in stopping.iter().filter(|_| at_once) {
+            let plan = StopPlan {
+                grace: Duration::ZERO,
+                ..StopPlan::default()
+            };
+            self.stop_processes(task, plan, true);
+        }
+        shown
     }
 
     fn plan_of(&self, task: &Task, choice: &StopChoice) -> StopPlan {
