@@ -440,17 +440,15 @@ impl State {
 }
 
 /// Returns a task in words: `@12 (api)`.
-pub(super) fn label(task: &Task) -> String {
+fn label(task: &Task) -> String {
     format!("{} ({})", task.window, task.name)
 }
 
 /// Returns tasks in words: `tasks @1 (a), @2 (b)`.
-pub(super) fn list_of_tasks(names: &[String]) -> String {
-    format!("task{} {}", plural(names.len()), names.join(", "))
-}
-
-pub(super) fn plural(n: usize) -> &'static str {
-    if n == 1 { "" } else { "s" }
+pub(super) fn list_of_tasks<'a>(tasks: impl IntoIterator<Item = &'a Arc<Task>>) -> String {
+    let labels: Vec<String> = tasks.into_iter().map(|task| label(task)).collect();
+    let plural = if labels.len() == 1 { "" } else { "s" };
+    format!("task{plural} {}", labels.join(", "))
 }
 
 /// Returns a task that was ended, with how its run ended where that is known.
