@@ -46,11 +46,10 @@ impl State {
     }
 
     pub(super) fn due(&mut self, now: Now) {
-        if self.deliver_at().is_some_and(|due| due <= now.mono) {
-            let effects = self.engine.deliver_due(now);
-            self.perform(effects);
+        self.deliver_due(now);
+        if self.save_at.is_some_and(|at| at <= now.mono) {
+            self.save();
         }
-        self.save_if_due(now);
         self.nudge_if_due(now);
         if self.unreported_at.take_if(|at| *at <= now.mono).is_some() {
             self.found_late += 1;
@@ -100,9 +99,8 @@ impl State {
         (Rc::strong_count(&self.returning) == 1).then_some(at)
     }
 
-    /// Delivers what is due, now that the disk has accepted or refused it.
-    pub(super) fn deliver_stored(&mut self, now: Now) {
-        self.engine.tried(self.store.tried);
+    /// Delivers what is due, as far as the disk has accepted or refused it.
+    pub(super) fn deliver_due(&mut self, now: Now) {
         if self.deliver_at().is_some_and(|due| due <= now.mono) {
             let effects = self.engine.deliver_due(now);
             self.perform(effects);
@@ -113,12 +111,6 @@ impl State {
     pub(super) fn save_within(&mut self, pause: Duration, now: Now) {
         let at = now.mono + pause;
         self.save_at = Some(self.save_at.map_or(at, |before| before.min(at)));
-    }
-
-    fn save_if_due(&mut self, now: Now) {
-        if self.save_at.is_some_and(|at| at <= now.mono) {
-            self.save();
-        }
     }
 
     /// Saves the last look, from which the next daemon continues.

@@ -80,7 +80,9 @@ impl Session {
                 // Answers are sent before deliveries: events in an answer are not delivered as
                 // follow-ups.
                 self.go_on_with_stories();
-                self.state.borrow_mut().deliver_stored(now);
+                let mut state = self.state.borrow_mut();
+                state.engine.tried(store.tried);
+                state.deliver_due(now);
             }
             Input::Changed(change) => self.state.borrow_mut().change(change, now),
             Input::NotSaved => self.state.borrow_mut().save_within(SAVE_WITHIN, now),
