@@ -85,12 +85,10 @@ pub(super) fn begin(paths: &Paths, name: &str, fresh: bool) -> Result<InitialSta
 
 /// Returns the saved snapshot. One that cannot be used is kept under another name.
 fn load(paths: &Paths) -> Option<SavedSession> {
-    let damaged = match load_saved(&paths.saved()) {
-        Ok(saved) => return saved,
-        Err(damaged) => damaged,
-    };
-    set_aside(&damaged);
-    None
+    load_saved(&paths.saved()).unwrap_or_else(|damaged| {
+        set_aside(&damaged);
+        None
+    })
 }
 
 fn set_aside(damaged: &DamagedSnapshot) {

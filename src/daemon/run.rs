@@ -27,7 +27,7 @@ use crate::prompt::UserRules;
 use crate::session::{Session, Setup, StoreState};
 use crate::sink::Sinks;
 use crate::store::feed::{Ages, Retention};
-use crate::store::{Archiver, Consumers, Live, ReadMarks, ReaderThread, Store, StoreSetup};
+use crate::store::{Archiver, Consumers, ReadMarks, ReaderThread, Store, StoreSetup};
 use crate::tmux::{Mark, MarkedSession, TmuxError};
 
 /// How long operations in progress may take when the daemon is to stop. Then a tmux that hangs is
@@ -86,17 +86,11 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     let mut signals =
         Signals::listen().map_err(|error| Error::io("could not listen for signals", &error))?;
 
-    let Parts {
-        mut events,
-        streams,
-        readers: _readers,
-        live,
-        marks,
-        last_seq,
-    } = assemble(&options, claimed)?;
+    let (mut events, streams, _readers, marks, last_seq) = assemble(&options, claimed)?;
+    let live = &streams.live;
     let consumers = Arc::clone(&live.consumers);
     let mut tasks = JoinSet::new();
-    let sinks = Sinks::start(&options.config, paths, &live, last_seq, &mut tasks).await;
+    let sinks = Sinks::start(&options.config, paths, live, last_seq, &mut tasks).await;
     let sinks = sinks.map_err(no_thread)?.map(Arc::new);
     events.sinks.clone_from(&sinks);
 
@@ -260,28 +254,18 @@ fn most_connections(descriptors: Option<u64>) -> usize {
     most.map_or(usize::MAX, |most| most.unwrap_or(usize::MAX).max(1))
 }
 
-/// A daemon that can begin.
-pub(super) struct Parts {
-    pub(super) events: EventLoop,
-    /// The streams of the feed's readers.
-    pub(super) streams: Streams,
-    /// The thread that they run on, which ends when this is dropped.
-    pub(super) readers: ReaderThread,
-    /// What readers and sinks subscribe to.
-    pub(super) live: Arc<Live>,
-    /// Notes how far the feed was read.
-    pub(super) marks: Arc<ReadMarks>,
-    /// The number of the last record of the daemon before.
-    pub(super) last_seq: Seq,
-}
-
 /// Reads what the daemon before has left, and starts the threads. `claimed` is the session's life if it
-/// exists.
+/// exists. Returns the event loop; the streams of the feed's readers, and the thread that they run on, which
+/// ends when it is dropped; what notes how far the feed was read; and the number of the last record of the
+/// daemon before.
 ///
 /// # Errors
 ///
 /// When the feed cannot be opened, or a thread cannot be started.
-fn assemble(options: &Options, claimed: Option<SessionLife>) -> Result<Parts, Error> {
+fn assemble(
+    options: &Options,
+    claimed: Option<SessionLife>,
+) -> Result<(EventLoop, Streams, ReaderThread, Arc<ReadMarks>, Seq), Error> {
     let paths = &options.paths;
     let beginning = recovery::begin(paths, &options.session, options.fresh)?;
     let kept = &options.config.feed;
@@ -362,15 +346,8 @@ fn assemble(options: &Options, claimed: Option<SessionLife>) -> Result<Parts, Er
     let link = Link::start(options, link, runs, cleaner, user_rules).map_err(no_thread)?;
     let events = EventLoop::new(options, session, link, publisher, archiver, usual, scanned)
         .map_err(no_thread)?;
-    let streams = Streams::new(Arc::clone(&live), readers.handle());
-    Ok(Parts {
-        events,
-        streams,
-        readers,
-        live,
-        marks,
-        last_seq,
-    })
+    let streams = Streams::new(live, readers.handle());
+    Ok((events, streams, readers, marks, last_seq))
 }
 
 #[cfg(test)]
