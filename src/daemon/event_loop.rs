@@ -240,9 +240,9 @@ impl EventLoop {
     /// Waits until the disk has accepted or refused everything recorded by now, and the counts are
     /// published, within this time.
     async fn wait_for_disk(&mut self, limit: Duration) {
-        let (seq, counts) = (self.publisher.given_seq, self.publisher.given_counts);
+        let (seq, counts) = (self.publisher.given_seq, self.session.state().status());
         let deadline = Instant::now() + limit;
-        while !self.publisher.has_tried(seq, counts) {
+        while self.publisher.report.tried < seq || self.publisher.report.counts != counts {
             match timeout_at(deadline, self.publisher.store.changed()).await {
                 Ok(Ok(())) => self.on_stored(),
                 // If the store is gone, the loop will stop.
@@ -302,7 +302,7 @@ impl EventLoop {
                     .is_full()
                     .then(|| Input::Stored(self.store_state()));
             }
-            Effect::Status(counts) => self.publisher.publish_counts(counts),
+            Effect::Status(counts) => self.publisher.store.publish(counts),
             Effect::FindUsualDuration(task) => self.archiver.find_usual(self.paths.runs(), task),
             Effect::Tasks(board) => self.publisher.store.live.publish_tasks(board),
             Effect::Save(look, bookmark, first_undelivered) => {

@@ -15,8 +15,6 @@ pub(super) struct FeedPublisher {
     pub(super) report: StoreReport,
     /// The sequence number of the last queued record.
     pub(super) given_seq: Seq,
-    /// The counts queued last.
-    pub(super) given_counts: Option<StatusCounts>,
     /// What is displayed once its record is on the disk, with the sequence numbers of the records. While too
     /// many wait for the disk, no looks are taken.
     unshown: VecDeque<(Seq, Body)>,
@@ -29,7 +27,6 @@ impl FeedPublisher {
             store,
             context,
             given_seq: report.tried,
-            given_counts: None,
             report,
             unshown: VecDeque::new(),
         }
@@ -49,12 +46,6 @@ impl FeedPublisher {
             }
         }
         self.store.append(records, &self.context);
-    }
-
-    /// Queues counts, which are published when the records before them are written.
-    pub(super) fn publish_counts(&mut self, counts: StatusCounts) {
-        self.given_counts = Some(counts);
-        self.store.publish(counts);
     }
 
     /// Processes the store's latest report. Returns what may be displayed now, events and notices that are not
@@ -90,11 +81,5 @@ impl FeedPublisher {
             self.context.session_name = session_name.to_owned();
             self.store.live.rename(session_name);
         }
-    }
-
-    /// Whether the disk has accepted or refused the records up to this sequence number, and these
-    /// counts are published.
-    pub(super) fn has_tried(&self, seq: Seq, counts: Option<StatusCounts>) -> bool {
-        self.report.tried >= seq && self.report.counts == counts
     }
 }
