@@ -77,7 +77,7 @@ fn take_state(paths: &Paths) -> Result<Option<Lock>, DaemonError> {
 #[derive(Debug)]
 pub(super) struct Endpoint {
     paths: Paths,
-    locks: Locks,
+    pub(super) locks: Locks,
     listener: UnixListener,
     socket: Socket,
     acceptor: Acceptor,
@@ -98,11 +98,6 @@ impl Endpoint {
             acceptor: Acceptor::new(most),
             has_complained: false,
         })
-    }
-
-    /// Stops listening; keeps the locks.
-    pub(super) fn leave(self) -> Locks {
-        self.locks
     }
 
     /// Serves all clients, until another daemon has taken the place of this one. It is not part of the event

@@ -135,7 +135,7 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     if let Some(manager) = &events.service_manager {
         manager.is_stopping();
     }
-    let locks = endpoint.map(Endpoint::leave).or(locks);
+    let locks = endpoint.map(|endpoint| endpoint.locks).or(locks);
     // The second signal ends it at once, whatever is in progress.
     tokio::select! {
         () = leave(events, messages, tasks, sinks, &marks, &consumers) => {}
@@ -346,7 +346,10 @@ fn assemble(
     let link = Link::start(options, link, runs, cleaner, user_rules).map_err(no_thread)?;
     let events = EventLoop::new(options, session, link, publisher, archiver, usual, scanned)
         .map_err(no_thread)?;
-    let streams = Streams::new(live, readers.handle());
+    let streams = Streams {
+        live,
+        readers: readers.handle(),
+    };
     Ok((events, streams, readers, marks, last_seq))
 }
 

@@ -21,15 +21,11 @@ use crate::wire::{Acknowledgement, After, Filter, ReaderStart, parse_object};
 pub(super) struct Streams {
     /// What readers subscribe to.
     pub(super) live: Arc<Live>,
-    readers: ReaderHandle,
+    /// The thread that serves them.
+    pub(super) readers: ReaderHandle,
 }
 
 impl Streams {
-    /// Returns a starter for streams of this feed on the readers' thread.
-    pub(super) fn new(live: Arc<Live>, readers: ReaderHandle) -> Self {
-        Self { live, readers }
-    }
-
     /// Writes a stream to this connection until either side closes it. What the other side sends is
     /// acknowledgements if it reads as a consumer, of which some bytes may have been read already,
     /// and is ignored otherwise.
