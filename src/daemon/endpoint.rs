@@ -110,7 +110,7 @@ impl Endpoint {
         stopping: watch::Sender<bool>,
         tasks: &mut JoinSet<()>,
     ) {
-        let mut timer = Timer::new();
+        let timer = Timer::new();
         let mut due = Instant::now() + LOOK_EVERY;
         loop {
             // Losing an arm is safe: nothing is taken before it is done.

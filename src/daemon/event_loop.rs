@@ -132,7 +132,7 @@ impl EventLoop {
     /// something.
     pub(super) async fn run(&mut self, messages: &mut mpsc::Receiver<ConnectionMessage>) {
         let mut stopping = self.stopping.subscribe();
-        let mut timer = Timer::new();
+        let timer = Timer::new();
         while !self.is_leaving {
             if let Some(manager) = &mut self.service_manager {
                 manager.send_due(Instant::now());
