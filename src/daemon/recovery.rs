@@ -2,7 +2,7 @@
 
 use crate::diff::apply;
 use crate::engine::RestoredState;
-use crate::model::{Bookmark, Checkpoint, EventKind, OutputMatches, RunNumbers, Seq, Snapshot};
+use crate::model::{Bookmark, Checkpoint, EventKind, OutputMatches, RunNumbers, Snapshot};
 use crate::paths::{Paths, hex};
 use crate::store::archive;
 use crate::store::feed::{
@@ -40,12 +40,7 @@ pub(super) fn begin(paths: &Paths, name: &str, fresh: bool) -> Result<InitialSta
     }
     let run_numbers = run_numbers(paths, saved.as_ref());
     replay.bookmark.run_numbers = run_numbers.clone();
-    let epoch = epoch(
-        recovered.epoch,
-        saved
-            .as_ref()
-            .map(|saved| (saved.epoch.clone(), saved.last_seq)),
-    );
+    let epoch = epoch(recovered.epoch, saved.as_ref());
     if let Err(error) = finish_removal(&paths.feed(), &epoch) {
         tracing::error!(%error, "could not remove earlier records of the feed");
     }
@@ -217,12 +212,11 @@ impl Replay {
 
 /// A feed with records has an epoch. One without belongs to the previous daemon's feed if that
 /// recorded nothing.
-fn epoch(of_feed: Option<String>, saved: Option<(String, Seq)>) -> String {
-    match (of_feed, saved) {
-        (Some(epoch), _) => epoch,
-        (None, Some((epoch, 0))) => epoch,
-        (None, Some(_) | None) => new_epoch(),
-    }
+fn epoch(of_feed: Option<String>, saved: Option<&SavedSession>) -> String {
+    let of_saved = saved.filter(|saved| saved.last_seq == 0);
+    of_feed
+        .or_else(|| Some(of_saved?.epoch.clone()))
+        .unwrap_or_else(new_epoch)
 }
 
 fn new_epoch() -> String {
