@@ -7,7 +7,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWrite, BufReader, Interest, copy_buf, sink};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
@@ -143,11 +142,10 @@ pub(super) async fn hung_up(socket: &UnixStream) {
         // Without a free descriptor, a client without further requests counts as disconnected.
         return;
     };
-    while !is_hung_up(socket) {
-        // Waiting for readability would end at once: there is nothing more to read.
-        if watched.writable().await.is_err() {
-            return;
-        }
+    // Waiting for readability would end at once: there is nothing more to read.
+    while let Ok(ready) = watched.ready(Interest::WRITABLE).await
+        && !ready.is_write_closed()
+    {
         let cleared = watched.try_io(Interest::WRITABLE, || {
             Err::<(), _>(io::Error::from(io::ErrorKind::WouldBlock))
         });
@@ -158,20 +156,6 @@ pub(super) async fn hung_up(socket: &UnixStream) {
 fn register_again(socket: &UnixStream) -> io::Result<UnixStream> {
     let copy = socket.as_fd().try_clone_to_owned()?;
     UnixStream::from_std(copy.into())
-}
-
-fn is_hung_up(socket: &UnixStream) -> bool {
-    let mut asked = [PollFd::new(socket, PollFlags::empty())];
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    match poll(&mut asked, Some(&now)) {
-        Ok(_) => asked[0]
-            .revents()
-            .intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL),
-        Err(_) => false,
-    }
 }
 
 /// Writes without waiting as long as the reader keeps up. A thread, which tokio uses to write
