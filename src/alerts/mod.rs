@@ -65,8 +65,6 @@ pub(crate) struct Alerts {
     tasks: BTreeMap<WindowId, TaskAlerts>,
     /// Notices without events.
     notices: Vec<(Level, String)>,
-    /// How many events were dropped before they came here.
-    n_missed: u64,
     /// Tasks whose displayed question is answered.
     answered: Vec<WindowId>,
 }
@@ -96,7 +94,6 @@ impl Alerts {
             rules,
             tasks: BTreeMap::new(),
             notices: Vec::new(),
-            n_missed: 0,
             answered: Vec::new(),
         }
     }
@@ -134,11 +131,6 @@ impl Alerts {
         }
     }
 
-    /// Takes the number of events that are only in the feed.
-    pub(crate) fn add_missed(&mut self, n: u64) {
-        self.n_missed += n;
-    }
-
     fn resolve(&mut self, window: WindowId) {
         let Some(task) = self.tasks.get_mut(&window) else {
             return;
@@ -155,12 +147,6 @@ impl Alerts {
     /// else is due at once.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.tasks.values().filter_map(TaskAlerts::due).min()
-    }
-
-    /// Whether [`Alerts::take_due`] has something.
-    pub(crate) fn is_any_due(&self, now: Instant) -> bool {
-        let is_task_due = self.next_deadline().is_some_and(|due| due <= now);
-        is_task_due || !self.answered.is_empty() || !self.notices.is_empty() || self.n_missed > 0
     }
 
     /// Returns what is due; `session` is the name of the task session.
@@ -182,11 +168,6 @@ impl Alerts {
         }
         self.tasks.retain(|_, task| !task.is_idle(now));
         let notices = std::mem::take(&mut self.notices);
-        let n_missed = std::mem::take(&mut self.n_missed);
-        if n_missed > 0 {
-            let text = wording::missed(n_missed, session);
-            actions.push(show(AlertSubject::Notice, Level::Info, text));
-        }
         for (level, notice) in notices {
             actions.push(show(AlertSubject::Notice, level, wording::quote(&notice)));
         }

@@ -84,15 +84,6 @@ pub(super) fn quote(notice: &str) -> AlertText {
     }
 }
 
-/// Words events that were not displayed because the disk was slow.
-pub(super) fn missed(n: u64, session: &str) -> AlertText {
-    AlertText {
-        title: format!("{n} earlier events are only in the feed"),
-        details: Vec::new(),
-        advice: command("See: tmux-task feed", session),
-    }
-}
-
 fn happening(event: &Event, kind: AlertEvent) -> String {
     match (kind, &event.kind) {
         (AlertEvent::Started, EventKind::Started { rerun: true }) => "started again".to_owned(),

@@ -27,7 +27,7 @@ pub(crate) use hosts::{HostConfig, check_destination};
 pub(crate) use project_file::{
     PROCFILE, TASK_FILE, TaskEntry, is_procfile, parse_task_file, read_task_file, read_tasks,
 };
-pub(crate) use settings::{Config, InputConfig, LogsConfig, parse_signal};
+pub(crate) use settings::{Config, LogsConfig, parse_signal};
 pub(crate) use show::{EXAMPLE, Setting, ShownConfig, show};
 #[cfg(feature = "webhook")]
 pub(crate) use sinks::{Format, MessageConfig, Webhook};

@@ -13,7 +13,7 @@ use crate::alerts::{
 };
 use crate::config::Config;
 use crate::model::{Body, Now, SessionId, StatusCounts, WindowId};
-use crate::notice::{LogOnce, write_to_terminal};
+use crate::notice::write_to_terminal;
 use crate::tmux::{self, Connection, TmuxError, Viewer};
 
 /// How many alerts may be queued for a slow desktop. Further ones are only in the feed: a desktop
@@ -42,13 +42,6 @@ pub(super) struct Displays {
 pub(super) struct DueAlerts {
     actions: Vec<AlertAction>,
     desktop_queue: Option<mpsc::Sender<AlertAction>>,
-}
-
-/// Displays alerts where it is known what the user has in view, and the counts on tmux's status line.
-#[derive(Debug)]
-pub(super) struct AlertDisplay {
-    places: BTreeSet<Place>,
-    complaints: LogOnce<TmuxError>,
 }
 
 /// The desktop, which may be slow, has its own task.
@@ -93,13 +86,6 @@ impl Displays {
         }
     }
 
-    /// Takes the number of events that are only in the feed.
-    pub(super) fn add_missed(&mut self, n: u64) {
-        if !self.places.is_empty() {
-            self.alerts.add_missed(n);
-        }
-    }
-
     /// Returns when [`Displays::take_due`] is to be called.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.alerts.next_deadline()
@@ -107,9 +93,6 @@ impl Displays {
 
     /// Returns what is to be displayed now; `None` for nothing.
     pub(super) fn take_due(&mut self, now: Now, session_name: &str) -> Option<DueAlerts> {
-        if !self.alerts.is_any_due(now.mono) {
-            return None;
-        }
         let actions = self.alerts.take_due(now.mono, session_name);
         (!actions.is_empty()).then(|| DueAlerts {
             actions,
@@ -147,10 +130,7 @@ impl DueAlerts {
         let Some(queue) = &self.desktop_queue else {
             return;
         };
-        for action in &self.actions {
-            if is_in_view(action, viewers) {
-                continue;
-            }
+        for action in self.not_in_view(viewers) {
             if queue.try_send(action.clone()).is_err() {
                 tracing::debug!("the desktop is slow: an alert is only in the feed");
             }
@@ -163,10 +143,7 @@ impl DueAlerts {
             let Some(sequence) = TerminalSequence::choose(&viewer.terminal) else {
                 continue;
             };
-            for action in &self.actions {
-                let AlertAction::Show(alert) = action else {
-                    continue;
-                };
+            for alert in self.actions.iter().filter_map(shown) {
                 if alert.subject == AlertSubject::Task(viewer.window) {
                     continue;
                 }
@@ -180,30 +157,26 @@ impl DueAlerts {
 
     /// Returns the line for tmux's status line; `None` for none.
     fn line(&self, viewers: &[Viewer]) -> Option<String> {
-        let shown = self
-            .actions
-            .iter()
-            .filter(|action| !is_in_view(action, viewers));
-        let lines: Vec<String> = shown
-            .filter_map(|action| match action {
-                AlertAction::Show(alert) => Some(one_line(alert)),
-                AlertAction::Withdraw(_) => None,
-            })
-            .collect();
+        let alerts = self.not_in_view(viewers).filter_map(shown);
+        let lines: Vec<String> = alerts.map(one_line).collect();
         (!lines.is_empty()).then(|| lines.join(" | "))
+    }
+
+    /// Returns those that are not about a window which the user looks at.
+    fn not_in_view<'a>(&'a self, viewers: &'a [Viewer]) -> impl Iterator<Item = &'a AlertAction> {
+        let is_seen = |alert: &Alert| {
+            let mut focused = viewers.iter().filter(|viewer| viewer.is_focused);
+            focused.any(|viewer| alert.subject == AlertSubject::Task(viewer.window))
+        };
+        let actions = self.actions.iter();
+        actions.filter(move |action| !shown(action).is_some_and(is_seen))
     }
 }
 
-/// Whether the user looks at the window that it is about.
-fn is_in_view(action: &AlertAction, viewers: &[Viewer]) -> bool {
+fn shown(action: &AlertAction) -> Option<&Alert> {
     match action {
-        AlertAction::Show(Alert {
-            subject: AlertSubject::Task(window),
-            ..
-        }) => viewers
-            .iter()
-            .any(|viewer| viewer.is_focused && viewer.window == *window),
-        AlertAction::Show(_) | AlertAction::Withdraw(_) => false,
+        AlertAction::Show(alert) => Some(alert),
+        AlertAction::Withdraw(_) => None,
     }
 }
 
@@ -214,74 +187,51 @@ fn one_line(alert: &Alert) -> String {
     }
 }
 
-impl AlertDisplay {
-    pub(super) fn new(config: &Config) -> Self {
-        Self {
-            places: config.notices.places.clone(),
-            complaints: LogOnce::default(),
-        }
+/// Displays alerts at these places, except for those of windows that the user has in view.
+pub(super) async fn show(
+    connection: &mut Connection<'_>,
+    session: Option<SessionId>,
+    places: &BTreeSet<Place>,
+    due: &DueAlerts,
+) {
+    // If the server is gone, nothing is in view.
+    let viewers = tmux::list_viewers(connection).await.unwrap_or_default();
+    due.send_to_desktop(&viewers);
+    if places.contains(&Place::Terminal) {
+        due.tell_terminals(&viewers);
     }
-
-    /// Displays alerts, except for those of windows that the user has in view.
-    pub(super) async fn show(
-        &mut self,
-        connection: &mut Connection<'_>,
-        session: Option<SessionId>,
-        due: &DueAlerts,
-    ) {
-        // If the server is gone, nothing is in view.
-        let viewers = tmux::list_viewers(connection).await.unwrap_or_default();
-        due.send_to_desktop(&viewers);
-        if self.places.contains(&Place::Terminal) {
-            due.tell_terminals(&viewers);
-        }
-        if self.places.contains(&Place::Tmux)
-            && let (Some(session), Some(line)) = (session, due.line(&viewers))
-        {
-            let shown = tmux::show_notice(connection, session, &viewers, &line).await;
-            self.log_result(shown);
-        }
+    if places.contains(&Place::Tmux)
+        && let (Some(session), Some(line)) = (session, due.line(&viewers))
+    {
+        log_failure(tmux::show_notice(connection, session, &viewers, &line).await);
     }
+}
 
-    /// Stores the counts for tmux's status line: `#{@tmux_task_status}`.
-    pub(super) async fn status(
-        &mut self,
-        connection: &mut Connection<'_>,
-        session: SessionId,
-        counts: &StatusCounts,
-    ) {
-        if self.places.contains(&Place::Tmux) {
-            let summary = counts.summary();
-            let set =
-                tmux::set_session_option(connection, session, STATUS_OPTION, summary.as_deref())
-                    .await;
-            self.log_result(set);
-        }
+/// Stores the counts for tmux's status line: `#{@tmux_task_status}`.
+pub(super) async fn show_counts(
+    connection: &mut Connection<'_>,
+    session: SessionId,
+    counts: &StatusCounts,
+) {
+    let summary = counts.summary();
+    let summary = summary.as_deref();
+    log_failure(tmux::set_session_option(connection, session, STATUS_OPTION, summary).await);
+}
+
+/// Removes the counts and the last notice from tmux, because they are no longer updated.
+pub(super) async fn clear(connection: &mut Connection<'_>, session: SessionId) {
+    for option in [STATUS_OPTION, tmux::NOTICE_OPTION] {
+        log_failure(tmux::set_session_option(connection, session, option, None).await);
     }
+}
 
-    fn log_result(&mut self, outcome: Result<(), TmuxError>) {
-        match outcome {
-            Ok(()) => {
-                self.complaints.clear();
-            }
-            // The session was closed meanwhile.
-            Err(error) if error.is_missing() => {}
-            Err(error) => {
-                if self.complaints.admit(&error) {
-                    tracing::warn!(%error, "could not show a notice in tmux");
-                }
-            }
+fn log_failure(outcome: Result<(), TmuxError>) {
+    match outcome {
+        // The session was closed meanwhile.
+        Err(error) if !error.is_missing() => {
+            tracing::warn!(%error, "could not show a notice in tmux");
         }
-    }
-
-    /// Removes the counts and the last notice from tmux, because they are no longer updated.
-    pub(super) async fn clear(&mut self, connection: &mut Connection<'_>, session: SessionId) {
-        if self.places.contains(&Place::Tmux) {
-            for option in [STATUS_OPTION, tmux::NOTICE_OPTION] {
-                let cleared = tmux::set_session_option(connection, session, option, None).await;
-                self.log_result(cleared);
-            }
-        }
+        Ok(()) | Err(_) => {}
     }
 }
 
@@ -338,7 +288,7 @@ mod on_desktop {
                 never = desktop.watch() => match never {},
             };
             match action {
-                // It logs its failures itself, each kind once.
+                // It logs its failures itself.
                 Some(AlertAction::Show(alert)) => drop(desktop.show(&notice(alert)).await),
                 Some(AlertAction::Withdraw(window)) => {
                     desktop.withdraw(u64::from(window.0)).await;

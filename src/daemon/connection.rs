@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
-use super::signals::StopRequest;
 use super::streams::{Streams, hung_up};
 use crate::files;
 use crate::model::Error;
@@ -19,44 +18,6 @@ use crate::wire::{Answer, Request, RequestLine, Response, parse_request};
 
 /// The maximum length of a request: the longest command line and environment, quoted twice.
 const MAX_REQUEST: usize = 16 << 20;
-
-/// How long each request may be, whatever the others are.
-const SMALL_REQUEST: usize = 64 << 10;
-
-/// How many bytes the longer requests of all connections may have together, from their first byte to
-/// their answer.
-const LONG_REQUESTS: usize = 64 << 20;
-
-/// The room for long requests, shared by all connections.
-#[derive(Debug, Clone)]
-pub(super) struct RequestRoom(Arc<Semaphore>);
-
-impl RequestRoom {
-    pub(super) fn new() -> Self {
-        Self(Arc::new(Semaphore::new(LONG_REQUESTS)))
-    }
-
-    /// Makes `held` large enough for a request of this length.
-    fn extend(&self, held: &mut Option<OwnedSemaphorePermit>, length: usize) -> Result<(), Error> {
-        let has = held
-            .as_ref()
-            .map_or(SMALL_REQUEST, OwnedSemaphorePermit::num_permits);
-        if length <= has {
-            return Ok(());
-        }
-        let missing = length - held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        let missing = u32::try_from(missing).unwrap_or(u32::MAX);
-        let Ok(more) = Arc::clone(&self.0).try_acquire_many_owned(missing) else {
-            let message = "the daemon has too many long requests to read this one";
-            return Err(Error::failed(message).with_hint("try again"));
-        };
-        match held {
-            Some(held) => held.merge(more),
-            None => *held = Some(more),
-        }
-        Ok(())
-    }
-}
 
 /// A message from a connection to the event loop.
 #[derive(Debug)]
@@ -77,31 +38,8 @@ pub(super) enum ConnectionMessage {
     Left(RequestId),
 }
 
-/// The channel from a connection to the event loop.
-#[derive(Debug, Clone)]
-pub(super) struct RequestSender {
-    sender: mpsc::Sender<ConnectionMessage>,
-    /// How many requests were numbered.
-    numbered: Arc<AtomicU64>,
-}
-
-impl RequestSender {
-    pub(super) fn new(sender: mpsc::Sender<ConnectionMessage>) -> Self {
-        Self {
-            sender,
-            numbered: Arc::default(),
-        }
-    }
-
-    fn number(&self) -> RequestId {
-        RequestId(self.numbered.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// Whether it was sent: it is not when the daemon stops.
-    async fn send(&self, message: ConnectionMessage) -> bool {
-        self.sender.send(message).await.is_ok()
-    }
-}
+/// How many requests were numbered, of all connections.
+static NUMBERED: AtomicU64 = AtomicU64::new(0);
 
 /// The first line of a task's output: the stream has begun.
 const FOLLOWING: &str = "following";
@@ -112,16 +50,11 @@ const FOLLOWING: &str = "following";
     reason = "the event loop answers every request that is not answered here"
 )]
 pub(super) async fn serve(
-    connection: OpenConnection,
-    requests: RequestSender,
-    room: RequestRoom,
+    socket: UnixStream,
+    requests: mpsc::Sender<ConnectionMessage>,
     streams: Streams,
-    stopping: StopRequest,
+    stopping: watch::Sender<bool>,
 ) {
-    let OpenConnection {
-        socket,
-        is_open: _is_open,
-    } = connection;
     if !is_same_user(&socket) {
         tracing::warn!("refused a connection of another user");
         return;
@@ -132,11 +65,11 @@ pub(super) async fn serve(
     let mut held = None;
     loop {
         let request = tokio::select! {
-            request = read_request(&mut reader, &room) => request,
+            request = read_request(&mut reader) => request,
             // The daemon stops: an incomplete request is not worth waiting for.
-            () = requests.sender.closed() => return,
+            () = requests.closed() => return,
         };
-        let (RequestLine { to, request }, _room) = match request {
+        let RequestLine { to, request } = match request {
             Ok(Some(request)) => request,
             Ok(None) => return,
             Err(refusal) => {
@@ -144,12 +77,12 @@ pub(super) async fn serve(
                 return;
             }
         };
-        let name = request.name();
         let command = held.take();
-        let goes_on = match request {
+        tracing::debug!(request = request.name(), "request");
+        // Not by way of the event loop, unless tmux is asked.
+        let response = match request {
             request if to.is_some() && !request.is_for_session() => {
-                let refusal = Error::usage("this request does not name its session");
-                answer(&mut writer, Response::Refused(refusal)).await
+                Response::Refused(Error::usage("this request does not name its session"))
             }
             Request::Subscribe {
                 start,
@@ -157,13 +90,11 @@ pub(super) async fn serve(
                 tasks,
                 stored,
             } => {
-                tracing::debug!(request = name, ?start, ?filter, tasks, "request");
                 let subscription = streams.live.subscribe(&start, filter, tasks, stored);
                 let subscribed = subscription.map(|subscription| (subscription, None));
                 return stream(reader, writer, &streams, subscribed).await;
             }
             Request::Consume(request) => {
-                tracing::debug!(request = name, consumer = request.name, "request");
                 let consumed = tokio::select! {
                     consumed = streams.live.consume(request, pid_of(&reader)) => consumed,
                     () = closed(&mut reader) => return,
@@ -171,36 +102,27 @@ pub(super) async fn serve(
                 let consumed = consumed.map(|(subscription, lease)| (subscription, Some(lease)));
                 return stream(reader, writer, &streams, consumed).await;
             }
-            // Not by way of the event loop: no tmux is asked.
-            Request::Consumers => {
-                tracing::debug!(request = name, "request");
-                let consumers = streams.live.consumer_list();
-                answer(&mut writer, Response::Consumers(consumers)).await
+            Request::Consumers => Response::Consumers(streams.live.consumer_list()),
+            Request::MessageReaders => Response::MessageReaders(streams.live.message_readers()),
+            Request::RemoveConsumer { name } => {
+                let removed = streams.live.consumers.remove(&name).await;
+                removed.map_or_else(Response::Refused, |()| Response::Done)
             }
-            Request::MessageReaders => {
-                tracing::debug!(request = name, "request");
-                let readers = streams.live.message_readers();
-                answer(&mut writer, Response::MessageReaders(readers)).await
-            }
-            Request::RemoveConsumer { name: consumer } => {
-                tracing::debug!(request = name, consumer, "request");
-                let removed = streams.live.consumers.remove(&consumer).await;
-                let response = removed.map_or_else(Response::Refused, |()| Response::Done);
-                answer(&mut writer, response).await
-            }
-            // Not through the event loop: a request to stop waits for nothing else.
+            // A request to stop waits for nothing else.
             Request::Stop { cleanup: false } => {
-                tracing::debug!(request = name, "request");
-                stopping.ask();
-                answer(&mut writer, Response::Done).await
+                stopping.send_replace(true);
+                Response::Done
             }
             request => {
                 let line = RequestLine { to, request };
                 let commands = (command, &mut held);
-                forward(&mut reader, &mut writer, &requests, line, commands).await
+                if forward(&mut reader, &mut writer, &requests, line, commands).await {
+                    continue;
+                }
+                return;
             }
         };
-        if !goes_on {
+        if !answer(&mut writer, response).await {
             return;
         }
     }
@@ -215,7 +137,7 @@ type WriteHalf = tokio::net::unix::OwnedWriteHalf;
 async fn forward(
     reader: &mut ReadHalf,
     writer: &mut WriteHalf,
-    requests: &RequestSender,
+    requests: &mpsc::Sender<ConnectionMessage>,
     line: RequestLine,
     commands: (Option<HeldCommand>, &mut Option<HeldCommand>),
 ) -> bool {
@@ -229,14 +151,15 @@ async fn forward(
         Vec::new()
     };
     let (replies, mut replied) = reply_queue();
-    let id = requests.number();
+    let id = RequestId(NUMBERED.fetch_add(1, Ordering::Relaxed));
     let message = ConnectionMessage::Request {
         id,
         line,
         received_at: Instant::now(),
         replies,
     };
-    if !requests.send(message).await {
+    // The daemon stops.
+    if requests.send(message).await.is_err() {
         return false;
     }
     let serve = async {
@@ -271,7 +194,7 @@ async fn forward(
         () = closed(reader) => false,
     };
     if !goes_on {
-        requests.send(ConnectionMessage::Left(id)).await;
+        drop(requests.send(ConnectionMessage::Left(id)).await);
     }
     goes_on
 }
@@ -313,34 +236,17 @@ async fn closed(reader: &mut ReadHalf) {
     }
 }
 
-/// Reads a request. It has its room until that is dropped.
-async fn read_request(
-    reader: &mut ReadHalf,
-    room: &RequestRoom,
-) -> Result<Option<(RequestLine, Option<OwnedSemaphorePermit>)>, Error> {
-    let (mut line, mut held) = (Vec::new(), None);
-    loop {
-        let part = match reader.fill_buf().await {
-            Ok([]) if line.is_empty() => return Ok(None),
-            Ok([]) => break,
-            Ok(part) => part,
-            Err(_) => return Ok(None),
-        };
-        let end = part.iter().position(|byte| *byte == b'\n');
-        let length = end.map_or(part.len(), |end| end + 1);
-        if line.len() + length > MAX_REQUEST {
-            return Err(Error::usage(format!(
-                "a request has at most {MAX_REQUEST} bytes"
-            )));
-        }
-        room.extend(&mut held, line.len() + length)?;
-        line.extend_from_slice(&part[..length]);
-        reader.consume(length);
-        if end.is_some() {
-            break;
-        }
+/// Reads a request; `None` when the client has no more.
+async fn read_request(reader: &mut ReadHalf) -> Result<Option<RequestLine>, Error> {
+    let mut line = Vec::new();
+    let most = MAX_REQUEST as u64 + 1;
+    match reader.take(most).read_until(b'\n', &mut line).await {
+        Ok(0) | Err(_) => Ok(None),
+        Ok(1..=MAX_REQUEST) => parse_request(&line).map(Some),
+        Ok(_) => Err(Error::usage(format!(
+            "a request has at most {MAX_REQUEST} bytes"
+        ))),
     }
-    parse_request(&line).map(|request| Some((request, held)))
 }
 
 /// Whether the answer was sent.
@@ -362,13 +268,6 @@ fn is_same_user(socket: &UnixStream) -> bool {
     socket
         .peer_cred()
         .is_ok_and(|peer| peer.uid() == files::our_uid())
-}
-
-/// A connection, counted as open until this is dropped.
-#[derive(Debug)]
-pub(super) struct OpenConnection {
-    pub(super) socket: UnixStream,
-    pub(super) is_open: Arc<()>,
 }
 
 /// How many bytes a client may be behind.
@@ -416,31 +315,6 @@ fn cost(reply: &Reply) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    #[test]
-    fn long_requests_share_their_room_and_short_ones_need_none() {
-        let room = RequestRoom::new();
-        let mut all = Vec::new();
-        for _ in 0..4 {
-            let mut held = None;
-            for length in [1, SMALL_REQUEST, SMALL_REQUEST + 1, 1 << 20, MAX_REQUEST] {
-                room.extend(&mut held, length).unwrap();
-                assert_eq!(held.is_none(), length <= SMALL_REQUEST);
-            }
-            all.push(held);
-        }
-        let mut held = None;
-        room.extend(&mut held, SMALL_REQUEST).unwrap();
-        let refusal = room.extend(&mut held, SMALL_REQUEST + 1).unwrap_err();
-        assert_eq!(refusal.kind, crate::model::ErrorKind::Failed);
-        all.pop();
-        room.extend(&mut held, MAX_REQUEST).unwrap();
-    }
-}
-
-#[cfg(test)]
-mod reply_queue_tests {
     use super::*;
 
     fn piece(text: &str, n: usize) -> Reply {

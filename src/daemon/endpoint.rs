@@ -5,23 +5,22 @@
 //! from time to time and created again. Meanwhile a second lock, in the state folder, shows others
 //! that the daemon runs.
 
+use std::fmt::Display;
 use std::fs::{self, File, Metadata, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::io::Errno;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep};
 use tracing::Instrument;
 
-use super::connection::{self, OpenConnection, RequestRoom, RequestSender};
-use super::signals::StopRequest;
+use super::connection::{self, ConnectionMessage};
 use super::streams::Streams;
+use super::timer::Timer;
 use crate::files;
 use crate::model::{Error, ErrorKind};
 use crate::paths::Paths;
@@ -74,54 +73,75 @@ fn take_state(paths: &Paths) -> Result<Option<Lock>, DaemonError> {
     }
 }
 
+/// Where clients connect.
 #[derive(Debug)]
 pub(super) struct Endpoint {
     paths: Paths,
-    locks: Locks,
-    /// The listener, and each that replaces it.
-    listeners: watch::Sender<Arc<UnixListener>>,
+    pub(super) locks: Locks,
+    listener: UnixListener,
     socket: Socket,
-    looked_at: Instant,
+    acceptor: Acceptor,
     /// Whether it was logged that something cannot be created again.
     has_complained: bool,
 }
 
 impl Endpoint {
-    /// Listens. We hold the lock, so an existing socket belongs to a dead daemon.
-    pub(super) fn begin(paths: &Paths, locks: Locks) -> Result<Self, DaemonError> {
+    /// Listens, for at most so many connections. We hold the lock, so an existing socket belongs to a dead
+    /// daemon.
+    pub(super) fn begin(paths: &Paths, locks: Locks, most: usize) -> Result<Self, DaemonError> {
         let (listener, socket) = listen(&paths.socket())?;
         Ok(Self {
             paths: paths.clone(),
             locks,
-            listeners: watch::Sender::new(Arc::new(listener)),
+            listener,
             socket,
-            looked_at: Instant::now(),
+            acceptor: Acceptor::new(most),
             has_complained: false,
         })
     }
 
-    /// Stops listening; keeps the locks.
-    pub(super) fn leave(self) -> Locks {
-        self.locks
-    }
-
-    /// Returns the listener, and later each that replaces it.
-    pub(super) fn listeners(&self) -> watch::Receiver<Arc<UnixListener>> {
-        self.listeners.subscribe()
-    }
-
-    /// Returns when the next check is due.
-    pub(super) fn next_deadline(&self) -> Instant {
-        self.looked_at + LOOK_EVERY
-    }
-
-    /// Checks whether everything is still there, if that is due, and creates again what is not. Returns
-    /// whether the daemon continues: not if another one has taken its place.
-    pub(super) fn check_and_recreate(&mut self) -> bool {
-        if self.next_deadline() > Instant::now() {
-            return true;
+    /// Serves all clients, until another daemon has taken the place of this one. It is not part of the event
+    /// loop, so that connections are accepted while that is busy. They are served by `tasks`, whose others
+    /// hardly count.
+    pub(super) async fn serve(
+        &mut self,
+        requests: mpsc::Sender<ConnectionMessage>,
+        streams: Streams,
+        stopping: watch::Sender<bool>,
+        tasks: &mut JoinSet<()>,
+    ) {
+        let timer = Timer::new();
+        let mut due = Instant::now() + LOOK_EVERY;
+        loop {
+            // Losing an arm is safe: nothing is taken before it is done.
+            tokio::select! {
+                socket = self.acceptor.accept(&self.listener, tasks.len()) => {
+                    let serving = connection::serve(
+                        socket,
+                        requests.clone(),
+                        streams.clone(),
+                        stopping.clone(),
+                    );
+                    tasks.spawn(serving.instrument(tracing::info_span!("connection")));
+                }
+                Some(ended) = tasks.join_next() => {
+                    if let Err(error) = ended {
+                        tracing::error!(%error, "a connection panicked");
+                    }
+                }
+                () = timer.until(Some(due)) => {
+                    if !self.check_and_recreate() {
+                        return;
+                    }
+                    due = Instant::now() + LOOK_EVERY;
+                }
+            }
         }
-        self.looked_at = Instant::now();
+    }
+
+    /// Checks whether everything is still there, and creates again what is not. Returns whether the daemon
+    /// continues: not if another one has taken its place.
+    fn check_and_recreate(&mut self) -> bool {
         match self.make_again() {
             Ok(made) => {
                 if made {
@@ -156,8 +176,7 @@ impl Endpoint {
         }
         if !self.socket.is_there() {
             let (listener, socket) = listen(&self.paths.socket())?;
-            self.listeners.send_replace(Arc::new(listener));
-            self.socket = socket;
+            (self.listener, self.socket) = (listener, socket);
         }
         Ok(true)
     }
@@ -199,8 +218,8 @@ fn listen(path: &Path) -> Result<(UnixListener, Socket), DaemonError> {
     Ok((listener, socket))
 }
 
-/// How long to leave the socket alone after an error when no connection could be refused: the next
-/// attempt would fail at once, and the kernel does not report that a descriptor has become free.
+/// How long to leave the socket alone when no connection can be accepted, not even to refuse it: the kernel
+/// allocates a descriptor before it checks for a connection, so that the next attempt would fail at once.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// The minimum time between two log entries about refused connections.
@@ -208,135 +227,61 @@ const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
 /// Accepts connections up to a limit, and refuses further ones.
 #[derive(Debug)]
-pub(super) struct Acceptor {
-    /// A descriptor to release for a moment when there is none left, so that a client can be sent
-    /// the reason of its refusal; `None` while not even that one is available.
+struct Acceptor {
+    /// A descriptor to release when there is none left, so that the next client can be sent the reason of
+    /// its refusal; `None` from then on until it is available again.
     spare: Option<File>,
-    /// One clone per open connection.
-    open: Arc<()>,
     most: usize,
-    room: RequestRoom,
-    paused_until: Option<Instant>,
     complained_at: Option<Instant>,
 }
 
 impl Acceptor {
     /// Returns one with at most `most` open connections.
-    pub(super) fn new(most: usize) -> Self {
+    fn new(most: usize) -> Self {
         Self {
             spare: spare(),
-            open: Arc::new(()),
             most,
-            room: RequestRoom::new(),
-            paused_until: None,
             complained_at: None,
         }
     }
 
-    /// Serves all clients; never ends. It is not part of the event loop, so that connections are
-    /// accepted while that is busy.
-    ///
-    /// # Cancel safety
-    ///
-    /// Accepted connections are served by `tasks`.
-    pub(super) async fn run(
-        mut self,
-        mut listeners: watch::Receiver<Arc<UnixListener>>,
-        requests: RequestSender,
-        streams: Streams,
-        stopping: StopRequest,
-        tasks: &mut JoinSet<()>,
-    ) {
-        loop {
-            let listener = Arc::clone(&listeners.borrow_and_update());
-            // Losing an arm is safe: nothing is taken before it is done.
-            tokio::select! {
-                accepted = self.accept(&listener) => {
-                    let serving = connection::serve(
-                        accepted,
-                        requests.clone(),
-                        self.room.clone(),
-                        streams.clone(),
-                        stopping.clone(),
-                    );
-                    tasks.spawn(serving.instrument(tracing::info_span!("connection")));
-                }
-                Some(ended) = tasks.join_next() => {
-                    if let Err(error) = ended {
-                        tracing::error!(%error, "a connection panicked");
-                    }
-                }
-                // Without a sender there will be no other listener.
-                Ok(()) = listeners.changed() => {}
-            }
-        }
-    }
-
-    /// Resolves with the next connection that can be served. It never fails and never spins.
+    /// Resolves with the next connection that can be served while so many are open. It never fails and
+    /// never spins.
     ///
     /// # Cancel safety
     ///
     /// No connection is lost when the future is dropped.
-    pub(super) async fn accept(&mut self, listener: &UnixListener) -> OpenConnection {
+    async fn accept(&mut self, listener: &UnixListener, n_open: usize) -> UnixStream {
         loop {
-            if let Some(until) = self.paused_until {
-                sleep_until(until).await;
-                self.paused_until = None;
-            }
-            match listener.accept().await {
-                Ok((socket, _)) => {
-                    if self.n_open() < self.most {
-                        let is_open = Arc::clone(&self.open);
-                        return OpenConnection { socket, is_open };
+            let socket = match listener.accept().await {
+                Ok((socket, _)) => socket,
+                Err(error) => {
+                    self.complain(&error);
+                    if self.spare.take().is_none() {
+                        sleep(PAUSE).await;
                     }
-                    self.complain(None);
-                    let why = format!("the daemon serves {} connections already", self.most);
-                    turn_away(socket, why);
+                    continue;
                 }
-                Err(error) => self.on_error(&error, listener),
-            }
+            };
+            self.spare = self.spare.take().or_else(spare);
+            let why = if self.spare.is_none() {
+                "the daemon has no descriptor left".to_owned()
+            } else if n_open >= self.most {
+                format!("the daemon serves {} connections already", self.most)
+            } else {
+                return socket;
+            };
+            self.complain(&why);
+            refuse(socket, why);
         }
     }
 
-    fn n_open(&self) -> usize {
-        Arc::strong_count(&self.open) - 1
-    }
-
-    fn on_error(&mut self, error: &io::Error, listener: &UnixListener) {
-        match Errno::from_io_error(error) {
-            // The client has disconnected already.
-            Some(Errno::CONNABORTED | Errno::INTR | Errno::AGAIN) => return,
-            Some(_) | None => self.complain(Some(error)),
-        }
-        let mut is_refused = false;
-        if self.spare.take().is_some()
-            && let Ok(socket) = rustix::net::accept(listener)
-        {
-            let socket = std::os::unix::net::UnixStream::from(socket);
-            refuse(&socket, "the daemon has no descriptor left".to_owned());
-            is_refused = true;
-        }
-        self.spare = spare();
-        // The kernel allocates a descriptor before it checks for a connection: without a descriptor
-        // the error comes at once, repeatedly, even when no client connects.
-        if !is_refused || self.spare.is_none() {
-            self.paused_until = Some(Instant::now() + PAUSE);
-        }
-    }
-
-    fn complain(&mut self, error: Option<&io::Error>) {
+    fn complain(&mut self, why: &dyn Display) {
         let now = Instant::now();
-        let is_fresh = self
-            .complained_at
-            .is_some_and(|at| now < at + COMPLAIN_EVERY);
-        if is_fresh {
-            return;
-        }
-        self.complained_at = Some(now);
-        let open = self.n_open();
-        match error {
-            Some(error) => tracing::warn!(%error, open, "connections are turned away"),
-            None => tracing::warn!(open, "connections are turned away: there are too many"),
+        let is_due = |at: Instant| at + COMPLAIN_EVERY <= now;
+        if self.complained_at.is_none_or(is_due) {
+            self.complained_at = Some(now);
+            tracing::warn!(%why, "connections are turned away");
         }
     }
 }
@@ -345,19 +290,13 @@ fn spare() -> Option<File> {
     File::open("/dev/null").ok()
 }
 
-fn turn_away(socket: UnixStream, why: String) {
-    match socket.into_std() {
-        Ok(socket) => refuse(&socket, why),
-        Err(error) => tracing::debug!(%error, "closed a connection without an answer"),
-    }
-}
-
 /// Sends why the connection is refused. A new connection has room for that, so this never blocks.
-fn refuse(mut socket: &std::os::unix::net::UnixStream, message: String) {
+fn refuse(socket: UnixStream, message: String) {
     let refusal = Response::Refused(Error::failed(message));
     let mut line = serde_json::to_vec(&refusal).expect("a refusal is plain data");
     line.push(b'\n');
-    if let Err(error) = socket.write_all(&line) {
+    let sent = socket.into_std();
+    if let Err(error) = sent.and_then(|mut socket| socket.write_all(&line)) {
         tracing::debug!(%error, "could not send a refusal");
     }
 }
@@ -543,46 +482,13 @@ mod tests {
         let listener = UnixListener::bind(&path).unwrap();
         let mut acceptor = Acceptor::new(2);
         let peers = [0; 3].map(|_| Peer::connect(&path).unwrap());
-        let first = acceptor.accept(&listener).await;
-        let _second = acceptor.accept(&listener).await;
-        let third = tokio::time::timeout(Duration::from_millis(10), acceptor.accept(&listener));
+        let _first = acceptor.accept(&listener, 0).await;
+        let _second = acceptor.accept(&listener, 1).await;
+        let third = tokio::time::timeout(Duration::from_millis(10), acceptor.accept(&listener, 2));
         assert!(third.await.is_err(), "there is room for two");
         assert!(said(&peers[2]).contains("serves 2 connections already"));
-        drop(first);
         let _peer = Peer::connect(&path).unwrap();
-        acceptor.accept(&listener).await;
-    }
-
-    #[tokio::test]
-    async fn without_a_descriptor_the_spare_one_serves_to_say_so() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("sock");
-        let listener = UnixListener::bind(&path).unwrap();
-        let mut acceptor = Acceptor::new(9);
-        let peer = Peer::connect(&path).unwrap();
-        let none_left = io::Error::from(Errno::MFILE);
-        acceptor.on_error(&none_left, &listener);
-        assert!(said(&peer).contains("no descriptor left"));
-        assert!(acceptor.spare.is_some() && acceptor.paused_until.is_none());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn without_a_descriptor_and_a_connection_it_pauses() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("sock");
-        let listener = UnixListener::bind(&path).unwrap();
-        let mut acceptor = Acceptor::new(9);
-        // The only connection is refused. The next attempt fails as well, with an empty queue.
-        let _refused = Peer::connect(&path).unwrap();
-        let none_left = io::Error::from(Errno::MFILE);
-        acceptor.on_error(&none_left, &listener);
-        acceptor.on_error(&none_left, &listener);
-        assert!(acceptor.spare.is_some());
-        let until = acceptor.paused_until.expect("it pauses");
-        // A client that connects meanwhile is served after the pause.
-        let _peer = Peer::connect(&path).unwrap();
-        acceptor.accept(&listener).await;
-        assert!(Instant::now() >= until && acceptor.paused_until.is_none());
+        acceptor.accept(&listener, 1).await;
     }
 
     #[tokio::test(start_paused = true)]

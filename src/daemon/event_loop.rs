@@ -2,21 +2,21 @@
 //! waits for tmux.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Options;
 use super::alert_displays::Displays;
 use super::connection::{ConnectionMessage, ReplySender};
-use super::endpoint::Endpoint;
-use super::feed_publisher::{FeedPublisher, Publication};
+use super::feed_publisher::FeedPublisher;
 use super::link::{Link, Order};
 use super::log;
 use super::service_manager::ServiceManager;
-use super::signals::{Disuse, StopRequest};
+use super::signals::Disuse;
 use super::timer::Timer;
 use crate::clock::now;
 use crate::model::{Body, Level, Millis, Now, whole_millis};
@@ -24,7 +24,7 @@ use crate::paths::Paths;
 use crate::process::RunEnder;
 use crate::session::{Effect, Input, Reply, RequestId, Session, StoreState};
 use crate::sink::Sinks;
-use crate::store::{Archiver, BegunRun, UsualDuration};
+use crate::store::{Archiver, SavedLook, UsualDuration};
 use crate::tmux;
 use crate::wire::{Counters, DaemonConfig, DaemonStatus, Request, Response};
 
@@ -62,7 +62,8 @@ pub(super) struct EventLoop {
     disuse: Disuse,
     /// The longest time from a request to its answer, without waits.
     slowest_answer: Duration,
-    pub(super) stopping: StopRequest,
+    /// Set once the daemon is to stop. It is never withdrawn.
+    pub(super) stopping: watch::Sender<bool>,
     is_leaving: bool,
 }
 
@@ -74,6 +75,9 @@ struct OpenRequest {
 }
 
 impl EventLoop {
+    /// # Errors
+    ///
+    /// When the system is out of descriptors or threads.
     pub(super) fn new(
         options: &Options,
         session: Session,
@@ -82,8 +86,8 @@ impl EventLoop {
         archiver: Arc<Archiver>,
         usual: mpsc::Receiver<UsualDuration>,
         scanned: mpsc::Receiver<Vec<(Level, String)>>,
-    ) -> Self {
-        Self {
+    ) -> io::Result<Self> {
+        Ok(Self {
             paths: options.paths.clone(),
             server_socket: options.server.socket().display().to_string(),
             session,
@@ -92,7 +96,7 @@ impl EventLoop {
             archiver,
             usual,
             scanned,
-            ender: RunEnder::new(),
+            ender: RunEnder::new()?,
             displays: Displays::new(&options.config),
             sinks: None,
             service_manager: options.service_manager.clone(),
@@ -102,9 +106,9 @@ impl EventLoop {
             leaves_when_useless: options.leaves_when_useless,
             disuse: Disuse::default(),
             slowest_answer: Duration::ZERO,
-            stopping: StopRequest::new(),
+            stopping: watch::Sender::new(false),
             is_leaving: false,
-        }
+        })
     }
 
     /// Takes the first look.
@@ -126,22 +130,18 @@ impl EventLoop {
 
     /// Serves until the daemon is to stop. What it waits for is everything that can make the daemon do
     /// something.
-    pub(super) async fn run(
-        &mut self,
-        endpoint: &mut Endpoint,
-        messages: &mut mpsc::Receiver<ConnectionMessage>,
-    ) {
-        let stopping = self.stopping.clone();
-        let mut timer = Timer::new();
+    pub(super) async fn run(&mut self, messages: &mut mpsc::Receiver<ConnectionMessage>) {
+        let mut stopping = self.stopping.subscribe();
+        let timer = Timer::new();
         while !self.is_leaving {
             if let Some(manager) = &mut self.service_manager {
                 manager.send_due(Instant::now());
             }
-            let due = self.next_deadline(endpoint);
+            let due = self.next_deadline();
             // Losing an arm mid-await is safe: receiving takes nothing before it is done, and the
             // stop request is remembered.
             tokio::select! {
-                () = stopping.asked() => {
+                _ = stopping.wait_for(|is_asked| *is_asked) => {
                     tracing::debug!("asked to stop");
                     return;
                 }
@@ -163,31 +163,26 @@ impl EventLoop {
                     tracing::debug!(%window, "alert clicked");
                     self.link.order(Order::ShowWindow(window));
                 }
-                Some(UsualDuration { window, run, millis }) = self.usual.recv() => {
-                    tracing::debug!(%window, run, millis, "usual duration");
-                    self.take(Input::UsualDuration { window, run, millis });
+                Some((task, millis)) = self.usual.recv() => {
+                    tracing::debug!(window = %task.window, run = task.run, millis, "usual duration");
+                    self.take(Input::UsualDuration(task, millis));
                 }
                 Some(notices) = self.scanned.recv() => {
                     tracing::debug!(notices = notices.len(), "other sessions scanned");
                     self.take(Input::Notices(notices));
                 }
-                () = timer.until(Some(due)) => {
-                    if !endpoint.check_and_recreate() {
-                        return;
-                    }
-                    self.on_deadline();
-                }
+                () = timer.until(due) => self.on_deadline(),
             }
         }
     }
 
-    fn next_deadline(&self, endpoint: &Endpoint) -> Instant {
+    fn next_deadline(&self) -> Option<Instant> {
         let of_session = self.session.next_deadline().map(Instant::from_std);
         let of_displays = self.displays.next_deadline().map(Instant::from_std);
         let of_manager = self.service_manager.as_ref();
         let of_manager = of_manager.and_then(ServiceManager::next_deadline);
-        let others = [of_session, of_displays, of_manager].into_iter().flatten();
-        others.fold(endpoint.next_deadline(), Instant::min)
+        let deadlines = [of_session, of_displays, of_manager];
+        deadlines.into_iter().flatten().min()
     }
 
     fn on_deadline(&mut self) {
@@ -206,20 +201,16 @@ impl EventLoop {
 
     /// Reports what may be reported now that the disk has accepted or refused records.
     fn on_stored(&mut self) {
-        let Publication {
-            shown,
-            n_missed,
-            counts,
-        } = self.publisher.publish();
+        let (shown, counts) = self.publisher.publish();
         let state = self.store_state();
         tracing::debug!(written = state.written, tried = state.tried, "stored");
         self.take(Input::Stored(state));
         if let Some(counts) = counts {
-            if let Some(manager) = &mut self.service_manager {
+            if let Some(manager) = &self.service_manager {
                 let session = self.session.state();
-                let name = session.name();
+                let name = &session.session_name;
                 let line = counts.line().unwrap_or_else(|| "no session".to_owned());
-                manager.status(&format!("session {name}, {line}"), Instant::now());
+                manager.status(&format!("session {name}, {line}"));
             }
             self.link.order(Order::Status(counts));
         }
@@ -233,13 +224,15 @@ impl EventLoop {
                 self.displays.add(&what, at.mono);
             }
         }
-        self.displays.add_missed(n_missed);
         self.display_due(at);
     }
 
     /// Displays the alerts that are due.
     fn display_due(&mut self, at: Now) {
-        if let Some(due) = self.displays.take_due(at, self.session.state().name()) {
+        if let Some(due) = self
+            .displays
+            .take_due(at, &self.session.state().session_name)
+        {
             self.link.order(Order::Alerts(due));
         }
     }
@@ -247,9 +240,9 @@ impl EventLoop {
     /// Waits until the disk has accepted or refused everything recorded by now, and the counts are
     /// published, within this time.
     async fn wait_for_disk(&mut self, limit: Duration) {
-        let (seq, counts) = (self.publisher.given_seq, self.publisher.given_counts);
+        let (seq, counts) = (self.publisher.given_seq, self.session.state().status());
         let deadline = Instant::now() + limit;
-        while !self.publisher.has_tried(seq, counts) {
+        while self.publisher.report.tried < seq || self.publisher.report.counts != counts {
             match timeout_at(deadline, self.publisher.store.changed()).await {
                 Ok(Ok(())) => self.on_stored(),
                 // If the store is gone, the loop will stop.
@@ -297,7 +290,7 @@ impl EventLoop {
                 checkpoint,
             } => {
                 for record in &records {
-                    tracing::debug!(seq = record.seq, kind = kind(&record.body), "record");
+                    tracing::debug!(seq = record.seq, kind = %record.body.kind(), "record");
                 }
                 self.publisher.rename(&session_name);
                 if let Some(checkpoint) = checkpoint {
@@ -309,17 +302,15 @@ impl EventLoop {
                     .is_full()
                     .then(|| Input::Stored(self.store_state()));
             }
-            Effect::Status(counts) => self.publisher.publish_counts(counts),
-            Effect::FindUsualDuration(task) => self.archiver.find_usual(BegunRun {
-                folder: self.paths.runs(),
-                window: task.window,
-                run: task.run,
-                name: task.name.clone(),
-                command: task.command.clone(),
-            }),
+            Effect::Status(counts) => self.publisher.store.publish(counts),
+            Effect::FindUsualDuration(task) => self.archiver.find_usual(self.paths.runs(), task),
             Effect::Tasks(board) => self.publisher.store.live.publish_tasks(board),
             Effect::Save(look, bookmark, first_undelivered) => {
-                let is_taken = self.publisher.save(&look, bookmark, first_undelivered);
+                let is_taken = self.publisher.store.save(SavedLook {
+                    snapshot: *look,
+                    bookmark,
+                    first_undelivered,
+                });
                 return (!is_taken).then_some(Input::NotSaved);
             }
             Effect::Reply(request_id, reply) => return self.reply(request_id, reply),
@@ -365,9 +356,7 @@ impl EventLoop {
                 received_at,
                 replies,
             } => {
-                let request = &line.request;
-                tracing::debug!(id = id.0, request = request.name(), "request");
-                let is_long = matches!(request, Request::Wait(_) | Request::Follow { .. });
+                let is_long = matches!(line.request, Request::Wait(_) | Request::Follow { .. });
                 let open = OpenRequest {
                     replies,
                     received_at: (!is_long).then_some(received_at),
@@ -386,7 +375,7 @@ impl EventLoop {
     fn status(&self) -> DaemonStatus {
         let session = self.session.state();
         let tasks = session.status().unwrap_or_default();
-        let counts = session.counts();
+        let counters = session.counters;
         let files = self.publisher.store.live.files();
         let consumers = self.publisher.store.live.consumer_list().consumers;
         let sinks = self.sinks.as_ref();
@@ -394,7 +383,7 @@ impl EventLoop {
         DaemonStatus {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            session_name: session.name().to_owned(),
+            session_name: session.session_name.clone(),
             server: self.server_socket.clone(),
             exists: tasks.exists,
             started_at: self.started_at,
@@ -411,17 +400,13 @@ impl EventLoop {
             sinks: sinks.map_or_else(Vec::new, |sinks| sinks.status(&consumers)),
             consumers,
             waits: session.n_waits(),
-            looks: counts.looks,
-            found_late: counts.found_late,
+            looks: counters.whole_looks + counters.partial_looks,
+            found_late: session.found_late,
             counters: Counters {
-                whole_looks: counts.whole_looks,
-                partial_looks: counts.looks - counts.whole_looks,
-                safety_looks: counts.safety_looks,
-                skipped_looks: counts.skipped_looks,
-                unchanged_looks: counts.unchanged_looks,
                 tmux_ms: whole_millis(traffic.awaited),
                 tmux_bytes: traffic.bytes,
                 slowest_answer_ms: whole_millis(self.slowest_answer),
+                ..counters
             },
             running: tasks.running,
             waiting: tasks.waiting,
@@ -432,7 +417,7 @@ impl EventLoop {
     /// Returns what keeps the daemon from working now.
     fn problems(&self) -> Vec<String> {
         let session = self.session.state();
-        let of_looks = session.problem().map(str::to_owned);
+        let of_looks = session.look_problem.clone();
         self.publisher
             .problem()
             .into_iter()
@@ -461,16 +446,13 @@ impl EventLoop {
         if let Ok(Some(notices)) = timeout(patience, self.scanned.recv()).await {
             self.take(Input::Notices(notices));
         }
-        let effects = self.session.deliver_all(now());
-        self.perform_all(effects);
-        let effects = self.session.save_all();
+        let (effects, archives) = self.session.stop(now());
         self.perform_all(effects);
         // A slow disk has more time while tmux is being cleaned up.
         let written = timeout(limit / 2, self.publisher.store.close()).await;
         self.on_stored();
         // What is gathered for display is displayed now.
         self.display_due(now().after(GATHERED));
-        let archives = self.session.take_archives();
         let Self {
             link,
             publisher,
@@ -488,13 +470,5 @@ impl EventLoop {
         if timeout_at(deadline, rest).await.is_err() {
             tracing::warn!("the disk does not answer: the last records may not be on it");
         }
-    }
-}
-
-/// Returns what a record is called in the log.
-fn kind(body: &Body) -> String {
-    match body {
-        Body::Event(event) => event.event_type().to_string(),
-        Body::Notice { .. } | Body::FollowUp { .. } => body.kind().to_string(),
     }
 }

@@ -3,41 +3,8 @@
 
 use std::collections::VecDeque;
 
-use crate::model::{Body, Bookmark, Context, Record, Seq, Snapshot, StatusCounts};
-use crate::store::{MOST_WAITING, SavedLook, Store, StoreReport, with_waiting};
-
-/// How many records may wait to be displayed. Nobody reads more of them one by one.
-const MOST_UNSHOWN: usize = 256;
-
-/// What waits for the disk to be displayed, the latest of it.
-#[derive(Debug, Default)]
-struct DisplayQueue {
-    /// With the sequence numbers of their records.
-    latest: VecDeque<(Seq, Body)>,
-    /// How many earlier ones were dropped.
-    n_earlier: u64,
-}
-
-impl DisplayQueue {
-    fn push(&mut self, seq: Seq, what: Body) {
-        self.latest.push_back((seq, what));
-        if self.latest.len() > MOST_UNSHOWN {
-            self.latest.pop_front();
-            self.n_earlier += 1;
-        }
-    }
-
-    /// Takes what may be displayed once the records up to this sequence number are on the disk, and
-    /// the number of those before that were dropped.
-    fn take(&mut self, written: Seq) -> (Vec<Body>, u64) {
-        let n_shown = self.latest.partition_point(|(seq, _)| *seq <= written);
-        if n_shown == 0 {
-            return (Vec::new(), 0);
-        }
-        let shown = self.latest.drain(..n_shown).map(|(_, what)| what);
-        (shown.collect(), std::mem::take(&mut self.n_earlier))
-    }
-}
+use crate::model::{Body, Context, Record, Seq, StatusCounts};
+use crate::store::{MOST_WAITING, Store, StoreReport, with_waiting};
 
 /// The store, and what waits for its reports.
 #[derive(Debug)]
@@ -48,21 +15,9 @@ pub(super) struct FeedPublisher {
     pub(super) report: StoreReport,
     /// The sequence number of the last queued record.
     pub(super) given_seq: Seq,
-    /// The counts queued last.
-    pub(super) given_counts: Option<StatusCounts>,
-    /// What is displayed once its record is on the disk.
-    unshown: DisplayQueue,
-}
-
-/// What may be shown after a report of the store.
-#[derive(Debug, Default)]
-pub(super) struct Publication {
-    /// Events, and notices that are not about events, whose records are on the disk.
-    pub(super) shown: Vec<Body>,
-    /// How many earlier ones are only in the feed.
-    pub(super) n_missed: u64,
-    /// The counts, if they have changed.
-    pub(super) counts: Option<StatusCounts>,
+    /// What is displayed once its record is on the disk, with the sequence numbers of the records. While too
+    /// many wait for the disk, no looks are taken.
+    unshown: VecDeque<(Seq, Body)>,
 }
 
 impl FeedPublisher {
@@ -72,9 +27,8 @@ impl FeedPublisher {
             store,
             context,
             given_seq: report.tried,
-            given_counts: None,
             report,
-            unshown: DisplayQueue::default(),
+            unshown: VecDeque::new(),
         }
     }
 
@@ -88,31 +42,24 @@ impl FeedPublisher {
                 Body::FollowUp { .. } => false,
             };
             if is_shown {
-                self.unshown.push(record.seq, record.body.clone());
+                self.unshown.push_back((record.seq, record.body.clone()));
             }
         }
         self.store.append(records, &self.context);
     }
 
-    /// Queues counts, which are published when the records before them are written.
-    pub(super) fn publish_counts(&mut self, counts: StatusCounts) {
-        self.given_counts = Some(counts);
-        self.store.publish(counts);
-    }
-
-    /// Processes the store's latest report. Returns what may be shown now.
-    pub(super) fn publish(&mut self) -> Publication {
+    /// Processes the store's latest report. Returns what may be displayed now, events and notices that are not
+    /// about events, whose records are on the disk; and the counts, if they have changed.
+    pub(super) fn publish(&mut self) -> (Vec<Body>, Option<StatusCounts>) {
         let report = self.store.report();
         let counts = report
             .counts
             .filter(|_| report.counts != self.report.counts);
         self.report = report;
-        let (shown, n_missed) = self.unshown.take(self.report.written);
-        Publication {
-            shown,
-            n_missed,
-            counts,
-        }
+        let written = self.report.written;
+        let n_shown = self.unshown.partition_point(|(seq, _)| *seq <= written);
+        let shown = self.unshown.drain(..n_shown).map(|(_, what)| what);
+        (shown.collect(), counts)
     }
 
     /// Returns why records are not on the disk, if the disk refuses them.
@@ -128,79 +75,11 @@ impl FeedPublisher {
         self.report.is_full || self.given_seq - self.report.written >= MOST_WAITING
     }
 
-    /// Saves this look, which includes the records queued so far. Returns whether it was queued: it
-    /// is not while others wait for the disk. `first_undelivered` is the first event that is not
-    /// delivered yet.
-    #[must_use]
-    pub(super) fn save(
-        &self,
-        look: &Snapshot,
-        bookmark: Bookmark,
-        first_undelivered: Option<Seq>,
-    ) -> bool {
-        self.store.save(SavedLook {
-            snapshot: look.clone(),
-            bookmark,
-            first_undelivered,
-        })
-    }
-
     /// Handles a rename: later records have the new name.
     pub(super) fn rename(&mut self, session_name: &str) {
         if self.context.session_name != session_name {
             self.context.session_name = session_name.to_owned();
             self.store.live.rename(session_name);
         }
-    }
-
-    /// Whether the disk has accepted or refused the records up to this sequence number, and these
-    /// counts are published.
-    pub(super) fn has_tried(&self, seq: Seq, counts: Option<StatusCounts>) -> bool {
-        self.report.tried >= seq && self.report.counts == counts
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::Level;
-
-    fn push(queue: &mut DisplayQueue, seqs: std::ops::Range<Seq>) {
-        for seq in seqs {
-            queue.push(seq, notice(seq));
-        }
-    }
-
-    fn notice(seq: Seq) -> Body {
-        Body::Notice {
-            level: Level::Info,
-            text: seq.to_string(),
-            events: Vec::new(),
-            owner: None,
-        }
-    }
-
-    #[test]
-    fn of_many_records_the_latest_are_displayed_and_the_others_counted() {
-        let mut queue = DisplayQueue::default();
-        push(&mut queue, 0..2);
-        assert_eq!(queue.take(9), (vec![notice(0), notice(1)], 0));
-        assert_eq!(queue.take(9), (vec![], 0));
-        push(&mut queue, 0..300);
-        assert_eq!(queue.take(0), (vec![], 0));
-        let (shown, n_missed) = queue.take(300);
-        assert_eq!((shown.len(), n_missed), (MOST_UNSHOWN, 44));
-        assert_eq!(shown[0], notice(44));
-        assert_eq!(queue.take(300), (vec![], 0));
-    }
-
-    #[test]
-    fn a_record_is_displayed_once_it_is_on_the_disk() {
-        let mut queue = DisplayQueue::default();
-        push(&mut queue, 1..4);
-        assert_eq!(queue.take(0), (vec![], 0));
-        assert_eq!(queue.take(2), (vec![notice(1), notice(2)], 0));
-        assert_eq!(queue.take(2), (vec![], 0));
-        assert_eq!(queue.take(3), (vec![notice(3)], 0));
     }
 }

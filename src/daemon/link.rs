@@ -162,7 +162,7 @@ impl LinkTask {
         mut orders: mpsc::UnboundedReceiver<Order>,
         mut aborted: watch::Receiver<bool>,
     ) {
-        let mut timer = Timer::new();
+        let timer = Timer::new();
         loop {
             let asking = self.jobs.link.terminals.next_deadline();
             let asking = asking.map(Instant::from_std);

@@ -8,12 +8,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Options;
-use super::alert_displays::{AlertDisplay, DueAlerts};
+use super::alert_displays::{self, DueAlerts};
 use super::output_follower::judged;
 use super::session_link::SessionLink;
 use super::stale_sessions::{Project, SessionCleaner};
 use super::task_output::{RunArchiver, matches_in, read_task_log};
 use super::typing::type_into_task;
+use crate::alerts::Place;
 use crate::clock;
 use crate::model::{
     Error, Launch, PaneId, Replaces, SessionId, StatusCounts, Task, TaskRestarts, TaskSpec,
@@ -23,7 +24,7 @@ use crate::paths::Paths;
 use crate::process;
 use crate::session::{
     Beginning, Change, ClosedWindows, DueRestart, FoundPorts, Job, LaunchOutcome, LookOrder,
-    LookOutcome, PaneRead, PortQuery, RestartEnd,
+    LookOutcome, PaneRead, PortQuery,
 };
 use crate::terminal::{Extent, PaneOutput};
 use crate::tmux::{self, Connection, LaunchAnswer, LookKind, NewRun, Slots, TmuxError, Unless};
@@ -40,7 +41,6 @@ const LAST_OUTPUT_PAUSE: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 pub(super) struct LinkJobs {
     pub(super) link: SessionLink,
-    alerts: AlertDisplay,
     options: Options,
     archiver: RunArchiver,
     /// Cleans up after the scan for other sessions; `None` once that has begun.
@@ -96,7 +96,6 @@ impl LinkJobs {
     ) -> Self {
         Self {
             link,
-            alerts: AlertDisplay::new(&options.config),
             options: options.clone(),
             archiver,
             cleaner: Some(cleaner),
@@ -160,9 +159,9 @@ impl LinkJobs {
                 let restarted = restart_launch(&mut self.link, &self.options, &due).await;
                 outcome.resolve(restarted.map_err(failed)?);
             }
-            Job::ForgetEnvironments(cleanup, outcome) => {
+            Job::ForgetEnvironments(present, gone, outcome) => {
                 let folder = self.options.paths.kept_environments();
-                tmux::forget_environments(&folder, &cleanup.present, &cleanup.gone);
+                tmux::forget_environments(&folder, &present, &gone);
                 outcome.resolve(());
             }
             Job::Type(mut typing, outcome) => {
@@ -209,7 +208,16 @@ impl LinkJobs {
     pub(super) async fn show_alerts(&mut self, due: DueAlerts) {
         let session = self.link.session();
         let mut connection = self.link.connection();
-        self.alerts.show(&mut connection, session, &due).await;
+        let places = &self.options.config.notices.places;
+        alert_displays::show(&mut connection, session, places, &due).await;
+    }
+
+    /// Returns the session if its status line shows counts and notices.
+    fn session_with_notices(&self) -> Option<SessionId> {
+        let places = &self.options.config.notices.places;
+        self.link
+            .session()
+            .filter(|_| places.contains(&Place::Tmux))
     }
 
     /// Shows a window to the user.
@@ -226,9 +234,8 @@ impl LinkJobs {
 
     /// Stores the counts for tmux's status line.
     pub(super) async fn show_status(&mut self, counts: &StatusCounts) {
-        if let Some(id) = self.link.session() {
-            let mut connection = self.link.connection();
-            self.alerts.status(&mut connection, id, counts).await;
+        if let Some(session) = self.session_with_notices() {
+            alert_displays::show_counts(&mut self.link.connection(), session, counts).await;
         }
     }
 
@@ -252,9 +259,8 @@ impl LinkJobs {
 
     /// Removes hooks and options from tmux.
     pub(super) async fn leave(&mut self) {
-        if let Some(id) = self.link.session() {
-            let mut connection = self.link.connection();
-            self.alerts.clear(&mut connection, id).await;
+        if let Some(session) = self.session_with_notices() {
+            alert_displays::clear(&mut self.link.connection(), session).await;
         }
         self.link.close().await;
     }
@@ -424,35 +430,34 @@ async fn run_launch(
     started.ok_or_else(|| Error::failed("the session has ended during the launch"))
 }
 
-/// Launches a task again that has failed, unless its window has changed.
+/// Launches a task again that has failed, unless its window has changed. Returns why that can never succeed.
 async fn restart_launch(
     link: &mut SessionLink,
     options: &Options,
     due: &DueRestart,
-) -> Result<RestartEnd, TmuxError> {
+) -> Result<Option<String>, TmuxError> {
     let (window, paths) = (due.task.window, &options.paths);
     let session = link.session();
     let (Some(session), Some(restarts)) = (session, &due.task.settings.restarts) else {
-        return Ok(RestartEnd::Superseded);
+        return Ok(None);
     };
     link.write_runs_of(&[window]).await;
     let found = match tmux::read_spec(&mut link.connection(), window).await {
-        Err(error) if error.is_missing() => return Ok(RestartEnd::Superseded),
+        Err(error) if error.is_missing() => return Ok(None),
         found => found?,
     };
     let is_same = |spec: &TaskSpec| spec.settings.restarts.as_ref() == Some(restarts);
     let Some((token, spec)) = found.filter(|(_, spec)| is_same(spec)) else {
-        return Ok(RestartEnd::Superseded);
+        return Ok(None);
     };
     let mut launch = match launch_again(link, paths, due, restarts, spec) {
         Ok(launch) => launch,
-        Err(why) => return Ok(RestartEnd::Impossible(why)),
+        Err(why) => return Ok(Some(why)),
     };
     let slots = Slots::Window(window, token);
     match start(link, paths, Some(session), &mut launch, slots, &[]).await {
-        Ok(Some(LaunchOutcome::Started(..))) => Ok(RestartEnd::Started),
-        Ok(_) => Ok(RestartEnd::Superseded),
-        Err(error) if error.is_missing() => Ok(RestartEnd::Superseded),
+        Ok(_) => Ok(None),
+        Err(error) if error.is_missing() => Ok(None),
         Err(error) => Err(error),
     }
 }

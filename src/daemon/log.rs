@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::panic::{self, PanicHookInfo};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -52,8 +52,7 @@ pub(super) fn open(path: &Path) -> io::Result<LogFlusher> {
     Ok(flusher)
 }
 
-/// A log file of bounded size that does not repeat lines: a message that recurs is written once,
-/// with its count behind it.
+/// A log file of bounded size.
 #[derive(Debug)]
 struct BoundedLog {
     path: PathBuf,
@@ -62,10 +61,6 @@ struct BoundedLog {
     length: u64,
     /// Its maximum size.
     most: u64,
-    /// The last line without its time.
-    last: Vec<u8>,
-    /// How many times that line has recurred since it was written.
-    n_repeated: u64,
 }
 
 impl BoundedLog {
@@ -77,35 +72,7 @@ impl BoundedLog {
             file,
             length,
             most,
-            last: Vec::new(),
-            n_repeated: 0,
         })
-    }
-
-    /// Writes how many times the last line has recurred, if it has.
-    fn write_count(&mut self) -> io::Result<()> {
-        if self.n_repeated > 0 {
-            let times = format!("(the line above {} times more)\n", self.n_repeated);
-            self.n_repeated = 0;
-            self.append(times.as_bytes())?;
-        }
-        Ok(())
-    }
-
-    fn append(&mut self, line: &[u8]) -> io::Result<()> {
-        // It may have been removed with its folder, which the feed makes again.
-        if self.file.metadata()?.nlink() == 0
-            && let Ok(fresh) = Self::open(&self.path, self.most)
-        {
-            (self.file, self.length) = (fresh.file, fresh.length);
-        }
-        let more = line.len() as u64;
-        if self.length > 0 && self.length + more > self.most {
-            self.put_aside()?;
-        }
-        self.file.write_all(line)?;
-        self.length += more;
-        Ok(())
     }
 
     /// Begins a new file. If the full one cannot be renamed it is emptied: a log must not fill the
@@ -124,36 +91,31 @@ impl BoundedLog {
 impl Write for BoundedLog {
     /// Writes one event: there is one call for each.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let said = after_time(line);
-        if said == self.last {
-            self.n_repeated += 1;
-            return Ok(line.len());
+        // It may have been removed with its folder, which the feed makes again.
+        if self.file.metadata()?.nlink() == 0
+            && let Ok(fresh) = Self::open(&self.path, self.most)
+        {
+            *self = fresh;
         }
-        self.write_count()?;
-        self.last.clear();
-        self.last.extend_from_slice(said);
-        self.append(line)?;
+        let more = line.len() as u64;
+        if self.length > 0 && self.length + more > self.most {
+            self.put_aside()?;
+        }
+        self.file.write_all(line)?;
+        self.length += more;
         Ok(line.len())
     }
 
-    /// Writes how many times the last line has recurred by now.
     fn flush(&mut self) -> io::Result<()> {
-        self.write_count()?;
         self.file.flush()
     }
-}
-
-/// Returns a line without the time, which is its first word.
-fn after_time(line: &[u8]) -> &[u8] {
-    let end = line.iter().position(|byte| *byte == b' ');
-    &line[end.unwrap_or(0)..]
 }
 
 // The lines of the log that are not written yet. A thread writes them, so that a slow disk delays
 // nobody who logs.
 
-/// How many bytes may wait for the disk. Further lines are dropped and counted.
-const MAX_QUEUED: usize = 256 << 10;
+/// How many lines may wait for the disk. Further ones are dropped and counted.
+const MOST_QUEUED: usize = 2048;
 
 /// How long the end of the daemon waits for the last lines, if the disk is slow.
 const FLUSH_LIMIT: Duration = Duration::from_millis(100);
@@ -161,25 +123,17 @@ const FLUSH_LIMIT: Duration = Duration::from_millis(100);
 /// A handle with which lines are added. Adding never waits for the disk.
 #[derive(Debug, Clone)]
 pub(super) struct LogQueue {
-    orders: mpsc::Sender<LogOrder>,
-    backlog: Arc<Backlog>,
-}
-
-#[derive(Debug, Default)]
-struct Backlog {
-    /// How many bytes wait for the disk.
-    n_bytes: AtomicUsize,
-    /// How many lines were dropped behind them.
-    n_dropped: AtomicU64,
+    orders: mpsc::SyncSender<LogOrder>,
+    /// How many lines were dropped since one was added.
+    n_dropped: Arc<AtomicU64>,
 }
 
 /// What the thread does, in order.
 #[derive(Debug)]
 enum LogOrder {
-    Line(Vec<u8>),
-    /// Say how many lines were dropped here.
-    Dropped,
-    /// Write what the log holds back, and say so.
+    /// Write a line, before which so many were dropped.
+    Line(u64, Vec<u8>),
+    /// Say that all lines before this are written.
     Flush(mpsc::Sender<()>),
 }
 
@@ -200,41 +154,32 @@ impl LogQueue {
     ///
     /// When the thread cannot be created.
     fn start(log: impl Write + Send + 'static) -> io::Result<(Self, LogFlusher)> {
-        let (orders, queue) = mpsc::channel();
-        let backlog = Arc::<Backlog>::default();
-        let known = Arc::clone(&backlog);
+        let (orders, queue) = mpsc::sync_channel(MOST_QUEUED);
         thread::Builder::new()
             .name("log".to_owned())
-            .spawn(move || write_to(log, &queue, &known))?;
-        let queue = Self { orders, backlog };
+            .spawn(move || write_to(log, &queue))?;
+        let n_dropped = Arc::default();
+        let queue = Self { orders, n_dropped };
         Ok((queue.clone(), LogFlusher(queue)))
     }
 
-    /// Writes all lines so far, if the disk takes them within this time. Returns whether it has.
+    /// Waits until all lines so far are written, if the disk takes them within this time. Returns whether
+    /// it has.
     fn flush(&self, limit: Duration) -> bool {
         let (done, is_done) = mpsc::channel();
-        self.order(LogOrder::Flush(done));
+        // Where there is no room for the order, the disk is slow.
+        drop(self.orders.try_send(LogOrder::Flush(done)));
         is_done.recv_timeout(limit).is_ok()
-    }
-
-    fn order(&self, order: LogOrder) {
-        // The thread has panicked: there is nobody left to tell.
-        drop(self.orders.send(order));
     }
 }
 
 impl Write for LogQueue {
     /// Adds a line: the logging library makes one call for each.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let Backlog { n_bytes, n_dropped } = &*self.backlog;
-        // Lines stay in order: behind dropped ones none is added.
-        if n_dropped.load(Relaxed) > 0 || n_bytes.load(Relaxed) + line.len() > MAX_QUEUED {
-            if n_dropped.fetch_add(1, Relaxed) == 0 {
-                self.order(LogOrder::Dropped);
-            }
-        } else {
-            n_bytes.fetch_add(line.len(), Relaxed);
-            self.order(LogOrder::Line(line.to_vec()));
+        let n_dropped = self.n_dropped.swap(0, Relaxed);
+        let order = LogOrder::Line(n_dropped, line.to_vec());
+        if self.orders.try_send(order).is_err() {
+            self.n_dropped.fetch_add(n_dropped + 1, Relaxed);
         }
         Ok(line.len())
     }
@@ -244,33 +189,27 @@ impl Write for LogQueue {
     }
 }
 
-fn write_to(mut log: impl Write, orders: &mpsc::Receiver<LogOrder>, backlog: &Backlog) {
+fn write_to(mut log: impl Write, orders: &mpsc::Receiver<LogOrder>) {
     // Lines that are not in the log: the queue or the disk had no room. Said as soon as that can be
     // written.
     let mut n_missing = 0_u64;
     for order in orders {
-        if matches!(order, LogOrder::Dropped) {
-            n_missing += backlog.n_dropped.swap(0, Relaxed);
-        }
-        if n_missing > 0 {
-            let text =
-                format!("({n_missing} lines are missing: the disk did not take them in time)\n");
-            if log.write_all(text.as_bytes()).is_ok() {
-                n_missing = 0;
-            }
-        }
         match order {
-            LogOrder::Line(line) => {
-                backlog.n_bytes.fetch_sub(line.len(), Relaxed);
+            LogOrder::Line(n_dropped, line) => {
+                n_missing += n_dropped;
+                if n_missing > 0 {
+                    let text = format!(
+                        "({n_missing} lines are missing: the disk did not take them in time)\n"
+                    );
+                    if log.write_all(text.as_bytes()).is_ok() {
+                        n_missing = 0;
+                    }
+                }
                 let is_written = n_missing == 0 && log.write_all(&line).is_ok();
                 n_missing += u64::from(!is_written);
             }
-            LogOrder::Dropped => {}
-            LogOrder::Flush(done) => {
-                // Neither the disk nor whoever has asked need be there any more.
-                log.flush().unwrap_or_default();
-                done.send(()).unwrap_or_default();
-            }
+            // Whoever has asked need not be there any more.
+            LogOrder::Flush(done) => done.send(()).unwrap_or_default(),
         }
     }
 }
@@ -335,39 +274,6 @@ mod tests {
         let path = dir.path().join("daemon.log");
         let log = BoundedLog::open(&path, most).unwrap();
         (dir, path, log)
-    }
-
-    #[test]
-    fn a_line_that_comes_again_and_again_is_counted() {
-        let (_dir, path, mut log) = log(1000);
-        for second in 0..5000 {
-            let line = format!("{second} WARN could not accept\n");
-            log.write_all(line.as_bytes()).unwrap();
-        }
-        log.write_all(b"5000 INFO leaving\n").unwrap();
-        log.write_all(b"5001 INFO leaving late\n").unwrap();
-        let text = fs::read_to_string(&path).unwrap();
-        assert_eq!(
-            text,
-            "0 WARN could not accept\n(the line above 4999 times more)\n5000 INFO leaving\n\
-             5001 INFO leaving late\n"
-        );
-    }
-
-    #[test]
-    fn the_count_of_the_last_line_is_written_when_the_daemon_ends() {
-        let (_dir, path, log) = log(1000);
-        let (mut queue, flusher) = LogQueue::start(log).unwrap();
-        for second in 0..5 {
-            let line = format!("{second} WARN could not accept\n");
-            queue.write_all(line.as_bytes()).unwrap();
-        }
-        drop(flusher);
-        let text = fs::read_to_string(&path).unwrap();
-        assert_eq!(
-            text,
-            "0 WARN could not accept\n(the line above 4 times more)\n"
-        );
     }
 
     #[test]
@@ -455,41 +361,37 @@ mod log_queue_tests {
     #[test]
     fn lines_wait_for_a_slow_disk_and_those_beyond_the_limit_are_counted() {
         let (mut queue, flusher, disk, text) = slow();
-        let line = format!("{}\n", "x".repeat((64 << 10) - 1));
-        queue.write_all(line.as_bytes()).unwrap();
-        // The disk has it, and takes its time.
-        while queue.backlog.n_bytes.load(Relaxed) > 0 {
-            thread::yield_now();
+        // The disk may have taken one, and takes its time for it.
+        let n_lines = MOST_QUEUED + 3;
+        for n in 0..n_lines {
+            queue.write_all(format!("{n}\n").as_bytes()).unwrap();
         }
         assert!(!LogQueue::flush(&queue, Duration::ZERO));
-        for _ in 0..7 {
-            queue.write_all(line.as_bytes()).unwrap();
-        }
-        queue.write_all(b"a short line\n").unwrap();
         drop(disk);
-        assert!(LogQueue::flush(&queue, LONG));
+        while !LogQueue::flush(&queue, LONG) {
+            thread::yield_now();
+        }
         queue.write_all(b"and on\n").unwrap();
         drop(flusher);
-        let text = text.lock().unwrap().replace(&line, "x\n");
-        assert_eq!(
-            text,
-            "x\nx\nx\nx\nx\n(4 lines are missing: the disk did not take them in time)\nand on\n"
-        );
+        let text = text.lock().unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let n_missing = n_lines - (lines.len() - 2);
+        let said = format!("({n_missing} lines are missing: the disk did not take them in time)");
+        assert!((2..=3).contains(&n_missing), "{said}");
+        assert_eq!(lines[lines.len() - 2..], [said.as_str(), "and on"]);
     }
 
     #[test]
-    fn refused_lines_are_counted_once_the_disk_takes_lines_again() {
+    fn refused_and_dropped_lines_are_counted_once_the_disk_takes_lines_again() {
         let (mut queue, _flusher, disk, text) = slow();
-        // The line, and the count after it.
-        for takes in [false, false] {
-            disk.send(takes).unwrap();
-        }
+        disk.send(false).unwrap();
         queue.write_all(b"refused\n").unwrap();
         assert!(LogQueue::flush(&queue, LONG));
+        queue.n_dropped.fetch_add(2, Relaxed);
         drop(disk);
         queue.write_all(b"taken\n").unwrap();
         assert!(LogQueue::flush(&queue, LONG));
-        let expected = "(1 lines are missing: the disk did not take them in time)\ntaken\n";
+        let expected = "(3 lines are missing: the disk did not take them in time)\ntaken\n";
         assert_eq!(*text.lock().unwrap(), expected);
     }
 

@@ -2,7 +2,7 @@
 
 use crate::diff::apply;
 use crate::engine::RestoredState;
-use crate::model::{Bookmark, Checkpoint, EventKind, OutputMatches, RunNumbers, Seq, Snapshot};
+use crate::model::{Bookmark, Checkpoint, EventKind, OutputMatches, RunNumbers, Snapshot};
 use crate::paths::{Paths, hex};
 use crate::store::archive;
 use crate::store::feed::{
@@ -40,12 +40,7 @@ pub(super) fn begin(paths: &Paths, name: &str, fresh: bool) -> Result<InitialSta
     }
     let run_numbers = run_numbers(paths, saved.as_ref());
     replay.bookmark.run_numbers = run_numbers.clone();
-    let epoch = epoch(
-        recovered.epoch,
-        saved
-            .as_ref()
-            .map(|saved| (saved.epoch.clone(), saved.last_seq)),
-    );
+    let epoch = epoch(recovered.epoch, saved.as_ref());
     if let Err(error) = finish_removal(&paths.feed(), &epoch) {
         tracing::error!(%error, "could not remove earlier records of the feed");
     }
@@ -85,12 +80,10 @@ pub(super) fn begin(paths: &Paths, name: &str, fresh: bool) -> Result<InitialSta
 
 /// Returns the saved snapshot. One that cannot be used is kept under another name.
 fn load(paths: &Paths) -> Option<SavedSession> {
-    let damaged = match load_saved(&paths.saved()) {
-        Ok(saved) => return saved,
-        Err(damaged) => damaged,
-    };
-    set_aside(&damaged);
-    None
+    load_saved(&paths.saved()).unwrap_or_else(|damaged| {
+        set_aside(&damaged);
+        None
+    })
 }
 
 fn set_aside(damaged: &DamagedSnapshot) {
@@ -166,7 +159,41 @@ impl Replay {
     /// Applies a look that was recorded later.
     fn carry_on(&mut self, look: &RecordedLook) {
         self.is_known |= look.checkpoint.is_some();
-        carry_on(&mut self.snapshot, &mut self.bookmark, look);
+        let checkpoint = look.checkpoint.as_ref();
+        let is_other_life = checkpoint.is_some_and(|checkpoint| self.enter(checkpoint));
+        for event in &look.events {
+            let run = event.task.run.unwrap_or(0);
+            self.bookmark.run_numbers.note(&event.task.name, run);
+            if let EventKind::Output(OutputMatches {
+                cursor: Some(cursor),
+                ..
+            }) = &event.kind
+            {
+                let window = event.task.window;
+                self.bookmark.searched.insert(window, cursor.clone());
+            }
+            // All tasks of the previous life are gone already.
+            if !(is_other_life && matches!(event.kind, EventKind::Disappeared { .. })) {
+                apply(&mut self.snapshot, event);
+            }
+        }
+    }
+
+    /// Notes the checkpoint of a look. Returns whether it was of another life of the session than the
+    /// previous look, or of none.
+    fn enter(&mut self, checkpoint: &Checkpoint) -> bool {
+        let Self {
+            snapshot, bookmark, ..
+        } = self;
+        bookmark.deaths_read = checkpoint.deaths_read;
+        let is_other = snapshot.life != checkpoint.life;
+        if is_other {
+            bookmark.launched_at.clear();
+            snapshot.tasks.clear();
+            snapshot.exists = checkpoint.life.is_some();
+            snapshot.life.clone_from(&checkpoint.life);
+        }
+        is_other
     }
 
     /// Returns the state to continue from. A fresh one has only the numbers of runs: their output may
@@ -183,52 +210,13 @@ impl Replay {
     }
 }
 
-/// Applies a look that was recorded later to the saved state.
-fn carry_on(snapshot: &mut Snapshot, bookmark: &mut Bookmark, look: &RecordedLook) {
-    let is_other_life = look
-        .checkpoint
-        .as_ref()
-        .is_some_and(|checkpoint| enter(snapshot, bookmark, checkpoint));
-    for event in &look.events {
-        let run = event.task.run.unwrap_or(0);
-        bookmark.run_numbers.note(&event.task.name, run);
-        if let EventKind::Output(OutputMatches {
-            cursor: Some(cursor),
-            ..
-        }) = &event.kind
-        {
-            let window = event.task.window;
-            bookmark.searched.insert(window, cursor.clone());
-        }
-        // All tasks of the previous life are gone already.
-        if !(is_other_life && matches!(event.kind, EventKind::Disappeared { .. })) {
-            apply(snapshot, event);
-        }
-    }
-}
-
-/// Notes the checkpoint of a look. Returns whether it was of another life of the session than the
-/// previous look, or of none.
-fn enter(snapshot: &mut Snapshot, bookmark: &mut Bookmark, checkpoint: &Checkpoint) -> bool {
-    bookmark.deaths_read = checkpoint.deaths_read;
-    let is_other = snapshot.life != checkpoint.life;
-    if is_other {
-        bookmark.launched_at.clear();
-        snapshot.tasks.clear();
-        snapshot.exists = checkpoint.life.is_some();
-        snapshot.life.clone_from(&checkpoint.life);
-    }
-    is_other
-}
-
 /// A feed with records has an epoch. One without belongs to the previous daemon's feed if that
 /// recorded nothing.
-fn epoch(of_feed: Option<String>, saved: Option<(String, Seq)>) -> String {
-    match (of_feed, saved) {
-        (Some(epoch), _) => epoch,
-        (None, Some((epoch, 0))) => epoch,
-        (None, Some(_) | None) => new_epoch(),
-    }
+fn epoch(of_feed: Option<String>, saved: Option<&SavedSession>) -> String {
+    let of_saved = saved.filter(|saved| saved.last_seq == 0);
+    of_feed
+        .or_else(|| Some(of_saved?.epoch.clone()))
+        .unwrap_or_else(new_epoch)
 }
 
 fn new_epoch() -> String {
@@ -247,7 +235,7 @@ mod tests {
     /// state.
     #[track_caller]
     fn check(saved: &str, look: &str, expected: &[&str]) {
-        let (mut before, look) = (snapshot(saved), snapshot(look));
+        let (before, look) = (snapshot(saved), snapshot(look));
         let events = diff(&before, &look);
         assert_eq!(events.iter().map(describe).collect::<Vec<_>>(), expected);
         let recorded = RecordedLook {
@@ -257,9 +245,14 @@ mod tests {
                 deaths_read: Some(5),
             }),
         };
-        let mut bookmark = Bookmark::default();
-        carry_on(&mut before, &mut bookmark, &recorded);
-        assert_eq!(bookmark.deaths_read, Some(5));
+        let mut replay = Replay {
+            snapshot: before,
+            bookmark: Bookmark::default(),
+            is_known: true,
+        };
+        replay.carry_on(&recorded);
+        let before = replay.snapshot;
+        assert_eq!(replay.bookmark.deaths_read, Some(5));
         assert_eq!(before.life, look.life);
         let again: Vec<String> = diff(&before, &look).iter().map(describe).collect();
         assert!(again.is_empty(), "{again:?}");

@@ -4,23 +4,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::connection::{ConnectionMessage, RequestSender};
-use super::endpoint::{Acceptor, DaemonError, Endpoint, Locks, held_elsewhere, no_thread};
+use super::connection::ConnectionMessage;
+use super::endpoint::{DaemonError, Endpoint, Locks, held_elsewhere, no_thread};
 use super::event_loop::{EventLoop, MESSAGES_QUEUED};
 use super::feed_publisher::FeedPublisher;
 use super::link::Link;
 use super::ownership::{self, Claim};
 use super::session_link::SessionLink;
-use super::signals::{Signals, StopRequest};
+use super::signals::Signals;
 use super::stale_sessions::SessionCleaner;
 use super::streams::Streams;
 use super::task_output::RunArchiver;
 use super::{Options, log, recovery};
-use crate::config::InputConfig;
 use crate::engine::{Engine, Settings};
 use crate::model::{Context, Error, Seq, SessionLife};
 use crate::paths::Paths;
@@ -28,7 +27,7 @@ use crate::prompt::UserRules;
 use crate::session::{Session, Setup, StoreState};
 use crate::sink::Sinks;
 use crate::store::feed::{Ages, Retention};
-use crate::store::{Archiver, Consumers, Live, ReadMarks, ReaderThread, Store, StoreSetup};
+use crate::store::{Archiver, Consumers, ReadMarks, ReaderThread, Store, StoreSetup};
 use crate::tmux::{Mark, MarkedSession, TmuxError};
 
 /// How long operations in progress may take when the daemon is to stop. Then a tmux that hangs is
@@ -56,8 +55,8 @@ const FIRST_ANSWER: Duration = Duration::from_secs(3);
 ///
 /// Only before it is ready. From then on errors are handled.
 pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonError> {
-    let descriptors = raise_descriptors();
-    let server = options.server.with_descriptors(descriptors.given);
+    let (given, descriptors) = raise_descriptors();
+    let server = options.server.with_descriptors(given);
     let options = Options { server, ..options };
     let paths = &options.paths;
     paths.create_runtime()?;
@@ -87,25 +86,17 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     let mut signals =
         Signals::listen().map_err(|error| Error::io("could not listen for signals", &error))?;
 
-    let Parts {
-        mut events,
-        streams,
-        readers: _readers,
-        live,
-        marks,
-        last_seq,
-    } = assemble(&options, claimed)?;
+    let (mut events, streams, _readers, marks, last_seq) = assemble(&options, claimed)?;
+    let live = &streams.live;
     let consumers = Arc::clone(&live.consumers);
     let mut tasks = JoinSet::new();
-    let sinks = Sinks::start(&options.config, paths, &live, last_seq, &mut tasks).await;
+    let sinks = Sinks::start(&options.config, paths, live, last_seq, &mut tasks).await;
     let sinks = sinks.map_err(no_thread)?.map(Arc::new);
     events.sinks.clone_from(&sinks);
 
     let mut locks = Some(locks);
     let mut endpoint = None;
-    let acceptor = Acceptor::new(descriptors.most_connections());
-    let (sender, mut messages) = mpsc::channel(MESSAGES_QUEUED);
-    let requests = RequestSender::new(sender);
+    let (requests, mut messages) = mpsc::channel(MESSAGES_QUEUED);
     let stopping = events.stopping.clone();
     let supervising = async {
         events.begin(RUNNING_JOB_LIMIT).await;
@@ -113,27 +104,22 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
             tasks.spawn(streams.clone().print(last_seq));
         }
         let locks = locks.take().expect("they are taken once");
-        let endpoint = endpoint.insert(Endpoint::begin(paths, locks)?);
+        let begun = Endpoint::begin(paths, locks, most_connections(descriptors))?;
+        let endpoint = endpoint.insert(begun);
         tracing::info!(
             session = options.session,
             pid = std::process::id(),
             "supervising"
         );
         ready();
-        if let Some(manager) = &mut events.service_manager {
-            manager.is_ready(Instant::now());
+        if let Some(manager) = &events.service_manager {
+            manager.is_ready();
         }
         events.scan_others();
-        let accepting = acceptor.run(
-            endpoint.listeners(),
-            requests,
-            streams.clone(),
-            stopping.clone(),
-            &mut tasks,
-        );
+        let serving = endpoint.serve(requests, streams.clone(), stopping.clone(), &mut tasks);
         tokio::select! {
-            () = events.run(endpoint, &mut messages) => {}
-            () = accepting => {}
+            () = events.run(&mut messages) => {}
+            () = serving => {}
         }
         Ok::<(), DaemonError>(())
     };
@@ -146,10 +132,10 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
         }
     }
     tracing::info!("leaving");
-    if let Some(manager) = &mut events.service_manager {
+    if let Some(manager) = &events.service_manager {
         manager.is_stopping();
     }
-    let locks = endpoint.map(Endpoint::leave).or(locks);
+    let locks = endpoint.map(|endpoint| endpoint.locks).or(locks);
     // The second signal ends it at once, whatever is in progress.
     tokio::select! {
         () = leave(events, messages, tasks, sinks, &marks, &consumers) => {}
@@ -168,10 +154,13 @@ fn locked(error: DaemonError, paths: &Paths) -> DaemonError {
 }
 
 /// Resolves when the daemon is to stop, by a signal or by request, and has not stopped in time.
-async fn overdue(signals: &mut Signals, stopping: &StopRequest) {
+async fn overdue(signals: &mut Signals, stopping: &watch::Sender<bool>) {
+    let mut asked = stopping.subscribe();
     tokio::select! {
-        () = signals.next() => stopping.ask(),
-        () = stopping.asked() => {}
+        () = signals.next() => {
+            stopping.send_replace(true);
+        }
+        _ = asked.wait_for(|is_asked| *is_asked) => {}
     }
     sleep(RUNNING_JOB_LIMIT).await;
 }
@@ -238,19 +227,11 @@ async fn leave(
     }
 }
 
-/// The limits of this process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Descriptors {
-    /// The limit at our start, for the processes that we start; `None` means unlimited.
-    pub(super) given: Option<u64>,
-    /// The present limit; `None` means unlimited.
-    pub(super) ours: Option<u64>,
-}
-
 /// Raises this process's limit on descriptors to the hard limit. The soft limit is usually low for
 /// programs that use `select`. Each task costs a daemon one descriptor and each connection one or
-/// two.
-fn raise_descriptors() -> Descriptors {
+/// two. Returns the limit at our start, for the processes that we start, and the present one; `None` means
+/// unlimited.
+fn raise_descriptors() -> (Option<u64>, Option<u64>) {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: maximum,
@@ -263,43 +244,28 @@ fn raise_descriptors() -> Descriptors {
             current
         }
     };
-    Descriptors {
-        given: current,
-        ours,
-    }
+    (current, ours)
 }
 
-impl Descriptors {
-    /// Returns how many connections may be open at once. The other half is for the readers' files,
-    /// the tasks' processes and tmux.
-    fn most_connections(self) -> usize {
-        let most = self.ours.map(|limit| usize::try_from(limit / 2));
-        most.map_or(usize::MAX, |most| most.unwrap_or(usize::MAX).max(1))
-    }
-}
-
-/// A daemon that can begin.
-pub(super) struct Parts {
-    pub(super) events: EventLoop,
-    /// The streams of the feed's readers.
-    pub(super) streams: Streams,
-    /// The thread that they run on, which ends when this is dropped.
-    pub(super) readers: ReaderThread,
-    /// What readers and sinks subscribe to.
-    pub(super) live: Arc<Live>,
-    /// Notes how far the feed was read.
-    pub(super) marks: Arc<ReadMarks>,
-    /// The number of the last record of the daemon before.
-    pub(super) last_seq: Seq,
+/// Returns how many connections may be open at once with this limit on descriptors. The other half is for
+/// the readers' files, the tasks' processes and tmux.
+fn most_connections(descriptors: Option<u64>) -> usize {
+    let most = descriptors.map(|limit| usize::try_from(limit / 2));
+    most.map_or(usize::MAX, |most| most.unwrap_or(usize::MAX).max(1))
 }
 
 /// Reads what the daemon before has left, and starts the threads. `claimed` is the session's life if it
-/// exists.
+/// exists. Returns the event loop; the streams of the feed's readers, and the thread that they run on, which
+/// ends when it is dropped; what notes how far the feed was read; and the number of the last record of the
+/// daemon before.
 ///
 /// # Errors
 ///
 /// When the feed cannot be opened, or a thread cannot be started.
-fn assemble(options: &Options, claimed: Option<SessionLife>) -> Result<Parts, Error> {
+fn assemble(
+    options: &Options,
+    claimed: Option<SessionLife>,
+) -> Result<(EventLoop, Streams, ReaderThread, Arc<ReadMarks>, Seq), Error> {
     let paths = &options.paths;
     let beginning = recovery::begin(paths, &options.session, options.fresh)?;
     let kept = &options.config.feed;
@@ -353,7 +319,8 @@ fn assemble(options: &Options, claimed: Option<SessionLife>) -> Result<Parts, Er
         shells: options.config.shells,
         ..Settings::LIVE
     };
-    let user_rules = user_rules(input);
+    let user_rules = UserRules::new(&input.ask, &input.ignore, input.mute_tasks.clone());
+    let user_rules = user_rules.map_err(Error::of)?;
     let publisher = FeedPublisher::new(store, context);
     let session = Session::new(
         Setup {
@@ -377,25 +344,13 @@ fn assemble(options: &Options, claimed: Option<SessionLife>) -> Result<Parts, Er
     let (notices, scanned) = mpsc::channel(1);
     let cleaner = SessionCleaner::new(options, runs.clone(), notices);
     let link = Link::start(options, link, runs, cleaner, user_rules).map_err(no_thread)?;
-    let events = EventLoop::new(options, session, link, publisher, archiver, usual, scanned);
-    let streams = Streams::new(Arc::clone(&live), readers.handle());
-    Ok(Parts {
-        events,
-        streams,
-        readers,
+    let events = EventLoop::new(options, session, link, publisher, archiver, usual, scanned)
+        .map_err(no_thread)?;
+    let streams = Streams {
         live,
-        marks,
-        last_seq,
-    })
-}
-
-/// Returns the user's rules. The configuration was validated with the same ones.
-fn user_rules(input: &InputConfig) -> UserRules {
-    let rules = UserRules::new(&input.ask, &input.ignore, input.mute_tasks.clone());
-    rules.unwrap_or_else(|error| {
-        tracing::error!(%error, "the prompt rules of the configuration were rejected after their validation");
-        UserRules::default()
-    })
+        readers: readers.handle(),
+    };
+    Ok((events, streams, readers, marks, last_seq))
 }
 
 #[cfg(test)]
@@ -404,9 +359,8 @@ mod tests {
 
     #[test]
     fn connections_leave_descriptors_for_the_rest() {
-        let most = |ours| Descriptors { given: None, ours }.most_connections();
-        assert_eq!(most(Some(1024)), 512);
-        assert_eq!(most(Some(1)), 1);
-        assert_eq!(most(None), usize::MAX);
+        assert_eq!(most_connections(Some(1024)), 512);
+        assert_eq!(most_connections(Some(1)), 1);
+        assert_eq!(most_connections(None), usize::MAX);
     }
 }

@@ -2,7 +2,6 @@
 //! is alive. The protocol is that of `sd_notify(3)`: a datagram of `NAME=VALUE` lines.
 
 use std::ffi::{OsStr, OsString};
-use std::io;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
@@ -16,9 +15,12 @@ const MAX_STATUS_CHARS: usize = 500;
 /// What a status begins with.
 const STATUS: &str = "STATUS=";
 
-/// How long to wait before a message is sent again that the service manager did not take. Its
-/// queue has room for ten, unless `net.unix.max_dgram_qlen` is changed.
-const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// How long to wait for room in the queue of the service manager, which has it for ten messages unless
+/// `net.unix.max_dgram_qlen` is changed. It shares the queue with all services.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+/// The same for the message without which it ends the daemon.
+const PATIENCE_WHEN_READY: Duration = Duration::from_secs(1);
 
 /// A service manager that waits for messages of this process.
 #[derive(Debug, Clone)]
@@ -28,10 +30,6 @@ pub(crate) struct ServiceManager {
     watchdog: Option<Duration>,
     /// When it gets the next sign of life.
     alive_at: Option<Instant>,
-    /// The lines that it has not taken yet: its queue is full.
-    unsent: Vec<String>,
-    /// When that is sent again.
-    try_again_at: Option<Instant>,
 }
 
 impl ServiceManager {
@@ -49,8 +47,6 @@ impl ServiceManager {
             address,
             watchdog,
             alive_at: watchdog.map(|_| Instant::now()),
-            unsent: Vec::new(),
-            try_again_at: None,
         })
     }
 
@@ -62,62 +58,41 @@ impl ServiceManager {
 
     /// Returns when [`ServiceManager::send_due`] is due.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.alive_at.into_iter().chain(self.try_again_at).min()
+        self.alive_at
     }
 
-    /// Sends a sign of life if that is due, and what was not taken the last time. To be called by
-    /// the event loop: it works as long as it does so.
+    /// Sends a sign of life if that is due. To be called by the event loop: it works as long as it does
+    /// so.
     pub(super) fn send_due(&mut self, now: Instant) {
         if self.alive_at.is_some_and(|at| at <= now) {
-            self.send("WATCHDOG=1");
+            self.send("WATCHDOG=1", PATIENCE);
             self.alive_at = self.alive_every().map(|every| now + every);
-        }
-        if self.try_again_at.is_some_and(|at| at <= now) {
-            self.send_unsent(now);
         }
     }
 
     /// Says that the daemon listens and has taken its first look.
-    pub(super) fn is_ready(&mut self, now: Instant) {
-        self.unsent.push("READY=1".to_owned());
-        self.send_unsent(now);
+    pub(super) fn is_ready(&self) {
+        self.send("READY=1", PATIENCE_WHEN_READY);
     }
 
     /// Says what is shown as the service's status.
-    pub(super) fn status(&mut self, status: &str, now: Instant) {
-        // The latest one counts.
-        self.unsent.retain(|line| !line.starts_with(STATUS));
-        self.unsent.push(status_line(status));
-        self.send_unsent(now);
+    pub(super) fn status(&self, status: &str) {
+        self.send(&status_line(status), PATIENCE);
     }
 
     /// Says that the daemon is about to end.
     pub(super) fn is_stopping(&self) {
-        self.send("STOPPING=1");
+        self.send("STOPPING=1", PATIENCE);
     }
 
-    fn send_unsent(&mut self, now: Instant) {
-        let is_sent = self.unsent.is_empty() || self.send(&self.unsent.join("\n"));
-        self.try_again_at = (!is_sent).then_some(now + TRY_AGAIN_AFTER);
-        if is_sent {
-            self.unsent.clear();
-        }
-    }
-
-    /// Sends a message without waiting: the event loop must not wait for anybody. Returns whether it
-    /// is done, because it was taken or nobody listens.
-    fn send(&self, message: &str) -> bool {
+    /// Sends a message, which is lost if nobody listens or the queue stays full for so long.
+    fn send(&self, message: &str, patience: Duration) {
         let sent = UnixDatagram::unbound().and_then(|socket| {
-            socket.set_nonblocking(true)?;
+            socket.set_write_timeout(Some(patience))?;
             socket.send_to_addr(message.as_bytes(), &self.address)
         });
-        match sent {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
-            Err(error) => {
-                tracing::debug!(%error, "the service manager does not listen");
-                true
-            }
-            Ok(_) => true,
+        if let Err(error) = sent {
+            tracing::debug!(%error, message, "the service manager does not take a message");
         }
     }
 }
@@ -202,38 +177,25 @@ mod tests {
     fn messages_without_a_receiver_are_lost() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notify");
-        let mut manager = named(&[("NOTIFY_SOCKET", path.to_str().unwrap())]).unwrap();
-        let now = Instant::now();
-        manager.status("lost", now);
+        let manager = named(&[("NOTIFY_SOCKET", path.to_str().unwrap())]).unwrap();
+        manager.status("lost");
         assert_eq!(manager.next_deadline(), None);
         let socket = UnixDatagram::bind(&path).unwrap();
-        manager.is_ready(now);
+        manager.is_ready();
         assert_eq!(received(&socket), "READY=1");
     }
 
     #[test]
-    fn what_a_full_queue_does_not_take_is_sent_again() {
+    fn a_full_queue_delays_nobody_for_long() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notify");
-        let mut manager = named(&[("NOTIFY_SOCKET", path.to_str().unwrap())]).unwrap();
+        let manager = named(&[("NOTIFY_SOCKET", path.to_str().unwrap())]).unwrap();
         let socket = UnixDatagram::bind(&path).unwrap();
-        let mut n_sent = 0;
-        while manager.send("WATCHDOG=1") {
-            n_sent += 1;
+        socket.set_nonblocking(true).unwrap();
+        for _ in 0..20 {
+            manager.send("WATCHDOG=1", Duration::from_micros(1));
         }
-        let now = Instant::now();
-        manager.status("old", now);
-        manager.is_ready(now);
-        manager.status("new", now);
-        let due = now + TRY_AGAIN_AFTER;
-        assert_eq!(manager.next_deadline(), Some(due));
-        for _ in 0..n_sent {
-            assert_eq!(received(&socket), "WATCHDOG=1");
-        }
-        manager.send_due(now);
-        assert_eq!(manager.next_deadline(), Some(due), "not before it is due");
-        manager.send_due(due);
-        assert_eq!(received(&socket), "READY=1\nSTATUS=new");
-        assert_eq!(manager.next_deadline(), None);
+        manager.is_stopping();
+        assert_eq!(received(&socket), "WATCHDOG=1");
     }
 }

@@ -1,10 +1,9 @@
-//! Signals and requests to stop.
+//! Signals that stop the daemon, and since when it has been of no use.
 
 use std::io;
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
 
 /// SIGTERM, SIGINT and SIGHUP.
 #[derive(Debug)]
@@ -34,33 +33,6 @@ impl Signals {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
             _ = self.hang_up.recv() => {}
-        }
-    }
-}
-
-/// The request to stop. Anyone with a clone can make it; it is never withdrawn.
-#[derive(Debug, Clone)]
-pub(super) struct StopRequest {
-    is_asked: watch::Sender<bool>,
-}
-
-impl StopRequest {
-    pub(super) fn new() -> Self {
-        Self {
-            is_asked: watch::Sender::new(false),
-        }
-    }
-
-    pub(super) fn ask(&self) {
-        self.is_asked.send_replace(true);
-    }
-
-    /// Resolves once it is made. Cancel safe.
-    pub(super) async fn asked(&self) {
-        let mut changes = self.is_asked.subscribe();
-        if changes.wait_for(|is_asked| *is_asked).await.is_err() {
-            // Cannot happen: we have a sender ourselves.
-            std::future::pending().await
         }
     }
 }

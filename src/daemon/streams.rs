@@ -7,8 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWrite, BufReader, Interest};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWrite, BufReader, Interest, copy_buf, sink};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 
@@ -21,15 +20,11 @@ use crate::wire::{Acknowledgement, After, Filter, ReaderStart, parse_object};
 pub(super) struct Streams {
     /// What readers subscribe to.
     pub(super) live: Arc<Live>,
-    readers: ReaderHandle,
+    /// The thread that serves them.
+    pub(super) readers: ReaderHandle,
 }
 
 impl Streams {
-    /// Returns a starter for streams of this feed on the readers' thread.
-    pub(super) fn new(live: Arc<Live>, readers: ReaderHandle) -> Self {
-        Self { live, readers }
-    }
-
     /// Writes a stream to this connection until either side closes it. What the other side sends is
     /// acknowledgements if it reads as a consumer, of which some bytes may have been read already,
     /// and is ignored otherwise.
@@ -89,9 +84,6 @@ impl Streams {
     }
 }
 
-/// The longest line that can be an acknowledgement, in bytes.
-const MAX_ACKNOWLEDGEMENT: u64 = 4096;
-
 /// Processes the acknowledgements of a consumer, one a line, until the input ends. `early` was read
 /// already.
 async fn read_acknowledgements(
@@ -104,12 +96,8 @@ async fn read_acknowledgements(
     let mut line = Vec::new();
     loop {
         line.clear();
-        let read = (&mut reader)
-            .take(MAX_ACKNOWLEDGEMENT)
-            .read_until(b'\n', &mut line)
-            .await;
-        let is_cut = line.last() != Some(&b'\n');
-        if read.is_err() || (is_cut && (line.len() as u64) < MAX_ACKNOWLEDGEMENT) {
+        let read = reader.read_until(b'\n', &mut line).await;
+        if read.is_err() || !line.ends_with(b"\n") {
             // The end, perhaps in the middle of a line: half an acknowledgement is none.
             return;
         }
@@ -132,15 +120,8 @@ fn parse(line: &[u8]) -> Result<Seq, Error> {
 
 /// Resolves when the other side has closed the connection. Its input is ignored.
 async fn until_closed(reader: &mut BufReader<OwnedReadHalf>) {
-    loop {
-        match reader.fill_buf().await {
-            Ok([]) => return hung_up(reader.get_ref().as_ref()).await,
-            Err(_) => return,
-            Ok(said) => {
-                let n = said.len();
-                reader.consume(n);
-            }
-        }
+    if copy_buf(reader, &mut sink()).await.is_ok() {
+        hung_up(reader.get_ref().as_ref()).await;
     }
 }
 
@@ -161,11 +142,10 @@ pub(super) async fn hung_up(socket: &UnixStream) {
         // Without a free descriptor, a client without further requests counts as disconnected.
         return;
     };
-    while !is_hung_up(socket) {
-        // Waiting for readability would end at once: there is nothing more to read.
-        if watched.writable().await.is_err() {
-            return;
-        }
+    // Waiting for readability would end at once: there is nothing more to read.
+    while let Ok(ready) = watched.ready(Interest::WRITABLE).await
+        && !ready.is_write_closed()
+    {
         let cleared = watched.try_io(Interest::WRITABLE, || {
             Err::<(), _>(io::Error::from(io::ErrorKind::WouldBlock))
         });
@@ -176,20 +156,6 @@ pub(super) async fn hung_up(socket: &UnixStream) {
 fn register_again(socket: &UnixStream) -> io::Result<UnixStream> {
     let copy = socket.as_fd().try_clone_to_owned()?;
     UnixStream::from_std(copy.into())
-}
-
-fn is_hung_up(socket: &UnixStream) -> bool {
-    let mut asked = [PollFd::new(socket, PollFlags::empty())];
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    match poll(&mut asked, Some(&now)) {
-        Ok(_) => asked[0]
-            .revents()
-            .intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL),
-        Err(_) => false,
-    }
 }
 
 /// Writes without waiting as long as the reader keeps up. A thread, which tokio uses to write

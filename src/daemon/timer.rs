@@ -64,9 +64,6 @@ pub(super) struct Timer {
     /// `None` where there is none: then tokio's timers are used.
     #[cfg(linux)]
     kernel: Option<timerfd::KernelTimer>,
-    /// What it is set to.
-    #[cfg(linux)]
-    set_to: Option<Instant>,
 }
 
 impl Timer {
@@ -75,14 +72,12 @@ impl Timer {
         Self {
             #[cfg(linux)]
             kernel: timerfd::KernelTimer::new().ok(),
-            #[cfg(linux)]
-            set_to: None,
         }
     }
 
     /// Resolves at this time or, if it has passed, at once; never if it is `None`. The future may be
     /// dropped.
-    pub(super) async fn until(&mut self, due: Option<Instant>) {
+    pub(super) async fn until(&self, due: Option<Instant>) {
         let Some(due) = due else {
             return std::future::pending().await;
         };
@@ -95,20 +90,14 @@ impl Timer {
 
     /// The same with the kernel's timer; `None` where that fails.
     #[cfg(linux)]
-    async fn wait_in_kernel(&mut self, due: Instant) -> Option<()> {
+    async fn wait_in_kernel(&self, due: Instant) -> Option<()> {
         let timer = self.kernel.as_ref()?;
         let after = due.saturating_duration_since(Instant::now());
         if after.is_zero() {
             return Some(());
         }
-        if self.set_to != Some(due) {
-            self.set_to = None;
-            timer.set(after).ok()?;
-            self.set_to = Some(due);
-        }
-        timer.expired().await.ok()?;
-        self.set_to = None;
-        Some(())
+        timer.set(after).ok()?;
+        timer.expired().await.ok()
     }
 }
 
@@ -122,7 +111,7 @@ mod tests {
 
     #[tokio::test]
     async fn it_resolves_when_it_is_due_and_not_before() {
-        let mut timer = Timer::new();
+        let timer = Timer::new();
         for after in [0, 20, 5] {
             let due = Instant::now() + Duration::from_millis(after);
             timer.until(Some(due)).await;
@@ -132,7 +121,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_future_that_was_dropped_changes_nothing() {
-        let mut timer = Timer::new();
+        let timer = Timer::new();
         let soon = Instant::now() + Duration::from_millis(20);
         let later = soon + Duration::from_millis(20);
         assert_eq!(timer.until(None).now_or_never(), None);

@@ -15,7 +15,6 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use zbus::{Connection, MessageStream};
 
-use super::LogOnce;
 use crate::model::{Level, text};
 
 /// Time limit for one notice. A bus or a notification server that hangs never answers, and a notice
@@ -65,7 +64,8 @@ pub struct DesktopNotice {
 pub struct Desktop {
     /// Gets the slots of notices that the user has clicked.
     clicked: mpsc::Sender<u64>,
-    failures: LogOnce<DesktopError>,
+    /// Whether the last notice was not shown.
+    is_failing: bool,
     /// The last notice in each slot.
     shown: BTreeMap<u64, Shown>,
     /// Has a message when `shown` is void, and ends with the bus; `None` while nothing was shown.
@@ -117,7 +117,7 @@ impl Desktop {
     pub fn new(clicked: mpsc::Sender<u64>) -> Self {
         Self {
             clicked,
-            failures: LogOnce::default(),
+            is_failing: false,
             shown: BTreeMap::new(),
             other_notifier: None,
         }
@@ -127,25 +127,21 @@ impl Desktop {
     ///
     /// # Errors
     ///
-    /// Failures are harmless. New kinds of failure have been logged.
+    /// Failures are harmless. The first one after a notice that was shown is logged.
     ///
     /// # Cancel safety
     ///
     /// The notice may or may not have been shown if the future is dropped.
     pub async fn show(&mut self, notice: &DesktopNotice) -> Result<(), DesktopError> {
         let outcome = self.try_show(notice).await;
+        let was_failing = std::mem::replace(&mut self.is_failing, outcome.is_err());
         match &outcome {
-            Ok(()) => {
-                if self.failures.clear() {
-                    tracing::info!("desktop notices work again");
-                }
+            Ok(()) if was_failing => tracing::info!("desktop notices work again"),
+            Err(error) if !was_failing => {
+                let cause = std::error::Error::source(error).map(tracing::field::display);
+                tracing::warn!(%error, cause, "desktop notices are not shown");
             }
-            Err(error) => {
-                if self.failures.admit(error) {
-                    let cause = std::error::Error::source(error).map(tracing::field::display);
-                    tracing::warn!(%error, cause, "desktop notices are not shown");
-                }
-            }
+            Ok(()) | Err(_) => {}
         }
         outcome
     }

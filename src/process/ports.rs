@@ -114,12 +114,18 @@ mod system {
     /// once, however many runs are asked for.
     struct Holders {
         table: Vec<ProcessRow>,
-        /// The inodes of the sockets, by the pids of those that hold any.
-        held: BTreeMap<u32, BTreeSet<u64>>,
-        /// The panes in which those were started that are in no run's sessions, as far as they say.
-        panes: BTreeMap<u32, (String, String)>,
-        /// What may be the first process of a run that holds any.
-        concerned: BTreeSet<u32>,
+        /// Those that hold any of the sockets, by pid.
+        holders: BTreeMap<u32, Holder>,
+    }
+
+    struct Holder {
+        /// The inodes of the sockets that it holds.
+        held: BTreeSet<u64>,
+        /// The pids and sessions [`upwards`] of it, with the first processes of its runs among them.
+        above: BTreeSet<u32>,
+        /// When it started, and the pane that it was started in, as far as it says, unless it is in a run's
+        /// sessions. A server that was put into the background has left them, and its parents have ended.
+        left: Option<(u64, (String, String))>,
     }
 
     impl Holders {
@@ -144,56 +150,46 @@ mod system {
             let members = members(&table, leaders);
             let began = table.iter().filter(|row| leaders.contains(&row.pid));
             let began = began.map(|row| row.started).min();
-            let may_be_own = |row: &ProcessRow| {
+            let mut holders = BTreeMap::new();
+            for row in &table {
+                let pid = row.pid;
+                let is_member = members.contains(&pid);
                 let is_later = began.is_some_and(|began| row.started >= began);
-                members.contains(&row.pid) || is_later && pane_of(row.pid).is_some()
-            };
-            let held: BTreeMap<u32, BTreeSet<u64>> = table
-                .iter()
-                .filter(|row| all || may_be_own(row))
-                .map(|row| (row.pid, &sockets_of(row.pid) & &inodes))
-                .filter(|(_, held)| !held.is_empty())
-                .into_map();
-            let others = held.keys().filter(|pid| !members.contains(pid));
-            let panes = others
-                .filter_map(|pid| Some((*pid, pane_of(*pid)?)))
-                .into_map();
-            let concerned = upwards(&table, held.keys().copied().into_set());
-            Self {
-                table,
-                held,
-                panes,
-                concerned,
+                if !(all || is_member || is_later && pane_of(pid).is_some()) {
+                    continue;
+                }
+                let held = &sockets_of(pid) & &inodes;
+                if !held.is_empty() {
+                    let left = (!is_member).then(|| Some((row.started, pane_of(pid)?)));
+                    let holder = Holder {
+                        held,
+                        above: upwards(&table, pid),
+                        left: left.flatten(),
+                    };
+                    holders.insert(pid, holder);
+                }
             }
+            Self { table, holders }
         }
 
         fn holds(&self, pid: u32, inode: u64) -> bool {
-            let held = self.held.get(&pid);
-            held.is_some_and(|held| held.contains(&inode))
+            let holder = self.holders.get(&pid);
+            holder.is_some_and(|holder| holder.held.contains(&inode))
         }
 
         /// Returns the inodes of the sockets that a run holds.
         fn own_of(&self, leader: u32) -> BTreeSet<u64> {
-            let members = if self.concerned.contains(&leader) {
-                members(&self.table, &[leader])
-            } else {
-                BTreeSet::new()
+            let holders = self.holders.values();
+            let has_left = holders.clone().any(|holder| holder.left.is_some());
+            let began = self.table.iter().find(|row| row.pid == leader && has_left);
+            let began = began.and_then(|row| Some((row.started, pane_of(leader)?)));
+            let is_own = |holder: &&Holder| {
+                let of_pane = holder.left.as_ref().zip(began.as_ref());
+                holder.above.contains(&leader)
+                    || of_pane.is_some_and(|(left, began)| left.0 >= began.0 && left.1 == began.1)
             };
-            let began = self.table.iter().find(|row| row.pid == leader);
-            let pane = began.filter(|_| !self.panes.is_empty());
-            let pane = pane.and_then(|began| Some((began.started, pane_of(leader)?)));
-            let is_own = |pid: &u32| {
-                members.contains(pid)
-                    || pane.as_ref().is_some_and(|(began, pane)| {
-                        // A server that was put into the background has left the session, and its
-                        // parents have ended.
-                        let mut rows = self.table.iter();
-                        let is_later = rows.any(|row| row.pid == *pid && row.started >= *began);
-                        is_later && self.panes.get(pid) == Some(pane)
-                    })
-            };
-            let own = self.held.iter().filter(|(pid, _)| is_own(pid));
-            own.flat_map(|(_, held)| held).copied().into_set()
+            let own = holders.filter(is_own);
+            own.flat_map(|holder| &holder.held).copied().into_set()
         }
     }
 
@@ -205,9 +201,10 @@ mod system {
         members.iter().map(|row| row.pid).into_set()
     }
 
-    /// Returns these pids, those of their parents and of what shares a session with one of them, and so
-    /// on, and the numbers of the sessions.
-    fn upwards(table: &[ProcessRow], mut numbers: BTreeSet<u32>) -> BTreeSet<u32> {
+    /// Returns this pid, those of its parents and of what shares a session with one of them, and so on, and
+    /// the numbers of the sessions: it is in the runs of which the first process is among these.
+    fn upwards(table: &[ProcessRow], pid: u32) -> BTreeSet<u32> {
+        let mut numbers = BTreeSet::from([pid]);
         loop {
             let n_numbers = numbers.len();
             for row in table {

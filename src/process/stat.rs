@@ -383,26 +383,14 @@ fn number(pid: u32) -> Option<Pid> {
 
 // What it uses: descriptors, its control group, and how much it has run.
 
-/// How many descriptors a process has open, and how many it may open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct DescriptorUse {
-    /// The number of open descriptors.
-    pub(crate) open: u64,
-    /// The soft limit; `None` is unlimited.
-    pub(crate) limit: Option<u64>,
-}
-
-/// Returns the descriptors of a process of this user; `None` where the system does not report them
-/// (only Linux does).
+/// Returns how many descriptors a process of this user has open, and how many it may open, where that is
+/// limited; `None` where the system does not report them (only Linux does).
 #[must_use]
-pub(crate) fn descriptors_of(pid: u32) -> Option<DescriptorUse> {
+pub(crate) fn descriptors_of(pid: u32) -> Option<(u64, Option<u64>)> {
     let limits = fs::read_to_string(format!("{PROC}/{pid}/limits")).ok()?;
     let limit = soft_limit(&limits)?;
     let open = fs::read_dir(format!("{PROC}/{pid}/fd")).ok()?.count();
-    Some(DescriptorUse {
-        open: open as u64,
-        limit,
-    })
+    Some((open as u64, limit))
 }
 
 /// Reads the soft limit on open files from `/proc/PID/limits`; `None` inside is unlimited.
@@ -573,7 +561,7 @@ mod tests {
     #[test]
     fn our_own_descriptors_are_counted() {
         let ours = descriptors_of(std::process::id()).unwrap();
-        assert!(ours.open >= 3, "{ours:?}");
+        assert!(ours.0 >= 3, "{ours:?}");
     }
 
     #[cfg(linux)]

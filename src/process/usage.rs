@@ -1,6 +1,6 @@
 //! How much processor time and memory the processes below some processes use.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Duration;
 
@@ -60,20 +60,15 @@ fn sums(processes: &BTreeMap<u32, ProcessUsage>, roots: &[u32]) -> BTreeMap<u32,
         .filter(|pid| processes.contains_key(pid))
         .map(|pid| (*pid, (0, 0)))
         .into_map();
+    let above = |pid: &u32| Some(processes.get(pid)?.parent);
     for (pid, process) in processes {
-        let mut ancestor = *pid;
         // The table is not of one instant, so it may contain a circle.
-        for _ in 0..processes.len() {
+        let mut seen = BTreeSet::new();
+        let line = std::iter::successors(Some(*pid), above);
+        for ancestor in line.take_while(|ancestor| seen.insert(*ancestor)) {
             if let Some((ticks, pages)) = sums.get_mut(&ancestor) {
                 *ticks = ticks.saturating_add(process.ticks);
                 *pages = pages.saturating_add(process.pages);
-            }
-            let Some(above) = processes.get(&ancestor) else {
-                break;
-            };
-            ancestor = above.parent;
-            if ancestor == *pid {
-                break;
             }
         }
     }

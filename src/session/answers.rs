@@ -105,16 +105,11 @@ impl State {
         }
     }
 
-    pub(super) fn usual_duration_found(
-        &mut self,
-        window: WindowId,
-        run: Option<u32>,
-        millis: Millis,
-        now: Now,
-    ) {
+    pub(super) fn usual_duration_found(&mut self, of: &Task, millis: Millis, now: Now) {
         let tasks = self.engine.last_look().map(|look| &look.tasks);
-        let task = tasks.and_then(|tasks| Some((tasks, tasks.get(&window)?)));
-        if let Some((tasks, task)) = task.filter(|(_, task)| task.is_alive() && task.run == run) {
+        let task = tasks.and_then(|tasks| Some((tasks, tasks.get(&of.window)?)));
+        if let Some((tasks, task)) = task.filter(|(_, task)| task.is_alive() && task.run == of.run)
+        {
             self.usual.add(task, millis, tasks);
             self.publish_tasks(now);
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::archives::turn_to_change;
 use super::input::{Effect, Job, LogLevel, LookOrder};
 use super::look_schedule::Due;
-use super::pending_restarts::{DueRestart, PreventedRestart, RestartEnd};
+use super::pending_restarts::DueRestart;
 use super::state::{Cx, State};
 use crate::model::{Bookmark, DeliveredEvent, Level, Now, Record, Task, WindowId};
 
@@ -46,14 +46,13 @@ impl State {
     }
 
     pub(super) fn due(&mut self, now: Now) {
-        if self.deliver_at().is_some_and(|due| due <= now.mono) {
-            let effects = self.engine.deliver_due(now);
-            self.perform(effects);
+        self.deliver_due(now);
+        if self.save_at.is_some_and(|at| at <= now.mono) {
+            self.save();
         }
-        self.save_if_due(now);
         self.nudge_if_due(now);
         if self.unreported_at.take_if(|at| *at <= now.mono).is_some() {
-            self.counts.found_late += 1;
+            self.found_late += 1;
             let text = "a safety look found an event that was not reported";
             self.log(LogLevel::Warn, text.to_owned());
         }
@@ -100,9 +99,8 @@ impl State {
         (Rc::strong_count(&self.returning) == 1).then_some(at)
     }
 
-    /// Delivers what is due, now that the disk has accepted or refused it.
-    pub(super) fn deliver_stored(&mut self, now: Now) {
-        self.engine.tried(self.store.tried);
+    /// Delivers what is due, as far as the disk has accepted or refused it.
+    pub(super) fn deliver_due(&mut self, now: Now) {
         if self.deliver_at().is_some_and(|due| due <= now.mono) {
             let effects = self.engine.deliver_due(now);
             self.perform(effects);
@@ -113,12 +111,6 @@ impl State {
     pub(super) fn save_within(&mut self, pause: Duration, now: Now) {
         let at = now.mono + pause;
         self.save_at = Some(self.save_at.map_or(at, |before| before.min(at)));
-    }
-
-    fn save_if_due(&mut self, now: Now) {
-        if self.save_at.is_some_and(|at| at <= now.mono) {
-            self.save();
-        }
     }
 
     /// Saves the last look, from which the next daemon continues.
@@ -172,18 +164,15 @@ impl State {
         let Some(look) = self.engine.last_look() else {
             return;
         };
-        self.restarts.plan(look, now);
-        let prevented = self.announced.look(look, records);
-        if let Some(cleanup) = self.restarts.note_kept(look) {
+        let prevented = self.restarts.look(look, records, now);
+        if let Some((present, gone)) = self.restarts.note_kept(look) {
             self.spawn(|cx| async move {
+                let forget = |outcome| Job::ForgetEnvironments(present, gone, outcome);
                 // The next daemon forgets what was not forgotten.
-                drop(
-                    cx.run(|outcome| Job::ForgetEnvironments(cleanup, outcome))
-                        .await,
-                );
+                drop(cx.run(forget).await);
             });
         }
-        for PreventedRestart { end, why } in prevented {
+        for (end, why) in prevented {
             if let Some(why) = why {
                 self.report_impossible(&end.event.task, why, now);
             }
@@ -227,12 +216,12 @@ impl State {
     /// Gives up a restart that can never succeed.
     fn give_restart_up(&mut self, task: &Task, why: String, now: Now) {
         self.report_impossible(task, &why, now);
-        self.restarts.give_up(task.window, why);
+        let end = self.restarts.give_up(task.window, why);
         let recounted = self.engine.note_unrestartable(task);
         self.perform(recounted);
         self.publish_tasks(now);
         self.judge_waits(now);
-        if let Some(end) = self.announced.take(task.window) {
+        if let Some(end) = end {
             self.deliver_end(end, now);
         }
     }
@@ -248,23 +237,19 @@ async fn restart(cx: Cx, task: Arc<Task>, number: u32) {
         session_name: cx.with(|state| state.session_name.clone()),
     });
     match link.run(|outcome| Job::Restart(due, outcome)).await {
-        Ok(RestartEnd::Started) => {}
-        Ok(RestartEnd::Superseded) => {
+        Ok(None) => {
             cx.look(LookOrder::of([window])).await;
-            // If the window has changed, the look says so.
-            return cx.with(|state| {
+            cx.with(|state| {
                 if state.restarts.is_starting(window) {
                     let error = "tmux found another window, but it has not changed";
                     state.put_restart_off(window, error.to_owned());
                 }
             });
         }
-        Ok(RestartEnd::Impossible(why)) => {
-            return cx.with(|state| state.give_restart_up(&task, why, state.now));
-        }
-        Err(error) => cx.with(|state| state.put_restart_off(window, error.message)),
+        Ok(Some(why)) => cx.with(|state| state.give_restart_up(&task, why, state.now)),
+        Err(error) => cx.with(|state| {
+            state.put_restart_off(window, error.message);
+            state.order(LookOrder::of([window]));
+        }),
     }
-    cx.with(|state| {
-        state.order(LookOrder::of([window]));
-    });
 }

@@ -37,7 +37,6 @@ pub(super) struct Endings {
     pub(super) runs: BTreeMap<WindowId, Ending>,
     /// The runs that were being ended, also those that could not be, until a look shows them no more.
     ours: BTreeSet<(WindowId, Option<u32>)>,
-    pub(super) orders: Vec<WaitingCommand>,
     /// When runs have lasted as long as they may, by window.
     pub(super) limits: BTreeMap<WindowId, TimeLimit>,
 }
@@ -64,7 +63,20 @@ pub(super) struct Ending {
     pub(super) is_window_gone: bool,
     /// What is left of it after a second.
     pub(super) waits_for: Vec<LeftProcess>,
+    /// The commands that wait for its end.
+    pub(super) waiting: Vec<WaitingCommand>,
 }
+
+/// A command that waits for a run to end.
+#[derive(Debug)]
+pub(super) struct WaitingCommand {
+    /// Whether it needs the window as it is when the run has ended.
+    pub(super) keeps_window: bool,
+    pub(super) done: Resolver<RunEnd>,
+}
+
+/// The task as it was at its end, as far as it is known; or why it could not be ended.
+pub(super) type RunEnd = Result<Option<Arc<Task>>, String>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
@@ -79,16 +91,26 @@ pub(super) enum Stage {
     Closing,
 }
 
-/// A command that waits for runs to end.
-#[derive(Debug)]
-pub(super) struct WaitingCommand {
-    /// Those that have not ended.
-    pub(super) open: BTreeSet<WindowId>,
-    /// What is known of the others.
-    pub(super) runs: RunsEnded,
-    /// Whether it needs the windows as they are when their runs have ended.
-    pub(super) keeps_windows: bool,
-    pub(super) done: Resolver<RunsEnded>,
+impl Ending {
+    pub(super) fn new(task: Arc<Task>, reason: Option<GoneReason>, stage: Stage) -> Self {
+        Self {
+            task,
+            reason,
+            stage,
+            ended: None,
+            is_looked_at: false,
+            is_window_gone: false,
+            waits_for: Vec::new(),
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Resumes those that wait for it: the run has ended, or cannot be.
+    pub(super) fn settle(&mut self, end: &RunEnd) {
+        for command in self.waiting.drain(..) {
+            command.done.resolve(end.clone());
+        }
+    }
 }
 
 impl Endings {
@@ -197,8 +219,9 @@ impl Endings {
             }
         }
         for window in over {
-            if let Some(ending) = self.runs.remove(&window) {
-                self.settle(window, ending.ended, None);
+            if let Some(mut ending) = self.runs.remove(&window) {
+                let ended = ending.ended.take();
+                ending.settle(&Ok(ended));
             }
         }
     }
@@ -229,35 +252,6 @@ impl Endings {
         tasks.for_each(|task| note(Arc::make_mut(task)));
         self.ours
             .retain(|(window, run)| look.tasks.get(window).is_some_and(|task| task.run == *run));
-    }
-
-    /// Notes that the run in this window has ended, or why it cannot be.
-    pub(super) fn settle(
-        &mut self,
-        window: WindowId,
-        ended: Option<Arc<Task>>,
-        failure: Option<&str>,
-    ) {
-        for order in &mut self.orders {
-            if !order.open.remove(&window) {
-                continue;
-            }
-            match failure {
-                Some(failure) => order.runs.failed.push(failure.to_owned()),
-                None => order
-                    .runs
-                    .ended
-                    .extend(ended.clone().map(|ended| (window, ended))),
-            }
-        }
-    }
-
-    /// Whether a command that waits for this window needs it as it is.
-    pub(super) fn is_window_kept(&self, window: WindowId) -> bool {
-        let mut orders = self.orders.iter();
-        orders.any(|order| {
-            order.keeps_windows && order.runs.tasks.iter().any(|task| task.window == window)
-        })
     }
 }
 

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::archives::turn_to_change;
-use super::ending_runs::{Ending, RunsEnded, Stage, TimeLimit, WaitingCommand};
+use super::ending_runs::{Ending, RunEnd, RunsEnded, Stage, TimeLimit, WaitingCommand};
 use super::input::{ClosedWindows, Effect, Job, LogLevel, LookOrder};
-use super::promise::{Resolver, promise};
+use super::promise::{Promise, promise};
 use super::state::{Cx, State};
 use crate::model::{
     EndOrder, EndReport, Error, GoneReason, LeftProcess, Level, Now, Snapshot, StopChoice,
@@ -33,9 +33,19 @@ pub(super) async fn end_runs(
     choice: &StopChoice,
     keeps_windows: bool,
 ) -> RunsEnded {
-    let (done, have_ended) = promise();
-    cx.with(|state| state.order_ends(tasks, reasons, choice, keeps_windows, done));
-    have_ended.await
+    let ends = cx.with(|state| state.order_ends(&tasks, reasons, choice, keeps_windows));
+    let mut runs = RunsEnded {
+        tasks,
+        failed: Vec::new(),
+        ended: BTreeMap::new(),
+    };
+    for (window, end) in ends {
+        match end.await {
+            Ok(ended) => runs.ended.extend(ended.map(|ended| (window, ended))),
+            Err(failure) => runs.failed.push(failure),
+        }
+    }
+    runs
 }
 
 /// Ends runs that have lasted as long as they may.
@@ -90,19 +100,23 @@ async fn look_at_end(cx: Cx, window: WindowId) {
 }
 
 impl State {
+    /// Begins to end runs. Returns their ends.
     fn order_ends(
         &mut self,
-        tasks: Vec<Arc<Task>>,
+        tasks: &[Arc<Task>],
         reasons: &BTreeMap<WindowId, GoneReason>,
         choice: &StopChoice,
-        keeps_windows: bool,
-        done: Resolver<RunsEnded>,
-    ) {
-        let (mut marks, mut plans) = (Vec::new(), BTreeMap::new());
-        for task in &tasks {
+        keeps_window: bool,
+    ) -> Vec<(WindowId, Promise<RunEnd>)> {
+        let (mut marks, mut plans, mut ends) = (Vec::new(), BTreeMap::new(), Vec::new());
+        for task in tasks {
+            let (done, end) = promise();
+            ends.push((task.window, end));
+            let waiting = WaitingCommand { keeps_window, done };
             let reason = reasons.get(&task.window).copied();
             let plan = self.plan_of(task, choice);
             if let Some(ending) = self.endings.runs.get_mut(&task.window) {
+                ending.waiting.push(waiting);
                 let is_marked = ending.reason.is_some();
                 ending.reason = ending.reason.or(reason);
                 if !is_marked && reason.is_some() {
@@ -127,13 +141,9 @@ impl State {
                 (Some(_) | None, None) => stage = Stage::Ended(None),
             }
             self.endings.begin(Ending {
-                task: Arc::clone(task),
-                reason,
-                stage,
-                ended: None,
                 is_looked_at: stage == Stage::Ended(None),
-                is_window_gone: false,
-                waits_for: Vec::new(),
+                waiting: vec![waiting],
+                ..Ending::new(Arc::clone(task), reason, stage)
             });
             if stage == Stage::Marking {
                 plans.insert(task.window, plan);
@@ -142,18 +152,8 @@ impl State {
         if !marks.is_empty() {
             self.spawn(|cx| mark(cx, marks, plans));
         }
-        let open = tasks.iter().map(|task| task.window).collect();
-        self.endings.orders.push(WaitingCommand {
-            open,
-            runs: RunsEnded {
-                tasks,
-                failed: Vec::new(),
-                ended: BTreeMap::new(),
-            },
-            keeps_windows,
-            done,
-        });
         self.proceed_with_endings();
+        ends
     }
 
     /// Processes that windows are marked: their runs are asked to end.
@@ -188,8 +188,8 @@ impl State {
         };
         if left.is_empty() && ending.is_window_gone {
             let ended = ending.ended.take();
+            ending.settle(&Ok(ended));
             self.endings.runs.remove(&window);
-            self.endings.settle(window, ended, None);
         } else if left.is_empty() {
             ending.stage = Stage::Ended(Some(self.now.mono + REPORTED_WITHIN));
             if ending.ended.is_none() {
@@ -197,17 +197,18 @@ impl State {
             }
         } else {
             let failure = format!("{}: {}", label(&ending.task), LeftProcess::still_run(left));
-            self.ending_failed(window, &failure);
+            self.ending_failed(window, failure);
             self.order(LookOrder::of([window]));
         }
         self.proceed_with_endings();
     }
 
     /// Gives up to end the run in this window.
-    fn ending_failed(&mut self, window: WindowId, failure: &str) {
-        let Some(ending) = self.endings.runs.remove(&window) else {
+    fn ending_failed(&mut self, window: WindowId, failure: String) {
+        let Some(mut ending) = self.endings.runs.remove(&window) else {
             return;
         };
+        ending.settle(&Err(failure));
         if ending.reason.is_some() && !ending.is_window_gone {
             self.spawn(move |cx| async move {
                 // The next daemon ends what is marked and can be ended.
@@ -215,7 +216,6 @@ impl State {
                 drop(cx.run(unmark).await);
             });
         }
-        self.endings.settle(window, None, Some(failure));
     }
 
     /// Processes that windows were closed, or why the next of them could not be.
@@ -223,7 +223,7 @@ impl State {
         let ClosedWindows { closed, failure } = done;
         if let Some(Error { message, .. }) = failure {
             for window in windows.iter().filter(|window| !closed.contains(window)) {
-                self.ending_failed(*window, &format!("{window}: {message}"));
+                self.ending_failed(*window, format!("{window}: {message}"));
             }
         }
         let reasons = closed.iter().filter_map(|window| {
@@ -256,7 +256,6 @@ impl State {
             .collect();
         let mut closing = Vec::new();
         for window in shown {
-            let is_kept = self.endings.is_window_kept(window);
             let Some(ending) = self.endings.runs.get_mut(&window) else {
                 continue;
             };
@@ -270,24 +269,20 @@ impl State {
                 let archive = (Arc::clone(run), reason);
                 self.jobs.archives.push_back(archive);
             }
-            if is_kept {
+            if ending.waiting.iter().any(|command| command.keeps_window) {
                 let ended = ending.ended.clone();
-                self.endings.settle(window, ended, None);
+                ending.settle(&Ok(ended));
             } else if ending.reason.is_some() {
                 closing.push(window);
             } else {
                 // Nothing needs its slot any more.
+                ending.settle(&Ok(None));
                 self.endings.runs.remove(&window);
-                self.endings.settle(window, None, None);
                 self.order(LookOrder::of([window]));
             }
         }
         if !closing.is_empty() {
             self.spawn(|cx| close(cx, closing));
-        }
-        let is_done = |order: &mut WaitingCommand| order.open.is_empty();
-        for order in self.endings.orders.extract_if(.., is_done) {
-            order.done.resolve(order.runs);
         }
     }
 
@@ -339,15 +334,7 @@ impl State {
                 None => Stage::Closing,
             };
             let window = task.window;
-            self.endings.begin(Ending {
-                task: before,
-                reason: Some(reason),
-                stage,
-                ended: None,
-                is_looked_at: false,
-                is_window_gone: false,
-                waits_for: Vec::new(),
-            });
+            self.endings.begin(Ending::new(before, Some(reason), stage));
             if stage == Stage::Closing {
                 self.spawn(move |cx| close(cx, vec![window]));
             }
@@ -416,33 +403,30 @@ impl State {
                     .iter()
                     .any(|name| *name == task.name || *name == window)
         };
-        let runs = self.endings.runs.values();
-        // One that is only closed with others has ended.
-        let runs: Vec<(Arc<Task>, Stage, Vec<LeftProcess>)> = runs
-            .filter(|ending| is_named(&ending.task) && ending.stage != Stage::Closing)
-            .map(|ending| {
-                let task = Arc::clone(&ending.task);
-                (task, ending.stage, ending.waits_for.clone())
-            })
-            .collect();
-        if at_once {
-            for (task, stage, _) in &runs {
-                if *stage == Stage::Stopping {
-                    let plan = StopPlan {
-                        grace: Duration::ZERO,
-                        ..StopPlan::default()
-                    };
-                    self.stop_processes(task, plan, true);
-                }
+        let (mut shown, mut stopping) = (Vec::new(), Vec::new());
+        for ending in self.endings.runs.values() {
+            let task = &ending.task;
+            // One that is only closed with others has ended.
+            if ending.stage == Stage::Closing || !is_named(task) {
+                continue;
             }
-        }
-        runs.into_iter()
-            .map(|(task, _, left)| EndingRun {
+            if ending.stage == Stage::Stopping {
+                stopping.push(Arc::clone(task));
+            }
+            shown.push(EndingRun {
                 window_id: task.window.to_string(),
                 window_name: task.name.clone(),
-                processes: left.iter().map(LeftProcess::words).collect(),
-            })
-            .collect()
+                processes: ending.waits_for.iter().map(LeftProcess::words).collect(),
+            });
+        }
+        for task in stopping.iter().filter(|_| at_once) {
+            let plan = StopPlan {
+                grace: Duration::ZERO,
+                ..StopPlan::default()
+            };
+            self.stop_processes(task, plan, true);
+        }
+        shown
     }
 
     fn plan_of(&self, task: &Task, choice: &StopChoice) -> StopPlan {
@@ -456,17 +440,15 @@ impl State {
 }
 
 /// Returns a task in words: `@12 (api)`.
-pub(super) fn label(task: &Task) -> String {
+fn label(task: &Task) -> String {
     format!("{} ({})", task.window, task.name)
 }
 
 /// Returns tasks in words: `tasks @1 (a), @2 (b)`.
-pub(super) fn list_of_tasks(names: &[String]) -> String {
-    format!("task{} {}", plural(names.len()), names.join(", "))
-}
-
-pub(super) fn plural(n: usize) -> &'static str {
-    if n == 1 { "" } else { "s" }
+pub(super) fn list_of_tasks<'a>(tasks: impl IntoIterator<Item = &'a Arc<Task>>) -> String {
+    let labels: Vec<String> = tasks.into_iter().map(|task| label(task)).collect();
+    let plural = if labels.len() == 1 { "" } else { "s" };
+    format!("task{plural} {}", labels.join(", "))
 }
 
 /// Returns a task that was ended, with how its run ended where that is known.

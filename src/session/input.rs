@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::listeners::{Beginning, RequestId};
-use super::pending_restarts::{DueRestart, EnvironmentCleanup, RestartEnd};
+use super::pending_restarts::DueRestart;
 use super::promise::Resolver;
 use super::typing::Typing;
 use crate::model::{
@@ -32,13 +32,8 @@ pub(crate) enum Input {
     Stored(StoreState),
     /// The last look could not be saved: the disk is too far behind.
     NotSaved,
-    /// How long a run usually takes.
-    UsualDuration {
-        window: WindowId,
-        /// The number of the run.
-        run: Option<u32>,
-        millis: Millis,
-    },
+    /// How long the run of this task usually takes.
+    UsualDuration(Arc<Task>, Millis),
     /// What is left of a run that is being ended.
     Ending(EndReport),
     /// Notices to record, with their levels.
@@ -289,10 +284,12 @@ pub(crate) enum Job {
     Drain(Resolver<()>),
     /// Start a task, or run it again in its slot, for which the runs with these processes were ended.
     Launch(Box<Launch>, Vec<u32>, Resolver<LaunchOutcome>),
-    /// Run a task again in its window, unless the window has changed.
-    Restart(Arc<DueRestart>, Resolver<RestartEnd>),
-    /// Forget the kept environments of launches that are gone.
-    ForgetEnvironments(EnvironmentCleanup, Resolver<()>),
+    /// Run a task again in its window, unless the window has changed: a look shows whether it has. `Some` is
+    /// why that can never succeed.
+    Restart(Arc<DueRestart>, Resolver<Option<String>>),
+    /// Forget the environments that were kept for restarts of launches that are not present, and those of
+    /// launches that are gone.
+    ForgetEnvironments(BTreeSet<String>, BTreeSet<String>, Resolver<()>),
     /// Type the next part into a task. If the request names a prompt, only while the task shows it. What is
     /// left to type comes of it.
     Type(Typing, Resolver<Option<Typing>>),

@@ -73,22 +73,13 @@ pub(super) enum Due {
     Sweep,
 }
 
-/// Whether a look found a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LookFinding {
-    /// Something has changed.
-    Changed,
-    /// Nothing has changed.
-    Unchanged,
-    /// Nothing reported has changed; the other windows were not queried.
-    ReportedUnchanged,
-}
-
 /// The result of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LookResult {
     pub(super) reporting: Reporting,
-    pub(super) finding: LookFinding,
+    /// Why it was taken.
+    pub(super) why: Due,
+    pub(super) has_changed: bool,
     /// Whether a run has ended and tmux has not said how.
     pub(super) is_unsettled: bool,
     /// Whether all windows have been looked at.
@@ -146,7 +137,8 @@ impl LookSchedule {
     pub(super) fn looked(&mut self, result: LookResult, now: Instant) {
         let LookResult {
             reporting,
-            finding,
+            why,
+            has_changed,
             is_unsettled,
             is_whole,
             n_windows,
@@ -161,18 +153,19 @@ impl LookSchedule {
             Reporting::AllButRespawns => (FIRST_WITH_DEAD, WITH_DEAD),
             Reporting::All => (FIRST_SWEEP, self.longest),
         };
-        let pause = match finding {
-            LookFinding::Changed => Some(first),
-            LookFinding::Unchanged => {
-                let doubled = (self.pause * 2).max(first);
-                let is_late = reporting == Reporting::All && doubled > SOON;
-                Some(if is_late {
-                    doubled.max(late_sweep_pause(n_windows))
-                } else {
-                    doubled
-                })
-            }
-            LookFinding::ReportedUnchanged => None,
+        let pause = if has_changed {
+            Some(first)
+        } else if is_whole || why == Due::Ended {
+            let doubled = (self.pause * 2).max(first);
+            let is_late = reporting == Reporting::All && doubled > SOON;
+            Some(if is_late {
+                doubled.max(late_sweep_pause(n_windows))
+            } else {
+                doubled
+            })
+        } else {
+            // Nothing reported has changed; the other windows were not queried.
+            None
         };
         if let Some(pause) = pause {
             self.pause = pause.min(most).min(self.longest);
@@ -181,7 +174,7 @@ impl LookSchedule {
         if is_whole {
             self.sweep_by = None;
         }
-        if finding == LookFinding::Changed {
+        if has_changed {
             self.sweep_by.get_or_insert(now + PUT_OFF);
         }
         if is_unsettled {
@@ -197,7 +190,8 @@ impl LookSchedule {
     pub(super) fn nothing_found(&mut self, reporting: Reporting, now: Instant) {
         let result = LookResult {
             reporting,
-            finding: LookFinding::Unchanged,
+            why: Due::Sweep,
+            has_changed: false,
             is_unsettled: false,
             is_whole: true,
             n_windows: self.n_windows,
@@ -302,20 +296,21 @@ mod tests {
         (schedule.next_look() - schedule.last).as_millis()
     }
 
-    fn result(reporting: Reporting, finding: LookFinding) -> LookResult {
+    fn result(reporting: Reporting, has_changed: bool) -> LookResult {
         LookResult {
             reporting,
-            finding,
+            why: Due::Sweep,
+            has_changed,
             is_unsettled: false,
-            is_whole: finding != LookFinding::ReportedUnchanged,
+            is_whole: true,
             n_windows: 5,
         }
     }
 
-    fn unsettled(finding: LookFinding) -> LookResult {
+    fn unsettled() -> LookResult {
         LookResult {
             is_unsettled: true,
-            ..result(Reporting::All, finding)
+            ..result(Reporting::All, false)
         }
     }
 
@@ -334,10 +329,10 @@ mod tests {
             (Reporting::All, [200, 400, 600, 600, 600, 600, 600, 200]),
         ] {
             let mut schedule = LookSchedule::new(ms(600), now);
-            let mut findings = [LookFinding::Unchanged; 8];
-            (findings[0], findings[7]) = (LookFinding::Changed, LookFinding::Changed);
-            let pauses = findings.map(|finding| {
-                schedule.looked(result(reporting, finding), now);
+            let mut changes = [false; 8];
+            (changes[0], changes[7]) = (true, true);
+            let pauses = changes.map(|has_changed| {
+                schedule.looked(result(reporting, has_changed), now);
                 let due = schedule.due(schedule.next_look());
                 let is_soon = in_ms(&schedule) < 200;
                 assert_eq!(due, Some(if is_soon { Due::Ended } else { Due::Sweep }));
@@ -352,12 +347,12 @@ mod tests {
         let now = Instant::now();
         let pauses = |reporting, n_windows| {
             let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
-            let mut findings = [LookFinding::Unchanged; 10];
-            (findings[0], findings[9]) = (LookFinding::Changed, LookFinding::Changed);
-            let pauses = findings.map(|finding| {
+            let mut changes = [false; 10];
+            (changes[0], changes[9]) = (true, true);
+            let pauses = changes.map(|has_changed| {
                 let result = LookResult {
                     n_windows,
-                    ..result(reporting, finding)
+                    ..result(reporting, has_changed)
                 };
                 schedule.looked(result, now);
                 in_ms(&schedule)
@@ -387,13 +382,9 @@ mod tests {
                 sweeps.push(millis);
             }
             if is_sweep || millis < 2500 {
-                let finding = match millis {
-                    0..2500 => LookFinding::Changed,
-                    _ => LookFinding::Unchanged,
-                };
                 let found = LookResult {
                     is_whole: is_sweep,
-                    ..result(Reporting::All, finding)
+                    ..result(Reporting::All, millis < 2500)
                 };
                 schedule.looked(found, now);
             }
@@ -405,15 +396,16 @@ mod tests {
     fn runs_that_ended_last_are_looked_at_before_a_sweep() {
         let begin = Instant::now();
         let mut schedule = LookSchedule::new(Duration::from_secs(60), begin);
-        let changed = result(Reporting::AllButRespawns, LookFinding::Changed);
+        let changed = result(Reporting::AllButRespawns, true);
         schedule.looked(changed, begin);
         let mut looks = Vec::new();
         for _ in 0..5 {
             let now = schedule.next_look();
             looks.push(((now - begin).as_millis(), schedule.due(now)));
             let found = LookResult {
+                why: schedule.due(now).unwrap(),
                 is_whole: schedule.due(now) == Some(Due::Sweep),
-                ..result(Reporting::AllButRespawns, LookFinding::Unchanged)
+                ..result(Reporting::AllButRespawns, false)
             };
             schedule.looked(found, now);
         }
@@ -433,15 +425,20 @@ mod tests {
         let now = Instant::now();
         let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
         for _ in 0..6 {
-            schedule.looked(result(Reporting::All, LookFinding::Unchanged), now);
+            schedule.looked(result(Reporting::All, false), now);
         }
         let safety = schedule.next_look();
         assert_eq!(in_ms(&schedule), 6400);
         let now = now + Duration::from_millis(400);
         schedule.paused();
-        schedule.looked(result(Reporting::All, LookFinding::ReportedUnchanged), now);
+        let of_reported = LookResult {
+            why: Due::Triggered,
+            is_whole: false,
+            ..result(Reporting::All, false)
+        };
+        schedule.looked(of_reported, now);
         assert_eq!(schedule.next_look(), safety);
-        schedule.looked(result(Reporting::All, LookFinding::Changed), now);
+        schedule.looked(result(Reporting::All, true), now);
         assert_eq!(in_ms(&schedule), 200);
     }
 
@@ -450,7 +447,7 @@ mod tests {
         let now = Instant::now();
         let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
         for _ in 0..6 {
-            schedule.looked(result(Reporting::All, LookFinding::Unchanged), now);
+            schedule.looked(result(Reporting::All, false), now);
         }
         assert!(in_ms(&schedule) > 200);
         schedule.printed();
@@ -467,12 +464,12 @@ mod tests {
         let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
         let mut pauses = Vec::new();
         for _ in 0..9 {
-            schedule.looked(unsettled(LookFinding::Unchanged), now);
+            schedule.looked(unsettled(), now);
             pauses.push(in_ms(&schedule));
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 100, 100]);
-        schedule.looked(result(Reporting::All, LookFinding::Changed), now);
-        schedule.looked(unsettled(LookFinding::Unchanged), now);
+        schedule.looked(result(Reporting::All, true), now);
+        schedule.looked(unsettled(), now);
         assert_eq!(in_ms(&schedule), 1);
     }
 
@@ -484,14 +481,9 @@ mod tests {
             (Reporting::Absent, [250, 500, 1000, 2000]),
             (Reporting::Nothing, [50, 100, 200, 400]),
         ] {
-            let findings = [
-                LookFinding::Changed,
-                LookFinding::Unchanged,
-                LookFinding::Unchanged,
-                LookFinding::Unchanged,
-            ];
-            let pauses = findings.map(|finding| {
-                schedule.looked(result(reporting, finding), now);
+            let changes = [true, false, false, false];
+            let pauses = changes.map(|has_changed| {
+                schedule.looked(result(reporting, has_changed), now);
                 in_ms(&schedule)
             });
             assert_eq!(pauses, expected, "{reporting:?}");

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::input::{FoundPorts, Job, LinkState, LogLevel, Look, LookOrder, LookOutcome, PortQuery};
 use super::job_queue::{QueuedLook, Turn};
-use super::look_schedule::{Due, LookFinding, LookResult, Reporting};
+use super::look_schedule::{Due, LookResult, Reporting};
 use super::output_watches::WatchEntry;
 use super::pane_reads::{read_ended_run, read_last_output};
 use super::promise::Resolver;
@@ -52,7 +52,7 @@ pub(super) async fn take_looks(cx: Cx) {
                 continue;
             }
             Ok(LookOutcome::NotNeeded | LookOutcome::NothingNew) => cx.with(|state| {
-                state.counts.skipped_looks += 1;
+                state.counters.skipped_looks += 1;
                 state.schedule.skipped();
             }),
             Err(error) => cx.with(|state| state.look_failed(error)),
@@ -79,11 +79,11 @@ pub(super) async fn take_sweeps(cx: Cx) {
         match outcome {
             Ok(LookOutcome::Looked(look)) => take(&cx, look, Due::Sweep, Vec::new()).await,
             Ok(LookOutcome::NothingNew) => cx.with(|state| {
-                state.counts.looks += 1;
-                state.counts.safety_looks += 1;
+                state.counters.partial_looks += 1;
+                state.counters.safety_looks += 1;
             }),
             Ok(LookOutcome::NotNeeded) => cx.with(|state| {
-                state.counts.unchanged_looks += 1;
+                state.counters.unchanged_looks += 1;
                 let reporting = state.reporting();
                 state.schedule.nothing_found(reporting, state.now.mono);
             }),
@@ -180,9 +180,9 @@ impl State {
         } = look;
         // Without a connection nothing is reported.
         let is_safety = why != Due::Triggered && self.link.is_connected;
-        self.counts.looks += 1;
-        self.counts.whole_looks += u64::from(is_whole);
-        self.counts.safety_looks += u64::from(is_safety);
+        self.counters.partial_looks += u64::from(!is_whole);
+        self.counters.whole_looks += u64::from(is_whole);
+        self.counters.safety_looks += u64::from(is_safety);
         if self.look_problem.take().is_some() {
             self.log(LogLevel::Info, "looks succeed again".to_owned());
         }
@@ -231,7 +231,8 @@ impl State {
         let has_changed = has_news || difference > Difference::Cosmetic;
         let result = LookResult {
             reporting,
-            finding: finding(why, has_changed, is_whole),
+            why,
+            has_changed,
             is_unsettled,
             is_whole,
             n_windows: self.engine.last_look().map_or(0, |look| look.tasks.len()),
@@ -401,17 +402,6 @@ fn reporting(snapshot: &Snapshot, link: &LinkState) -> Reporting {
         (true, false) => Reporting::Nothing,
         (true, true) if !link.reports_respawns && has_dead() => Reporting::AllButRespawns,
         (true, true) => Reporting::All,
-    }
-}
-
-/// Returns what a look has found, for the schedule.
-fn finding(why: Due, has_changed: bool, is_whole: bool) -> LookFinding {
-    if has_changed {
-        LookFinding::Changed
-    } else if is_whole || why == Due::Ended {
-        LookFinding::Unchanged
-    } else {
-        LookFinding::ReportedUnchanged
     }
 }
 

@@ -81,17 +81,15 @@ impl Session {
                 // Answers are sent before deliveries: events in an answer are not delivered as
                 // follow-ups.
                 self.go_on_with_stories();
-                self.state.borrow_mut().deliver_stored(now);
+                let mut state = self.state.borrow_mut();
+                state.engine.tried(store.tried);
+                state.deliver_due(now);
             }
             Input::Changed(change) => self.state.borrow_mut().change(change, now),
             Input::NotSaved => self.state.borrow_mut().save_within(SAVE_WITHIN, now),
-            Input::UsualDuration {
-                window,
-                run,
-                millis,
-            } => {
+            Input::UsualDuration(task, millis) => {
                 let mut state = self.state.borrow_mut();
-                state.usual_duration_found(window, run, millis, now);
+                state.usual_duration_found(&task, millis, now);
             }
             Input::Ending(report) => self.state.borrow_mut().ending_reported(report),
             Input::Notices(notices) => {
@@ -105,28 +103,17 @@ impl Session {
         self.go_on()
     }
 
-    /// Delivers all gatherings, due or not, because the daemon stops.
+    /// Delivers all gatherings, due or not, and saves the last look, because the daemon stops. Returns also
+    /// the runs whose output is not archived yet.
     #[must_use]
-    pub(crate) fn deliver_all(&mut self, now: Now) -> Vec<Effect> {
+    pub(crate) fn stop(&mut self, now: Now) -> (Vec<Effect>, Vec<Arc<Task>>) {
         let mut state = self.state.borrow_mut();
         let delivered = state.engine.deliver(now);
         state.perform(delivered);
-        std::mem::take(&mut state.effects)
-    }
-
-    /// Saves the last look, because the daemon stops.
-    #[must_use]
-    pub(crate) fn save_all(&mut self) -> Vec<Effect> {
-        let mut state = self.state.borrow_mut();
         state.save();
-        std::mem::take(&mut state.effects)
-    }
-
-    /// Takes the runs whose output is not archived yet.
-    pub(crate) fn take_archives(&mut self) -> Vec<Arc<Task>> {
-        let mut state = self.state.borrow_mut();
-        let archives = state.jobs.archives.drain(..);
-        archives.map(|(task, _)| task).collect()
+        let archives = state.jobs.archives.drain(..).map(|(task, _)| task);
+        let archives = archives.collect();
+        (std::mem::take(&mut state.effects), archives)
     }
 
     /// Returns when [`Input::Due`] is due, if ever.

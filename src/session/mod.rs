@@ -39,6 +39,6 @@ pub(crate) use input::{
 pub(crate) use listeners::{Beginning, RequestId};
 pub(crate) use looks::{Departures, replaced_panes};
 pub(crate) use machine::Session;
-pub(crate) use pending_restarts::{DueRestart, RestartEnd};
+pub(crate) use pending_restarts::DueRestart;
 pub(crate) use state::Setup;
 pub(crate) use typing::Typing;

@@ -22,31 +22,16 @@ pub(crate) struct DueRestart {
     pub(crate) session_name: String,
 }
 
-/// Which environments that were kept for restarts are needed, by the tokens of their launches.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct EnvironmentCleanup {
-    /// Launches that tasks of the last look name.
-    pub(crate) present: BTreeSet<String>,
-    /// Launches that a task named in an earlier look, and none names any more.
-    pub(crate) gone: BTreeSet<String>,
-}
-
-/// The result of a restart.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum RestartEnd {
-    /// The task runs.
-    Started,
-    /// Nothing was started, because the window seemed to have changed: a look shows whether it has.
-    Superseded,
-    /// It can never succeed, for this reason.
-    Impossible(String),
-}
-
-/// The restarts that are due, now or later. What decides is the look: a window whose run goes on, or
-/// that is gone, has none.
+/// The restarts that are due, now or later, and the ends that were delivered as notices because of them.
+/// What decides is the look: a window whose run goes on, or that is gone, has none.
 #[derive(Debug, Default)]
 pub(super) struct PendingRestarts {
     pending: BTreeMap<WindowId, PendingRestart>,
+    /// The ends whose restarts have not happened. If one never happens, the end is to be delivered as a
+    /// failure.
+    announced: BTreeMap<WindowId, DeliveredEvent>,
+    /// The life of the session that their windows belong to.
+    life: Option<SessionLife>,
     /// The launches that the tasks of the last look name; `None` before the first look.
     kept: Option<BTreeSet<String>>,
 }
@@ -82,8 +67,70 @@ impl PendingRestart {
 }
 
 impl PendingRestarts {
-    /// Plans the restarts that follow from a look.
-    pub(super) fn plan(&mut self, look: &Snapshot, now: Now) {
+    /// Returns those of a session whose last known look is `before`, in which earlier daemons have announced
+    /// restarts after these ends. Without a look nothing is known of the windows.
+    pub(super) fn new(before: Option<&Snapshot>, ends: Vec<DeliveredEvent>) -> Self {
+        let Some(before) = before else {
+            return Self::default();
+        };
+        let ends = ends.into_iter().map(|end| (end.event.task.window, end));
+        Self {
+            life: before.life.clone(),
+            announced: ends.into_map(),
+            ..Self::default()
+        }
+    }
+
+    /// Plans the restarts that follow from a look, whose records these are. Returns the ends that no
+    /// restart will follow although nobody has seen to that: the policy was removed, or the window or the
+    /// pane is elsewhere. A window that is closed, or that shows another run, has nothing to deliver: whoever
+    /// ended it or ran it again has seen it.
+    pub(super) fn look(
+        &mut self,
+        look: &Snapshot,
+        records: &[Record],
+        now: Now,
+    ) -> Vec<PreventedRestart> {
+        self.plan(look, now);
+        // A session that is missing may have lost its last window to another one.
+        if self.life != look.life && look.life.is_some() {
+            self.life.clone_from(&look.life);
+            self.announced.clear();
+        }
+        for record in records {
+            if let Body::Event(event) = &record.body
+                && let EventKind::Exited { replaced: None } = event.kind
+                && restart_of(&event.task).is_some()
+            {
+                let (seq, event) = (record.seq, (**event).clone());
+                let window = event.task.window;
+                self.announced.insert(window, DeliveredEvent { seq, event });
+            }
+        }
+        let mut prevented = Vec::new();
+        self.announced.retain(|window, end| {
+            let ended = &end.event.task;
+            let why = match look.tasks.get(window) {
+                None if look.gone.get(window) == Some(&GoneReason::Moved) => {
+                    Some("its window was moved to another session")
+                }
+                None => return false,
+                Some(task) if task.run != ended.run => return false,
+                // Another pane is the window's primary one now.
+                Some(task) if task.run.is_some() && task.pane != ended.pane => {
+                    Some("its pane was moved out of its window")
+                }
+                Some(task) if task.is_alive() => return false,
+                Some(task) if restart_of(task).is_some() => return true,
+                Some(_) => None,
+            };
+            prevented.push((end.clone(), why));
+            false
+        });
+        prevented
+    }
+
+    fn plan(&mut self, look: &Snapshot, now: Now) {
         let mut before = std::mem::take(&mut self.pending);
         for (window, task) in &look.tasks {
             let (Some(restart), Some(restarts)) = (restart_of(task), &task.settings.restarts)
@@ -167,16 +214,21 @@ impl PendingRestarts {
         }
     }
 
-    /// Notes that a task cannot be run again, and why.
-    pub(super) fn give_up(&mut self, window: WindowId, why: String) {
+    /// Notes that a task cannot be run again, and why. Returns its end if a restart was announced.
+    pub(super) fn give_up(&mut self, window: WindowId, why: String) -> Option<DeliveredEvent> {
         if let Some(pending) = self.pending.get_mut(&window) {
             pending.state = State::Impossible(why);
         }
+        self.announced.remove(&window)
     }
 
-    /// Notes the launches that the look's tasks name. Returns them, and those that are gone, if that
-    /// has changed or is the first look: an earlier daemon may have left environments of others.
-    pub(super) fn note_kept(&mut self, look: &Snapshot) -> Option<EnvironmentCleanup> {
+    /// Notes the launches that the look's tasks name. If that has changed, or this is the first look, after
+    /// which an earlier daemon may have left environments of others, returns them by their tokens, and those
+    /// that a task named in an earlier look and none names any more.
+    pub(super) fn note_kept(
+        &mut self,
+        look: &Snapshot,
+    ) -> Option<(BTreeSet<String>, BTreeSet<String>)> {
         let tasks = look.tasks.values();
         let present: BTreeSet<String> = tasks
             .filter_map(|task| Some(task.settings.restarts.as_ref()?.token.clone()))
@@ -186,7 +238,7 @@ impl PendingRestarts {
         }
         let before = self.kept.replace(present.clone()).unwrap_or_default();
         let gone = before.difference(&present).cloned().collect();
-        Some(EnvironmentCleanup { present, gone })
+        Some((present, gone))
     }
 }
 
@@ -197,114 +249,9 @@ fn still(task: &Task, restart: Restart, now: Now) -> Duration {
     restart.after.saturating_sub(since)
 }
 
-/// The ends whose restarts have not happened. If one never happens, the end is to be delivered as a
-/// failure.
-#[derive(Debug, Default)]
-pub(super) struct AnnouncedRestarts {
-    /// The life of the session that the windows belong to.
-    life: Option<SessionLife>,
-    ends: BTreeMap<WindowId, DeliveredEvent>,
-}
-
-/// The end of a run whose restart was announced, and will not happen.
-#[derive(Debug)]
-pub(super) struct PreventedRestart {
-    pub(super) end: DeliveredEvent,
-    /// Why, where the user cannot know; `None` where the policy was removed.
-    pub(super) why: Option<&'static str>,
-}
-
-/// What follows an end whose restart was announced, given a look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Follows {
-    /// The restart, as announced.
-    Restart,
-    /// Nothing that its owner has to know.
-    Nothing,
-    /// No restart; its owner does not know. Holds why, unless the policy was removed.
-    Prevented(Option<&'static str>),
-}
-
-impl AnnouncedRestarts {
-    /// Returns those that earlier daemons have recorded. `before` is the last look that is known;
-    /// without one, nothing is known of the windows.
-    pub(super) fn new(before: Option<&Snapshot>, ends: Vec<DeliveredEvent>) -> Self {
-        let Some(before) = before else {
-            return Self::default();
-        };
-        let ends = ends.into_iter().map(|end| (end.event.task.window, end));
-        Self {
-            life: before.life.clone(),
-            ends: ends.into_map(),
-        }
-    }
-
-    /// Processes a look and its records. Returns the ends that no restart will follow although nobody
-    /// has seen to that: the policy was removed, or the window or the pane is elsewhere. A window that is
-    /// closed, or that shows another run, has nothing to deliver: whoever ended it or ran it again has seen it.
-    pub(super) fn look(&mut self, look: &Snapshot, records: &[Record]) -> Vec<PreventedRestart> {
-        // A session that is missing may have lost its last window to another one.
-        if self.life != look.life && look.life.is_some() {
-            self.life.clone_from(&look.life);
-            self.ends.clear();
-        }
-        for record in records {
-            if let Body::Event(event) = &record.body
-                && let EventKind::Exited { replaced: None } = event.kind
-                && restart_of(&event.task).is_some()
-            {
-                let (seq, event) = (record.seq, (**event).clone());
-                let window = event.task.window;
-                self.ends.insert(window, DeliveredEvent { seq, event });
-            }
-        }
-        let mut prevented = Vec::new();
-        self.ends.retain(|window, end| {
-            let after = what_follows(*window, &end.event.task, look);
-            if let Follows::Prevented(why) = after {
-                let end = end.clone();
-                prevented.push(PreventedRestart { end, why });
-            }
-            after == Follows::Restart
-        });
-        prevented
-    }
-
-    /// Takes the end of the window's run: its restart is impossible.
-    pub(super) fn take(&mut self, window: WindowId) -> Option<DeliveredEvent> {
-        self.ends.remove(&window)
-    }
-}
-
-/// Returns what a look says of the restart that was announced at this end.
-fn what_follows(window: WindowId, ended: &Task, look: &Snapshot) -> Follows {
-    let Some(task) = look.tasks.get(&window) else {
-        return match look.gone.get(&window) {
-            Some(GoneReason::Moved) => {
-                Follows::Prevented(Some("its window was moved to another session"))
-            }
-            Some(
-                GoneReason::UserKilled
-                | GoneReason::AgentKilled
-                | GoneReason::OtherAgentKilled
-                | GoneReason::TimedOut,
-            )
-            | None => Follows::Nothing,
-        };
-    };
-    if task.run != ended.run {
-        Follows::Nothing
-    } else if task.run.is_some() && task.pane != ended.pane {
-        // Another pane is the window's primary one now.
-        Follows::Prevented(Some("its pane was moved out of its window"))
-    } else if task.is_alive() {
-        Follows::Nothing
-    } else if restart_of(task).is_some() {
-        Follows::Restart
-    } else {
-        Follows::Prevented(None)
-    }
-}
+/// The end of a run whose restart was announced, and will not happen; with why, where the user cannot know:
+/// not where the policy was removed.
+pub(super) type PreventedRestart = (DeliveredEvent, Option<&'static str>);
 
 #[cfg(test)]
 mod tests {
@@ -316,7 +263,7 @@ mod tests {
         let mut restarts = PendingRestarts::default();
         let mut note = |look: &str| {
             let noted = restarts.note_kept(&snapshot(look));
-            noted.map(|cleanup| (cleanup.present.len(), cleanup.gone.len()))
+            noted.map(|(present, gone)| (present.len(), gone.len()))
         };
         // An earlier daemon may have left some, also where no task has a policy.
         assert_eq!(note("@1 a running"), Some((0, 0)));

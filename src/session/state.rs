@@ -13,13 +13,14 @@ use super::input::{Effect, LinkState, LogLevel, Reply, StoreState};
 use super::job_queue::JobQueue;
 use super::listeners::{Listeners, RequestId};
 use super::look_schedule::{LookSchedule, PortLooks};
-use super::pending_restarts::{AnnouncedRestarts, PendingRestarts};
+use super::pending_restarts::PendingRestarts;
 use super::promise::Resolver;
 use crate::engine::{self, Engine};
 use crate::model::{
     Bookmark, DeliveredEvent, Event, Level, Now, OpenQuestion, PaneId, Seq, StatusCounts, StopPlan,
     Task, WindowId,
 };
+use crate::wire::Counters;
 
 /// How long saving is delayed for changes that are also in the feed, so that not every bell causes
 /// a write.
@@ -86,7 +87,7 @@ pub(crate) struct State {
     /// How far the feed is on the disk.
     pub(super) store: StoreState,
     /// Its name for records.
-    pub(super) session_name: String,
+    pub(crate) session_name: String,
     /// The state of the link after the last look.
     pub(super) link: LinkState,
     /// Whether there was a look.
@@ -94,8 +95,11 @@ pub(crate) struct State {
     /// What the next look has to decide.
     pub(super) doubts: Doubts,
     /// Why the last look failed; `None` when it succeeded.
-    pub(super) look_problem: Option<String>,
-    pub(super) counts: Counts,
+    pub(crate) look_problem: Option<String>,
+    /// What the session has done since it began.
+    pub(crate) counters: Counters,
+    /// How many safety looks have found an event which nothing reported.
+    pub(crate) found_late: u64,
     /// The requests that are not answered.
     pub(super) requests: BTreeMap<RequestId, OpenRequest>,
     /// Stories that begin with the present input.
@@ -129,8 +133,6 @@ pub(crate) struct State {
     pub(super) unseen: Vec<Task>,
     /// The tasks that are about to be run again.
     pub(super) restarts: PendingRestarts,
-    /// The ends that were delivered as notices because restarts follow.
-    pub(super) announced: AnnouncedRestarts,
     /// The runs that are being ended.
     pub(super) endings: Endings,
     /// How runs are ended whose launch says nothing.
@@ -171,22 +173,6 @@ pub(crate) struct Setup {
     pub(crate) store: StoreState,
 }
 
-/// Counters for status and diagnosis.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub(crate) looks: u64,
-    /// Sweeps that have come to their end.
-    pub(crate) whole_looks: u64,
-    /// Safety looks: looks without a trigger.
-    pub(crate) safety_looks: u64,
-    /// Looks that were ordered and not taken, because an earlier one had covered all reports.
-    pub(crate) skipped_looks: u64,
-    /// Sweeps that were due and not begun, because tmux had not run since the last one.
-    pub(crate) unchanged_looks: u64,
-    /// Safety looks that found an event which nothing reported.
-    pub(crate) found_late: u64,
-}
-
 impl State {
     /// Returns the state of a session that has not looked yet.
     pub(super) fn new(setup: Setup, now: Now) -> Self {
@@ -199,7 +185,7 @@ impl State {
             announced,
             store,
         } = setup;
-        let announced = AnnouncedRestarts::new(engine.last_look(), announced);
+        let restarts = PendingRestarts::new(engine.last_look(), announced);
         engine.tried(store.tried);
         Self {
             now,
@@ -217,7 +203,8 @@ impl State {
             has_looked: false,
             doubts: Doubts::default(),
             look_problem: None,
-            counts: Counts::default(),
+            counters: Counters::default(),
+            found_late: 0,
             requests: BTreeMap::new(),
             new_stories: VecDeque::new(),
             conditions: Vec::new(),
@@ -233,8 +220,7 @@ impl State {
             followed: None,
             questions: BTreeMap::new(),
             unseen: Vec::new(),
-            restarts: PendingRestarts::default(),
-            announced,
+            restarts,
             endings: Endings::default(),
             stop_defaults: stop,
             port_looks: PortLooks::default(),
@@ -253,28 +239,14 @@ impl State {
         self.engine.counts()
     }
 
-    pub(crate) fn counts(&self) -> Counts {
-        self.counts
-    }
-
     /// Returns how many waits have begun and are not answered.
     pub(crate) fn n_waits(&self) -> usize {
         self.listeners.n_waits() + Rc::strong_count(&self.ended_waits) - 1
     }
 
-    /// Returns the session's present name.
-    pub(crate) fn name(&self) -> &str {
-        &self.session_name
-    }
-
     /// Returns the name that it had in the last look; `None` while it is missing.
     pub(crate) fn present_name(&self) -> Option<&str> {
         self.link.session_name.as_deref()
-    }
-
-    /// Returns what keeps it from working now, if anything.
-    pub(crate) fn problem(&self) -> Option<&str> {
-        self.look_problem.as_deref()
     }
 
     /// Whether there was a look, or a failed one.

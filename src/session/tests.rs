@@ -248,7 +248,7 @@ impl Driver {
         self.done(|job| {
             let (Job::Archive(_, _, outcome)
             | Job::ForgetDeaths(_, outcome)
-            | Job::ForgetEnvironments(_, outcome)
+            | Job::ForgetEnvironments(_, _, outcome)
             | Job::Drain(outcome)
             | Job::MarkEndings(_, outcome)
             | Job::Prune(_, outcome)
@@ -293,7 +293,7 @@ impl Driver {
 
     /// The running restart has this result.
     #[track_caller]
-    fn restarted(&mut self, end: RestartEnd) {
+    fn restarted(&mut self, end: Option<String>) {
         self.done(|job| {
             let Job::Restart(_, outcome) = job else {
                 return false;

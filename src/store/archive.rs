@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc as async_mpsc, oneshot};
 
 use crate::files::{self, OPEN_TO_OTHERS};
-use crate::model::{Millis, RunNumbers, WindowId};
+use crate::model::{Millis, RunNumbers, Task};
 
 /// How much later than the run before a run is, if the machine's clock was set back.
 const TICK: Duration = Duration::from_millis(1);
@@ -402,27 +402,8 @@ impl KeptRun {
     }
 }
 
-/// A run that has begun, and where the earlier ones are stored.
-#[derive(Debug)]
-pub(crate) struct BegunRun {
-    /// The session's folder of ended runs.
-    pub(crate) folder: PathBuf,
-    pub(crate) window: WindowId,
-    /// The number of the run.
-    pub(crate) run: Option<u32>,
-    /// The task's name.
-    pub(crate) name: String,
-    pub(crate) command: Option<String>,
-}
-
-/// How long a run usually takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct UsualDuration {
-    pub(crate) window: WindowId,
-    /// The number of the run.
-    pub(crate) run: Option<u32>,
-    pub(crate) millis: Millis,
-}
+/// How long the run of this task usually takes.
+pub(crate) type UsualDuration = (Arc<Task>, Millis);
 
 /// How many usual durations may be queued for the event loop. Further ones are dropped: only their
 /// display is missing.
@@ -432,7 +413,8 @@ const MOST_DURATIONS: usize = 1000;
 #[derive(Debug)]
 enum ArchiveJob {
     Keep(Box<KeptRun>, oneshot::Sender<io::Result<()>>),
-    FindUsual(Box<BegunRun>),
+    /// How long such a run takes, by those in the session's folder of ended runs.
+    FindUsual(PathBuf, Arc<Task>),
     /// Answers when all earlier jobs are done.
     Close(oneshot::Sender<()>),
 }
@@ -482,10 +464,11 @@ impl Archiver {
         kept
     }
 
-    /// Finds out how long such a run usually takes. Nothing is reported if that is not known.
-    pub(crate) fn find_usual(&self, run: BegunRun) {
+    /// Finds out how long the run of this task usually takes, by those that are stored in this folder.
+    /// Nothing is reported if that is not known.
+    pub(crate) fn find_usual(&self, folder: PathBuf, task: Arc<Task>) {
         // Without the thread, `keep` complains.
-        drop(self.jobs.send(ArchiveJob::FindUsual(Box::new(run))));
+        drop(self.jobs.send(ArchiveJob::FindUsual(folder, task)));
     }
 
     /// Resolves when everything queued is written.
@@ -513,17 +496,12 @@ fn run(
                 n_queued.fetch_sub(run.n_bytes(), Ordering::Relaxed);
                 answer(reply, kept);
             }
-            ArchiveJob::FindUsual(begun) => {
-                let of_folder = durations.of(&begun.folder);
-                if let Some(millis) = of_folder.usual(&begun.name, begun.command.as_deref()) {
-                    let found = UsualDuration {
-                        window: begun.window,
-                        run: begun.run,
-                        millis,
-                    };
-                    if usual.try_send(found).is_err() {
-                        tracing::debug!("too many usual durations at once");
-                    }
+            ArchiveJob::FindUsual(folder, task) => {
+                let of_folder = durations.of(&folder);
+                if let Some(millis) = of_folder.usual(&task.name, task.command.as_deref())
+                    && usual.try_send((task, millis)).is_err()
+                {
+                    tracing::debug!("too many usual durations at once");
                 }
             }
             ArchiveJob::Close(done) => {

@@ -14,7 +14,7 @@ mod read_marks;
 mod stream;
 mod writer;
 
-pub(crate) use archive::{Archiver, BegunRun, KeptRun, UsualDuration};
+pub(crate) use archive::{Archiver, KeptRun, UsualDuration};
 pub(crate) use consumers::{Consumers, Lease};
 pub(crate) use handle::{ReaderHandle, ReaderThread, Store};
 pub(crate) use live::{Live, StoreSetup};

@@ -13,7 +13,7 @@ use super::writer::Writer;
 use super::*;
 use crate::diff::diff;
 use crate::model::test_notation::{notice, number, snapshot};
-use crate::model::{Body, Bookmark, Context, Record, Seq, Snapshot, WindowId};
+use crate::model::{Body, Bookmark, Context, Record, Seq, Snapshot, Task, WindowId};
 use crate::store::archive::{self, Limits, RunInfo};
 use crate::store::feed::{
     Ages, FeedFiles, Journal, Retention, closed_segments, end_of_files, load_saved, recover,
@@ -524,26 +524,21 @@ async fn usual_durations_include_runs_that_were_stored_before_and_since() {
         run.about.exit_code = Some(0);
         run
     };
-    let begun = |number: u32, name: &str| BegunRun {
-        folder: dir.path().to_owned(),
-        window: WindowId(1),
-        run: Some(number),
-        name: name.to_owned(),
-        command: None,
+    let folder = || dir.path().to_owned();
+    let begun = |number: u32, name: &str| {
+        Arc::new(Task {
+            run: Some(number),
+            ..Task::new(WindowId(1), name.to_owned())
+        })
     };
     let (archiver, _usual) = Archiver::start().unwrap();
     archiver.keep(run(1)).await.unwrap().unwrap();
     let (archiver, mut usual) = Archiver::start().unwrap();
-    archiver.find_usual(begun(2, "api"));
+    archiver.find_usual(folder(), begun(2, "api"));
     archiver.keep(run(2)).await.unwrap().unwrap();
-    archiver.find_usual(begun(3, "other"));
-    archiver.find_usual(begun(3, "api"));
-    let expected = UsualDuration {
-        window: WindowId(1),
-        run: Some(3),
-        millis: 200,
-    };
-    assert_eq!(usual.recv().await, Some(expected));
+    archiver.find_usual(folder(), begun(3, "other"));
+    archiver.find_usual(folder(), begun(3, "api"));
+    assert_eq!(usual.recv().await, Some((begun(3, "api"), 200)));
 }
 
 #[tokio::test]

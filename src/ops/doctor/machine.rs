@@ -382,8 +382,8 @@ fn unusable(why: &str) -> DoctorCheck {
 }
 
 fn scarce_descriptors(pid: u32) -> Option<DoctorCheck> {
-    let used = process::descriptors_of(pid)?;
-    let (open, limit) = (used.open, used.limit?);
+    let (open, limit) = process::descriptors_of(pid)?;
+    let limit = limit?;
     let is_scarce = open.saturating_mul(100) >= limit.saturating_mul(NEARLY_ALL);
     is_scarce.then(|| {
         warn(

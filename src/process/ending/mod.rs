@@ -5,8 +5,8 @@
 //! pane's process, the leader, is ended last where that is possible: at its end the kernel hangs up the
 //! terminal, and what still stops would get `SIGHUP` and lose its output.
 //!
-//! One thread ends all runs. It exists only while there is something to end, and sleeps in `poll` on
-//! descriptors that report the ends of processes. Where the system has none, it looks 20 times a second.
+//! One thread ends all runs. It sleeps in `poll` on descriptors that report the ends of processes. Where the
+//! system has none, it looks 20 times a second while runs are being ended.
 
 pub(super) mod members;
 #[cfg(any(test, not(linux)))]
@@ -16,54 +16,58 @@ mod ps_table;
 pub(super) mod table;
 mod worker;
 
+use std::io::{self, Write as _};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::Sender;
+use std::thread;
+
 use tokio::sync::mpsc;
 
-use crate::model::{EndOrder, EndReport, LeftProcess};
+use crate::model::{EndOrder, EndReport};
+use worker::Worker;
 
 /// Ends runs.
 #[derive(Debug)]
 pub(crate) struct RunEnder {
-    worker: Option<worker::Handle>,
-    sender: mpsc::UnboundedSender<EndReport>,
+    orders: Sender<EndOrder>,
+    /// A byte wakes the thread; it ends when this is closed.
+    wake: UnixStream,
     /// At most two for each run.
     reports: mpsc::UnboundedReceiver<EndReport>,
 }
 
 impl RunEnder {
-    /// Returns one that ends nothing yet.
-    pub(crate) fn new() -> Self {
+    /// Starts the thread, which ends nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// When the system is out of descriptors or threads.
+    pub(crate) fn new() -> io::Result<Self> {
+        let (wake, woken) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        woken.set_nonblocking(true)?;
+        let (orders, taken) = std::sync::mpsc::channel();
         let (sender, reports) = mpsc::unbounded_channel();
-        Self {
-            worker: None,
-            sender,
+        thread::Builder::new()
+            .name("run-ender".to_owned())
+            .spawn(move || Worker::new(taken, woken, sender).run())?;
+        Ok(Self {
+            orders,
+            wake,
             reports,
-        }
+        })
     }
 
     /// Begins to end a run, unless that has begun. A later order with a shorter grace time shortens
     /// it.
     pub(crate) fn end(&mut self, order: EndOrder) {
-        let order = match &self.worker {
-            Some(worker) => match worker.send(order) {
-                Ok(()) => return,
-                // It had nothing to end any more.
-                Err(order) => order,
-            },
-            None => order,
-        };
-        let (window, leader) = (order.window, order.leader);
-        match worker::Handle::start(order, self.sender.clone()) {
-            Ok(worker) => self.worker = Some(worker),
-            Err(error) => {
-                tracing::error!(%error, %window, "could not begin to end a run");
-                let left = LeftProcess {
-                    pid: leader,
-                    name: "its process".to_owned(),
-                    is_anothers: false,
-                };
-                // The receiver is ours.
-                drop(self.sender.send(EndReport::Ended(window, vec![left])));
-            }
+        // The thread has panicked otherwise, which ends the daemon.
+        drop(self.orders.send(order));
+        // With a full buffer, enough is on its way.
+        if let Err(error) = self.wake.write(&[0])
+            && error.kind() != io::ErrorKind::WouldBlock
+        {
+            tracing::warn!(%error, "could not wake the thread that ends runs");
         }
     }
 
@@ -75,7 +79,7 @@ impl RunEnder {
     pub(crate) async fn report(&mut self) -> EndReport {
         match self.reports.recv().await {
             Some(report) => report,
-            // It has a sender itself.
+            // The thread ends with the daemon.
             None => std::future::pending().await,
         }
     }

@@ -1,17 +1,16 @@
 //! The thread that ends runs.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::io::Read as _;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::mpsc;
 
 use super::members::{HOLD, Known, ProcessRow, SignalMasks};
@@ -50,71 +49,10 @@ const REPLACED_WITHIN: Duration = Duration::from_millis(20);
 /// How often a process is looked at that cannot be watched: the system cannot, or descriptors are short.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// How many orders may be queued: more would wait for the thread, which never takes long.
-const QUEUED: usize = 1024;
-
-/// The handle of the thread.
-#[derive(Debug)]
-pub(super) struct Handle {
-    orders: SyncSender<EndOrder>,
-    /// Set when the thread takes no more orders. It is locked while an order is sent.
-    is_closed: Arc<Mutex<bool>>,
-    wake: UnixStream,
-}
-
-impl Handle {
-    /// Starts the thread with its first order.
-    pub(super) fn start(
-        order: EndOrder,
-        reports: mpsc::UnboundedSender<EndReport>,
-    ) -> io::Result<Self> {
-        let (wake, woken) = UnixStream::pair()?;
-        wake.set_nonblocking(true)?;
-        woken.set_nonblocking(true)?;
-        let (sender, orders) = sync_channel(QUEUED);
-        let is_closed = Arc::new(Mutex::new(false));
-        let mut worker = Worker {
-            orders,
-            is_closed: Arc::clone(&is_closed),
-            woken,
-            reports,
-            runs: BTreeMap::new(),
-            strangers: Strangers::default(),
-        };
-        worker.take(order);
-        thread::Builder::new()
-            .name("run-ender".to_owned())
-            .spawn(move || worker.run())?;
-        Ok(Self {
-            orders: sender,
-            is_closed,
-            wake,
-        })
-    }
-
-    /// Hands over an order; gives it back when the thread takes no more.
-    pub(super) fn send(&self, order: EndOrder) -> Result<(), EndOrder> {
-        let is_closed = self
-            .is_closed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if *is_closed {
-            return Err(order);
-        }
-        self.orders.send(order).map_err(|error| error.0)?;
-        match (&self.wake).write(&[0]) {
-            // With a full buffer, enough is on its way.
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => tracing::warn!(%error, "could not wake the thread that ends runs"),
-        }
-        Ok(())
-    }
-}
-
-struct Worker {
+/// The thread's state. It ends with the daemon, whose end closes `woken`.
+pub(super) struct Worker {
     orders: Receiver<EndOrder>,
-    is_closed: Arc<Mutex<bool>>,
+    /// Readable when there is an order.
     woken: UnixStream,
     reports: mpsc::UnboundedSender<EndReport>,
     runs: BTreeMap<WindowId, Run>,
@@ -152,41 +90,26 @@ impl Strangers {
 }
 
 impl Worker {
-    fn run(mut self) {
-        loop {
-            self.step();
-            if self.runs.is_empty() && self.close() {
-                return;
-            }
-            self.sleep();
-            loop {
-                match self.orders.try_recv() {
-                    Ok(order) => self.take(order),
-                    Err(TryRecvError::Empty) => break,
-                    // Whoever waits for the reports is gone; the runs are ended all the same.
-                    Err(TryRecvError::Disconnected) if self.runs.is_empty() => return,
-                    Err(TryRecvError::Disconnected) => break,
-                }
-            }
+    pub(super) fn new(
+        orders: Receiver<EndOrder>,
+        woken: UnixStream,
+        reports: mpsc::UnboundedSender<EndReport>,
+    ) -> Self {
+        Self {
+            orders,
+            woken,
+            reports,
+            runs: BTreeMap::new(),
+            strangers: Strangers::default(),
         }
     }
 
-    /// Takes no more orders, unless there is one.
-    fn close(&mut self) -> bool {
-        let mut is_closed = self
-            .is_closed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        match self.orders.try_recv() {
-            Ok(order) => {
-                drop(is_closed);
+    pub(super) fn run(mut self) {
+        while self.sleep() {
+            while let Ok(order) = self.orders.try_recv() {
                 self.take(order);
-                false
             }
-            Err(_) => {
-                *is_closed = true;
-                true
-            }
+            self.step();
         }
     }
 
@@ -232,18 +155,14 @@ impl Worker {
         }
         for window in ended {
             if let Some(run) = self.runs.remove(&window) {
-                self.report(EndReport::Ended(window, run.left()));
+                // As above.
+                drop(self.reports.send(EndReport::Ended(window, run.left())));
             }
         }
     }
 
-    fn report(&self, report: EndReport) {
-        // Whoever has ordered it may be gone.
-        drop(self.reports.send(report));
-    }
-
-    /// Sleeps until a process ends, an order comes, or something is due.
-    fn sleep(&self) {
+    /// Sleeps until a process ends, an order comes, or something is due. Returns whether the daemon goes on.
+    fn sleep(&self) -> bool {
         let mut files = vec![PollFd::new(&self.woken, PollFlags::IN)];
         let members = self.runs.values().flat_map(|run| run.members.values());
         files.extend(
@@ -265,8 +184,8 @@ impl Worker {
                 thread::sleep(LOOK_EVERY);
             }
         }
-        // Nothing if nobody has woken us.
-        (&self.woken).read(&mut [0; 64]).unwrap_or_default();
+        // An error if nobody has woken us.
+        !matches!((&self.woken).read(&mut [0; 64]), Ok(0))
     }
 }
 
@@ -654,20 +573,12 @@ impl Run {
     }
 }
 
-/// Whether this descriptor's number is in the upper half of those that we may have: these are for what
-/// else is done while runs end.
-fn is_scarce(file: &OwnedFd) -> bool {
-    let limit = getrlimit(Resource::Nofile).current;
-    let number = u64::try_from(file.as_raw_fd()).unwrap_or(u64::MAX);
-    limit.is_some_and(|limit| number >= limit / 2)
-}
-
 impl Member {
     /// Opens a process of the table; `None` when it has ended.
     fn open(row: &ProcessRow) -> Option<Self> {
         let pid = i32::try_from(row.pid).ok()?;
         let file = match stat::open(row.pid) {
-            Ok(file) => (!is_scarce(&file)).then_some(file),
+            Ok(file) => Some(file),
             Err(Errno::SRCH) => return None,
             Err(Errno::NOSYS) => None,
             Err(error) => {

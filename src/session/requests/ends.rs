@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::super::archives::turn_to_change;
 use super::super::ending_runs::Killer;
-use super::super::endings::{end_runs, fields_of, label, list_of_tasks, plural};
+use super::super::endings::{end_runs, fields_of, list_of_tasks};
 use super::super::input::{Effect, Job, LogLevel, LookOrder};
 use super::super::state::{Cx, State};
+use crate::model::text::counted;
 use crate::model::{Error, ErrorKind, Level, StopChoice, Task, quote_where_needed};
 use crate::wire::{EndedTasks, Response};
 
@@ -40,10 +41,9 @@ pub(super) async fn kill(
             let now = state.task(task.window);
             now.is_none_or(|now| now.run != task.run)
         };
-        let gone = over.tasks.iter().filter(is_gone);
-        let names: Vec<String> = gone.map(|task| label(task)).collect();
-        if !names.is_empty() {
-            let text = format!("killed {}", list_of_tasks(&names));
+        let gone: Vec<&Arc<Task>> = over.tasks.iter().filter(is_gone).collect();
+        if !gone.is_empty() {
+            let text = format!("killed {}", list_of_tasks(gone));
             state.notice(Level::Info, text, state.now);
         }
     });
@@ -105,8 +105,7 @@ pub(super) async fn kill_all(
     let (moved, tasks): (Vec<_>, Vec<_>) = tasks
         .into_iter()
         .partition(|task| moved.contains(&task.window));
-    let n = tasks.len();
-    let text = format!("ended the session with {n} task{}", plural(n));
+    let text = format!("ended the session with {}", counted(tasks.len(), "task"));
     cx.with(|state| state.notice(Level::Info, text, state.now));
     cx.recorded().await;
     Ok(ended(&tasks, &moved))
@@ -128,8 +127,7 @@ pub(super) async fn prune(cx: &Cx) -> Result<Response, Error> {
     // A task that was run again meanwhile still exists.
     dead.retain(|task| cx.with(|state| state.task(task.window).is_none()));
     if !dead.is_empty() {
-        let names: Vec<String> = dead.iter().map(|task| label(task)).collect();
-        let text = format!("pruned {}", list_of_tasks(&names));
+        let text = format!("pruned {}", list_of_tasks(&dead));
         cx.with(|state| state.notice(Level::Info, text, state.now));
     }
     cx.recorded().await;

@@ -14,7 +14,7 @@ fn changes_during_a_look_call_for_another_one() {
     // All of them were in the previous one.
     driver.not_needed();
     driver.did(&[]);
-    assert_eq!(driver.session.state().counts().skipped_looks, 1);
+    assert_eq!(driver.session.state().counters.skipped_looks, 1);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn sweeps_that_need_not_be_taken_grow_seldom_as_well() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
     assert_eq!(pauses_of_sweeps(&mut driver, 4), [200, 400, 800, 1600]);
     // No report was covered by an earlier look.
-    let counts = driver.session.state().counts();
+    let counts = driver.session.state().counters;
     assert_eq!((counts.unchanged_looks, counts.skipped_looks), (4, 0));
 }
 
@@ -128,11 +128,7 @@ fn an_event_that_a_safety_look_finds_is_late_unless_its_report_follows() {
         }
         driver.now = driver.now.after(Duration::from_millis(200));
         driver.input(Input::Due);
-        assert_eq!(
-            driver.session.state().counts().found_late,
-            n_late,
-            "{name:?}"
-        );
+        assert_eq!(driver.session.state().found_late, n_late, "{name:?}");
     }
 }
 

@@ -24,7 +24,7 @@ fn a_task_that_failed_is_restarted_after_its_pause() {
     // Once, also while it takes long.
     driver.after(5000);
     assert_eq!(shown(&driver), Some((0, 1, 2)));
-    driver.restarted(RestartEnd::Started);
+    driver.restarted(None);
     driver.look("life 1; @1#2 a running restarts=2,1000,1");
     assert_eq!(shown(&driver), None);
 }
@@ -72,7 +72,7 @@ fn a_restart_that_tmux_refuses_is_tried_again_and_an_impossible_one_is_reported(
     driver.after(1);
     assert!(driver.take().contains(&"restart @1 1".to_owned()));
     let why = "its directory is gone".to_owned();
-    driver.restarted(RestartEnd::Impossible(why));
+    driver.restarted(Some(why));
     driver.after(100);
     let did = driver.take();
     assert!(did.contains(&"append notice".to_owned()), "{did:?}");
@@ -95,7 +95,7 @@ fn a_restart_that_seemed_superseded_is_tried_again_if_its_window_has_not_changed
         driver.look(dead);
         driver.finish_chores();
         assert!(driver.take().contains(&"restart @1 1".to_owned()));
-        driver.restarted(RestartEnd::Superseded);
+        driver.restarted(None);
         assert_eq!(driver.take().last().unwrap(), "look @1", "{found}");
         driver.look(found);
         driver.finish_chores();
@@ -168,7 +168,7 @@ fn an_end_that_an_earlier_daemon_recorded_is_delivered_if_its_restart_is_impossi
     let mut driver = Driver::returning(dead, dead);
     assert!(matches!(driver.job, Some(Job::Restart(..))));
     let why = "its directory is gone".to_owned();
-    driver.restarted(RestartEnd::Impossible(why));
+    driver.restarted(Some(why));
     driver.after(100);
     assert_eq!(n_messages(&mut driver), 1);
     driver.input(Input::Changed(Change::Windows));
@@ -198,11 +198,11 @@ fn a_usual_duration_is_asked_for_once_for_each_run_and_shown_while_it_lives() {
     assert_eq!(usual(&driver), [None, None]);
     for (window, run, millis) in [(one, 1, 40_000), (two, 1, 5), (two, 2, 900)] {
         let run = Some(run);
-        driver.input(Input::UsualDuration {
-            window,
+        let run = Task {
             run,
-            millis,
-        });
+            ..Task::new(window, String::new())
+        };
+        driver.input(Input::UsualDuration(std::sync::Arc::new(run), millis));
     }
     assert_eq!(usual(&driver), [Some(40_000), Some(900)]);
     let ended = "life 1; @1#1 a dead 0 pid=7; @2#3 b running pid=10";
