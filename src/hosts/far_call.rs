@@ -1,8 +1,8 @@
 //! What is asked of another machine, and what travels with it. The caller's environment does not.
 //!
-//! The program there reads it as a line of JSON, says with a line on standard output and one on standard
-//! error that it has begun ([`greeting`]), and executes itself, with the rest of standard input as the call
-//! says. At the end it says on standard error with which code ([`ending`]): what ends without that was lost.
+//! The program there reads it as a line of JSON, and executes itself, with the rest of standard input as the
+//! call says. What it answers are lines of JSON on standard output ([`FarAnswer`](crate::model::FarAnswer)):
+//! that it has begun, what the command prints, and with which code it ends. What ends without a code was lost.
 
 use std::env;
 use std::ffi::OsString;
@@ -13,8 +13,8 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 
 use super::host::{Host, this_machine};
+use crate::model::FarStdin;
 use crate::model::environment::{WithheldVariables, covers_name};
-use crate::model::{Error, ErrorKind, FarStdin};
 use crate::tmux::program;
 
 /// The word by which the program executes what another machine asks for.
@@ -25,50 +25,6 @@ pub(crate) const OURS: &str = env!("CARGO_PKG_VERSION");
 
 /// The longest call, in bytes: the arguments of a command can be as long as the kernel takes.
 pub(crate) const MAX_CALL: u64 = 16 << 20;
-
-/// Begins the end of what is written to standard error. No text has it.
-pub(super) const END_MARK: u8 = 0;
-
-/// What a program of this version says when it begins with a call, without the end of the line.
-pub(crate) fn greeting() -> String {
-    serde_json::json!({ "tmuxTask": OURS }).to_string()
-}
-
-/// What it says at the end of a call.
-pub(crate) fn ending(code: u8) -> String {
-    format!("{}{code}", char::from(END_MARK))
-}
-
-/// The first line that is not noise.
-#[derive(Debug, Deserialize)]
-#[serde(untagged, rename_all_fields = "camelCase")]
-pub(super) enum Beginning {
-    /// The program has begun. It is of this version.
-    Greeting { tmux_task: String },
-    /// The way there knows that nothing was executed, and why.
-    Refusal { refused: Refused },
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Refused {
-    why: String,
-    hint: Option<String>,
-    /// Whether there is no machine of this name.
-    is_unknown: bool,
-}
-
-impl From<Refused> for Error {
-    fn from(refused: Refused) -> Self {
-        let kind = match refused.is_unknown {
-            true => ErrorKind::NoHost,
-            false => ErrorKind::Failed,
-        };
-        let mut error = Self::new(kind, refused.why);
-        error.hint = refused.hint;
-        error
-    }
-}
 
 /// An execution of our program on another machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

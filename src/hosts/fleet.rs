@@ -9,11 +9,8 @@ use super::far_call::FarCall;
 use super::far_process::FarProcess;
 use super::host::{FLEET_PROGRAM, Host, Way};
 use super::ssh::Questions;
-use crate::model::{Error, ErrorKind, text};
+use crate::model::{Error, ErrorKind};
 use crate::paths::Env;
-
-/// The longest text that is reported of what the program says, in characters.
-const SAID_CHARS: usize = 400;
 
 /// Returns a command of the fleet's program: the one beside this program, else that of PATH.
 pub(crate) fn fleet_program() -> Command {
@@ -56,13 +53,12 @@ impl FleetProcess {
     ///
     /// What the process has said, when it has ended.
     pub(crate) async fn line(&mut self) -> Result<Vec<u8>, Error> {
-        if let Ok(Ok(line)) = self.0.line().await {
+        if let Some(line) = self.0.line_of_way().await {
             return Ok(line);
         }
-        let lines = self.0.said().split(|byte| *byte == b'\n');
+        self.0.end().await;
         // A hint follows.
-        let mut lines = lines.map(|line| text::one_line(line, SAID_CHARS));
-        let why = lines.find(|line| !line.is_empty());
+        let why = self.0.said.first();
         let why = why.unwrap_or_else(|| format!("{FLEET_PROGRAM} has ended"));
         Err(Error::failed(why))
     }

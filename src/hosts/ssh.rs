@@ -84,18 +84,15 @@ const CONFIG: &str = "# Made by tmux-task. Your own configuration comes first.\n
                       ConnectTimeout 10\n\
                       Include /etc/ssh/ssh_config\n";
 
-/// Returns a script that executes our program there with these words.
-pub(super) fn far_script(program: Option<&str>, words: &str) -> String {
+/// Returns a command line that executes our program there with these words. Without a terminal its first line
+/// is the first of its output, whatever start files of the login shell print: they may leave a line without
+/// an end.
+pub(super) fn far_line(program: Option<&str>, words: &str) -> String {
     let find = find_program(program);
-    format!(
-        "{find}; test -x \"$p\" || {{ echo \"{MISSING}$(uname -sm)\"; exit 127; }}; exec \"$p\" {words}"
-    )
-}
-
-/// Returns the command line of a script whose first line is the first of its output, whatever start
-/// files of the login shell print: they may leave a line without an end.
-pub(super) fn of_shell_after_noise(script: &str) -> String {
-    of_shell(&format!("echo; {script}"))
+    of_shell(&format!(
+        "test -t 1 || echo; {find}; test -x \"$p\" || {{ test -t 1 || echo \"{MISSING}$(uname -sm)\"; \
+         exit 127; }}; exec \"$p\" {words}"
+    ))
 }
 
 /// Returns a command line for `sh`, whatever the login shell is. The script is without single quotes,
@@ -129,12 +126,12 @@ mod tests {
     #[test]
     fn no_shell_reads_anything_in_the_line() {
         for program in [None, Some("~/bin/tmux task"), Some("/opt/tmux-task")] {
-            let line = of_shell_after_noise(&far_script(program, "far-call"));
+            let line = far_line(program, "far-call");
             let inner = line.strip_prefix("exec sh -c '").unwrap();
             let inner = inner.strip_suffix('\'').unwrap();
             assert!(!inner.contains(['\'', '\\', '!', '\n']), "{line}");
         }
-        let line = far_script(Some("~/bin/x"), "far-call");
+        let line = far_line(Some("~/bin/x"), "far-call");
         assert!(line.contains("p=\"$HOME/bin/x\""), "{line}");
     }
 

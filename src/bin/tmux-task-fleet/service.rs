@@ -1,8 +1,9 @@
-//! Commands from elsewhere: each is a request whose contents are a [`FarCall`], and whose answers are
-//! [`Frame`]s, one a message, numbered by a header. The first is `hello`, the last `exit` or `failed`.
-//! Any daemon of the host answers, one for each request. `tmux-task far-call` executes it, as it does for
-//! whoever reaches this machine in another way.
+//! Commands from elsewhere: each is a request whose contents are a [`FarCall`]. It is answered with a
+//! [`FirstAnswer`] and what `tmux-task far-call` says, which executes it as it does for whoever reaches this
+//! machine in another way: a message for each line, numbered by a header. Any daemon of the host answers, one
+//! for each request.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -13,16 +14,16 @@ use std::time::Duration;
 
 use async_nats::service::{Request, ServiceExt as _, endpoint};
 use async_nats::{Client, HeaderMap, Message, Subject, client};
-use futures_util::future::join;
 use futures_util::stream::StreamExt as _;
+use serde::Serialize;
 use serde_json::{Value, json};
-use tmux_task::model::Error;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
+use tmux_task::model::{Error, FarAnswer};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
-use crate::at::{Chunk, FAR_CALL, Frame, OURS, greeting};
+use crate::at::{FAR_CALL, FirstAnswer, OURS};
 use crate::connection::{Connection, broken};
 use crate::layout::{COMMAND, KEY_HEADER, ORDER_HEADER, SERVICE, requester, subject, words_of};
 use crate::machine::{hash, tmux_task};
@@ -39,12 +40,6 @@ const HEARD_WITHIN: Duration = Duration::from_secs(1);
 
 /// How long tmux-task may take to say which sessions there are.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// How much of an output is read at once, in bytes.
-const CHUNK: usize = 32 << 10;
-
-/// Begins the end of what `far-call` writes to standard error.
-const END_MARK: u8 = 0;
 
 /// What to do about a command that is not executed.
 const NOT_BY_BROKER: &str = "`[fleet] allow` in the configuration there permits commands, `[hosts]` in \
@@ -113,14 +108,15 @@ impl<'a> Service<'a> {
         else {
             return;
         };
-        let n_sent = Mutex::new(0);
+        let n_sent = Cell::new(0);
         let answers = Answers { client, to, n_sent };
         let done = self.obey(&message, machine, &answers).await;
-        let last = done.unwrap_or_else(|error| Frame::Failed {
+        let last = done.unwrap_or_else(|error| FarAnswer::Failed {
             why: error.message,
             hint: error.hint,
+            is_unknown: false,
         });
-        answers.send(last).await;
+        answers.send(&last).await;
     }
 
     /// Executes a request of this machine. Returns the last answer.
@@ -129,7 +125,7 @@ impl<'a> Service<'a> {
         message: &Message,
         machine: String,
         answers: &Answers<'_>,
-    ) -> Result<Frame, Error> {
+    ) -> Result<FarAnswer, Error> {
         let (call, verb) = self.accept(message, machine).await?;
         let _permit = self.free.try_acquire().map_err(|_| {
             Error::failed(format!(
@@ -147,8 +143,8 @@ impl<'a> Service<'a> {
             match claim(&self.keys, key.as_str()).map_err(Error::of)? {
                 Claim::New(file) => new = Some(file),
                 Claim::Ended(code) => {
-                    answers.send(Frame::hello()).await;
-                    return Ok(Frame::Exit(code));
+                    answers.send(&FirstAnswer::hello()).await;
+                    return Ok(FarAnswer::Exit(code));
                 }
                 Claim::Taken => {
                     let why = "it was requested before, and its outcome is not known";
@@ -156,13 +152,13 @@ impl<'a> Service<'a> {
                 }
             }
         }
-        answers.send(Frame::hello()).await;
-        let code = execute(&call, answers).await;
-        if let Some(mut file) = new {
+        answers.send(&FirstAnswer::hello()).await;
+        let ended = execute(&call, answers).await;
+        if let (Some(mut file), Ok(FarAnswer::Exit(code))) = (new, &ended) {
             // Without it, the outcome is not known.
-            drop(writeln!(file, "{}", code.as_ref().unwrap_or(&u8::MAX)));
+            drop(writeln!(file, "{code}"));
         }
-        code.map(Frame::Exit)
+        ended
     }
 
     /// Reads a request of this machine. Returns what to execute.
@@ -225,8 +221,7 @@ async fn server_of(session: &str) -> Result<Option<String>, Error> {
 struct Answers<'a> {
     client: &'a Client,
     to: Subject,
-    /// Locked until an answer is sent: they are sent in the order of their numbers.
-    n_sent: Mutex<u64>,
+    n_sent: Cell<u64>,
 }
 
 impl Answers<'_> {
@@ -239,12 +234,11 @@ impl Answers<'_> {
         !asked.is_err_and(|error| error.kind() == client::RequestErrorKind::NoResponders)
     }
 
-    async fn send(&self, frame: Frame) {
-        let mut n_sent = self.n_sent.lock().await;
+    async fn send(&self, answer: &impl Serialize) {
         let mut headers = HeaderMap::new();
-        headers.insert(ORDER_HEADER, n_sent.to_string());
-        *n_sent += 1;
-        let json = serde_json::to_vec(&frame).expect("it has text and numbers only");
+        headers.insert(ORDER_HEADER, self.n_sent.get().to_string());
+        self.n_sent.update(|n| n + 1);
+        let json = serde_json::to_vec(answer).expect("it has text and numbers only");
         let sent = self
             .client
             .publish_with_headers(self.to.clone(), headers, json.into());
@@ -253,78 +247,46 @@ impl Answers<'_> {
     }
 }
 
-/// Executes a call, and sends its output while somebody waits for it. Returns its exit code. Dropping the
-/// future ends the execution.
-async fn execute(call: &FarCall, answers: &Answers<'_>) -> Result<u8, Error> {
+/// Executes a call, and sends what it prints while somebody waits for it. Returns the last answer. Dropping
+/// the future ends the execution.
+async fn execute(call: &FarCall, answers: &Answers<'_>) -> Result<FarAnswer, Error> {
     let not_started = |error| Error::failed(format!("could not start: {error}"));
     let mut command = Command::new(tmux_task());
     command
         .arg(FAR_CALL)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
+        .stderr(Stdio::null())
         .process_group(0)
         .kill_on_drop(true);
     let mut child = command.spawn().map_err(not_started)?;
     let mut stdin = child.stdin.take().expect("stdin is piped");
     let stdout = child.stdout.take().expect("stdout is piped");
-    let stderr = child.stderr.take().expect("stderr is piped");
     let line = serde_json::to_string(call).expect("it has text and numbers only") + "\n";
     let written = stdin.write_all(line.as_bytes()).await;
     written.map_err(not_started)?;
-    let on_stdout = format!("{}\n", greeting());
-    let on_stderr = format!("\n{on_stdout}");
-    let output = join(
-        pass_on(stdout, &on_stdout, None, Frame::Stdout, answers),
-        pass_on(stderr, &on_stderr, Some(END_MARK), Frame::Stderr, answers),
-    );
+    let passing = async {
+        let mut lines = BufReader::new(stdout).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            match serde_json::from_str(&line) {
+                Ok(part @ (FarAnswer::Stdout(_) | FarAnswer::Stderr(_))) => {
+                    answers.send(&part).await;
+                }
+                Ok(last @ (FarAnswer::Exit(_) | FarAnswer::Failed { .. })) => return Ok(last),
+                Ok(FarAnswer::TmuxTask(_)) | Err(_) => {}
+            }
+        }
+        Err(Error::failed("it was cut off"))
+    };
     let watching = async {
         until_not_awaited(answers).await;
         // The end of its input interrupts it.
         drop(stdin);
         std::future::pending().await
     };
-    let (_, end) = tokio::select! {
-        ended = output => ended,
+    tokio::select! {
+        ended = passing => ended,
         never = watching => never,
-    };
-    let code = str::from_utf8(&end).ok();
-    let code = code.and_then(|code| code.trim().parse().ok());
-    code.ok_or_else(|| Error::failed("it was cut off"))
-}
-
-/// Sends what `far-call` writes to a stream behind its greeting. Returns what follows the mark of the end.
-async fn pass_on(
-    stream: impl AsyncRead + Unpin,
-    greeting: &str,
-    end_mark: Option<u8>,
-    frame: fn(Chunk) -> Frame,
-    answers: &Answers<'_>,
-) -> Vec<u8> {
-    let mut stream = BufReader::with_capacity(CHUNK, stream);
-    let mut bytes = Vec::new();
-    for _ in greeting.lines() {
-        // A stream that breaks ends here and below.
-        drop(stream.read_until(b'\n', &mut bytes).await);
-    }
-    if bytes == greeting.as_bytes() {
-        bytes.clear();
-    }
-    loop {
-        let mark = bytes.iter().position(|byte| Some(*byte) == end_mark);
-        let end = mark.map(|at| bytes.split_off(at));
-        if !bytes.is_empty() {
-            answers.send(frame(Chunk::of(bytes))).await;
-        }
-        if let Some(mut end) = end {
-            drop(stream.read_to_end(&mut end).await);
-            return end.split_off(1);
-        }
-        bytes = stream.fill_buf().await.unwrap_or_default().to_vec();
-        stream.consume(bytes.len());
-        if bytes.is_empty() {
-            return bytes;
-        }
     }
 }
 

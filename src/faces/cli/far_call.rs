@@ -13,8 +13,8 @@ use std::thread;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::output;
-use crate::hosts::{FarCall, MAX_CALL, OURS, ending, greeting};
-use crate::model::{Error, FarStdin};
+use crate::hosts::{FarCall, MAX_CALL, OURS};
+use crate::model::{Error, FarAnswer, FarPiece, FarStdin, text};
 
 /// Returns the call whose command this process is to be; else it has ended.
 pub(super) fn run(words: &[OsString]) -> Result<FarCall, ExitCode> {
@@ -73,17 +73,18 @@ fn become_command<T>(call: &FarCall, word: &str) -> io::Result<T> {
 /// Executes a command for whoever sends its call.
 fn serve() -> io::Result<ExitCode> {
     let call = read_call()?;
-    // What start files have printed ends here, on both streams.
-    println_to(&mut io::stdout(), &greeting())?;
-    println_to(&mut io::stderr(), &format!("\n{}", greeting()))?;
+    // What start files have printed ends here.
+    answer(&FarAnswer::TmuxTask(OURS.to_owned()))?;
     if call.version != OURS {
         return Ok(ExitCode::FAILURE);
     }
     let (mut command, note) = call.start(None)?;
     if let Some(note) = note {
-        output::note(&note);
+        let line = format!("{}\n", text::row(note.as_bytes()));
+        answer(&FarAnswer::Stderr(FarPiece::Text(line)))?;
     }
-    let mut child = command.stdin(Stdio::piped()).spawn()?;
+    let streams = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = streams.stderr(Stdio::piped()).spawn()?;
     let stdin = child.stdin.take();
     let pid = Pid::from_child(&child);
     thread::spawn(move || {
@@ -98,14 +99,34 @@ fn serve() -> io::Result<ExitCode> {
             kill_process(pid, Signal::INT).unwrap_or_default();
         }
     });
+    let stderr = child.stderr.take();
+    let saying = thread::spawn(|| pass_back(stderr, FarAnswer::Stderr));
+    pass_back(child.stdout.take(), FarAnswer::Stdout)?;
+    saying.join().unwrap_or_else(|_| Err(no_call()))?;
     let code = exit_code(child.wait()?);
-    println_to(&mut io::stderr(), &ending(code))?;
+    answer(&FarAnswer::Exit(code))?;
     Ok(ExitCode::from(code))
 }
 
-fn println_to(to: &mut impl Write, text: &str) -> io::Result<()> {
-    to.write_all(format!("{text}\n").as_bytes())?;
-    to.flush()
+/// How much of a stream is read at once, in bytes.
+const CHUNK: usize = 32 << 10;
+
+/// Passes back what the command writes, to the end of the stream.
+fn pass_back(from: Option<impl Read>, piece: fn(FarPiece) -> FarAnswer) -> io::Result<()> {
+    let mut bytes = [0; CHUNK];
+    let Some(mut from) = from else { return Ok(()) };
+    while let n @ 1.. = from.read(&mut bytes)? {
+        answer(&piece(FarPiece::of(bytes[..n].to_vec())))?;
+    }
+    Ok(())
+}
+
+/// Writes a line to whoever asks.
+fn answer(answer: &FarAnswer) -> io::Result<()> {
+    let line = serde_json::to_string(answer)? + "\n";
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(line.as_bytes())?;
+    stdout.flush()
 }
 
 /// Writes the call to the command's standard input, and what it is to read.

@@ -15,10 +15,8 @@ use super::context::ExitWatch;
 use super::output;
 use super::usage::command_words;
 use crate::config;
-use crate::hosts::{
-    FarCall, FarCaller, FarOutput, FarProcess, FarWait, Host, Questions, start_in_fleet,
-};
-use crate::model::{Backoff, Error, ErrorKind, FarStdin, whole_millis};
+use crate::hosts::{FarCall, FarCaller, FarProcess, FarWait, Host, Questions, start_in_fleet};
+use crate::model::{Backoff, Error, ErrorKind, FarAnswer, FarStdin, whole_millis};
 use crate::ops::{Caller, SessionChoice, TaskSession, lookup, note_host, session_words};
 
 /// How long to wait before a wait that was cut off connects again.
@@ -371,20 +369,21 @@ async fn pass_on_output(process: &mut FarProcess) -> Result<u8, Error> {
     let (mut stdout, mut stderr) = (tokio::io::stdout(), tokio::io::stderr());
     loop {
         match process.next().await? {
-            Ok(FarOutput::Stdout(bytes)) => {
+            FarAnswer::Stdout(piece) => {
                 let written = async {
-                    stdout.write_all(&bytes).await?;
+                    stdout.write_all(&piece.into_bytes()).await?;
                     stdout.flush().await
                 };
                 let written = written.await;
                 written.or_else(|error| output::closed_is_fine(&error))?;
             }
-            Ok(FarOutput::Stderr(bytes)) => {
+            FarAnswer::Stderr(piece) => {
                 // If that fails, it cannot be reported.
-                drop(stderr.write_all(&bytes).await);
+                drop(stderr.write_all(&piece.into_bytes()).await);
                 drop(stderr.flush().await);
             }
-            Err(code) => return Ok(code),
+            FarAnswer::Exit(code) => return Ok(code),
+            FarAnswer::TmuxTask(_) | FarAnswer::Failed { .. } => {}
         }
     }
 }
