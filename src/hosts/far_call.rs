@@ -36,6 +36,9 @@ pub(crate) struct FarCall {
     /// The arguments as they were given, without the program's name. `--host` among them names the
     /// machine they are executed on.
     pub(crate) args: Vec<String>,
+    /// The command that they are.
+    #[serde(default)]
+    pub(crate) verb: String,
     pub(crate) caller: FarCaller,
     /// The conversation that asks, `CLIENT:ID`; `None` for a person.
     pub(crate) owner: Option<String>,
@@ -43,10 +46,13 @@ pub(crate) struct FarCall {
     pub(crate) session: Option<String>,
     /// The directory to run in. If there is none of this path, it is the home directory.
     pub(crate) cwd: Option<String>,
-    /// The command for which it is said that the directory does not exist; `None` for a command that
-    /// does not depend on it.
-    pub(crate) needs_cwd: Option<String>,
+    /// Whether the command depends on it, and it is said if it does not exist.
+    #[serde(default)]
+    pub(crate) needs_cwd: bool,
     pub(crate) stdin: FarStdin,
+    /// The socket of the tmux server, where the machine knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) server: Option<PathBuf>,
     /// Where a wait that was cut off goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) wait: Option<FarWait>,
@@ -78,7 +84,7 @@ pub(crate) struct FarCaller {
     pub(crate) is_stdout_terminal: bool,
     #[serde(default)]
     pub(crate) is_coloured: bool,
-    /// Whether they may send nothing that must not be seen on the way.
+    /// Whether it comes by the broker, through which not everything goes.
     #[serde(default)]
     pub(crate) is_guarded: bool,
 }
@@ -161,9 +167,10 @@ impl FarCall {
         if path.is_dir() {
             return (path, None);
         }
-        let note = self.needs_cwd.as_ref().map(|command| {
+        let note = self.needs_cwd.then(|| {
             format!(
-                "tmux-task: {command}: there is no directory {} on {}: this runs in the home directory",
+                "tmux-task: {}: there is no directory {} on {}: this runs in the home directory",
+                self.verb,
                 path.display(),
                 self.caller.host
             )
@@ -244,7 +251,7 @@ mod tests {
         let mut call = call();
         call.cwd = Some("/nowhere/x".to_owned());
         assert_eq!(call.directory().1, None);
-        call.needs_cwd = Some("run".to_owned());
+        call.needs_cwd = true;
         let note = call.directory().1.unwrap();
         assert!(note.contains("no directory /nowhere/x on gpu1"), "{note}");
         call.cwd = Some("/".to_owned());

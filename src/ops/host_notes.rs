@@ -85,12 +85,11 @@ pub(crate) async fn note_host(
         return Ok(None);
     };
     let notes = HostNotes::find()?;
-    let session = choice.session.as_ref().or(call.session.as_ref());
     let note = HostNote {
         owner: owner.clone(),
         host: call.caller.host.clone(),
         session: session_words(&SessionChoice {
-            session: session.cloned(),
+            session: call.session.clone(),
             ..choice.clone()
         }),
     };

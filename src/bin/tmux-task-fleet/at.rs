@@ -42,11 +42,9 @@ pub(crate) async fn run(host: String) -> Result<(), Error> {
     let mut call: FarCall = serde_json::from_str(&line)
         .map_err(|_| Error::usage("standard input has no call of tmux-task"))?;
     let mut is_raw = call.args.iter().any(|arg| arg == "--raw");
-    if let Some(caller) = call.rest.get_mut("caller") {
-        // The host may be anybody's: what it prints does nothing to a terminal.
-        caller["isColoured"] = json!(false);
-        is_raw &= caller["isStdoutTerminal"] != true;
-    }
+    // The host may be anybody's: what it prints does nothing to a terminal.
+    call.caller.insert("isColoured".to_owned(), json!(false));
+    is_raw &= call.caller.get("isStdoutTerminal") != Some(&json!(true));
     tokio::select! {
         executed = execute(&host, &call, is_raw) => executed,
         // The end of standard input ends what was asked for, and so does the end of this process.
@@ -99,8 +97,7 @@ async fn execute(host: &str, call: &FarCall, is_raw: bool) -> Result<(), Error> 
 
 /// Has the host execute the call. Returns its answers when it has begun to.
 async fn begin(host: &str, call: &FarCall) -> Result<HostAnswers, Error> {
-    let (verb, session) = call.subject();
-    let subject = subject(COMMAND, &[host, &session, &verb]);
+    let subject = subject(COMMAND, &[host, &call.session, &call.verb]);
     let key = random();
     let began = Instant::now();
     loop {

@@ -6,7 +6,7 @@
 //!
 //! - `layout.rs`: what is where on the broker; `connection.rs`: a connection to it, and what it stores
 //! - `publish.rs`: a session on the broker: its records; its tasks and this machine's presence (`buckets.rs`);
-//!   and what others may have executed here (`service.rs`, by the rules of `verbs.rs`)
+//!   and what others may have executed here (`service.rs`, `verbs.rs`)
 //! - `at.rs`: a command to another machine
 //! - `board.rs`, `show.rs`, `feed.rs`: what all machines have published
 //! - `wakes.rs`: the follow-ups of a conversation's tasks on other machines

@@ -4,7 +4,6 @@
 //! for each request.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -16,18 +15,18 @@ use async_nats::service::{Request, ServiceExt as _, endpoint};
 use async_nats::{Client, HeaderMap, Message, Subject, client};
 use futures_util::stream::StreamExt as _;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tmux_task::model::{Error, FarAnswer};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use crate::at::{FAR_CALL, FirstAnswer, OURS};
 use crate::connection::{Connection, broken};
 use crate::layout::{COMMAND, KEY_HEADER, ORDER_HEADER, SERVICE, requester, subject, words_of};
 use crate::machine::{hash, tmux_task};
-use crate::verbs::{FarCall, Verb, changes, check};
+use crate::verbs::{FarCall, Verb};
 
 /// How many commands are executed at a time: each is a process.
 const MOST_AT_ONCE: usize = 32;
@@ -37,9 +36,6 @@ const ASKED_EVERY: Duration = Duration::from_secs(5);
 
 /// How long it may take until a requester, or the broker, says whether somebody awaits the answers.
 const HEARD_WITHIN: Duration = Duration::from_secs(1);
-
-/// How long tmux-task may take to say which sessions there are.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What to do about a command that is not executed.
 const NOT_BY_BROKER: &str = "`[fleet] allow` in the configuration there permits commands, `[hosts]` in \
@@ -110,7 +106,7 @@ impl<'a> Service<'a> {
         };
         let n_sent = Cell::new(0);
         let answers = Answers { client, to, n_sent };
-        let done = self.obey(&message, machine, &answers).await;
+        let done = self.obey(&message, &machine, &answers).await;
         let last = done.unwrap_or_else(|error| FarAnswer::Failed {
             why: error.message,
             hint: error.hint,
@@ -123,17 +119,17 @@ impl<'a> Service<'a> {
     async fn obey(
         &self,
         message: &Message,
-        machine: String,
+        machine: &str,
         answers: &Answers<'_>,
     ) -> Result<FarAnswer, Error> {
-        let (call, verb) = self.accept(message, machine).await?;
+        let (call, verb) = self.accept(message, machine)?;
         let _permit = self.free.try_acquire().map_err(|_| {
             Error::failed(format!(
                 "{MOST_AT_ONCE} commands are being executed already"
             ))
         })?;
         let mut new = None;
-        if changes(verb) {
+        if verb.changes() {
             if !answers.are_awaited(HEARD_WITHIN).await {
                 let why = "nobody awaits the answers on the subject that it names";
                 return Err(Error::failed(why));
@@ -141,7 +137,7 @@ impl<'a> Service<'a> {
             let key = message.headers.as_ref().and_then(|all| all.get(KEY_HEADER));
             let key = key.ok_or_else(|| Error::failed("it has no key"))?;
             match claim(&self.keys, key.as_str()).map_err(Error::of)? {
-                Claim::New(file) => new = Some(file),
+                Claim::New(file, path) => new = Some((file, path)),
                 Claim::Ended(code) => {
                     answers.send(&FirstAnswer::hello()).await;
                     return Ok(FarAnswer::Exit(code));
@@ -152,68 +148,56 @@ impl<'a> Service<'a> {
                 }
             }
         }
-        answers.send(&FirstAnswer::hello()).await;
-        let ended = execute(&call, answers).await;
-        if let (Some(mut file), Ok(FarAnswer::Exit(code))) = (new, &ended) {
-            // Without it, the outcome is not known.
-            drop(writeln!(file, "{code}"));
+        let ended = execute(&call, answers).await?;
+        match (ended, new) {
+            (FarAnswer::Failed { why, hint, .. }, new) => {
+                if let Some((_, path)) = new {
+                    fs::remove_file(path).map_err(Error::of)?;
+                }
+                let hint = hint.as_deref().unwrap_or(NOT_BY_BROKER);
+                Err(Error::failed(why).with_hint(hint))
+            }
+            (ended, new) => {
+                if let (FarAnswer::Exit(code), Some((mut file, _))) = (&ended, new) {
+                    // Without it, the outcome is not known.
+                    drop(writeln!(file, "{code}"));
+                }
+                Ok(ended)
+            }
         }
-        ended
     }
 
     /// Reads a request of this machine. Returns what to execute.
-    async fn accept(&self, message: &Message, machine: String) -> Result<(FarCall, Verb), Error> {
+    fn accept(&self, message: &Message, machine: &str) -> Result<(FarCall, Verb), Error> {
         let words = words_of(COMMAND, &message.subject).unwrap_or_default();
         let [_, session, verb] =
             <[String; 3]>::try_from(words).map_err(|_| Error::failed("it is no command"))?;
         let call = serde_json::from_slice(&message.payload);
         let mut call: FarCall = call.map_err(|_| Error::failed("it cannot be read"))?;
-        let verb = check(&verb, &session, &self.connection.config.allow, &call)
-            .map_err(|why| Error::failed(why).with_hint(NOT_BY_BROKER))?;
-        // What follows `--` are the words of a command.
-        let mut options = call.args.iter().take_while(|arg| *arg != "--");
-        if !options.any(|arg| arg.starts_with("-L"))
-            && let Some(socket) = server_of(&session).await?
-        {
-            call.args.splice(0..0, ["-S".to_owned(), socket]);
-        }
-        call.session = Some(session);
+        let allow = &self.connection.config.allow;
+        let allowed = allow.iter().find(|allowed| allowed.name() == verb);
+        let verb = *allowed.ok_or_else(|| {
+            Error::failed(format!("`{verb}` is not allowed through the broker"))
+                .with_hint(NOT_BY_BROKER)
+        })?;
+        // tmux-task refuses arguments that are for anything else.
+        call.verb = verb.name().to_owned();
+        call.session = session;
         // What it says of itself does not count. A task that it starts is its conversation's; of others it
         // cannot know that they are, and keeps no message away from who has started them.
         if verb != Verb::Run {
             call.owner = call.owner.map(|owner| format!("{owner}@{machine}"));
         }
-        let caller = call.rest.entry("caller").or_insert_with(|| json!({}));
-        caller["machine"] = json!(machine);
-        caller["host"] = json!(self.connection.config.host);
-        caller["isGuarded"] = json!(true);
+        for (name, value) in [
+            ("machine", json!(machine)),
+            ("host", json!(self.connection.config.host)),
+            ("isGuarded", json!(true)),
+        ] {
+            call.caller.insert(name.to_owned(), value);
+        }
         // The other machine has compared the versions.
         call.rest.insert("version".to_owned(), json!(OURS));
         Ok((call, verb))
-    }
-}
-
-/// Returns the socket of the tmux server on which a daemon supervises the session, because any daemon of the
-/// host may get the request. `None` if there is none: then it is the server of a login.
-async fn server_of(session: &str) -> Result<Option<String>, Error> {
-    let mut command = Command::new(tmux_task());
-    command
-        .args(["ls", "-a", "--json"])
-        .stdin(Stdio::null())
-        .kill_on_drop(true);
-    let Ok(Ok(listed)) = timeout(PATIENCE, command.output()).await else {
-        return Ok(None);
-    };
-    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap_or_default();
-    let sessions = listed["sessions"].as_array().into_iter().flatten();
-    let of_name = sessions.filter(|one| one["sessionName"] == session && one["supervised"] == true);
-    let servers: BTreeSet<&str> = of_name.filter_map(|one| one["server"].as_str()).collect();
-    match servers.len() {
-        0 | 1 => Ok(servers.into_iter().next().map(str::to_owned)),
-        n => Err(
-            Error::failed(format!("session `{session}` is on {n} tmux servers"))
-                .with_hint("-L names one"),
-        ),
     }
 }
 
@@ -273,7 +257,8 @@ async fn execute(call: &FarCall, answers: &Answers<'_>) -> Result<FarAnswer, Err
                     answers.send(&part).await;
                 }
                 Ok(last @ (FarAnswer::Exit(_) | FarAnswer::Failed { .. })) => return Ok(last),
-                Ok(FarAnswer::TmuxTask(_)) | Err(_) => {}
+                Ok(FarAnswer::TmuxTask(_)) => answers.send(&FirstAnswer::hello()).await,
+                Err(_) => {}
             }
         }
         Err(Error::failed("it was cut off"))
@@ -307,8 +292,8 @@ const KEPT: Duration = Duration::from_secs(3600);
 /// What is known of a request.
 #[derive(Debug)]
 enum Claim {
-    /// It is new, and may be executed. The file gets the exit code.
-    New(File),
+    /// It is new, and may be executed. This file gets the exit code.
+    New(File, PathBuf),
     /// It was executed, with this exit code.
     Ended(u8),
     /// It is being executed, or its execution was cut off.
@@ -329,7 +314,7 @@ fn claim(folder: &Path, key: &str) -> io::Result<Claim> {
     let path = folder.join(hash(key, 32));
     let mut options = OpenOptions::new();
     match options.write(true).create_new(true).mode(0o600).open(&path) {
-        Ok(file) => Ok(Claim::New(file)),
+        Ok(file) => Ok(Claim::New(file, path)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             let code = fs::read_to_string(&path)?;
             Ok(code.trim().parse().map_or(Claim::Taken, Claim::Ended))
@@ -346,13 +331,13 @@ mod tests {
     fn a_request_is_executed_once() {
         let dir = tempfile::tempdir().unwrap();
         let keys = dir.path().join("fleet");
-        let Claim::New(mut file) = claim(&keys, "../a").unwrap() else {
+        let Claim::New(mut file, _) = claim(&keys, "../a").unwrap() else {
             panic!("it is new");
         };
         assert!(matches!(claim(&keys, "../a").unwrap(), Claim::Taken));
         writeln!(file, "3").unwrap();
         assert!(matches!(claim(&keys, "../a").unwrap(), Claim::Ended(3)));
-        assert!(matches!(claim(&keys, "b").unwrap(), Claim::New(_)));
+        assert!(matches!(claim(&keys, "b").unwrap(), Claim::New(..)));
         let entries = fs::read_dir(keys).unwrap();
         assert_eq!(entries.count(), 2);
     }

@@ -347,12 +347,13 @@ fn call(
     let args =
         args.ok_or_else(|| Error::usage("an argument is not UTF-8, and --host passes on text"))?;
     let session = match &choice.session {
-        Some(_) => None,
-        None => Some(TaskSession::name_from_here()?),
+        Some(session) => session.clone(),
+        None => TaskSession::name_from_here()?,
     };
     let mut call = FarCall {
-        session,
-        needs_cwd: needs.cwd.then(|| verb.to_owned()),
+        verb: verb.to_owned(),
+        session: Some(session),
+        needs_cwd: needs.cwd,
         stdin: needs.stdin.clone(),
         ..FarCall::from_here(host, args, Caller::of_environment().owner)
     };

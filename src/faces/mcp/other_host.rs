@@ -52,6 +52,43 @@ impl HostBegins {
     }
 }
 
+/// The arguments of the program for a single call.
+pub(crate) const SINGLE_CALL: [&str; 2] = ["mcp", "--call"];
+
+/// Returns the command as which a tool counts where the broker's permissions are about commands; the tool's own
+/// name if it does not go through the broker.
+fn verb_of_tool(tool: &str) -> &str {
+    match tool {
+        "list_tasks" => "ls",
+        "read_output" | "search_output" => "logs",
+        "wait_for" => "wait",
+        "run_task" => "run",
+        "send_input" => "send",
+        "kill_task" => "kill",
+        other => other,
+    }
+}
+
+/// Returns why a call that comes by the broker as this verb is not executed.
+pub(crate) fn refusal(verb: &str, request: &str) -> Option<String> {
+    let request: Value = serde_json::from_str(request).unwrap_or_default();
+    let (name, arguments) = (
+        request["name"].as_str().unwrap_or_default(),
+        &request["arguments"],
+    );
+    if verb_of_tool(name) != verb {
+        return Some(format!("`{name}` is not `{verb}`"));
+    }
+    let others = [ARGUMENT, "channel"];
+    if let Some(other) = others.iter().find(|other| arguments.get(other).is_some()) {
+        return Some(format!(
+            "`{name}` does not take `{other}` through the broker"
+        ));
+    }
+    (verb == "send" && !arguments["prompt"].is_string())
+        .then(|| format!("`{name}` through the broker needs `prompt`"))
+}
+
 #[derive(Debug)]
 pub(super) struct HostCall {
     host: String,
@@ -103,8 +140,9 @@ impl HostCall {
             Some(session) => session.clone(),
             None => TaskSession::name_from_here()?,
         };
-        let args = ["mcp", "--call"].map(str::to_owned).to_vec();
+        let args = SINGLE_CALL.map(str::to_owned).to_vec();
         let call = FarCall {
+            verb: verb_of_tool(&self.request.name).to_owned(),
             session: Some(session),
             stdin: FarStdin::Text(json!(self.request).to_string()),
             ..FarCall::from_here(&host, args, self.caller.owner.clone())
