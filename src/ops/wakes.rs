@@ -11,6 +11,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
+use super::consumer_follower::FeedNews;
 use super::host_follower::{HostNews, Received};
 use super::host_notes::FarFeed;
 use super::lookup;
@@ -18,6 +19,7 @@ use crate::config;
 use crate::hosts::FleetProcess;
 use crate::model::{Backoff, Error, Record, Seq, is_host_name};
 use crate::paths::{HOSTS, state_root};
+use crate::wire::StreamRecord;
 
 /// How long to wait before connecting again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
@@ -108,13 +110,13 @@ async fn report(
 ) {
     let epoch = record.epoch.clone();
     let feed = (host, epoch.clone());
-    let began = HostNews::Began {
+    let began = FeedNews::Began {
         epoch,
-        cursor,
+        cursor: Some(cursor),
         // Whether a process before this one has handed it over is not known.
         last_seq: Seq::MAX,
     };
-    for news in [began, HostNews::Record(record)] {
-        drop(reports.send((feed.clone(), news)).await);
+    for news in [began, FeedNews::Line(StreamRecord::Durable(record))] {
+        drop(reports.send((feed.clone(), Some(news))).await);
     }
 }

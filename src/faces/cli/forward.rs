@@ -133,7 +133,7 @@ async fn execute(
 ) -> Result<u8, Error> {
     // The host is not forgotten before the launch there is done.
     let _held = match needs.launches {
-        true => note_host(&call, choice).await?,
+        true => note_host(&call, choice)?,
         false => None,
     };
     if needs.terminal && io::stdin().is_terminal() && io::stdout().is_terminal() {
@@ -151,115 +151,74 @@ async fn execute(
         read.map_err(Error::of)?;
         call.stdin = FarStdin::Text(text);
     }
-    let mut resume = None;
     if let CliCommand::Wait(args) = command {
-        resume = Resume::of(host, choice, &call, args, &mut signals).await?;
+        return wait(host, choice, (needs, args), call, &mut signals).await;
     }
+    ask(host, &call, needs, &mut signals).await
+}
+
+/// Executes a wait. When the connection is lost, it connects again and goes on, as long as its time allows and
+/// unless it would miss what happens meanwhile. Returns its exit code.
+async fn wait(
+    host: &Host,
+    choice: &SessionChoice,
+    (needs, args): (&Needs, &Wait),
+    mut call: FarCall,
+    signals: &mut ExitWatch,
+) -> Result<u8, Error> {
+    let needs_output = !args.text.is_empty()
+        || !args.stop.is_empty()
+        || args.change
+        || args.bell
+        || args.idle.is_some();
+    let mut since = args.since.clone();
+    if let ([name], true, None) = (&*args.names, needs_output, &since) {
+        let logs = ["logs", "--json", "-n", "1", "--", name].map(str::to_owned);
+        let logs = FarCall {
+            args: session_words(choice).into_iter().chain(logs).collect(),
+            ..call.clone()
+        };
+        let started = FarProcess::start(host, &lookup, questions(), &logs);
+        let (printed, _) = tokio::select! {
+            printed = async { started.await?.output().await } => printed?,
+            kind = signals.recv() => return Err(Error::silent(kind)),
+        };
+        let log = serde_json::from_slice::<Value>(&printed).unwrap_or_default();
+        since = log["cursor"].as_str().map(str::to_owned);
+    }
+    let goes_on = args.channel.is_none() && (!needs_output || since.is_some());
+    let now = Instant::now();
+    let deadline = args.timeout.and_then(|limit| now.checked_add(limit));
+    let left = || deadline.map(|at| at.saturating_duration_since(Instant::now()));
+    let (mut retry, mut is_cut) = (RETRY, false);
     loop {
-        call.wait = match &resume {
-            Some(resume) => resume.wait()?,
-            None => None,
+        call.wait = goes_on.then(|| FarWait {
+            since: since.clone(),
+            timeout_ms: left().map(whole_millis),
+        });
+        let error = match ask(host, &call, needs, signals).await {
+            Err(error) if goes_on => error,
+            ended => return ended,
         };
-        let asked = ask(host, &call, needs, &mut signals).await;
-        let lost = match asked {
-            Ok(code) => return Ok(code),
-            Err(error) => error,
-        };
-        let Some(resume) = &mut resume else {
-            return Err(lost);
-        };
-        if !resume.goes_on_after(&lost) {
-            return Err(lost);
+        let is_lost = error.kind == ErrorKind::Lost;
+        if !is_lost && !(is_cut && error.kind == ErrorKind::Unreachable) {
+            return Err(error);
         }
+        if !is_cut {
+            let lost = &error.message;
+            output::note(&format!("tmux-task: wait: {lost}; connecting again"));
+        }
+        is_cut = true;
+        let pause = retry.next_pause();
         // Losing an arm is safe: nothing is asked.
         tokio::select! {
-            () = resume.pause() => {}
+            () = sleep(left().unwrap_or(pause).min(pause)) => {}
             kind = signals.recv() => return Err(Error::silent(kind)),
         }
-    }
-}
-
-/// How a wait goes on whose connection was lost.
-struct Resume {
-    /// Where its output begins, if it needs output.
-    since: Option<String>,
-    deadline: Option<Instant>,
-    /// Whether it was cut off.
-    is_cut: bool,
-    retry: Backoff,
-}
-
-impl Resume {
-    /// Returns how this wait goes on; `None` for one that would miss what happens meanwhile.
-    async fn of(
-        host: &Host,
-        choice: &SessionChoice,
-        call: &FarCall,
-        args: &Wait,
-        signals: &mut ExitWatch,
-    ) -> Result<Option<Self>, Error> {
-        let needs_output = !args.text.is_empty()
-            || !args.stop.is_empty()
-            || args.change
-            || args.bell
-            || args.idle.is_some();
-        let mut since = args.since.clone();
-        if let ([name], true, None) = (&*args.names, needs_output, &since) {
-            let logs = ["logs", "--json", "-n", "1", "--", name].map(str::to_owned);
-            let logs = FarCall {
-                args: session_words(choice).into_iter().chain(logs).collect(),
-                ..call.clone()
-            };
-            let started = FarProcess::start(host, &lookup, questions(), &logs);
-            let (printed, _) = tokio::select! {
-                printed = async { started.await?.output().await } => printed?,
-                kind = signals.recv() => return Err(Error::silent(kind)),
-            };
-            let log = serde_json::from_slice::<Value>(&printed).unwrap_or_default();
-            since = log["cursor"].as_str().map(str::to_owned);
-        }
-        let can_resume = args.channel.is_none() && (!needs_output || since.is_some());
-        let now = Instant::now();
-        Ok(can_resume.then(|| Self {
-            since,
-            deadline: args.timeout.and_then(|limit| now.checked_add(limit)),
-            is_cut: false,
-            retry: RETRY,
-        }))
-    }
-
-    /// Returns what is asked instead of what the arguments say.
-    fn wait(&self) -> Result<Option<FarWait>, Error> {
-        let now = Instant::now();
-        let left = self.deadline.map(|at| at.saturating_duration_since(now));
-        if self.is_cut && left.is_some_and(|left| left.is_zero()) {
+        if left().is_some_and(|left| left.is_zero()) {
             let why = "the connection was lost, and the time is over";
             return Err(Error::new(ErrorKind::TimedOut, why));
         }
-        Ok(Some(FarWait {
-            since: self.since.clone(),
-            timeout_ms: left.map(whole_millis),
-        }))
-    }
-
-    fn goes_on_after(&mut self, error: &Error) -> bool {
-        let is_cut = error.kind == ErrorKind::Lost;
-        if is_cut && !self.is_cut {
-            output::note(&format!(
-                "tmux-task: wait: {}; connecting again",
-                error.message
-            ));
-        }
-        self.is_cut |= is_cut;
-        self.is_cut && (is_cut || error.kind == ErrorKind::Unreachable)
-    }
-
-    async fn pause(&mut self) {
-        let pause = self.retry.next_pause();
-        let left = self
-            .deadline
-            .map(|at| at.saturating_duration_since(Instant::now()));
-        sleep(left.unwrap_or(pause).min(pause)).await;
     }
 }
 

@@ -152,7 +152,7 @@ impl HostCall {
         let process = match start_in_fleet(&host, &lookup, &call).await? {
             Some(process) => process,
             None => {
-                _held = note_host(&call, choice).await?;
+                _held = note_host(&call, choice)?;
                 FarProcess::start(&host, &lookup, Questions::Never, &call).await?
             }
         };
