@@ -14,7 +14,6 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::buckets::published_presence;
 use crate::connection::{ANSWER_LIMIT, Connection, PRESENT, broken, connect_as_configured};
 use crate::layout::{COMMAND, KEY_HEADER, ORDER_HEADER, subject, token};
-use crate::machine::random;
 use crate::print_json;
 use crate::verbs::FarCall;
 
@@ -98,11 +97,13 @@ async fn execute(host: &str, call: &FarCall, is_raw: bool) -> Result<(), Error> 
 /// Has the host execute the call. Returns its answers when it has begun to.
 async fn begin(host: &str, call: &FarCall) -> Result<HostAnswers, Error> {
     let subject = subject(COMMAND, &[host, &call.session, &call.verb]);
-    let key = random();
+    let mut key = None;
     let began = Instant::now();
     loop {
         let connection = connect_as_configured().await?;
-        let asked = HostAnswers::ask(&connection, host, &subject, &key, call);
+        // Nobody else has this name.
+        let key = key.get_or_insert_with(|| connection.client.new_inbox());
+        let asked = HostAnswers::ask(&connection, host, &subject, key, call);
         let (error, again_within) = match connection.unless_refused(asked).await {
             Ok(Some(answers)) => return Ok(answers),
             Ok(None) => absence(&connection, host).await,
@@ -123,7 +124,7 @@ async fn absence(connection: &Connection, host: &str) -> (Error, Duration) {
     let mut again_within = Duration::ZERO;
     match published_presence(connection, host).await {
         None => (kind, why) = (ErrorKind::NoHost, "is no machine of the fleet"),
-        Some((Some(state), _)) if state.allow.is_empty() => {
+        Some((Some(state), _)) if state.allow == json!([]) => {
             why = "allows nothing through the broker";
         }
         Some((Some(_), age)) if age < PRESENT => again_within = CONNECTS_WITHIN,
@@ -262,8 +263,7 @@ impl Cleaner {
         }
     }
 
-    /// Returns the next part of the stream without escape sequences and control characters, but for line
-    /// ends, tabs and returns.
+    /// Returns the next part of the stream without escape sequences and control characters, but for line ends.
     fn clean(&mut self, bytes: &[u8]) -> Vec<u8> {
         if self.is_raw {
             return bytes.to_vec();
@@ -288,17 +288,8 @@ impl Cleaner {
 }
 
 fn of_lines(bytes: &[u8]) -> Vec<u8> {
-    let lines = bytes.split(|byte| *byte == b'\n').map(|line| {
-        let words = line.split_inclusive(|byte| matches!(byte, b'\t' | b'\r'));
-        let clean = words.map(|word| match word.split_last() {
-            Some((last @ (b'\t' | b'\r'), word)) => {
-                text::piece(word) + &char::from(*last).to_string()
-            }
-            _ => text::piece(word),
-        });
-        clean.collect::<String>().into_bytes()
-    });
-    lines.collect::<Vec<_>>().join(&b'\n')
+    let lines = bytes.split(|byte| *byte == b'\n').map(text::piece);
+    lines.collect::<Vec<_>>().join("\n").into_bytes()
 }
 
 #[cfg(test)]
@@ -316,12 +307,9 @@ mod tests {
             clean.extend(cleaner.clean(two));
             clean.extend(cleaner.end());
             let clean = String::from_utf8(clean).unwrap();
-            let is_left = |c: char| c.is_control() && !['\n', '\t', '\r'].contains(&c);
+            let is_left = |c: char| c.is_control() && c != '\n';
             assert!(!clean.contains(is_left), "{at}: {clean:?}");
-            assert!(
-                clean.starts_with("a\trow\n\u{e9} 50%\rb"),
-                "{at}: {clean:?}"
-            );
+            assert!(clean.starts_with("a row\n\u{e9} 50%b"), "{at}: {clean:?}");
         }
         assert_eq!(Cleaner::default().clean(b"Go? "), b"Go? ");
     }

@@ -22,13 +22,10 @@ use crate::board::{FleetBoard, FleetChange, FleetWatch, PresenceChange};
 use crate::connection::{ANSWER_LIMIT, Connection, broken, connect, connect_as_configured};
 use crate::layout::{FEED, HOSTS, feed_filters, parse, token, words_of};
 use crate::machine::now;
-use crate::{FleetFeed, complain, print, print_json};
+use crate::{FleetFeed, complain, print_json};
 
 /// How long to wait before connecting again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
-
-/// How much is printed at once, in bytes.
-const AT_ONCE: usize = 64 << 10;
 
 /// How many records a reader may have that it has not acknowledged; further ones wait.
 const MAX_UNACKNOWLEDGED: i64 = 10_000;
@@ -50,16 +47,12 @@ pub(crate) async fn run(args: FleetFeed) -> Result<(), Error> {
         };
     }
     reader.print_gap()?;
-    let mut lines = String::new();
     while reader.n_kept > 0 {
         if let Some((_, record)) = reader.next().await? {
-            lines += &format!("{record}\n");
-        }
-        if lines.len() > AT_ONCE {
-            print(&std::mem::take(&mut lines))?;
+            print_json(&record)?;
         }
     }
-    print(&lines)
+    Ok(())
 }
 
 /// Prints records until the user has enough. Connects again when the connection breaks.
@@ -248,17 +241,15 @@ impl FeedReader {
             (Some(_), _) | (None, None) => 0,
         };
         let name = args.consumer.as_deref().map(token);
-        let mut existing: Option<Consumer<pull::Config>> = None;
+        let mut is_known = false;
         if let Some(name) = &name {
-            let found = jetstream.get_consumer_from_stream(name, FEED.stream);
-            existing = found.await.ok();
-        }
-        let existing = existing.as_ref().map(Consumer::cached_info);
-        if let (Some(name), Some(existing)) = (&name, existing)
-            && existing.num_waiting > 0
-        {
-            let why = format!("another process reads as consumer `{name}`");
-            return Err(Error::failed(why));
+            let found = jetstream.get_consumer_from_stream(name, FEED.stream).await;
+            let found: Option<Consumer<pull::Config>> = found.ok();
+            is_known = found.is_some();
+            if found.is_some_and(|found| found.cached_info().num_waiting > 0) {
+                let why = format!("another process reads as consumer `{name}`");
+                return Err(Error::failed(why));
+            }
         }
         let is_consumer = name.is_some();
         let config = pull::Config {
@@ -271,9 +262,7 @@ impl FeedReader {
             // One that exists stays where it is, with the filter of these arguments.
             Some(name) => pull::Config {
                 durable_name: Some(name),
-                deliver_policy: existing.map_or(DeliverPolicy::All, |existing| {
-                    existing.config.deliver_policy
-                }),
+                deliver_policy: DeliverPolicy::All,
                 ack_policy: AckPolicy::All,
                 ..config
             },
@@ -296,11 +285,9 @@ impl FeedReader {
         }
         let info = consumer.cached_info();
         // The broker moves it over what it removes: that is not known as a gap then.
-        let after = match existing {
-            Some(_) if known.is_none_or(|known| known.epoch != epoch) => {
-                info.ack_floor.stream_sequence
-            }
-            Some(_) | None => after,
+        let after = match is_known && known.is_none_or(|known| known.epoch != epoch) {
+            true => info.ack_floor.stream_sequence,
+            false => after,
         };
         let n_kept = info.num_pending;
         let messages = consumer.stream().max_messages_per_batch(500).messages();

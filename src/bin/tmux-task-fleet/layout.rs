@@ -216,7 +216,7 @@ pub(crate) struct HostState {
     /// The version of the program.
     pub(crate) version: String,
     /// What others may do there: names of commands.
-    pub(crate) allow: Vec<String>,
+    pub(crate) allow: Value,
     /// Identifies the machine, so that another one does not take its name; absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) machine: Option<Machine>,
@@ -232,29 +232,16 @@ pub(crate) struct Machine {
     pub(crate) name: String,
 }
 
-/// A value of `TT_STATE` for a session: which tasks there are. Values of other tasks of the session are
-/// left from before.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A value of `TT_STATE` for a session, with `v` and `host`: which tasks there are. Values of other tasks of the
+/// session are left from before. The value of a task has it in `task`, with `v`, `host` and `sessionName`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SessionState {
-    pub(crate) v: u32,
-    pub(crate) host: String,
     pub(crate) session_name: String,
     /// Whether the session exists.
     pub(crate) exists: bool,
     /// The ids of its windows.
     pub(crate) windows: Vec<String>,
-}
-
-/// A value of `TT_STATE` for a task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct TaskState {
-    pub(crate) v: u32,
-    pub(crate) host: String,
-    pub(crate) session_name: String,
-    /// The task as `ls --json` has it, with its last line alone as preview.
-    pub(crate) task: Value,
 }
 
 /// The most characters of a line: what a prompt, a command or a quoted line has, with room.

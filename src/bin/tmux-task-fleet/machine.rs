@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::{Digest, Sha256};
 use tmux_task::model::{Millis, host_name_of};
 
@@ -29,17 +28,6 @@ pub(crate) fn now() -> Millis {
 pub(crate) fn millis(time: impl Into<SystemTime>) -> Millis {
     let since = time.into().duration_since(UNIX_EPOCH).unwrap_or_default();
     Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
-}
-
-/// Returns random digits, which nobody else has.
-pub(crate) fn random() -> String {
-    let mut bytes = [0_u8; 16];
-    // Without randomness the process and the time have to do.
-    if getrandom(&mut bytes, GetRandomFlags::empty()).is_err() {
-        let seed = u128::from(std::process::id()) << 64 | u128::from(now().unsigned_abs());
-        bytes = seed.to_be_bytes();
-    }
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns the first hexadecimal digits of a text's hash.

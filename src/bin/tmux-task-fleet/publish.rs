@@ -31,7 +31,7 @@ use crate::layout::{
     FEED, HostState, LOOK_HEADER, Machine, VERSION, feed_subject, feed_subjects_of, message_id,
     parse_message_id, token, wakes_of,
 };
-use crate::machine::{now, random, system_name};
+use crate::machine::{now, system_name};
 use crate::print_json;
 use crate::service::Service;
 
@@ -74,9 +74,10 @@ pub(crate) async fn run() -> Result<(), Error> {
         v: VERSION,
         host: host.clone(),
         version: OURS.to_owned(),
-        allow: allow.iter().map(|verb| verb.name().to_owned()).collect(),
+        allow: json!(allow),
         machine: Some(Machine {
-            id: machine_id(&shared).map_err(|error| Error::folder(&shared, &error))?,
+            id: machine_id(&shared, &connection.client.new_inbox())
+                .map_err(|error| Error::folder(&shared, &error))?,
             name: system_name(),
         }),
     };
@@ -105,13 +106,14 @@ pub(crate) async fn run() -> Result<(), Error> {
     }
 }
 
-/// Returns what identifies this machine until it ends: all of the user's daemons have the same.
-fn machine_id(folder: &Path) -> io::Result<String> {
-    let mut new = fs::DirBuilder::new();
-    new.recursive(true).mode(0o700).create(folder)?;
+/// Returns what identifies this machine until it ends: all of the user's daemons have the same. `new` is a name
+/// that nothing else has.
+fn machine_id(folder: &Path, new: &str) -> io::Result<String> {
+    let mut shared = fs::DirBuilder::new();
+    shared.recursive(true).mode(0o700).create(folder)?;
     let path = folder.join("id");
     // A link is there as a whole, or not at all: another daemon may read it.
-    match symlink(random(), &path) {
+    match symlink(new, &path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         Ok(()) | Err(_) => Ok(fs::read_link(path)?.display().to_string()),
     }
@@ -335,9 +337,9 @@ mod tests {
     #[test]
     fn daemons_of_a_machine_have_its_id_and_other_machines_another() {
         let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let id = machine_id(one.path()).unwrap();
-        assert_eq!(machine_id(one.path()).unwrap(), id);
-        assert_ne!(machine_id(two.path()).unwrap(), id);
+        let id = machine_id(one.path(), "a").unwrap();
+        assert_eq!(machine_id(one.path(), "b").unwrap(), id);
+        assert_ne!(machine_id(two.path(), "b").unwrap(), id);
         assert_eq!(fs::read_dir(one.path()).unwrap().count(), 1);
     }
 }

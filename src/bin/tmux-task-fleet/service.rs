@@ -174,18 +174,17 @@ impl<'a> Service<'a> {
             <[String; 3]>::try_from(words).map_err(|_| Error::failed("it is no command"))?;
         let call = serde_json::from_slice(&message.payload);
         let mut call: FarCall = call.map_err(|_| Error::failed("it cannot be read"))?;
-        let allow = &self.connection.config.allow;
-        let allowed = allow.iter().find(|allowed| allowed.name() == verb);
-        let verb = *allowed.ok_or_else(|| {
+        let known = serde_json::from_value(json!(verb)).ok();
+        let allowed = known.filter(|verb| self.connection.config.allow.contains(verb));
+        let allowed = allowed.ok_or_else(|| {
             Error::failed(format!("`{verb}` is not allowed through the broker"))
                 .with_hint(NOT_BY_BROKER)
         })?;
         // tmux-task refuses arguments that are for anything else.
-        call.verb = verb.name().to_owned();
-        call.session = session;
+        (call.verb, call.session) = (verb, session);
         // What it says of itself does not count. A task that it starts is its conversation's; of others it
         // cannot know that they are, and keeps no message away from who has started them.
-        if verb != Verb::Run {
+        if allowed != Verb::Run {
             call.owner = call.owner.map(|owner| format!("{owner}@{machine}"));
         }
         for (name, value) in [
@@ -197,7 +196,7 @@ impl<'a> Service<'a> {
         }
         // The other machine has compared the versions.
         call.rest.insert("version".to_owned(), json!(OURS));
-        Ok((call, verb))
+        Ok((call, allowed))
     }
 }
 

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What may be done on a machine through the broker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+/// What may be done on a machine through the broker, by the name of the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Verb {
     Ls,
@@ -16,18 +16,6 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// Returns its name, which is that of the command.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Ls => "ls",
-            Self::Logs => "logs",
-            Self::Wait => "wait",
-            Self::Run => "run",
-            Self::Send => "send",
-            Self::Kill => "kill",
-        }
-    }
-
     /// Whether executing it twice is something else than once.
     pub(crate) fn changes(self) -> bool {
         matches!(self, Self::Run | Self::Send | Self::Kill)
