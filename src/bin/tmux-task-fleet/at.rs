@@ -12,10 +12,9 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Stdin};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::buckets::published_presence;
-use crate::connection::{ANSWER_LIMIT, Connection, PRESENT, broken, connect_as_configured};
-use crate::layout::{COMMAND, KEY_HEADER, ORDER_HEADER, subject, token};
+use crate::connection::{ANSWER_LIMIT, Connection, PRESENT, broken, connect};
+use crate::layout::{COMMAND, FarCall, KEY_HEADER, ORDER_HEADER, subject, token};
 use crate::print_json;
-use crate::verbs::FarCall;
 
 /// The word by which tmux-task executes what another machine asks for.
 pub(crate) const FAR_CALL: &str = "far-call";
@@ -100,7 +99,7 @@ async fn begin(host: &str, call: &FarCall) -> Result<HostAnswers, Error> {
     let mut key = None;
     let began = Instant::now();
     loop {
-        let connection = connect_as_configured().await?;
+        let connection = connect().await?;
         // Nobody else has this name.
         let key = key.get_or_insert_with(|| connection.client.new_inbox());
         let asked = HostAnswers::ask(&connection, host, &subject, key, call);
@@ -171,10 +170,8 @@ impl HostAnswers {
             return Ok(None);
         };
         match serde_json::from_slice(&first.payload).map_err(|_| broken())? {
-            FirstAnswer::Hello { frames, version } if (frames, &*version) == (FRAMES, OURS) => {
-                Ok(Some(asked))
-            }
-            FirstAnswer::Hello { version, .. } => {
+            FirstAnswer::Hello { version } if version == OURS => Ok(Some(asked)),
+            FirstAnswer::Hello { version } => {
                 let why = format!("{host} has tmux-task {version}, and here is {OURS}");
                 Err(Error::failed(why).with_hint("install the same version on both machines"))
             }
@@ -222,15 +219,12 @@ impl HostAnswers {
 /// The version of this program, which both machines must have.
 pub(crate) const OURS: &str = env!("CARGO_PKG_VERSION");
 
-/// The version of the answers. It is raised when one changes so that the previous version would misread it.
-const FRAMES: u32 = 1;
-
 /// What a host answers first. A [`FarAnswer`] is what follows.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum FirstAnswer {
-    /// It executes the call: the version of its answers, and of its program.
-    Hello { frames: u32, version: String },
+    /// It executes the call: the version of its program.
+    Hello { version: String },
     /// It does not: why, and what to do about it.
     Failed { why: String, hint: Option<String> },
 }
@@ -238,7 +232,6 @@ pub(crate) enum FirstAnswer {
 impl FirstAnswer {
     pub(crate) fn hello() -> Self {
         Self::Hello {
-            frames: FRAMES,
             version: OURS.to_owned(),
         }
     }

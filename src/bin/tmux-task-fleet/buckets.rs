@@ -55,9 +55,8 @@ async fn publish(
         .await
     };
     let mut done = send(true).await;
-    if matches!(done, Err(PublishErrorKind::StreamNotFound))
-        && create_missing(connection).await.is_ok()
-    {
+    if matches!(done, Err(PublishErrorKind::StreamNotFound)) {
+        create_missing(connection).await;
         done = send(true).await;
     }
     if matches!(done, Err(PublishErrorKind::Other)) && name == LIFETIME {
@@ -168,32 +167,31 @@ pub(crate) async fn keep_tasks(
     key: &str,
     mut boards: watch::Receiver<TaskBoard>,
 ) -> Result<(), Error> {
+    let mut published: BTreeMap<String, String> = BTreeMap::new();
+    let mut renewed_at = Instant::now() + RENEWED;
     loop {
-        let mut published: BTreeMap<String, String> = BTreeMap::new();
-        let renewed_at = Instant::now() + RENEWED;
-        loop {
-            let board = boards.borrow_and_update().clone();
-            if board.is_complete {
-                let values = values_of(&board, &connection.config.host, key);
-                for (subject, value) in &values {
-                    if published.get(subject) != Some(value) {
-                        put(connection, subject, value, KEPT).await?;
-                    }
+        let board = boards.borrow_and_update().clone();
+        if board.is_complete {
+            let values = values_of(&board, &connection.config.host, key);
+            for (subject, value) in &values {
+                if published.get(subject) != Some(value) {
+                    put(connection, subject, value, KEPT).await?;
                 }
-                for subject in published
-                    .keys()
-                    .filter(|known| !values.contains_key(*known))
-                {
-                    publish(connection, subject, (OPERATION, "DEL"), "").await?;
-                }
-                published = values;
-                sleep(PAUSE).await;
             }
-            match timeout_at(renewed_at, boards.changed()).await {
-                Ok(Ok(())) => {}
-                // The daemon is leaving.
-                Ok(Err(_)) => return std::future::pending().await,
-                Err(_) => break,
+            published.retain(|subject, _| !values.contains_key(subject));
+            for subject in published.keys() {
+                publish(connection, subject, (OPERATION, "DEL"), "").await?;
+            }
+            published = values;
+            sleep(PAUSE).await;
+        }
+        match timeout_at(renewed_at, boards.changed()).await {
+            Ok(Ok(())) => {}
+            // The daemon is leaving.
+            Ok(Err(_)) => return std::future::pending().await,
+            Err(_) => {
+                published.clear();
+                renewed_at += RENEWED;
             }
         }
     }

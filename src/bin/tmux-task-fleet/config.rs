@@ -7,11 +7,10 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use tmux_task::model::{Error, is_host_name};
 
 use crate::machine::system_name;
-use crate::verbs::Verb;
 
 /// The longest file of credentials, in bytes.
 const MAX_CREDENTIALS: u64 = 64 << 10;
@@ -38,6 +37,25 @@ pub(crate) struct FleetConfig {
     pub(crate) host: String,
     /// What others may do here through the broker.
     pub(crate) allow: BTreeSet<Verb>,
+}
+
+/// What may be done on a machine through the broker, by the name of the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Verb {
+    Ls,
+    Logs,
+    Wait,
+    Run,
+    Send,
+    Kill,
+}
+
+impl Verb {
+    /// Whether executing it twice is something else than once.
+    pub(crate) fn changes(self) -> bool {
+        matches!(self, Self::Run | Self::Send | Self::Kill)
+    }
 }
 
 /// Reads one address, or a list.

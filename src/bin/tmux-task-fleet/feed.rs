@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::jetstream::Message;
@@ -19,7 +18,7 @@ use tokio::time::sleep;
 
 use crate::at::OURS;
 use crate::board::{FleetBoard, FleetChange, FleetWatch, PresenceChange};
-use crate::connection::{ANSWER_LIMIT, Connection, broken, connect, connect_as_configured};
+use crate::connection::{ANSWER_LIMIT, Connection, broken, connect};
 use crate::layout::{FEED, HOSTS, feed_filters, parse, token, words_of};
 use crate::machine::now;
 use crate::{FleetFeed, complain, print_json};
@@ -37,7 +36,7 @@ pub(crate) async fn run(args: FleetFeed) -> Result<(), Error> {
     if let Some(name) = &args.consumer {
         check_consumer_name(name).map_err(Error::usage)?;
     }
-    let connection = connect_as_configured().await?;
+    let connection = connect().await?;
     let reader = FeedReader::begin(&connection, &args, None);
     let mut reader = connection.unless_refused(reader).await?;
     if args.follow {
@@ -48,7 +47,7 @@ pub(crate) async fn run(args: FleetFeed) -> Result<(), Error> {
     }
     reader.print_gap()?;
     while reader.n_kept > 0 {
-        if let Some((_, record)) = reader.next().await? {
+        if let Some(record) = reader.next().await? {
             print_json(&record)?;
         }
     }
@@ -65,7 +64,6 @@ async fn follow(
     let mut printer = Printer {
         board: FleetBoard::default(),
         acks: args.consumer.is_some().then(stdin),
-        printed: 0,
         is_sync_printed: false,
     };
     reader.print_hello()?;
@@ -78,7 +76,7 @@ async fn follow(
         let again = loop {
             sleep(retry.next_pause()).await;
             let again = async {
-                connection = connect(Arc::clone(&connection.config)).await?;
+                connection = connect().await?;
                 let again = FeedReader::begin(&connection, args, Some(&reader));
                 connection.unless_refused(again).await
             };
@@ -87,7 +85,6 @@ async fn follow(
             }
         };
         if again.epoch != reader.epoch {
-            printer.printed = 0;
             again.print_hello()?;
         }
         reader = again;
@@ -99,8 +96,6 @@ struct Printer {
     board: FleetBoard,
     /// Standard input, for a consumer.
     acks: Option<Lines<BufReader<Stdin>>>,
-    /// The last record that was printed.
-    printed: Seq,
     /// Whether it was printed that what follows is live.
     is_sync_printed: bool,
 }
@@ -132,16 +127,13 @@ impl Printer {
                     Err(error) => return Ok(error),
                 },
                 record = reader.next() => match record {
-                    Ok(Some((place, record))) => {
-                        print_json(&record)?;
-                        self.printed = place;
-                    }
+                    Ok(Some(record)) => print_json(&record)?,
                     Ok(None) => {}
                     Err(error) => return Ok(error),
                 },
                 acknowledged = next_ack(&mut self.acks) => {
                     let ack = acknowledged?;
-                    if ack > self.printed {
+                    if ack > reader.last {
                         let why = format!("{ack} was acknowledged, but not sent");
                         return Err(Error::failed(why));
                     }
@@ -323,12 +315,12 @@ impl FeedReader {
         }
     }
 
-    /// Returns the place and the record of the next message, unless it was returned before, or is none.
+    /// Returns the record of the next message, unless it was returned before, or is none.
     ///
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    async fn next(&mut self) -> Result<Option<(Seq, Value)>, Error> {
+    async fn next(&mut self) -> Result<Option<Value>, Error> {
         let message = self.connection.next(&mut self.messages).await?;
         let message = message.map_err(|_| broken())?;
         let Ok((place, pending)) = message
@@ -345,7 +337,7 @@ impl FeedReader {
         // One that was not acknowledged comes again.
         let is_new = place > self.last;
         self.last = self.last.max(place);
-        Ok(record.filter(|_| is_new).map(|record| (place, record)))
+        Ok(record.filter(|_| is_new))
     }
 
     /// Acknowledges the record at this place and all before it. Returns when the broker has it.

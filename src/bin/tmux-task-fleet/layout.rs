@@ -12,7 +12,7 @@ use std::fmt::Display;
 use clap::ValueEnum;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tmux_task::model::{EventType, Kind, Seq, text};
 
 use crate::machine::hash;
@@ -178,7 +178,7 @@ pub(crate) fn wakes_of(owner: &str) -> String {
 pub(crate) fn wake_consumer(owner: &str) -> String {
     let client = owner.split_once(':').map_or("", |(client, _)| client);
     let client: String = token(client).chars().take(40).collect();
-    format!("{client}-{}", hash(owner, 32))
+    format!("{client}-{}", hash(owner))
 }
 
 /// Returns the id by which the broker recognises a record that is published again.
@@ -242,6 +242,28 @@ pub(crate) struct SessionState {
     pub(crate) exists: bool,
     /// The ids of its windows.
     pub(crate) windows: Vec<String>,
+}
+
+/// What is asked of a machine, as tmux-task passes it on and executes it. What is not named here is passed on
+/// as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FarCall {
+    /// The arguments of tmux-task.
+    pub(crate) args: Vec<String>,
+    /// The command that they are, as the subject of a request names it.
+    #[serde(default)]
+    pub(crate) verb: String,
+    /// The session.
+    #[serde(default)]
+    pub(crate) session: String,
+    /// The conversation that asks.
+    #[serde(default)]
+    pub(crate) owner: Option<String>,
+    /// Who asks.
+    #[serde(default)]
+    pub(crate) caller: Map<String, Value>,
+    #[serde(flatten)]
+    pub(crate) rest: Map<String, Value>,
 }
 
 /// The most characters of a line: what a prompt, a command or a quoted line has, with room.

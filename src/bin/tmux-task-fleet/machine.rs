@@ -30,9 +30,9 @@ pub(crate) fn millis(time: impl Into<SystemTime>) -> Millis {
     Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
 }
 
-/// Returns the first hexadecimal digits of a text's hash.
-pub(crate) fn hash(text: &str, digits: usize) -> String {
+/// Returns 32 hexadecimal digits of a text's hash.
+pub(crate) fn hash(text: &str) -> String {
     let hash = Sha256::digest(text);
-    let all: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-    all[..digits.min(all.len())].to_owned()
+    let digits = hash.iter().take(16).map(|byte| format!("{byte:02x}"));
+    digits.collect()
 }

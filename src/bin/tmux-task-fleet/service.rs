@@ -19,16 +19,17 @@ use serde_json::json;
 use tmux_task::model::{Error, FarAnswer};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
-use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
 use crate::at::{FAR_CALL, FirstAnswer, OURS};
+use crate::config::Verb;
 use crate::connection::{Connection, broken};
-use crate::layout::{COMMAND, KEY_HEADER, ORDER_HEADER, SERVICE, requester, subject, words_of};
+use crate::layout::{
+    COMMAND, FarCall, KEY_HEADER, ORDER_HEADER, SERVICE, requester, subject, words_of,
+};
 use crate::machine::{hash, tmux_task};
-use crate::verbs::{FarCall, Verb};
 
-/// How many commands are executed at a time: each is a process.
+/// How many commands are executed at a time, each in a process. Others wait.
 const MOST_AT_ONCE: usize = 32;
 
 /// How often it is asked whether the requester is still there.
@@ -46,8 +47,6 @@ pub(crate) struct Service<'a> {
     connection: &'a Connection,
     /// The folder of the keys of requests.
     keys: PathBuf,
-    /// As many permits as commands may begin.
-    free: Semaphore,
 }
 
 /// The requests to this host; none if it executes nothing.
@@ -55,11 +54,7 @@ pub(crate) type Requests = Option<(async_nats::service::Service, endpoint::Endpo
 
 impl<'a> Service<'a> {
     pub(crate) fn new(connection: &'a Connection, keys: PathBuf) -> Self {
-        Self {
-            connection,
-            keys,
-            free: Semaphore::new(MOST_AT_ONCE),
-        }
+        Self { connection, keys }
     }
 
     /// Begins to receive requests. The broker knows of it when this returns.
@@ -91,7 +86,7 @@ impl<'a> Service<'a> {
         };
         // Dropping this ends what is executed.
         let answer = |request: Request| self.answer(request.message);
-        commands.for_each_concurrent(None, answer).await;
+        commands.for_each_concurrent(MOST_AT_ONCE, answer).await;
         Err(broken())
     }
 
@@ -123,11 +118,6 @@ impl<'a> Service<'a> {
         answers: &Answers<'_>,
     ) -> Result<FarAnswer, Error> {
         let (call, verb) = self.accept(message, machine)?;
-        let _permit = self.free.try_acquire().map_err(|_| {
-            Error::failed(format!(
-                "{MOST_AT_ONCE} commands are being executed already"
-            ))
-        })?;
         let mut new = None;
         if verb.changes() {
             if !answers.are_awaited(HEARD_WITHIN).await {
@@ -310,7 +300,7 @@ fn claim(folder: &Path, key: &str) -> io::Result<Claim> {
             drop(fs::remove_file(entry.path()));
         }
     }
-    let path = folder.join(hash(key, 32));
+    let path = folder.join(hash(key));
     let mut options = OpenOptions::new();
     match options.write(true).create_new(true).mode(0o600).open(&path) {
         Ok(file) => Ok(Claim::New(file, path)),

@@ -8,7 +8,7 @@ use tmux_task::model::{Error, Millis, age, rfc3339, text};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::board::{FleetBoard, FleetChange, FleetHost, FleetSession, FleetWatch, Presence};
-use crate::connection::{Connection, connect_as_configured};
+use crate::connection::{Connection, connect};
 use crate::feed::stdout_closed;
 use crate::layout::{HOSTS, STATE, STORES, Store};
 use crate::machine::{millis, now};
@@ -22,7 +22,7 @@ const COLUMN: usize = 52;
 const TITLES: [&str; 7] = ["ID", "NAME", "STATE", "CODE", "AGE", "COMMAND", "LAST LINE"];
 
 pub(crate) async fn ls(args: &FleetLs) -> Result<(), Error> {
-    let connection = connect_as_configured().await?;
+    let connection = connect().await?;
     if args.follow {
         return tokio::select! {
             ended = follow(&connection) => ended,
@@ -176,7 +176,7 @@ fn gone_since(since: Millis, now: Millis) -> String {
 }
 
 pub(crate) async fn status(is_json: bool) -> Result<(), Error> {
-    let connection = connect_as_configured().await?;
+    let connection = connect().await?;
     let config = &connection.config;
     let version = connection.client.server_info().version;
     let streams = connection.unless_refused(streams(&connection)).await?;
@@ -265,7 +265,7 @@ pub(crate) async fn doctor(has_wakes: bool) -> Result<(), Error> {
     let say = |result: &str, message: String, hint: Option<&str>| {
         print_json(&json!({ "result": result, "message": message, "hint": hint }))
     };
-    let connection = match connect_as_configured().await {
+    let connection = match connect().await {
         Ok(connected) => connected,
         Err(error) => {
             let hint = "records wait in the feed until it is reached; see docs/fleet.md";
