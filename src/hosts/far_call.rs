@@ -23,9 +23,6 @@ pub(crate) const FAR_CALL: &str = "far-call";
 /// The version of this program, which both machines must have.
 pub(crate) const OURS: &str = env!("CARGO_PKG_VERSION");
 
-/// The longest call, in bytes: the arguments of a command can be as long as the kernel takes.
-pub(crate) const MAX_CALL: u64 = 16 << 20;
-
 /// An execution of our program on another machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -53,19 +50,12 @@ pub(crate) struct FarCall {
     /// The socket of the tmux server, where the machine knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) server: Option<PathBuf>,
-    /// Where a wait that was cut off goes on.
+    /// Where a wait that was cut off goes on: its cursor, and what is left of its time, in milliseconds,
+    /// instead of what its arguments say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) wait: Option<FarWait>,
-}
-
-/// Where a wait goes on, instead of what its arguments say.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct FarWait {
-    /// The cursor that it starts at.
-    pub(crate) since: Option<String>,
-    /// What is left of its time, in milliseconds.
-    pub(crate) timeout_ms: Option<u64>,
+    pub(crate) wait_since: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) wait_ms: Option<u64>,
 }
 
 /// Who asks from another machine, and what their terminal is.
@@ -90,8 +80,10 @@ pub(crate) struct FarCaller {
 }
 
 impl FarCall {
-    /// Returns the call of these arguments, for the conversation that asks.
+    /// Returns the call of these arguments, for the conversation that asks, in this directory or in the one that
+    /// the configuration names there.
     pub(crate) fn new(host: &Host, args: Vec<String>, owner: Option<String>) -> Self {
+        let here = || env::current_dir().ok()?.to_str().map(str::to_owned);
         let caller = FarCaller {
             host: host.name.clone(),
             machine: this_machine(),
@@ -102,18 +94,8 @@ impl FarCall {
             args,
             caller,
             owner,
+            cwd: host.config.cwd.clone().or_else(here),
             ..Self::default()
-        }
-    }
-
-    /// The same in this directory, or in the one that the configuration names there.
-    pub(crate) fn from_here(host: &Host, args: Vec<String>, owner: Option<String>) -> Self {
-        let here = env::current_dir().ok();
-        let here = here.and_then(|dir| dir.to_str().map(str::to_owned));
-        let cwd = host.cwd.clone().or(here);
-        Self {
-            cwd,
-            ..Self::new(host, args, owner)
         }
     }
 

@@ -8,8 +8,8 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::far_call::{FAR_CALL, FarCall, OURS};
-use super::host::{Host, Way, lost, not_started};
-use super::ssh::{MISSING, Questions, Ssh, far_line};
+use super::host::{Host, lost, not_started};
+use super::ssh::{MISSING, Questions, far_line, ssh};
 use crate::model::{Error, ErrorKind, FarAnswer, text};
 use crate::paths::Env;
 
@@ -76,20 +76,16 @@ impl Said {
         }
     }
 
-    /// Returns the first line.
-    pub(super) fn first(&self) -> Option<String> {
+    /// Returns its lines.
+    pub(super) fn lines(&self) -> Vec<String> {
         let lines = self.0.split(|byte| *byte == b'\n');
-        let mut lines = lines.map(|line| text::one_line(line, SAID_CHARS));
-        lines.find(|line| !line.is_empty())
+        let lines = lines.map(|line| text::one_line(line, SAID_CHARS));
+        lines.filter(|line| !line.is_empty()).collect()
     }
 
     /// Returns the last lines as one.
     fn words(&self) -> String {
-        let lines = self.0.split(|byte| *byte == b'\n');
-        let lines: Vec<String> = lines
-            .map(|line| text::one_line(line, SAID_CHARS))
-            .filter(|line| !line.is_empty())
-            .collect();
+        let lines = self.lines();
         let last = &lines[lines.len().saturating_sub(SAID_LINES)..];
         text::bounded(&last.join("; "), SAID_CHARS)
     }
@@ -128,7 +124,7 @@ pub(super) async fn try_reaching<T>(
     let begun = Instant::now();
     let tried = attempt().await;
     let is_unreachable = |error: &Error| error.kind == ErrorKind::Unreachable;
-    let Way::Ssh { destination, .. } = &host.way else {
+    let Some(destination) = host.ssh_to() else {
         return tried;
     };
     if questions == Questions::Never
@@ -137,7 +133,7 @@ pub(super) async fn try_reaching<T>(
     {
         return tried;
     }
-    let command = Ssh::prepare(env)?.command(destination, questions, &["-n", "-T"], "exit 0");
+    let command = ssh(env, destination, questions, &["-n", "-T"], "exit 0")?;
     let status = Command::from(command).stdout(Stdio::null()).status().await;
     let status = status.map_err(|error| not_started("ssh", &error))?;
     match status.code() {
@@ -254,13 +250,11 @@ impl FarProcess {
         }
         let words = self.said.words();
         let why = format!("{name} prints something else than tmux-task: {words}");
-        let hint = match &host.way {
-            Way::Ssh { destination, .. } => {
-                format!(
-                    "the start files of the login shell there print it: `ssh {destination} true`"
-                )
+        let hint = match host.ssh_to() {
+            Some(to) => {
+                format!("the start files of the login shell there print it: `ssh {to} true`")
             }
-            Way::Command(_) => format!("`hosts.{name}.command` in the configuration"),
+            None => format!("`hosts.{name}.command` in the configuration"),
         };
         Err(Error::failed(why).with_hint(hint))
     }
@@ -268,10 +262,8 @@ impl FarProcess {
     /// Returns why the program there has ended before it began.
     async fn not_begun(&mut self, host: &Host) -> Error {
         let code = self.end().await;
-        match (&host.way, code) {
-            (Way::Ssh { destination, .. }, Some(SSH_FAILED)) => {
-                self.said.unreachable(&host.name, destination)
-            }
+        match (host.ssh_to(), code) {
+            (Some(to), Some(SSH_FAILED)) => self.said.unreachable(&host.name, to),
             _ => {
                 let end = self.said.end(code);
                 let why = format!("tmux-task on {} did not start{end}", host.name);
@@ -318,11 +310,6 @@ impl FarProcess {
         self.child.wait().await.ok()?.code()
     }
 
-    pub(super) fn kill(&mut self) {
-        // It may have ended.
-        self.child.start_kill().unwrap_or_default();
-    }
-
     /// Returns what comes next: what the command prints, or its exit code.
     ///
     /// # Cancel safety
@@ -365,34 +352,12 @@ impl FarProcess {
             }
         }
     }
-
-    /// Returns what the command prints, and its exit code.
-    ///
-    /// # Errors
-    ///
-    /// As [`FarProcess::next`].
-    pub(crate) async fn output(mut self) -> Result<(Vec<u8>, u8), Error> {
-        let mut printed = Vec::new();
-        loop {
-            match self.next().await? {
-                FarAnswer::Stdout(piece) => printed.extend(piece.into_bytes()),
-                FarAnswer::Exit(code) => return Ok((printed, code)),
-                FarAnswer::TmuxTask(_) | FarAnswer::Stderr(_) | FarAnswer::Failed { .. } => {}
-            }
-        }
-    }
 }
 
 /// Returns the error that there is no program on a machine of this kind.
 fn missing(host: &Host, system: &str) -> Error {
     let name = &host.name;
-    let what = match &host.way {
-        Way::Ssh {
-            program: Some(path),
-            ..
-        } => path.as_str(),
-        Way::Ssh { .. } | Way::Command(_) => "tmux-task",
-    };
+    let what = host.config.program.as_deref().unwrap_or("tmux-task");
     let system = match system {
         "" => String::new(),
         system => format!(" ({system})"),
@@ -420,24 +385,18 @@ impl Host {
         questions: Questions,
         words: &str,
     ) -> Result<std::process::Command, Error> {
-        match &self.way {
-            Way::Command(prefix) => {
-                let mut command = std::process::Command::new(&prefix[0]);
-                command.args(&prefix[1..]).args(words.split(' '));
-                Ok(command)
-            }
-            Way::Ssh {
-                destination,
-                program,
-            } => {
-                let terminal = match questions {
-                    Questions::AtTerminal => "-t",
-                    Questions::Never => "-T",
-                };
-                let line = far_line(program.as_deref(), words);
-                Ok(Ssh::prepare(env)?.command(destination, questions, &[terminal], &line))
-            }
+        if let Some(prefix) = &self.config.command {
+            let mut command = std::process::Command::new(&prefix[0]);
+            command.args(&prefix[1..]).args(words.split(' '));
+            return Ok(command);
         }
+        let terminal = match questions {
+            Questions::AtTerminal => "-t",
+            Questions::Never => "-T",
+        };
+        let line = far_line(self.config.program.as_deref(), words);
+        let to = self.ssh_to().unwrap_or_default();
+        ssh(env, to, questions, &[terminal], &line)
     }
 
     /// Executes a call in this terminal. Returns its exit code.
@@ -452,15 +411,13 @@ impl Host {
         let begun = Instant::now();
         let status = Command::from(command).status().await;
         let status = status.map_err(|error| not_started(&name, &error))?;
-        match (status.code(), &self.way) {
+        match (status.code(), self.ssh_to()) {
             // ssh has said why.
-            (Some(SSH_FAILED), Way::Ssh { destination, .. })
-                if begun.elapsed() < ANSWERS_WITHIN =>
-            {
-                Err(self.not_reached(Said::default().unreachable(&self.name, destination)))
+            (Some(SSH_FAILED), Some(to)) if begun.elapsed() < ANSWERS_WITHIN => {
+                Err(self.not_reached(Said::default().unreachable(&self.name, to)))
             }
-            (Some(SSH_FAILED), Way::Ssh { .. }) => Err(lost(&self.name)),
-            (Some(NOT_FOUND), Way::Ssh { .. }) => Err(missing(self, "")),
+            (Some(SSH_FAILED), Some(_)) => Err(lost(&self.name)),
+            (Some(NOT_FOUND), Some(_)) => Err(missing(self, "")),
             (code, _) => Ok(code.and_then(|code| code.try_into().ok()).unwrap_or(1)),
         }
     }
@@ -491,11 +448,13 @@ mod tests {
     }
 
     async fn all_of(script: &str) -> Result<(Vec<u8>, Vec<u8>, u8), Error> {
-        let words = ["sh", "-c", script].map(std::ffi::OsString::from);
+        let words = ["sh", "-c", script].map(str::to_owned);
         let host = Host {
             name: "gpu1".to_owned(),
-            way: Way::Command(words.to_vec()),
-            cwd: None,
+            config: crate::config::HostConfig {
+                command: Some(words.to_vec()),
+                ..Default::default()
+            },
             may_be_of_fleet: false,
         };
         let call = FarCall::default();

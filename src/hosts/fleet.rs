@@ -7,8 +7,9 @@ use tokio::process::{ChildStdin, Command};
 
 use super::far_call::FarCall;
 use super::far_process::FarProcess;
-use super::host::{FLEET_PROGRAM, Host, Way};
+use super::host::{FLEET_PROGRAM, Host};
 use super::ssh::Questions;
+use crate::config::HostConfig;
 use crate::model::{Error, ErrorKind};
 use crate::paths::Env;
 
@@ -58,7 +59,7 @@ impl FleetProcess {
         }
         self.0.end().await;
         // A hint follows.
-        let why = self.0.said.first();
+        let why = self.0.said.lines().into_iter().next();
         let why = why.unwrap_or_else(|| format!("{FLEET_PROGRAM} has ended"));
         Err(Error::failed(why))
     }
@@ -77,9 +78,12 @@ pub(crate) async fn start_in_fleet(
     if !host.may_be_of_fleet {
         return Ok(None);
     }
-    let words = [program(), "at".into(), OsString::from(&host.name)];
+    let program = program().to_string_lossy().into_owned();
     let of_fleet = Host {
-        way: Way::Command(words.to_vec()),
+        config: HostConfig {
+            command: Some(vec![program, "at".to_owned(), host.name.clone()]),
+            ..HostConfig::default()
+        },
         may_be_of_fleet: false,
         ..host.clone()
     };

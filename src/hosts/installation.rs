@@ -5,8 +5,8 @@ use std::io;
 
 use super::far_call::OURS;
 use super::far_process::{FarProcess, MOST_NOISE, SSH_FAILED, try_reaching};
-use super::host::{Host, Way};
-use super::ssh::{Questions, Ssh, find_program, in_home, of_shell};
+use super::host::Host;
+use super::ssh::{Questions, find_program, in_home, of_shell, ssh};
 use crate::model::{Error, text};
 use crate::paths::Env;
 use crate::tmux::program;
@@ -20,17 +20,8 @@ const SCRIPT: &str = include_str!("../../hooks/install-host.sh");
 /// How long the answer may be, in characters.
 const MAX_CHARS: usize = 400;
 
-/// What was done.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Installed {
-    /// This version is there already, at this path.
-    Already(String),
-    /// It was copied to this path.
-    Copied(String),
-}
-
 /// Copies this program to a machine of the same kind that has no `tmux-task`, or one of another version in
-/// the place where this is put.
+/// the place where this is put. Returns what was done.
 ///
 /// # Errors
 ///
@@ -39,19 +30,16 @@ pub(crate) async fn install(
     host: &Host,
     env: Env<'_>,
     questions: Questions,
-) -> Result<Installed, Error> {
+) -> Result<String, Error> {
     let name = &host.name;
-    let Way::Ssh {
-        destination,
-        program: configured,
-    } = &host.way
-    else {
+    let configured = host.config.program.as_deref();
+    let Some(destination) = host.ssh_to() else {
         let why = format!("{name} is not reached by ssh");
         let hint = format!("install tmux-task {OURS} there by other means");
         return Err(Error::failed(why).with_hint(hint));
     };
     let version = format!("tmux-task {OURS}");
-    let target = configured.as_deref().unwrap_or(DEFAULT_PATH);
+    let target = configured.unwrap_or(DEFAULT_PATH);
     let here = rustix::system::uname();
     let here = [here.sysname(), here.machine()].map(|word| word.to_string_lossy());
     let here = here.join(" ");
@@ -59,17 +47,16 @@ pub(crate) async fn install(
     // What start files print may have no line end.
     let line = of_shell(&format!(
         "echo; {}; ours=\"{version}\"; here=\"{here}\"; target=\"{}\"; {}",
-        find_program(configured.as_deref()),
+        find_program(configured),
         in_home(target),
         commands.collect::<Vec<_>>().join("; ")
     ));
-    let ssh = Ssh::prepare(env)?;
     let attempt = async || {
         let ours = program().ok_or(io::ErrorKind::NotFound.into());
         let ours = ours
             .and_then(File::open)
             .map_err(|error| Error::io("could not read this program", &error))?;
-        let command = ssh.command(destination, Questions::Never, &["-T"], &line);
+        let command = ssh(env, destination, Questions::Never, &["-T"], &line)?;
         answer(
             name,
             destination,
@@ -79,8 +66,8 @@ pub(crate) async fn install(
     };
     let answer = try_reaching(host, env, questions, attempt).await?;
     let (why, hint) = match answer.split_once(' ') {
-        Some(("has", path)) => return Ok(Installed::Already(path.to_owned())),
-        Some(("copied", path)) => return Ok(Installed::Copied(path.to_owned())),
+        Some(("has", path)) => return Ok(format!("{name} has this version: {path}")),
+        Some(("copied", path)) => return Ok(format!("copied this program to {name}: {path}")),
         Some(("other", found)) => (
             format!("{name} has {found}, this is {version}"),
             format!(
@@ -111,11 +98,15 @@ async fn answer(name: &str, destination: &str, mut process: FarProcess) -> Resul
         }
         n_lines += 1;
         if n_lines == MOST_NOISE {
-            process.kill();
             break;
         }
     }
-    match process.end().await {
+    let code = match n_lines {
+        // It is killed.
+        MOST_NOISE => None,
+        _ => process.end().await,
+    };
+    match code {
         Some(0) => Ok(answer),
         Some(SSH_FAILED) => Err(process.said.unreachable(name, destination)),
         code => {

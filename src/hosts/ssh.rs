@@ -1,7 +1,7 @@
 //! OpenSSH's client: its configuration file and command lines.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Command;
 
 use crate::files;
@@ -20,60 +20,55 @@ pub(crate) enum Questions {
     Never,
 }
 
-/// ssh with a configuration file in which the user's own comes first.
-#[derive(Debug, Clone)]
-pub(crate) struct Ssh {
-    /// The folder of the file and of all sockets.
-    folder: PathBuf,
+/// Returns ssh with its options, the destination, and a command line for the login shell there. Its configuration
+/// file, in which the user's own comes first, is created if it is not there as it should be.
+///
+/// # Errors
+///
+/// When the folder of that file cannot be used.
+pub(super) fn ssh(
+    env: Env<'_>,
+    destination: &str,
+    questions: Questions,
+    options: &[&str],
+    line: &str,
+) -> Result<Command, Error> {
+    let folder = create_links_folder(env)?;
+    let config = folder.join(CONFIG_FILE);
+    if fs::read(&config).ok().as_deref() != Some(CONFIG.as_bytes()) {
+        let fresh = config.with_extension(std::process::id().to_string());
+        files::replace(&config, &fresh, CONFIG.as_bytes())
+            .map_err(|error| unusable(&config, &error))?;
+    }
+    Ok(ssh_in(&folder, destination, questions, options, line))
 }
 
-impl Ssh {
-    /// Creates the folder, and the file if it is not there as it should be.
-    ///
-    /// # Errors
-    ///
-    /// When the folder cannot be used.
-    pub(crate) fn prepare(env: Env<'_>) -> Result<Self, Error> {
-        let ssh = Self {
-            folder: create_links_folder(env)?,
-        };
-        let path = ssh.config();
-        if fs::read(&path).ok().as_deref() != Some(CONFIG.as_bytes()) {
-            let fresh = path.with_extension(std::process::id().to_string());
-            files::replace(&path, &fresh, CONFIG.as_bytes())
-                .map_err(|error| unusable(&path, &error))?;
-        }
-        Ok(ssh)
+/// The same. The folder has the configuration file, and all sockets.
+fn ssh_in(
+    folder: &Path,
+    destination: &str,
+    questions: Questions,
+    options: &[&str],
+    line: &str,
+) -> Command {
+    let mut command = Command::new("ssh");
+    command.arg("-F").arg(folder.join(CONFIG_FILE));
+    if questions == Questions::Never {
+        command.arg("-oBatchMode=yes");
     }
-
-    fn config(&self) -> PathBuf {
-        self.folder.join("ssh_config")
-    }
-
-    /// Returns ssh with its options, the destination, and a command line for the login shell there.
-    pub(super) fn command(
-        &self,
-        destination: &str,
-        questions: Questions,
-        options: &[&str],
-        line: &str,
-    ) -> Command {
-        let mut command = Command::new("ssh");
-        command.arg("-F").arg(self.config());
-        if questions == Questions::Never {
-            command.arg("-oBatchMode=yes");
-        }
-        // In a path, `%` begins what ssh fills in.
-        let folder = self.folder.display().to_string().replace('%', "%%");
-        command
-            .args(["-oControlMaster=auto", "-oControlPersist=10m"])
-            .arg(format!("-oControlPath=\"{folder}/%C\""))
-            // What the user's configuration executes at a login without a command is not for us.
-            .args(["-oRemoteCommand=none", "-oLogLevel=ERROR"]);
-        command.args(options).args(["--", destination, line]);
-        command
-    }
+    // In a path, `%` begins what ssh fills in.
+    let folder = folder.display().to_string().replace('%', "%%");
+    command
+        .args(["-oControlMaster=auto", "-oControlPersist=10m"])
+        .arg(format!("-oControlPath=\"{folder}/%C\""))
+        // What the user's configuration executes at a login without a command is not for us.
+        .args(["-oRemoteCommand=none", "-oLogLevel=ERROR"])
+        .args(options)
+        .args(["--", destination, line]);
+    command
 }
+
+const CONFIG_FILE: &str = "ssh_config";
 
 /// The configuration. ssh takes the first value that it finds.
 const CONFIG: &str = "# Made by tmux-task. Your own configuration comes first.\n\
@@ -137,10 +132,8 @@ mod tests {
 
     #[test]
     fn options_of_ssh_cannot_be_smuggled_in() {
-        let ssh = Ssh {
-            folder: "/run/50%/a b".into(),
-        };
-        let command = ssh.command("me@a", Questions::Never, &["-n"], "line");
+        let folder = Path::new("/run/50%/a b");
+        let command = ssh_in(folder, "me@a", Questions::Never, &["-n"], "line");
         let args: Vec<&str> = command
             .get_args()
             .map(|arg| arg.to_str().unwrap())

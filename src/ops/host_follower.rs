@@ -59,31 +59,32 @@ impl HostNote {
         let args = self.session.iter().cloned().chain(words).collect();
         let call = FarCall {
             stdin,
+            cwd: None,
             ..FarCall::new(&host, args, Some(self.owner.clone()))
         };
         FarProcess::start(&host, &lookup, Questions::Never, &call).await
     }
 
-    /// Returns what a command there prints, and its exit code; `None` if it does not answer.
-    async fn printed(&self, words: &[&str]) -> Option<(Vec<u8>, u8)> {
-        let run = async { self.execute(words, FarStdin::Nothing).await?.output().await };
+    /// Returns the first line that a command there prints, or its exit code; `None` if it does not answer.
+    async fn printed(&self, words: &[&str]) -> Option<Result<Vec<u8>, u8>> {
+        let run = async { self.execute(words, FarStdin::Nothing).await?.line().await };
         timeout(ANSWERS_WITHIN, run).await.ok()?.ok()
     }
 
     /// Whether it is known that no task of the conversation is there that has not ended.
     async fn has_no_task(&self) -> bool {
-        let Some((printed, code)) = self.printed(&["ls", "--json"]).await else {
-            return false;
-        };
-        if code == ErrorKind::Missing.exit_code() {
-            return true;
-        }
         let has_ended = |task: &LsTask| {
             task.task.owner.as_ref() != Some(&self.owner)
                 || matches!(task.state, TaskStateName::Exited | TaskStateName::Killed)
         };
-        let listed = serde_json::from_slice::<LsView>(&printed);
-        listed.is_ok_and(|listed| listed.tasks.iter().all(has_ended))
+        match self.printed(&["ls", "--json"]).await {
+            Some(Ok(line)) => {
+                let listed = serde_json::from_slice::<LsView>(&line);
+                listed.is_ok_and(|listed| listed.tasks.iter().all(has_ended))
+            }
+            Some(Err(code)) => code == ErrorKind::Missing.exit_code(),
+            None => false,
+        }
     }
 }
 
@@ -122,17 +123,10 @@ struct HostFollower {
     is_received: Cell<bool>,
 }
 
-/// Why a stream has ended.
-enum Ended {
-    /// Another process reads, or this one by another name of the machine.
-    Replaced,
-    /// The command there has, with this code: its daemon has ended, or it has refused.
-    WithCode(u8),
-}
-
 /// How the next stream begins.
 struct NextStream {
-    /// Whether another reader is replaced. One that was replaced itself waits until nobody reads.
+    /// Whether another reader is replaced. One that was replaced itself, by another process or by another name
+    /// of the machine, waits until nobody reads.
     takes_over: bool,
     retry: Backoff,
 }
@@ -155,19 +149,13 @@ impl HostFollower {
         let mut was_missing = false;
         loop {
             let ended = self.read(&mut next, &mut received).await;
-            let mut is_missing = false;
-            match ended {
-                Ok(Ended::Replaced) => next = NextStream::AFTER_OTHERS,
-                Ok(Ended::WithCode(code)) => {
-                    is_missing = code == ErrorKind::Missing.exit_code();
-                    if is_missing {
-                        // A daemon says what has become of the tasks, or there never were any.
-                        self.note.printed(&["daemon", "--detach"]).await;
-                    }
-                }
-                Err(error) => {
-                    tracing::debug!(host = self.note.host, %error, "cannot read a feed now");
-                }
+            if let Err(error) = &ended {
+                tracing::debug!(host = self.note.host, %error, "cannot read a feed now");
+            }
+            let is_missing = ended.is_ok_and(|code| code == ErrorKind::Missing.exit_code());
+            if is_missing {
+                // A daemon says what has become of the tasks, or there never were any.
+                self.note.printed(&["daemon", "--detach"]).await;
             }
             // What is left there is for the other reader, or nothing is.
             let is_received = !next.takes_over || was_missing && is_missing;
@@ -180,12 +168,12 @@ impl HostFollower {
         }
     }
 
-    /// Reads a stream of the feed to its end.
+    /// Reads a stream of the feed to its end. Returns the code with which the command there has ended.
     async fn read(
         &self,
         next: &mut NextStream,
         received: &mut mpsc::UnboundedReceiver<Received>,
-    ) -> Result<Ended, Error> {
+    ) -> Result<u8, Error> {
         let consumer = consumer_of(&this_machine(), &self.note.owner);
         let owner = format!("--owner={}", self.note.owner);
         let words = [
@@ -211,7 +199,7 @@ impl HostFollower {
             let line = tokio::select! {
                 line = process.line() => match line? {
                     Ok(line) => line,
-                    Err(code) => return Ok(Ended::WithCode(code)),
+                    Err(code) => return Ok(code),
                 },
                 Some(Received { epoch, seq }) = received.recv() => {
                     if epoch == stream_epoch && seq <= last {
@@ -233,7 +221,10 @@ impl HostFollower {
                 StreamRecord::Live(LiveRecord::Gap { to, .. }) => last = *to,
                 StreamRecord::Live(LiveRecord::Acked { acked: seq }) => acked = *seq,
                 StreamRecord::Live(LiveRecord::Sync) => is_complete = true,
-                StreamRecord::Live(LiveRecord::Replaced) => return Ok(Ended::Replaced),
+                StreamRecord::Live(LiveRecord::Replaced) => {
+                    *next = NextStream::AFTER_OTHERS;
+                    continue;
+                }
                 StreamRecord::Live(LiveRecord::Status { .. } | LiveRecord::Tasks { .. }) => {
                     continue;
                 }
@@ -248,7 +239,7 @@ impl HostFollower {
                     cursor: None,
                     last_seq,
                 },
-                line => FeedNews::Line(line),
+                line @ (StreamRecord::Durable(_) | StreamRecord::Live(_)) => FeedNews::Line(line),
             };
             self.report(Some(news)).await;
         }

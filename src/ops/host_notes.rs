@@ -42,12 +42,6 @@ pub(crate) struct HostNotes {
     folder: PathBuf,
 }
 
-/// The note of a launch, which is not removed while this exists.
-#[derive(Debug)]
-pub(crate) struct HeldNote {
-    _file: File,
-}
-
 /// Returns what chooses a session and its server, as words of a command.
 pub(crate) fn session_words(choice: &SessionChoice) -> Vec<String> {
     let server = &choice.server;
@@ -65,9 +59,10 @@ pub(crate) fn session_words(choice: &SessionChoice) -> Vec<String> {
     given.flatten().collect()
 }
 
-/// Notes that the conversation which makes a call is about to launch tasks by it. The note is to be held until
-/// the command has ended. `None` if no conversation makes it whose client has an adapter.
-pub(crate) fn note_host(call: &FarCall, choice: &SessionChoice) -> Result<Option<HeldNote>, Error> {
+/// Notes that the conversation which makes a call is about to launch tasks by it. The note is not removed while
+/// its file, which is returned, is open: it has to be until the command has ended. `None` if no conversation
+/// makes the call whose client has an adapter.
+pub(crate) fn note_host(call: &FarCall, choice: &SessionChoice) -> Result<Option<File>, Error> {
     let owner = call.owner.as_ref();
     let Some(owner) = owner.filter(|owner| client_of(owner).is_some()) else {
         return Ok(None);
@@ -114,8 +109,8 @@ impl HostNotes {
         Ok(Self { folder })
     }
 
-    /// Creates the note of a launch, durably.
-    fn hold(&self, note: &HostNote) -> io::Result<HeldNote> {
+    /// Creates the note of a launch, durably. It is held by its open file.
+    fn hold(&self, note: &HostNote) -> io::Result<File> {
         files::make_folder(&self.folder, OPEN_TO_OTHERS)?;
         let launch = format!("{note:?} {} {:?}", std::process::id(), SystemTime::now());
         let mut file = files::create_new(&self.folder.join(hex(launch.as_bytes(), 32)))?;
@@ -123,7 +118,7 @@ impl HostNotes {
         file.write_all(&serde_json::to_vec(note).map_err(io::Error::from)?)?;
         file.sync_data()?;
         files::sync_folder(&self.folder)?;
-        Ok(HeldNote { _file: file })
+        Ok(file)
     }
 
     /// Returns all notes, with their files. Those that cannot be read are left out.

@@ -13,16 +13,15 @@ use std::path::PathBuf;
 use std::process::{ExitCode, ExitStatus, Stdio};
 use std::thread;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::runtime::Builder;
 
 use super::args::{Cli, CliCommand, Ls, Send};
 use super::output;
-use super::usage::command_words;
 #[cfg(feature = "mcp")]
 use crate::faces::mcp;
-use crate::hosts::{FarCall, MAX_CALL, OURS};
+use crate::hosts::{FarCall, OURS};
 use crate::model::{Error, FarAnswer, FarPiece, FarStdin, text};
 use crate::ops::{SessionChoice, list_everywhere};
 
@@ -59,10 +58,7 @@ fn call_of(word: &str) -> io::Result<FarCall> {
 /// Reads a call from standard input, and nothing of what is behind it that others could not read.
 fn read_call() -> io::Result<FarCall> {
     let mut line = Vec::new();
-    io::stdin()
-        .lock()
-        .take(MAX_CALL)
-        .read_until(b'\n', &mut line)?;
+    io::stdin().lock().read_until(b'\n', &mut line)?;
     serde_json::from_slice(&line).map_err(|_| no_call())
 }
 
@@ -171,12 +167,11 @@ fn refusal(call: &FarCall) -> Option<String> {
     if call.stdin != FarStdin::Nothing {
         return Some("nothing through the broker reads standard input".to_owned());
     }
-    let args = call.args.iter().map(OsString::from);
-    let args: Vec<OsString> = once("tmux-task".into()).chain(args).collect();
+    let args = once("tmux-task").chain(call.args.iter().map(String::as_str));
     // What is no command line says so itself.
-    let cli = Cli::try_parse_from(&args).ok()?;
-    let words = command_words(&args);
-    let given = words.split(' ').next().unwrap_or_default();
+    let matches = Cli::command().try_get_matches_from(args).ok()?;
+    let cli = Cli::from_arg_matches(&matches).ok()?;
+    let given = matches.subcommand_name().unwrap_or_default();
     if given != verb {
         return Some(format!("`{given}` is not `{verb}`"));
     }

@@ -1,8 +1,8 @@
 //! `--host`: passes a command on to another machine.
 
-use std::cell::Cell;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -15,7 +15,7 @@ use super::context::ExitWatch;
 use super::output;
 use super::usage::command_words;
 use crate::config;
-use crate::hosts::{FarCall, FarCaller, FarProcess, FarWait, Host, Questions, start_in_fleet};
+use crate::hosts::{FarCall, FarCaller, FarProcess, Host, Questions, start_in_fleet};
 use crate::model::{Backoff, Error, ErrorKind, FarAnswer, FarStdin, whole_millis};
 use crate::ops::{Caller, SessionChoice, TaskSession, lookup, note_host, session_words};
 
@@ -179,11 +179,11 @@ async fn wait(
             ..call.clone()
         };
         let started = FarProcess::start(host, &lookup, questions(), &logs);
-        let (printed, _) = tokio::select! {
-            printed = async { started.await?.output().await } => printed?,
+        let printed = tokio::select! {
+            printed = async { started.await?.line().await } => printed?,
             kind = signals.recv() => return Err(Error::silent(kind)),
         };
-        let log = serde_json::from_slice::<Value>(&printed).unwrap_or_default();
+        let log: Value = serde_json::from_slice(&printed.unwrap_or_default()).unwrap_or_default();
         since = log["cursor"].as_str().map(str::to_owned);
     }
     let goes_on = args.channel.is_none() && (!needs_output || since.is_some());
@@ -192,16 +192,16 @@ async fn wait(
     let left = || deadline.map(|at| at.saturating_duration_since(Instant::now()));
     let (mut retry, mut is_cut) = (RETRY, false);
     loop {
-        call.wait = goes_on.then(|| FarWait {
-            since: since.clone(),
-            timeout_ms: left().map(whole_millis),
-        });
+        if goes_on {
+            call.wait_since = since.clone();
+            call.wait_ms = left().map(whole_millis);
+        }
         let error = match ask(host, &call, needs, signals).await {
             Err(error) if goes_on => error,
             ended => return ended,
         };
-        let is_lost = error.kind == ErrorKind::Lost;
-        if !is_lost && !(is_cut && error.kind == ErrorKind::Unreachable) {
+        let is_unreachable = is_cut && error.kind == ErrorKind::Unreachable;
+        if error.kind != ErrorKind::Lost && !is_unreachable {
             return Err(error);
         }
         if !is_cut {
@@ -245,17 +245,7 @@ async fn pass(
     signals: &mut ExitWatch,
 ) -> Result<u8, Error> {
     let mut pipe = process.take_stdin();
-    let first = Cell::new(None);
-    // The first signal interrupts the command there. The second one leaves it: the connection may be what
-    // does not end.
-    let input = async {
-        tokio::select! {
-            never = pass_on_stdin(&mut pipe, &call.stdin) => never,
-            kind = signals.recv() => first.set(Some(kind)),
-        }
-        pipe = None;
-        signals.recv().await
-    };
+    let mut output = pin!(pass_on_output(&mut process));
     let closed = async {
         match needs.ends_with_output {
             true => output::stdout_closed().await,
@@ -263,24 +253,21 @@ async fn pass(
         }
     };
     // Losing an arm is safe: without the process, the execution there is interrupted.
-    let outcome = tokio::select! {
-        outcome = pass_on_output(&mut process) => outcome,
-        kind = input => Err(Error::silent(kind)),
-        () = closed => Err(Error::silent(ErrorKind::OutputClosed)),
+    let kind = tokio::select! {
+        code = &mut output => return code,
+        never = pass_on_stdin(&mut pipe, &call.stdin) => never,
+        () = closed => return Err(Error::silent(ErrorKind::OutputClosed)),
+        kind = signals.recv() => kind,
     };
-    match (outcome, first.get()) {
-        // What has read to the end of what was sent is not interrupted there.
-        (Ok(code), Some(kind)) if code == INTERRUPTED || call.stdin == FarStdin::Follows => {
-            Err(Error::silent(kind))
-        }
-        // Through the broker it is left at once.
-        (Err(error), Some(kind)) if error.kind == ErrorKind::Lost => Err(Error::silent(kind)),
-        (outcome, _) => outcome,
+    // The first signal interrupts the command there. The second one leaves it: the connection may be what
+    // does not end.
+    drop(pipe);
+    tokio::select! {
+        _ = output => {}
+        _ = signals.recv() => {}
     }
+    Err(Error::silent(kind))
 }
-
-/// The exit code of a command that was interrupted.
-const INTERRUPTED: u8 = 130;
 
 /// Returns whether ssh may ask.
 pub(super) fn questions() -> Questions {
@@ -314,7 +301,7 @@ fn call(
         session: Some(session),
         needs_cwd: needs.cwd,
         stdin: needs.stdin.clone(),
-        ..FarCall::from_here(host, args, Caller::of_environment().owner)
+        ..FarCall::new(host, args, Caller::of_environment().owner)
     };
     call.caller = FarCaller {
         host: call.caller.host,
