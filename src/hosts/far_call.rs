@@ -1,8 +1,8 @@
 //! What is asked of another machine, and what travels with it. The caller's environment does not.
 //!
-//! The program there reads it as a line of JSON, says with a line on standard output and one on standard
-//! error that it has begun ([`greeting`]), and executes itself, with the rest of standard input as the call
-//! says. At the end it says on standard error with which code ([`ending`]): what ends without that was lost.
+//! The program there reads it as a line of JSON, and executes itself, with the rest of standard input as the
+//! call says. What it answers are lines of JSON on standard output ([`FarAnswer`](crate::model::FarAnswer)):
+//! that it has begun, what the command prints, and with which code it ends. What ends without a code was lost.
 
 use std::env;
 use std::ffi::OsString;
@@ -13,8 +13,8 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 
 use super::host::{Host, this_machine};
+use crate::model::FarStdin;
 use crate::model::environment::{WithheldVariables, covers_name};
-use crate::model::{Error, ErrorKind, FarStdin};
 use crate::tmux::program;
 
 /// The word by which the program executes what another machine asks for.
@@ -22,53 +22,6 @@ pub(crate) const FAR_CALL: &str = "far-call";
 
 /// The version of this program, which both machines must have.
 pub(crate) const OURS: &str = env!("CARGO_PKG_VERSION");
-
-/// The longest call, in bytes: the arguments of a command can be as long as the kernel takes.
-pub(crate) const MAX_CALL: u64 = 16 << 20;
-
-/// Begins the end of what is written to standard error. No text has it.
-pub(super) const END_MARK: u8 = 0;
-
-/// What a program of this version says when it begins with a call, without the end of the line.
-pub(crate) fn greeting() -> String {
-    serde_json::json!({ "tmuxTask": OURS }).to_string()
-}
-
-/// What it says at the end of a call.
-pub(crate) fn ending(code: u8) -> String {
-    format!("{}{code}", char::from(END_MARK))
-}
-
-/// The first line that is not noise.
-#[derive(Debug, Deserialize)]
-#[serde(untagged, rename_all_fields = "camelCase")]
-pub(super) enum Beginning {
-    /// The program has begun. It is of this version.
-    Greeting { tmux_task: String },
-    /// The way there knows that nothing was executed, and why.
-    Refusal { refused: Refused },
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Refused {
-    why: String,
-    hint: Option<String>,
-    /// Whether there is no machine of this name.
-    is_unknown: bool,
-}
-
-impl From<Refused> for Error {
-    fn from(refused: Refused) -> Self {
-        let kind = match refused.is_unknown {
-            true => ErrorKind::NoHost,
-            false => ErrorKind::Failed,
-        };
-        let mut error = Self::new(kind, refused.why);
-        error.hint = refused.hint;
-        error
-    }
-}
 
 /// An execution of our program on another machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +33,9 @@ pub(crate) struct FarCall {
     /// The arguments as they were given, without the program's name. `--host` among them names the
     /// machine they are executed on.
     pub(crate) args: Vec<String>,
+    /// The command that they are.
+    #[serde(default)]
+    pub(crate) verb: String,
     pub(crate) caller: FarCaller,
     /// The conversation that asks, `CLIENT:ID`; `None` for a person.
     pub(crate) owner: Option<String>,
@@ -87,23 +43,19 @@ pub(crate) struct FarCall {
     pub(crate) session: Option<String>,
     /// The directory to run in. If there is none of this path, it is the home directory.
     pub(crate) cwd: Option<String>,
-    /// The command for which it is said that the directory does not exist; `None` for a command that
-    /// does not depend on it.
-    pub(crate) needs_cwd: Option<String>,
+    /// Whether the command depends on it, and it is said if it does not exist.
+    #[serde(default)]
+    pub(crate) needs_cwd: bool,
     pub(crate) stdin: FarStdin,
-    /// Where a wait that was cut off goes on.
+    /// The socket of the tmux server, where the machine knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) wait: Option<FarWait>,
-}
-
-/// Where a wait goes on, instead of what its arguments say.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct FarWait {
-    /// The cursor that it starts at.
-    pub(crate) since: Option<String>,
-    /// What is left of its time, in milliseconds.
-    pub(crate) timeout_ms: Option<u64>,
+    pub(crate) server: Option<PathBuf>,
+    /// Where a wait that was cut off goes on: its cursor, and what is left of its time, in milliseconds,
+    /// instead of what its arguments say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) wait_since: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) wait_ms: Option<u64>,
 }
 
 /// Who asks from another machine, and what their terminal is.
@@ -122,14 +74,16 @@ pub(crate) struct FarCaller {
     pub(crate) is_stdout_terminal: bool,
     #[serde(default)]
     pub(crate) is_coloured: bool,
-    /// Whether they may send nothing that must not be seen on the way.
+    /// Whether it comes by the broker, through which not everything goes.
     #[serde(default)]
     pub(crate) is_guarded: bool,
 }
 
 impl FarCall {
-    /// Returns the call of these arguments, for the conversation that asks.
+    /// Returns the call of these arguments, for the conversation that asks, in this directory or in the one that
+    /// the configuration names there.
     pub(crate) fn new(host: &Host, args: Vec<String>, owner: Option<String>) -> Self {
+        let here = || env::current_dir().ok()?.to_str().map(str::to_owned);
         let caller = FarCaller {
             host: host.name.clone(),
             machine: this_machine(),
@@ -140,18 +94,8 @@ impl FarCall {
             args,
             caller,
             owner,
+            cwd: host.config.cwd.clone().or_else(here),
             ..Self::default()
-        }
-    }
-
-    /// The same in this directory, or in the one that the configuration names there.
-    pub(crate) fn from_here(host: &Host, args: Vec<String>, owner: Option<String>) -> Self {
-        let here = env::current_dir().ok();
-        let here = here.and_then(|dir| dir.to_str().map(str::to_owned));
-        let cwd = host.cwd.clone().or(here);
-        Self {
-            cwd,
-            ..Self::new(host, args, owner)
         }
     }
 
@@ -205,9 +149,10 @@ impl FarCall {
         if path.is_dir() {
             return (path, None);
         }
-        let note = self.needs_cwd.as_ref().map(|command| {
+        let note = self.needs_cwd.then(|| {
             format!(
-                "tmux-task: {command}: there is no directory {} on {}: this runs in the home directory",
+                "tmux-task: {}: there is no directory {} on {}: this runs in the home directory",
+                self.verb,
                 path.display(),
                 self.caller.host
             )
@@ -288,7 +233,7 @@ mod tests {
         let mut call = call();
         call.cwd = Some("/nowhere/x".to_owned());
         assert_eq!(call.directory().1, None);
-        call.needs_cwd = Some("run".to_owned());
+        call.needs_cwd = true;
         let note = call.directory().1.unwrap();
         assert!(note.contains("no directory /nowhere/x on gpu1"), "{note}");
         call.cwd = Some("/".to_owned());

@@ -1,19 +1,16 @@
 //! The process here that executes a call on another machine: ssh, or whatever reaches the program there.
 
-use std::ffi::OsString;
 use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::far_call::{Beginning, END_MARK, FAR_CALL, FarCall, OURS, greeting};
-use super::host::{Host, Way, lost, not_started};
-use super::ssh::{
-    MISSING, Questions, Ssh, far_script, find_program, of_shell, of_shell_after_noise,
-};
-use crate::model::{Error, ErrorKind, text};
+use super::far_call::{FAR_CALL, FarCall, OURS};
+use super::host::{Host, lost, not_started};
+use super::ssh::{MISSING, Questions, far_line, ssh};
+use crate::model::{Error, ErrorKind, FarAnswer, text};
 use crate::paths::Env;
 
 /// How long it may take until the program there has begun.
@@ -29,13 +26,11 @@ const NOT_FOUND: i32 = 127;
 /// What to do about another program there.
 const SAME_VERSION: &str = "install the same version on both machines";
 
-/// How much of a stream is read at once, in bytes, and the longest line that is put together.
-const CHUNK: usize = 32 << 10;
+/// The longest line that is put together, in bytes.
 const MAX_LINE: usize = 16 << 20;
 
-/// How many lines start files may print, and how long they may be, in bytes.
-const MOST_NOISE: usize = 1000;
-const NOISE_LINE: usize = 64 << 10;
+/// How many lines start files may print.
+pub(super) const MOST_NOISE: usize = 1000;
 
 /// How much of what is said before that is kept, in bytes, and reported, in lines and characters.
 const MOST_SAID: usize = 4 << 10;
@@ -49,23 +44,13 @@ pub(crate) struct FarProcess {
     host: String,
     child: Child,
     stdin: Option<ChildStdin>,
-    stdout: Option<ChildStdout>,
+    stdout: BufReader<ChildStdout>,
     stderr: Option<ChildStderr>,
-    /// What was read of standard output and not returned yet: what is behind the greeting, or the beginning
-    /// of a line.
-    ahead: Vec<u8>,
-    /// The same of standard error.
-    stderr_ahead: Vec<u8>,
-    /// What was said there before the greeting, until that has come, and at the end.
-    before: Option<Vec<u8>>,
-    end: Option<Vec<u8>>,
-}
-
-/// What comes from an execution.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum FarOutput {
-    Stdout(Vec<u8>),
-    Stderr(Vec<u8>),
+    /// The beginning of its next line, and of the next line of the command there.
+    line: Vec<u8>,
+    printed: Vec<u8>,
+    /// What it says that is no answer.
+    pub(super) said: Said,
 }
 
 /// What ssh and the start files of the login shell have said, its end.
@@ -80,13 +65,27 @@ impl Said {
         self.0.drain(..surplus);
     }
 
+    /// Adds what comes next on standard error, which is gone at its end.
+    async fn hear(&mut self, stderr: &mut Option<ChildStderr>) {
+        let mut bytes = [0; MOST_SAID];
+        if let Some(from) = stderr {
+            match from.read(&mut bytes).await {
+                Ok(n @ 1..) => self.add(&bytes[..n]),
+                Ok(0) | Err(_) => *stderr = None,
+            }
+        }
+    }
+
+    /// Returns its lines.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let lines = self.0.split(|byte| *byte == b'\n');
+        let lines = lines.map(|line| text::one_line(line, SAID_CHARS));
+        lines.filter(|line| !line.is_empty()).collect()
+    }
+
     /// Returns the last lines as one.
     fn words(&self) -> String {
-        let lines = self.0.split(|byte| *byte == b'\n');
-        let lines: Vec<String> = lines
-            .map(|line| text::one_line(line, SAID_CHARS))
-            .filter(|line| !line.is_empty())
-            .collect();
+        let lines = self.lines();
         let last = &lines[lines.len().saturating_sub(SAID_LINES)..];
         text::bounded(&last.join("; "), SAID_CHARS)
     }
@@ -117,25 +116,28 @@ impl Said {
 /// Tries something that needs ssh. If it does not reach the machine and may ask, it runs once at the
 /// terminal, so that it asks what it needs, and leaves its connection to a second try.
 pub(super) async fn try_reaching<T>(
-    host: &str,
-    ssh: &Ssh,
-    (destination, questions): (&str, Questions),
+    host: &Host,
+    env: Env<'_>,
+    questions: Questions,
     mut attempt: impl AsyncFnMut() -> Result<T, Error>,
 ) -> Result<T, Error> {
     let begun = Instant::now();
     let tried = attempt().await;
     let is_unreachable = |error: &Error| error.kind == ErrorKind::Unreachable;
+    let Some(destination) = host.ssh_to() else {
+        return tried;
+    };
     if questions == Questions::Never
         || !tried.as_ref().is_err_and(is_unreachable)
         || begun.elapsed() >= ANSWERS_WITHIN
     {
         return tried;
     }
-    let command = ssh.command(destination, questions, &["-n", "-T"], "exit 0");
+    let command = ssh(env, destination, questions, &["-n", "-T"], "exit 0")?;
     let status = Command::from(command).stdout(Stdio::null()).status().await;
     let status = status.map_err(|error| not_started("ssh", &error))?;
     match status.code() {
-        Some(SSH_FAILED) => Err(Said::default().unreachable(host, destination)),
+        Some(SSH_FAILED) => Err(Said::default().unreachable(&host.name, destination)),
         _ => attempt().await,
     }
 }
@@ -153,20 +155,11 @@ impl FarProcess {
         call: &FarCall,
     ) -> Result<Self, Error> {
         let line = call.line();
-        let begun = match &host.way {
-            Way::Command(words) => Self::begin(host, command_of(words), &line).await,
-            Way::Ssh {
-                destination,
-                program,
-            } => {
-                let ssh = Ssh::prepare(env)?;
-                let script = of_shell_after_noise(&far_script(program.as_deref(), FAR_CALL));
-                let command = || ssh.command(destination, Questions::Never, &["-T"], &script);
-                let way = (destination.as_str(), questions);
-                let begin = async || Self::begin(host, command(), &line).await;
-                try_reaching(&host.name, &ssh, way, begin).await
-            }
+        let begin = async || {
+            let command = host.command(env, Questions::Never, FAR_CALL)?;
+            Self::begin(host, command, &line).await
         };
+        let begun = try_reaching(host, env, questions, begin).await;
         begun.map_err(|error| host.not_reached(error))
     }
 
@@ -190,46 +183,24 @@ impl FarProcess {
         Ok(Self {
             host: host.to_owned(),
             stdin: child.stdin.take(),
-            stdout: child.stdout.take(),
+            stdout: BufReader::new(child.stdout.take().expect("stdout is piped")),
             stderr: child.stderr.take(),
             child,
-            ahead: Vec::new(),
-            stderr_ahead: Vec::new(),
-            before: Some(Vec::new()),
-            end: None,
+            line: Vec::new(),
+            printed: Vec::new(),
+            said: Said::default(),
         })
-    }
-
-    pub(super) fn kill(&mut self) {
-        // It may have ended.
-        self.child.start_kill().unwrap_or_default();
-    }
-
-    /// Returns the end of what was said on standard error by one that does not greet.
-    pub(super) fn said(&self) -> &[u8] {
-        self.before.as_deref().unwrap_or_default()
-    }
-
-    /// Returns the exit code of ssh, or of another way in; `None` for a signal.
-    pub(super) async fn code_of_way(&mut self) -> Option<i32> {
-        self.child.wait().await.ok()?.code()
     }
 
     async fn begin(host: &Host, command: std::process::Command, line: &str) -> Result<Self, Error> {
         let mut this = Self::spawn(&host.name, command, Stdio::piped())?;
         let mut stdin = this.stdin.take().expect("stdin is piped");
-        let write = async {
+        let ask = async {
             // What does not read it says so itself.
             let written = stdin.write_all(line.as_bytes()).await;
             written.and(stdin.flush().await).ok();
-            std::future::pending().await
         };
-        let greeted = async {
-            tokio::select! {
-                greeted = this.greet(host) => greeted,
-                never = write => never,
-            }
-        };
+        let begun = async { tokio::join!(this.greeting(host), ask).0 };
         let silent = |_| {
             let why = format!(
                 "{} did not answer within {} s",
@@ -239,7 +210,7 @@ impl FarProcess {
             let hint = "the start files of the login shell there may wait for something";
             Error::new(ErrorKind::Unreachable, why).with_hint(hint)
         };
-        timeout(ANSWERS_WITHIN, greeted).await.map_err(silent)??;
+        timeout(ANSWERS_WITHIN, begun).await.map_err(silent)??;
         this.stdin = Some(stdin);
         Ok(this)
     }
@@ -249,87 +220,97 @@ impl FarProcess {
         self.stdin.take()
     }
 
-    /// Reads until the far side greets, past what start files of the login shell print.
-    async fn greet(&mut self, host: &Host) -> Result<(), Error> {
-        let mut said = Said::default();
-        let mut n_lines = 0;
-        let mut read = Vec::new();
-        loop {
-            match self.piece().await {
-                Some(FarOutput::Stderr(bytes)) => {
-                    said.add(&bytes);
-                    self.receive_stderr(bytes);
+    /// Reads until the far side says that it has begun, past what start files of the login shell print.
+    async fn greeting(&mut self, host: &Host) -> Result<(), Error> {
+        let name = &host.name;
+        for _ in 0..MOST_NOISE {
+            let Some(line) = self.line_of_way().await else {
+                return Err(self.not_begun(host).await);
+            };
+            match serde_json::from_slice(&line) {
+                Ok(FarAnswer::TmuxTask(version)) => return check(name, &version),
+                Ok(FarAnswer::Failed {
+                    why,
+                    hint,
+                    is_unknown,
+                }) => {
+                    let kind = match is_unknown {
+                        true => ErrorKind::NoHost,
+                        false => ErrorKind::Failed,
+                    };
+                    let error = Error::new(kind, why);
+                    return Err(Error { hint, ..error });
                 }
-                Some(FarOutput::Stdout(bytes)) => read.extend(bytes),
-                None => return Err(self.not_begun(host, &said).await),
+                Ok(FarAnswer::Stdout(_) | FarAnswer::Stderr(_) | FarAnswer::Exit(_)) | Err(_) => {}
             }
-            while let Some(line) = take_line(&mut read) {
-                match serde_json::from_slice(&line) {
-                    Ok(Beginning::Greeting { tmux_task }) => {
-                        check(&host.name, &tmux_task)?;
-                        self.ahead = read;
-                        return Ok(());
-                    }
-                    Ok(Beginning::Refusal { refused }) => return Err(refused.into()),
-                    Err(_) => {}
-                }
-                if let Some(system) = line.strip_prefix(MISSING.as_bytes()) {
-                    return Err(missing(host, &text::one_line(system, SAID_CHARS)));
-                }
-                said.add(&line);
-                n_lines += 1;
+            if let Some(system) = line.strip_prefix(MISSING.as_bytes()) {
+                return Err(missing(host, &text::one_line(system, SAID_CHARS)));
             }
-            if n_lines >= MOST_NOISE || read.len() > NOISE_LINE {
-                let (name, words) = (&host.name, said.words());
-                let why = format!("{name} prints something else than tmux-task: {words}");
-                let hint = match &host.way {
-                    Way::Ssh { destination, .. } => format!(
-                        "the start files of the login shell there print it: `ssh {destination} true`"
-                    ),
-                    Way::Command(_) => format!("`hosts.{name}.command` in the configuration"),
-                };
-                return Err(Error::failed(why).with_hint(hint));
-            }
+            self.said.add(&line);
         }
+        let words = self.said.words();
+        let why = format!("{name} prints something else than tmux-task: {words}");
+        let hint = match host.ssh_to() {
+            Some(to) => {
+                format!("the start files of the login shell there print it: `ssh {to} true`")
+            }
+            None => format!("`hosts.{name}.command` in the configuration"),
+        };
+        Err(Error::failed(why).with_hint(hint))
     }
 
     /// Returns why the program there has ended before it began.
-    async fn not_begun(&mut self, host: &Host, said: &Said) -> Error {
-        let code = self.code_of_way().await;
-        match (&host.way, code) {
-            (Way::Ssh { destination, .. }, Some(SSH_FAILED)) => {
-                said.unreachable(&host.name, destination)
-            }
+    async fn not_begun(&mut self, host: &Host) -> Error {
+        let code = self.end().await;
+        match (host.ssh_to(), code) {
+            (Some(to), Some(SSH_FAILED)) => self.said.unreachable(&host.name, to),
             _ => {
-                let why = format!("tmux-task on {} did not start{}", host.name, said.end(code));
+                let end = self.said.end(code);
+                let why = format!("tmux-task on {} did not start{end}", host.name);
                 Error::failed(why).with_hint(SAME_VERSION)
             }
         }
     }
 
-    /// Takes what comes on standard error, and keeps what the command there has written.
-    fn receive_stderr(&mut self, mut bytes: Vec<u8>) {
-        if let Some(before) = &mut self.before {
-            before.append(&mut bytes);
-            let greeting = format!("\n{}\n", greeting());
-            let Some(at) = memchr::memmem::find(before, greeting.as_bytes()) else {
-                let surplus = before.len().saturating_sub(MOST_SAID);
-                before.drain(..surplus);
-                return;
-            };
-            bytes = before.split_off(at + greeting.len());
-            self.before = None;
+    /// Returns the next line that ssh, or another way in, prints, with its end; `None` at the end.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub(super) async fn line_of_way(&mut self) -> Option<Vec<u8>> {
+        loop {
+            let mut stdout = (&mut self.stdout).take(MAX_LINE as u64);
+            tokio::select! {
+                // A stream that breaks has ended.
+                _ = stdout.read_until(b'\n', &mut self.line) => {
+                    let line = std::mem::take(&mut self.line);
+                    return (!line.is_empty()).then_some(line);
+                }
+                () = self.said.hear(&mut self.stderr), if self.stderr.is_some() => {}
+            }
         }
-        if let Some(end) = &mut self.end {
-            end.append(&mut bytes);
-        } else if let Some(at) = memchr::memchr(END_MARK, &bytes) {
-            self.end = Some(bytes.split_off(at + 1));
-            bytes.pop();
-        }
-        self.stderr_ahead.append(&mut bytes);
     }
 
-    /// Returns what comes next; at the end, the code with which the execution has ended.
+    /// Waits for the end of ssh, or of another way in, and for what it says until then. Returns its exit code;
+    /// `None` for a signal.
+    pub(super) async fn end(&mut self) -> Option<i32> {
+        let said = async {
+            while self.stderr.is_some() {
+                self.said.hear(&mut self.stderr).await;
+            }
+        };
+        let ended = async {
+            drop(self.child.wait().await);
+            sleep(SAID_WITHIN).await;
+        };
+        tokio::select! {
+            () = said => {}
+            () = ended => {}
+        }
+        self.child.wait().await.ok()?.code()
+    }
+
+    /// Returns what comes next: what the command prints, or its exit code.
     ///
     /// # Cancel safety
     ///
@@ -338,48 +319,13 @@ impl FarProcess {
     /// # Errors
     ///
     /// When the connection was lost.
-    pub(crate) async fn next(&mut self) -> Result<Result<FarOutput, u8>, Error> {
-        loop {
-            if !self.ahead.is_empty() {
-                return Ok(Ok(FarOutput::Stdout(std::mem::take(&mut self.ahead))));
-            }
-            if !self.stderr_ahead.is_empty() {
-                let bytes = std::mem::take(&mut self.stderr_ahead);
-                return Ok(Ok(FarOutput::Stderr(bytes)));
-            }
-            match self.piece().await {
-                Some(FarOutput::Stdout(bytes)) => self.ahead = bytes,
-                Some(FarOutput::Stderr(bytes)) => self.receive_stderr(bytes),
-                None => return self.code().map(Err),
-            }
-        }
+    pub(crate) async fn next(&mut self) -> Result<FarAnswer, Error> {
+        let line = self.line_of_way().await.unwrap_or_default();
+        serde_json::from_slice(&line).map_err(|_| lost(&self.host))
     }
 
-    /// Returns what it prints, and its exit code.
-    ///
-    /// # Errors
-    ///
-    /// As [`FarProcess::next`].
-    pub(crate) async fn output(mut self) -> Result<(Vec<u8>, u8), Error> {
-        let mut printed = Vec::new();
-        loop {
-            match self.next().await? {
-                Ok(FarOutput::Stdout(bytes)) => printed.extend(bytes),
-                Ok(FarOutput::Stderr(_)) => {}
-                Err(code) => return Ok((printed, code)),
-            }
-        }
-    }
-
-    /// Returns the code with which the execution has ended.
-    fn code(&self) -> Result<u8, Error> {
-        let code = str::from_utf8(self.end.as_deref().unwrap_or_default());
-        let code = code.ok().and_then(|code| code.trim().parse().ok());
-        code.ok_or_else(|| lost(&self.host))
-    }
-
-    /// Returns the next whole line of standard output, without its end, or the code with which the execution
-    /// has ended. What it says on standard error is left out.
+    /// Returns the next whole line of the command's output, without its end, or the code with which it has
+    /// ended. What it says on standard error is left out.
     ///
     /// # Cancel safety
     ///
@@ -390,80 +336,28 @@ impl FarProcess {
     /// As [`FarProcess::next`].
     pub(crate) async fn line(&mut self) -> Result<Result<Vec<u8>, u8>, Error> {
         loop {
-            if let Some(mut line) = take_line(&mut self.ahead) {
+            if let Some(end) = memchr::memchr(b'\n', &self.printed) {
+                let rest = self.printed.split_off(end + 1);
+                let mut line = std::mem::replace(&mut self.printed, rest);
                 line.pop();
                 return Ok(Ok(line));
             }
-            match self.piece().await {
-                Some(FarOutput::Stdout(_)) if self.ahead.len() >= MAX_LINE => {
+            match self.next().await? {
+                FarAnswer::Stdout(_) if self.printed.len() >= MAX_LINE => {
                     return Err(lost(&self.host));
                 }
-                Some(FarOutput::Stdout(bytes)) => self.ahead.extend(bytes),
-                Some(FarOutput::Stderr(bytes)) => {
-                    self.receive_stderr(bytes);
-                    self.stderr_ahead.clear();
-                }
-                None => return self.code().map(Err),
+                FarAnswer::Stdout(piece) => self.printed.extend(piece.into_bytes()),
+                FarAnswer::Exit(code) => return Ok(Err(code)),
+                FarAnswer::TmuxTask(_) | FarAnswer::Stderr(_) | FarAnswer::Failed { .. } => {}
             }
         }
-    }
-
-    /// Returns what was read of either stream, with all noise; `None` at the end of both.
-    pub(super) async fn piece(&mut self) -> Option<FarOutput> {
-        loop {
-            let (has_stdout, has_stderr) = (self.stdout.is_some(), self.stderr.is_some());
-            tokio::select! {
-                bytes = read(&mut self.stdout), if has_stdout => match bytes {
-                    Some(bytes) => return Some(FarOutput::Stdout(bytes)),
-                    None => self.stdout = None,
-                },
-                bytes = read(&mut self.stderr), if has_stderr => match bytes {
-                    Some(bytes) => return Some(FarOutput::Stderr(bytes)),
-                    None => self.stderr = None,
-                },
-                () = async {
-                    drop(self.child.wait().await);
-                    sleep(SAID_WITHIN).await;
-                }, if has_stderr && !has_stdout => self.stderr = None,
-                else => return None,
-            }
-        }
-    }
-}
-
-/// Takes the first whole line of what was read, with its end.
-fn take_line(read: &mut Vec<u8>) -> Option<Vec<u8>> {
-    let end = memchr::memchr(b'\n', read)?;
-    let rest = read.split_off(end + 1);
-    Some(std::mem::replace(read, rest))
-}
-
-/// Returns how a machine that is reached by these words is asked.
-fn command_of(words: &[OsString]) -> std::process::Command {
-    let mut command = std::process::Command::new(&words[0]);
-    command.args(&words[1..]).arg(FAR_CALL);
-    command
-}
-
-/// Returns what comes next on a stream; `None` at its end.
-async fn read(from: &mut Option<impl AsyncRead + Unpin>) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(CHUNK);
-    match from.as_mut()?.read_buf(&mut bytes).await {
-        Ok(1..) => Some(bytes),
-        Ok(0) | Err(_) => None,
     }
 }
 
 /// Returns the error that there is no program on a machine of this kind.
 fn missing(host: &Host, system: &str) -> Error {
     let name = &host.name;
-    let what = match &host.way {
-        Way::Ssh {
-            program: Some(path),
-            ..
-        } => path.as_str(),
-        Way::Ssh { .. } | Way::Command(_) => "tmux-task",
-    };
+    let what = host.config.program.as_deref().unwrap_or("tmux-task");
     let system = match system {
         "" => String::new(),
         system => format!(" ({system})"),
@@ -484,38 +378,40 @@ fn check(host: &str, version: &str) -> Result<(), Error> {
 }
 
 impl Host {
+    /// Returns what executes our program there with these words. At the terminal, ssh has one there, too.
+    fn command(
+        &self,
+        env: Env<'_>,
+        questions: Questions,
+        words: &str,
+    ) -> Result<std::process::Command, Error> {
+        if let Some(prefix) = &self.config.command {
+            let mut command = std::process::Command::new(&prefix[0]);
+            command.args(&prefix[1..]).args(words.split(' '));
+            return Ok(command);
+        }
+        let terminal = match questions {
+            Questions::AtTerminal => "-t",
+            Questions::Never => "-T",
+        };
+        let line = far_line(self.config.program.as_deref(), words);
+        let to = self.ssh_to().unwrap_or_default();
+        ssh(env, to, questions, &[terminal], &line)
+    }
+
     /// Executes a call in this terminal. Returns its exit code.
     ///
     /// # Errors
     ///
     /// As [`FarProcess::start`], and when the connection was lost.
     pub(crate) async fn in_terminal(&self, env: Env<'_>, call: &FarCall) -> Result<u8, Error> {
-        let word = call.to_word();
-        let (command, ssh_to) = match &self.way {
-            Way::Command(words) => {
-                let mut command = command_of(words);
-                command.arg(&word);
-                (command, None)
-            }
-            Way::Ssh {
-                destination,
-                program,
-            } => {
-                let ssh = Ssh::prepare(env)?;
-                let find = find_program(program.as_deref());
-                let script = format!(
-                    "{find}; test -x \"$p\" || exit {NOT_FOUND}; exec \"$p\" {FAR_CALL} {word}"
-                );
-                let line = of_shell(&script);
-                let command = ssh.command(destination, Questions::AtTerminal, &["-t"], &line);
-                (command, Some(destination))
-            }
-        };
+        let words = format!("{FAR_CALL} {}", call.to_word());
+        let command = self.command(env, Questions::AtTerminal, &words)?;
         let name = command.get_program().to_string_lossy().into_owned();
         let begun = Instant::now();
         let status = Command::from(command).status().await;
         let status = status.map_err(|error| not_started(&name, &error))?;
-        match (status.code(), ssh_to) {
+        match (status.code(), self.ssh_to()) {
             // ssh has said why.
             (Some(SSH_FAILED), Some(to)) if begun.elapsed() < ANSWERS_WITHIN => {
                 Err(self.not_reached(Said::default().unreachable(&self.name, to)))
@@ -552,11 +448,13 @@ mod tests {
     }
 
     async fn all_of(script: &str) -> Result<(Vec<u8>, Vec<u8>, u8), Error> {
-        let words = ["sh", "-c", script].map(std::ffi::OsString::from);
+        let words = ["sh", "-c", script].map(str::to_owned);
         let host = Host {
             name: "gpu1".to_owned(),
-            way: Way::Command(words.to_vec()),
-            cwd: None,
+            config: crate::config::HostConfig {
+                command: Some(words.to_vec()),
+                ..Default::default()
+            },
             may_be_of_fleet: false,
         };
         let call = FarCall::default();
@@ -564,19 +462,24 @@ mod tests {
         let (mut out, mut err) = (Vec::new(), Vec::new());
         loop {
             match process.next().await? {
-                Ok(FarOutput::Stdout(bytes)) => out.extend(bytes),
-                Ok(FarOutput::Stderr(bytes)) => err.extend(bytes),
-                Err(code) => return Ok((out, err, code)),
+                FarAnswer::Stdout(piece) => out.extend(piece.into_bytes()),
+                FarAnswer::Stderr(piece) => err.extend(piece.into_bytes()),
+                FarAnswer::Exit(code) => return Ok((out, err, code)),
+                other @ (FarAnswer::TmuxTask(_) | FarAnswer::Failed { .. }) => panic!("{other:?}"),
             }
         }
+    }
+
+    fn greeting() -> String {
+        serde_json::to_string(&FarAnswer::TmuxTask(OURS.to_owned())).unwrap()
     }
 
     #[tokio::test]
     async fn only_what_the_command_writes_and_its_code_are_passed_on() {
         let greeting = greeting();
         let script = format!(
-            "read -r call; printf noise >&2; echo noise; printf '\\n%s\\n' '{greeting}' >&2; \
-             printf '%s\\nout' '{greeting}'; printf 'err\\0' >&2; printf '255\\n' >&2; exit 3"
+            "read -r call; echo noise >&2; echo noise; echo '{greeting}'; echo noise >&2; \
+             echo '{{\"stdout\":\"out\"}}'; echo '{{\"stderr\":[101,114,114]}}'; echo '{{\"exit\":255}}'; exit 3"
         );
         let expected = (b"out".to_vec(), b"err".to_vec(), 255);
         assert_eq!(all_of(&script).await.unwrap(), expected);

@@ -7,13 +7,11 @@ use tokio::process::{ChildStdin, Command};
 
 use super::far_call::FarCall;
 use super::far_process::FarProcess;
-use super::host::{FLEET_PROGRAM, Host, Way};
+use super::host::{FLEET_PROGRAM, Host};
 use super::ssh::Questions;
-use crate::model::{Error, ErrorKind, text};
+use crate::config::HostConfig;
+use crate::model::{Error, ErrorKind};
 use crate::paths::Env;
-
-/// The longest text that is reported of what the program says, in characters.
-const SAID_CHARS: usize = 400;
 
 /// Returns a command of the fleet's program: the one beside this program, else that of PATH.
 pub(crate) fn fleet_program() -> Command {
@@ -56,13 +54,12 @@ impl FleetProcess {
     ///
     /// What the process has said, when it has ended.
     pub(crate) async fn line(&mut self) -> Result<Vec<u8>, Error> {
-        if let Ok(Ok(line)) = self.0.line().await {
+        if let Some(line) = self.0.line_of_way().await {
             return Ok(line);
         }
-        let lines = self.0.said().split(|byte| *byte == b'\n');
+        self.0.end().await;
         // A hint follows.
-        let mut lines = lines.map(|line| text::one_line(line, SAID_CHARS));
-        let why = lines.find(|line| !line.is_empty());
+        let why = self.0.said.lines().into_iter().next();
         let why = why.unwrap_or_else(|| format!("{FLEET_PROGRAM} has ended"));
         Err(Error::failed(why))
     }
@@ -81,9 +78,12 @@ pub(crate) async fn start_in_fleet(
     if !host.may_be_of_fleet {
         return Ok(None);
     }
-    let words = [program(), "at".into(), OsString::from(&host.name)];
+    let program = program().to_string_lossy().into_owned();
     let of_fleet = Host {
-        way: Way::Command(words.to_vec()),
+        config: HostConfig {
+            command: Some(vec![program, "at".to_owned(), host.name.clone()]),
+            ..HostConfig::default()
+        },
         may_be_of_fleet: false,
         ..host.clone()
     };

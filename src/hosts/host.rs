@@ -1,6 +1,5 @@
 //! Which machine a name means.
 
-use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
@@ -15,23 +14,10 @@ pub(super) const FLEET_PROGRAM: &str = "tmux-task-fleet";
 pub(crate) struct Host {
     /// Its name, as the user calls it.
     pub(crate) name: String,
-    pub(crate) way: Way,
-    /// The directory there in which commands run; `None` for the one that is called as here.
-    pub(crate) cwd: Option<String>,
+    /// How it is reached, and what is there.
+    pub(super) config: HostConfig,
     /// Whether it may be a machine of the fleet: the configuration has one, and no entry for the name.
     pub(super) may_be_of_fleet: bool,
-}
-
-/// How its program is reached.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Way {
-    Ssh {
-        destination: String,
-        /// The program there; `None` to look for it.
-        program: Option<String>,
-    },
-    /// The words in front of the arguments.
-    Command(Vec<OsString>),
 }
 
 impl Host {
@@ -42,33 +28,24 @@ impl Host {
     /// When it is neither.
     pub(crate) fn named(name: &str, config: &Config) -> Result<Self, Error> {
         let known = config.hosts.get(name).cloned();
-        let may_be_of_fleet = known.is_none() && config.has_fleet && is_host_name(name);
-        let HostConfig {
-            ssh,
-            program,
-            command,
-            cwd,
-        } = known.unwrap_or_default();
-        let way = if let Some(words) = command {
-            Way::Command(words.into_iter().map(OsString::from).collect())
-        } else {
-            let destination = ssh.unwrap_or_else(|| name.to_owned());
-            check_destination(&destination).map_err(|why| {
-                Error::usage(why).with_hint(
-                    "a host is a name under [hosts] in the configuration, or a destination for ssh",
-                )
-            })?;
-            Way::Ssh {
-                destination,
-                program,
-            }
-        };
-        Ok(Self {
+        let host = Self {
             name: name.to_owned(),
-            way,
-            cwd,
-            may_be_of_fleet,
-        })
+            may_be_of_fleet: known.is_none() && config.has_fleet && is_host_name(name),
+            config: known.unwrap_or_default(),
+        };
+        let checked = host.ssh_to().map_or(Ok(()), check_destination);
+        checked.map_err(|why| {
+            Error::usage(why).with_hint(
+                "a host is a name under [hosts] in the configuration, or a destination for ssh",
+            )
+        })?;
+        Ok(host)
+    }
+
+    /// Returns the destination for ssh; `None` if it is reached by another command.
+    pub(super) fn ssh_to(&self) -> Option<&str> {
+        let destination = self.config.ssh.as_deref().unwrap_or(&self.name);
+        self.config.command.is_none().then_some(destination)
     }
 
     /// Returns the error that it was not reached, which may have been meant as a machine of the fleet.
@@ -141,18 +118,16 @@ mod tests {
             ..HostConfig::default()
         };
         config.hosts.insert("box".to_owned(), boxed);
-        let of = |name: &str| Host::named(name, &config).map(|host| host.way);
-        let ssh = |destination: &str| Way::Ssh {
-            destination: destination.to_owned(),
-            program: None,
+        let ssh_to = |name: &str| {
+            let host = Host::named(name, &config).unwrap();
+            host.ssh_to().map(str::to_owned)
         };
-        assert_eq!(of("gpu1").unwrap(), ssh("me@gpu1.lan"));
-        assert_eq!(of("b").unwrap(), ssh("b"));
-        assert_eq!(of("you@other:22").unwrap(), ssh("you@other:22"));
-        let words = ["docker", "exec"].map(OsString::from).to_vec();
-        assert_eq!(of("box").unwrap(), Way::Command(words));
+        assert_eq!(ssh_to("gpu1").as_deref(), Some("me@gpu1.lan"));
+        assert_eq!(ssh_to("b").as_deref(), Some("b"));
+        assert_eq!(ssh_to("you@other:22").as_deref(), Some("you@other:22"));
+        assert_eq!(ssh_to("box"), None);
         for bad in ["", "-v", "a b", "a\nb", "$(x)", "a;b"] {
-            assert!(of(bad).is_err(), "{bad}");
+            assert!(Host::named(bad, &config).is_err(), "{bad}");
         }
     }
 

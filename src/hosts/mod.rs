@@ -2,7 +2,7 @@
 //! of the same arguments, OpenSSH's client for most.
 //!
 //! What is asked crosses as a line on the program's standard input ([`FarCall`]), so that no shell reads it
-//! and no process list shows it. Its output is the output of the command there.
+//! and no process list shows it. What it answers are lines, too.
 //!
 //! - `host.rs`: which machine a name means
 //! - `ssh.rs`: ssh's configuration file and command lines
@@ -18,11 +18,9 @@ mod host;
 mod installation;
 mod ssh;
 
-pub(crate) use far_call::{
-    FAR_CALL, FarCall, FarCaller, FarWait, MAX_CALL, OURS, ending, greeting,
-};
-pub(crate) use far_process::{FarOutput, FarProcess};
+pub(crate) use far_call::{FAR_CALL, FarCall, FarCaller, OURS};
+pub(crate) use far_process::FarProcess;
 pub(crate) use fleet::{FleetProcess, fleet_program, start_in_fleet};
 pub(crate) use host::{Host, fleet_not_started, this_machine};
-pub(crate) use installation::{Installed, install};
+pub(crate) use installation::install;
 pub(crate) use ssh::Questions;

@@ -1,7 +1,7 @@
 //! OpenSSH's client: its configuration file and command lines.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Command;
 
 use crate::files;
@@ -20,60 +20,55 @@ pub(crate) enum Questions {
     Never,
 }
 
-/// ssh with a configuration file in which the user's own comes first.
-#[derive(Debug, Clone)]
-pub(crate) struct Ssh {
-    /// The folder of the file and of all sockets.
-    folder: PathBuf,
+/// Returns ssh with its options, the destination, and a command line for the login shell there. Its configuration
+/// file, in which the user's own comes first, is created if it is not there as it should be.
+///
+/// # Errors
+///
+/// When the folder of that file cannot be used.
+pub(super) fn ssh(
+    env: Env<'_>,
+    destination: &str,
+    questions: Questions,
+    options: &[&str],
+    line: &str,
+) -> Result<Command, Error> {
+    let folder = create_links_folder(env)?;
+    let config = folder.join(CONFIG_FILE);
+    if fs::read(&config).ok().as_deref() != Some(CONFIG.as_bytes()) {
+        let fresh = config.with_extension(std::process::id().to_string());
+        files::replace(&config, &fresh, CONFIG.as_bytes())
+            .map_err(|error| unusable(&config, &error))?;
+    }
+    Ok(ssh_in(&folder, destination, questions, options, line))
 }
 
-impl Ssh {
-    /// Creates the folder, and the file if it is not there as it should be.
-    ///
-    /// # Errors
-    ///
-    /// When the folder cannot be used.
-    pub(crate) fn prepare(env: Env<'_>) -> Result<Self, Error> {
-        let ssh = Self {
-            folder: create_links_folder(env)?,
-        };
-        let path = ssh.config();
-        if fs::read(&path).ok().as_deref() != Some(CONFIG.as_bytes()) {
-            let fresh = path.with_extension(std::process::id().to_string());
-            files::replace(&path, &fresh, CONFIG.as_bytes())
-                .map_err(|error| unusable(&path, &error))?;
-        }
-        Ok(ssh)
+/// The same. The folder has the configuration file, and all sockets.
+fn ssh_in(
+    folder: &Path,
+    destination: &str,
+    questions: Questions,
+    options: &[&str],
+    line: &str,
+) -> Command {
+    let mut command = Command::new("ssh");
+    command.arg("-F").arg(folder.join(CONFIG_FILE));
+    if questions == Questions::Never {
+        command.arg("-oBatchMode=yes");
     }
-
-    fn config(&self) -> PathBuf {
-        self.folder.join("ssh_config")
-    }
-
-    /// Returns ssh with its options, the destination, and a command line for the login shell there.
-    pub(super) fn command(
-        &self,
-        destination: &str,
-        questions: Questions,
-        options: &[&str],
-        line: &str,
-    ) -> Command {
-        let mut command = Command::new("ssh");
-        command.arg("-F").arg(self.config());
-        if questions == Questions::Never {
-            command.arg("-oBatchMode=yes");
-        }
-        // In a path, `%` begins what ssh fills in.
-        let folder = self.folder.display().to_string().replace('%', "%%");
-        command
-            .args(["-oControlMaster=auto", "-oControlPersist=10m"])
-            .arg(format!("-oControlPath=\"{folder}/%C\""))
-            // What the user's configuration executes at a login without a command is not for us.
-            .args(["-oRemoteCommand=none", "-oLogLevel=ERROR"]);
-        command.args(options).args(["--", destination, line]);
-        command
-    }
+    // In a path, `%` begins what ssh fills in.
+    let folder = folder.display().to_string().replace('%', "%%");
+    command
+        .args(["-oControlMaster=auto", "-oControlPersist=10m"])
+        .arg(format!("-oControlPath=\"{folder}/%C\""))
+        // What the user's configuration executes at a login without a command is not for us.
+        .args(["-oRemoteCommand=none", "-oLogLevel=ERROR"])
+        .args(options)
+        .args(["--", destination, line]);
+    command
 }
+
+const CONFIG_FILE: &str = "ssh_config";
 
 /// The configuration. ssh takes the first value that it finds.
 const CONFIG: &str = "# Made by tmux-task. Your own configuration comes first.\n\
@@ -84,18 +79,15 @@ const CONFIG: &str = "# Made by tmux-task. Your own configuration comes first.\n
                       ConnectTimeout 10\n\
                       Include /etc/ssh/ssh_config\n";
 
-/// Returns a script that executes our program there with these words.
-pub(super) fn far_script(program: Option<&str>, words: &str) -> String {
+/// Returns a command line that executes our program there with these words. Without a terminal its first line
+/// is the first of its output, whatever start files of the login shell print: they may leave a line without
+/// an end.
+pub(super) fn far_line(program: Option<&str>, words: &str) -> String {
     let find = find_program(program);
-    format!(
-        "{find}; test -x \"$p\" || {{ echo \"{MISSING}$(uname -sm)\"; exit 127; }}; exec \"$p\" {words}"
-    )
-}
-
-/// Returns the command line of a script whose first line is the first of its output, whatever start
-/// files of the login shell print: they may leave a line without an end.
-pub(super) fn of_shell_after_noise(script: &str) -> String {
-    of_shell(&format!("echo; {script}"))
+    of_shell(&format!(
+        "test -t 1 || echo; {find}; test -x \"$p\" || {{ test -t 1 || echo \"{MISSING}$(uname -sm)\"; \
+         exit 127; }}; exec \"$p\" {words}"
+    ))
 }
 
 /// Returns a command line for `sh`, whatever the login shell is. The script is without single quotes,
@@ -129,21 +121,19 @@ mod tests {
     #[test]
     fn no_shell_reads_anything_in_the_line() {
         for program in [None, Some("~/bin/tmux task"), Some("/opt/tmux-task")] {
-            let line = of_shell_after_noise(&far_script(program, "far-call"));
+            let line = far_line(program, "far-call");
             let inner = line.strip_prefix("exec sh -c '").unwrap();
             let inner = inner.strip_suffix('\'').unwrap();
             assert!(!inner.contains(['\'', '\\', '!', '\n']), "{line}");
         }
-        let line = far_script(Some("~/bin/x"), "far-call");
+        let line = far_line(Some("~/bin/x"), "far-call");
         assert!(line.contains("p=\"$HOME/bin/x\""), "{line}");
     }
 
     #[test]
     fn options_of_ssh_cannot_be_smuggled_in() {
-        let ssh = Ssh {
-            folder: "/run/50%/a b".into(),
-        };
-        let command = ssh.command("me@a", Questions::Never, &["-n"], "line");
+        let folder = Path::new("/run/50%/a b");
+        let command = ssh_in(folder, "me@a", Questions::Never, &["-n"], "line");
         let args: Vec<&str> = command
             .get_args()
             .map(|arg| arg.to_str().unwrap())

@@ -42,3 +42,77 @@ pub enum FarStdin {
     /// This.
     Text(String),
 }
+
+/// What a machine answers that executes a command for another one, a line of JSON each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum FarAnswer {
+    /// The first: the program there has begun. It has this version.
+    TmuxTask(String),
+    /// What the command prints.
+    Stdout(FarPiece),
+    /// What it says on standard error.
+    Stderr(FarPiece),
+    /// The last: it has ended, with this exit code (128+N for signal N).
+    Exit(u8),
+    /// The last: it was not executed.
+    Failed {
+        /// Why.
+        why: String,
+        /// What to do about it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hint: Option<String>,
+        /// Whether there is no machine of this name.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_unknown: bool,
+    },
+}
+
+/// A piece of a stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum FarPiece {
+    /// Text.
+    Text(String),
+    /// What is not UTF-8, or was cut within a character.
+    Bytes(Vec<u8>),
+}
+
+impl FarPiece {
+    /// Returns the piece with these bytes.
+    pub fn of(bytes: Vec<u8>) -> Self {
+        String::from_utf8(bytes).map_or_else(|error| Self::Bytes(error.into_bytes()), Self::Text)
+    }
+
+    /// Returns its bytes.
+    pub fn into_bytes(self) -> Vec<u8> {
+        match self {
+            Self::Text(text) => text.into_bytes(),
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_objects() {
+        let answers = [
+            (
+                FarAnswer::Stdout(FarPiece::of(b"a\n\"b\"".to_vec())),
+                r#"{"stdout":"a\n\"b\""}"#,
+            ),
+            (
+                FarAnswer::Stderr(FarPiece::of(b"\xff,".to_vec())),
+                r#"{"stderr":[255,44]}"#,
+            ),
+            (FarAnswer::Exit(130), r#"{"exit":130}"#),
+        ];
+        for (answer, expected) in answers {
+            assert_eq!(serde_json::to_string(&answer).unwrap(), expected);
+            assert_eq!(serde_json::from_str::<FarAnswer>(expected).unwrap(), answer);
+        }
+    }
+}

@@ -6,19 +6,22 @@
 
 use std::cell::Cell;
 use std::convert::Infallible;
-use std::time::{Duration, SystemTime};
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdin;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{sleep, timeout};
 
+use super::consumer_follower::FeedNews;
 use super::host_notes::{FarFeed, HostNote, HostNotes};
 use super::lookup;
 use super::remote_conversation::consumer_of;
 use crate::config;
 use crate::hosts::{FarCall, FarProcess, Host, Questions, this_machine};
-use crate::model::{Backoff, Error, ErrorKind, FarStdin, Record, Seq};
+use crate::model::{Backoff, Error, ErrorKind, FarStdin, Seq};
 use crate::wire::{Acknowledgement, LiveRecord, LsTask, LsView, StreamRecord, TaskStateName};
 
 /// How long to wait before connecting again.
@@ -37,24 +40,9 @@ const WHILE_READ: Backoff = Backoff::new(QUIET, Duration::from_secs(60));
 /// How long a machine may take to answer that.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 
-/// What is reported of a feed on another machine.
-#[derive(Debug)]
-pub(crate) enum HostNews {
-    /// A stream of the feed has begun.
-    Began {
-        epoch: String,
-        /// What was acknowledged before, as far as that is known.
-        cursor: Seq,
-        /// The feed's last record.
-        last_seq: Seq,
-    },
-    /// A follow-up.
-    Record(Box<Record>),
-    /// The records up to this one are missing.
-    Gap(Seq),
-    /// The conversation has no task and no undelivered message there, and the feed is not followed any more.
-    Forgotten,
-}
+/// What is read of a feed on another machine; `None` if the conversation has no task and no undelivered message
+/// there, and the feed is not followed any more.
+pub(crate) type HostNews = Option<FeedNews>;
 
 /// A record of a feed was received, with all before it.
 #[derive(Debug)]
@@ -71,31 +59,32 @@ impl HostNote {
         let args = self.session.iter().cloned().chain(words).collect();
         let call = FarCall {
             stdin,
+            cwd: None,
             ..FarCall::new(&host, args, Some(self.owner.clone()))
         };
         FarProcess::start(&host, &lookup, Questions::Never, &call).await
     }
 
-    /// Returns what a command there prints, and its exit code; `None` if it does not answer.
-    async fn printed(&self, words: &[&str]) -> Option<(Vec<u8>, u8)> {
-        let run = async { self.execute(words, FarStdin::Nothing).await?.output().await };
+    /// Returns the first line that a command there prints, or its exit code; `None` if it does not answer.
+    async fn printed(&self, words: &[&str]) -> Option<Result<Vec<u8>, u8>> {
+        let run = async { self.execute(words, FarStdin::Nothing).await?.line().await };
         timeout(ANSWERS_WITHIN, run).await.ok()?.ok()
     }
 
     /// Whether it is known that no task of the conversation is there that has not ended.
     async fn has_no_task(&self) -> bool {
-        let Some((printed, code)) = self.printed(&["ls", "--json"]).await else {
-            return false;
-        };
-        if code == ErrorKind::Missing.exit_code() {
-            return true;
-        }
         let has_ended = |task: &LsTask| {
             task.task.owner.as_ref() != Some(&self.owner)
                 || matches!(task.state, TaskStateName::Exited | TaskStateName::Killed)
         };
-        let listed = serde_json::from_slice::<LsView>(&printed);
-        listed.is_ok_and(|listed| listed.tasks.iter().all(has_ended))
+        match self.printed(&["ls", "--json"]).await {
+            Some(Ok(line)) => {
+                let listed = serde_json::from_slice::<LsView>(&line);
+                listed.is_ok_and(|listed| listed.tasks.iter().all(has_ended))
+            }
+            Some(Err(code)) => code == ErrorKind::Missing.exit_code(),
+            None => false,
+        }
     }
 }
 
@@ -120,7 +109,7 @@ pub(crate) async fn follow_host(
         never = follower.follow(received) => match never {},
         () = follower.until_forgotten() => {}
     }
-    follower.report(HostNews::Forgotten).await;
+    follower.report(None).await;
 }
 
 /// A conversation's tasks in a session of another machine.
@@ -134,17 +123,10 @@ struct HostFollower {
     is_received: Cell<bool>,
 }
 
-/// Why a stream has ended.
-enum Ended {
-    /// Another process reads, or this one by another name of the machine.
-    Replaced,
-    /// The command there has, with this code: its daemon has ended, or it has refused.
-    WithCode(u8),
-}
-
 /// How the next stream begins.
 struct NextStream {
-    /// Whether another reader is replaced. One that was replaced itself waits until nobody reads.
+    /// Whether another reader is replaced. One that was replaced itself, by another process or by another name
+    /// of the machine, waits until nobody reads.
     takes_over: bool,
     retry: Backoff,
 }
@@ -167,19 +149,13 @@ impl HostFollower {
         let mut was_missing = false;
         loop {
             let ended = self.read(&mut next, &mut received).await;
-            let mut is_missing = false;
-            match ended {
-                Ok(Ended::Replaced) => next = NextStream::AFTER_OTHERS,
-                Ok(Ended::WithCode(code)) => {
-                    is_missing = code == ErrorKind::Missing.exit_code();
-                    if is_missing {
-                        // A daemon says what has become of the tasks, or there never were any.
-                        self.note.printed(&["daemon", "--detach"]).await;
-                    }
-                }
-                Err(error) => {
-                    tracing::debug!(host = self.note.host, %error, "cannot read a feed now");
-                }
+            if let Err(error) = &ended {
+                tracing::debug!(host = self.note.host, %error, "cannot read a feed now");
+            }
+            let is_missing = ended.is_ok_and(|code| code == ErrorKind::Missing.exit_code());
+            if is_missing {
+                // A daemon says what has become of the tasks, or there never were any.
+                self.note.printed(&["daemon", "--detach"]).await;
             }
             // What is left there is for the other reader, or nothing is.
             let is_received = !next.takes_over || was_missing && is_missing;
@@ -192,12 +168,12 @@ impl HostFollower {
         }
     }
 
-    /// Reads a stream of the feed to its end.
+    /// Reads a stream of the feed to its end. Returns the code with which the command there has ended.
     async fn read(
         &self,
         next: &mut NextStream,
         received: &mut mpsc::UnboundedReceiver<Received>,
-    ) -> Result<Ended, Error> {
+    ) -> Result<u8, Error> {
         let consumer = consumer_of(&this_machine(), &self.note.owner);
         let owner = format!("--owner={}", self.note.owner);
         let words = [
@@ -223,7 +199,7 @@ impl HostFollower {
             let line = tokio::select! {
                 line = process.line() => match line? {
                     Ok(line) => line,
-                    Err(code) => return Ok(Ended::WithCode(code)),
+                    Err(code) => return Ok(code),
                 },
                 Some(Received { epoch, seq }) = received.recv() => {
                     if epoch == stream_epoch && seq <= last {
@@ -232,44 +208,40 @@ impl HostFollower {
                     continue;
                 }
             };
-            let news = match serde_json::from_slice(&line) {
-                Ok(StreamRecord::Live(LiveRecord::Hello {
-                    epoch, last_seq, ..
-                })) => {
-                    *next = NextStream::FIRST;
-                    stream_epoch.clone_from(&epoch);
-                    Some(HostNews::Began {
-                        epoch,
-                        cursor: 0,
-                        last_seq,
-                    })
-                }
-                Ok(StreamRecord::Durable(record)) => {
-                    last = record.seq;
-                    Some(HostNews::Record(record))
-                }
-                Ok(StreamRecord::Live(LiveRecord::Gap { to, .. })) => {
-                    last = to;
-                    Some(HostNews::Gap(to))
-                }
-                Ok(StreamRecord::Live(LiveRecord::Acked { acked: seq })) => {
-                    acked = seq;
-                    None
-                }
-                Ok(StreamRecord::Live(LiveRecord::Replaced)) => return Ok(Ended::Replaced),
-                Ok(StreamRecord::Live(LiveRecord::Sync)) => {
-                    is_complete = true;
-                    None
-                }
+            let Ok(record) = serde_json::from_slice(&line) else {
                 // It may come from a later version.
-                Ok(StreamRecord::Live(LiveRecord::Status { .. } | LiveRecord::Tasks { .. }))
-                | Err(_) => None,
+                continue;
             };
-            self.is_received.set(is_complete && acked >= last);
-            if let Some(news) = news {
-                self.changed.notify_one();
-                self.report(news).await;
+            match &record {
+                StreamRecord::Live(LiveRecord::Hello { epoch, .. }) => {
+                    *next = NextStream::FIRST;
+                    stream_epoch.clone_from(epoch);
+                }
+                StreamRecord::Durable(record) => last = record.seq,
+                StreamRecord::Live(LiveRecord::Gap { to, .. }) => last = *to,
+                StreamRecord::Live(LiveRecord::Acked { acked: seq }) => acked = *seq,
+                StreamRecord::Live(LiveRecord::Sync) => is_complete = true,
+                StreamRecord::Live(LiveRecord::Replaced) => {
+                    *next = NextStream::AFTER_OTHERS;
+                    continue;
+                }
+                StreamRecord::Live(LiveRecord::Status { .. } | LiveRecord::Tasks { .. }) => {
+                    continue;
+                }
             }
+            self.is_received.set(is_complete && acked >= last);
+            self.changed.notify_one();
+            let news = match record {
+                StreamRecord::Live(LiveRecord::Hello {
+                    epoch, last_seq, ..
+                }) => FeedNews::Began {
+                    epoch,
+                    cursor: None,
+                    last_seq,
+                },
+                line @ (StreamRecord::Durable(_) | StreamRecord::Live(_)) => FeedNews::Line(line),
+            };
+            self.report(Some(news)).await;
         }
     }
 
@@ -277,8 +249,8 @@ impl HostFollower {
     /// it was asked, and nothing has come since.
     async fn until_forgotten(&self) {
         let mut pause = QUIET;
-        // Set if there was none: when a launch had held the note before that.
-        let mut had_none: Option<Option<SystemTime>> = None;
+        // Set if there was none: the files of the note.
+        let mut had_none: Option<Vec<PathBuf>> = None;
         loop {
             tokio::select! {
                 biased;
@@ -288,16 +260,22 @@ impl HostFollower {
                 }
                 () = sleep(pause) => {}
             }
-            if let Some(held_at) = had_none.take()
+            if let Some(files) = had_none.take()
                 && self.is_received.get()
-                && self.notes.forget(&self.note, held_at)
+                && files.iter().all(|file| fs::remove_file(file).is_ok())
             {
                 return;
             }
-            let held_at = self.notes.held_at(&self.note);
-            let has_none = self.is_received.get() && self.note.has_no_task().await;
-            had_none = has_none.then_some(held_at);
-            pause = if has_none { QUIET } else { ASK_EVERY };
+            // Of a launch that is under way it is not known whether it starts one.
+            let files = self.notes.settled(&self.note);
+            let is_known = files.is_some() && self.is_received.get();
+            let has_none = is_known && self.note.has_no_task().await;
+            pause = if files.is_none() || has_none {
+                QUIET
+            } else {
+                ASK_EVERY
+            };
+            had_none = files.filter(|_| has_none);
         }
     }
 

@@ -1,33 +1,24 @@
-//! Notes of where conversations have tasks on other machines: a small file for each conversation and session
-//! there.
+//! Notes of where conversations have tasks on other machines: a small file for each launch there.
 //!
-//! A launch creates its note before anything else, and holds it until the command has ended. A note is
-//! removed only if no launch holds it, or has held it since it was asked whether there are tasks. So no launch
-//! is forgotten.
+//! A launch creates its file before anything else, and holds it until the command has ended. Files are removed
+//! if no launch held them when it was asked whether there are tasks, and there were none. So no launch is
+//! forgotten.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::MetadataExt;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
-use tokio::time::{Instant, sleep};
 
 use super::lookup;
 use super::session::SessionChoice;
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::hosts::FarCall;
-use crate::model::{Backoff, Error};
+use crate::model::Error;
 use crate::paths::{HOSTS, hex, state_root};
 use crate::wire::client_of;
-
-/// How long a launch waits for a note that is about to be removed: who removes it may have been stopped.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// How long to wait before trying again to get a note.
-const PAUSE: Backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(100));
 
 /// The longest note that is read, in bytes.
 const MAX_NOTE: u64 = 16 * 1024;
@@ -51,12 +42,6 @@ pub(crate) struct HostNotes {
     folder: PathBuf,
 }
 
-/// A note that is not removed while this exists.
-#[derive(Debug)]
-pub(crate) struct HeldNote {
-    _file: File,
-}
-
 /// Returns what chooses a session and its server, as words of a command.
 pub(crate) fn session_words(choice: &SessionChoice) -> Vec<String> {
     let server = &choice.server;
@@ -74,34 +59,31 @@ pub(crate) fn session_words(choice: &SessionChoice) -> Vec<String> {
     given.flatten().collect()
 }
 
-/// Notes that the conversation which makes a call is about to launch tasks by it. The note is to be held until
-/// the command has ended. `None` if no conversation makes it whose client has an adapter.
-pub(crate) async fn note_host(
-    call: &FarCall,
-    choice: &SessionChoice,
-) -> Result<Option<HeldNote>, Error> {
+/// Notes that the conversation which makes a call is about to launch tasks by it. The note is not removed while
+/// its file, which is returned, is open: it has to be until the command has ended. `None` if no conversation
+/// makes the call whose client has an adapter.
+pub(crate) fn note_host(call: &FarCall, choice: &SessionChoice) -> Result<Option<File>, Error> {
     let owner = call.owner.as_ref();
     let Some(owner) = owner.filter(|owner| client_of(owner).is_some()) else {
         return Ok(None);
     };
     let notes = HostNotes::find()?;
-    let session = choice.session.as_ref().or(call.session.as_ref());
     let note = HostNote {
         owner: owner.clone(),
         host: call.caller.host.clone(),
         session: session_words(&SessionChoice {
-            session: session.cloned(),
+            session: call.session.clone(),
             ..choice.clone()
         }),
     };
-    let held = notes.hold(&note).await.map(Some);
+    let held = notes.hold(&note).map(Some);
     held.map_err(|source| Error::folder(&notes.folder, &source))
 }
 
 /// Returns the owners that have tasks on other machines.
 pub(crate) fn owners_with_hosts() -> Result<BTreeSet<String>, Error> {
-    let notes = HostNotes::find()?.list();
-    Ok(notes.into_iter().map(|note| note.owner).collect())
+    let notes = HostNotes::find()?.list().into_iter();
+    Ok(notes.map(|(_, note)| note.owner).collect())
 }
 
 impl HostNote {
@@ -127,37 +109,20 @@ impl HostNotes {
         Ok(Self { folder })
     }
 
-    /// Holds a note; creates it, durably, if there is none.
-    async fn hold(&self, note: &HostNote) -> io::Result<HeldNote> {
+    /// Creates the note of a launch, durably. It is held by its open file.
+    fn hold(&self, note: &HostNote) -> io::Result<File> {
         files::make_folder(&self.folder, OPEN_TO_OTHERS)?;
-        let path = self.path(note);
-        let (deadline, mut pause) = (Instant::now() + PATIENCE, PAUSE);
-        let mut file = loop {
-            let file = files::open_to_write(&path)?;
-            if file.try_lock_shared().is_ok() && is_at(&file, &path) {
-                break file;
-            }
-            if Instant::now() >= deadline {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            sleep(pause.next_pause()).await;
-        };
-        let mut found = Vec::new();
-        file.read_to_end(&mut found)?;
-        if serde_json::from_slice::<HostNote>(&found).is_err() {
-            file.rewind()?;
-            file.set_len(0)?;
-            file.write_all(&serde_json::to_vec(note).map_err(io::Error::from)?)?;
-            file.sync_data()?;
-            files::sync_folder(&self.folder)?;
-        }
-        // Who has asked before whether there are tasks does not know of those of this launch.
-        file.set_modified(SystemTime::now())?;
-        Ok(HeldNote { _file: file })
+        let launch = format!("{note:?} {} {:?}", std::process::id(), SystemTime::now());
+        let mut file = files::create_new(&self.folder.join(hex(launch.as_bytes(), 32)))?;
+        file.lock()?;
+        file.write_all(&serde_json::to_vec(note).map_err(io::Error::from)?)?;
+        file.sync_data()?;
+        files::sync_folder(&self.folder)?;
+        Ok(file)
     }
 
-    /// Returns all notes. Those that cannot be read are left out.
-    pub(crate) fn list(&self) -> Vec<HostNote> {
+    /// Returns all notes, with their files. Those that cannot be read are left out.
+    pub(crate) fn list(&self) -> Vec<(PathBuf, HostNote)> {
         if files::check_owner_of_folder(&self.folder).is_err() {
             return Vec::new();
         }
@@ -166,30 +131,18 @@ impl HostNotes {
             let mut bytes = Vec::new();
             let file = files::open(&entry.path()).ok()?;
             file.take(MAX_NOTE).read_to_end(&mut bytes).ok()?;
-            serde_json::from_slice(&bytes).ok()
+            Some((entry.path(), serde_json::from_slice(&bytes).ok()?))
         };
         entries.filter_map(read).collect()
     }
 
-    /// Returns when a launch got the note last.
-    pub(super) fn held_at(&self, note: &HostNote) -> Option<SystemTime> {
-        let file = fs::metadata(self.path(note));
-        file.and_then(|file| file.modified()).ok()
-    }
-
-    /// Removes a note, unless a launch holds it, or has held it since then. Returns whether it did.
-    pub(super) fn forget(&self, note: &HostNote, since: Option<SystemTime>) -> bool {
-        let path = self.path(note);
-        let Ok(file) = files::open_existing_to_write(&path) else {
-            return false;
-        };
-        let is_forgotten = file.try_lock().is_ok()
-            && is_at(&file, &path)
-            && self.held_at(note) == since
-            && fs::remove_file(&path).is_ok();
-        // A child that another thread is starting may have the file open for a moment longer.
-        file.unlock().unwrap_or_default();
-        is_forgotten
+    /// Returns the files of a note if no launch holds one of them.
+    pub(super) fn settled(&self, note: &HostNote) -> Option<Vec<PathBuf>> {
+        let of_note = self.list().into_iter().filter(|(_, found)| found == note);
+        let files: Vec<PathBuf> = of_note.map(|(path, _)| path).collect();
+        let is_free =
+            |path: &PathBuf| files::open(path).is_ok_and(|file| file.try_lock_shared().is_ok());
+        files.iter().all(is_free).then_some(files)
     }
 
     /// Returns what resolves when notes have changed.
@@ -201,21 +154,6 @@ impl HostNotes {
         files::make_folder(&self.folder, OPEN_TO_OTHERS)?;
         NoteWatch::new(&self.folder)
     }
-
-    fn path(&self, note: &HostNote) -> PathBuf {
-        let names = format!("{}\0{}\0{}", note.owner, note.host, note.session.join("\0"));
-        self.folder.join(hex(names.as_bytes(), 32))
-    }
-}
-
-/// Whether this is the file at the path: it may have been removed before its lock was free.
-fn is_at(file: &File, path: &Path) -> bool {
-    let identity = |found: fs::Metadata| (found.dev(), found.ino());
-    let is_same = |found, opened| identity(found) == identity(opened);
-    fs::symlink_metadata(path)
-        .ok()
-        .zip(file.metadata().ok())
-        .is_some_and(|(found, opened)| is_same(found, opened))
 }
 
 /// Reports changes of a folder's files, from its creation on.
@@ -228,16 +166,12 @@ impl NoteWatch {
     fn new(folder: &Path) -> io::Result<Self> {
         use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
         let watch = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-        add_watch(
-            &watch,
-            folder,
-            WatchFlags::MODIFY | WatchFlags::ATTRIB | WatchFlags::DELETE,
-        )?;
+        add_watch(&watch, folder, WatchFlags::MODIFY | WatchFlags::DELETE)?;
         // Unchecked is only that it is a pipe. It is read in the same way.
         tokio::net::unix::pipe::Receiver::from_owned_fd_unchecked(watch).map(Self)
     }
 
-    /// Resolves when a launch has got its note, or one was removed.
+    /// Resolves when a launch has written its note, or one was removed.
     ///
     /// # Cancel safety
     ///
@@ -264,7 +198,7 @@ impl NoteWatch {
 
     /// Resolves when a note may have been written.
     pub(crate) async fn changed(&mut self) {
-        sleep(Duration::from_secs(1)).await;
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     }
 }
 
@@ -287,57 +221,41 @@ mod tests {
     }
 
     fn hosts(notes: &HostNotes) -> Vec<String> {
-        let mut all: Vec<_> = notes.list().into_iter().map(|note| note.host).collect();
+        let mut all: Vec<_> = notes
+            .list()
+            .into_iter()
+            .map(|(_, note)| note.host)
+            .collect();
         all.sort();
         all
     }
 
-    #[tokio::test]
-    async fn a_note_that_a_launch_holds_or_has_held_since_is_not_removed() {
+    #[test]
+    fn a_note_that_a_launch_holds_or_makes_meanwhile_is_not_removed() {
         let dir = tempfile::tempdir().unwrap();
         let notes = notes(&dir);
-        assert!(hosts(&notes).is_empty() && !notes.forget(&note("gpu1"), None));
-        let first = notes.hold(&note("gpu1")).await.unwrap();
-        let asked = notes.held_at(&note("gpu1"));
-        let second = notes.hold(&note("gpu1")).await.unwrap();
-        let other = notes.hold(&note("gpu2")).await.unwrap();
-        let held_at = notes.held_at(&note("gpu1"));
-        drop(first);
-        assert!(!notes.forget(&note("gpu1"), held_at));
-        drop((second, other));
-        assert_eq!(hosts(&notes), ["gpu1", "gpu2"]);
-        assert!(asked == held_at || !notes.forget(&note("gpu1"), asked));
-        assert!(notes.forget(&note("gpu1"), held_at));
-        assert_eq!(hosts(&notes), ["gpu2"]);
-    }
-
-    #[tokio::test]
-    async fn a_launch_that_finds_its_note_taken_makes_another_one() {
-        let dir = tempfile::tempdir().unwrap();
-        let notes = notes(&dir);
-        drop(notes.hold(&note("gpu1")).await.unwrap());
-        let path = notes.path(&note("gpu1"));
-        let taken = files::open_existing_to_write(&path).unwrap();
-        taken.try_lock().unwrap();
-        let gpu1 = note("gpu1");
-        let launch = notes.hold(&gpu1);
-        let remove = async {
-            fs::remove_file(&path).unwrap();
-            drop(taken);
-        };
-        let (launched, ()) = tokio::join!(launch, remove);
-        drop(launched.unwrap());
-        assert_eq!(hosts(&notes), ["gpu1"]);
-    }
-
-    #[tokio::test]
-    async fn a_damaged_note_is_written_again() {
-        let dir = tempfile::tempdir().unwrap();
-        let notes = notes(&dir);
-        drop(notes.hold(&note("gpu1")).await.unwrap());
-        fs::write(notes.path(&note("gpu1")), "").unwrap();
         assert!(hosts(&notes).is_empty());
-        drop(notes.hold(&note("gpu1")).await.unwrap());
+        let first = notes.hold(&note("gpu1")).unwrap();
+        let second = notes.hold(&note("gpu1")).unwrap();
+        let _other = notes.hold(&note("gpu2")).unwrap();
+        drop(first);
+        assert_eq!(notes.settled(&note("gpu1")), None);
+        drop(second);
+        let settled = notes.settled(&note("gpu1")).unwrap();
+        drop(notes.hold(&note("gpu1")).unwrap());
+        settled
+            .iter()
+            .for_each(|path| fs::remove_file(path).unwrap());
+        assert_eq!(hosts(&notes), ["gpu1", "gpu2"]);
+        assert_eq!(notes.settled(&note("gpu1")).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_damaged_note_is_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let notes = notes(&dir);
+        drop(notes.hold(&note("gpu1")).unwrap());
+        fs::write(notes.folder.join("x"), "").unwrap();
         assert_eq!(hosts(&notes), ["gpu1"]);
     }
 
@@ -346,7 +264,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let notes = notes(&dir);
         let mut watch = notes.watch().unwrap();
-        drop(notes.hold(&note("gpu1")).await.unwrap());
+        drop(notes.hold(&note("gpu1")).unwrap());
         watch.changed().await;
         assert_eq!(hosts(&notes), ["gpu1"]);
     }

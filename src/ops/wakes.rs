@@ -11,31 +11,27 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
+use super::consumer_follower::FeedNews;
 use super::host_follower::{HostNews, Received};
 use super::host_notes::FarFeed;
 use super::lookup;
 use crate::config;
 use crate::hosts::FleetProcess;
-use crate::model::{Backoff, Error, Record, Seq, is_host_name};
+use crate::model::{Backoff, Error, Record, Seq};
 use crate::paths::{HOSTS, state_root};
+use crate::wire::StreamRecord;
 
 /// How long to wait before connecting again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
 
-/// A line of the program.
+/// A follow-up of a host, whose epoch names the feed, as a line of the program.
 #[derive(Deserialize)]
-#[serde(untagged)]
-enum Line {
-    /// A follow-up of a host, whose epoch names the feed.
-    Wake {
-        host: String,
-        /// The last record of the feed that was acknowledged before.
-        cursor: Seq,
-        #[serde(flatten)]
-        record: Box<Record>,
-    },
-    /// It reads now.
-    Sync { kind: String },
+struct Wake {
+    host: String,
+    /// The last record of the feed that was acknowledged before.
+    cursor: Seq,
+    #[serde(flatten)]
+    record: Box<Record>,
 }
 
 /// Returns the folder in which is noted how far conversations are.
@@ -83,11 +79,9 @@ async fn follow(
         tokio::select! {
             line = process.line() => {
                 match serde_json::from_slice(&line?) {
-                    Ok(Line::Wake { host, cursor, record }) if is_host_name(&host) => {
-                        report((host, cursor, record), reports).await;
-                    }
-                    Ok(Line::Sync { kind }) if kind == "sync" => *retry = RETRY,
-                    Ok(Line::Wake { .. } | Line::Sync { .. }) | Err(_) => {}
+                    Ok(wake) => report(wake, reports).await,
+                    // It reads now.
+                    Err(_) => *retry = RETRY,
                 }
             }
             order = received.recv() => {
@@ -102,19 +96,21 @@ async fn follow(
 }
 
 /// Each name is a feed of its own: what one has left is delivered also when another has begun.
-async fn report(
-    (host, cursor, record): (String, Seq, Box<Record>),
-    reports: &mpsc::Sender<(FarFeed, HostNews)>,
-) {
+async fn report(wake: Wake, reports: &mpsc::Sender<(FarFeed, HostNews)>) {
+    let Wake {
+        host,
+        cursor,
+        record,
+    } = wake;
     let epoch = record.epoch.clone();
     let feed = (host, epoch.clone());
-    let began = HostNews::Began {
+    let began = FeedNews::Began {
         epoch,
-        cursor,
+        cursor: Some(cursor),
         // Whether a process before this one has handed it over is not known.
         last_seq: Seq::MAX,
     };
-    for news in [began, HostNews::Record(record)] {
-        drop(reports.send((feed.clone(), news)).await);
+    for news in [began, FeedNews::Line(StreamRecord::Durable(record))] {
+        drop(reports.send((feed.clone(), Some(news))).await);
     }
 }

@@ -33,15 +33,15 @@ const RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(
 const GOOD_AFTER: Duration = Duration::from_secs(60);
 
 /// A line of the process.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Said {
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Said {
     /// It begins behind this record.
-    After { after: Seq },
+    after: Option<Seq>,
     /// The broker has this record and all before it.
-    Ack { ack: Seq },
+    ack: Option<Seq>,
     /// Others reach this machine.
-    Ready { ready: bool },
+    ready: bool,
 }
 
 /// Keeps a process that publishes.
@@ -147,42 +147,41 @@ impl Publisher {
         });
         // One that has ended says why.
         drop(stdin.write_all(format!("{session}\n").as_bytes()).await);
-        let mut stdin = Some(stdin);
-        let mut feed = std::pin::pin!(None);
-        loop {
-            let writing = async {
-                match feed.as_mut().as_pin_mut() {
-                    Some(feed) => feed.await,
-                    None => std::future::pending().await,
-                }
-            };
-            let line = tokio::select! {
-                line = process.line() => line?,
-                // The daemon is leaving. The process ends when it has published all of it.
-                () = writing => {
-                    feed.set(None);
+        let mut next = async || {
+            let said: Said = serde_json::from_slice(&process.line().await?).unwrap_or_default();
+            if said.ready {
+                self.state.reaches(true);
+            }
+            Ok::<_, Error>(said)
+        };
+        let after = loop {
+            if let Some(after) = next().await?.after {
+                break after;
+            }
+        };
+        let subscription = self.live.subscribe_to_pass_on(after)?;
+        let writing = async {
+            drop(store::serve(subscription, &mut stdin).await);
+            // The daemon is leaving. The process ends when it has published all of it.
+            drop(stdin);
+            std::future::pending().await
+        };
+        let reading = async {
+            loop {
+                let Some(ack) = next().await?.ack else {
                     continue;
-                }
-            };
-            match serde_json::from_slice(&line) {
-                Ok(Said::After { after }) => {
-                    let subscription = self.live.subscribe_to_pass_on(after)?;
-                    if let Some(mut to) = stdin.take() {
-                        feed.set(Some(async move {
-                            // One that has ended says why.
-                            drop(store::serve(subscription, &mut to).await);
-                        }));
-                    }
-                }
-                Ok(Said::Ack { ack }) => match self.live.acknowledge(lease, ack) {
+                };
+                match self.live.acknowledge(lease, ack) {
                     Ok(()) => self.state.succeed(),
                     Err(refusal) => {
                         tracing::warn!(why = refusal.message, "a record was not acknowledged");
                     }
-                },
-                Ok(Said::Ready { ready }) => self.state.reaches(ready),
-                Err(_) => {}
+                }
             }
+        };
+        tokio::select! {
+            ended = reading => ended,
+            never = writing => never,
         }
     }
 }

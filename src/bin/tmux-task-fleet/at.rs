@@ -4,19 +4,17 @@
 
 use std::time::Duration;
 
-use async_nats::{HeaderMap, StatusCode, Subscriber};
+use async_nats::{HeaderMap, Message, StatusCode, Subscriber};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tmux_task::model::{Error, ErrorKind, text, with_causes};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Stdin};
+use tmux_task::model::{Error, ErrorKind, FarAnswer, FarPiece, text, with_causes};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Stdin};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::buckets::published_presence;
-use crate::connection::{ANSWER_LIMIT, Connection, PRESENT, broken, connect_as_configured};
-use crate::layout::{COMMAND, KEY_HEADER, ORDER_HEADER, subject, token};
-use crate::machine::random;
-use crate::verbs::FarCall;
-use crate::{not_written, print_json};
+use crate::connection::{ANSWER_LIMIT, Connection, PRESENT, broken, connect};
+use crate::layout::{COMMAND, FarCall, KEY_HEADER, ORDER_HEADER, subject, token};
+use crate::print_json;
 
 /// The word by which tmux-task executes what another machine asks for.
 pub(crate) const FAR_CALL: &str = "far-call";
@@ -42,11 +40,9 @@ pub(crate) async fn run(host: String) -> Result<(), Error> {
     let mut call: FarCall = serde_json::from_str(&line)
         .map_err(|_| Error::usage("standard input has no call of tmux-task"))?;
     let mut is_raw = call.args.iter().any(|arg| arg == "--raw");
-    if let Some(caller) = call.rest.get_mut("caller") {
-        // The host may be anybody's: what it prints does nothing to a terminal.
-        caller["isColoured"] = json!(false);
-        is_raw &= caller["isStdoutTerminal"] != true;
-    }
+    // The host may be anybody's: what it prints does nothing to a terminal.
+    call.caller.insert("isColoured".to_owned(), json!(false));
+    is_raw &= call.caller.get("isStdoutTerminal") != Some(&json!(true));
     tokio::select! {
         executed = execute(&host, &call, is_raw) => executed,
         // The end of standard input ends what was asked for, and so does the end of this process.
@@ -60,69 +56,53 @@ async fn left(stdin: &mut BufReader<Stdin>) {
     while let Ok(1..) = stdin.read(&mut bytes).await {}
 }
 
-/// Has the host execute the call, and prints what it prints.
+/// Has the host execute the call, and passes back what it answers.
 async fn execute(host: &str, call: &FarCall, is_raw: bool) -> Result<(), Error> {
     let mut answers = match begin(host, call).await {
         Ok(answers) => answers,
-        Err(error) => return refuse(&error),
+        Err(error) => {
+            print_json(&FarAnswer::Failed {
+                is_unknown: error.kind == ErrorKind::NoHost,
+                why: error.message,
+                hint: error.hint,
+            })?;
+            return Err(Error::silent(ErrorKind::Failed));
+        }
     };
-    let (mut stdout, mut stderr) = (tokio::io::stdout(), tokio::io::stderr());
     let (mut out, mut err) = (Cleaner::new(is_raw), Cleaner::new(is_raw));
-    let greeting = greeting();
-    write(&mut stdout, format!("{greeting}\n").as_bytes()).await?;
-    write(&mut stderr, format!("\n{greeting}\n").as_bytes()).await?;
+    let pass = |stream: fn(FarPiece) -> FarAnswer, bytes| print_json(&stream(FarPiece::of(bytes)));
+    print_json(&FarAnswer::TmuxTask(OURS.to_owned()))?;
     let code = loop {
         // Whoever asks sees that the end is missing.
-        let frame = answers.next(SILENCE).await.ok().flatten();
-        match frame.ok_or_else(|| Error::silent(ErrorKind::Failed))? {
-            Frame::Stdout(chunk) => write(&mut stdout, &out.clean(&chunk.into_bytes())).await?,
-            Frame::Stderr(chunk) => write(&mut stderr, &err.clean(&chunk.into_bytes())).await?,
-            Frame::Hello { .. } => {}
-            Frame::Exit(code) => break code,
-            Frame::Failed { why, .. } => {
-                write(&mut stderr, &err.end()).await?;
+        let answer = answers.next(SILENCE).await.ok().flatten();
+        match answer.ok_or_else(|| Error::silent(ErrorKind::Failed))? {
+            FarAnswer::Stdout(piece) => pass(FarAnswer::Stdout, out.clean(&piece.into_bytes()))?,
+            FarAnswer::Stderr(piece) => pass(FarAnswer::Stderr, err.clean(&piece.into_bytes()))?,
+            FarAnswer::TmuxTask(_) => {}
+            FarAnswer::Exit(code) => break code,
+            FarAnswer::Failed { why, .. } => {
+                pass(FarAnswer::Stderr, err.end())?;
                 let said = format!("tmux-task: {why}\n");
-                write(&mut stderr, &err.clean(said.as_bytes())).await?;
+                pass(FarAnswer::Stderr, err.clean(said.as_bytes()))?;
                 break 1;
             }
         }
     };
-    write(&mut stdout, &out.end()).await?;
-    write(&mut stderr, &err.end()).await?;
-    write(&mut stderr, format!("\0{code}\n").as_bytes()).await
-}
-
-/// Says why nothing was executed, in place of a greeting.
-fn refuse(error: &Error) -> Result<(), Error> {
-    let is_unknown = error.kind == ErrorKind::NoHost;
-    print_json(&json!({ "refused": {
-        "why": error.message, "hint": error.hint, "isUnknown": is_unknown,
-    } }))?;
-    Err(Error::silent(ErrorKind::Failed))
-}
-
-/// What a program of this version says when it begins with a call, without the end of the line.
-pub(crate) fn greeting() -> String {
-    json!({ "tmuxTask": OURS }).to_string()
-}
-
-async fn write(to: &mut (impl AsyncWriteExt + Unpin), bytes: &[u8]) -> Result<(), Error> {
-    let written = match to.write_all(bytes).await {
-        Ok(()) => to.flush().await,
-        failed => failed,
-    };
-    written.map_err(|error| not_written(&error))
+    pass(FarAnswer::Stdout, out.end())?;
+    pass(FarAnswer::Stderr, err.end())?;
+    print_json(&FarAnswer::Exit(code))
 }
 
 /// Has the host execute the call. Returns its answers when it has begun to.
 async fn begin(host: &str, call: &FarCall) -> Result<HostAnswers, Error> {
-    let (verb, session) = call.subject();
-    let subject = subject(COMMAND, &[host, &session, &verb]);
-    let key = random();
+    let subject = subject(COMMAND, &[host, &call.session, &call.verb]);
+    let mut key = None;
     let began = Instant::now();
     loop {
-        let connection = connect_as_configured().await?;
-        let asked = HostAnswers::ask(&connection, host, &subject, &key, call);
+        let connection = connect().await?;
+        // Nobody else has this name.
+        let key = key.get_or_insert_with(|| connection.client.new_inbox());
+        let asked = HostAnswers::ask(&connection, host, &subject, key, call);
         let (error, again_within) = match connection.unless_refused(asked).await {
             Ok(Some(answers)) => return Ok(answers),
             Ok(None) => absence(&connection, host).await,
@@ -143,7 +123,7 @@ async fn absence(connection: &Connection, host: &str) -> (Error, Duration) {
     let mut again_within = Duration::ZERO;
     match published_presence(connection, host).await {
         None => (kind, why) = (ErrorKind::NoHost, "is no machine of the fleet"),
-        Some((Some(state), _)) if state.allow.is_empty() => {
+        Some((Some(state), _)) if state.allow == json!([]) => {
             why = "allows nothing through the broker";
         }
         Some((Some(_), age)) if age < PRESENT => again_within = CONNECTS_WITHIN,
@@ -186,25 +166,31 @@ impl HostAnswers {
             connection: connection.clone(),
             n_answers: 0,
         };
-        match asked.next(ANSWER_LIMIT).await? {
-            None => Ok(None),
-            Some(Frame::Hello { frames, version }) if (frames, &*version) == (FRAMES, OURS) => {
-                Ok(Some(asked))
-            }
-            Some(Frame::Hello { version, .. }) => {
+        let Some(first) = asked.message(ANSWER_LIMIT).await? else {
+            return Ok(None);
+        };
+        match serde_json::from_slice(&first.payload).map_err(|_| broken())? {
+            FirstAnswer::Hello { version } if version == OURS => Ok(Some(asked)),
+            FirstAnswer::Hello { version } => {
                 let why = format!("{host} has tmux-task {version}, and here is {OURS}");
                 Err(Error::failed(why).with_hint("install the same version on both machines"))
             }
-            Some(Frame::Failed { why, hint }) => {
+            FirstAnswer::Failed { why, hint } => {
                 let error = Error::failed(format!("{host}: {why}"));
                 Err(Error { hint, ..error })
             }
-            Some(Frame::Stdout(_) | Frame::Stderr(_) | Frame::Exit(_)) => Err(broken()),
         }
     }
 
-    /// Returns what comes next within this time; `None` if nobody is there, which the broker says at once.
-    async fn next(&mut self, within: Duration) -> Result<Option<Frame>, Error> {
+    /// Returns what comes next within this time; `None` if nobody is there.
+    async fn next(&mut self, within: Duration) -> Result<Option<FarAnswer>, Error> {
+        let message = self.message(within).await?;
+        let answer = message.map(|message| serde_json::from_slice(&message.payload));
+        answer.transpose().map_err(|_| broken())
+    }
+
+    /// Returns the next message within this time; `None` if nobody is there, which the broker says at once.
+    async fn message(&mut self, within: Duration) -> Result<Option<Message>, Error> {
         let silent = || Error::failed("the broker did not confirm: no answer");
         loop {
             let message = timeout(within, self.connection.next(&mut self.answers)).await;
@@ -225,8 +211,7 @@ impl HostAnswers {
                 return Err(broken());
             }
             self.n_answers += 1;
-            let frame = serde_json::from_slice(&message.payload);
-            return frame.map(Some).map_err(|_| broken());
+            return Ok(Some(message));
         }
     }
 }
@@ -234,60 +219,20 @@ impl HostAnswers {
 /// The version of this program, which both machines must have.
 pub(crate) const OURS: &str = env!("CARGO_PKG_VERSION");
 
-/// The version of the frames. It is raised when a frame changes so that the previous version would
-/// misread it.
-const FRAMES: u32 = 1;
-
-/// A part of an answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// What a host answers first. A [`FarAnswer`] is what follows.
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Frame {
-    /// Which program answers: the version of its frames, and its own. The first one.
-    Hello {
-        frames: u32,
-        version: String,
-    },
-    /// The command's output.
-    Stdout(Chunk),
-    Stderr(Chunk),
-    /// It has ended, with this exit code (128+N for signal N). The last one.
-    Exit(u8),
-    /// It was not executed: why, and what to do about it. The last one.
-    Failed {
-        why: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        hint: Option<String>,
-    },
+pub(crate) enum FirstAnswer {
+    /// It executes the call: the version of its program.
+    Hello { version: String },
+    /// It does not: why, and what to do about it.
+    Failed { why: String, hint: Option<String> },
 }
 
-impl Frame {
-    /// Returns what this program says first.
+impl FirstAnswer {
     pub(crate) fn hello() -> Self {
         Self::Hello {
-            frames: FRAMES,
             version: OURS.to_owned(),
-        }
-    }
-}
-
-/// A piece of a stream.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum Chunk {
-    Text(String),
-    /// What is not UTF-8, or was cut within a character.
-    Bytes(Vec<u8>),
-}
-
-impl Chunk {
-    pub(crate) fn of(bytes: Vec<u8>) -> Self {
-        String::from_utf8(bytes).map_or_else(|error| Self::Bytes(error.into_bytes()), Self::Text)
-    }
-
-    pub(crate) fn into_bytes(self) -> Vec<u8> {
-        match self {
-            Self::Text(text) => text.into_bytes(),
-            Self::Bytes(bytes) => bytes,
         }
     }
 }
@@ -311,8 +256,7 @@ impl Cleaner {
         }
     }
 
-    /// Returns the next part of the stream without escape sequences and control characters, but for line
-    /// ends, tabs and returns.
+    /// Returns the next part of the stream without escape sequences and control characters, but for line ends.
     fn clean(&mut self, bytes: &[u8]) -> Vec<u8> {
         if self.is_raw {
             return bytes.to_vec();
@@ -337,41 +281,13 @@ impl Cleaner {
 }
 
 fn of_lines(bytes: &[u8]) -> Vec<u8> {
-    let lines = bytes.split(|byte| *byte == b'\n').map(|line| {
-        let words = line.split_inclusive(|byte| matches!(byte, b'\t' | b'\r'));
-        let clean = words.map(|word| match word.split_last() {
-            Some((last @ (b'\t' | b'\r'), word)) => {
-                text::piece(word) + &char::from(*last).to_string()
-            }
-            _ => text::piece(word),
-        });
-        clean.collect::<String>().into_bytes()
-    });
-    lines.collect::<Vec<_>>().join(&b'\n')
+    let lines = bytes.split(|byte| *byte == b'\n').map(text::piece);
+    lines.collect::<Vec<_>>().join("\n").into_bytes()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn frames_are_objects() {
-        let frames = [
-            (
-                Frame::Stdout(Chunk::of(b"a\n\"b\"".to_vec())),
-                r#"{"stdout":"a\n\"b\""}"#,
-            ),
-            (
-                Frame::Stderr(Chunk::of(b"\xff,".to_vec())),
-                r#"{"stderr":[255,44]}"#,
-            ),
-            (Frame::Exit(130), r#"{"exit":130}"#),
-        ];
-        for (frame, expected) in frames {
-            assert_eq!(serde_json::to_string(&frame).unwrap(), expected);
-            assert_eq!(serde_json::from_str::<Frame>(expected).unwrap(), frame);
-        }
-    }
 
     #[test]
     fn sequences_go_wherever_the_stream_is_cut() {
@@ -384,12 +300,9 @@ mod tests {
             clean.extend(cleaner.clean(two));
             clean.extend(cleaner.end());
             let clean = String::from_utf8(clean).unwrap();
-            let is_left = |c: char| c.is_control() && !['\n', '\t', '\r'].contains(&c);
+            let is_left = |c: char| c.is_control() && c != '\n';
             assert!(!clean.contains(is_left), "{at}: {clean:?}");
-            assert!(
-                clean.starts_with("a\trow\n\u{e9} 50%\rb"),
-                "{at}: {clean:?}"
-            );
+            assert!(clean.starts_with("a row\n\u{e9} 50%b"), "{at}: {clean:?}");
         }
         assert_eq!(Cleaner::default().clean(b"Go? "), b"Go? ");
     }

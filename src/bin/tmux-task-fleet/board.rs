@@ -10,8 +10,8 @@ use tmux_task::model::{Error, Millis, is_host_name};
 
 use crate::connection::{Connection, PRESENT, broken};
 use crate::layout::{
-    HOSTS, HostState, MARKER, OPERATION, SESSION, STATE, SessionState, Store, TaskState,
-    parse_of_lines, words_of,
+    HOSTS, HostState, MARKER, OPERATION, SESSION, STATE, SessionState, Store, parse_of_lines,
+    words_of,
 };
 use crate::machine::millis;
 
@@ -128,8 +128,8 @@ pub(crate) enum Presence {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FleetSession {
     state: Option<SessionState>,
-    /// By the numbers of their windows.
-    tasks: BTreeMap<u64, TaskState>,
+    /// By the numbers of their windows, as `ls --json` has them.
+    tasks: BTreeMap<u64, Value>,
 }
 
 /// Takes a value that was published at this time; `None`: it was removed.
@@ -186,8 +186,9 @@ impl FleetHost {
         }
         let number = what.strip_prefix('w')?.parse().ok()?;
         if let Some(value) = value {
-            let task: TaskState = parse_of_lines(value)?;
-            if task.task["windowId"] != format!("@{number}") {
+            let mut state: Value = parse_of_lines(value)?;
+            let task = state["task"].take();
+            if task["windowId"] != format!("@{number}") {
                 return None;
             }
             let session = sessions.entry(session.to_owned()).or_default();
@@ -224,9 +225,7 @@ impl FleetHost {
 impl FleetSession {
     /// Returns its name; `None` while it is not known.
     pub(crate) fn name(&self) -> Option<&str> {
-        let state = self.state.as_ref().map(|state| &state.session_name);
-        let of_task = || Some(&self.tasks.values().next()?.session_name);
-        state.or_else(of_task).map(String::as_str)
+        Some(&self.state.as_ref()?.session_name)
     }
 
     /// Whether the session exists.
@@ -243,7 +242,7 @@ impl FleetSession {
             .tasks
             .iter()
             .filter(|(number, _)| windows.contains(&format!("@{number}")));
-        named.map(|(_, state)| &state.task).collect()
+        named.map(|(_, task)| task).collect()
     }
 }
 

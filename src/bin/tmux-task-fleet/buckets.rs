@@ -13,62 +13,57 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::connection::{Connection, KEPT, PRESENT, create_missing, stored};
 use crate::layout::{
-    HOSTS, HostState, Machine, OPERATION, SESSION, STATE, SessionState, TaskState, VERSION, parse,
-    subject, window_word,
+    HOSTS, HostState, Machine, OPERATION, SESSION, STATE, VERSION, parse, subject, window_word,
 };
 
 /// How often the presence is renewed.
 const BEAT: Duration = Duration::from_secs(20);
 
+/// The header with the lifetime of a value.
+const LIFETIME: &str = "Nats-TTL";
+
 /// Puts a value, which is removed after its lifetime. It is there when this returns.
 async fn put(
     connection: &Connection,
     subject: &str,
-    value: &[u8],
+    value: &str,
     lifetime: Duration,
 ) -> Result<(), Error> {
     let lifetime = format!("{}s", lifetime.as_secs());
-    let done = match publish(connection, subject, Some(("Nats-TTL", &lifetime)), value).await {
-        // The bucket is one without lifetimes of single values.
-        Err(PublishErrorKind::Other) => publish(connection, subject, None, value).await,
-        done => done,
-    };
-    done.map_err(|kind| connection.not_confirmed(kind))
-}
-
-/// Removes a value.
-async fn remove(connection: &Connection, subject: &str) -> Result<(), Error> {
-    let done = publish(connection, subject, Some((OPERATION, "DEL")), &[]).await;
-    done.map_err(|kind| connection.not_confirmed(kind))
+    publish(connection, subject, (LIFETIME, &lifetime), value).await
 }
 
 /// Stores a message. On a broker that has no streams yet, they are created first.
 async fn publish(
     connection: &Connection,
     subject: &str,
-    header: Option<(&str, &str)>,
-    value: &[u8],
-) -> Result<(), PublishErrorKind> {
-    let mut headers = HeaderMap::new();
-    if let Some((name, value)) = header {
-        headers.insert(name, value);
-    }
-    let send = async || {
-        let (subject, value) = (subject.to_owned(), value.to_vec().into());
+    (name, content): (&str, &str),
+    value: &str,
+) -> Result<(), Error> {
+    let send = async |has_header: bool| {
+        let mut headers = HeaderMap::new();
+        if has_header {
+            headers.insert(name, content);
+        }
+        let (subject, value) = (subject.to_owned(), value.to_owned().into());
         let jetstream = &connection.jetstream;
         stored(
             jetstream
-                .publish_with_headers(subject, headers.clone(), value)
+                .publish_with_headers(subject, headers, value)
                 .await,
         )
         .await
     };
-    match send().await {
-        Err(PublishErrorKind::StreamNotFound) if create_missing(connection).await.is_ok() => {
-            send().await
-        }
-        done => done,
+    let mut done = send(true).await;
+    if matches!(done, Err(PublishErrorKind::StreamNotFound)) {
+        create_missing(connection).await;
+        done = send(true).await;
     }
+    if matches!(done, Err(PublishErrorKind::Other)) && name == LIFETIME {
+        // The bucket is one without lifetimes of single values.
+        done = send(false).await;
+    }
+    done.map_err(|kind| connection.not_confirmed(kind))
 }
 
 /// Returns what a host has said last of its presence, and how long ago; `None` if it has not, or these
@@ -112,7 +107,7 @@ pub(crate) async fn check_name(connection: &Connection, state: &HostState) -> Re
 /// Says that the machine is there.
 pub(crate) async fn beat(connection: &Connection, state: &HostState) -> Result<(), Error> {
     let subject = subject(HOSTS.root, &[&state.host]);
-    put(connection, &subject, json_of(state).as_bytes(), PRESENT).await
+    put(connection, &subject, &json!(state).to_string(), PRESENT).await
 }
 
 /// Says so again and again, until the broker does not confirm it, or another machine has the name.
@@ -172,32 +167,31 @@ pub(crate) async fn keep_tasks(
     key: &str,
     mut boards: watch::Receiver<TaskBoard>,
 ) -> Result<(), Error> {
+    let mut published: BTreeMap<String, String> = BTreeMap::new();
+    let mut renewed_at = Instant::now() + RENEWED;
     loop {
-        let mut published: BTreeMap<String, String> = BTreeMap::new();
-        let renewed_at = Instant::now() + RENEWED;
-        loop {
-            let board = boards.borrow_and_update().clone();
-            if board.is_complete {
-                let values = values_of(&board, &connection.config.host, key);
-                for (subject, value) in &values {
-                    if published.get(subject) != Some(value) {
-                        put(connection, subject, value.as_bytes(), KEPT).await?;
-                    }
+        let board = boards.borrow_and_update().clone();
+        if board.is_complete {
+            let values = values_of(&board, &connection.config.host, key);
+            for (subject, value) in &values {
+                if published.get(subject) != Some(value) {
+                    put(connection, subject, value, KEPT).await?;
                 }
-                for subject in published
-                    .keys()
-                    .filter(|known| !values.contains_key(*known))
-                {
-                    remove(connection, subject).await?;
-                }
-                published = values;
-                sleep(PAUSE).await;
             }
-            match timeout_at(renewed_at, boards.changed()).await {
-                Ok(Ok(())) => {}
-                // The daemon is leaving.
-                Ok(Err(_)) => return std::future::pending().await,
-                Err(_) => break,
+            published.retain(|subject, _| !values.contains_key(subject));
+            for subject in published.keys() {
+                publish(connection, subject, (OPERATION, "DEL"), "").await?;
+            }
+            published = values;
+            sleep(PAUSE).await;
+        }
+        match timeout_at(renewed_at, boards.changed()).await {
+            Ok(Ok(())) => {}
+            // The daemon is leaving.
+            Ok(Err(_)) => return std::future::pending().await,
+            Err(_) => {
+                published.clear();
+                renewed_at += RENEWED;
             }
         }
     }
@@ -206,33 +200,27 @@ pub(crate) async fn keep_tasks(
 /// Returns the values of a session by their subjects. The session's own names its windows, and sorts before
 /// them.
 fn values_of(board: &TaskBoard, host: &str, key: &str) -> BTreeMap<String, String> {
-    let session = SessionState {
-        v: VERSION,
-        host: host.to_owned(),
-        session_name: board.session_name.clone(),
-        exists: board.exists,
-        windows: board.tasks.keys().cloned().collect(),
-    };
+    let subject = |what: &str| subject(STATE.root, &[host, key, what]);
     let mut values = BTreeMap::new();
-    values.insert(
-        subject(STATE.root, &[host, key, SESSION]),
-        json_of(&session),
-    );
+    let session = json!({
+        "v": VERSION,
+        "host": host,
+        "sessionName": board.session_name,
+        "exists": board.exists,
+        "windows": board.tasks.keys().collect::<Vec<_>>(),
+    });
+    values.insert(subject(SESSION), session.to_string());
     for (window, task) in &board.tasks {
-        let state = TaskState {
-            v: VERSION,
-            host: host.to_owned(),
-            session_name: board.session_name.clone(),
-            task: shortened(task.clone()),
-        };
-        let subject = subject(STATE.root, &[host, key, &window_word(window)]);
-        values.insert(subject, json_of(&state));
+        let state = json!({
+            "v": VERSION,
+            "host": host,
+            "sessionName": board.session_name,
+            // With its last line alone as preview.
+            "task": shortened(task.clone()),
+        });
+        values.insert(subject(&window_word(window)), state.to_string());
     }
     values
-}
-
-fn json_of(value: &impl serde::Serialize) -> String {
-    serde_json::to_string(value).expect("it has text and numbers only")
 }
 
 /// Returns a task with its last line alone, and short texts.
@@ -260,6 +248,7 @@ fn shortened(mut task: Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::SessionState;
 
     #[test]
     fn a_session_names_its_windows_and_a_task_is_short() {
@@ -290,8 +279,8 @@ mod tests {
             (true, vec!["@1".to_owned()])
         );
         let value = &values["$KV.TT_STATE.gpu1.api-0a.w1"];
-        let state: TaskState = serde_json::from_str(value).unwrap();
-        assert_eq!(state.task["outputPreview"], "last");
+        let state: Value = serde_json::from_str(value).unwrap();
+        assert_eq!(state["task"]["outputPreview"], "last");
         assert!(value.len() < 1400, "{value}");
     }
 }

@@ -7,17 +7,13 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Deserializer};
-use tmux_task::model::{Error, is_host_name, text};
+use serde::{Deserialize, Deserializer, Serialize};
+use tmux_task::model::{Error, is_host_name};
 
 use crate::machine::system_name;
-use crate::verbs::Verb;
 
 /// The longest file of credentials, in bytes.
 const MAX_CREDENTIALS: u64 = 64 << 10;
-
-/// The longest value in a message, in characters.
-const MAX_SHOWN: usize = 80;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -41,6 +37,25 @@ pub(crate) struct FleetConfig {
     pub(crate) host: String,
     /// What others may do here through the broker.
     pub(crate) allow: BTreeSet<Verb>,
+}
+
+/// What may be done on a machine through the broker, by the name of the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Verb {
+    Ls,
+    Logs,
+    Wait,
+    Run,
+    Send,
+    Kill,
+}
+
+impl Verb {
+    /// Whether executing it twice is something else than once.
+    pub(crate) fn changes(self) -> bool {
+        matches!(self, Self::Run | Self::Send | Self::Kill)
+    }
 }
 
 /// Reads one address, or a list.
@@ -121,9 +136,9 @@ fn check(config: &FleetConfig) -> Result<(), String> {
     }
     config.url.iter().try_for_each(|url| check_address(url))?;
     if !is_host_name(&config.host) {
-        return Err(wrong(
-            &config.host,
-            "is not a name of a host: 1 to 64 of `A-Z a-z 0-9 . _ -`, the first a letter or digit",
+        return Err(format!(
+            "`{}` is not a name of a host: 1 to 64 of `A-Z a-z 0-9 . _ -`, the first a letter or digit",
+            config.host
         ));
     }
     let tls = config.tls.clone().unwrap_or_default();
@@ -137,10 +152,7 @@ fn check(config: &FleetConfig) -> Result<(), String> {
         &tls.key_file,
     ];
     match files.into_iter().flatten().find(|file| file.is_relative()) {
-        Some(file) => Err(wrong(
-            &file.display().to_string(),
-            "is not an absolute path",
-        )),
+        Some(file) => Err(format!("`{}` is not an absolute path", file.display())),
         None => Ok(()),
     }
 }
@@ -156,9 +168,8 @@ fn check_address(url: &str) -> Result<(), String> {
     }) else {
         // What follows `@` is not a secret; what precedes it may be.
         let shown = url.rsplit_once('@').map_or(url, |(_, host)| host);
-        return Err(wrong(
-            shown,
-            "is not an address that starts with nats:// or tls://",
+        return Err(format!(
+            "`{shown}` is not an address that starts with nats:// or tls://"
         ));
     };
     if rest.contains('@') {
@@ -166,10 +177,6 @@ fn check_address(url: &str) -> Result<(), String> {
         return Err(why.to_owned());
     }
     Ok(())
-}
-
-fn wrong(value: &str, why: &str) -> String {
-    format!("`{}` {why}", text::one_line(value.as_bytes(), MAX_SHOWN))
 }
 
 /// Reads a file of credentials, which must be the user's own, and nobody else able to read.

@@ -8,11 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::jetstream::context::{
-    CreateStreamErrorKind, PublishAckFuture, PublishError, PublishErrorKind,
-};
+use async_nats::jetstream::context::{PublishAckFuture, PublishError, PublishErrorKind};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
-use async_nats::jetstream::{self, ContextBuilder, ErrorCode, Message};
+use async_nats::jetstream::{self, ContextBuilder, Message};
 use async_nats::{
     Client, ConnectError, ConnectErrorKind, ConnectOptions, Event, ServerAddr, ServerError,
 };
@@ -75,18 +73,11 @@ struct Link {
 
 impl Link {
     fn note(&mut self, event: Event) {
-        match event {
-            Event::Connected => self.has_begun = true,
-            Event::Disconnected | Event::Closed => self.has_ended = true,
-            Event::ServerError(ServerError::Other(why)) => {
-                self.n_refused += 1;
-                self.refused = Some(said(&why));
-            }
-            Event::LameDuckMode
-            | Event::Draining
-            | Event::SlowConsumer(_)
-            | Event::ServerError(_)
-            | Event::ClientError(_) => {}
+        self.has_begun |= matches!(event, Event::Connected);
+        self.has_ended |= matches!(event, Event::Disconnected | Event::Closed);
+        if let Event::ServerError(ServerError::Other(why)) = event {
+            self.n_refused += 1;
+            self.refused = Some(said(&why));
         }
     }
 }
@@ -167,8 +158,9 @@ impl Connection {
     }
 }
 
-/// Connects to the broker as this machine.
-pub(crate) async fn connect(config: Arc<FleetConfig>) -> Result<Connection, Error> {
+/// Connects to the broker of the configuration, as this machine.
+pub(crate) async fn connect() -> Result<Connection, Error> {
+    let config = config::load()?;
     let url = config.url.join(", ");
     let mut servers = Vec::new();
     for address in &config.url {
@@ -206,16 +198,11 @@ pub(crate) async fn connect(config: Arc<FleetConfig>) -> Result<Connection, Erro
         .ack_timeout(ANSWER_LIMIT)
         .build(client.clone());
     Ok(Connection {
-        config,
+        config: Arc::new(config),
         client,
         jetstream,
         link,
     })
-}
-
-/// Connects to the broker of the configuration.
-pub(crate) async fn connect_as_configured() -> Result<Connection, Error> {
-    connect(Arc::new(config::load()?)).await
 }
 
 /// Returns the options that the configuration names.
@@ -296,8 +283,8 @@ const SAME_WITHIN: Duration = Duration::from_secs(120);
 const FEED_BYTES: i64 = 1 << 30;
 const WAKE_BYTES: i64 = 256 << 20;
 
-/// Creates what is missing. What exists is left as it is.
-pub(crate) async fn create_missing(connection: &Connection) -> Result<(), Error> {
+/// Creates what is missing, as far as the credentials permit that. What exists is left as it is.
+pub(crate) async fn create_missing(connection: &Connection) {
     let stream = |store: Store| Config {
         name: store.stream.to_owned(),
         subjects: vec![format!("{}.>", store.root)],
@@ -325,26 +312,15 @@ pub(crate) async fn create_missing(connection: &Connection) -> Result<(), Error>
         ..stream(store)
     };
     let all = [
-        (FEED, log(FEED, FEED_BYTES)),
-        (WAKE, log(WAKE, WAKE_BYTES)),
-        (STATE, bucket(STATE, None)),
-        (HOSTS, bucket(HOSTS, Some(KEPT))),
+        log(FEED, FEED_BYTES),
+        log(WAKE, WAKE_BYTES),
+        bucket(STATE, None),
+        bucket(HOSTS, Some(KEPT)),
     ];
-    for (Store { name, .. }, config) in all {
-        let Err(error) = connection.jetstream.create_stream(config).await else {
-            continue;
-        };
-        let exists = matches!(
-            error.kind(),
-            CreateStreamErrorKind::JetStream(why) if why.error_code() == ErrorCode::STREAM_NAME_EXIST
-        );
-        if !exists {
-            let why = connection.why_not(with_causes(&error));
-            let why = format!("the broker has no {name}, and did not create it: {why}");
-            return Err(Error::failed(why).with_hint(NOT_CREATED));
-        }
+    for config in all {
+        // Whoever needs it says that it is not there.
+        drop(connection.jetstream.create_stream(config).await);
     }
-    Ok(())
 }
 
 /// Resolves when the broker has stored a message.

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::jetstream::Message;
@@ -19,16 +18,13 @@ use tokio::time::sleep;
 
 use crate::at::OURS;
 use crate::board::{FleetBoard, FleetChange, FleetWatch, PresenceChange};
-use crate::connection::{ANSWER_LIMIT, Connection, broken, connect, connect_as_configured};
+use crate::connection::{ANSWER_LIMIT, Connection, broken, connect};
 use crate::layout::{FEED, HOSTS, feed_filters, parse, token, words_of};
 use crate::machine::now;
-use crate::{FleetFeed, complain, print, print_json};
+use crate::{FleetFeed, complain, print_json};
 
 /// How long to wait before connecting again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
-
-/// How much is printed at once, in bytes.
-const AT_ONCE: usize = 64 << 10;
 
 /// How many records a reader may have that it has not acknowledged; further ones wait.
 const MAX_UNACKNOWLEDGED: i64 = 10_000;
@@ -40,7 +36,7 @@ pub(crate) async fn run(args: FleetFeed) -> Result<(), Error> {
     if let Some(name) = &args.consumer {
         check_consumer_name(name).map_err(Error::usage)?;
     }
-    let connection = connect_as_configured().await?;
+    let connection = connect().await?;
     let reader = FeedReader::begin(&connection, &args, None);
     let mut reader = connection.unless_refused(reader).await?;
     if args.follow {
@@ -50,16 +46,12 @@ pub(crate) async fn run(args: FleetFeed) -> Result<(), Error> {
         };
     }
     reader.print_gap()?;
-    let mut lines = String::new();
     while reader.n_kept > 0 {
-        if let Some((_, record)) = reader.next().await? {
-            lines += &format!("{record}\n");
-        }
-        if lines.len() > AT_ONCE {
-            print(&std::mem::take(&mut lines))?;
+        if let Some(record) = reader.next().await? {
+            print_json(&record)?;
         }
     }
-    print(&lines)
+    Ok(())
 }
 
 /// Prints records until the user has enough. Connects again when the connection breaks.
@@ -72,7 +64,6 @@ async fn follow(
     let mut printer = Printer {
         board: FleetBoard::default(),
         acks: args.consumer.is_some().then(stdin),
-        printed: 0,
         is_sync_printed: false,
     };
     reader.print_hello()?;
@@ -85,7 +76,7 @@ async fn follow(
         let again = loop {
             sleep(retry.next_pause()).await;
             let again = async {
-                connection = connect(Arc::clone(&connection.config)).await?;
+                connection = connect().await?;
                 let again = FeedReader::begin(&connection, args, Some(&reader));
                 connection.unless_refused(again).await
             };
@@ -94,7 +85,6 @@ async fn follow(
             }
         };
         if again.epoch != reader.epoch {
-            printer.printed = 0;
             again.print_hello()?;
         }
         reader = again;
@@ -106,8 +96,6 @@ struct Printer {
     board: FleetBoard,
     /// Standard input, for a consumer.
     acks: Option<Lines<BufReader<Stdin>>>,
-    /// The last record that was printed.
-    printed: Seq,
     /// Whether it was printed that what follows is live.
     is_sync_printed: bool,
 }
@@ -139,16 +127,13 @@ impl Printer {
                     Err(error) => return Ok(error),
                 },
                 record = reader.next() => match record {
-                    Ok(Some((place, record))) => {
-                        print_json(&record)?;
-                        self.printed = place;
-                    }
+                    Ok(Some(record)) => print_json(&record)?,
                     Ok(None) => {}
                     Err(error) => return Ok(error),
                 },
                 acknowledged = next_ack(&mut self.acks) => {
                     let ack = acknowledged?;
-                    if ack > self.printed {
+                    if ack > reader.last {
                         let why = format!("{ack} was acknowledged, but not sent");
                         return Err(Error::failed(why));
                     }
@@ -248,17 +233,15 @@ impl FeedReader {
             (Some(_), _) | (None, None) => 0,
         };
         let name = args.consumer.as_deref().map(token);
-        let mut existing: Option<Consumer<pull::Config>> = None;
+        let mut is_known = false;
         if let Some(name) = &name {
-            let found = jetstream.get_consumer_from_stream(name, FEED.stream);
-            existing = found.await.ok();
-        }
-        let existing = existing.as_ref().map(Consumer::cached_info);
-        if let (Some(name), Some(existing)) = (&name, existing)
-            && existing.num_waiting > 0
-        {
-            let why = format!("another process reads as consumer `{name}`");
-            return Err(Error::failed(why));
+            let found = jetstream.get_consumer_from_stream(name, FEED.stream).await;
+            let found: Option<Consumer<pull::Config>> = found.ok();
+            is_known = found.is_some();
+            if found.is_some_and(|found| found.cached_info().num_waiting > 0) {
+                let why = format!("another process reads as consumer `{name}`");
+                return Err(Error::failed(why));
+            }
         }
         let is_consumer = name.is_some();
         let config = pull::Config {
@@ -271,9 +254,7 @@ impl FeedReader {
             // One that exists stays where it is, with the filter of these arguments.
             Some(name) => pull::Config {
                 durable_name: Some(name),
-                deliver_policy: existing.map_or(DeliverPolicy::All, |existing| {
-                    existing.config.deliver_policy
-                }),
+                deliver_policy: DeliverPolicy::All,
                 ack_policy: AckPolicy::All,
                 ..config
             },
@@ -296,11 +277,9 @@ impl FeedReader {
         }
         let info = consumer.cached_info();
         // The broker moves it over what it removes: that is not known as a gap then.
-        let after = match existing {
-            Some(_) if known.is_none_or(|known| known.epoch != epoch) => {
-                info.ack_floor.stream_sequence
-            }
-            Some(_) | None => after,
+        let after = match is_known && known.is_none_or(|known| known.epoch != epoch) {
+            true => info.ack_floor.stream_sequence,
+            false => after,
         };
         let n_kept = info.num_pending;
         let messages = consumer.stream().max_messages_per_batch(500).messages();
@@ -336,12 +315,12 @@ impl FeedReader {
         }
     }
 
-    /// Returns the place and the record of the next message, unless it was returned before, or is none.
+    /// Returns the record of the next message, unless it was returned before, or is none.
     ///
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    async fn next(&mut self) -> Result<Option<(Seq, Value)>, Error> {
+    async fn next(&mut self) -> Result<Option<Value>, Error> {
         let message = self.connection.next(&mut self.messages).await?;
         let message = message.map_err(|_| broken())?;
         let Ok((place, pending)) = message
@@ -358,7 +337,7 @@ impl FeedReader {
         // One that was not acknowledged comes again.
         let is_new = place > self.last;
         self.last = self.last.max(place);
-        Ok(record.filter(|_| is_new).map(|record| (place, record)))
+        Ok(record.filter(|_| is_new))
     }
 
     /// Acknowledges the record at this place and all before it. Returns when the broker has it.

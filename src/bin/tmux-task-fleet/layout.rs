@@ -12,7 +12,7 @@ use std::fmt::Display;
 use clap::ValueEnum;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tmux_task::model::{EventType, Kind, Seq, text};
 
 use crate::machine::hash;
@@ -178,7 +178,7 @@ pub(crate) fn wakes_of(owner: &str) -> String {
 pub(crate) fn wake_consumer(owner: &str) -> String {
     let client = owner.split_once(':').map_or("", |(client, _)| client);
     let client: String = token(client).chars().take(40).collect();
-    format!("{client}-{}", hash(owner, 32))
+    format!("{client}-{}", hash(owner))
 }
 
 /// Returns the id by which the broker recognises a record that is published again.
@@ -216,7 +216,7 @@ pub(crate) struct HostState {
     /// The version of the program.
     pub(crate) version: String,
     /// What others may do there: names of commands.
-    pub(crate) allow: Vec<String>,
+    pub(crate) allow: Value,
     /// Identifies the machine, so that another one does not take its name; absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) machine: Option<Machine>,
@@ -232,13 +232,11 @@ pub(crate) struct Machine {
     pub(crate) name: String,
 }
 
-/// A value of `TT_STATE` for a session: which tasks there are. Values of other tasks of the session are
-/// left from before.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A value of `TT_STATE` for a session, with `v` and `host`: which tasks there are. Values of other tasks of the
+/// session are left from before. The value of a task has it in `task`, with `v`, `host` and `sessionName`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SessionState {
-    pub(crate) v: u32,
-    pub(crate) host: String,
     pub(crate) session_name: String,
     /// Whether the session exists.
     pub(crate) exists: bool,
@@ -246,15 +244,26 @@ pub(crate) struct SessionState {
     pub(crate) windows: Vec<String>,
 }
 
-/// A value of `TT_STATE` for a task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct TaskState {
-    pub(crate) v: u32,
-    pub(crate) host: String,
-    pub(crate) session_name: String,
-    /// The task as `ls --json` has it, with its last line alone as preview.
-    pub(crate) task: Value,
+/// What is asked of a machine, as tmux-task passes it on and executes it. What is not named here is passed on
+/// as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FarCall {
+    /// The arguments of tmux-task.
+    pub(crate) args: Vec<String>,
+    /// The command that they are, as the subject of a request names it.
+    #[serde(default)]
+    pub(crate) verb: String,
+    /// The session.
+    #[serde(default)]
+    pub(crate) session: String,
+    /// The conversation that asks.
+    #[serde(default)]
+    pub(crate) owner: Option<String>,
+    /// Who asks.
+    #[serde(default)]
+    pub(crate) caller: Map<String, Value>,
+    #[serde(flatten)]
+    pub(crate) rest: Map<String, Value>,
 }
 
 /// The most characters of a line: what a prompt, a command or a quoted line has, with room.

@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::{Digest, Sha256};
 use tmux_task::model::{Millis, host_name_of};
 
@@ -31,20 +30,9 @@ pub(crate) fn millis(time: impl Into<SystemTime>) -> Millis {
     Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
 }
 
-/// Returns random digits, which nobody else has.
-pub(crate) fn random() -> String {
-    let mut bytes = [0_u8; 16];
-    // Without randomness the process and the time have to do.
-    if getrandom(&mut bytes, GetRandomFlags::empty()).is_err() {
-        let seed = u128::from(std::process::id()) << 64 | u128::from(now().unsigned_abs());
-        bytes = seed.to_be_bytes();
-    }
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Returns the first hexadecimal digits of a text's hash.
-pub(crate) fn hash(text: &str, digits: usize) -> String {
+/// Returns 32 hexadecimal digits of a text's hash.
+pub(crate) fn hash(text: &str) -> String {
     let hash = Sha256::digest(text);
-    let all: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-    all[..digits.min(all.len())].to_owned()
+    let digits = hash.iter().take(16).map(|byte| format!("{byte:02x}"));
+    digits.collect()
 }

@@ -6,7 +6,7 @@
 //!
 //! - `layout.rs`: what is where on the broker; `connection.rs`: a connection to it, and what it stores
 //! - `publish.rs`: a session on the broker: its records; its tasks and this machine's presence (`buckets.rs`);
-//!   and what others may have executed here (`service.rs`, by the rules of `verbs.rs`)
+//!   and what others may have executed here (`service.rs`)
 //! - `at.rs`: a command to another machine
 //! - `board.rs`, `show.rs`, `feed.rs`: what all machines have published
 //! - `wakes.rs`: the follow-ups of a conversation's tasks on other machines
@@ -27,14 +27,13 @@ mod machine;
 mod publish;
 mod service;
 mod show;
-mod verbs;
 mod wakes;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::{Command, exit};
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde::Serialize;
@@ -139,29 +138,20 @@ struct FleetFeed {
     types: Vec<EventType>,
 }
 
-fn main() -> ExitCode {
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
     let matches = Cli::command().get_matches();
     let what = format!("fleet {}", matches.subcommand_name().unwrap_or_default());
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let outcome = match runtime {
-        Ok(runtime) => {
-            let outcome = runtime.block_on(run(cli.command));
-            // A blocked read of standard input must not keep the process alive.
-            runtime.shutdown_background();
-            outcome
+    let mut code = 0;
+    if let Err(error) = run(cli.command).await {
+        code = error.kind.exit_code();
+        if !error.message.is_empty() {
+            complain(&error, &what);
         }
-        Err(error) => Err(Error::of(&error)),
-    };
-    let Err(error) = outcome else {
-        return ExitCode::SUCCESS;
-    };
-    if !error.message.is_empty() {
-        complain(&error, &what);
     }
-    ExitCode::from(error.kind.exit_code())
+    // A blocked read of standard input must not keep the process alive.
+    exit(code.into());
 }
 
 async fn run(command: FleetCommand) -> Result<(), Error> {
@@ -204,13 +194,11 @@ fn print(text: &str) -> Result<(), Error> {
     let printed = stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush());
-    printed.map_err(|error| not_written(&error))
-}
-
-/// Returns the error that something was not printed. Nobody may read it any more, which is not a failure.
-fn not_written(error: &io::Error) -> Error {
-    match error.kind() == io::ErrorKind::BrokenPipe {
-        true => Error::silent(ErrorKind::OutputClosed),
-        false => Error::io("could not write", error),
-    }
+    printed.map_err(|error| {
+        // Nobody may read it any more, which is not a failure.
+        match error.kind() == io::ErrorKind::BrokenPipe {
+            true => Error::silent(ErrorKind::OutputClosed),
+            false => Error::io("could not write", &error),
+        }
+    })
 }

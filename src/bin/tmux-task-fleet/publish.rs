@@ -17,7 +17,7 @@ use async_nats::jetstream::context::{PublishAckFuture, PublishError, PublishErro
 use async_nats::jetstream::stream::DirectGetErrorKind;
 use futures_util::future::join_all;
 use futures_util::stream::{FuturesOrdered, StreamExt};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tmux_task::model::{Body, Error, Millis, Record, Seq, with_causes};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
@@ -26,12 +26,12 @@ use tokio::sync::watch;
 use crate::at::OURS;
 use crate::buckets::{TaskBoard, beat, check_name, keep_beating, keep_tasks};
 use crate::config::FleetConfig;
-use crate::connection::{Connection, KEPT, broken, connect_as_configured, stored};
+use crate::connection::{Connection, KEPT, broken, connect, stored};
 use crate::layout::{
     FEED, HostState, LOOK_HEADER, Machine, VERSION, feed_subject, feed_subjects_of, message_id,
     parse_message_id, token, wakes_of,
 };
-use crate::machine::{now, random, system_name};
+use crate::machine::{now, system_name};
 use crate::print_json;
 use crate::service::Service;
 
@@ -67,16 +67,17 @@ pub(crate) async fn run() -> Result<(), Error> {
     let first = lines.next_line().await.map_err(Error::of)?;
     let session = first.and_then(|line| serde_json::from_str(&line).ok());
     let session: Session = session.ok_or_else(|| Error::usage("a daemon starts this"))?;
-    let connection = connect_as_configured().await?;
+    let connection = connect().await?;
     let FleetConfig { host, allow, .. } = &*connection.config;
     let shared = session.runtime.join("fleet");
     let state = HostState {
         v: VERSION,
         host: host.clone(),
         version: OURS.to_owned(),
-        allow: allow.iter().map(|verb| verb.name().to_owned()).collect(),
+        allow: json!(allow),
         machine: Some(Machine {
-            id: machine_id(&shared).map_err(|error| Error::folder(&shared, &error))?,
+            id: machine_id(&shared, &connection.client.new_inbox())
+                .map_err(|error| Error::folder(&shared, &error))?,
             name: system_name(),
         }),
     };
@@ -105,23 +106,17 @@ pub(crate) async fn run() -> Result<(), Error> {
     }
 }
 
-/// Returns what identifies this machine until it ends: all of the user's daemons have the same.
-fn machine_id(folder: &Path) -> io::Result<String> {
-    let mut new = fs::DirBuilder::new();
-    new.recursive(true).mode(0o700).create(folder)?;
+/// Returns what identifies this machine until it ends: all of the user's daemons have the same. `new` is a name
+/// that nothing else has.
+fn machine_id(folder: &Path, new: &str) -> io::Result<String> {
+    let mut shared = fs::DirBuilder::new();
+    shared.recursive(true).mode(0o700).create(folder)?;
     let path = folder.join("id");
     // A link is there as a whole, or not at all: another daemon may read it.
-    match symlink(random(), &path) {
+    match symlink(new, &path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         Ok(()) | Err(_) => Ok(fs::read_link(path)?.display().to_string()),
     }
-}
-
-#[derive(Serialize)]
-struct FromHost<'a> {
-    host: &'a str,
-    #[serde(flatten)]
-    record: &'a Record,
 }
 
 impl Session {
@@ -302,11 +297,10 @@ async fn all_stored(seq: Seq, sent: Vec<Sent>) -> Result<Seq, PublishErrorKind> 
 /// Returns a record as it is published. If it is longer than the broker permits, it is without the
 /// output of its tasks, and if that does not suffice, without its events: their records are there.
 fn payload(host: &str, mut record: Record, most: usize) -> Vec<u8> {
+    record.host = Some(host.to_owned());
     // The daemon's own.
     record.checkpoint = None;
-    let json = |record: &Record| {
-        serde_json::to_vec(&FromHost { host, record }).expect("it has text and numbers only")
-    };
+    let json = |record: &Record| serde_json::to_vec(record).expect("it has text and numbers only");
     let most = most.saturating_sub(HEADERS);
     let mut payload = json(&record);
     for is_last in [false, true] {
@@ -335,9 +329,9 @@ mod tests {
     #[test]
     fn daemons_of_a_machine_have_its_id_and_other_machines_another() {
         let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let id = machine_id(one.path()).unwrap();
-        assert_eq!(machine_id(one.path()).unwrap(), id);
-        assert_ne!(machine_id(two.path()).unwrap(), id);
+        let id = machine_id(one.path(), "a").unwrap();
+        assert_eq!(machine_id(one.path(), "b").unwrap(), id);
+        assert_ne!(machine_id(two.path(), "b").unwrap(), id);
         assert_eq!(fs::read_dir(one.path()).unwrap().count(), 1);
     }
 }

@@ -1,9 +1,9 @@
-//! Commands from elsewhere: each is a request whose contents are a [`FarCall`], and whose answers are
-//! [`Frame`]s, one a message, numbered by a header. The first is `hello`, the last `exit` or `failed`.
-//! Any daemon of the host answers, one for each request. `tmux-task far-call` executes it, as it does for
-//! whoever reaches this machine in another way.
+//! Commands from elsewhere: each is a request whose contents are a [`FarCall`]. It is answered with a
+//! [`FirstAnswer`] and what `tmux-task far-call` says, which executes it as it does for whoever reaches this
+//! machine in another way: a message for each line, numbered by a header. Any daemon of the host answers, one
+//! for each request.
 
-use std::collections::BTreeSet;
+use std::cell::Cell;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -13,22 +13,23 @@ use std::time::Duration;
 
 use async_nats::service::{Request, ServiceExt as _, endpoint};
 use async_nats::{Client, HeaderMap, Message, Subject, client};
-use futures_util::future::join;
 use futures_util::stream::StreamExt as _;
-use serde_json::{Value, json};
-use tmux_task::model::Error;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
+use serde::Serialize;
+use serde_json::json;
+use tmux_task::model::{Error, FarAnswer};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
-use tokio::sync::{Mutex, Semaphore};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
-use crate::at::{Chunk, FAR_CALL, Frame, OURS, greeting};
+use crate::at::{FAR_CALL, FirstAnswer, OURS};
+use crate::config::Verb;
 use crate::connection::{Connection, broken};
-use crate::layout::{COMMAND, KEY_HEADER, ORDER_HEADER, SERVICE, requester, subject, words_of};
+use crate::layout::{
+    COMMAND, FarCall, KEY_HEADER, ORDER_HEADER, SERVICE, requester, subject, words_of,
+};
 use crate::machine::{hash, tmux_task};
-use crate::verbs::{FarCall, Verb, changes, check};
 
-/// How many commands are executed at a time: each is a process.
+/// How many commands are executed at a time, each in a process. Others wait.
 const MOST_AT_ONCE: usize = 32;
 
 /// How often it is asked whether the requester is still there.
@@ -36,15 +37,6 @@ const ASKED_EVERY: Duration = Duration::from_secs(5);
 
 /// How long it may take until a requester, or the broker, says whether somebody awaits the answers.
 const HEARD_WITHIN: Duration = Duration::from_secs(1);
-
-/// How long tmux-task may take to say which sessions there are.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// How much of an output is read at once, in bytes.
-const CHUNK: usize = 32 << 10;
-
-/// Begins the end of what `far-call` writes to standard error.
-const END_MARK: u8 = 0;
 
 /// What to do about a command that is not executed.
 const NOT_BY_BROKER: &str = "`[fleet] allow` in the configuration there permits commands, `[hosts]` in \
@@ -55,8 +47,6 @@ pub(crate) struct Service<'a> {
     connection: &'a Connection,
     /// The folder of the keys of requests.
     keys: PathBuf,
-    /// As many permits as commands may begin.
-    free: Semaphore,
 }
 
 /// The requests to this host; none if it executes nothing.
@@ -64,11 +54,7 @@ pub(crate) type Requests = Option<(async_nats::service::Service, endpoint::Endpo
 
 impl<'a> Service<'a> {
     pub(crate) fn new(connection: &'a Connection, keys: PathBuf) -> Self {
-        Self {
-            connection,
-            keys,
-            free: Semaphore::new(MOST_AT_ONCE),
-        }
+        Self { connection, keys }
     }
 
     /// Begins to receive requests. The broker knows of it when this returns.
@@ -100,7 +86,7 @@ impl<'a> Service<'a> {
         };
         // Dropping this ends what is executed.
         let answer = |request: Request| self.answer(request.message);
-        commands.for_each_concurrent(None, answer).await;
+        commands.for_each_concurrent(MOST_AT_ONCE, answer).await;
         Err(broken())
     }
 
@@ -113,31 +99,27 @@ impl<'a> Service<'a> {
         else {
             return;
         };
-        let n_sent = Mutex::new(0);
+        let n_sent = Cell::new(0);
         let answers = Answers { client, to, n_sent };
-        let done = self.obey(&message, machine, &answers).await;
-        let last = done.unwrap_or_else(|error| Frame::Failed {
+        let done = self.obey(&message, &machine, &answers).await;
+        let last = done.unwrap_or_else(|error| FarAnswer::Failed {
             why: error.message,
             hint: error.hint,
+            is_unknown: false,
         });
-        answers.send(last).await;
+        answers.send(&last).await;
     }
 
     /// Executes a request of this machine. Returns the last answer.
     async fn obey(
         &self,
         message: &Message,
-        machine: String,
+        machine: &str,
         answers: &Answers<'_>,
-    ) -> Result<Frame, Error> {
-        let (call, verb) = self.accept(message, machine).await?;
-        let _permit = self.free.try_acquire().map_err(|_| {
-            Error::failed(format!(
-                "{MOST_AT_ONCE} commands are being executed already"
-            ))
-        })?;
+    ) -> Result<FarAnswer, Error> {
+        let (call, verb) = self.accept(message, machine)?;
         let mut new = None;
-        if changes(verb) {
+        if verb.changes() {
             if !answers.are_awaited(HEARD_WITHIN).await {
                 let why = "nobody awaits the answers on the subject that it names";
                 return Err(Error::failed(why));
@@ -145,10 +127,10 @@ impl<'a> Service<'a> {
             let key = message.headers.as_ref().and_then(|all| all.get(KEY_HEADER));
             let key = key.ok_or_else(|| Error::failed("it has no key"))?;
             match claim(&self.keys, key.as_str()).map_err(Error::of)? {
-                Claim::New(file) => new = Some(file),
+                Claim::New(file, path) => new = Some((file, path)),
                 Claim::Ended(code) => {
-                    answers.send(Frame::hello()).await;
-                    return Ok(Frame::Exit(code));
+                    answers.send(&FirstAnswer::hello()).await;
+                    return Ok(FarAnswer::Exit(code));
                 }
                 Claim::Taken => {
                     let why = "it was requested before, and its outcome is not known";
@@ -156,68 +138,55 @@ impl<'a> Service<'a> {
                 }
             }
         }
-        answers.send(Frame::hello()).await;
-        let code = execute(&call, answers).await;
-        if let Some(mut file) = new {
-            // Without it, the outcome is not known.
-            drop(writeln!(file, "{}", code.as_ref().unwrap_or(&u8::MAX)));
+        let ended = execute(&call, answers).await?;
+        match (ended, new) {
+            (FarAnswer::Failed { why, hint, .. }, new) => {
+                if let Some((_, path)) = new {
+                    fs::remove_file(path).map_err(Error::of)?;
+                }
+                let hint = hint.as_deref().unwrap_or(NOT_BY_BROKER);
+                Err(Error::failed(why).with_hint(hint))
+            }
+            (ended, new) => {
+                if let (FarAnswer::Exit(code), Some((mut file, _))) = (&ended, new) {
+                    // Without it, the outcome is not known.
+                    drop(writeln!(file, "{code}"));
+                }
+                Ok(ended)
+            }
         }
-        code.map(Frame::Exit)
     }
 
     /// Reads a request of this machine. Returns what to execute.
-    async fn accept(&self, message: &Message, machine: String) -> Result<(FarCall, Verb), Error> {
+    fn accept(&self, message: &Message, machine: &str) -> Result<(FarCall, Verb), Error> {
         let words = words_of(COMMAND, &message.subject).unwrap_or_default();
         let [_, session, verb] =
             <[String; 3]>::try_from(words).map_err(|_| Error::failed("it is no command"))?;
         let call = serde_json::from_slice(&message.payload);
         let mut call: FarCall = call.map_err(|_| Error::failed("it cannot be read"))?;
-        let verb = check(&verb, &session, &self.connection.config.allow, &call)
-            .map_err(|why| Error::failed(why).with_hint(NOT_BY_BROKER))?;
-        // What follows `--` are the words of a command.
-        let mut options = call.args.iter().take_while(|arg| *arg != "--");
-        if !options.any(|arg| arg.starts_with("-L"))
-            && let Some(socket) = server_of(&session).await?
-        {
-            call.args.splice(0..0, ["-S".to_owned(), socket]);
-        }
-        call.session = Some(session);
+        let known = serde_json::from_value(json!(verb)).ok();
+        let allowed = known.filter(|verb| self.connection.config.allow.contains(verb));
+        let allowed = allowed.ok_or_else(|| {
+            Error::failed(format!("`{verb}` is not allowed through the broker"))
+                .with_hint(NOT_BY_BROKER)
+        })?;
+        // tmux-task refuses arguments that are for anything else.
+        (call.verb, call.session) = (verb, session);
         // What it says of itself does not count. A task that it starts is its conversation's; of others it
         // cannot know that they are, and keeps no message away from who has started them.
-        if verb != Verb::Run {
+        if allowed != Verb::Run {
             call.owner = call.owner.map(|owner| format!("{owner}@{machine}"));
         }
-        let caller = call.rest.entry("caller").or_insert_with(|| json!({}));
-        caller["machine"] = json!(machine);
-        caller["host"] = json!(self.connection.config.host);
-        caller["isGuarded"] = json!(true);
+        for (name, value) in [
+            ("machine", json!(machine)),
+            ("host", json!(self.connection.config.host)),
+            ("isGuarded", json!(true)),
+        ] {
+            call.caller.insert(name.to_owned(), value);
+        }
         // The other machine has compared the versions.
         call.rest.insert("version".to_owned(), json!(OURS));
-        Ok((call, verb))
-    }
-}
-
-/// Returns the socket of the tmux server on which a daemon supervises the session, because any daemon of the
-/// host may get the request. `None` if there is none: then it is the server of a login.
-async fn server_of(session: &str) -> Result<Option<String>, Error> {
-    let mut command = Command::new(tmux_task());
-    command
-        .args(["ls", "-a", "--json"])
-        .stdin(Stdio::null())
-        .kill_on_drop(true);
-    let Ok(Ok(listed)) = timeout(PATIENCE, command.output()).await else {
-        return Ok(None);
-    };
-    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap_or_default();
-    let sessions = listed["sessions"].as_array().into_iter().flatten();
-    let of_name = sessions.filter(|one| one["sessionName"] == session && one["supervised"] == true);
-    let servers: BTreeSet<&str> = of_name.filter_map(|one| one["server"].as_str()).collect();
-    match servers.len() {
-        0 | 1 => Ok(servers.into_iter().next().map(str::to_owned)),
-        n => Err(
-            Error::failed(format!("session `{session}` is on {n} tmux servers"))
-                .with_hint("-L names one"),
-        ),
+        Ok((call, allowed))
     }
 }
 
@@ -225,8 +194,7 @@ async fn server_of(session: &str) -> Result<Option<String>, Error> {
 struct Answers<'a> {
     client: &'a Client,
     to: Subject,
-    /// Locked until an answer is sent: they are sent in the order of their numbers.
-    n_sent: Mutex<u64>,
+    n_sent: Cell<u64>,
 }
 
 impl Answers<'_> {
@@ -239,12 +207,11 @@ impl Answers<'_> {
         !asked.is_err_and(|error| error.kind() == client::RequestErrorKind::NoResponders)
     }
 
-    async fn send(&self, frame: Frame) {
-        let mut n_sent = self.n_sent.lock().await;
+    async fn send(&self, answer: &impl Serialize) {
         let mut headers = HeaderMap::new();
-        headers.insert(ORDER_HEADER, n_sent.to_string());
-        *n_sent += 1;
-        let json = serde_json::to_vec(&frame).expect("it has text and numbers only");
+        headers.insert(ORDER_HEADER, self.n_sent.get().to_string());
+        self.n_sent.update(|n| n + 1);
+        let json = serde_json::to_vec(answer).expect("it has text and numbers only");
         let sent = self
             .client
             .publish_with_headers(self.to.clone(), headers, json.into());
@@ -253,78 +220,47 @@ impl Answers<'_> {
     }
 }
 
-/// Executes a call, and sends its output while somebody waits for it. Returns its exit code. Dropping the
-/// future ends the execution.
-async fn execute(call: &FarCall, answers: &Answers<'_>) -> Result<u8, Error> {
+/// Executes a call, and sends what it prints while somebody waits for it. Returns the last answer. Dropping
+/// the future ends the execution.
+async fn execute(call: &FarCall, answers: &Answers<'_>) -> Result<FarAnswer, Error> {
     let not_started = |error| Error::failed(format!("could not start: {error}"));
     let mut command = Command::new(tmux_task());
     command
         .arg(FAR_CALL)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
+        .stderr(Stdio::null())
         .process_group(0)
         .kill_on_drop(true);
     let mut child = command.spawn().map_err(not_started)?;
     let mut stdin = child.stdin.take().expect("stdin is piped");
     let stdout = child.stdout.take().expect("stdout is piped");
-    let stderr = child.stderr.take().expect("stderr is piped");
     let line = serde_json::to_string(call).expect("it has text and numbers only") + "\n";
     let written = stdin.write_all(line.as_bytes()).await;
     written.map_err(not_started)?;
-    let on_stdout = format!("{}\n", greeting());
-    let on_stderr = format!("\n{on_stdout}");
-    let output = join(
-        pass_on(stdout, &on_stdout, None, Frame::Stdout, answers),
-        pass_on(stderr, &on_stderr, Some(END_MARK), Frame::Stderr, answers),
-    );
+    let passing = async {
+        let mut lines = BufReader::new(stdout).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            match serde_json::from_str(&line) {
+                Ok(part @ (FarAnswer::Stdout(_) | FarAnswer::Stderr(_))) => {
+                    answers.send(&part).await;
+                }
+                Ok(last @ (FarAnswer::Exit(_) | FarAnswer::Failed { .. })) => return Ok(last),
+                Ok(FarAnswer::TmuxTask(_)) => answers.send(&FirstAnswer::hello()).await,
+                Err(_) => {}
+            }
+        }
+        Err(Error::failed("it was cut off"))
+    };
     let watching = async {
         until_not_awaited(answers).await;
         // The end of its input interrupts it.
         drop(stdin);
         std::future::pending().await
     };
-    let (_, end) = tokio::select! {
-        ended = output => ended,
+    tokio::select! {
+        ended = passing => ended,
         never = watching => never,
-    };
-    let code = str::from_utf8(&end).ok();
-    let code = code.and_then(|code| code.trim().parse().ok());
-    code.ok_or_else(|| Error::failed("it was cut off"))
-}
-
-/// Sends what `far-call` writes to a stream behind its greeting. Returns what follows the mark of the end.
-async fn pass_on(
-    stream: impl AsyncRead + Unpin,
-    greeting: &str,
-    end_mark: Option<u8>,
-    frame: fn(Chunk) -> Frame,
-    answers: &Answers<'_>,
-) -> Vec<u8> {
-    let mut stream = BufReader::with_capacity(CHUNK, stream);
-    let mut bytes = Vec::new();
-    for _ in greeting.lines() {
-        // A stream that breaks ends here and below.
-        drop(stream.read_until(b'\n', &mut bytes).await);
-    }
-    if bytes == greeting.as_bytes() {
-        bytes.clear();
-    }
-    loop {
-        let mark = bytes.iter().position(|byte| Some(*byte) == end_mark);
-        let end = mark.map(|at| bytes.split_off(at));
-        if !bytes.is_empty() {
-            answers.send(frame(Chunk::of(bytes))).await;
-        }
-        if let Some(mut end) = end {
-            drop(stream.read_to_end(&mut end).await);
-            return end.split_off(1);
-        }
-        bytes = stream.fill_buf().await.unwrap_or_default().to_vec();
-        stream.consume(bytes.len());
-        if bytes.is_empty() {
-            return bytes;
-        }
     }
 }
 
@@ -345,8 +281,8 @@ const KEPT: Duration = Duration::from_secs(3600);
 /// What is known of a request.
 #[derive(Debug)]
 enum Claim {
-    /// It is new, and may be executed. The file gets the exit code.
-    New(File),
+    /// It is new, and may be executed. This file gets the exit code.
+    New(File, PathBuf),
     /// It was executed, with this exit code.
     Ended(u8),
     /// It is being executed, or its execution was cut off.
@@ -364,10 +300,10 @@ fn claim(folder: &Path, key: &str) -> io::Result<Claim> {
             drop(fs::remove_file(entry.path()));
         }
     }
-    let path = folder.join(hash(key, 32));
+    let path = folder.join(hash(key));
     let mut options = OpenOptions::new();
     match options.write(true).create_new(true).mode(0o600).open(&path) {
-        Ok(file) => Ok(Claim::New(file)),
+        Ok(file) => Ok(Claim::New(file, path)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             let code = fs::read_to_string(&path)?;
             Ok(code.trim().parse().map_or(Claim::Taken, Claim::Ended))
@@ -384,13 +320,13 @@ mod tests {
     fn a_request_is_executed_once() {
         let dir = tempfile::tempdir().unwrap();
         let keys = dir.path().join("fleet");
-        let Claim::New(mut file) = claim(&keys, "../a").unwrap() else {
+        let Claim::New(mut file, _) = claim(&keys, "../a").unwrap() else {
             panic!("it is new");
         };
         assert!(matches!(claim(&keys, "../a").unwrap(), Claim::Taken));
         writeln!(file, "3").unwrap();
         assert!(matches!(claim(&keys, "../a").unwrap(), Claim::Ended(3)));
-        assert!(matches!(claim(&keys, "b").unwrap(), Claim::New(_)));
+        assert!(matches!(claim(&keys, "b").unwrap(), Claim::New(..)));
         let entries = fs::read_dir(keys).unwrap();
         assert_eq!(entries.count(), 2);
     }

@@ -8,7 +8,7 @@ use tmux_task::model::{Error, Millis, age, rfc3339, text};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::board::{FleetBoard, FleetChange, FleetHost, FleetSession, FleetWatch, Presence};
-use crate::connection::{Connection, connect_as_configured};
+use crate::connection::{Connection, connect};
 use crate::feed::stdout_closed;
 use crate::layout::{HOSTS, STATE, STORES, Store};
 use crate::machine::{millis, now};
@@ -22,7 +22,7 @@ const COLUMN: usize = 52;
 const TITLES: [&str; 7] = ["ID", "NAME", "STATE", "CODE", "AGE", "COMMAND", "LAST LINE"];
 
 pub(crate) async fn ls(args: &FleetLs) -> Result<(), Error> {
-    let connection = connect_as_configured().await?;
+    let connection = connect().await?;
     if args.follow {
         return tokio::select! {
             ended = follow(&connection) => ended,
@@ -176,7 +176,7 @@ fn gone_since(since: Millis, now: Millis) -> String {
 }
 
 pub(crate) async fn status(is_json: bool) -> Result<(), Error> {
-    let connection = connect_as_configured().await?;
+    let connection = connect().await?;
     let config = &connection.config;
     let version = connection.client.server_info().version;
     let streams = connection.unless_refused(streams(&connection)).await?;
@@ -219,9 +219,6 @@ pub(crate) async fn status(is_json: bool) -> Result<(), Error> {
             .iter()
             .map(|(name, info)| stream_line(name, info, now)),
     );
-    if streams.iter().any(is_single) {
-        lines.push(format!("note:    {SINGLE}"));
-    }
     print_lines(&lines)
 }
 
@@ -245,15 +242,6 @@ async fn streams(connection: &Connection) -> Result<Vec<(&'static str, Info)>, E
     Ok(all)
 }
 
-/// What follows for a broker that syncs rarely.
-const SINGLE: &str = "with less than three replicas the last seconds before a power cut can be lost, unless \
-                      the server has `sync_interval: always`; the hosts publish again what is missing";
-
-/// Whether the last seconds before a power cut may be missing in it, as the server is by default.
-fn is_single((_, info): &(&str, Info)) -> bool {
-    info.config.num_replicas < 3
-}
-
 fn stream_line(name: &str, info: &Info, now: Millis) -> String {
     let state = &info.state;
     let since = match state.messages {
@@ -272,13 +260,12 @@ fn stream_line(name: &str, info: &Info, now: Millis) -> String {
     )
 }
 
-/// Checks whether the broker is reached, how it stores, and whether conversations hear of their tasks. Each
-/// line is a result: `{"result":"warn","message":"...","hint":"..."}`.
+/// Checks whether the broker is reached, and whether conversations hear of their tasks. Each line is a result: `{"result":"warn","message":"...","hint":"..."}`.
 pub(crate) async fn doctor(has_wakes: bool) -> Result<(), Error> {
     let say = |result: &str, message: String, hint: Option<&str>| {
         print_json(&json!({ "result": result, "message": message, "hint": hint }))
     };
-    let connection = match connect_as_configured().await {
+    let connection = match connect().await {
         Ok(connected) => connected,
         Err(error) => {
             let hint = "records wait in the feed until it is reached; see docs/fleet.md";
@@ -294,17 +281,6 @@ pub(crate) async fn doctor(has_wakes: bool) -> Result<(), Error> {
         ),
         None,
     )?;
-    if !connection.client.is_server_compatible(2, 11, 0) {
-        let why = format!(
-            "nats-server {version} removes no single values: the tasks of a host that is gone stay"
-        );
-        say("warn", why, Some("nats-server 2.11 or later removes them"))?;
-    }
-    // Credentials of a machine need not permit this.
-    let uses = connection.unless_refused(streams(&connection)).await;
-    if uses.unwrap_or_default().iter().any(is_single) {
-        say("ok", SINGLE.to_owned(), None)?;
-    }
     if has_wakes {
         let reading = wakes::may_read(&connection);
         if let Err(error) = connection.unless_refused(reading).await {

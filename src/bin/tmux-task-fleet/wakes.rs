@@ -20,7 +20,7 @@ use serde_json::json;
 use tmux_task::model::{Body, Error, Event, Millis, Record, Seq, is_host_name};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::connection::{Connection, KEPT, broken, connect_as_configured};
+use crate::connection::{Connection, KEPT, broken, connect};
 use crate::feed::AGAIN_AFTER;
 use crate::layout::{WAKE, parse, wake_consumer, wakes_of, words_of};
 use crate::machine::{hash, now};
@@ -46,7 +46,7 @@ impl Positions {
             .recursive(true)
             .mode(0o700)
             .create(&folder)?;
-        let path = folder.join(format!("{}.json", hash(owner, 32)));
+        let path = folder.join(format!("{}.json", hash(owner)));
         let found = fs::read(&path).unwrap_or_default();
         Ok(Self {
             folder,
@@ -109,7 +109,7 @@ struct Acknowledgement {
 pub(crate) async fn run(owner: String, notes: PathBuf) -> Result<(), Error> {
     let unusable = |error| Error::folder(&notes, &error);
     let positions = Positions::of(&owner, notes.clone()).map_err(unusable)?;
-    let connection = connect_as_configured().await?;
+    let connection = connect().await?;
     let messages = begin(&connection, &owner);
     let mut wakes = Wakes {
         messages: connection.unless_refused(messages).await?,

@@ -453,7 +453,7 @@ impl HostStreams {
 
     /// Follows the noted sessions that are not followed.
     fn find_hosts(&mut self) {
-        for note in self.notes.list() {
+        for (_, note) in self.notes.list() {
             if !note.is_of(&self.owner) || self.received.contains_key(&note.feed()) {
                 continue;
             }
@@ -467,42 +467,45 @@ impl HostStreams {
 
     fn receive(&mut self, feed: FarFeed, news: HostNews) -> Option<Incoming> {
         let host = feed.0.clone();
+        let Some(news) = news else {
+            self.received.remove(&feed);
+            self.epochs.remove(&feed);
+            // The machine may be followed by another name.
+            let epochs = &self.epochs;
+            let is_followed = |epoch: &String| epochs.values().any(|of| of == epoch);
+            self.readings.retain(|epoch, _| is_followed(epoch));
+            // A launch may have noted it again.
+            self.find_hosts();
+            let is_any_of_host = self.received.keys().any(|(of, _)| *of == host);
+            return (!is_any_of_host).then_some(Incoming::Forgotten(host));
+        };
+        if let FeedNews::Began {
+            epoch,
+            cursor,
+            last_seq,
+        } = news
+        {
+            return self.begin(feed, epoch, cursor.unwrap_or_default(), last_seq);
+        }
+        let epoch = self.epochs.get(&feed)?;
+        let reading = self.readings.get_mut(epoch)?;
         match news {
-            HostNews::Began {
-                epoch,
-                cursor,
-                last_seq,
-            } => self.begin(feed, epoch, cursor, last_seq),
-            HostNews::Record(record) => {
-                let epoch = self.epochs.get(&feed)?.clone();
-                let reading = self.readings.get_mut(&epoch)?;
+            FeedNews::Line(StreamRecord::Durable(record)) => {
                 let seq = record.seq;
-                match from_host(*record, &host, &self.owner, &epoch) {
-                    Some(record) => reading.receive(record),
-                    None => {
-                        reading.pass(seq);
-                        None
-                    }
+                match from_host(*record, &host, &self.owner, epoch) {
+                    Some(record) => return reading.receive(record),
+                    None => drop(reading.pass(seq)),
                 }
             }
-            HostNews::Gap(to) => {
-                let epoch = self.epochs.get(&feed)?.clone();
-                self.readings.get_mut(&epoch)?.pass(to);
-                None
+            FeedNews::Line(StreamRecord::Live(LiveRecord::Gap { to, .. })) => {
+                reading.pass(to);
             }
-            HostNews::Forgotten => {
-                self.received.remove(&feed);
-                self.epochs.remove(&feed);
-                // The machine may be followed by another name.
-                let epochs = &self.epochs;
-                let is_followed = |epoch: &String| epochs.values().any(|of| of == epoch);
-                self.readings.retain(|epoch, _| is_followed(epoch));
-                // A launch may have noted it again.
-                self.find_hosts();
-                let is_any_of_host = self.received.keys().any(|(of, _)| *of == host);
-                (!is_any_of_host).then_some(Incoming::Forgotten(host))
-            }
+            FeedNews::Began { .. }
+            | FeedNews::Line(StreamRecord::Live(_))
+            | FeedNews::Unknown(_)
+            | FeedNews::Ended => {}
         }
+        None
     }
 
     /// A feed's stream has begun.

@@ -4,17 +4,26 @@
 //! turn and is the command, and watches whether the caller is still there. `far-call WORD` becomes the
 //! command in this terminal.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::{self, BufRead, Read, Write};
+use std::iter::once;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
 use std::process::{ExitCode, ExitStatus, Stdio};
 use std::thread;
 
+use clap::{CommandFactory, FromArgMatches};
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::runtime::Builder;
 
+use super::args::{Cli, CliCommand, Ls, Send};
 use super::output;
-use crate::hosts::{FarCall, MAX_CALL, OURS, ending, greeting};
-use crate::model::{Error, FarStdin};
+#[cfg(feature = "mcp")]
+use crate::faces::mcp;
+use crate::hosts::{FarCall, OURS};
+use crate::model::{Error, FarAnswer, FarPiece, FarStdin, text};
+use crate::ops::{SessionChoice, list_everywhere};
 
 /// Returns the call whose command this process is to be; else it has ended.
 pub(super) fn run(words: &[OsString]) -> Result<FarCall, ExitCode> {
@@ -49,10 +58,7 @@ fn call_of(word: &str) -> io::Result<FarCall> {
 /// Reads a call from standard input, and nothing of what is behind it that others could not read.
 fn read_call() -> io::Result<FarCall> {
     let mut line = Vec::new();
-    io::stdin()
-        .lock()
-        .take(MAX_CALL)
-        .read_until(b'\n', &mut line)?;
+    io::stdin().lock().read_until(b'\n', &mut line)?;
     serde_json::from_slice(&line).map_err(|_| no_call())
 }
 
@@ -72,18 +78,27 @@ fn become_command<T>(call: &FarCall, word: &str) -> io::Result<T> {
 
 /// Executes a command for whoever sends its call.
 fn serve() -> io::Result<ExitCode> {
-    let call = read_call()?;
-    // What start files have printed ends here, on both streams.
-    println_to(&mut io::stdout(), &greeting())?;
-    println_to(&mut io::stderr(), &format!("\n{}", greeting()))?;
+    let mut call = read_call()?;
+    if let Err(error) = admit(&mut call) {
+        answer(&FarAnswer::Failed {
+            why: error.message,
+            hint: error.hint,
+            is_unknown: false,
+        })?;
+        return Ok(ExitCode::FAILURE);
+    }
+    // What start files have printed ends here.
+    answer(&FarAnswer::TmuxTask(OURS.to_owned()))?;
     if call.version != OURS {
         return Ok(ExitCode::FAILURE);
     }
     let (mut command, note) = call.start(None)?;
     if let Some(note) = note {
-        output::note(&note);
+        let line = format!("{}\n", text::row(note.as_bytes()));
+        answer(&FarAnswer::Stderr(FarPiece::Text(line)))?;
     }
-    let mut child = command.stdin(Stdio::piped()).spawn()?;
+    let streams = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = streams.stderr(Stdio::piped()).spawn()?;
     let stdin = child.stdin.take();
     let pid = Pid::from_child(&child);
     thread::spawn(move || {
@@ -98,14 +113,118 @@ fn serve() -> io::Result<ExitCode> {
             kill_process(pid, Signal::INT).unwrap_or_default();
         }
     });
+    let stderr = child.stderr.take();
+    let saying = thread::spawn(|| pass_back(stderr, FarAnswer::Stderr));
+    pass_back(child.stdout.take(), FarAnswer::Stdout)?;
+    saying.join().unwrap_or_else(|_| Err(no_call()))?;
     let code = exit_code(child.wait()?);
-    println_to(&mut io::stderr(), &ending(code))?;
+    answer(&FarAnswer::Exit(code))?;
     Ok(ExitCode::from(code))
 }
 
-fn println_to(to: &mut impl Write, text: &str) -> io::Result<()> {
-    to.write_all(format!("{text}\n").as_bytes())?;
-    to.flush()
+/// Checks a call that comes by the broker, and finds the tmux server that it is for: the one on which a daemon
+/// supervises the session, because any daemon of the machine may have got it, else that of a login.
+fn admit(call: &mut FarCall) -> Result<(), Error> {
+    if !call.caller.is_guarded {
+        return Ok(());
+    }
+    if let Some(why) = refusal(call) {
+        return Err(Error::failed(why));
+    }
+    call.server = None;
+    // What follows `--` are the words of a command.
+    let mut options = call.args.iter().take_while(|arg| *arg != "--");
+    if options.any(|arg| arg.starts_with("-L")) {
+        return Ok(());
+    }
+    let session = call.session.as_deref().unwrap_or_default();
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let choice = SessionChoice::default();
+    let found = runtime
+        .map_err(Error::of)?
+        .block_on(list_everywhere(&choice));
+    let sessions = found.map_or_else(|_| Vec::new(), |found| found.sessions);
+    let of_name = sessions
+        .into_iter()
+        .filter(|one| one.view.supervised && one.view.session_name == session);
+    let mut servers: BTreeSet<String> = of_name.map(|one| one.server).collect();
+    if servers.len() > 1 {
+        let why = format!("session `{session}` is on {} tmux servers", servers.len());
+        return Err(Error::failed(why).with_hint("-L names one"));
+    }
+    call.server = servers.pop_first().map(PathBuf::from);
+    Ok(())
+}
+
+/// Returns why a call that comes by the broker is not executed: it is not the command or not about the session
+/// that its subject names, which the broker's permissions are about, or it does not go through the broker.
+fn refusal(call: &FarCall) -> Option<String> {
+    let verb = &call.verb;
+    #[cfg(feature = "mcp")]
+    if let (FarStdin::Text(request), true) = (&call.stdin, call.args == mcp::SINGLE_CALL) {
+        return mcp::refusal(verb, request);
+    }
+    if call.stdin != FarStdin::Nothing {
+        return Some("nothing through the broker reads standard input".to_owned());
+    }
+    let args = once("tmux-task").chain(call.args.iter().map(String::as_str));
+    // What is no command line says so itself.
+    let matches = Cli::command().try_get_matches_from(args).ok()?;
+    let cli = Cli::from_arg_matches(&matches).ok()?;
+    let given = matches.subcommand_name().unwrap_or_default();
+    if given != verb {
+        return Some(format!("`{given}` is not `{verb}`"));
+    }
+    let global = &cli.global;
+    let session = call.session.as_deref().unwrap_or_default();
+    if let Some(given) = global.session.as_deref().filter(|given| *given != session) {
+        return Some(format!("`{given}` is not the session `{session}`"));
+    }
+    let command = &cli.command;
+    let refused = [
+        ("-S", global.socket_path.is_some()),
+        ("--tmux", global.tmux.is_some()),
+        (
+            "--all",
+            matches!(command, CliCommand::Ls(Ls { all: true, .. })),
+        ),
+        (
+            "--channel",
+            matches!(command, CliCommand::Wait(wait) if wait.channel.is_some()),
+        ),
+        (
+            "--secret",
+            matches!(command, CliCommand::Send(Send { secret: true, .. })),
+        ),
+    ];
+    if let Some((option, _)) = refused.iter().find(|(_, is_given)| *is_given) {
+        return Some(format!(
+            "`{verb}` does not take `{option}` through the broker"
+        ));
+    }
+    matches!(command, CliCommand::Send(send) if send.if_prompt.is_none())
+        .then(|| "`send` through the broker needs `--if-prompt`".to_owned())
+}
+
+/// How much of a stream is read at once, in bytes.
+const CHUNK: usize = 32 << 10;
+
+/// Passes back what the command writes, to the end of the stream.
+fn pass_back(from: Option<impl Read>, piece: fn(FarPiece) -> FarAnswer) -> io::Result<()> {
+    let mut bytes = [0; CHUNK];
+    let Some(mut from) = from else { return Ok(()) };
+    while let n @ 1.. = from.read(&mut bytes)? {
+        answer(&piece(FarPiece::of(bytes[..n].to_vec())))?;
+    }
+    Ok(())
+}
+
+/// Writes a line to whoever asks.
+fn answer(answer: &FarAnswer) -> io::Result<()> {
+    let line = serde_json::to_string(answer)? + "\n";
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(line.as_bytes())?;
+    stdout.flush()
 }
 
 /// Writes the call to the command's standard input, and what it is to read.
@@ -124,4 +243,129 @@ fn pass_on(call: &FarCall, mut to: impl Write) -> io::Result<()> {
 fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or(status.signal().map(|signal| 128 + signal));
     code.and_then(|code| code.try_into().ok()).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hosts::FarCaller;
+
+    fn of_broker(verb: &str, args: &[&str], stdin: FarStdin) -> Option<String> {
+        refusal(&FarCall {
+            args: args.iter().map(|&arg| arg.to_owned()).collect(),
+            verb: verb.to_owned(),
+            session: Some("api".to_owned()),
+            caller: FarCaller {
+                is_guarded: true,
+                ..FarCaller::default()
+            },
+            stdin,
+            ..FarCall::default()
+        })
+    }
+
+    fn refused(verb: &str, line: &str) -> Option<String> {
+        of_broker(
+            verb,
+            &line.split(' ').collect::<Vec<_>>(),
+            FarStdin::Nothing,
+        )
+    }
+
+    #[test]
+    fn what_a_subject_names_is_executed() {
+        for (verb, line) in [
+            ("ls", "--host gpu1 ls --json"),
+            ("ls", "-s api ls"),
+            ("ls", "ls --session=api -L tmux"),
+            ("logs", "logs train -n 5 -f"),
+            ("logs", "logs train -n5 --since=1"),
+            ("run", "run train --wait -- rm --tmux /x -rf"),
+            ("send", "send train --if-prompt Go? y"),
+            ("send", "send --if-prompt=Go? train -- --secret"),
+            ("kill", "kill train --grace 0"),
+            ("wait", "wait train --text done --timeout 5s"),
+            ("ls", "ps --json"),
+            ("kill", "stop train"),
+        ] {
+            assert_eq!(refused(verb, line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn nothing_else_is_executed_for_the_broker() {
+        let is_not = |verb: &str, line: &str, why: &str| {
+            assert_eq!(refused(verb, line).as_deref(), Some(why), "{line}");
+        };
+        is_not("ls", "kill-all --yes", "`kill-all` is not `ls`");
+        for (line, option) in [
+            ("ls --tmux /bin/x", "--tmux"),
+            ("--tmux=/bin/x ls", "--tmux"),
+            ("ls -S /x", "-S"),
+            ("ls -S/x", "-S"),
+            ("ls -wS /x", "-S"),
+            ("ls --all", "--all"),
+            ("ls -a", "--all"),
+        ] {
+            let why = format!("`ls` does not take `{option}` through the broker");
+            is_not("ls", line, &why);
+        }
+        is_not("ls", "-s other ls", "`other` is not the session `api`");
+        is_not("ls", "ls -sother", "`other` is not the session `api`");
+        let why = "`send` through the broker needs `--if-prompt`";
+        is_not("send", "send train y", why);
+        is_not("send", "send train -- --if-prompt y", why);
+        let why = "`send` does not take `--secret` through the broker";
+        is_not("send", "send train --if-prompt Go? --secret", why);
+        let why = "`wait` does not take `--channel` through the broker";
+        is_not("wait", "wait --channel x", why);
+        let why = "nothing through the broker reads standard input";
+        let reads = of_broker("ls", &["ls"], FarStdin::Text("x".to_owned()));
+        assert_eq!(reads.as_deref(), Some(why));
+    }
+
+    #[cfg(feature = "mcp")]
+    #[test]
+    fn tools_are_executed_by_their_verbs() {
+        use serde_json::json;
+        let tool = |verb: &str, request: serde_json::Value| {
+            let request = FarStdin::Text(request.to_string());
+            of_broker(verb, &mcp::SINGLE_CALL, request)
+        };
+        let call = json!({"name": "list_tasks", "_meta": {"threadId": "1"}});
+        assert_eq!(tool("ls", call), None);
+        let answer = json!({"task": "a", "text": "y", "prompt": "Go?"});
+        let call = json!({"name": "send_input", "arguments": answer});
+        assert_eq!(tool("send", call), None);
+        for (verb, request, why) in [
+            (
+                "ls",
+                json!({"name": "kill_task"}),
+                "`kill_task` is not `ls`",
+            ),
+            (
+                "ls",
+                json!({"name": "prune_tasks"}),
+                "`prune_tasks` is not `ls`",
+            ),
+            (
+                "wait",
+                json!({"name": "wait_for", "arguments": {"channel": "x"}}),
+                "`wait_for` does not take `channel` through the broker",
+            ),
+            (
+                "ls",
+                json!({"name": "list_tasks", "arguments": {"host": "x"}}),
+                "`list_tasks` does not take `host` through the broker",
+            ),
+            (
+                "send",
+                json!({"name": "send_input", "arguments": {"task": "a", "text": "y", "prompt": null}}),
+                "`send_input` through the broker needs `prompt`",
+            ),
+            ("ls", json!("list_tasks"), "`` is not `ls`"),
+        ] {
+            assert_eq!(tool(verb, request).as_deref(), Some(why));
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! `--host`: passes a command on to another machine.
 
-use std::cell::Cell;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -15,10 +15,8 @@ use super::context::ExitWatch;
 use super::output;
 use super::usage::command_words;
 use crate::config;
-use crate::hosts::{
-    FarCall, FarCaller, FarOutput, FarProcess, FarWait, Host, Questions, start_in_fleet,
-};
-use crate::model::{Backoff, Error, ErrorKind, FarStdin, whole_millis};
+use crate::hosts::{FarCall, FarCaller, FarProcess, Host, Questions, start_in_fleet};
+use crate::model::{Backoff, Error, ErrorKind, FarAnswer, FarStdin, whole_millis};
 use crate::ops::{Caller, SessionChoice, TaskSession, lookup, note_host, session_words};
 
 /// How long to wait before a wait that was cut off connects again.
@@ -135,7 +133,7 @@ async fn execute(
 ) -> Result<u8, Error> {
     // The host is not forgotten before the launch there is done.
     let _held = match needs.launches {
-        true => note_host(&call, choice).await?,
+        true => note_host(&call, choice)?,
         false => None,
     };
     if needs.terminal && io::stdin().is_terminal() && io::stdout().is_terminal() {
@@ -153,115 +151,74 @@ async fn execute(
         read.map_err(Error::of)?;
         call.stdin = FarStdin::Text(text);
     }
-    let mut resume = None;
     if let CliCommand::Wait(args) = command {
-        resume = Resume::of(host, choice, &call, args, &mut signals).await?;
+        return wait(host, choice, (needs, args), call, &mut signals).await;
     }
+    ask(host, &call, needs, &mut signals).await
+}
+
+/// Executes a wait. When the connection is lost, it connects again and goes on, as long as its time allows and
+/// unless it would miss what happens meanwhile. Returns its exit code.
+async fn wait(
+    host: &Host,
+    choice: &SessionChoice,
+    (needs, args): (&Needs, &Wait),
+    mut call: FarCall,
+    signals: &mut ExitWatch,
+) -> Result<u8, Error> {
+    let needs_output = !args.text.is_empty()
+        || !args.stop.is_empty()
+        || args.change
+        || args.bell
+        || args.idle.is_some();
+    let mut since = args.since.clone();
+    if let ([name], true, None) = (&*args.names, needs_output, &since) {
+        let logs = ["logs", "--json", "-n", "1", "--", name].map(str::to_owned);
+        let logs = FarCall {
+            args: session_words(choice).into_iter().chain(logs).collect(),
+            ..call.clone()
+        };
+        let started = FarProcess::start(host, &lookup, questions(), &logs);
+        let printed = tokio::select! {
+            printed = async { started.await?.line().await } => printed?,
+            kind = signals.recv() => return Err(Error::silent(kind)),
+        };
+        let log: Value = serde_json::from_slice(&printed.unwrap_or_default()).unwrap_or_default();
+        since = log["cursor"].as_str().map(str::to_owned);
+    }
+    let goes_on = args.channel.is_none() && (!needs_output || since.is_some());
+    let now = Instant::now();
+    let deadline = args.timeout.and_then(|limit| now.checked_add(limit));
+    let left = || deadline.map(|at| at.saturating_duration_since(Instant::now()));
+    let (mut retry, mut is_cut) = (RETRY, false);
     loop {
-        call.wait = match &resume {
-            Some(resume) => resume.wait()?,
-            None => None,
-        };
-        let asked = ask(host, &call, needs, &mut signals).await;
-        let lost = match asked {
-            Ok(code) => return Ok(code),
-            Err(error) => error,
-        };
-        let Some(resume) = &mut resume else {
-            return Err(lost);
-        };
-        if !resume.goes_on_after(&lost) {
-            return Err(lost);
+        if goes_on {
+            call.wait_since = since.clone();
+            call.wait_ms = left().map(whole_millis);
         }
+        let error = match ask(host, &call, needs, signals).await {
+            Err(error) if goes_on => error,
+            ended => return ended,
+        };
+        let is_unreachable = is_cut && error.kind == ErrorKind::Unreachable;
+        if error.kind != ErrorKind::Lost && !is_unreachable {
+            return Err(error);
+        }
+        if !is_cut {
+            let lost = &error.message;
+            output::note(&format!("tmux-task: wait: {lost}; connecting again"));
+        }
+        is_cut = true;
+        let pause = retry.next_pause();
         // Losing an arm is safe: nothing is asked.
         tokio::select! {
-            () = resume.pause() => {}
+            () = sleep(left().unwrap_or(pause).min(pause)) => {}
             kind = signals.recv() => return Err(Error::silent(kind)),
         }
-    }
-}
-
-/// How a wait goes on whose connection was lost.
-struct Resume {
-    /// Where its output begins, if it needs output.
-    since: Option<String>,
-    deadline: Option<Instant>,
-    /// Whether it was cut off.
-    is_cut: bool,
-    retry: Backoff,
-}
-
-impl Resume {
-    /// Returns how this wait goes on; `None` for one that would miss what happens meanwhile.
-    async fn of(
-        host: &Host,
-        choice: &SessionChoice,
-        call: &FarCall,
-        args: &Wait,
-        signals: &mut ExitWatch,
-    ) -> Result<Option<Self>, Error> {
-        let needs_output = !args.text.is_empty()
-            || !args.stop.is_empty()
-            || args.change
-            || args.bell
-            || args.idle.is_some();
-        let mut since = args.since.clone();
-        if let ([name], true, None) = (&*args.names, needs_output, &since) {
-            let logs = ["logs", "--json", "-n", "1", "--", name].map(str::to_owned);
-            let logs = FarCall {
-                args: session_words(choice).into_iter().chain(logs).collect(),
-                ..call.clone()
-            };
-            let started = FarProcess::start(host, &lookup, questions(), &logs);
-            let (printed, _) = tokio::select! {
-                printed = async { started.await?.output().await } => printed?,
-                kind = signals.recv() => return Err(Error::silent(kind)),
-            };
-            let log = serde_json::from_slice::<Value>(&printed).unwrap_or_default();
-            since = log["cursor"].as_str().map(str::to_owned);
-        }
-        let can_resume = args.channel.is_none() && (!needs_output || since.is_some());
-        let now = Instant::now();
-        Ok(can_resume.then(|| Self {
-            since,
-            deadline: args.timeout.and_then(|limit| now.checked_add(limit)),
-            is_cut: false,
-            retry: RETRY,
-        }))
-    }
-
-    /// Returns what is asked instead of what the arguments say.
-    fn wait(&self) -> Result<Option<FarWait>, Error> {
-        let now = Instant::now();
-        let left = self.deadline.map(|at| at.saturating_duration_since(now));
-        if self.is_cut && left.is_some_and(|left| left.is_zero()) {
+        if left().is_some_and(|left| left.is_zero()) {
             let why = "the connection was lost, and the time is over";
             return Err(Error::new(ErrorKind::TimedOut, why));
         }
-        Ok(Some(FarWait {
-            since: self.since.clone(),
-            timeout_ms: left.map(whole_millis),
-        }))
-    }
-
-    fn goes_on_after(&mut self, error: &Error) -> bool {
-        let is_cut = error.kind == ErrorKind::Lost;
-        if is_cut && !self.is_cut {
-            output::note(&format!(
-                "tmux-task: wait: {}; connecting again",
-                error.message
-            ));
-        }
-        self.is_cut |= is_cut;
-        self.is_cut && (is_cut || error.kind == ErrorKind::Unreachable)
-    }
-
-    async fn pause(&mut self) {
-        let pause = self.retry.next_pause();
-        let left = self
-            .deadline
-            .map(|at| at.saturating_duration_since(Instant::now()));
-        sleep(left.unwrap_or(pause).min(pause)).await;
     }
 }
 
@@ -288,17 +245,7 @@ async fn pass(
     signals: &mut ExitWatch,
 ) -> Result<u8, Error> {
     let mut pipe = process.take_stdin();
-    let first = Cell::new(None);
-    // The first signal interrupts the command there. The second one leaves it: the connection may be what
-    // does not end.
-    let input = async {
-        tokio::select! {
-            never = pass_on_stdin(&mut pipe, &call.stdin) => never,
-            kind = signals.recv() => first.set(Some(kind)),
-        }
-        pipe = None;
-        signals.recv().await
-    };
+    let mut output = pin!(pass_on_output(&mut process));
     let closed = async {
         match needs.ends_with_output {
             true => output::stdout_closed().await,
@@ -306,24 +253,21 @@ async fn pass(
         }
     };
     // Losing an arm is safe: without the process, the execution there is interrupted.
-    let outcome = tokio::select! {
-        outcome = pass_on_output(&mut process) => outcome,
-        kind = input => Err(Error::silent(kind)),
-        () = closed => Err(Error::silent(ErrorKind::OutputClosed)),
+    let kind = tokio::select! {
+        code = &mut output => return code,
+        never = pass_on_stdin(&mut pipe, &call.stdin) => never,
+        () = closed => return Err(Error::silent(ErrorKind::OutputClosed)),
+        kind = signals.recv() => kind,
     };
-    match (outcome, first.get()) {
-        // What has read to the end of what was sent is not interrupted there.
-        (Ok(code), Some(kind)) if code == INTERRUPTED || call.stdin == FarStdin::Follows => {
-            Err(Error::silent(kind))
-        }
-        // Through the broker it is left at once.
-        (Err(error), Some(kind)) if error.kind == ErrorKind::Lost => Err(Error::silent(kind)),
-        (outcome, _) => outcome,
+    // The first signal interrupts the command there. The second one leaves it: the connection may be what
+    // does not end.
+    drop(pipe);
+    tokio::select! {
+        _ = output => {}
+        _ = signals.recv() => {}
     }
+    Err(Error::silent(kind))
 }
-
-/// The exit code of a command that was interrupted.
-const INTERRUPTED: u8 = 130;
 
 /// Returns whether ssh may ask.
 pub(super) fn questions() -> Questions {
@@ -349,14 +293,15 @@ fn call(
     let args =
         args.ok_or_else(|| Error::usage("an argument is not UTF-8, and --host passes on text"))?;
     let session = match &choice.session {
-        Some(_) => None,
-        None => Some(TaskSession::name_from_here()?),
+        Some(session) => session.clone(),
+        None => TaskSession::name_from_here()?,
     };
     let mut call = FarCall {
-        session,
-        needs_cwd: needs.cwd.then(|| verb.to_owned()),
+        verb: verb.to_owned(),
+        session: Some(session),
+        needs_cwd: needs.cwd,
         stdin: needs.stdin.clone(),
-        ..FarCall::from_here(host, args, Caller::of_environment().owner)
+        ..FarCall::new(host, args, Caller::of_environment().owner)
     };
     call.caller = FarCaller {
         host: call.caller.host,
@@ -371,20 +316,21 @@ async fn pass_on_output(process: &mut FarProcess) -> Result<u8, Error> {
     let (mut stdout, mut stderr) = (tokio::io::stdout(), tokio::io::stderr());
     loop {
         match process.next().await? {
-            Ok(FarOutput::Stdout(bytes)) => {
+            FarAnswer::Stdout(piece) => {
                 let written = async {
-                    stdout.write_all(&bytes).await?;
+                    stdout.write_all(&piece.into_bytes()).await?;
                     stdout.flush().await
                 };
                 let written = written.await;
                 written.or_else(|error| output::closed_is_fine(&error))?;
             }
-            Ok(FarOutput::Stderr(bytes)) => {
+            FarAnswer::Stderr(piece) => {
                 // If that fails, it cannot be reported.
-                drop(stderr.write_all(&bytes).await);
+                drop(stderr.write_all(&piece.into_bytes()).await);
                 drop(stderr.flush().await);
             }
-            Err(code) => return Ok(code),
+            FarAnswer::Exit(code) => return Ok(code),
+            FarAnswer::TmuxTask(_) | FarAnswer::Failed { .. } => {}
         }
     }
 }

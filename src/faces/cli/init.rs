@@ -7,7 +7,7 @@ use super::context::{self, Context};
 use super::{forward, output};
 use crate::config;
 use crate::faces::agent::{AgentClient, Setup};
-use crate::hosts::{Host, Installed, install};
+use crate::hosts::{Host, install};
 use crate::model::Error;
 use crate::ops::lookup;
 use crate::paths::foreign_home;
@@ -71,11 +71,7 @@ pub(super) async fn init_host(context: &Context, name: &str) -> Result<(), Error
     context.limit.lift();
     let config = config::load(&lookup)?;
     let host = Host::named(name, &config)?;
-    let installed = install(&host, &lookup, forward::questions()).await;
-    output::line(&match installed? {
-        Installed::Already(path) => format!("{name} has this version: {path}"),
-        Installed::Copied(path) => format!("copied this program to {name}: {path}"),
-    })?;
+    output::line(&install(&host, &lookup, forward::questions()).await?)?;
     let args = ["tmux-task", "--host", name, "doctor"].map(Into::into);
     let doctor = Cli::try_parse_from(&args)
         .map_err(|error| super::usage::failure(&error, &args).about("usage"))?;

@@ -88,9 +88,10 @@ fn execute(args: Vec<OsString>, far: Option<FarCall>) -> ExitCode {
     };
     if let Some(call) = far {
         cli.global.is_far = true;
-        if let (CliCommand::Wait(args), Some(wait)) = (&mut cli.command, call.wait) {
-            args.since = wait.since.or(args.since.take());
-            args.timeout = wait.timeout_ms.map(Duration::from_millis);
+        cli.global.socket_path = call.server.or(cli.global.socket_path);
+        if let CliCommand::Wait(args) = &mut cli.command {
+            args.since = call.wait_since.or(args.since.take());
+            args.timeout = call.wait_ms.map(Duration::from_millis).or(args.timeout);
         }
         output::for_caller(call.caller);
     }

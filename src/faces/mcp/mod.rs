@@ -32,6 +32,7 @@ use tokio::task::LocalSet;
 use crate::model::{Error, ErrorKind, with_causes};
 use crate::ops::SessionChoice;
 use other_host::CALL;
+pub(crate) use other_host::{SINGLE_CALL, refusal};
 use tools::{ORDER, Tools, is_read_only};
 use transport::BoundedTransport;
 

@@ -3,17 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use rmcp::model::{
-    CallToolRequestParams, CallToolResult, ErrorData, JsonObject, ProgressNotificationParam,
-};
-use rmcp::service::{Peer, RoleServer};
+use rmcp::model::{CallToolRequestParams, CallToolResult, ErrorData, ProgressNotificationParam};
+use rmcp::service::{Peer, RequestContext, RoleServer};
 use serde_json::{Value, from_value, json};
 
-use super::call::ToolAnswer;
+use super::call::{ToolAnswer, caller_of};
 use crate::config;
 use crate::hosts::{FarCall, FarProcess, Host, Questions, start_in_fleet};
 use crate::model::{FarStdin, with_causes};
-use crate::ops::{Caller, SessionChoice, TaskSession, lookup, note_host};
+use crate::ops::{SessionChoice, TaskSession, lookup, note_host};
 
 /// The argument of every tool that names the machine.
 pub(super) const ARGUMENT: &str = "host";
@@ -52,78 +50,88 @@ impl HostBegins {
     }
 }
 
-#[derive(Debug)]
-pub(super) struct HostCall {
-    host: String,
-    request: CallToolRequestParams,
-    caller: Caller,
+/// The arguments of the program for a single call.
+pub(crate) const SINGLE_CALL: [&str; 2] = ["mcp", "--call"];
+
+/// Returns the command as which a tool counts where the broker's permissions are about commands; the tool's own
+/// name if it does not go through the broker.
+fn verb_of_tool(tool: &str) -> &str {
+    match tool {
+        "list_tasks" => "ls",
+        "read_output" | "search_output" => "logs",
+        "wait_for" => "wait",
+        "run_task" => "run",
+        "send_input" => "send",
+        "kill_task" => "kill",
+        other => other,
+    }
 }
 
-impl HostCall {
-    /// Takes the machine out of a call's arguments; `None` if it names none. `meta` goes with the call.
-    pub(super) fn take(
-        request: &mut CallToolRequestParams,
-        meta: &JsonObject,
-        caller: Caller,
-        begins: &HostBegins,
-    ) -> Result<Option<Self>, ToolAnswer> {
-        let arguments = request.arguments.as_mut();
-        let Some(host) = arguments.and_then(|arguments| arguments.remove(ARGUMENT)) else {
-            return Ok(None);
-        };
-        let Value::String(host) = host else {
-            return Err(ToolAnswer::refused("`host` is not a text", None));
-        };
-        let mut request = request.clone();
-        // How the client speaks is for this server. A handle would end with the one there.
-        let is_passed_on = |(name, _): &(&String, &Value)| !name.starts_with(PROTOCOL);
-        let meta = meta.iter().filter(is_passed_on);
-        let meta = meta.map(|(name, value)| (name.clone(), value.clone()));
-        let begin = (BEGIN.to_owned(), begins.get(&host));
-        let meta = meta.chain([begin]);
-        request.meta = from_value(Value::Object(meta.collect())).ok();
-        Ok(Some(Self {
-            host,
-            request,
-            caller,
-        }))
+/// Returns why a call that comes by the broker as this verb is not executed.
+pub(crate) fn refusal(verb: &str, request: &str) -> Option<String> {
+    let request: Value = serde_json::from_str(request).unwrap_or_default();
+    let (name, arguments) = (
+        request["name"].as_str().unwrap_or_default(),
+        &request["arguments"],
+    );
+    if verb_of_tool(name) != verb {
+        return Some(format!("`{name}` is not `{verb}`"));
     }
+    let others = [ARGUMENT, "channel"];
+    if let Some(other) = others.iter().find(|other| arguments.get(other).is_some()) {
+        return Some(format!(
+            "`{name}` does not take `{other}` through the broker"
+        ));
+    }
+    (verb == "send" && !arguments["prompt"].is_string())
+        .then(|| format!("`{name}` through the broker needs `prompt`"))
+}
 
-    /// Executes it. `peer` gets the progress that is reported there.
-    pub(super) async fn execute(
-        self,
-        choice: &SessionChoice,
-        peer: &Peer<RoleServer>,
-        begins: &HostBegins,
-    ) -> Result<Result<CallToolResult, ErrorData>, ToolAnswer> {
-        let config = config::load(&lookup)
-            .map_err(|error| ToolAnswer::refused(&with_causes(&error), None))?;
-        let host = Host::named(&self.host, &config)?;
-        let session = match &choice.session {
-            Some(session) => session.clone(),
-            None => TaskSession::name_from_here()?,
-        };
-        let args = ["mcp", "--call"].map(str::to_owned).to_vec();
-        let call = FarCall {
-            session: Some(session),
-            stdin: FarStdin::Text(json!(self.request).to_string()),
-            ..FarCall::from_here(&host, args, self.caller.owner.clone())
-        };
-        // The host is not forgotten before a launch there is done.
-        let mut _held = None;
-        let process = match start_in_fleet(&host, &lookup, &call).await? {
-            Some(process) => process,
-            None => {
-                _held = note_host(&call, choice).await?;
-                FarProcess::start(&host, &lookup, Questions::Never, &call).await?
-            }
-        };
-        let mut answer = answer_of(&host, process, peer).await?;
-        if let Ok(answer) = &mut answer {
-            begins.note(self.host, answer);
+/// Executes a call on this machine. The client gets the progress that is reported there.
+pub(super) async fn execute(
+    host: Value,
+    mut request: CallToolRequestParams,
+    choice: &SessionChoice,
+    begins: &HostBegins,
+    context: &RequestContext<RoleServer>,
+) -> Result<Result<CallToolResult, ErrorData>, ToolAnswer> {
+    let Value::String(name) = host else {
+        return Err(ToolAnswer::refused("`host` is not a text", None));
+    };
+    let config =
+        config::load(&lookup).map_err(|error| ToolAnswer::refused(&with_causes(&error), None))?;
+    let host = Host::named(&name, &config)?;
+    // How the client speaks is for this server. A handle would end with the one there.
+    let meta = &context.meta.0.0;
+    let mut passed_on = meta.clone();
+    passed_on.retain(|name, _| !name.starts_with(PROTOCOL));
+    passed_on.insert(BEGIN.to_owned(), begins.get(&name));
+    request.meta = from_value(Value::Object(passed_on)).ok();
+    let session = match &choice.session {
+        Some(session) => session.clone(),
+        None => TaskSession::name_from_here()?,
+    };
+    let args = SINGLE_CALL.map(str::to_owned).to_vec();
+    let call = FarCall {
+        verb: verb_of_tool(&request.name).to_owned(),
+        session: Some(session),
+        stdin: FarStdin::Text(json!(request).to_string()),
+        ..FarCall::new(&host, args, caller_of(meta).owner)
+    };
+    // The host is not forgotten before a launch there is done.
+    let mut _held = None;
+    let process = match start_in_fleet(&host, &lookup, &call).await? {
+        Some(process) => process,
+        None => {
+            _held = note_host(&call, choice)?;
+            FarProcess::start(&host, &lookup, Questions::Never, &call).await?
         }
-        Ok(answer)
+    };
+    let mut answer = answer_of(&host, process, &context.peer).await?;
+    if let Ok(answer) = &mut answer {
+        begins.note(name, answer);
     }
+    Ok(answer)
 }
 
 /// Passes on the progress of a call, and returns its answer.

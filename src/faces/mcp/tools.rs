@@ -24,7 +24,7 @@ use super::arguments::{
     WaitFor, parse,
 };
 use super::call::{Call, Progress, ToolAnswer, caller_of, within_time};
-use super::other_host::{self, BEGIN, HostBegins, HostCall};
+use super::other_host::{self, BEGIN, HostBegins};
 use super::tasks;
 use super::wait::{Wait, start};
 use crate::ops::{SessionChoice, TaskSession, end_of_events};
@@ -111,31 +111,27 @@ impl Tools {
         mut request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let meta = &context.meta.0.0;
-        let begins = &self.host_begins;
-        let elsewhere = HostCall::take(&mut request, meta, caller_of(meta), begins);
-        let result = match elsewhere {
-            Ok(None) => {
-                let begin = meta.get(BEGIN).cloned();
-                if let Some(Ok(begin)) = begin.clone().map(from_value) {
-                    // This is the first call of this server.
-                    drop(self.begin.set(begin));
-                }
-                let context = ToolCallContext::new(self, request, context);
-                let mut response = self.router.call(context).await;
-                if let (Some(_), Ok(CallToolResponse::Complete(result))) = (begin, &mut response) {
-                    let meta = result.meta.get_or_insert_default();
-                    meta.insert(BEGIN.to_owned(), json!(self.begin.get()));
-                }
-                return response;
-            }
-            Ok(Some(call)) => call.execute(&self.choice, &context.peer, begins).await,
-            Err(refused) => Err(refused),
-        };
-        match result {
-            Ok(result) => Ok(result?.into()),
-            Err(refused) => refused.into_call_tool_result(),
+        let arguments = request.arguments.as_mut();
+        if let Some(host) = arguments.and_then(|all| all.remove(other_host::ARGUMENT)) {
+            let begins = &self.host_begins;
+            let called = other_host::execute(host, request, &self.choice, begins, &context).await;
+            return match called {
+                Ok(result) => Ok(result?.into()),
+                Err(refused) => refused.into_call_tool_result(),
+            };
         }
+        let begin = context.meta.0.0.get(BEGIN).cloned();
+        if let Some(Ok(begin)) = begin.clone().map(from_value) {
+            // This is the first call of this server.
+            drop(self.begin.set(begin));
+        }
+        let context = ToolCallContext::new(self, request, context);
+        let mut response = self.router.call(context).await;
+        if let (Some(_), Ok(CallToolResponse::Complete(result))) = (begin, &mut response) {
+            let meta = result.meta.get_or_insert_default();
+            meta.insert(BEGIN.to_owned(), json!(self.begin.get()));
+        }
+        response
     }
 
     /// Returns the session, as each command finds it.
