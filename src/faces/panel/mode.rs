@@ -5,6 +5,7 @@ use ratatui::text::Line;
 
 use super::board::{SessionKey, TaskKey};
 use crate::model::text;
+use crate::wire::SendRequest;
 
 #[derive(Debug)]
 pub(super) enum Mode {
@@ -12,36 +13,65 @@ pub(super) enum Mode {
     List,
     /// They change the filter.
     Filter(InputLine),
-    /// They are the answer to a prompt.
-    Answer(TypedAnswer),
     /// They are a line for a task.
-    Send {
-        task: TaskKey,
-        name: String,
-        line: InputLine,
-    },
-    /// They say whether to end this task.
-    ConfirmKill { task: TaskKey, name: String },
-    /// They say whether to end the run of this task, and to run it again.
-    ConfirmRerun { task: TaskKey, name: String },
-    /// They say whether to remove this many tasks of a session.
-    ConfirmPrune {
-        session: SessionKey,
-        /// How the session is called, where there are others.
-        of: Option<String>,
-        n: usize,
+    Line(TypedLine),
+    /// They say whether to do this.
+    Confirm {
+        question: String,
+        effect: PanelEffect,
     },
     /// They move in a text.
     View { of: Subject, view: LogView },
 }
 
-/// An answer that is being typed.
+/// What the user wants done.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum PanelEffect {
+    /// Show the task's window in the user's terminal.
+    Attach { task: TaskKey },
+    /// Type into a task.
+    Send {
+        session: SessionKey,
+        /// The task's name.
+        name: String,
+        request: SendRequest,
+    },
+    /// End the task.
+    Kill { task: TaskKey, name: String },
+    /// Run the task again.
+    Rerun { task: TaskKey, name: String },
+    /// Remove the session's tasks that have ended.
+    Prune { session: SessionKey },
+    /// Find out why the task is or is not judged to wait.
+    Explain { task: TaskKey },
+    /// Read the task's output.
+    ReadLog { task: TaskKey },
+    /// Read the end of the task's output.
+    Preview { task: TaskKey, is_full_screen: bool },
+}
+
+impl PanelEffect {
+    /// Returns the session that it is for.
+    pub(super) fn session(&self) -> SessionKey {
+        match self {
+            Self::Send { session, .. } | Self::Prune { session } => *session,
+            Self::Attach { task }
+            | Self::Kill { task, .. }
+            | Self::Rerun { task, .. }
+            | Self::Explain { task }
+            | Self::ReadLog { task }
+            | Self::Preview { task, .. } => task.session,
+        }
+    }
+}
+
+/// A line for a task that is being typed.
 #[derive(Debug)]
-pub(super) struct TypedAnswer {
+pub(super) struct TypedLine {
     pub(super) task: TaskKey,
     pub(super) name: String,
-    /// The prompt that was shown when the user chose to answer.
-    pub(super) prompt: String,
+    /// The prompt that was shown when the user chose to answer it; `None` for a line that answers none.
+    pub(super) prompt: Option<String>,
     pub(super) line: InputLine,
     /// Whether it must not be shown; `None` until that is known.
     pub(super) is_secret: Option<bool>,
@@ -62,29 +92,19 @@ pub(super) enum Subject {
 impl Mode {
     pub(super) fn question(&self) -> Option<String> {
         match self {
-            Self::Answer(TypedAnswer {
+            Self::Line(TypedLine {
                 name,
                 prompt,
                 is_secret,
                 ..
-            }) => Some(match is_secret {
-                Some(true) => format!("{name} asks (typed text is hidden): {prompt}"),
-                Some(false) | None => format!("{name} asks: {prompt}"),
+            }) => Some(match (prompt, is_secret) {
+                (None, _) => format!("A line for {name} (Esc: no)"),
+                (Some(prompt), Some(true)) => {
+                    format!("{name} asks (typed text is hidden): {prompt}")
+                }
+                (Some(prompt), Some(false) | None) => format!("{name} asks: {prompt}"),
             }),
-            Self::Send { name, .. } => Some(format!("A line for {name} (Esc: no)")),
-            Self::ConfirmKill { name, .. } => {
-                Some(format!("Kill {name} and remove its window? y/n"))
-            }
-            Self::ConfirmRerun { name, .. } => {
-                Some(format!("{name} still runs. End it and run it again? y/n"))
-            }
-            Self::ConfirmPrune { n, of, .. } => {
-                let tasks = text::counted(*n, "ended task");
-                let of = of
-                    .as_ref()
-                    .map_or_else(String::new, |of| format!(" of {of}"));
-                Some(format!("Remove {tasks}{of}? y/n"))
-            }
+            Self::Confirm { question, .. } => Some(format!("{question} y/n")),
             Self::List | Self::Filter(_) | Self::View { .. } => None,
         }
     }
@@ -92,19 +112,16 @@ impl Mode {
     /// Returns what is being typed, and the mark in front of it.
     pub(super) fn typed(&self) -> Option<(&'static str, &InputLine)> {
         match self {
-            Self::Answer(TypedAnswer { line, .. }) | Self::Send { line, .. } => Some(("> ", line)),
+            Self::Line(TypedLine { line, .. }) => Some(("> ", line)),
             Self::Filter(line) => Some(("/", line)),
             Self::View { view, .. } => view.typed.as_ref().map(|line| ("/", line)),
-            Self::List
-            | Self::ConfirmKill { .. }
-            | Self::ConfirmPrune { .. }
-            | Self::ConfirmRerun { .. } => None,
+            Self::List | Self::Confirm { .. } => None,
         }
     }
 
     /// Whether what is being typed may be shown.
     pub(super) fn shows_typed(&self) -> bool {
-        !matches!(self, Self::Answer(answer) if answer.is_secret != Some(false))
+        !matches!(self, Self::Line(line) if line.is_secret != Some(false))
     }
 }
 
@@ -207,8 +224,6 @@ pub(super) struct LogView {
     /// What it is.
     pub(super) title: String,
     pub(super) lines: Vec<Line<'static>>,
-    /// The lines in lower case, to search in.
-    searched: Vec<String>,
     /// The first line that is shown.
     pub(super) top: usize,
     /// The first column that is shown.
@@ -238,10 +253,8 @@ pub(super) enum Move {
 
 impl LogView {
     pub(super) fn new(title: String, lines: Vec<Line<'static>>, height: usize) -> Self {
-        let searched = lines.iter().map(|line| line.to_string().to_lowercase());
         Self {
             title,
-            searched: searched.collect(),
             lines,
             height,
             ..Self::default()
@@ -306,12 +319,13 @@ impl LogView {
     }
 
     fn find(&mut self, from: usize, is_down: bool) -> bool {
-        let n = self.searched.len();
+        let n = self.lines.len();
         let from = from.min(n);
         if self.query.is_empty() {
             return false;
         }
-        let has = |at: &usize| self.searched[*at].contains(&self.query);
+        let text = |at: usize| self.lines[at].to_string().to_lowercase();
+        let has = |at: &usize| text(*at).contains(&self.query);
         let found = if is_down {
             (from..n).chain(0..from).find(has)
         } else {

@@ -11,11 +11,11 @@ use super::board::{
     Board, Group, LastSample, ListRow, SampleOrder, SessionKey, SessionName, TaskKey, Usage,
 };
 use super::colours::coloured;
-use super::mode::{LogView, Mode, Move, Subject};
+use super::mode::{LogView, Mode, Move, PanelEffect, Subject};
 use crate::model::Millis;
 use crate::ops::{TaskSession, TreeUsage};
 use crate::terminal::{columns_of, fitted};
-use crate::wire::{LsTask, SendRequest};
+use crate::wire::LsTask;
 
 mod keys;
 
@@ -77,6 +77,8 @@ pub(super) struct PanelState {
     /// The task whose preview was asked for last, as it was then.
     previewed: Option<(TaskKey, LsTask)>,
     last_sample: LastSample,
+    /// Whether the user wants no more of it.
+    pub(super) has_quit: bool,
 }
 
 impl PanelState {
@@ -112,12 +114,18 @@ impl PanelState {
             is_looking: scope == Scope::All,
             previewed: None,
             last_sample: LastSample::default(),
+            has_quit: false,
         }
     }
 
     pub(super) fn layout(&self) -> Layout {
+        self.layout_in(self.size)
+    }
+
+    /// Returns the layout in another size than the last one that was reported.
+    pub(super) fn layout_in(&self, size: (u16, u16)) -> Layout {
         let rows = self.footer_text().len() + usize::from(self.mode.typed().is_some());
-        Layout::of(self.size, u16::try_from(rows.max(1)).unwrap_or(u16::MAX))
+        Layout::of(size, u16::try_from(rows.max(1)).unwrap_or(u16::MAX))
     }
 
     /// Returns the rows of the footer that ask or tell the user something; none where it shows the
@@ -256,14 +264,15 @@ impl PanelState {
         task: TaskKey,
         result: Result<(bool, Vec<String>), String>,
     ) -> Vec<PanelEffect> {
-        if let Mode::Answer(answer) = &mut self.mode
+        if let Mode::Line(answer) = &mut self.mode
+            && answer.prompt.is_some()
             && answer.task == task
         {
             match result {
                 Ok((is_secret, _)) => {
                     answer.is_secret = Some(is_secret);
                     if answer.is_finished {
-                        return self.send_answer();
+                        return self.send_line();
                     }
                 }
                 Err(error) => {
@@ -431,66 +440,7 @@ pub(super) fn wrapped(text: &str, columns: usize, n: usize) -> Vec<String> {
     rows
 }
 
-// The effects besides drawing, and their results.
-
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum PanelEffect {
-    Quit,
-    /// Show the task's window in the user's terminal.
-    Attach {
-        task: TaskKey,
-    },
-    /// Type into a task.
-    Send {
-        session: SessionKey,
-        /// The task's name.
-        name: String,
-        request: SendRequest,
-    },
-    /// End the task.
-    Kill {
-        task: TaskKey,
-        name: String,
-    },
-    /// Run the task again.
-    Rerun {
-        task: TaskKey,
-        name: String,
-    },
-    /// Remove the session's tasks that have ended.
-    Prune {
-        session: SessionKey,
-    },
-    /// Find out why the task is or is not judged to wait.
-    Explain {
-        task: TaskKey,
-    },
-    /// Read the task's output.
-    ReadLog {
-        task: TaskKey,
-    },
-    /// Read the end of the task's output.
-    Preview {
-        task: TaskKey,
-        is_full_screen: bool,
-    },
-}
-
-impl PanelEffect {
-    /// Returns the session that it is for; `None` if it is for none.
-    pub(super) fn session(&self) -> Option<SessionKey> {
-        match self {
-            Self::Quit => None,
-            Self::Send { session, .. } | Self::Prune { session } => Some(*session),
-            Self::Attach { task }
-            | Self::Kill { task, .. }
-            | Self::Rerun { task, .. }
-            | Self::Explain { task }
-            | Self::ReadLog { task }
-            | Self::Preview { task, .. } => Some(task.session),
-        }
-    }
-}
+// Where effects are performed, and their results.
 
 /// Where the effects for a session are performed.
 #[derive(Debug, Clone)]
@@ -565,17 +515,6 @@ impl Layout {
             list: rows(2, list),
             preview: rows(2 + list, preview),
             footer: rows(height - footer, footer),
-        }
-    }
-
-    /// The same on a screen that has become smaller meanwhile.
-    pub(super) fn clipped(self, screen: Rect) -> Self {
-        Self {
-            title: self.title.intersection(screen),
-            header: self.header.intersection(screen),
-            list: self.list.intersection(screen),
-            preview: self.preview.intersection(screen),
-            footer: self.footer.intersection(screen),
         }
     }
 

@@ -8,7 +8,8 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{sleep, sleep_until, timeout};
 
 use super::board::{SessionKey, SessionName};
-use super::state::{ActionReport, ONLY, PanelEffect, Place};
+use super::mode::PanelEffect;
+use super::state::{ActionReport, ONLY, Place};
 use crate::client::DaemonClient;
 use crate::model::{Backoff, Error, StopChoice, text, with_causes};
 use crate::ops::{
@@ -31,7 +32,6 @@ pub(super) enum EffectResult {
     Report(ActionReport),
     /// The command that shows a task to the user.
     Attach(Attachment),
-    Quit,
 }
 
 /// How many rows of the history a preview includes: more than a panel shows.
@@ -42,7 +42,6 @@ pub(super) async fn perform(session: Rc<TaskSession>, effect: PanelEffect) -> Ef
     let said = |result| EffectResult::Report(ActionReport::Said(result));
     let in_words = |result: Result<String, Error>| result.map_err(|error| text_of(&error));
     match effect {
-        PanelEffect::Quit => EffectResult::Quit,
         PanelEffect::Attach { task } => {
             match in_time(ops::attachment(&session, Some(&task.window))).await {
                 Ok(attachment) => EffectResult::Attach(attachment),
