@@ -60,7 +60,7 @@ pub struct SessionRow {
 }
 
 /// One window.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a separate field of a row of tmux"
@@ -113,24 +113,7 @@ impl WindowRow {
     pub fn new(window: WindowId) -> Self {
         Self {
             window,
-            name: String::new(),
-            bell: false,
-            bell_count: None,
-            activity: 0,
-            run: None,
-            started: None,
-            replaced: None,
-            owner: None,
-            settings: TaskSettings::default(),
-            ending: None,
-            asked_by: None,
-            is_bare: false,
-            is_named_by_tmux: false,
-            is_linked: false,
-            is_launching: false,
-            command: None,
-            cwd: None,
-            pane: None,
+            ..Self::default()
         }
     }
 }
