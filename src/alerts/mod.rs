@@ -24,9 +24,6 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// summarises them.
 const MOST_AT_ONCE: usize = 5;
 
-/// How many notices without events wait to be displayed, the latest.
-const MOST_NOTICES: usize = 16;
-
 /// What an alert is about. A later alert about the same replaces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AlertSubject {
@@ -65,8 +62,6 @@ pub(crate) struct Alerts {
     tasks: BTreeMap<WindowId, TaskAlerts>,
     /// Notices without events.
     notices: Vec<(Level, String)>,
-    /// How many events were dropped before they came here.
-    n_missed: u64,
     /// Tasks whose displayed question is answered.
     answered: Vec<WindowId>,
 }
@@ -85,7 +80,6 @@ struct TaskAlerts {
 #[derive(Debug)]
 struct PendingAlert {
     kind: AlertEvent,
-    is_wanted: bool,
     n: u64,
     event: Event,
 }
@@ -96,7 +90,6 @@ impl Alerts {
             rules,
             tasks: BTreeMap::new(),
             notices: Vec::new(),
-            n_missed: 0,
             answered: Vec::new(),
         }
     }
@@ -111,32 +104,18 @@ impl Alerts {
         let Some(kind) = AlertEvent::of(event) else {
             return;
         };
-        let is_wanted = self.rules.wants(&event.task, kind);
-        if !is_wanted && !self.tasks.contains_key(&window) {
-            return;
+        if self.rules.wants(&event.task, kind) {
+            let task = self.tasks.entry(window).or_default();
+            task.since.get_or_insert(now);
+            task.add(kind, event);
         }
-        let task = self.tasks.entry(window).or_default();
-        // What is not wanted only adds to what is.
-        if !is_wanted && task.pending.is_empty() {
-            return;
-        }
-        task.since.get_or_insert(now);
-        task.add(kind, is_wanted, event);
     }
 
     /// Takes a notice that is not about events.
     pub(crate) fn add_notice(&mut self, level: Level, text: &str) {
         if self.rules.events.contains(&AlertEvent::Other) {
             self.notices.push((level, text.to_owned()));
-            if self.notices.len() > MOST_NOTICES {
-                self.notices.remove(0);
-            }
         }
-    }
-
-    /// Takes the number of events that are only in the feed.
-    pub(crate) fn add_missed(&mut self, n: u64) {
-        self.n_missed += n;
     }
 
     fn resolve(&mut self, window: WindowId) {
@@ -145,7 +124,9 @@ impl Alerts {
         };
         task.pending
             .retain(|pending| pending.kind != AlertEvent::Input);
-        task.drop_unwanted();
+        if task.pending.is_empty() {
+            task.since = None;
+        }
         if std::mem::take(&mut task.is_asking) {
             self.answered.push(window);
         }
@@ -160,7 +141,7 @@ impl Alerts {
     /// Whether [`Alerts::take_due`] has something.
     pub(crate) fn is_any_due(&self, now: Instant) -> bool {
         let is_task_due = self.next_deadline().is_some_and(|due| due <= now);
-        is_task_due || !self.answered.is_empty() || !self.notices.is_empty() || self.n_missed > 0
+        is_task_due || !self.answered.is_empty() || !self.notices.is_empty()
     }
 
     /// Returns what is due; `session` is the name of the task session.
@@ -182,11 +163,6 @@ impl Alerts {
         }
         self.tasks.retain(|_, task| !task.is_idle(now));
         let notices = std::mem::take(&mut self.notices);
-        let n_missed = std::mem::take(&mut self.n_missed);
-        if n_missed > 0 {
-            let text = wording::missed(n_missed, session);
-            actions.push(show(AlertSubject::Notice, Level::Info, text));
-        }
         for (level, notice) in notices {
             actions.push(show(AlertSubject::Notice, level, wording::quote(&notice)));
         }
@@ -196,7 +172,7 @@ impl Alerts {
 }
 
 impl TaskAlerts {
-    fn add(&mut self, kind: AlertEvent, is_wanted: bool, event: &Event) {
+    fn add(&mut self, kind: AlertEvent, event: &Event) {
         let n = match event.kind {
             EventKind::Notify { bells } => bells.max(1),
             EventKind::Output(ref found) => found.matches.max(1),
@@ -211,7 +187,6 @@ impl TaskAlerts {
         let n_before = before.map_or(0, |at| self.pending.remove(at).n);
         self.pending.push(PendingAlert {
             kind,
-            is_wanted,
             n: n + n_before,
             event: event.clone(),
         });
@@ -228,12 +203,6 @@ impl TaskAlerts {
         std::mem::take(&mut self.pending)
     }
 
-    fn drop_unwanted(&mut self) {
-        if !self.pending.iter().any(|pending| pending.is_wanted) {
-            self.take();
-        }
-    }
-
     fn is_idle(&self, now: Instant) -> bool {
         let is_paused = self.shown_at.is_some_and(|at| at + PAUSE > now);
         self.pending.is_empty() && !is_paused && !self.is_asking
@@ -245,10 +214,7 @@ fn of_task(
     pending: &[PendingAlert],
     session: &str,
 ) -> Option<(AlertEvent, Alert)> {
-    let main = pending
-        .iter()
-        .filter(|pending| pending.is_wanted)
-        .max_by_key(|pending| pending.kind)?;
+    let main = pending.iter().max_by_key(|pending| pending.kind)?;
     let also: Vec<(AlertEvent, u64)> = pending
         .iter()
         .filter(|other| other.kind != main.kind && other.kind != AlertEvent::Started)

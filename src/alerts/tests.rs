@@ -195,10 +195,10 @@ fn a_bell_and_an_exit_are_one_alert() {
     let mut desk = Desk::new(rules());
     desk.look("@1 a running bells=0", "@1 a running bells=1");
     assert_eq!(desk.after(249), [""; 0]);
-    desk.look("@1 a running bells=1", "@1 a dead 0 bells=1");
+    desk.look("@1 a running bells=1", "@1 a dead 2 bells=1");
     assert_eq!(
         desk.after(1),
-        ["@1 a rang the bell; Also: finished.; See: tmux-task logs a -s work"]
+        ["@1! a failed with code 2; Also: rang the bell.; See: tmux-task logs a -s work"]
     );
     assert_eq!(desk.deadline(), None);
 }
@@ -336,11 +336,6 @@ fn notices_without_events_are_displayed_if_they_are_asked_for() {
     desk.alerts
         .add_notice(Level::Info, "Still active:\n- other");
     assert_eq!(desk.after(0), ["notice Still active:; - other"]);
-    desk.alerts.add_missed(7);
-    assert_eq!(
-        desk.after(0),
-        ["notice 7 earlier events are only in the feed; See: tmux-task feed -s work"]
-    );
 }
 
 #[test]

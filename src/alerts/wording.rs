@@ -84,15 +84,6 @@ pub(super) fn quote(notice: &str) -> AlertText {
     }
 }
 
-/// Words events that were not displayed because the disk was slow.
-pub(super) fn missed(n: u64, session: &str) -> AlertText {
-    AlertText {
-        title: format!("{n} earlier events are only in the feed"),
-        details: Vec::new(),
-        advice: command("See: tmux-task feed", session),
-    }
-}
-
 fn happening(event: &Event, kind: AlertEvent) -> String {
     match (kind, &event.kind) {
         (AlertEvent::Started, EventKind::Started { rerun: true }) => "started again".to_owned(),
@@ -324,7 +315,7 @@ impl AlertEvent {
             // It is run again by itself.
             EventKind::Exited { replaced: None } if restart_of(&event.task).is_some() => None,
             EventKind::Exited { replaced: None } if !is_of_shell => {
-                Some(if has_succeeded(&event.task) {
+                Some(if event.task.exit_code() == Some(0) {
                     Self::Exited
                 } else {
                     Self::Failed
@@ -336,10 +327,6 @@ impl AlertEvent {
             | EventKind::InputResolved { .. } => None,
         }
     }
-}
-
-fn has_succeeded(task: &Task) -> bool {
-    task.exit().and_then(|exit| exit.code) == Some(0)
 }
 
 /// Where notices are displayed.

@@ -48,7 +48,7 @@ pub(super) struct DueAlerts {
 #[derive(Debug)]
 pub(super) struct AlertDisplay {
     places: BTreeSet<Place>,
-    complaints: LogOnce<TmuxError>,
+    complaints: LogOnce,
 }
 
 /// The desktop, which may be slow, has its own task.
@@ -90,13 +90,6 @@ impl Displays {
             Body::Event(event) => self.alerts.add(event, now),
             Body::Notice { level, text, .. } => self.alerts.add_notice(*level, text),
             Body::FollowUp { .. } => {}
-        }
-    }
-
-    /// Takes the number of events that are only in the feed.
-    pub(super) fn add_missed(&mut self, n: u64) {
-        if !self.places.is_empty() {
-            self.alerts.add_missed(n);
         }
     }
 
@@ -338,7 +331,7 @@ mod on_desktop {
                 never = desktop.watch() => match never {},
             };
             match action {
-                // It logs its failures itself, each kind once.
+                // It logs its failures itself, each once.
                 Some(AlertAction::Show(alert)) => drop(desktop.show(&notice(alert)).await),
                 Some(AlertAction::Withdraw(window)) => {
                     desktop.withdraw(u64::from(window.0)).await;

@@ -206,11 +206,7 @@ impl EventLoop {
 
     /// Reports what may be reported now that the disk has accepted or refused records.
     fn on_stored(&mut self) {
-        let Publication {
-            shown,
-            n_missed,
-            counts,
-        } = self.publisher.publish();
+        let Publication { shown, counts } = self.publisher.publish();
         let state = self.store_state();
         tracing::debug!(written = state.written, tried = state.tried, "stored");
         self.take(Input::Stored(state));
@@ -233,7 +229,6 @@ impl EventLoop {
                 self.displays.add(&what, at.mono);
             }
         }
-        self.displays.add_missed(n_missed);
         self.display_due(at);
     }
 

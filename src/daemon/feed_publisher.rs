@@ -9,33 +9,22 @@ use crate::store::{MOST_WAITING, SavedLook, Store, StoreReport, with_waiting};
 /// How many records may wait to be displayed. Nobody reads more of them one by one.
 const MOST_UNSHOWN: usize = 256;
 
-/// What waits for the disk to be displayed, the latest of it.
+/// What waits for the disk to be displayed, the latest of it, with the sequence numbers of the records.
 #[derive(Debug, Default)]
-struct DisplayQueue {
-    /// With the sequence numbers of their records.
-    latest: VecDeque<(Seq, Body)>,
-    /// How many earlier ones were dropped.
-    n_earlier: u64,
-}
+struct DisplayQueue(VecDeque<(Seq, Body)>);
 
 impl DisplayQueue {
     fn push(&mut self, seq: Seq, what: Body) {
-        self.latest.push_back((seq, what));
-        if self.latest.len() > MOST_UNSHOWN {
-            self.latest.pop_front();
-            self.n_earlier += 1;
+        self.0.push_back((seq, what));
+        if self.0.len() > MOST_UNSHOWN {
+            self.0.pop_front();
         }
     }
 
-    /// Takes what may be displayed once the records up to this sequence number are on the disk, and
-    /// the number of those before that were dropped.
-    fn take(&mut self, written: Seq) -> (Vec<Body>, u64) {
-        let n_shown = self.latest.partition_point(|(seq, _)| *seq <= written);
-        if n_shown == 0 {
-            return (Vec::new(), 0);
-        }
-        let shown = self.latest.drain(..n_shown).map(|(_, what)| what);
-        (shown.collect(), std::mem::take(&mut self.n_earlier))
+    /// Takes what may be displayed once the records up to this sequence number are on the disk.
+    fn take(&mut self, written: Seq) -> Vec<Body> {
+        let n_shown = self.0.partition_point(|(seq, _)| *seq <= written);
+        self.0.drain(..n_shown).map(|(_, what)| what).collect()
     }
 }
 
@@ -59,8 +48,6 @@ pub(super) struct FeedPublisher {
 pub(super) struct Publication {
     /// Events, and notices that are not about events, whose records are on the disk.
     pub(super) shown: Vec<Body>,
-    /// How many earlier ones are only in the feed.
-    pub(super) n_missed: u64,
     /// The counts, if they have changed.
     pub(super) counts: Option<StatusCounts>,
 }
@@ -107,12 +94,8 @@ impl FeedPublisher {
             .counts
             .filter(|_| report.counts != self.report.counts);
         self.report = report;
-        let (shown, n_missed) = self.unshown.take(self.report.written);
-        Publication {
-            shown,
-            n_missed,
-            counts,
-        }
+        let shown = self.unshown.take(self.report.written);
+        Publication { shown, counts }
     }
 
     /// Returns why records are not on the disk, if the disk refuses them.
@@ -181,26 +164,26 @@ mod tests {
     }
 
     #[test]
-    fn of_many_records_the_latest_are_displayed_and_the_others_counted() {
+    fn of_many_records_the_latest_are_displayed() {
         let mut queue = DisplayQueue::default();
         push(&mut queue, 0..2);
-        assert_eq!(queue.take(9), (vec![notice(0), notice(1)], 0));
-        assert_eq!(queue.take(9), (vec![], 0));
+        assert_eq!(queue.take(9), [notice(0), notice(1)]);
+        assert_eq!(queue.take(9), []);
         push(&mut queue, 0..300);
-        assert_eq!(queue.take(0), (vec![], 0));
-        let (shown, n_missed) = queue.take(300);
-        assert_eq!((shown.len(), n_missed), (MOST_UNSHOWN, 44));
+        assert_eq!(queue.take(0), []);
+        let shown = queue.take(300);
+        assert_eq!(shown.len(), MOST_UNSHOWN);
         assert_eq!(shown[0], notice(44));
-        assert_eq!(queue.take(300), (vec![], 0));
+        assert_eq!(queue.take(300), []);
     }
 
     #[test]
     fn a_record_is_displayed_once_it_is_on_the_disk() {
         let mut queue = DisplayQueue::default();
         push(&mut queue, 1..4);
-        assert_eq!(queue.take(0), (vec![], 0));
-        assert_eq!(queue.take(2), (vec![notice(1), notice(2)], 0));
-        assert_eq!(queue.take(2), (vec![], 0));
-        assert_eq!(queue.take(3), (vec![notice(3)], 0));
+        assert_eq!(queue.take(0), []);
+        assert_eq!(queue.take(2), [notice(1), notice(2)]);
+        assert_eq!(queue.take(2), []);
+        assert_eq!(queue.take(3), [notice(3)]);
     }
 }

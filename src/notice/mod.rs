@@ -8,7 +8,6 @@
 mod desktop;
 
 use std::io;
-use std::mem::{Discriminant, discriminant};
 use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags};
@@ -16,38 +15,23 @@ use rustix::fs::{FileType, Mode, OFlags};
 #[cfg(all(feature = "notice", not(target_os = "macos")))]
 pub use desktop::{Desktop, DesktopError, DesktopNotice, notifier};
 
-/// The kinds of failure that were logged since a display last worked. A kind is a variant of the
-/// display's error.
-#[derive(Debug)]
-pub struct LogOnce<E> {
-    /// Contains each variant of `E` at most once, which bounds it.
-    logged: Vec<Discriminant<E>>,
-}
+/// The failure that was logged last since a display worked.
+#[derive(Debug, Default)]
+pub struct LogOnce(Option<String>);
 
-impl<E> Default for LogOnce<E> {
-    fn default() -> Self {
-        Self { logged: Vec::new() }
-    }
-}
-
-impl<E> LogOnce<E> {
-    /// Whether this kind of failure has not been logged since the display last worked. Marks it as
-    /// logged.
+impl LogOnce {
+    /// Whether this is another failure. Marks it as logged.
     #[must_use]
-    pub fn admit(&mut self, error: &E) -> bool {
-        let kind = discriminant(error);
-        let is_news = !self.logged.contains(&kind);
-        if is_news {
-            self.logged.push(kind);
-        }
+    pub fn admit(&mut self, error: &dyn std::fmt::Display) -> bool {
+        let error = Some(error.to_string());
+        let is_news = self.0 != error;
+        self.0 = error;
         is_news
     }
 
-    /// Clears the kinds, because the display works. Returns whether there were any.
+    /// Notes that the display works. Returns whether there was a failure.
     pub fn clear(&mut self) -> bool {
-        let had_any = !self.logged.is_empty();
-        self.logged.clear();
-        had_any
+        self.0.take().is_some()
     }
 }
 
@@ -85,16 +69,15 @@ mod tests {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
     #[test]
-    fn each_kind_is_logged_once_until_the_display_works() {
+    fn a_failure_is_logged_once_until_the_display_works() {
         let mut complaints = LogOnce::default();
         assert!(!complaints.clear());
-        assert!(complaints.admit(&Some("refused")));
-        assert!(!complaints.admit(&Some("reset")));
-        assert!(complaints.admit(&None));
-        assert!(!complaints.admit(&Some("refused")));
+        assert!(complaints.admit(&"refused"));
+        assert!(!complaints.admit(&"refused"));
+        assert!(complaints.admit(&"reset"));
         assert!(complaints.clear());
         assert!(!complaints.clear());
-        assert!(complaints.admit(&Some("refused")));
+        assert!(complaints.admit(&"reset"));
     }
 
     #[test]
