@@ -158,8 +158,12 @@ impl TaskLook<'_> {
         before.is_reported()
             && before.is_by_terminal
             && self.last_look.terminal.is_none()
-            && self.task.is_alive()
-            && !self.task.is_new_run_after(&before.task)
+            && self.is_alive_since(before)
+    }
+
+    /// Whether the run is alive that an episode is of.
+    fn is_alive_since(&self, before: &Episode) -> bool {
+        self.task.is_alive() && !self.task.is_new_run_after(&before.task)
     }
 
     /// Whether the reported prompt has just been drawn again with lower numbers. A program that
@@ -175,8 +179,7 @@ impl TaskLook<'_> {
             after: (new, row),
         };
         before.is_reported()
-            && self.task.is_alive()
-            && !self.task.is_new_run_after(&before.task)
+            && self.is_alive_since(before)
             && !self.last_look.is_still
             && shown.counts_down(old_row, new_row)
     }
@@ -189,8 +192,7 @@ impl TaskLook<'_> {
         let asked = before.found.prompt.text.as_str();
         before.is_reported()
             && before.found.is_question
-            && self.task.is_alive()
-            && !self.task.is_new_run_after(&before.task)
+            && self.is_alive_since(before)
             && terminal.is_some_and(|terminal| terminal.reader.takes_input())
             && self.has_read_since(before) == Some(false)
             && !asked.is_empty()
@@ -205,7 +207,7 @@ impl TaskLook<'_> {
         let Phase::Reported { since, gone_by } = before.state else {
             return None;
         };
-        if !self.task.is_alive() || self.task.is_new_run_after(&before.task) {
+        if !self.is_alive_since(before) {
             return None;
         }
         let terminal = self.last_look.terminal.as_ref()?;
