@@ -315,7 +315,7 @@ impl Panel {
                     return Ok(());
                 }
                 Ok(output) => text::one_line(&output.stderr, MESSAGE_CHARS),
-                Err(error) => format!("could not start tmux: {}", with_causes(&error)),
+                Err(error) => not_started(&error),
             };
             self.state.say(Err(result));
             return Ok(());
@@ -330,13 +330,14 @@ impl Panel {
         let effects = self.state.on_size(self.screen.size()?);
         self.begin(effects);
         if let Err(error) = status {
-            self.state.say(Err(format!(
-                "could not start tmux: {}",
-                with_causes(&error)
-            )));
+            self.state.say(Err(not_started(&error)));
         }
         Ok(())
     }
+}
+
+fn not_started(error: &io::Error) -> String {
+    format!("could not start tmux: {}", with_causes(error))
 }
 
 /// Returns what the user does next; `None` when the terminal is gone.

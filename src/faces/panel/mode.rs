@@ -276,27 +276,21 @@ impl LogView {
 
     pub(super) fn go(&mut self, to: Move) {
         let page = self.height.saturating_sub(1).max(1);
-        self.top = match to {
-            Move::Up => self.top.saturating_sub(1),
-            Move::Down => self.top + 1,
-            Move::PageUp => self.top.saturating_sub(page),
-            Move::PageDown => self.top + page,
-            Move::Start => 0,
-            Move::End => self.last_top(),
-            Move::Left | Move::Right => self.top,
-        }
-        .min(self.last_top());
-        self.left = match to {
-            Move::Left => self.left.saturating_sub(SIDEWAYS),
+        match to {
+            Move::Up => self.top = self.top.saturating_sub(1),
+            Move::Down => self.top += 1,
+            Move::PageUp => self.top = self.top.saturating_sub(page),
+            Move::PageDown => self.top += page,
+            Move::Start => self.top = 0,
+            Move::End => self.top = self.last_top(),
+            Move::Left => self.left = self.left.saturating_sub(SIDEWAYS),
             Move::Right => {
                 let shown = self.lines.iter().skip(self.top).take(self.height);
                 let longest = shown.map(Line::width).max().unwrap_or_default();
-                (self.left + SIDEWAYS).min(longest.saturating_sub(1))
+                self.left = (self.left + SIDEWAYS).min(longest.saturating_sub(1));
             }
-            Move::Up | Move::Down | Move::PageUp | Move::PageDown | Move::Start | Move::End => {
-                self.left
-            }
-        };
+        }
+        self.top = self.top.min(self.last_top());
     }
 
     /// Searches backwards from the end of what is shown. Returns whether there is such a line.

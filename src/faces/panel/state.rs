@@ -246,10 +246,10 @@ impl PanelState {
         match report {
             ActionReport::Said(result) => self.say(result),
             ActionReport::Preview { task, lines } => self.preview = Some((task, coloured(&lines))),
-            ActionReport::Log { task, result } => match result {
-                Ok(lines) => self.fill(&Subject::Log(task), coloured(&lines), true),
-                Err(error) => self.fail(&Subject::Log(task), error),
-            },
+            ActionReport::Log { task, result } => {
+                let lines = result.map(|lines| coloured(&lines));
+                self.fill(&Subject::Log(task), lines, true);
+            }
             ActionReport::Explained { task, result } => {
                 let mut effects = self.on_explained(task, result);
                 effects.extend(self.settled());
@@ -282,35 +282,29 @@ impl PanelState {
             }
             return Vec::new();
         }
-        let subject = Subject::Explanation(task);
-        match result {
-            Ok((_, lines)) => {
-                let lines = lines.into_iter().map(Line::from).collect();
-                self.fill(&subject, lines, false);
-            }
-            Err(error) => self.fail(&subject, error),
-        }
+        let lines = result.map(|(_, lines)| lines.into_iter().map(Line::from).collect());
+        self.fill(&Subject::Explanation(task), lines, false);
         Vec::new()
     }
 
-    /// Shows the text of a view that is still open.
-    fn fill(&mut self, subject: &Subject, lines: Vec<Line<'static>>, at_end: bool) {
+    /// Shows the text of a view that is still open, or closes it if its text cannot be had.
+    fn fill(&mut self, subject: &Subject, text: Result<Vec<Line<'static>>, String>, at_end: bool) {
         let height = usize::from(self.layout().body().height);
-        if let Mode::View { of, view } = &mut self.mode
-            && of == subject
-        {
-            *view = LogView::new(std::mem::take(&mut view.title), lines, height);
-            if at_end {
-                view.go(Move::End);
+        let Mode::View { of, view } = &mut self.mode else {
+            return;
+        };
+        match text {
+            _ if of != subject => {}
+            Ok(lines) => {
+                *view = LogView::new(std::mem::take(&mut view.title), lines, height);
+                if at_end {
+                    view.go(Move::End);
+                }
             }
-        }
-    }
-
-    /// Closes a view whose text cannot be had.
-    fn fail(&mut self, subject: &Subject, error: String) {
-        if matches!(&self.mode, Mode::View { of, .. } if of == subject) {
-            self.mode = Mode::List;
-            self.say(Err(error));
+            Err(error) => {
+                self.mode = Mode::List;
+                self.say(Err(error));
+            }
         }
     }
 

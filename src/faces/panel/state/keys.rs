@@ -38,35 +38,24 @@ impl PanelState {
 
     pub(in crate::faces::panel) fn on_mouse(&mut self, mouse: MouseEvent) -> Vec<PanelEffect> {
         let list = self.layout().list;
-        let place = Position::new(mouse.column, mouse.row);
-        #[expect(
-            clippy::wildcard_enum_match_arm,
-            reason = "other buttons and moves mean nothing"
-        )]
-        let lines = match mouse.kind {
-            MouseEventKind::ScrollUp => -1,
-            MouseEventKind::ScrollDown => 1,
-            MouseEventKind::Down(MouseButton::Left)
-                if matches!(self.mode, Mode::List) && list.contains(place) =>
-            {
+        let is_on_list = list.contains(Position::new(mouse.column, mouse.row));
+        // Other buttons and moves mean nothing.
+        match (&mut self.mode, mouse.kind) {
+            (Mode::View { view, .. }, MouseEventKind::ScrollUp) => {
+                (0..WHEEL).for_each(|_| view.go(Move::Up));
+            }
+            (Mode::View { view, .. }, MouseEventKind::ScrollDown) => {
+                (0..WHEEL).for_each(|_| view.go(Move::Down));
+            }
+            (Mode::List, MouseEventKind::ScrollUp) => self.select_by(-1),
+            (Mode::List, MouseEventKind::ScrollDown) => self.select_by(1),
+            (Mode::List, MouseEventKind::Down(MouseButton::Left)) if is_on_list => {
                 let at = self.top + usize::from(mouse.row - list.y);
                 if let Some(row) = self.rows.get(at) {
                     self.selected = Some(row.clone());
                 }
-                0
             }
-            _ => 0,
-        };
-        if let Mode::View { view, .. } = &mut self.mode {
-            for _ in 0..WHEEL {
-                match lines {
-                    1 => view.go(Move::Down),
-                    -1 => view.go(Move::Up),
-                    _ => {}
-                }
-            }
-        } else if matches!(self.mode, Mode::List) {
-            self.select_by(lines);
+            _ => {}
         }
         self.settled()
     }
@@ -136,23 +125,18 @@ impl PanelState {
 
     fn on_prune_key(&mut self) {
         let (session, of) = match (self.scope, &self.selected) {
-            (Scope::One, _) => (ONLY, None),
+            (Scope::One, _) => (ONLY, String::new()),
             (Scope::All, None) => return self.say(Ok("no task has ended".to_owned())),
             (Scope::All, Some(row)) => {
                 let label = self.board.label(row.session());
-                (row.session(), Some(label.to_owned()))
+                (row.session(), format!(" of {label}"))
             }
         };
-        match (self.board.n_ended(session), of) {
-            (0, None) => self.say(Ok("no task has ended".to_owned())),
-            (0, Some(of)) => self.say(Ok(format!("no task of {of} has ended"))),
-            (n, of) => {
-                let tasks = text::counted(n, "ended task");
-                let of = of.map_or_else(String::new, |of| format!(" of {of}"));
-                self.confirm(
-                    format!("Remove {tasks}{of}?"),
-                    PanelEffect::Prune { session },
-                );
+        match self.board.n_ended(session) {
+            0 => self.say(Ok(format!("no task{of} has ended"))),
+            n => {
+                let question = format!("Remove {}{of}?", text::counted(n, "ended task"));
+                self.confirm(question, PanelEffect::Prune { session });
             }
         }
     }
