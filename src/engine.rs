@@ -398,11 +398,6 @@ impl Engine {
         gathering::is_muted(event, self.user_rules())
     }
 
-    /// Returns the settings.
-    pub fn settings(&self) -> Settings {
-        self.settings
-    }
-
     /// Returns the counts that were last published; `None` before the first look.
     pub fn counts(&self) -> Option<StatusCounts> {
         self.counts

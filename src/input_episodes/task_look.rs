@@ -8,7 +8,8 @@ use super::last_look::{
     without_evidence,
 };
 use crate::model::{
-    Event, EventKind, Now, PromptKind, Screen, Task, has_same_words, without_animation,
+    Event, EventKind, Now, PromptKind, Screen, Task, has_same_words, is_same_but_animated,
+    without_animation,
 };
 use crate::prompt::{self, PromptMatch};
 
@@ -338,8 +339,7 @@ impl PromptComparison<'_> {
         let (before, old_row) = self.before;
         let (after, new_row) = self.after;
         // Where a prompt from before a restart was is not known.
-        let is_same =
-            |(old, new): (&String, &String)| without_animation(old) == without_animation(new);
+        let is_same = |(old, new): (&String, &String)| is_same_but_animated(old, new);
         let is_in_place = old_row == usize::MAX
             || (old_row == new_row
                 && (before.rows.iter().zip(after.rows.iter()))

@@ -316,6 +316,11 @@ pub fn without_animation(text: &str) -> String {
     without(text, LeftOut::SignsAndTimes)
 }
 
+/// Whether two texts are the same, apart from what is animated in them.
+pub fn is_same_but_animated(text: &str, other: &str) -> bool {
+    text == other || without_animation(text) == without_animation(other)
+}
+
 fn without(text: &str, left_out: LeftOut) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut rest = String::with_capacity(text.len());
@@ -358,12 +363,7 @@ impl Screen {
     /// Whether the rows differ at most in what programs animate, and in white space. Rows that are
     /// shared are not compared one by one.
     pub fn is_same_but_animated(&self, other: &Self) -> bool {
-        let is_same = |(row, other): (&String, &String)| {
-            row == other || without_animation(row) == without_animation(other)
-        };
-        self.has_rows_of(other)
-            || (self.rows.len() == other.rows.len()
-                && self.rows.iter().zip(other.rows.iter()).all(is_same))
+        self.has_rows_of(other) || are_same_rows(&self.rows, &other.rows, is_same_but_animated)
     }
 
     /// Returns the screen without what programs animate.
