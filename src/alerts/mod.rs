@@ -243,13 +243,8 @@ fn bounded(mut due: Vec<(AlertEvent, Alert)>, session: &str) -> Vec<AlertAction>
         .collect();
     let level = rest.iter().map(|(_, alert)| alert.level).max();
     if let Some(level) = level {
-        let mut counts: Vec<(AlertEvent, u64)> = Vec::new();
-        for (kind, _) in rest {
-            match counts.last_mut() {
-                Some((last, n)) if *last == kind => *n += 1,
-                Some(_) | None => counts.push((kind, 1)),
-            }
-        }
+        let counts = rest.chunk_by(|(one, _), (other, _)| one == other);
+        let counts: Vec<_> = counts.map(|same| (same[0].0, same.len())).collect();
         let text = wording::summarise(&counts, session);
         actions.push(show(AlertSubject::Many, level, text));
     }

@@ -61,8 +61,8 @@ pub(super) fn describe(
 }
 
 /// Words an alert about many tasks. `counts` says how many alerts have which main event.
-pub(super) fn summarise(counts: &[(AlertEvent, u64)], session: &str) -> AlertText {
-    let n: u64 = counts.iter().map(|(_, n)| n).sum();
+pub(super) fn summarise(counts: &[(AlertEvent, usize)], session: &str) -> AlertText {
+    let n: usize = counts.iter().map(|(_, n)| n).sum();
     let counts: Vec<String> = counts
         .iter()
         .map(|(kind, n)| format!("{n} {}", plural(*kind)))

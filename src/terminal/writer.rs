@@ -219,15 +219,9 @@ impl<'a> Writer<'a> {
         self.set_cursor(column, row);
     }
 
-    pub(super) fn set_tab(&mut self) {
+    pub(super) fn set_tab(&mut self, is_set: bool) {
         if let Some(tab) = self.grid.tabs.get_mut(self.grid.column) {
-            *tab = true;
-        }
-    }
-
-    pub(super) fn clear_tab(&mut self) {
-        if let Some(tab) = self.grid.tabs.get_mut(self.grid.column) {
-            *tab = false;
+            *tab = is_set;
         }
     }
 
