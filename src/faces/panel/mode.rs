@@ -7,9 +7,10 @@ use super::board::{SessionKey, TaskKey};
 use crate::model::text;
 use crate::wire::SendRequest;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) enum Mode {
     /// They choose a task and what to do with it.
+    #[default]
     List,
     /// They change the filter.
     Filter(InputLine),

@@ -32,9 +32,10 @@ const RESULT_FOR: Duration = Duration::from_secs(5);
 const ERROR_FOR: Duration = Duration::from_secs(15);
 
 /// Which sessions the panel shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// One session.
+    #[default]
     One,
     /// All task sessions of the user.
     All,
@@ -50,7 +51,7 @@ pub(super) struct Message {
 }
 
 /// All that a frame shows.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct PanelState {
     pub(super) scope: Scope,
     pub(super) board: Board,
@@ -98,23 +99,11 @@ impl PanelState {
     fn with(scope: Scope, trouble: &str, size: (u16, u16), now: Millis) -> Self {
         Self {
             scope,
-            board: Board::default(),
-            rows: Vec::new(),
-            top: 0,
-            selected: None,
-            filter: String::new(),
-            mode: Mode::List,
-            message: None,
             trouble: Some(trouble.to_owned()),
-            usage: BTreeMap::new(),
-            ports: BTreeMap::new(),
-            preview: None,
             size,
             now,
             is_looking: scope == Scope::All,
-            previewed: None,
-            last_sample: LastSample::default(),
-            has_quit: false,
+            ..Self::default()
         }
     }
 

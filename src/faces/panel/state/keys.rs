@@ -7,7 +7,7 @@ use ratatui::layout::Position;
 use ratatui::text::Line;
 
 use super::{ONLY, PanelState, Scope};
-use crate::faces::panel::board::ListRow;
+use crate::faces::panel::board::{ListRow, TaskKey};
 use crate::faces::panel::mode::{
     InputLine, LogView, Mode, Move, PanelEffect, Subject, TypedLine, help,
 };
@@ -146,10 +146,24 @@ impl PanelState {
         self.mode = Mode::Confirm { question, effect };
     }
 
+    /// Asks for a line for a task, which answers this prompt if there is one.
+    fn ask_for_line(&mut self, task: TaskKey, name: String, prompt: Option<String>) {
+        self.mode = Mode::Line(TypedLine {
+            task,
+            name,
+            is_secret: prompt.is_none().then_some(false),
+            prompt,
+            line: InputLine::default(),
+            is_finished: false,
+        });
+    }
+
     /// A key for the selected task.
     fn on_task_key(&mut self, key: KeyCode) -> Vec<PanelEffect> {
-        let is_for_task = matches!(key, KeyCode::Enter)
-            || matches!(key, KeyCode::Char('a' | 's' | 'x' | 'r' | 'l' | 'e'));
+        let is_for_task = matches!(
+            key,
+            KeyCode::Enter | KeyCode::Char('a' | 's' | 'x' | 'r' | 'l' | 'e')
+        );
         let Some((task, listed)) = self.selected_task() else {
             if is_for_task {
                 self.say(Err(self.why_no_task()));
@@ -174,29 +188,13 @@ impl PanelState {
                     }));
                     return Vec::new();
                 };
-                self.mode = Mode::Line(TypedLine {
-                    task: task.clone(),
-                    name,
-                    prompt: Some(prompt),
-                    line: InputLine::default(),
-                    is_secret: None,
-                    is_finished: false,
-                });
+                self.ask_for_line(task.clone(), name, Some(prompt));
                 return vec![PanelEffect::Explain { task }];
             }
             KeyCode::Char('s') if is_dead => {
                 self.say(Err(format!("{name} has ended, nothing can be sent to it")));
             }
-            KeyCode::Char('s') => {
-                self.mode = Mode::Line(TypedLine {
-                    task,
-                    name,
-                    prompt: None,
-                    line: InputLine::default(),
-                    is_secret: Some(false),
-                    is_finished: false,
-                });
-            }
+            KeyCode::Char('s') => self.ask_for_line(task, name, None),
             KeyCode::Char('x') => self.confirm(
                 format!("Kill {name} and remove its window?"),
                 PanelEffect::Kill { task, name },
@@ -275,7 +273,7 @@ impl PanelState {
     }
 
     pub(super) fn send_line(&mut self) -> Vec<PanelEffect> {
-        let Mode::Line(typed) = std::mem::replace(&mut self.mode, Mode::List) else {
+        let Mode::Line(typed) = std::mem::take(&mut self.mode) else {
             return Vec::new();
         };
         let text = typed.line.text();
@@ -298,7 +296,7 @@ impl PanelState {
     }
 
     fn on_confirm_key(&mut self, key: KeyCode) -> Vec<PanelEffect> {
-        let mode = std::mem::replace(&mut self.mode, Mode::List);
+        let mode = std::mem::take(&mut self.mode);
         if let Mode::Confirm { effect, .. } = mode
             && matches!(key, KeyCode::Char('y' | 'Y'))
         {
