@@ -108,6 +108,13 @@ pub struct CursorPosition {
 
 impl PartialEq for Screen {
     fn eq(&self, other: &Self) -> bool {
+        self.signs() == other.signs() && self.has_rows_of(other)
+    }
+}
+
+impl Screen {
+    /// Returns what is compared besides the rows.
+    fn signs(&self) -> impl PartialEq + use<> {
         let Self {
             rows: _,
             cursor,
@@ -117,19 +124,10 @@ impl PartialEq for Screen {
             last_lines: _,
             is_cursor_hidden,
             drawn_cursor,
-        } = self;
+        } = *self;
         (cursor, alternate, is_cursor_hidden, drawn_cursor)
-            == (
-                &other.cursor,
-                &other.alternate,
-                &other.is_cursor_hidden,
-                &other.drawn_cursor,
-            )
-            && self.has_rows_of(other)
     }
-}
 
-impl Screen {
     /// Whether the rows are equal. Rows that are shared are not compared one by one.
     pub fn has_rows_of(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.rows, &other.rows) || self.rows == other.rows

@@ -38,7 +38,7 @@ pub struct Observation {
 }
 
 /// The state of the task session between looks.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Observer {
     /// The task session's name, also while it is missing.
     session: String,
@@ -62,12 +62,8 @@ impl Observer {
     pub fn new(session: impl Into<String>) -> Self {
         Self {
             session: session.into(),
-            life: None,
-            windows: BTreeMap::new(),
-            deaths: None,
-            deaths_are_saved: false,
-            numbers: RunNumbers::default(),
             is_baseline: true,
+            ..Self::default()
         }
     }
 

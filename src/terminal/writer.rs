@@ -587,7 +587,7 @@ impl<'a> Writer<'a> {
     pub(super) fn reset(&mut self) {
         self.grid.tabs = usual_tabs(self.grid.width);
         self.set_region(0, self.grid.height - 1);
-        self.grid.modes = Modes::NEW;
+        self.grid.modes = Modes::default();
         self.grid.charsets = Charsets::default();
         self.grid.saved = SavedCursor {
             origin: self.grid.saved.origin,
