@@ -139,10 +139,8 @@ fn advice(event: &Event, kind: AlertEvent, session: &str) -> Option<String> {
         (AlertEvent::Disappeared, _) => {
             // Its window is gone, and with it the id.
             let name = Some(&event.task.name).filter(|name| is_plain(name))?;
-            command(
-                &format!("Start it again: tmux-task run {name} -- COMMAND"),
-                session,
-            )
+            let again = command(&format!("Start it again: tmux-task run {name}"), session)?;
+            Some(format!("{again} -- COMMAND"))
         }
         (AlertEvent::Input | AlertEvent::Other, _) => None,
     }
@@ -159,12 +157,7 @@ fn reference(task: &Task) -> String {
 
 /// Returns a command with its session; `None` if the session's name would need quotes.
 fn command(line: &str, session: &str) -> Option<String> {
-    let (line, rest) = line
-        .split_once(" -- ")
-        .map_or((line, String::new()), |(line, rest)| {
-            (line, format!(" -- {rest}"))
-        });
-    is_plain(session).then(|| format!("{line} -s {session}{rest}"))
+    is_plain(session).then(|| format!("{line} -s {session}"))
 }
 
 fn is_plain(word: &str) -> bool {
