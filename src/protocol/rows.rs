@@ -61,10 +61,6 @@ pub struct SessionRow {
 
 /// One window.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a separate field of a row of tmux"
-)]
 pub struct WindowRow {
     /// Its id.
     pub window: WindowId,

@@ -38,10 +38,6 @@ const CLAUSE_CHARS: usize = 1000;
 /// condition can no longer hold, and when the task asks for input before its end.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a condition of its own"
-)]
 pub(super) struct WaitFor {
     /// The names or window ids of the tasks. Required, except with channel
     #[serde(deserialize_with = "one_or_more")]
@@ -325,10 +321,6 @@ const REASON_CHARS: usize = 400;
 /// window and replaces a run that is alive.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is an argument of its own"
-)]
 pub(super) struct RunTask {
     /// The task's name: 1 to 40 of A-Z a-z 0-9 . _ -
     task: String,
@@ -464,22 +456,18 @@ fn check_variables(arguments: &RunTask) -> Result<(), ToolAnswer> {
 
 /// Returns what was started, in a line.
 fn announce(started: &StartedRun) -> String {
-    let StartedRun {
-        session_name,
-        name,
-        cwd,
-        run,
-        ..
-    } = started;
+    let run = &started.run;
     let replaced = match run.replaced {
         Some(ReplacedRun::Live) => "; it replaced a run that was alive",
         Some(ReplacedRun::Dead) | None => "",
     };
     format!(
-        "started {} ({name}), run {}, in {} (tmux session {session_name}){replaced}",
+        "started {} ({}), run {}, in {} (tmux session {}){replaced}",
         run.window_id,
+        started.name,
         run.run,
-        short(cwd, CWD_CHARS),
+        short(&started.cwd, CWD_CHARS),
+        started.session_name,
     )
 }
 
