@@ -35,17 +35,12 @@ pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(600);
 /// A call.
 pub(super) struct Call {
     pub(super) caller: Caller,
-    /// Where its progress is reported, if the client wants that.
-    pub(super) progress: Option<Progress>,
+    /// Where its progress is reported and as that of what, if the client wants that.
+    pub(super) progress: Option<(Peer<RoleServer>, ProgressToken)>,
     /// Whether the client has closed the connection.
     pub(super) closed: watch::Receiver<bool>,
     /// Whether the client takes a handle for a result that comes later.
     pub(super) takes_handles: bool,
-}
-
-pub(super) struct Progress {
-    pub(super) peer: Peer<RoleServer>,
-    pub(super) token: ProgressToken,
 }
 
 impl Call {
@@ -72,7 +67,7 @@ impl Call {
     }
 
     async fn report(&self, what: &str, limit: Option<Duration>) -> Infallible {
-        let Some(Progress { peer, token }) = &self.progress else {
+        let Some((peer, token)) = &self.progress else {
             return pending().await;
         };
         let begun = Instant::now();

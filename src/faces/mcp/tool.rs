@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{OnceCell, oneshot, watch};
 use tokio::task::spawn_local;
 
-use super::call::{Call, Progress, ToolAnswer, Wait, caller_of, within_time};
+use super::call::{Call, ToolAnswer, Wait, caller_of, within_time};
 use super::other_host;
 use crate::ops::{SessionChoice, TaskSession, end_of_events};
 use crate::wire::After;
@@ -68,14 +68,11 @@ impl Client {
     }
 
     pub(super) fn call_of(&self, context: &RequestContext<RoleServer>) -> Call {
-        let progress = context.meta.get_progress_token().map(|token| Progress {
-            peer: context.peer.clone(),
-            token,
-        });
+        let token = context.meta.get_progress_token();
         let capabilities = context.client_capabilities();
         Call {
             caller: caller_of(&context.meta.0.0),
-            progress,
+            progress: token.map(|token| (context.peer.clone(), token)),
             closed: self.closed.clone(),
             takes_handles: capabilities.is_some_and(|capable| capable.supports_tasks()),
         }
