@@ -11,7 +11,7 @@ use crate::model::{
 };
 use crate::prompt::{Judgement, UserRules};
 use crate::restarts::restart_of;
-use crate::route::{Reach, reach};
+use crate::route::{Reach, is_end, reach};
 
 mod gathering;
 
@@ -450,11 +450,6 @@ fn is_present_end(event: &Event, look: &Snapshot) -> bool {
     };
     let present = look.tasks.get(&event.task.window);
     replaced.is_none() && present.is_some_and(|task| !task.is_alive() && task.run == event.task.run)
-}
-
-/// Whether this is the end of a run.
-fn is_end(event: &Event) -> bool {
-    matches!(event.kind, EventKind::Exited { .. })
 }
 
 /// The position of an event among those of one look. The sort is stable: `diff` has ordered the

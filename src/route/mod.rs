@@ -136,7 +136,8 @@ fn is_bell(event: &Event) -> bool {
     matches!(event.kind, EventKind::Notify { .. })
 }
 
-fn is_end(event: &Event) -> bool {
+/// Whether this is the end of a run.
+pub(crate) fn is_end(event: &Event) -> bool {
     matches!(event.kind, EventKind::Exited { .. })
 }
 

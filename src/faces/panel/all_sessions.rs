@@ -113,13 +113,13 @@ impl<'a> AllSessions<'a> {
         })
     }
 
-    /// Reports sessions and tasks until nothing listens any more.
+    /// Reports sessions and tasks. What listens drops it at its own end.
     pub(super) async fn follow(self) {
         let this = &self;
         let mut futures = FuturesUnordered::<LocalBoxFuture<'_, ()>>::new();
         let mut scans = interval(RESCAN);
         scans.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while !this.to.is_closed() {
+        loop {
             // Nothing is lost when one of these is dropped.
             tokio::select! {
                 biased;
@@ -285,7 +285,6 @@ impl<'a> AllSessions<'a> {
     }
 
     fn report(&self, incoming: Incoming) {
-        // A panel that has gone is noticed by `follow`.
         drop(self.to.send(incoming));
     }
 }

@@ -131,7 +131,7 @@ pub(crate) async fn run<T>(
                 None => return Ok(None),
             },
             Some(incoming) = incoming.recv() => panel.on_incoming(incoming),
-            // It never ends while the channel is open.
+            // It never ends.
             () = &mut following => {}
             Some(outcome) = panel.work.next() => panel.on_outcome(outcome).await.map_err(unusable)?,
             _ = seconds.tick() => panel.on_second(),

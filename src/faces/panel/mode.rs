@@ -126,9 +126,6 @@ impl Mode {
     }
 }
 
-/// The maximum length, in characters.
-const LONGEST: usize = 4000;
-
 /// A line being typed, with a cursor in it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct InputLine {
@@ -147,7 +144,6 @@ impl InputLine {
     /// Takes a key that edits. Returns whether the text may have changed.
     pub(super) fn edit(&mut self, key: KeyEvent) -> bool {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
-        let is_alt = key.modifiers.contains(KeyModifiers::ALT);
         #[expect(clippy::wildcard_enum_match_arm, reason = "the other keys do not edit")]
         match key.code {
             KeyCode::Char('u') if is_control => self.before.clear(),
@@ -158,7 +154,7 @@ impl InputLine {
             }
             KeyCode::Char('a') if is_control => self.go_to_start(),
             KeyCode::Char('e') if is_control => self.go_to_end(),
-            KeyCode::Char(c) if !is_control && !is_alt => self.insert(&c.to_string()),
+            KeyCode::Char(c) if !is_control => self.insert(&c.to_string()),
             KeyCode::Backspace => {
                 self.before.pop();
             }
@@ -184,9 +180,7 @@ impl InputLine {
     /// Inserts a text at the cursor: its first line, without control characters.
     pub(super) fn insert(&mut self, pasted: &str) {
         let line = pasted.lines().next().unwrap_or_default();
-        let clean = text::piece(line.as_bytes());
-        let room = LONGEST.saturating_sub(self.text().chars().count());
-        self.before.extend(clean.chars().take(room));
+        self.before.push_str(&text::piece(line.as_bytes()));
     }
 
     pub(super) fn text(&self) -> String {

@@ -203,7 +203,7 @@ impl TaskStream {
     }
 }
 
-/// Reports the tasks until nothing listens any more. Connects again whenever the stream ends.
+/// Reports the tasks. Connects again whenever the stream ends. What listens drops it at its own end.
 pub(super) async fn follow(
     choice: &SessionChoice,
     first: TaskStream,
@@ -220,13 +220,9 @@ pub(super) async fn follow(
                 server: None,
             },
         };
-        if to.send(connected).is_err() {
-            return;
-        }
+        drop(to.send(connected));
         let why = read(client, ONLY, &to).await;
-        if to.send(Incoming::Lost(why)).is_err() {
-            return;
-        }
+        drop(to.send(Incoming::Lost(why)));
         let mut retry = RETRY;
         stream = loop {
             sleep(retry.next_pause()).await;
@@ -235,12 +231,7 @@ pub(super) async fn follow(
                 Ok(Err(error)) => text_of(&error),
                 Err(_) => "the daemon does not answer".to_owned(),
             };
-            if to
-                .send(Incoming::Lost(format!("{why}; trying again")))
-                .is_err()
-            {
-                return;
-            }
+            drop(to.send(Incoming::Lost(format!("{why}; trying again"))));
         };
     }
 }
@@ -272,9 +263,7 @@ pub(super) async fn read(
                 tasks,
                 removed,
             };
-            if to.send(tasks).is_err() {
-                return String::new();
-            }
+            drop(to.send(tasks));
         }
     }
 }
