@@ -11,11 +11,11 @@ use crate::model::{
 };
 use crate::prompt::{Judgement, UserRules};
 use crate::restarts::restart_of;
-use crate::route::{Reach, reach};
+use crate::route::{Reach, is_end, reach};
 
 mod gathering;
 
-use gathering::{ExpectedReader, Gathering};
+use gathering::{ExpectedReader, Gathering, is_read_by};
 pub use gathering::{ExpectedWait, ReturnCause, WaitReturn};
 
 /// By how much a reader of events may be later than their delivery would be without it.
@@ -301,9 +301,7 @@ impl Engine {
     /// Notes that a command has returned to its caller with an event: if it is still gathered, it
     /// is delivered as a notice.
     pub fn note_return(&mut self, wait_return: &WaitReturn) {
-        for gathering in &mut self.gatherings {
-            gathering.note_return(wait_return);
-        }
+        self.note_known(|delivered| wait_return.is_of(&delivered.event));
     }
 
     /// Notes that a command reads events for this owner until then, and will say which it has read.
@@ -318,8 +316,13 @@ impl Engine {
     /// delivered as a notice. No reader is expected any more.
     pub(crate) fn note_seen(&mut self, owner: &str, events: &[Seq]) {
         self.expected_readers.retain(|other| other.owner != owner);
+        self.note_known(|delivered| is_read_by(delivered, owner, events));
+    }
+
+    /// Notes that the owners of these events have read them.
+    fn note_known(&mut self, is_known: impl Fn(&DeliveredEvent) -> bool) {
         for gathering in &mut self.gatherings {
-            gathering.note_seen(owner, events);
+            gathering.note_known(&is_known);
         }
     }
 
@@ -382,11 +385,7 @@ impl Engine {
     /// Returns the judgement of a task's screen, since when its screen is unchanged, and since when
     /// it has been reported as waiting.
     pub fn judgement_of(&self, window: WindowId) -> Option<(&Judgement, Instant, Option<Now>)> {
-        Some((
-            self.episodes.judgement_of(window)?,
-            self.episodes.still_since(window)?,
-            self.episodes.reported_since(window),
-        ))
+        self.episodes.judgement_of(window)
     }
 
     /// Returns the user's rules on prompts.
@@ -397,11 +396,6 @@ impl Engine {
     /// Whether a user's rule mutes the event: it is recorded and not delivered.
     pub fn mutes(&self, event: &Event) -> bool {
         gathering::is_muted(event, self.user_rules())
-    }
-
-    /// Returns the settings.
-    pub fn settings(&self) -> Settings {
-        self.settings
     }
 
     /// Returns the counts that were last published; `None` before the first look.
@@ -456,11 +450,6 @@ fn is_present_end(event: &Event, look: &Snapshot) -> bool {
     };
     let present = look.tasks.get(&event.task.window);
     replaced.is_none() && present.is_some_and(|task| !task.is_alive() && task.run == event.task.run)
-}
-
-/// Whether this is the end of a run.
-fn is_end(event: &Event) -> bool {
-    matches!(event.kind, EventKind::Exited { .. })
 }
 
 /// The position of an event among those of one look. The sort is stable: `diff` has ordered the

@@ -24,9 +24,6 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// summarises them.
 const MOST_AT_ONCE: usize = 5;
 
-/// How many notices without events wait to be displayed, the latest.
-const MOST_NOTICES: usize = 16;
-
 /// What an alert is about. A later alert about the same replaces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AlertSubject {
@@ -83,7 +80,6 @@ struct TaskAlerts {
 #[derive(Debug)]
 struct PendingAlert {
     kind: AlertEvent,
-    is_wanted: bool,
     n: u64,
     event: Event,
 }
@@ -108,26 +104,17 @@ impl Alerts {
         let Some(kind) = AlertEvent::of(event) else {
             return;
         };
-        let is_wanted = self.rules.wants(&event.task, kind);
-        if !is_wanted && !self.tasks.contains_key(&window) {
-            return;
+        if self.rules.wants(&event.task, kind) {
+            let task = self.tasks.entry(window).or_default();
+            task.since.get_or_insert(now);
+            task.add(kind, event);
         }
-        let task = self.tasks.entry(window).or_default();
-        // What is not wanted only adds to what is.
-        if !is_wanted && task.pending.is_empty() {
-            return;
-        }
-        task.since.get_or_insert(now);
-        task.add(kind, is_wanted, event);
     }
 
     /// Takes a notice that is not about events.
     pub(crate) fn add_notice(&mut self, level: Level, text: &str) {
         if self.rules.events.contains(&AlertEvent::Other) {
             self.notices.push((level, text.to_owned()));
-            if self.notices.len() > MOST_NOTICES {
-                self.notices.remove(0);
-            }
         }
     }
 
@@ -137,7 +124,9 @@ impl Alerts {
         };
         task.pending
             .retain(|pending| pending.kind != AlertEvent::Input);
-        task.drop_unwanted();
+        if task.pending.is_empty() {
+            task.since = None;
+        }
         if std::mem::take(&mut task.is_asking) {
             self.answered.push(window);
         }
@@ -177,7 +166,7 @@ impl Alerts {
 }
 
 impl TaskAlerts {
-    fn add(&mut self, kind: AlertEvent, is_wanted: bool, event: &Event) {
+    fn add(&mut self, kind: AlertEvent, event: &Event) {
         let n = match event.kind {
             EventKind::Notify { bells } => bells.max(1),
             EventKind::Output(ref found) => found.matches.max(1),
@@ -192,7 +181,6 @@ impl TaskAlerts {
         let n_before = before.map_or(0, |at| self.pending.remove(at).n);
         self.pending.push(PendingAlert {
             kind,
-            is_wanted,
             n: n + n_before,
             event: event.clone(),
         });
@@ -209,12 +197,6 @@ impl TaskAlerts {
         std::mem::take(&mut self.pending)
     }
 
-    fn drop_unwanted(&mut self) {
-        if !self.pending.iter().any(|pending| pending.is_wanted) {
-            self.take();
-        }
-    }
-
     fn is_idle(&self, now: Instant) -> bool {
         let is_paused = self.shown_at.is_some_and(|at| at + PAUSE > now);
         self.pending.is_empty() && !is_paused && !self.is_asking
@@ -226,10 +208,7 @@ fn of_task(
     pending: &[PendingAlert],
     session: &str,
 ) -> Option<(AlertEvent, Alert)> {
-    let main = pending
-        .iter()
-        .filter(|pending| pending.is_wanted)
-        .max_by_key(|pending| pending.kind)?;
+    let main = pending.iter().max_by_key(|pending| pending.kind)?;
     let also: Vec<(AlertEvent, u64)> = pending
         .iter()
         .filter(|other| other.kind != main.kind && other.kind != AlertEvent::Started)
@@ -258,13 +237,8 @@ fn bounded(mut due: Vec<(AlertEvent, Alert)>, session: &str) -> Vec<AlertAction>
         .collect();
     let level = rest.iter().map(|(_, alert)| alert.level).max();
     if let Some(level) = level {
-        let mut counts: Vec<(AlertEvent, u64)> = Vec::new();
-        for (kind, _) in rest {
-            match counts.last_mut() {
-                Some((last, n)) if *last == kind => *n += 1,
-                Some(_) | None => counts.push((kind, 1)),
-            }
-        }
+        let counts = rest.chunk_by(|(one, _), (other, _)| one == other);
+        let counts: Vec<_> = counts.map(|same| (same[0].0, same.len())).collect();
         let text = wording::summarise(&counts, session);
         actions.push(show(AlertSubject::Many, level, text));
     }

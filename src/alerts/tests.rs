@@ -193,10 +193,10 @@ fn a_bell_and_an_exit_are_one_alert() {
     let mut desk = Desk::new(rules());
     desk.look("@1 a running bells=0", "@1 a running bells=1");
     assert_eq!(desk.after(249), [""; 0]);
-    desk.look("@1 a running bells=1", "@1 a dead 0 bells=1");
+    desk.look("@1 a running bells=1", "@1 a dead 2 bells=1");
     assert_eq!(
         desk.after(1),
-        ["@1 a rang the bell; Also: finished.; See: tmux-task logs a -s work"]
+        ["@1! a failed with code 2; Also: rang the bell.; See: tmux-task logs a -s work"]
     );
     assert_eq!(desk.deadline(), None);
 }

@@ -61,8 +61,8 @@ pub(super) fn describe(
 }
 
 /// Words an alert about many tasks. `counts` says how many alerts have which main event.
-pub(super) fn summarise(counts: &[(AlertEvent, u64)], session: &str) -> AlertText {
-    let n: u64 = counts.iter().map(|(_, n)| n).sum();
+pub(super) fn summarise(counts: &[(AlertEvent, usize)], session: &str) -> AlertText {
+    let n: usize = counts.iter().map(|(_, n)| n).sum();
     let counts: Vec<String> = counts
         .iter()
         .map(|(kind, n)| format!("{n} {}", plural(*kind)))
@@ -139,10 +139,8 @@ fn advice(event: &Event, kind: AlertEvent, session: &str) -> Option<String> {
         (AlertEvent::Disappeared, _) => {
             // Its window is gone, and with it the id.
             let name = Some(&event.task.name).filter(|name| is_plain(name))?;
-            command(
-                &format!("Start it again: tmux-task run {name} -- COMMAND"),
-                session,
-            )
+            let again = command(&format!("Start it again: tmux-task run {name}"), session)?;
+            Some(format!("{again} -- COMMAND"))
         }
         (AlertEvent::Input | AlertEvent::Other, _) => None,
     }
@@ -159,12 +157,7 @@ fn reference(task: &Task) -> String {
 
 /// Returns a command with its session; `None` if the session's name would need quotes.
 fn command(line: &str, session: &str) -> Option<String> {
-    let (line, rest) = line
-        .split_once(" -- ")
-        .map_or((line, String::new()), |(line, rest)| {
-            (line, format!(" -- {rest}"))
-        });
-    is_plain(session).then(|| format!("{line} -s {session}{rest}"))
+    is_plain(session).then(|| format!("{line} -s {session}"))
 }
 
 fn is_plain(word: &str) -> bool {
@@ -315,7 +308,7 @@ impl AlertEvent {
             // It is run again by itself.
             EventKind::Exited { replaced: None } if restart_of(&event.task).is_some() => None,
             EventKind::Exited { replaced: None } if !is_of_shell => {
-                Some(if has_succeeded(&event.task) {
+                Some(if event.task.exit_code() == Some(0) {
                     Self::Exited
                 } else {
                     Self::Failed
@@ -327,10 +320,6 @@ impl AlertEvent {
             | EventKind::InputResolved { .. } => None,
         }
     }
-}
-
-fn has_succeeded(task: &Task) -> bool {
-    task.exit().and_then(|exit| exit.code) == Some(0)
 }
 
 /// Where notices are displayed.

@@ -332,16 +332,11 @@ fn of_notification(
             activity.are_all_reported = true;
             Some(Change::Windows)
         }
-        Notification::Output { pane, .. } | Notification::ExtendedOutput { pane, .. } => {
+        Notification::Output { pane, .. } => {
             activity.record_output(*pane).then_some(Change::Output)
         }
         Notification::Pause(pane) => activity.record_pause(*pane).then_some(Change::Output),
-        Notification::UnlinkedWindowAdd(_)
-        | Notification::UnlinkedWindowRenamed(_)
-        | Notification::SessionsChanged
-        | Notification::Continue(_)
-        | Notification::Message(_)
-        | Notification::Other(_) => None,
+        Notification::Continue(_) | Notification::Other(_) => None,
     }
 }
 
@@ -515,8 +510,8 @@ mod tests {
             (Notification::SessionRenamed(own), true),
             (Notification::SessionRenamed(other), false),
             (Notification::WindowRenamed(window), true),
-            (Notification::UnlinkedWindowRenamed(window), false),
-            (Notification::UnlinkedWindowAdd(window), false),
+            (Notification::parse(b"%unlinked-window-renamed @3 a"), false),
+            (Notification::parse(b"%unlinked-window-add @3"), false),
         ] {
             let mut activity = PaneActivity::default();
             let change = of_notification(&notification, own, &mut false, &mut activity);

@@ -36,7 +36,7 @@ pub enum ReturnCause {
 
 impl WaitReturn {
     /// Whether this is that event, and the command's owner is the task's.
-    fn is_of(&self, event: &Event) -> bool {
+    pub(super) fn is_of(&self, event: &Event) -> bool {
         let task = &event.task;
         let is_what = matches!(
             (&event.kind, self.what),
@@ -52,6 +52,12 @@ impl WaitReturn {
         );
         is_what && (task.window, task.run, &task.owner) == (self.window, self.run, &self.owner)
     }
+}
+
+/// Whether it is one of these events, and this owner's.
+pub(super) fn is_read_by(delivered: &DeliveredEvent, owner: &str, events: &[Seq]) -> bool {
+    let is_theirs = delivered.event.task.owner.as_deref() == Some(owner);
+    is_theirs && events.contains(&delivered.seq)
 }
 
 /// A command that is about to wait for the run that it starts, and to return with its events.
@@ -146,19 +152,10 @@ impl Gathering {
             .unwrap_or(0)
     }
 
-    /// Notes that a command has returned to its caller with an event.
-    pub(super) fn note_return(&mut self, wait_return: &WaitReturn) {
+    /// Notes that the owners of these events have read them.
+    pub(super) fn note_known(&mut self, is_known: impl Fn(&DeliveredEvent) -> bool) {
         for gathered in &mut self.events {
-            gathered.is_known_to_owner |= wait_return.is_of(&gathered.delivered.event);
-        }
-    }
-
-    /// Notes that an owner has read these events.
-    pub(super) fn note_seen(&mut self, owner: &str, events: &[Seq]) {
-        for gathered in &mut self.events {
-            let DeliveredEvent { seq, event } = &gathered.delivered;
-            let is_theirs = event.task.owner.as_deref() == Some(owner);
-            gathered.is_known_to_owner |= is_theirs && events.contains(seq);
+            gathered.is_known_to_owner |= is_known(&gathered.delivered);
         }
     }
 

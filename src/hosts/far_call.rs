@@ -59,7 +59,6 @@ pub(crate) struct FarCall {
 }
 
 /// Who asks from another machine, and what their terminal is.
-#[allow(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct FarCaller {

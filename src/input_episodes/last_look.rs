@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::model::{
     Event, EventKind, Life, Now, ReadCall, Screen, Task, TtyEvidence, TtyUse, are_same_rows,
-    has_same_words, without_animation,
+    has_same_words, is_same_but_animated,
 };
 use crate::prompt::{self, Judgement, PromptMatch, UserRules};
 
@@ -347,7 +347,7 @@ impl StillRows {
             .filter(|row| !row.trim().is_empty());
         let n_below = texts.count();
         let is_same = |before: &Self, after: &[String]| {
-            are_same_rows(&before.rows, after, is_same_row)
+            are_same_rows(&before.rows, after, is_same_but_animated)
                 || was_read == Some(false) && are_same_rows(&before.rows, after, has_same_words)
         };
         let asking = screen.rows.get(asking).filter(|rows| !rows.is_empty());
@@ -365,11 +365,6 @@ impl StillRows {
             },
         }
     }
-}
-
-/// Whether two rows are the same, apart from what is animated in them.
-fn is_same_row(before: &str, after: &str) -> bool {
-    before == after || without_animation(before) == without_animation(after)
 }
 
 // Distinguishes the echo of an answer from a question.

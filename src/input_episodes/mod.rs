@@ -167,23 +167,19 @@ impl Episodes {
         episode.is_reported().then_some(&episode.found.prompt)
     }
 
-    /// Returns since when this task has been reported as waiting; `None` where it is not, or where
-    /// it was reported before a restart.
-    pub(crate) fn reported_since(&self, window: WindowId) -> Option<Now> {
-        match self.episodes.get(&window)?.state {
-            Phase::Reported { since, .. } => since,
-            Phase::Candidate { .. } => None,
-        }
-    }
-
-    /// Returns the judgement of the last look at this task.
-    pub(crate) fn judgement_of(&self, window: WindowId) -> Option<&Judgement> {
-        self.last_look.get(&window)?.judgement.as_ref()
-    }
-
-    /// Returns since when this task's rows are unchanged.
-    pub(crate) fn still_since(&self, window: WindowId) -> Option<Instant> {
-        self.last_look.get(&window).map(|last_look| last_look.since)
+    /// Returns the judgement of the last look at this task, since when its rows are unchanged, and since
+    /// when it has been reported as waiting, unless that was before a restart.
+    pub(crate) fn judgement_of(
+        &self,
+        window: WindowId,
+    ) -> Option<(&Judgement, Instant, Option<Now>)> {
+        let last_look = self.last_look.get(&window)?;
+        let state = self.episodes.get(&window).map(|episode| &episode.state);
+        let reported = match state {
+            Some(Phase::Reported { since, .. }) => *since,
+            Some(Phase::Candidate { .. }) | None => None,
+        };
+        Some((last_look.judgement.as_ref()?, last_look.since, reported))
     }
 
     /// Returns when the next look can report a prompt, or that one has gone.

@@ -8,7 +8,8 @@ use super::last_look::{
     without_evidence,
 };
 use crate::model::{
-    Event, EventKind, Now, PromptKind, Screen, Task, has_same_words, without_animation,
+    Event, EventKind, Now, PromptKind, Screen, Task, has_same_words, is_same_but_animated,
+    without_animation,
 };
 use crate::prompt::{self, PromptMatch};
 
@@ -158,8 +159,12 @@ impl TaskLook<'_> {
         before.is_reported()
             && before.is_by_terminal
             && self.last_look.terminal.is_none()
-            && self.task.is_alive()
-            && !self.task.is_new_run_after(&before.task)
+            && self.is_alive_since(before)
+    }
+
+    /// Whether the run is alive that an episode is of.
+    fn is_alive_since(&self, before: &Episode) -> bool {
+        self.task.is_alive() && !self.task.is_new_run_after(&before.task)
     }
 
     /// Whether the reported prompt has just been drawn again with lower numbers. A program that
@@ -175,8 +180,7 @@ impl TaskLook<'_> {
             after: (new, row),
         };
         before.is_reported()
-            && self.task.is_alive()
-            && !self.task.is_new_run_after(&before.task)
+            && self.is_alive_since(before)
             && !self.last_look.is_still
             && shown.counts_down(old_row, new_row)
     }
@@ -189,8 +193,7 @@ impl TaskLook<'_> {
         let asked = before.found.prompt.text.as_str();
         before.is_reported()
             && before.found.is_question
-            && self.task.is_alive()
-            && !self.task.is_new_run_after(&before.task)
+            && self.is_alive_since(before)
             && terminal.is_some_and(|terminal| terminal.reader.takes_input())
             && self.has_read_since(before) == Some(false)
             && !asked.is_empty()
@@ -205,7 +208,7 @@ impl TaskLook<'_> {
         let Phase::Reported { since, gone_by } = before.state else {
             return None;
         };
-        if !self.task.is_alive() || self.task.is_new_run_after(&before.task) {
+        if !self.is_alive_since(before) {
             return None;
         }
         let terminal = self.last_look.terminal.as_ref()?;
@@ -336,8 +339,7 @@ impl PromptComparison<'_> {
         let (before, old_row) = self.before;
         let (after, new_row) = self.after;
         // Where a prompt from before a restart was is not known.
-        let is_same =
-            |(old, new): (&String, &String)| without_animation(old) == without_animation(new);
+        let is_same = |(old, new): (&String, &String)| is_same_but_animated(old, new);
         let is_in_place = old_row == usize::MAX
             || (old_row == new_row
                 && (before.rows.iter().zip(after.rows.iter()))

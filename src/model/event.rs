@@ -127,21 +127,6 @@ pub enum PromptKind {
     Debugger,
 }
 
-impl PromptKind {
-    /// Every kind, with the word for it.
-    pub const NAMES: [(&str, Self); 9] = [
-        ("confirm", Self::Confirm),
-        ("text", Self::Text),
-        ("password", Self::Password),
-        ("menu", Self::Menu),
-        ("key", Self::Key),
-        ("pager", Self::Pager),
-        ("editor", Self::Editor),
-        ("dialog", Self::Dialog),
-        ("debugger", Self::Debugger),
-    ];
-}
-
 shown_by_wire_name!(PromptKind, Level, EventType);
 
 /// How the answer to a prompt is given.
@@ -209,7 +194,7 @@ impl Event {
             EventKind::Input { .. } | EventKind::Output(_) | EventKind::Disappeared { .. } => {
                 Level::Warning
             }
-            EventKind::Exited { .. } => match self.task.exit().and_then(|exit| exit.code) {
+            EventKind::Exited { .. } => match self.task.exit_code() {
                 Some(0) => Level::Info,
                 Some(_) | None => Level::Warning,
             },
@@ -437,14 +422,20 @@ mod tests {
     #[test]
     fn a_secret_is_answered_as_one_whatever_its_kind_and_a_drawn_prompt_with_keys() {
         use AnswerBy::{Keys, Secret, Text};
-        for (name, kind) in PromptKind::NAMES {
-            let expected = match name {
-                "confirm" | "text" | "debugger" => Text,
-                "password" => Secret,
-                _ => Keys,
-            };
-            assert_eq!(AnswerBy::of(Some(kind), false), expected, "{name}");
-            assert_eq!(AnswerBy::of(Some(kind), true), Secret, "{name}");
+        use PromptKind::{Confirm, Debugger, Dialog, Editor, Key, Menu, Pager, Password};
+        for (kind, expected) in [
+            (Confirm, Text),
+            (PromptKind::Text, Text),
+            (Debugger, Text),
+            (Password, Secret),
+            (Menu, Keys),
+            (Key, Keys),
+            (Pager, Keys),
+            (Editor, Keys),
+            (Dialog, Keys),
+        ] {
+            assert_eq!(AnswerBy::of(Some(kind), false), expected, "{kind}");
+            assert_eq!(AnswerBy::of(Some(kind), true), Secret, "{kind}");
         }
         assert_eq!(AnswerBy::of(None, false), Text);
         assert_eq!(AnswerBy::of(None, true), Secret);

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use jiff::fmt::friendly::{Spacing, SpanPrinter};
+
 /// Milliseconds since 1970, UTC.
 pub type Millis = i64;
 
@@ -71,10 +73,6 @@ pub(super) mod as_rfc3339 {
 
     use super::Millis;
 
-    #[expect(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "serde passes a reference"
-    )]
     pub(in super::super) fn serialize<S: Serializer>(
         time: &Millis,
         to: S,
@@ -120,19 +118,8 @@ pub fn took(millis: Millis) -> String {
 
 /// Returns a duration as a user writes it: `10m`, `1m30s`, `500ms`.
 pub fn written(duration: Duration) -> String {
-    let units = [
-        (duration.as_secs() / 3600, "h"),
-        (duration.as_secs() / 60 % 60, "m"),
-        (duration.as_secs() % 60, "s"),
-        (u64::from(duration.subsec_millis()), "ms"),
-    ];
-    let parts = units.iter().filter(|(n, _)| *n > 0);
-    let text: String = parts.map(|(n, unit)| format!("{n}{unit}")).collect();
-    if text.is_empty() {
-        "0s".to_owned()
-    } else {
-        text
-    }
+    let printer = SpanPrinter::new().spacing(Spacing::None);
+    printer.unsigned_duration_to_string(&duration)
 }
 
 /// Returns a time limit as it was given, for messages: `1 ms`, `300 ms`, `30.0 s`.

@@ -50,10 +50,6 @@ pub struct Record {
     pub body: Body,
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
 fn is_zero(n: &u32) -> bool {
     *n == 0
 }

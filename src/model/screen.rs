@@ -108,6 +108,13 @@ pub struct CursorPosition {
 
 impl PartialEq for Screen {
     fn eq(&self, other: &Self) -> bool {
+        self.signs() == other.signs() && self.has_rows_of(other)
+    }
+}
+
+impl Screen {
+    /// Returns what is compared besides the rows.
+    fn signs(&self) -> impl PartialEq + use<> {
         let Self {
             rows: _,
             cursor,
@@ -117,19 +124,10 @@ impl PartialEq for Screen {
             last_lines: _,
             is_cursor_hidden,
             drawn_cursor,
-        } = self;
+        } = *self;
         (cursor, alternate, is_cursor_hidden, drawn_cursor)
-            == (
-                &other.cursor,
-                &other.alternate,
-                &other.is_cursor_hidden,
-                &other.drawn_cursor,
-            )
-            && self.has_rows_of(other)
     }
-}
 
-impl Screen {
     /// Whether the rows are equal. Rows that are shared are not compared one by one.
     pub fn has_rows_of(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.rows, &other.rows) || self.rows == other.rows
@@ -316,6 +314,11 @@ pub fn without_animation(text: &str) -> String {
     without(text, LeftOut::SignsAndTimes)
 }
 
+/// Whether two texts are the same, apart from what is animated in them.
+pub fn is_same_but_animated(text: &str, other: &str) -> bool {
+    text == other || without_animation(text) == without_animation(other)
+}
+
 fn without(text: &str, left_out: LeftOut) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut rest = String::with_capacity(text.len());
@@ -358,12 +361,7 @@ impl Screen {
     /// Whether the rows differ at most in what programs animate, and in white space. Rows that are
     /// shared are not compared one by one.
     pub fn is_same_but_animated(&self, other: &Self) -> bool {
-        let is_same = |(row, other): (&String, &String)| {
-            row == other || without_animation(row) == without_animation(other)
-        };
-        self.has_rows_of(other)
-            || (self.rows.len() == other.rows.len()
-                && self.rows.iter().zip(other.rows.iter()).all(is_same))
+        self.has_rows_of(other) || are_same_rows(&self.rows, &other.rows, is_same_but_animated)
     }
 
     /// Returns the screen without what programs animate.

@@ -50,43 +50,32 @@ impl Snapshot {
 
     /// Returns how much another look differs from this one.
     pub fn difference(&self, other: &Self) -> Difference {
+        if self.facts() != other.facts() || self.tasks.len() != other.tasks.len() {
+            return Difference::Otherwise;
+        }
+        let pairs = self.tasks.values().zip(other.tasks.values());
+        let differences = pairs
+            .filter(|(task, other)| !Arc::ptr_eq(task, other))
+            .map(|(task, other)| task.difference(other));
+        differences.max().unwrap_or(Difference::Cosmetic)
+    }
+
+    /// Returns what does not change all the time, besides the tasks.
+    fn facts(&self) -> impl PartialEq + use<'_> {
         let Self {
             session,
             life,
             exists,
             captured_at: _,
-            tasks,
+            tasks: _,
             ended,
             gone,
             asked_by,
             launcher_replaced,
             terminals: _,
         } = self;
-        let is_same = (
-            session,
-            life,
-            exists,
-            ended,
-            gone,
-            asked_by,
-            launcher_replaced,
-        ) == (
-            &other.session,
-            &other.life,
-            &other.exists,
-            &other.ended,
-            &other.gone,
-            &other.asked_by,
-            &other.launcher_replaced,
-        );
-        if !is_same || tasks.len() != other.tasks.len() {
-            return Difference::Otherwise;
-        }
-        let pairs = tasks.values().zip(other.tasks.values());
-        let differences = pairs
-            .filter(|(task, other)| !Arc::ptr_eq(task, other))
-            .map(|(task, other)| task.difference(other));
-        differences.max().unwrap_or(Difference::Cosmetic)
+        let windows = (gone, asked_by, launcher_replaced);
+        (session, life, exists, ended, windows)
     }
 
     /// Counts the tasks. `waiting` says which windows wait for input, `restarting` which of the tasks

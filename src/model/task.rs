@@ -23,10 +23,6 @@ const CWD_CHARS: usize = 4096;
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "TaskFields", transform = with_duration)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a separate fact of a window"
-)]
 pub struct Task {
     /// tmux's id of the window, `@12`. It identifies the task.
     #[serde(rename = "windowId", deserialize_with = "window_id")]

@@ -3,6 +3,10 @@
 //! Sanitised text is valid UTF-8 and bounded. It has no control characters, no escape sequences and
 //! no invisible characters.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
+
 /// Returns `bytes` as one line of sanitised text of at most `max_chars` characters.
 ///
 /// Escape sequences are dropped, tabs and line ends become blanks, other control characters and
@@ -32,14 +36,26 @@ pub fn piece(bytes: &[u8]) -> String {
     sanitised(bytes, |c| c == '\t')
 }
 
+/// Escape sequences (ECMA-48): CSI, then OSC and related strings, which end with BEL, ST or `ESC \`, or extend to
+/// the end of the text, and those of a few characters.
+static ESCAPES: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(concat!(
+        r"(?s)(?:\x1b\[|\u{9b})[\x20-\x3f]*[\x40-\x7e]?",
+        r"|(?:\x1b[\]PX^_]|[\u{90}\u{98}\u{9d}-\u{9f}])[^\x07\u{9c}\x1b]*(?:\x07|\u{9c}|\x1b\\?)?",
+        r"|\x1b(?:[\x20-\x2f]+[\x30-\x7e]?|.)?",
+    ))
+    .expect("a constant pattern compiles")
+});
+
 /// Removes escape sequences and harmful characters, and turns some characters into blanks.
 fn sanitised(bytes: &[u8], is_blank: impl Fn(char) -> bool) -> String {
     let text = String::from_utf8_lossy(bytes);
     if bytes.iter().all(|byte| (b' '..=b'~').contains(byte)) {
         return text.into_owned();
     }
+    let text = ESCAPES.replace_all(&text, "");
     let mut sanitised = String::with_capacity(text.len());
-    let mut chars = Unescaped::new(&text).peekable();
+    let mut chars = text.chars().peekable();
     let mut last = ' ';
     while let Some(c) = chars.next() {
         if is_blank(c) {
@@ -106,80 +122,6 @@ fn joins(before: char, after: Option<char>) -> bool {
     let is_letter = |c: char| !c.is_ascii() && !c.is_whitespace() && !is_joiner(c);
     let is_shown = |c: char| is_letter(c) && !is_harmful(c) && !is_variation(c);
     is_letter(before) && after.is_some_and(is_shown)
-}
-
-/// The characters of a text without its escape sequences (ECMA-48: CSI, OSC and related strings,
-/// and the two-character ones).
-struct Unescaped<'a> {
-    chars: std::iter::Peekable<std::str::Chars<'a>>,
-}
-
-impl<'a> Unescaped<'a> {
-    fn new(text: &'a str) -> Self {
-        Self {
-            chars: text.chars().peekable(),
-        }
-    }
-
-    fn skip_csi(&mut self) {
-        while let Some(&c) = self.chars.peek() {
-            match c {
-                '\u{20}'..='\u{3f}' => {
-                    self.chars.next();
-                }
-                '\u{40}'..='\u{7e}' => {
-                    self.chars.next();
-                    return;
-                }
-                _ => return,
-            }
-        }
-    }
-
-    /// A string ends with BEL, ST or `ESC \`. An unterminated one extends to the end of the text.
-    fn skip_string(&mut self) {
-        while let Some(c) = self.chars.next() {
-            match c {
-                '\u{7}' | '\u{9c}' => return,
-                '\u{1b}' => {
-                    self.chars.next_if_eq(&'\\');
-                    return;
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn skip_escape(&mut self) {
-        match self.chars.next() {
-            Some('[') => self.skip_csi(),
-            Some(']' | 'P' | 'X' | '^' | '_') => self.skip_string(),
-            Some('\u{20}'..='\u{2f}') => {
-                while self
-                    .chars
-                    .next_if(|c| ('\u{20}'..='\u{2f}').contains(c))
-                    .is_some()
-                {}
-                self.chars.next_if(|c| ('\u{30}'..='\u{7e}').contains(c));
-            }
-            Some(_) | None => {}
-        }
-    }
-}
-
-impl Iterator for Unescaped<'_> {
-    type Item = char;
-
-    fn next(&mut self) -> Option<char> {
-        loop {
-            match self.chars.next()? {
-                '\u{1b}' => self.skip_escape(),
-                '\u{9b}' => self.skip_csi(),
-                '\u{90}' | '\u{98}' | '\u{9d}' | '\u{9e}' | '\u{9f}' => self.skip_string(),
-                c => return Some(c),
-            }
-        }
-    }
 }
 
 /// Returns a number of things: `1 task`, `3 tasks`.

@@ -56,12 +56,10 @@ impl<'a> WindowDeaths<'a> {
 
     /// Returns the death of the process that a dead pane shows, which belongs to a new run.
     pub(super) fn of_present(&self, pane: &PaneRow) -> Option<RecordedDeath<'a>> {
-        let (_, last) = self.later.last()?;
+        let death = self.later.last()?;
+        let (_, last) = death;
         let agree = last.pid.is_none() || pane.pid.is_none() || last.pid == pane.pid;
-        self.later
-            .last()
-            .filter(|_| agree && pane.dead.is_some())
-            .copied()
+        (agree && pane.dead.is_some()).then_some(*death)
     }
 }
 

@@ -22,7 +22,7 @@ const OLD_DEATH_MS: Millis = 2000;
 const TICK_MS: Millis = 20;
 
 /// A snapshot, and what the caller has to do because of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observation {
     /// The snapshot.
     pub snapshot: Snapshot,
@@ -38,7 +38,7 @@ pub struct Observation {
 }
 
 /// The state of the task session between looks.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Observer {
     /// The task session's name, also while it is missing.
     session: String,
@@ -62,12 +62,8 @@ impl Observer {
     pub fn new(session: impl Into<String>) -> Self {
         Self {
             session: session.into(),
-            life: None,
-            windows: BTreeMap::new(),
-            deaths: None,
-            deaths_are_saved: false,
-            numbers: RunNumbers::default(),
             is_baseline: true,
+            ..Self::default()
         }
     }
 
@@ -83,9 +79,12 @@ impl Observer {
     /// observer.
     pub fn from_snapshot(snapshot: &Snapshot, bookmark: &Bookmark) -> Self {
         let mut numbers = bookmark.run_numbers.clone();
+        let name_of = |task: &Task| {
+            let name = bookmark.run_names.get(&task.window);
+            name.unwrap_or(&task.name).clone()
+        };
         for task in snapshot.tasks.values() {
-            let name = bookmark.run_names.get(&task.window).unwrap_or(&task.name);
-            numbers.note(name, task.run.unwrap_or(0));
+            numbers.note(&name_of(task), task.run.unwrap_or(0));
         }
         let own_pane = |task: &Arc<Task>| {
             let mut task = Arc::clone(task);
@@ -99,11 +98,7 @@ impl Observer {
             task: own_pane(task),
             row: None,
             run: task.run.unwrap_or(1),
-            run_name: bookmark
-                .run_names
-                .get(&task.window)
-                .unwrap_or(&task.name)
-                .clone(),
+            run_name: name_of(task),
             is_recorded: false,
             terminal: None,
             started_option: bookmark.launched_at.get(&task.window).copied(),
@@ -205,10 +200,7 @@ impl Observer {
                 life: life.clone(),
                 ..Snapshot::missing(self.session.clone(), now.wall)
             },
-            write_runs: Vec::new(),
-            nudge: false,
-            unsettled: false,
-            next_deadline: None,
+            ..Observation::default()
         };
         if life.is_some() {
             self.life = life;
@@ -254,11 +246,8 @@ impl Observer {
             if let Some(deadline) = unsettled.and_then(|end| end.open_until(now.mono)) {
                 observation.nudge = true;
                 observation.unsettled = true;
-                observation.next_deadline = Some(
-                    observation
-                        .next_deadline
-                        .map_or(deadline, |at| at.min(deadline)),
-                );
+                let earlier = observation.next_deadline;
+                observation.next_deadline = earlier.into_iter().chain([deadline]).min();
             }
             if row.run != Some(known.run) {
                 observation.write_runs.push((row.window, known.run));
@@ -278,19 +267,11 @@ impl Observer {
             let is_gone = |window: &WindowId, _: &mut KnownWindow| !present.contains_key(window);
             same.extend(self.windows.extract_if(.., is_gone));
         }
-        for known in same.values() {
-            let ends = ends_of_gone(known, record, self.deaths, evidence, &mut self.numbers, now);
+        let of_same = same.values().map(|known| (known, record, self.deaths));
+        let of_gone = gone.values().map(|known| (known, &[][..], None));
+        for (known, record, read) in of_same.chain(of_gone) {
+            let ends = ends_of_gone(known, record, read, evidence, &mut self.numbers, now);
             ended.extend(ends);
-        }
-        for known in gone.values() {
-            ended.extend(ends_of_gone(
-                known,
-                &[],
-                None,
-                evidence,
-                &mut self.numbers,
-                now,
-            ));
         }
         let is_known = |window: &WindowId| {
             same.contains_key(window) || observation.snapshot.tasks.contains_key(window)

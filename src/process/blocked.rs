@@ -504,10 +504,6 @@ mod tests {
 
     /// A recorded thread, and what it does with `/dev/pts/7`.
     #[derive(Debug, Deserialize)]
-    #[expect(
-        clippy::struct_excessive_bools,
-        reason = "each is a fact of a thread, with a name of its own in the recording"
-    )]
     struct ThreadRow {
         program: String,
         syscall: Option<String>,

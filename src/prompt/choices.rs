@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::words::{DIGIT, LETTER, MARK, pattern};
+use super::words::{DIGIT, LETTER, MARK, pattern, patterns};
 use crate::model::PromptKind;
 
 /// Words for yes and for no, in lower case, of two letters or more. Single letters are too
@@ -108,13 +108,8 @@ const CLOSING: &str = "])>）】］」";
 /// With more choices than this, a yes among them is one choice of many.
 const CONFIRM_AT_MOST: usize = 3;
 
-macro_rules! patterns {
-    ($($(#[$doc:meta])* $name:ident = $text:expr;)*) => {
-        $($(#[$doc])* static $name: LazyLock<Regex> = LazyLock::new(|| pattern($text));)*
-    };
-}
-
 patterns! {
+    pattern:
     SEPARATOR = r"[/|,;／｜、，]|\s(?:or|oder|ou|o)\s";
     /// `y/n`, `yes or no` without brackets, at the end.
     BARE_YES_NO = r"(?:^|[\s?,])(?:y/n|yes/no|y or n|yes or no)\s*[?:>]*$";

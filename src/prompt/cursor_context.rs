@@ -120,6 +120,11 @@ pub(super) fn unframed(row: &str) -> &str {
         .trim_end_matches(|c: char| c.is_whitespace() || FRAME.contains(&c))
 }
 
+/// Whether there is more in the row than a frame and signs.
+pub(super) fn has_words(row: &str) -> bool {
+    unframed(row).chars().any(char::is_alphanumeric)
+}
+
 /// Whether the row has a frame on its left.
 pub(super) fn is_framed(row: &str) -> bool {
     row.trim_start().starts_with(FRAME)
@@ -267,17 +272,12 @@ pub(super) fn is_hint(row: &str) -> bool {
 /// Returns the nearest row above that ends with a question mark, else the first row of its block.
 pub(super) fn asking_above(screen: &Screen, below: usize) -> Option<usize> {
     let near = (below.saturating_sub(12)..below).rev();
-    let says = |row: &usize| {
-        unframed(&screen.rows[*row])
-            .chars()
-            .any(char::is_alphanumeric)
-    };
     near.clone()
         .find(|row| question(&screen.rows[*row]).ends_with(['?', '？']))
         .or_else(|| {
             near.skip_while(|row| is_blank(&screen.rows[*row]))
                 .take_while(|row| !is_blank(&screen.rows[*row]))
-                .filter(says)
+                .filter(|row| has_words(&screen.rows[*row]))
                 .last()
         })
 }

@@ -8,8 +8,8 @@ use regex::Regex;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::cursor_context::{
-    DrawnPrompt, LOG_STILL, ROWS, is_blank, is_boxed, is_line_or_block, is_marked, text_rows,
-    unframed,
+    DrawnPrompt, LOG_STILL, ROWS, has_words, is_blank, is_boxed, is_line_or_block, is_marked,
+    text_rows, unframed,
 };
 use super::line::{self, Ask};
 use super::words::{LETTER, pattern};
@@ -323,11 +323,7 @@ pub(super) fn is_yes_or_no(buttons: &str) -> bool {
 /// the frame the one that ends with a question mark, else the first. A frame that holds buttons
 /// and no text has only its title.
 fn asking(screen: &Screen, top: usize, bottom: usize) -> usize {
-    let says = |row: &usize| {
-        unframed(&screen.rows[*row])
-            .chars()
-            .any(char::is_alphanumeric)
-    };
+    let says = |row: &usize| has_words(&screen.rows[*row]);
     let inside = || (top..bottom).filter(|row| !is_rule(&screen.rows[*row]));
     let Some(first) = inside().find(says) else {
         return (top..=bottom).find(says).unwrap_or(bottom);

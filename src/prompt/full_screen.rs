@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::cursor_context::{
-    CursorContext, DrawnPrompt, asking_above, is_blank, is_framed, is_hint, is_marked,
+    CursorContext, DrawnPrompt, asking_above, has_words, is_blank, is_framed, is_hint, is_marked,
     legend_marks, question, text_rows, unframed,
 };
 use super::words::{pattern, plain, plain_pattern};
@@ -219,8 +219,7 @@ fn hinted_field(screen: &Screen, context: CursorContext) -> Option<DrawnPrompt> 
 
 /// A last row that only names the keys to confirm and to move on.
 fn legend_alone(screen: &Screen) -> Option<DrawnPrompt> {
-    let (last, text) =
-        text_rows(screen).find(|(_, row)| unframed(row).chars().any(char::is_alphanumeric))?;
+    let (last, text) = text_rows(screen).find(|(_, row)| has_words(row))?;
     if legend_marks(text) < 2 {
         return None;
     }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::words::{
-    self, LETTER, after_words, from_first_word, is_of_word, is_one_of, pattern, plain,
+    self, LETTER, after_words, from_first_word, is_of_word, is_one_of, pattern, patterns, plain,
     plain_pattern, split_last_word, split_word,
 };
 use super::{choices, secret};
@@ -33,12 +33,6 @@ pub(super) const COMMAND_RULE: &str = "asks whether to run a command";
 
 /// The rule of labels: `Host name:`.
 pub(super) const LABEL_RULE: &str = "colon before the cursor";
-
-macro_rules! patterns {
-    ($compile:ident: $($(#[$doc:meta])* $name:ident = $text:expr;)*) => {
-        $($(#[$doc])* static $name: LazyLock<Regex> = LazyLock::new(|| $compile($text));)*
-    };
-}
 
 patterns! {
     plain_pattern:

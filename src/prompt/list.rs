@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::cursor_context::{
-    CursorContext, DrawnPrompt, LOG_STILL, ROWS, asking_above, is_blank, is_hint, is_marked,
-    legend_marks, question, text_rows, unframed,
+    CursorContext, DrawnPrompt, LOG_STILL, ROWS, asking_above, has_words, is_blank, is_hint,
+    is_marked, legend_marks, question, text_rows, unframed,
 };
 use super::{addressed, line, shell_prompts};
 use crate::model::{PromptKind, Screen};
@@ -112,7 +112,7 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<DrawnProm
     let below: Vec<&str> = screen.rows[last + 1..]
         .iter()
         .map(String::as_str)
-        .filter(|row| unframed(row).chars().any(char::is_alphanumeric))
+        .filter(|row| has_words(row))
         .collect();
     let has_legend = below
         .iter()
@@ -125,11 +125,7 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<DrawnProm
     }
     let above = (0..first)
         .rev()
-        .find(|row| {
-            unframed(&screen.rows[*row])
-                .chars()
-                .any(char::is_alphanumeric)
-        })
+        .find(|row| has_words(&screen.rows[*row]))
         .filter(|row| row + 4 >= first);
     // Boxes alone also show progress: the cursor has to be in the list.
     let is_at_list = match context {
@@ -277,10 +273,7 @@ fn heading_of(screen: &Screen, first: usize, is_counted: bool) -> Option<usize> 
     const NEAR: usize = 4;
     const FAR: usize = 12;
     let above = |n: usize| (first.saturating_sub(n)..first).rev();
-    let says = |row: &usize| {
-        let text = unframed(&screen.rows[*row]);
-        text.chars().any(char::is_alphanumeric)
-    };
+    let says = |row: &usize| has_words(&screen.rows[*row]);
     let nearest = above(NEAR).find(says).filter(|row| {
         let row = &screen.rows[*row];
         heads_choices(row)
@@ -331,7 +324,7 @@ fn is_answered(screen: &Screen, context: CursorContext, last: usize, is_counted:
     };
     let is_between = |row: usize| {
         let row = &screen.rows[row];
-        unframed(row).chars().any(char::is_alphanumeric) && legend_marks(row) == 0 && !is_hint(row)
+        has_words(row) && legend_marks(row) == 0 && !is_hint(row)
     };
     let field = (last + 1..screen.rows.len()).find(is_field);
     field.is_some_and(|field| !is_counted || (last + 1..field).any(is_between))

@@ -131,6 +131,15 @@ pub(super) fn plain_pattern(text: &str) -> Regex {
     pattern(&text.replace(r"\b", r"(?-u:\b)"))
 }
 
+/// Defines patterns, which this function compiles at their first use.
+macro_rules! patterns {
+    ($compile:ident: $($(#[$doc:meta])* $name:ident = $text:expr;)*) => {
+        $($(#[$doc])* static $name: LazyLock<Regex> = LazyLock::new(|| $compile($text));)*
+    };
+}
+
+pub(super) use patterns;
+
 /// Returns the text with `_` for each character of words that is not ASCII, and `0` for such digits.
 pub(super) fn plain(text: &str) -> Cow<'_, str> {
     let is_other = |c: char| !c.is_ascii() && is_of_word(c);

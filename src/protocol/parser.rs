@@ -29,7 +29,7 @@ pub struct Parser {
     line: Vec<u8>,
     /// The frame whose end has not arrived. Its body is as large as tmux's reply to one of our
     /// commands.
-    open: Option<(Guard, Vec<Vec<u8>>)>,
+    open: Option<Frame>,
     /// What was parsed and not yet taken.
     ready: VecDeque<ControlItem>,
 }
@@ -53,9 +53,9 @@ impl Parser {
     }
 
     fn finish_line(&mut self, line: Vec<u8>) {
-        let Some((guard, mut body)) = self.open.take() else {
-            match line.strip_prefix(b"%begin ").and_then(Guard::parse) {
-                Some(guard) => self.open = Some((guard, Vec::new())),
+        let Some(mut frame) = self.open.take() else {
+            match line.strip_prefix(b"%begin ").and_then(Frame::begun) {
+                Some(frame) => self.open = Some(frame),
                 None => self
                     .ready
                     .push_back(ControlItem::Notification(Notification::parse(&line))),
@@ -63,19 +63,14 @@ impl Parser {
             return;
         };
         // Text from panes may look like a guard: only the open frame's own numbers end it.
-        let ends = |word: &[u8]| line.strip_prefix(word).and_then(Guard::parse) == Some(guard);
-        let ok = ends(b"%end ");
-        if ok || ends(b"%error ") {
-            self.ready.push_back(ControlItem::Frame(Frame {
-                time: guard.time,
-                number: guard.number,
-                flags: guard.flags,
-                ok,
-                body,
-            }));
+        let numbers = Some((frame.time, frame.number, frame.flags));
+        let ends = |word: &[u8]| line.strip_prefix(word).and_then(guard) == numbers;
+        frame.ok = ends(b"%end ");
+        if frame.ok || ends(b"%error ") {
+            self.ready.push_back(ControlItem::Frame(frame));
         } else {
-            body.push(line);
-            self.open = Some((guard, body));
+            frame.body.push(line);
+            self.open = Some(frame);
         }
     }
 }
@@ -106,6 +101,18 @@ pub struct Frame {
 }
 
 impl Frame {
+    /// Returns the frame that begins with these numbers.
+    fn begun(rest: &[u8]) -> Option<Self> {
+        let (time, number, flags) = guard(rest)?;
+        Some(Self {
+            time,
+            number,
+            flags,
+            ok: false,
+            body: Vec::new(),
+        })
+    }
+
     /// Returns the body as one text. Bytes that are not UTF-8 are replaced.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body.join(&b'\n')).into_owned()
@@ -126,25 +133,13 @@ impl Frame {
     }
 }
 
-/// The numbers of a guard line: `%begin TIME NUMBER FLAGS`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Guard {
-    pub(super) time: i64,
-    pub(super) number: u64,
-    pub(super) flags: u32,
-}
-
-impl Guard {
-    /// Parses what follows the first word of a guard line.
-    pub(super) fn parse(rest: &[u8]) -> Option<Self> {
-        let mut fields = std::str::from_utf8(rest).ok()?.split(' ');
-        let guard = Self {
-            time: fields.next()?.parse().ok()?,
-            number: fields.next()?.parse().ok()?,
-            flags: fields.next()?.parse().ok()?,
-        };
-        fields.next().is_none().then_some(guard)
-    }
+/// Returns the numbers of a guard line, which follow its first word: `TIME NUMBER FLAGS`.
+fn guard(rest: &[u8]) -> Option<(i64, u64, u32)> {
+    let mut fields = std::str::from_utf8(rest).ok()?.split(' ');
+    let time = fields.next()?.parse().ok()?;
+    let number = fields.next()?.parse().ok()?;
+    let flags = fields.next()?.parse().ok()?;
+    fields.next().is_none().then_some((time, number, flags))
 }
 
 /// A line outside of any frame.
@@ -155,32 +150,19 @@ pub enum Notification {
     /// A window was closed or unlinked, in the client's session or another one. tmux up to 3.7
     /// reports most closed windows as unlinked ones.
     WindowClose(WindowId),
-    /// A window was created in another session.
-    UnlinkedWindowAdd(WindowId),
     /// A window of the client's session was renamed.
     WindowRenamed(WindowId),
-    /// A window of other sessions only was renamed.
-    UnlinkedWindowRenamed(WindowId),
     /// The panes of a window were moved or resized.
     LayoutChange(WindowId),
     /// The client is attached to this session from now on.
     SessionChanged(SessionId),
     /// A session was renamed.
     SessionRenamed(SessionId),
-    /// A session was created or destroyed.
-    SessionsChanged,
     /// A pane's program wrote these bytes.
     Output {
         /// The pane.
         pane: PaneId,
-        /// The bytes.
-        bytes: Vec<u8>,
-    },
-    /// A pane's program wrote these bytes. Reported with their age, because `pause-after` is set.
-    ExtendedOutput {
-        /// The pane.
-        pane: PaneId,
-        /// How long tmux had buffered them, in milliseconds.
+        /// How long tmux had buffered them, in milliseconds; 0 where `pause-after` is not set.
         age_ms: u64,
         /// The bytes.
         bytes: Vec<u8>,
@@ -191,10 +173,8 @@ pub enum Notification {
     Continue(PaneId),
     /// The connection ends. Holds tmux's reason, or is empty.
     Exit(String),
-    /// `display-message` for this client.
-    Message(String),
-    /// Anything else, verbatim. Outside of a frame this includes tmux's rejection of a whole
-    /// command line.
+    /// Anything else, verbatim: what concerns other sessions, and outside of a frame also tmux's rejection of
+    /// a whole command line.
     Other(Vec<u8>),
 }
 
@@ -210,15 +190,13 @@ fn parse_known(line: &[u8]) -> Option<Notification> {
     Some(match word {
         b"%window-add" => Notification::WindowAdd(id(rest)?),
         b"%window-close" | b"%unlinked-window-close" => Notification::WindowClose(id(rest)?),
-        b"%unlinked-window-add" => Notification::UnlinkedWindowAdd(id(rest)?),
         b"%window-renamed" => Notification::WindowRenamed(id(rest)?),
-        b"%unlinked-window-renamed" => Notification::UnlinkedWindowRenamed(id(rest)?),
         b"%layout-change" => Notification::LayoutChange(id(rest)?),
         b"%session-changed" => Notification::SessionChanged(id(rest)?),
         b"%session-renamed" => Notification::SessionRenamed(id(rest)?),
-        b"%sessions-changed" => Notification::SessionsChanged,
         b"%output" => Notification::Output {
             pane: id(rest)?,
+            age_ms: 0,
             bytes: decode_octal(split_word(rest).1),
         },
         b"%extended-output" => {
@@ -226,7 +204,7 @@ fn parse_known(line: &[u8]) -> Option<Notification> {
             let (age, rest) = split_word(rest);
             // Fields of later versions are before the colon.
             let colon = rest.windows(2).position(|pair| pair == b": ")?;
-            Notification::ExtendedOutput {
+            Notification::Output {
                 pane: id(pane)?,
                 age_ms: std::str::from_utf8(age).ok()?.parse().ok()?,
                 bytes: decode_octal(rest.get(colon + 2..)?),
@@ -235,7 +213,6 @@ fn parse_known(line: &[u8]) -> Option<Notification> {
         b"%pause" => Notification::Pause(id(rest)?),
         b"%continue" => Notification::Continue(id(rest)?),
         b"%exit" => Notification::Exit(String::from_utf8_lossy(rest).into_owned()),
-        b"%message" => Notification::Message(String::from_utf8_lossy(rest).into_owned()),
         _ => return None,
     })
 }
@@ -394,7 +371,7 @@ mod tests {
             let mut printed = Vec::new();
             let mut others = Vec::new();
             for notification in notifications {
-                if let Notification::ExtendedOutput { pane, bytes, .. } = &notification {
+                if let Notification::Output { pane, bytes, .. } = &notification {
                     assert_eq!(*pane, PaneId(0), "{version}");
                     printed.extend(bytes);
                 } else if matches!(
@@ -403,7 +380,7 @@ mod tests {
                 ) {
                     // Up to 3.7c within the answer to the command that asked for them.
                     assert_eq!(version, "3.8");
-                } else {
+                } else if !matches!(notification, Notification::Other(_)) {
                     others.push(notification);
                 }
             }
@@ -418,10 +395,6 @@ mod tests {
                 Notification::LayoutChange(WindowId(0)),
                 Notification::LayoutChange(WindowId(0)),
                 Notification::SessionRenamed(SessionId(0)),
-                Notification::UnlinkedWindowAdd(WindowId(2)),
-                Notification::SessionsChanged,
-                Notification::UnlinkedWindowRenamed(WindowId(2)),
-                Notification::SessionsChanged,
                 Notification::WindowClose(WindowId(2)),
                 Notification::WindowClose(WindowId(1)),
                 Notification::Exit(String::new()),
@@ -542,16 +515,8 @@ mod tests {
             Notification::WindowClose(WindowId(3)),
         );
         check(
-            "%unlinked-window-add @3",
-            Notification::UnlinkedWindowAdd(WindowId(3)),
-        );
-        check(
             "%window-renamed @3 a b",
             Notification::WindowRenamed(WindowId(3)),
-        );
-        check(
-            "%unlinked-window-renamed @3 a b",
-            Notification::UnlinkedWindowRenamed(WindowId(3)),
         );
         check(
             "%session-renamed $1 a b",
@@ -565,7 +530,6 @@ mod tests {
             "%session-changed $1 S",
             Notification::SessionChanged(SessionId(1)),
         );
-        check("%sessions-changed", Notification::SessionsChanged);
         check("%pause %7", Notification::Pause(PaneId(7)));
         check("%continue %7", Notification::Continue(PaneId(7)));
         check("%exit", Notification::Exit(String::new()));
@@ -573,21 +537,18 @@ mod tests {
             "%exit server exited",
             Notification::Exit("server exited".into()),
         );
-        check(
-            "%message hi there",
-            Notification::Message("hi there".into()),
-        );
         let bytes = b"a\\b\x07\x1b[0m \n".to_vec();
         check(
             "%output %1 a\\134b\\007\\033[0m \\012",
             Notification::Output {
                 pane: PaneId(1),
+                age_ms: 0,
                 bytes: bytes.clone(),
             },
         );
         check(
             "%extended-output %1 42 : a\\134b\\007\\033[0m \\012",
-            Notification::ExtendedOutput {
+            Notification::Output {
                 pane: PaneId(1),
                 age_ms: 42,
                 bytes,
@@ -602,6 +563,8 @@ mod tests {
             "%",
             "%window-add",
             "%window-add 3",
+            "%unlinked-window-add @3",
+            "%sessions-changed",
             "unknown command: x",
             "%pause @1",
         ] {

@@ -60,11 +60,7 @@ pub struct SessionRow {
 }
 
 /// One window.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a separate field of a row of tmux"
-)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WindowRow {
     /// Its id.
     pub window: WindowId,
@@ -113,24 +109,7 @@ impl WindowRow {
     pub fn new(window: WindowId) -> Self {
         Self {
             window,
-            name: String::new(),
-            bell: false,
-            bell_count: None,
-            activity: 0,
-            run: None,
-            started: None,
-            replaced: None,
-            owner: None,
-            settings: TaskSettings::default(),
-            ending: None,
-            asked_by: None,
-            is_bare: false,
-            is_named_by_tmux: false,
-            is_linked: false,
-            is_launching: false,
-            command: None,
-            cwd: None,
-            pane: None,
+            ..Self::default()
         }
     }
 }

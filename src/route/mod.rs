@@ -136,7 +136,8 @@ fn is_bell(event: &Event) -> bool {
     matches!(event.kind, EventKind::Notify { .. })
 }
 
-fn is_end(event: &Event) -> bool {
+/// Whether this is the end of a run.
+pub(crate) fn is_end(event: &Event) -> bool {
     matches!(event.kind, EventKind::Exited { .. })
 }
 
@@ -175,29 +176,21 @@ pub(crate) fn text_of(event: &Event) -> String {
             }
         }
         EventKind::InputResolved { .. } => line(task, "is no longer waiting for input"),
-        EventKind::Disappeared {
-            reason: Some(GoneReason::Moved),
-        } => line(task, "moved to another session"),
-        EventKind::Disappeared { reason: None } => line(task, "disappeared from session"),
-        EventKind::Disappeared {
-            reason: Some(GoneReason::UserKilled),
-        } => line(
-            task,
-            "disappeared from session after the user manually killed it",
-        ),
-        EventKind::Disappeared {
-            reason: Some(GoneReason::AgentKilled),
-        } => line(task, "disappeared from session after the agent killed it"),
-        EventKind::Disappeared {
-            reason: Some(GoneReason::OtherAgentKilled),
-        } => line(
-            task,
-            "disappeared from session after another agent killed it",
-        ),
-        EventKind::Disappeared {
-            reason: Some(GoneReason::TimedOut),
-        } => line(task, &timed_out(task)),
+        EventKind::Disappeared { reason } => line(task, &gone(*reason, task)),
     }
+}
+
+/// Says why a task is no longer in the session.
+fn gone(reason: Option<GoneReason>, task: &Task) -> String {
+    let by = match reason {
+        None => "",
+        Some(GoneReason::UserKilled) => " after the user manually killed it",
+        Some(GoneReason::AgentKilled) => " after the agent killed it",
+        Some(GoneReason::OtherAgentKilled) => " after another agent killed it",
+        Some(GoneReason::Moved) => return "moved to another session".to_owned(),
+        Some(GoneReason::TimedOut) => return timed_out(task),
+    };
+    format!("disappeared from session{by}")
 }
 
 /// Says which line was printed, and how many more.

@@ -136,10 +136,6 @@ pub(crate) struct FoundPorts {
 
 /// One look as a snapshot.
 #[derive(Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a finding of its own, and all combinations occur"
-)]
 pub(crate) struct Look {
     /// When it was taken.
     pub(crate) at: Now,

@@ -4,7 +4,7 @@ use super::LINE_OVERLAP;
 use super::row::{Buffer, Charsets, Row};
 
 /// The state of a terminal's screen, and queries on it. [`super::writer::Writer`] changes it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Grid {
     pub(super) width: usize,
     pub(super) height: usize,
@@ -71,12 +71,14 @@ pub(super) struct Modes {
     pub(super) origin: bool,
 }
 
-impl Modes {
-    pub(super) const NEW: Self = Self {
-        wrap: true,
-        insert: false,
-        origin: false,
-    };
+impl Default for Modes {
+    fn default() -> Self {
+        Self {
+            wrap: true,
+            insert: false,
+            origin: false,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -88,16 +90,14 @@ pub(super) struct SavedCursor {
 }
 
 /// Which screen the rows belong to.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) enum ActiveScreen {
+    #[default]
     Main,
     /// The main screen, of which only what was written since is known.
     Guess,
     /// The alternate screen, with the main screen behind it.
-    Alternate {
-        main: VecDeque<Row>,
-        head: Head,
-    },
+    Alternate { main: VecDeque<Row>, head: Head },
     /// The alternate screen; the main screen behind it was never captured.
     AlternateOfUnknown,
 }
@@ -108,19 +108,9 @@ impl Grid {
             width,
             height,
             rows: blank_rows(height),
-            head: Head::default(),
-            column: 0,
-            row: 0,
             region: (0, height - 1),
             tabs: usual_tabs(width),
-            modes: Modes::NEW,
-            charsets: Charsets::default(),
-            saved: SavedCursor::default(),
-            screen: ActiveScreen::Main,
-            cursor_of_main: None,
-            scrolled: 0,
-            jumped: false,
-            last: None,
+            ..Self::default()
         }
     }
 

@@ -40,6 +40,8 @@ mod tests;
 
 pub(crate) use pane_output::{Extent, History, PaneOutput, UnwrappedLine, Utf8Splitter};
 pub(crate) use pattern::Pattern;
+#[cfg(feature = "panel")]
+pub(crate) use row::drawn;
 pub(crate) use row::{
     LINE_LIMIT, LINE_OVERLAP, Line, Stamp, columns_of, comparable, fitted, split_at_column,
 };

@@ -34,7 +34,7 @@ impl Perform for Writer<'_> {
                     self.carriage_return();
                     self.line_feed();
                 }
-                b'H' => self.set_tab(),
+                b'H' => self.set_tab(true),
                 b'M' => self.reverse_index(),
                 b'c' => self.reset(),
                 _ => {}
@@ -108,7 +108,7 @@ fn sequence(writer: &mut Writer<'_>, numbers: &Numbers<'_>, action: char) {
         'b' => writer.repeat(count),
         'd' => writer.go_to(None, Some(count - 1)),
         'g' => match first {
-            0 => writer.clear_tab(),
+            0 => writer.set_tab(false),
             3 => writer.clear_tabs(),
             _ => {}
         },

@@ -447,7 +447,7 @@ impl Charsets {
 }
 
 /// Returns the drawn form of a character, as tmux shows it on a terminal that supports Unicode.
-pub(super) fn drawn(c: char) -> char {
+pub(crate) fn drawn(c: char) -> char {
     match c {
         '+' => '→',
         ',' => '←',

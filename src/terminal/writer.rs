@@ -219,15 +219,9 @@ impl<'a> Writer<'a> {
         self.set_cursor(column, row);
     }
 
-    pub(super) fn set_tab(&mut self) {
+    pub(super) fn set_tab(&mut self, is_set: bool) {
         if let Some(tab) = self.grid.tabs.get_mut(self.grid.column) {
-            *tab = true;
-        }
-    }
-
-    pub(super) fn clear_tab(&mut self) {
-        if let Some(tab) = self.grid.tabs.get_mut(self.grid.column) {
-            *tab = false;
+            *tab = is_set;
         }
     }
 
@@ -593,7 +587,7 @@ impl<'a> Writer<'a> {
     pub(super) fn reset(&mut self) {
         self.grid.tabs = usual_tabs(self.grid.width);
         self.set_region(0, self.grid.height - 1);
-        self.grid.modes = Modes::NEW;
+        self.grid.modes = Modes::default();
         self.grid.charsets = Charsets::default();
         self.grid.saved = SavedCursor {
             origin: self.grid.saved.origin,

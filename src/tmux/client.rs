@@ -418,10 +418,9 @@ fn take_expected(
 
 /// Returns the notification to keep for this one, when `output` bytes of output are kept already.
 fn bounded(notification: Notification, output: &mut usize) -> Notification {
-    let (Notification::Output { pane, ref bytes }
-    | Notification::ExtendedOutput {
+    let Notification::Output {
         pane, ref bytes, ..
-    }) = notification
+    } = notification
     else {
         return notification;
     };

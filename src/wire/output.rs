@@ -253,10 +253,6 @@ impl Explanation {
 /// A wait, as requested from the daemon.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a wish of its own, as it is on the command line"
-)]
 pub struct WaitRequest {
     /// The task's window id, or its name.
     pub task: String,

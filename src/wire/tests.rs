@@ -545,8 +545,12 @@ fn hostile_task() -> impl Strategy<Value = Task> {
 
 fn any_event() -> impl Strategy<Value = Event> {
     let prompt = || {
-        let kind = prop::sample::select(PromptKind::NAMES.to_vec());
-        (hostile(), kind, any::<bool>()).prop_map(|(text, (_, kind), secret)| Prompt {
+        let kind = prop::sample::select(vec![
+            PromptKind::Confirm,
+            PromptKind::Password,
+            PromptKind::Menu,
+        ]);
+        (hostile(), kind, any::<bool>()).prop_map(|(text, kind, secret)| Prompt {
             text: crate::model::text::one_line(text.as_bytes(), 300),
             kind,
             secret,

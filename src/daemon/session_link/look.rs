@@ -35,10 +35,6 @@ enum AttachedLook {
 
 /// What is known when a look begins.
 #[derive(Debug, Clone, Copy, Default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is an observation of its own, and all combinations occur"
-)]
 struct LookFacts {
     /// Whether the order names windows.
     is_named: bool,

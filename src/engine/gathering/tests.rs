@@ -85,7 +85,7 @@ fn check(
 ) {
     let mut gathering = Gathering::new(Instant::now(), events);
     for wait_return in wait_returns {
-        gathering.note_return(wait_return);
+        gathering.note_known(|delivered| wait_return.is_of(&delivered.event));
     }
     let bodies = gathering.deliver(&UserRules::default(), shells);
     let actual: Vec<String> = bodies.iter().map(describe).collect();
@@ -289,7 +289,7 @@ fn what_the_owner_has_read_is_a_notice() {
     };
     let delivered = |owner: &str, seqs: &[Seq]| {
         let mut gathering = Gathering::new(Instant::now(), events());
-        gathering.note_seen(owner, seqs);
+        gathering.note_known(|delivered| is_read_by(delivered, owner, seqs));
         let bodies = gathering.deliver(&UserRules::default(), ShellDelivery::Notice);
         bodies.iter().map(describe).collect::<Vec<_>>().join("; ")
     };

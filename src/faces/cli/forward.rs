@@ -23,10 +23,6 @@ use crate::ops::{Caller, SessionChoice, TaskSession, lookup, note_host, session_
 const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
 
 /// What a command needs of this machine.
-#[allow(
-    clippy::struct_excessive_bools,
-    reason = "independent facts, all but a few of them false"
-)]
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Needs {
     /// It reads standard input.

@@ -3,15 +3,17 @@
 
 use std::convert::Infallible;
 use std::future::{Future, pending};
+use std::pin::Pin;
 use std::time::Duration;
 
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RoleServer};
+use serde::de::{self, Deserialize as _, Deserializer};
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio::time::{Instant, interval, timeout};
 
-use super::arguments::BadArguments;
+use crate::config::{OneOrMany, one_or_many};
 use crate::model::{Error, ErrorKind, text};
 use crate::ops::Caller;
 
@@ -33,17 +35,12 @@ pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(600);
 /// A call.
 pub(super) struct Call {
     pub(super) caller: Caller,
-    /// Where its progress is reported, if the client wants that.
-    pub(super) progress: Option<Progress>,
+    /// Where its progress is reported and as that of what, if the client wants that.
+    pub(super) progress: Option<(Peer<RoleServer>, ProgressToken)>,
     /// Whether the client has closed the connection.
     pub(super) closed: watch::Receiver<bool>,
     /// Whether the client takes a handle for a result that comes later.
     pub(super) takes_handles: bool,
-}
-
-pub(super) struct Progress {
-    pub(super) peer: Peer<RoleServer>,
-    pub(super) token: ProgressToken,
 }
 
 impl Call {
@@ -70,7 +67,7 @@ impl Call {
     }
 
     async fn report(&self, what: &str, limit: Option<Duration>) -> Infallible {
-        let Some(Progress { peer, token }) = &self.progress else {
+        let Some((peer, token)) = &self.progress else {
             return pending().await;
         };
         let begun = Instant::now();
@@ -78,7 +75,6 @@ impl Call {
         loop {
             ticks.tick().await;
             let elapsed = begun.elapsed().as_secs();
-            #[expect(clippy::cast_precision_loss, reason = "seconds of one call are few")]
             let mut report = ProgressNotificationParam::new(token.clone(), elapsed as f64)
                 .with_message(format!("{what}, {elapsed} s"));
             report.total = limit.map(|limit| limit.as_secs_f64());
@@ -149,6 +145,34 @@ impl Limit {
             Self::Usual => " (the default; timeout_seconds may be up to 600)",
             Self::Longest => " (the longest time that one call waits)",
         }
+    }
+}
+
+/// A wait that can begin.
+pub(super) struct Wait {
+    /// The tasks or the channel, as the caller names them.
+    pub(super) name: String,
+    pub(super) limit: Limit,
+    /// Dropping it ends the wait.
+    pub(super) outcome: Pin<Box<dyn Future<Output = ToolAnswer>>>,
+}
+
+impl Wait {
+    pub(super) fn new(
+        name: String,
+        limit: Limit,
+        outcome: impl Future<Output = ToolAnswer> + 'static,
+    ) -> Self {
+        Self {
+            name,
+            limit,
+            outcome: Box::pin(outcome),
+        }
+    }
+
+    /// Returns what is waited for, for progress and status.
+    pub(super) fn what(&self) -> String {
+        format!("waiting for {}", self.name)
     }
 }
 
@@ -224,12 +248,6 @@ impl ToolAnswer {
     }
 }
 
-impl From<BadArguments> for ToolAnswer {
-    fn from(bad: BadArguments) -> Self {
-        Self::refused(&bad.0, None)
-    }
-}
-
 impl From<Error> for ToolAnswer {
     fn from(error: Error) -> Self {
         Self::refused(&error.message, hint(&error))
@@ -293,6 +311,27 @@ fn hint(error: &Error) -> Option<&str> {
         }
         (_, None) => None,
     }
+}
+
+/// More than any wait takes, and no overflow.
+const MOST_SECONDS: f64 = 1e9;
+
+/// Reads a time in seconds.
+pub(super) fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    let seconds = f64::deserialize(from)?;
+    if (0.0..=MOST_SECONDS).contains(&seconds) {
+        return Ok(Some(Duration::from_secs_f64(seconds)));
+    }
+    let why = format!("{seconds} is not a number of seconds");
+    Err(de::Error::custom(why))
+}
+
+/// Reads one text or a list of them.
+pub(super) fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    Ok(match one_or_many(from, "a list of texts")? {
+        OneOrMany::One(text) => vec![text],
+        OneOrMany::Many(texts) => texts,
+    })
 }
 
 /// Returns a line of a task's output as sanitised, bounded text.

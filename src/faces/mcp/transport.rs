@@ -1,71 +1,28 @@
-//! The connection to the client, which takes no further requests while many have no answer yet.
+//! The connection to the client, on which what is no message is answered as well.
 
 use std::borrow::Cow;
-use std::collections::{HashSet, VecDeque};
-use std::pin::Pin;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::collections::VecDeque;
+use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
-use rmcp::model::{ClientNotification, ErrorData, JsonRpcMessage, RequestId};
+use rmcp::model::{ErrorData, JsonRpcMessage, RequestId};
 use rmcp::service::{RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
-use tokio::sync::{Notify, watch};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use tokio::sync::watch;
 
-/// How many requests may wait for their answers to be written. A client that reads no answers would
-/// otherwise fill the memory with them: an answer has up to 64 KiB.
-const MOST_UNANSWERED: usize = 256;
-
-/// A transport that reads on only while few requests are unanswered.
-pub(super) struct BoundedTransport<R, T: Transport<RoleServer>> {
-    messages: Messages<R>,
+/// A transport that reads with [`Messages`] and writes with another one.
+pub(super) struct ClientTransport<R, T> {
+    pub(super) messages: Messages<R>,
     /// Only writes.
-    inner: T,
-    /// An error that is being written.
-    writing: Option<Writing<T::Error>>,
-    unanswered: Arc<Unanswered>,
+    pub(super) inner: T,
     /// Told when the client has closed its side: waits end then.
-    close: watch::Sender<bool>,
-}
-
-type Writing<E> = Pin<Box<dyn Future<Output = Result<(), E>> + Send>>;
-
-/// The requests whose answers are not written yet.
-#[derive(Debug, Default)]
-struct Unanswered {
-    ids: Mutex<HashSet<RequestId>>,
-    /// Notified when one is answered.
-    answered: Notify,
-}
-
-impl<R: AsyncRead + Unpin, T: Transport<RoleServer>> BoundedTransport<R, T> {
-    pub(super) fn new(input: R, inner: T, close: watch::Sender<bool>) -> Self {
-        Self {
-            messages: Messages::new(input),
-            inner,
-            writing: None,
-            unanswered: Arc::default(),
-            close,
-        }
-    }
-}
-
-impl Unanswered {
-    fn ids(&self) -> MutexGuard<'_, HashSet<RequestId>> {
-        // Nothing is left half done while it is held.
-        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn remove(&self, id: Option<&RequestId>) {
-        if id.is_some_and(|id| self.ids().remove(id)) {
-            self.answered.notify_one();
-        }
-    }
+    pub(super) close: watch::Sender<bool>,
 }
 
 impl<R: AsyncRead + Unpin + Send, T: Transport<RoleServer>> Transport<RoleServer>
-    for BoundedTransport<R, T>
+    for ClientTransport<R, T>
 {
     type Error = T::Error;
 
@@ -73,65 +30,30 @@ impl<R: AsyncRead + Unpin + Send, T: Transport<RoleServer>> Transport<RoleServer
         &mut self,
         item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let answered = match &item {
-            JsonRpcMessage::Response(response) => Some(response.id.clone()),
-            JsonRpcMessage::Error(error) => error.id.clone(),
-            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
-        };
-        let sent = self.inner.send(item);
-        let unanswered = Arc::clone(&self.unanswered);
-        async move {
-            let sent = sent.await;
-            unanswered.remove(answered.as_ref());
-            sent
-        }
+        self.inner.send(item)
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
-        while self.unanswered.ids().len() >= MOST_UNANSWERED {
-            self.unanswered.answered.notified().await;
-        }
-        let received = loop {
-            if let Some(writing) = &mut self.writing {
-                writing.as_mut().await.ok()?;
-                self.writing = None;
-            }
+        loop {
             match self.messages.next().await {
-                Some(Ok(message)) => break message,
+                Some(Ok(message)) => return Some(message),
                 Some(Err((error, id))) => {
                     let answer = JsonRpcMessage::error(error, id);
-                    self.writing = Some(Box::pin(self.inner.send(answer)));
+                    // This future may be dropped before the answer is written.
+                    drop(tokio::spawn(self.inner.send(answer)));
                 }
                 None => {
                     self.close.send_replace(true);
                     return None;
                 }
             }
-        };
-        match &received {
-            JsonRpcMessage::Request(request) => {
-                self.unanswered.ids().insert(request.id.clone());
-            }
-            // A request that is cancelled gets no answer.
-            JsonRpcMessage::Notification(notification) => {
-                if let ClientNotification::CancelledNotification(cancelled) =
-                    &notification.notification
-                {
-                    self.unanswered.remove(cancelled.params.request_id.as_ref());
-                }
-            }
-            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
         }
-        Some(received)
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
         self.inner.close().await
     }
 }
-
-/// The longest line, in bytes.
-const MAX_LINE: usize = 16 << 20;
 
 /// What was read: a message, or the answer to what is none.
 type Received = Result<RxJsonRpcMessage<RoleServer>, (ErrorData, Option<RequestId>)>;
@@ -161,13 +83,16 @@ impl<R: AsyncRead + Unpin> Messages<R> {
     /// Nothing is lost when the future is dropped.
     pub(super) async fn next(&mut self) -> Option<Received> {
         loop {
-            if let Some(received) = self.batch.pop_front().and_then(message) {
-                return Some(received);
+            while let Some(value) = self.batch.pop_front() {
+                if let Some(received) = message(value) {
+                    return Some(received);
+                }
             }
-            if !self.batch.is_empty() {
-                continue;
+            while !self.line.ends_with(b"\n") {
+                // What was read stays in the line if the future is dropped.
+                let n = self.input.read_until(b'\n', &mut self.line).await.ok()?;
+                (n > 0).then_some(())?;
             }
-            self.read_line().await?;
             let line = std::mem::take(&mut self.line);
             match parse(&line) {
                 Ok(Value::Array(messages)) if !messages.is_empty() => self.batch = messages.into(),
@@ -176,17 +101,6 @@ impl<R: AsyncRead + Unpin> Messages<R> {
                 Err(wrong) => return Some(Err(wrong)),
             }
         }
-    }
-
-    /// Reads a line. A longer one than the limit is cut: its parts are no messages.
-    async fn read_line(&mut self) -> Option<()> {
-        while !self.line.ends_with(b"\n") && self.line.len() < MAX_LINE {
-            let room = MAX_LINE - self.line.len();
-            let mut part = (&mut self.input).take(room as u64);
-            let n = part.read_until(b'\n', &mut self.line).await.ok()?;
-            (n > 0).then_some(())?;
-        }
-        Some(())
     }
 }
 
@@ -240,52 +154,7 @@ fn whole_characters(json: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use rmcp::transport::IntoTransport;
-    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-    use tokio::time::timeout;
-
-    fn ping(id: usize) -> String {
-        format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"ping\"}}\n")
-    }
-
-    fn answer(id: usize) -> TxJsonRpcMessage<RoleServer> {
-        let result = rmcp::model::ServerResult::empty(());
-        JsonRpcMessage::response(result, RequestId::Number(i64::try_from(id).unwrap()))
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn no_more_requests_are_read_than_may_be_unanswered() {
-        let (client, server) = tokio::io::duplex(1 << 20);
-        let (input, output) = tokio::io::split(server);
-        let inner = IntoTransport::<RoleServer, _, _>::into_transport((tokio::io::empty(), output));
-        let mut transport = BoundedTransport::new(input, inner, watch::channel(false).0);
-        let (reader, mut writer) = tokio::io::split(client);
-        let mut answers = BufReader::new(reader).lines();
-        for id in 0..MOST_UNANSWERED + 2 {
-            writer.write_all(ping(id).as_bytes()).await.unwrap();
-        }
-        for _ in 0..MOST_UNANSWERED {
-            assert!(transport.receive().await.is_some());
-        }
-        let wait = Duration::from_secs(60);
-        assert!(timeout(wait, transport.receive()).await.is_err());
-        transport.send(answer(7)).await.unwrap();
-        assert!(
-            answers
-                .next_line()
-                .await
-                .unwrap()
-                .unwrap()
-                .contains("\"id\":7")
-        );
-        assert!(transport.receive().await.is_some());
-        assert!(timeout(wait, transport.receive()).await.is_err());
-        transport.send(answer(8)).await.unwrap();
-        assert!(transport.receive().await.is_some());
-    }
 
     /// Reads all of the input. Of each message its id or method, of an error its code and id.
     async fn read(input: &[u8]) -> Vec<String> {
@@ -344,16 +213,6 @@ mod tests {
             let line = String::from_utf8_lossy(line);
             assert_eq!(read(&input).await, [expected, &["9"]].concat(), "{line}");
         }
-    }
-
-    #[tokio::test]
-    async fn the_parts_of_a_line_that_is_too_long_are_no_messages() {
-        let long = [&b"x".repeat(2 * MAX_LINE + 5)[..], b"\n"].concat();
-        let ping = br#"{"jsonrpc":"2.0","id":9,"method":"ping"}"#;
-        assert_eq!(
-            read(&[&long[..], ping, b"\n", b"x"].concat()).await,
-            ["-32700", "-32700", "-32700", "9"]
-        );
     }
 
     #[test]

@@ -1,17 +1,23 @@
 //! `wait_for`, `run_task`, and the waits that follow a launch.
 
-use std::pin::Pin;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use rmcp::model::CallToolResponse;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use super::arguments::{RunTask, WaitFor};
-use super::call::{Call, Limit, NAME_CHARS, ToolAnswer, line, short, within, within_time};
+use super::call::{
+    Call, Limit, NAME_CHARS, ToolAnswer, Wait, line, one_or_more, seconds, short, within,
+    within_time,
+};
+use super::tool::{Client, ToolCall, ToolEffect};
 use crate::client::DaemonClient;
 use crate::model::{
-    AnswerBy, Condition, Error, Millis, ReplacedRun, Replaces, Stop, WaitOutcome, WaitResult,
-    whole_millis,
+    AnswerBy, Condition, Error, Millis, NotifyOn, ReplacedRun, Replaces, Slot, Stop, TaskSettings,
+    TaskSpec, WaitOutcome, WaitResult, whole_millis,
 };
 use crate::ops::{
     self, LaunchWait, RunOptions, SessionChoice, StartedRun, TaskSession, Undelivered,
@@ -27,125 +33,149 @@ const TAIL_OF_SUCCESS: usize = 3;
 /// The maximum length of what is said of an end, with the prompt or the line that matched, in characters.
 const CLAUSE_CHARS: usize = 1000;
 
-/// A wait that can begin.
-pub(super) struct Wait {
-    /// The tasks or the channel, as the caller names them.
-    pub(super) name: String,
-    limit: Limit,
-    outcome: Pin<Box<dyn Future<Output = ToolAnswer>>>,
+/// Wait until a task's run ends, or until the first of several conditions holds. With several tasks, all are
+/// waited for at once. Texts count from the start of the call, or from a cursor. Returns at once when the
+/// condition can no longer hold, and when the task asks for input before its end.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct WaitFor {
+    /// The names or window ids of the tasks. Required, except with channel
+    #[serde(deserialize_with = "one_or_more")]
+    task: Vec<String>,
+    /// With several tasks: until the first of the waits has ended, instead of all
+    any: bool,
+    /// Until its run ends (the default)
+    exit: bool,
+    /// Until one of these texts is written
+    #[serde(deserialize_with = "one_or_more")]
+    text: Vec<String>,
+    /// Until anything is written
+    change: bool,
+    /// Until the bell rings
+    bell: bool,
+    /// Until it asks for input
+    input: bool,
+    /// Until nothing was written for this long
+    #[serde(deserialize_with = "seconds")]
+    #[schemars(with = "f64")]
+    idle_seconds: Option<Duration>,
+    /// Until its own processes listen on this TCP port; 0: on any
+    listen: Option<u16>,
+    /// Give up when one of these texts is written
+    #[serde(deserialize_with = "one_or_more")]
+    stop: Vec<String>,
+    /// The texts are regular expressions
+    regex: bool,
+    /// The texts match in any case
+    ignore_case: bool,
+    /// With one task: count what was written after this too, from an earlier answer
+    cursor: Option<String>,
+    /// With exit: continue to wait while it asks for input
+    through_prompts: bool,
+    /// With exit: until it has succeeded or is given up, its restarts included
+    #[serde(rename = "final")]
+    is_final: bool,
+    /// Instead of a task: until `tmux wait-for -S` wakes this channel
+    channel: Option<String>,
+    /// The longest time to wait (50, at most 600)
+    #[serde(deserialize_with = "seconds")]
+    #[schemars(with = "f64")]
+    timeout_seconds: Option<Duration>,
 }
 
-impl Wait {
-    fn new(
-        name: String,
-        limit: Limit,
-        outcome: impl Future<Output = ToolAnswer> + 'static,
-    ) -> Self {
-        Self {
-            name,
-            limit,
-            outcome: Box::pin(outcome),
-        }
-    }
+impl ToolCall for WaitFor {
+    const NAME: &'static str = "wait_for";
+    const TITLE: &'static str = "Wait for tasks";
+    const EFFECT: ToolEffect = ToolEffect::Nothing;
 
-    /// Returns a wait for a task. `choice` is where to find another daemon if this one ends.
-    fn for_task(
-        name: &str,
-        choice: SessionChoice,
-        limit: Limit,
-        daemon: DaemonClient,
-        request: WaitRequest,
-    ) -> Self {
-        let name = short(name, NAME_CHARS);
-        let request = WaitRequest {
-            timeout_ms: limit.time().map(whole_millis),
-            // One more shows that there are earlier ones.
-            tail: Some(TAIL + 1),
-            ..request
-        };
-        let of_answer = name.clone();
-        Self::new(name, limit, async move {
-            let result = ops::wait_across_daemons(&choice, daemon, &request).await;
-            answer(&of_answer, limit, result)
-        })
+    async fn execute(self, client: &Client, call: &Call) -> Result<CallToolResponse, ToolAnswer> {
+        let session = client.session().await?;
+        let wait = find(session, &client.choice, call, self).await?;
+        client.follow(call, Vec::new(), wait).await
     }
+}
 
-    /// Finds what these arguments name. Nothing is waited for yet.
-    pub(super) async fn find(
-        mut session: TaskSession,
-        choice: SessionChoice,
-        call: &Call,
-        arguments: WaitFor,
-    ) -> Result<Self, ToolAnswer> {
-        let limit = Limit::of(arguments.timeout_seconds, call.takes_handles);
-        let channel = arguments.channel.clone();
-        if let Some(channel) = channel.filter(|name| !name.is_empty()) {
-            if !arguments.task.is_empty() || !conditions(&arguments).is_empty() {
-                let why = "`channel` is waited for alone: leave out `task` and the conditions";
-                return Err(ToolAnswer::refused(why, None));
-            }
-            let name = format!("channel {}", short(&channel, NAME_CHARS));
-            return Ok(Self::new(name.clone(), limit, async move {
-                let result = ops::wait_for_channel(&session, &channel, limit.time()).await;
-                answer(&name, limit, result)
-            }));
-        }
-        if arguments.task.is_empty() {
-            return Err(ToolAnswer::refused("`task` is missing", None));
-        }
-        if arguments.task.len() > 1 && arguments.cursor.is_some() {
-            let why = "a cursor belongs to one task: name one task with `cursor`";
+/// Returns a wait for a task. `choice` is where to find another daemon if this one ends.
+fn for_task(
+    name: &str,
+    choice: SessionChoice,
+    limit: Limit,
+    daemon: DaemonClient,
+    request: WaitRequest,
+) -> Wait {
+    let name = short(name, NAME_CHARS);
+    let request = WaitRequest {
+        timeout_ms: limit.time().map(whole_millis),
+        // One more shows that there are earlier ones.
+        tail: Some(TAIL + 1),
+        ..request
+    };
+    let of_answer = name.clone();
+    Wait::new(name, limit, async move {
+        let result = ops::wait_across_daemons(&choice, daemon, &request).await;
+        answer(&of_answer, limit, result)
+    })
+}
+
+/// Finds what these arguments name. Nothing is waited for yet.
+async fn find(
+    mut session: TaskSession,
+    choice: &SessionChoice,
+    call: &Call,
+    arguments: WaitFor,
+) -> Result<Wait, ToolAnswer> {
+    let limit = Limit::of(arguments.timeout_seconds, call.takes_handles);
+    let channel = arguments.channel.clone();
+    if let Some(channel) = channel.filter(|name| !name.is_empty()) {
+        if !arguments.task.is_empty() || !conditions(&arguments).is_empty() {
+            let why = "`channel` is waited for alone: leave out `task` and the conditions";
             return Err(ToolAnswer::refused(why, None));
         }
-        let mut windows = Vec::new();
-        let mut waits = Vec::new();
-        for name in &arguments.task {
-            let (daemon, window) = within_time(ops::find_to_wait(&mut session, name)).await?;
-            windows.push(window.clone());
-            let request = WaitRequest {
-                task: window,
-                conditions: conditions(&arguments),
-                stops: arguments.stop.clone(),
-                regex: arguments.regex,
-                ignore_case: arguments.ignore_case,
-                since: arguments.cursor.clone(),
-                owner: call.caller.owner.clone(),
-                through_prompts: arguments.through_prompts,
-                is_final: arguments.is_final,
-                ..WaitRequest::default()
-            };
-            let choice = choice.clone();
-            waits.push(Self::for_task(name, choice, limit, daemon, request));
+        let name = format!("channel {}", short(&channel, NAME_CHARS));
+        return Ok(Wait::new(name.clone(), limit, async move {
+            let result = ops::wait_for_channel(&session, &channel, limit.time()).await;
+            answer(&name, limit, result)
+        }));
+    }
+    if arguments.task.is_empty() {
+        return Err(ToolAnswer::refused("`task` is missing", None));
+    }
+    if arguments.task.len() > 1 && arguments.cursor.is_some() {
+        let why = "a cursor belongs to one task: name one task with `cursor`";
+        return Err(ToolAnswer::refused(why, None));
+    }
+    let mut windows = Vec::new();
+    let mut waits = Vec::new();
+    for name in &arguments.task {
+        let (daemon, window) = within_time(ops::find_to_wait(&mut session, name)).await?;
+        windows.push(window.clone());
+        let request = WaitRequest {
+            task: window,
+            conditions: conditions(&arguments),
+            stops: arguments.stop.clone(),
+            regex: arguments.regex,
+            ignore_case: arguments.ignore_case,
+            since: arguments.cursor.clone(),
+            owner: call.caller.owner.clone(),
+            through_prompts: arguments.through_prompts,
+            is_final: arguments.is_final,
+            ..WaitRequest::default()
+        };
+        waits.push(for_task(name, choice.clone(), limit, daemon, request));
+    }
+    let mut had_ended_at = vec![Millis::MAX; waits.len()];
+    if waits.len() > 1 {
+        let view = within_time(ops::list(&mut session)).await?;
+        for (window, at) in windows.iter().zip(&mut had_ended_at) {
+            let mut tasks = view.tasks.iter().map(|listed| &listed.task);
+            let ended = tasks.find(|task| task.window.to_string() == *window && !task.is_alive());
+            *at = ended.and_then(|task| task.ended_at).unwrap_or(*at);
         }
-        let mut had_ended_at = vec![Millis::MAX; waits.len()];
-        if waits.len() > 1 {
-            let view = within_time(ops::list(&mut session)).await?;
-            for (window, at) in windows.iter().zip(&mut had_ended_at) {
-                let mut tasks = view.tasks.iter().map(|listed| &listed.task);
-                let ended =
-                    tasks.find(|task| task.window.to_string() == *window && !task.is_alive());
-                *at = ended.and_then(|task| task.ended_at).unwrap_or(*at);
-            }
-        }
-        let names: Vec<&str> = waits.iter().map(|wait| wait.name.as_str()).collect();
-        let name = short(&names.join(", "), NAME_CHARS);
-        let waits = had_ended_at.into_iter().zip(waits).collect();
-        Ok(Self::new(name, limit, wait_for_all(waits, arguments.any)))
     }
-
-    /// Returns what is waited for, for progress and status.
-    pub(super) fn what(&self) -> String {
-        format!("waiting for {}", self.name)
-    }
-
-    pub(super) fn time(&self) -> Option<Duration> {
-        self.limit.time()
-    }
-
-    /// Waits. Dropping the future ends the wait.
-    pub(super) async fn outcome(self) -> ToolAnswer {
-        self.outcome.await
-    }
+    let names: Vec<&str> = waits.iter().map(|wait| wait.name.as_str()).collect();
+    let name = short(&names.join(", "), NAME_CHARS);
+    let waits = had_ended_at.into_iter().zip(waits).collect();
+    Ok(Wait::new(name, limit, wait_for_all(waits, arguments.any)))
 }
 
 /// Waits for all of these tasks, or until the first of the waits has ended. The answer has the
@@ -286,72 +316,131 @@ const CWD_CHARS: usize = 400;
 /// The maximum length of a reason, in characters.
 const REASON_CHARS: usize = 400;
 
-/// Starts a task. Returns what was started, in lines, and the wait for it, if one is wanted: always where
-/// the call is answered with a handle.
-pub(super) async fn start(
-    mut session: TaskSession,
-    choice: SessionChoice,
-    call: &Call,
-    arguments: RunTask,
-) -> Result<(Vec<String>, Option<Wait>), ToolAnswer> {
-    let texts = arguments.until.iter().chain(&arguments.stop);
-    ops::check_texts(texts, arguments.regex, arguments.ignore_case)?;
-    check_variables(&arguments)?;
-    let spec = arguments.spec();
-    let spec = spec.map_err(|why| ToolAnswer::refused(&why, None))?;
-    let wait = match arguments.until.is_empty() {
-        false => LaunchWait::Text,
-        true if arguments.wait || call.takes_handles => LaunchWait::End,
-        true => LaunchWait::No,
-    };
-    if wait != LaunchWait::Text && !arguments.stop.is_empty() {
-        return Err(ToolAnswer::refused("`stop` needs `until`", None));
+/// Start a command as a task: it runs in a tmux window of its own and continues after this call. For what takes
+/// over 30 seconds, keeps running (servers, watchers) or may ask a question. The same name runs it again in its
+/// window and replaces a run that is alive.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RunTask {
+    /// The task's name: 1 to 40 of A-Z a-z 0-9 . _ -
+    task: String,
+    /// A command line for bash; without it, the task's last command runs again
+    command: Option<String>,
+    /// Where to run it
+    cwd: Option<String>,
+    /// More variables for its environment
+    env: BTreeMap<String, String>,
+    /// Fail when the task is running, instead of replacing its run
+    only_if_absent: bool,
+    /// Return when the run has ended, or asks for input
+    wait: bool,
+    /// Return when one of these texts is written
+    #[serde(deserialize_with = "one_or_more")]
+    until: Vec<String>,
+    /// With until: give up when one of these texts is written
+    #[serde(deserialize_with = "one_or_more")]
+    stop: Vec<String>,
+    /// Send a message when a line contains one of these texts, at most one in ten seconds
+    #[serde(deserialize_with = "one_or_more")]
+    notify_on: Vec<String>,
+    /// The texts are regular expressions
+    regex: bool,
+    /// The texts match in any case
+    ignore_case: bool,
+    /// Run at most so many at once of all runs with this name, like build:2; the others wait
+    slot: Option<String>,
+    /// With wait or until: the longest time to wait (50, at most 600)
+    #[serde(deserialize_with = "seconds")]
+    #[schemars(with = "f64")]
+    timeout_seconds: Option<Duration>,
+}
+
+impl RunTask {
+    /// Returns what is to be launched.
+    fn spec(&self) -> Result<TaskSpec, String> {
+        let slot = self.slot.as_deref().map(Slot::parse).transpose();
+        Ok(TaskSpec {
+            settings: TaskSettings {
+                notify_on: NotifyOn::given(self.notify_on.clone(), self.regex, self.ignore_case),
+                slot: slot.map_err(|why| format!("slot: {why}"))?,
+                ..TaskSettings::default()
+            },
+            env: self.env.clone().into_iter().collect(),
+            cwd: self.cwd.as_ref().map(Into::into),
+            command: self.command.iter().map(Into::into).collect(),
+            ..TaskSpec::default()
+        })
     }
-    let limit = Limit::of(arguments.timeout_seconds, call.takes_handles);
-    let until = arguments.until.into_iter().map(Condition::Text).collect();
-    let options = RunOptions {
-        name: arguments.task,
-        spec,
-        replaces: if arguments.only_if_absent {
-            Replaces::Ended
-        } else {
-            Replaces::Any
-        },
-        owner: call.caller.owner.clone(),
-        wait,
-    };
-    let is_again = arguments.command.is_none();
-    let work = async {
-        let options = match is_again {
-            true => ops::run_again(&mut session, options).await?,
-            false => options,
+}
+
+impl ToolCall for RunTask {
+    const NAME: &'static str = "run_task";
+    const TITLE: &'static str = "Run a task";
+    const EFFECT: ToolEffect = ToolEffect::Anything;
+    const REQUIRED: &'static [&'static str] = &["task"];
+
+    async fn execute(self, client: &Client, call: &Call) -> Result<CallToolResponse, ToolAnswer> {
+        let mut session = client.session().await?;
+        let texts = self.until.iter().chain(&self.stop);
+        ops::check_texts(texts, self.regex, self.ignore_case)?;
+        check_variables(&self)?;
+        let spec = self.spec();
+        let spec = spec.map_err(|why| ToolAnswer::refused(&why, None))?;
+        let wait = match self.until.is_empty() {
+            false => LaunchWait::Text,
+            true if self.wait || call.takes_handles => LaunchWait::End,
+            true => LaunchWait::No,
         };
-        ops::run(session, options).await
-    };
-    // A live run of its slot ends first, which may take its time.
-    let mut started = within(REPLACED_WITHIN, work).await?;
-    let mut lines = vec![announce(&started)];
-    if wait == LaunchWait::No {
-        if started.unreachable.is_none() {
-            let undelivered = ops::undelivered(&mut started).await;
-            let why = |of: Undelivered| format!("nothing delivers messages to {}", of.owner);
-            started.unreachable = undelivered.map(why);
+        if wait != LaunchWait::Text && !self.stop.is_empty() {
+            return Err(ToolAnswer::refused("`stop` needs `until`", None));
         }
-        lines.extend(started.unreachable.map(|why| {
-            let why = short(&why, REASON_CHARS);
-            format!("no message will come when it ends: {why}; wait_for waits for it")
-        }));
-        lines.push(format!("cursor: {}", started.run.cursor));
-        return Ok((lines, None));
+        let options = RunOptions {
+            name: self.task,
+            spec,
+            replaces: if self.only_if_absent {
+                Replaces::Ended
+            } else {
+                Replaces::Any
+            },
+            owner: call.caller.owner.clone(),
+            wait,
+        };
+        let is_again = self.command.is_none();
+        let work = async {
+            let options = match is_again {
+                true => ops::run_again(&mut session, options).await?,
+                false => options,
+            };
+            ops::run(session, options).await
+        };
+        // A live run of its slot ends first, which may take its time.
+        let mut started = within(REPLACED_WITHIN, work).await?;
+        let mut lines = vec![announce(&started)];
+        if wait == LaunchWait::No {
+            if started.unreachable.is_none() {
+                let undelivered = ops::undelivered(&mut started).await;
+                let why = |of: Undelivered| format!("nothing delivers messages to {}", of.owner);
+                started.unreachable = undelivered.map(why);
+            }
+            lines.extend(started.unreachable.map(|why| {
+                let why = short(&why, REASON_CHARS);
+                format!("no message will come when it ends: {why}; wait_for waits for it")
+            }));
+            lines.push(format!("cursor: {}", started.run.cursor));
+            return Ok(ToolAnswer::new(lines).into());
+        }
+        let until = self.until.into_iter().map(Condition::Text).collect();
+        let request = WaitRequest {
+            stops: self.stop,
+            regex: self.regex,
+            ignore_case: self.ignore_case,
+            ..ops::wait_of_launch(&started.run, until, call.caller.owner.clone())
+        };
+        let limit = Limit::of(self.timeout_seconds, call.takes_handles);
+        let choice = client.choice.clone();
+        let wait = for_task(&started.name, choice, limit, started.daemon, request);
+        client.follow(call, lines, wait).await
     }
-    let request = WaitRequest {
-        stops: arguments.stop,
-        regex: arguments.regex,
-        ignore_case: arguments.ignore_case,
-        ..ops::wait_of_launch(&started.run, until, call.caller.owner.clone())
-    };
-    let wait = Wait::for_task(&started.name, choice, limit, started.daemon, request);
-    Ok((lines, Some(wait)))
 }
 
 fn check_variables(arguments: &RunTask) -> Result<(), ToolAnswer> {
@@ -367,27 +456,26 @@ fn check_variables(arguments: &RunTask) -> Result<(), ToolAnswer> {
 
 /// Returns what was started, in a line.
 fn announce(started: &StartedRun) -> String {
-    let StartedRun {
-        session_name,
-        name,
-        cwd,
-        run,
-        ..
-    } = started;
+    let run = &started.run;
     let replaced = match run.replaced {
         Some(ReplacedRun::Live) => "; it replaced a run that was alive",
         Some(ReplacedRun::Dead) | None => "",
     };
     format!(
-        "started {} ({name}), run {}, in {} (tmux session {session_name}){replaced}",
+        "started {} ({}), run {}, in {} (tmux session {}){replaced}",
         run.window_id,
+        started.name,
         run.run,
-        short(cwd, CWD_CHARS),
+        short(&started.cwd, CWD_CHARS),
+        started.session_name,
     )
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::tool::parse;
     use super::*;
 
     fn shown(outcome: WaitOutcome, change: impl FnOnce(&mut WaitResult)) -> String {
@@ -507,6 +595,55 @@ mod tests {
                 "next: wait_for waits for the new run",
                 "cursor: CURSOR",
             ]
+        );
+    }
+
+    fn parsed(value: Value) -> Result<RunTask, String> {
+        let Value::Object(arguments) = value else {
+            panic!("arguments are an object");
+        };
+        parse(arguments).map_err(|refused| refused.text)
+    }
+
+    #[test]
+    fn one_text_is_a_list_of_one() {
+        let run = parsed(json!({"task": "a", "until": "x", "stop": ["y", "z"]})).ok();
+        let texts = run.map(|run| (run.until, run.stop)).unwrap();
+        assert_eq!(texts, (vec!["x".into()], vec!["y".into(), "z".into()]));
+    }
+
+    #[test]
+    fn null_is_as_if_left_out() {
+        let run = parsed(json!({"task": "a", "cwd": null, "regex": null})).ok();
+        let given = run.map(|run| (run.cwd, run.regex)).unwrap();
+        assert_eq!(given, (None, false));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        #[track_caller]
+        fn check(value: Value, why: &str) {
+            let error = parsed(value).err().unwrap();
+            assert!(error.starts_with(why), "{error}");
+        }
+        check(json!({}), "`task` is missing");
+        check(json!({"task": " "}), "`task` is missing");
+        check(json!({"task": []}), "`task` is missing");
+        check(
+            json!({"task": "a", "timeout": 3}),
+            "unknown field `timeout`, expected one of",
+        );
+        check(
+            json!({"task": "a", "timeout_seconds": -1}),
+            "`timeout_seconds`: -1 is not a number",
+        );
+        check(
+            json!({"task": "a", "timeout_seconds": "1"}),
+            "`timeout_seconds`: invalid type",
+        );
+        check(
+            json!({"task": "a", "until": [1]}),
+            "`until[0]`: invalid type",
         );
     }
 }

@@ -5,7 +5,7 @@
 //! [`RESCAN`]. tmux is asked for sessions without a daemon at the start, and when a daemon has left.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -51,8 +51,8 @@ type FileId = (u64, u64, i64, i64);
 /// Follows all sessions.
 pub(super) struct AllSessions<'a> {
     choice: &'a SessionChoice,
-    /// The present server's socket.
-    here: PathBuf,
+    /// The present server.
+    here: Server,
     to: UnboundedSender<Incoming>,
     known: RefCell<Known>,
     /// Notified of each change of what is known.
@@ -61,19 +61,17 @@ pub(super) struct AllSessions<'a> {
 
 /// What is known of daemons and servers.
 struct Known {
-    /// The servers that sessions were found on, by socket.
-    servers: BTreeMap<PathBuf, Server>,
     /// By the daemon's socket.
     found: BTreeMap<PathBuf, PanelSession>,
     /// The servers to ask for their sessions, by socket, once nothing is connecting.
-    unlisted: BTreeSet<PathBuf>,
+    unlisted: BTreeMap<PathBuf, Server>,
 }
 
 /// A session that was found.
 struct PanelSession {
     key: SessionKey,
-    /// Its tmux server's socket, once known.
-    server: Option<PathBuf>,
+    /// Its tmux server, once known.
+    server: Option<Server>,
     state: PanelSessionState,
     /// The socket's file when it was connected to last.
     file: Option<FileId>,
@@ -101,12 +99,10 @@ impl<'a> AllSessions<'a> {
         choice: &'a SessionChoice,
         to: UnboundedSender<Incoming>,
     ) -> Result<Self, Error> {
-        let server = TaskSession::named(choice)?.server;
-        let here = server.socket().to_owned();
+        let here = TaskSession::named(choice)?.server;
         let known = Known {
-            servers: BTreeMap::from([(here.clone(), server)]),
             found: BTreeMap::new(),
-            unlisted: BTreeSet::from([here.clone()]),
+            unlisted: BTreeMap::from([(here.socket().to_owned(), here.clone())]),
         };
         Ok(Self {
             choice,
@@ -117,13 +113,13 @@ impl<'a> AllSessions<'a> {
         })
     }
 
-    /// Reports sessions and tasks until nothing listens any more.
+    /// Reports sessions and tasks. What listens drops it at its own end.
     pub(super) async fn follow(self) {
         let this = &self;
         let mut futures = FuturesUnordered::<LocalBoxFuture<'_, ()>>::new();
         let mut scans = interval(RESCAN);
         scans.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while !this.to.is_closed() {
+        loop {
             // Nothing is lost when one of these is dropped.
             tokio::select! {
                 biased;
@@ -146,7 +142,7 @@ impl<'a> AllSessions<'a> {
         use PanelSessionState::{Connecting, Failed, Gone, Silent, Streaming, Unsupervised};
         let mut known = self.known.borrow_mut();
         // A folder that cannot be listed has nothing new.
-        let sockets = ops::daemon_sockets(&known.servers[&self.here]).unwrap_or_default();
+        let sockets = ops::daemon_sockets(&self.here).unwrap_or_default();
         let is_new = |socket: PathBuf| {
             let file = file_id(&socket).ok()?;
             let session = known.at(&socket);
@@ -170,9 +166,7 @@ impl<'a> AllSessions<'a> {
         if known.found.values().any(is_connecting) {
             return Vec::new();
         }
-        let sockets = mem::take(&mut known.unlisted);
-        let server = |socket| known.servers[&socket].clone();
-        sockets.into_iter().map(server).collect()
+        mem::take(&mut known.unlisted).into_values().collect()
     }
 
     /// Asks a server for its sessions.
@@ -180,23 +174,23 @@ impl<'a> AllSessions<'a> {
         let sessions = timeout(ANSWERS_WITHIN, ops::sessions_of(&server)).await;
         // A server that does not answer has nothing new.
         if let Ok(Ok(sessions)) = sessions {
-            self.on_listed(server.socket(), sessions);
+            self.on_listed(&server, sessions);
         }
         self.report(Incoming::Found);
     }
 
     /// Shows the sessions of a server that have no daemon, and those whose daemon is silent by their
     /// names.
-    fn on_listed(&self, server: &Path, sessions: Vec<FoundSession>) {
+    fn on_listed(&self, server: &Server, sessions: Vec<FoundSession>) {
         use PanelSessionState::{Connecting, Failed, Gone, Silent, Streaming, Unsupervised};
         let listed = sessions.iter().map(|session| session.daemon.clone());
         let listed = listed.into_set();
         let mut known = self.known.borrow_mut();
         for FoundSession { name, daemon } in sessions {
-            let how_to_start = how_to_start(&name, server, &self.here);
+            let how_to_start = how_to_start(&name, server.socket(), self.here.socket());
             let session = known.at(&daemon);
             let key = session.key;
-            session.server = Some(server.to_owned());
+            session.server = Some(server.clone());
             let why = match session.state {
                 Connecting | Streaming | Failed => continue,
                 Silent => SILENT.to_owned(),
@@ -205,11 +199,12 @@ impl<'a> AllSessions<'a> {
                     how_to_start
                 }
             };
-            let name = session_name(&name, server, &self.here);
+            let name = session_name(&name, server.socket(), self.here.socket());
             self.report(Incoming::Unknown { key, name, why });
         }
         for (daemon, session) in &mut known.found {
-            let is_here = session.server.as_deref() == Some(server);
+            let of = session.server.as_ref().map(Server::socket);
+            let is_here = of == Some(server.socket());
             if session.state == Unsupervised && is_here && !listed.contains(daemon) {
                 session.state = Gone;
                 self.report(Incoming::Gone(session.key));
@@ -233,14 +228,13 @@ impl<'a> AllSessions<'a> {
             match connected {
                 Ok(Some((mut client, session))) => {
                     let server = session.server.clone();
-                    let name = session_name(&session.name, server.socket(), &self.here);
+                    let name = session_name(&session.name, server.socket(), self.here.socket());
                     let place = Place::Here(Rc::new(session));
                     self.report(Incoming::Connected { key, place, name });
                     self.change(|known| {
                         let session = known.at(&socket);
                         session.state = PanelSessionState::Streaming;
-                        session.server = Some(server.socket().to_owned());
-                        known.servers.insert(server.socket().to_owned(), server);
+                        session.server = Some(server);
                     });
                     read(&mut client, key, &self.to).await;
                     self.change(|known| {
@@ -248,8 +242,9 @@ impl<'a> AllSessions<'a> {
                         session.state = PanelSessionState::Connecting;
                         session.file = file_id(&socket).ok();
                         // What else its server has may have changed as well.
-                        let server = session.server.clone();
-                        known.unlisted.extend(server);
+                        if let Some(server) = session.server.clone() {
+                            known.unlisted.insert(server.socket().to_owned(), server);
+                        }
                     });
                     retries = Some(&RETRIES);
                 }
@@ -290,7 +285,6 @@ impl<'a> AllSessions<'a> {
     }
 
     fn report(&self, incoming: Incoming) {
-        // A panel that has gone is noticed by `follow`.
         drop(self.to.send(incoming));
     }
 }

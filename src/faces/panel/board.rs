@@ -116,6 +116,16 @@ pub(super) struct SessionName {
     pub(super) server: Option<String>,
 }
 
+impl SessionName {
+    /// Returns the name, or a part of it, with the server where that is not the present one.
+    pub(super) fn called(&self, name: &str) -> String {
+        match &self.server {
+            Some(server) => format!("{name}@{server}"),
+            None => name.to_owned(),
+        }
+    }
+}
+
 /// A session and its tasks.
 #[derive(Debug, Clone, Default)]
 struct BoardSession {
@@ -300,18 +310,14 @@ impl Board {
 /// whole name where two have the same slug, and with the tmux server where that is not the present
 /// one.
 fn labels(names: &[&SessionName]) -> Vec<String> {
-    let with_server = |name: &SessionName, short: &str| match &name.server {
-        Some(server) => format!("{short}@{server}"),
-        None => short.to_owned(),
-    };
-    let short = |name: &SessionName| with_server(name, slug(&name.name));
+    let short = |name: &SessionName| name.called(slug(&name.name));
     let mut n_with: BTreeMap<String, usize> = BTreeMap::new();
     for name in names {
         *n_with.entry(short(name)).or_default() += 1;
     }
     let label = |name: &&SessionName| match short(name) {
         short if n_with.get(&short) == Some(&1) => short,
-        _ => with_server(name, &name.name),
+        _ => name.called(&name.name),
     };
     names.iter().map(label).collect()
 }

@@ -5,6 +5,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use crate::model::text;
+use crate::terminal::drawn;
 
 /// Returns the rows in their colours. tmux writes attributes only where they change, so they last
 /// from one row to the next.
@@ -107,27 +108,6 @@ fn extended(rest: &mut dyn Iterator<Item = u16>, has_id: bool) -> Option<Color> 
             Some(Color::Rgb(byte(red)?, byte(green)?, byte(blue)?))
         }
         _ => None,
-    }
-}
-
-/// Returns what a letter draws in the DEC line-drawing set.
-fn drawn(letter: char) -> char {
-    match letter {
-        '`' => '◆',
-        'a' => '▒',
-        'j' => '┘',
-        'k' => '┐',
-        'l' => '┌',
-        'm' => '└',
-        'n' => '┼',
-        'q' => '─',
-        't' => '├',
-        'u' => '┤',
-        'v' => '┴',
-        'w' => '┬',
-        'x' => '│',
-        '~' => '·',
-        other => other,
     }
 }
 

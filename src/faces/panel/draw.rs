@@ -6,13 +6,14 @@ use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::{Line, Span};
+use ratatui::text::Line;
+use ratatui::widgets::{Paragraph, Widget as _};
 
-use super::board::{Group, ListRow, SessionKey, SessionName, TaskKey, Usage, age_of, last_line};
+use super::board::{Group, ListRow, SessionKey, TaskKey, Usage, age_of, last_line};
 use super::mode::{InputLine, LogView, Mode, Subject};
 use super::state::{Layout, PanelState, Scope};
 use crate::model::{port_words, took};
-use crate::terminal::{columns_of, fitted, split_at_column};
+use crate::terminal::{columns_of, fitted};
 use crate::wire::LsTask;
 
 /// The style of titles.
@@ -20,7 +21,8 @@ const BAR: Style = Style::new().add_modifier(Modifier::REVERSED);
 
 /// Draws one frame.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &PanelState) {
-    let layout = state.layout().clipped(frame.area());
+    // The screen may have another size already.
+    let layout = state.layout_in((frame.area().width, frame.area().height));
     let buffer = frame.buffer_mut();
     title(buffer, layout.title, state);
     if let Mode::View { view, .. } = &state.mode {
@@ -98,16 +100,7 @@ fn preview(buffer: &mut Buffer, area: Rect, state: &PanelState) {
         .map_or_else(String::new, |run| format!(" · run {run}"));
     let session = match (state.scope, state.board.name(key.session)) {
         (Scope::One, _) | (Scope::All, None) => String::new(),
-        (Scope::All, Some(SessionName { name, server: None })) => format!(" · {name}"),
-        (
-            Scope::All,
-            Some(SessionName {
-                name,
-                server: Some(server),
-            }),
-        ) => {
-            format!(" · {name}@{server}")
-        }
+        (Scope::All, Some(session)) => format!(" · {}", session.called(&session.name)),
     };
     let usual = listed
         .usual_ms
@@ -134,26 +127,13 @@ fn preview(buffer: &mut Buffer, area: Rect, state: &PanelState) {
 
 /// Draws a text that is scrolled.
 fn text(buffer: &mut Buffer, area: Rect, view: &LogView) {
-    let shown = view.lines.iter().enumerate().skip(view.top);
-    for (y, (at, line)) in shown.take(usize::from(area.height)).enumerate() {
-        let place = row(area, y);
-        buffer.set_line(place.x, place.y, &shifted(line, view.left), place.width);
-        if view.found == Some(at) {
-            buffer.set_style(place, BAR);
-        }
+    let lines = view.lines.iter().skip(view.top);
+    let lines: Vec<Line<'_>> = lines.take(usize::from(area.height)).cloned().collect();
+    let left = u16::try_from(view.left).unwrap_or(u16::MAX);
+    Paragraph::new(lines).scroll((0, left)).render(area, buffer);
+    if let Some(y) = view.found.and_then(|found| found.checked_sub(view.top)) {
+        buffer.set_style(row(area, y), BAR);
     }
-}
-
-/// Returns a line without its first columns.
-fn shifted(line: &Line<'static>, columns: usize) -> Line<'static> {
-    let mut skip = columns;
-    let span = |span: &Span<'static>| {
-        let width = columns_of(&span.content);
-        let (_, rest) = split_at_column(&span.content, skip);
-        skip = skip.saturating_sub(width);
-        Span::styled(rest.to_owned(), span.style)
-    };
-    line.spans.iter().map(span).collect()
 }
 
 /// The style of what is less important.
@@ -322,106 +302,76 @@ const SESSION: &str = "SESSION";
 /// The header of the commands.
 const COMMAND: &str = "COMMAND";
 
+/// The width of a whole label.
+const LABEL: usize = 7;
+
 /// The space between two columns.
 const GAP: usize = 1;
 
-/// The widths of the columns; 0 for one that is not shown.
-struct Columns {
-    label: usize,
-    session: usize,
-    name: usize,
-    run: usize,
-    age: usize,
-    cpu: usize,
-    memory: usize,
-    command: usize,
-    last: usize,
+/// The widths of the columns: label, session, name, run, age, processor time, memory, command, last line; 0
+/// for one that is not shown.
+type Columns = [usize; 9];
+
+/// Which columns have numbers.
+const NUMBERS: [bool; 9] = [false, false, false, true, true, true, true, false, false];
+
+/// Divides the width among the columns. `longest_session` is the width of the widest session, 0
+/// where there is only one, `longest_name` that of the widest name and `longest_command` that of
+/// the widest command.
+fn columns(
+    width: usize,
+    longest_session: usize,
+    longest_name: usize,
+    longest_command: usize,
+) -> Columns {
+    let is_medium = width >= MEDIUM;
+    let most = match width {
+        // Names and sessions together have at most half of the width.
+        WIDE.. => (width / 4).min(WHOLE_NAME),
+        MEDIUM.. if longest_session > 0 => 16,
+        MEDIUM.. => (width / 5).max(16),
+        // With sessions, the last line has about as much room as these two.
+        _ if longest_session > 0 => 8,
+        _ => 12,
+    };
+    let session = match longest_session {
+        0 => 0,
+        longest => longest.clamp(SESSION.len(), most.max(SESSION.len())),
+    };
+    let label = if is_medium { LABEL } else { 4 };
+    let name = longest_name.clamp(4, most);
+    let if_medium = |columns| if is_medium { columns } else { 0 };
+    let (run, cpu, memory) = (if_medium(3), if_medium(4), if_medium(4));
+    let mut columns = [label, session, name, run, 3, cpu, memory, 0, 0];
+    let shown = columns.iter().filter(|n| **n > 0);
+    // One column before the first is for the mark of the selected row.
+    let taken = 1 + shown.map(|n| n + GAP).sum::<usize>();
+    let room = width.saturating_sub(taken);
+    let [.., command, last] = &mut columns;
+    *last = room;
+    if width >= WITH_COMMAND {
+        // One column more than it needs keeps it apart from the last line, which is text too.
+        let needed = longest_command.max(COMMAND.len()) + 1;
+        *command = needed.min(room * 2 / 5);
+        *last = room - *command - GAP;
+    }
+    columns
 }
 
-impl Columns {
-    /// Divides the width among the columns. `longest_session` is the width of the widest session, 0
-    /// where there is only one, `longest_name` that of the widest name and `longest_command` that of
-    /// the widest command.
-    fn of(
-        width: usize,
-        longest_session: usize,
-        longest_name: usize,
-        longest_command: usize,
-    ) -> Self {
-        let is_medium = width >= MEDIUM;
-        let most = match width {
-            // Names and sessions together have at most half of the width.
-            WIDE.. => (width / 4).min(WHOLE_NAME),
-            MEDIUM.. if longest_session > 0 => 16,
-            MEDIUM.. => (width / 5).max(16),
-            // With sessions, the last line has about as much room as these two.
-            _ if longest_session > 0 => 8,
-            _ => 12,
-        };
-        let session = match longest_session {
-            0 => 0,
-            longest => longest.clamp(SESSION.len(), most.max(SESSION.len())),
-        };
-        let if_medium = |columns| if is_medium { columns } else { 0 };
-        let mut columns = Self {
-            label: if is_medium { 7 } else { 4 },
-            session,
-            name: longest_name.clamp(4, most),
-            run: if_medium(3),
-            age: 3,
-            cpu: if_medium(4),
-            memory: if_medium(4),
-            command: 0,
-            last: 0,
-        };
-        // One column before the first is for the mark of the selected row.
-        let taken: usize = columns
-            .fixed()
-            .iter()
-            .filter(|n| **n > 0)
-            .map(|n| n + GAP)
-            .sum();
-        let room = width.saturating_sub(taken + 1);
-        if width >= WITH_COMMAND {
-            // One column more than it needs keeps it apart from the last line, which is text too.
-            let needed = longest_command.max(COMMAND.len()) + 1;
-            columns.command = needed.min(room * 2 / 5);
-            columns.last = room - columns.command - GAP;
+/// Draws cells, in the order of the columns, from the second column of the area on.
+fn cells(buffer: &mut Buffer, area: Rect, columns: &Columns, cells: [(&str, Style); 9]) {
+    let mut x = 1;
+    for ((width, (text, style)), is_number) in columns.iter().zip(cells).zip(NUMBERS) {
+        if *width == 0 {
+            continue;
+        }
+        let before = if is_number {
+            width.saturating_sub(columns_of(text))
         } else {
-            columns.last = room;
-        }
-        columns
-    }
-
-    fn fixed(&self) -> [usize; 7] {
-        [
-            self.label,
-            self.session,
-            self.name,
-            self.run,
-            self.age,
-            self.cpu,
-            self.memory,
-        ]
-    }
-
-    /// Draws cells, in the order of the columns, from the second column of the area on.
-    fn draw(&self, buffer: &mut Buffer, area: Rect, cells: [(&str, Style); 9]) {
-        let widths = self.fixed().into_iter().chain([self.command, self.last]);
-        let is_number = [false, false, false, true, true, true, true, false, false];
-        let mut x = 1;
-        for ((width, (text, style)), is_number) in widths.zip(cells).zip(is_number) {
-            if width == 0 {
-                continue;
-            }
-            let before = if is_number {
-                width.saturating_sub(columns_of(text))
-            } else {
-                0
-            };
-            put(buffer, area, x + before, width - before, text, style);
-            x += width + GAP;
-        }
+            0
+        };
+        put(buffer, area, x + before, width - before, text, style);
+        x += width + GAP;
     }
 }
 
@@ -443,7 +393,7 @@ fn draw_list(buffer: &mut Buffer, layout: &Layout, state: &PanelState) {
         }
     };
     let width = usize::from(layout.list.width);
-    let columns = Columns::of(
+    let columns = columns(
         width,
         longest_session,
         longest(&|task| columns_of(&task.task.name)),
@@ -461,7 +411,8 @@ fn draw_list(buffer: &mut Buffer, layout: &Layout, state: &PanelState) {
             COMMAND,
             "LAST LINE",
         ];
-        columns.draw(buffer, layout.header, names.map(|name| (name, FAINT)));
+        let names = names.map(|name| (name, FAINT));
+        cells(buffer, layout.header, &columns, names);
     }
     for (y, shown) in visible.iter().enumerate() {
         let place = row(layout.list, y);
@@ -495,10 +446,11 @@ fn unknown(
     state: &PanelState,
 ) {
     let (name, why) = (state.board.label(key), state.board.trouble(key));
-    let x = 1 + columns.label + GAP;
-    put(buffer, area, 1, columns.label, "-", FAINT);
-    put(buffer, area, x, columns.session, name, Style::new());
-    let x = x + columns.session + GAP;
+    let [label, session, ..] = *columns;
+    let x = 1 + label + GAP;
+    put(buffer, area, 1, label, "-", FAINT);
+    put(buffer, area, x, session, name, Style::new());
+    let x = x + session + GAP;
     write(buffer, area, x, why.unwrap_or_default(), FAINT);
 }
 
@@ -539,7 +491,10 @@ fn task(
     } else {
         Style::new()
     };
-    let label = match (columns.label < 7, task.stopped.is_some() && task.is_alive()) {
+    let label = match (
+        columns[0] < LABEL,
+        task.stopped.is_some() && task.is_alive(),
+    ) {
         (true, true) => "STOP",
         (false, true) => "STOPPED",
         (true, false) => group.short_label(),
@@ -552,18 +507,14 @@ fn task(
     let cpu = usage.and_then(|usage| usage.cpu);
     let cpu = cpu.map_or_else(String::new, |cpu| format!("{cpu}%"));
     let memory = usage.map_or_else(String::new, memory);
-    let last_style = match group {
-        Group::Ask => style_of(group),
-        Group::Failed
-        | Group::Restarting
-        | Group::Done
-        | Group::Running
-        | Group::Queued
-        | Group::Shell => style,
+    let last_style = match group == Group::Ask {
+        true => style_of(group),
+        false => style,
     };
-    columns.draw(
+    cells(
         buffer,
         area,
+        columns,
         [
             (label, style_of(group)),
             (state.board.label(key.session), style),

@@ -12,7 +12,8 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::sleep;
 
 use super::board::{SessionKey, SessionName};
-use super::state::{ActionReport, PanelEffect, Place};
+use super::mode::PanelEffect;
+use super::state::{ActionReport, Place};
 use super::work::{EffectResult, Incoming, limited, text_of};
 use crate::hosts::FleetProcess;
 use crate::model::{Backoff, Error, Millis, rfc3339, text, with_causes};
@@ -134,7 +135,6 @@ pub(super) async fn perform(host: &str, session: &str, effect: PanelEffect) -> E
         printed.unwrap_or_else(|| Err(format!("{host} does not answer")))
     };
     let report = match effect {
-        PanelEffect::Quit => return EffectResult::Quit,
         PanelEffect::Send { name, request, .. } => {
             let prompt = request.if_prompt.unwrap_or_default();
             let mut args = vec!["send", &request.task, "--if-prompt", &prompt];

@@ -48,7 +48,8 @@ use crate::ops::{self, Attachment, SessionChoice};
 use all_sessions::AllSessions;
 use board::SessionKey;
 use draw::draw;
-use state::{PanelEffect, PanelState, Place};
+use mode::PanelEffect;
+use state::{PanelState, Place};
 use work::{ANSWERS_WITHIN, EffectResult, Incoming, TaskStream, at, follow, perform};
 
 /// The shortest time between two frames, so that a storm of changes does not become one of frames.
@@ -130,7 +131,7 @@ pub(crate) async fn run<T>(
                 None => return Ok(None),
             },
             Some(incoming) = incoming.recv() => panel.on_incoming(incoming),
-            // It never ends while the channel is open.
+            // It never ends.
             () = &mut following => {}
             Some(outcome) = panel.work.next() => panel.on_outcome(outcome).await.map_err(unusable)?,
             _ = seconds.tick() => panel.on_second(),
@@ -141,7 +142,7 @@ pub(crate) async fn run<T>(
                 panel.begin(effects);
             }
         }
-        if panel.has_quit {
+        if panel.state.has_quit {
             return Ok(None);
         }
     }
@@ -162,7 +163,6 @@ struct Panel {
     /// Whether the state has changed since the last frame.
     is_changed: bool,
     drawn_at: Option<Instant>,
-    has_quit: bool,
 }
 
 impl Panel {
@@ -180,7 +180,6 @@ impl Panel {
             previews_at: now,
             is_changed: true,
             drawn_at: None,
-            has_quit: false,
         })
     }
 
@@ -247,7 +246,6 @@ impl Panel {
 
     async fn on_outcome(&mut self, outcome: EffectResult) -> io::Result<()> {
         match outcome {
-            EffectResult::Quit => self.has_quit = true,
             EffectResult::Report(report) => {
                 let effects = self.state.on_report(report);
                 self.begin(effects);
@@ -263,9 +261,7 @@ impl Panel {
     fn begin(&mut self, effects: Vec<PanelEffect>) {
         self.is_changed = true;
         for effect in effects {
-            if matches!(effect, PanelEffect::Quit) {
-                self.has_quit = true;
-            } else if matches!(effect, PanelEffect::Preview { .. }) {
+            if matches!(effect, PanelEffect::Preview { .. }) {
                 // Only the latest counts.
                 self.preview = Some(effect);
             } else {
@@ -276,8 +272,7 @@ impl Panel {
 
     fn perform(&self, effect: PanelEffect) {
         // The session may just have gone, with the task.
-        let session = effect.session().and_then(|key| self.sessions.get(&key));
-        if let Some(session) = session {
+        if let Some(session) = self.sessions.get(&effect.session()) {
             self.work.push(match session.clone() {
                 Place::Here(session) => Box::pin(perform(session, effect)),
                 Place::Host { host, session } => {
@@ -316,11 +311,11 @@ impl Panel {
             let result = match output {
                 Ok(output) if output.status.success() => {
                     // The popup goes, so that the user sees the window.
-                    self.has_quit = is_covered;
+                    self.state.has_quit = is_covered;
                     return Ok(());
                 }
                 Ok(output) => text::one_line(&output.stderr, MESSAGE_CHARS),
-                Err(error) => format!("could not start tmux: {}", with_causes(&error)),
+                Err(error) => not_started(&error),
             };
             self.state.say(Err(result));
             return Ok(());
@@ -335,13 +330,14 @@ impl Panel {
         let effects = self.state.on_size(self.screen.size()?);
         self.begin(effects);
         if let Err(error) = status {
-            self.state.say(Err(format!(
-                "could not start tmux: {}",
-                with_causes(&error)
-            )));
+            self.state.say(Err(not_started(&error)));
         }
         Ok(())
     }
+}
+
+fn not_started(error: &io::Error) -> String {
+    format!("could not start tmux: {}", with_causes(error))
 }
 
 /// Returns what the user does next; `None` when the terminal is gone.

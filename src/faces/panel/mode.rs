@@ -5,43 +5,74 @@ use ratatui::text::Line;
 
 use super::board::{SessionKey, TaskKey};
 use crate::model::text;
+use crate::wire::SendRequest;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) enum Mode {
     /// They choose a task and what to do with it.
+    #[default]
     List,
     /// They change the filter.
     Filter(InputLine),
-    /// They are the answer to a prompt.
-    Answer(TypedAnswer),
     /// They are a line for a task.
-    Send {
-        task: TaskKey,
-        name: String,
-        line: InputLine,
-    },
-    /// They say whether to end this task.
-    ConfirmKill { task: TaskKey, name: String },
-    /// They say whether to end the run of this task, and to run it again.
-    ConfirmRerun { task: TaskKey, name: String },
-    /// They say whether to remove this many tasks of a session.
-    ConfirmPrune {
-        session: SessionKey,
-        /// How the session is called, where there are others.
-        of: Option<String>,
-        n: usize,
+    Line(TypedLine),
+    /// They say whether to do this.
+    Confirm {
+        question: String,
+        effect: PanelEffect,
     },
     /// They move in a text.
     View { of: Subject, view: LogView },
 }
 
-/// An answer that is being typed.
+/// What the user wants done.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum PanelEffect {
+    /// Show the task's window in the user's terminal.
+    Attach { task: TaskKey },
+    /// Type into a task.
+    Send {
+        session: SessionKey,
+        /// The task's name.
+        name: String,
+        request: SendRequest,
+    },
+    /// End the task.
+    Kill { task: TaskKey, name: String },
+    /// Run the task again.
+    Rerun { task: TaskKey, name: String },
+    /// Remove the session's tasks that have ended.
+    Prune { session: SessionKey },
+    /// Find out why the task is or is not judged to wait.
+    Explain { task: TaskKey },
+    /// Read the task's output.
+    ReadLog { task: TaskKey },
+    /// Read the end of the task's output.
+    Preview { task: TaskKey, is_full_screen: bool },
+}
+
+impl PanelEffect {
+    /// Returns the session that it is for.
+    pub(super) fn session(&self) -> SessionKey {
+        match self {
+            Self::Send { session, .. } | Self::Prune { session } => *session,
+            Self::Attach { task }
+            | Self::Kill { task, .. }
+            | Self::Rerun { task, .. }
+            | Self::Explain { task }
+            | Self::ReadLog { task }
+            | Self::Preview { task, .. } => task.session,
+        }
+    }
+}
+
+/// A line for a task that is being typed.
 #[derive(Debug)]
-pub(super) struct TypedAnswer {
+pub(super) struct TypedLine {
     pub(super) task: TaskKey,
     pub(super) name: String,
-    /// The prompt that was shown when the user chose to answer.
-    pub(super) prompt: String,
+    /// The prompt that was shown when the user chose to answer it; `None` for a line that answers none.
+    pub(super) prompt: Option<String>,
     pub(super) line: InputLine,
     /// Whether it must not be shown; `None` until that is known.
     pub(super) is_secret: Option<bool>,
@@ -62,29 +93,19 @@ pub(super) enum Subject {
 impl Mode {
     pub(super) fn question(&self) -> Option<String> {
         match self {
-            Self::Answer(TypedAnswer {
+            Self::Line(TypedLine {
                 name,
                 prompt,
                 is_secret,
                 ..
-            }) => Some(match is_secret {
-                Some(true) => format!("{name} asks (typed text is hidden): {prompt}"),
-                Some(false) | None => format!("{name} asks: {prompt}"),
+            }) => Some(match (prompt, is_secret) {
+                (None, _) => format!("A line for {name} (Esc: no)"),
+                (Some(prompt), Some(true)) => {
+                    format!("{name} asks (typed text is hidden): {prompt}")
+                }
+                (Some(prompt), Some(false) | None) => format!("{name} asks: {prompt}"),
             }),
-            Self::Send { name, .. } => Some(format!("A line for {name} (Esc: no)")),
-            Self::ConfirmKill { name, .. } => {
-                Some(format!("Kill {name} and remove its window? y/n"))
-            }
-            Self::ConfirmRerun { name, .. } => {
-                Some(format!("{name} still runs. End it and run it again? y/n"))
-            }
-            Self::ConfirmPrune { n, of, .. } => {
-                let tasks = text::counted(*n, "ended task");
-                let of = of
-                    .as_ref()
-                    .map_or_else(String::new, |of| format!(" of {of}"));
-                Some(format!("Remove {tasks}{of}? y/n"))
-            }
+            Self::Confirm { question, .. } => Some(format!("{question} y/n")),
             Self::List | Self::Filter(_) | Self::View { .. } => None,
         }
     }
@@ -92,24 +113,18 @@ impl Mode {
     /// Returns what is being typed, and the mark in front of it.
     pub(super) fn typed(&self) -> Option<(&'static str, &InputLine)> {
         match self {
-            Self::Answer(TypedAnswer { line, .. }) | Self::Send { line, .. } => Some(("> ", line)),
+            Self::Line(TypedLine { line, .. }) => Some(("> ", line)),
             Self::Filter(line) => Some(("/", line)),
             Self::View { view, .. } => view.typed.as_ref().map(|line| ("/", line)),
-            Self::List
-            | Self::ConfirmKill { .. }
-            | Self::ConfirmPrune { .. }
-            | Self::ConfirmRerun { .. } => None,
+            Self::List | Self::Confirm { .. } => None,
         }
     }
 
     /// Whether what is being typed may be shown.
     pub(super) fn shows_typed(&self) -> bool {
-        !matches!(self, Self::Answer(answer) if answer.is_secret != Some(false))
+        !matches!(self, Self::Line(line) if line.is_secret != Some(false))
     }
 }
-
-/// The maximum length, in characters.
-const LONGEST: usize = 4000;
 
 /// A line being typed, with a cursor in it.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -129,7 +144,6 @@ impl InputLine {
     /// Takes a key that edits. Returns whether the text may have changed.
     pub(super) fn edit(&mut self, key: KeyEvent) -> bool {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
-        let is_alt = key.modifiers.contains(KeyModifiers::ALT);
         #[expect(clippy::wildcard_enum_match_arm, reason = "the other keys do not edit")]
         match key.code {
             KeyCode::Char('u') if is_control => self.before.clear(),
@@ -140,7 +154,7 @@ impl InputLine {
             }
             KeyCode::Char('a') if is_control => self.go_to_start(),
             KeyCode::Char('e') if is_control => self.go_to_end(),
-            KeyCode::Char(c) if !is_control && !is_alt => self.insert(&c.to_string()),
+            KeyCode::Char(c) if !is_control => self.insert(&c.to_string()),
             KeyCode::Backspace => {
                 self.before.pop();
             }
@@ -166,9 +180,7 @@ impl InputLine {
     /// Inserts a text at the cursor: its first line, without control characters.
     pub(super) fn insert(&mut self, pasted: &str) {
         let line = pasted.lines().next().unwrap_or_default();
-        let clean = text::piece(line.as_bytes());
-        let room = LONGEST.saturating_sub(self.text().chars().count());
-        self.before.extend(clean.chars().take(room));
+        self.before.push_str(&text::piece(line.as_bytes()));
     }
 
     pub(super) fn text(&self) -> String {
@@ -207,8 +219,6 @@ pub(super) struct LogView {
     /// What it is.
     pub(super) title: String,
     pub(super) lines: Vec<Line<'static>>,
-    /// The lines in lower case, to search in.
-    searched: Vec<String>,
     /// The first line that is shown.
     pub(super) top: usize,
     /// The first column that is shown.
@@ -238,10 +248,8 @@ pub(super) enum Move {
 
 impl LogView {
     pub(super) fn new(title: String, lines: Vec<Line<'static>>, height: usize) -> Self {
-        let searched = lines.iter().map(|line| line.to_string().to_lowercase());
         Self {
             title,
-            searched: searched.collect(),
             lines,
             height,
             ..Self::default()
@@ -263,27 +271,21 @@ impl LogView {
 
     pub(super) fn go(&mut self, to: Move) {
         let page = self.height.saturating_sub(1).max(1);
-        self.top = match to {
-            Move::Up => self.top.saturating_sub(1),
-            Move::Down => self.top + 1,
-            Move::PageUp => self.top.saturating_sub(page),
-            Move::PageDown => self.top + page,
-            Move::Start => 0,
-            Move::End => self.last_top(),
-            Move::Left | Move::Right => self.top,
-        }
-        .min(self.last_top());
-        self.left = match to {
-            Move::Left => self.left.saturating_sub(SIDEWAYS),
+        match to {
+            Move::Up => self.top = self.top.saturating_sub(1),
+            Move::Down => self.top += 1,
+            Move::PageUp => self.top = self.top.saturating_sub(page),
+            Move::PageDown => self.top += page,
+            Move::Start => self.top = 0,
+            Move::End => self.top = self.last_top(),
+            Move::Left => self.left = self.left.saturating_sub(SIDEWAYS),
             Move::Right => {
                 let shown = self.lines.iter().skip(self.top).take(self.height);
                 let longest = shown.map(Line::width).max().unwrap_or_default();
-                (self.left + SIDEWAYS).min(longest.saturating_sub(1))
+                self.left = (self.left + SIDEWAYS).min(longest.saturating_sub(1));
             }
-            Move::Up | Move::Down | Move::PageUp | Move::PageDown | Move::Start | Move::End => {
-                self.left
-            }
-        };
+        }
+        self.top = self.top.min(self.last_top());
     }
 
     /// Searches backwards from the end of what is shown. Returns whether there is such a line.
@@ -306,12 +308,13 @@ impl LogView {
     }
 
     fn find(&mut self, from: usize, is_down: bool) -> bool {
-        let n = self.searched.len();
+        let n = self.lines.len();
         let from = from.min(n);
         if self.query.is_empty() {
             return false;
         }
-        let has = |at: &usize| self.searched[*at].contains(&self.query);
+        let text = |at: usize| self.lines[at].to_string().to_lowercase();
+        let has = |at: &usize| text(*at).contains(&self.query);
         let found = if is_down {
             (from..n).chain(0..from).find(has)
         } else {

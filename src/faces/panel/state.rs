@@ -11,11 +11,11 @@ use super::board::{
     Board, Group, LastSample, ListRow, SampleOrder, SessionKey, SessionName, TaskKey, Usage,
 };
 use super::colours::coloured;
-use super::mode::{LogView, Mode, Move, Subject};
+use super::mode::{LogView, Mode, Move, PanelEffect, Subject};
 use crate::model::Millis;
 use crate::ops::{TaskSession, TreeUsage};
 use crate::terminal::{columns_of, fitted};
-use crate::wire::{LsTask, SendRequest};
+use crate::wire::LsTask;
 
 mod keys;
 
@@ -32,9 +32,10 @@ const RESULT_FOR: Duration = Duration::from_secs(5);
 const ERROR_FOR: Duration = Duration::from_secs(15);
 
 /// Which sessions the panel shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// One session.
+    #[default]
     One,
     /// All task sessions of the user.
     All,
@@ -50,7 +51,7 @@ pub(super) struct Message {
 }
 
 /// All that a frame shows.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct PanelState {
     pub(super) scope: Scope,
     pub(super) board: Board,
@@ -77,6 +78,8 @@ pub(super) struct PanelState {
     /// The task whose preview was asked for last, as it was then.
     previewed: Option<(TaskKey, LsTask)>,
     last_sample: LastSample,
+    /// Whether the user wants no more of it.
+    pub(super) has_quit: bool,
 }
 
 impl PanelState {
@@ -96,28 +99,22 @@ impl PanelState {
     fn with(scope: Scope, trouble: &str, size: (u16, u16), now: Millis) -> Self {
         Self {
             scope,
-            board: Board::default(),
-            rows: Vec::new(),
-            top: 0,
-            selected: None,
-            filter: String::new(),
-            mode: Mode::List,
-            message: None,
             trouble: Some(trouble.to_owned()),
-            usage: BTreeMap::new(),
-            ports: BTreeMap::new(),
-            preview: None,
             size,
             now,
             is_looking: scope == Scope::All,
-            previewed: None,
-            last_sample: LastSample::default(),
+            ..Self::default()
         }
     }
 
     pub(super) fn layout(&self) -> Layout {
+        self.layout_in(self.size)
+    }
+
+    /// Returns the layout in another size than the last one that was reported.
+    pub(super) fn layout_in(&self, size: (u16, u16)) -> Layout {
         let rows = self.footer_text().len() + usize::from(self.mode.typed().is_some());
-        Layout::of(self.size, u16::try_from(rows.max(1)).unwrap_or(u16::MAX))
+        Layout::of(size, u16::try_from(rows.max(1)).unwrap_or(u16::MAX))
     }
 
     /// Returns the rows of the footer that ask or tell the user something; none where it shows the
@@ -238,10 +235,10 @@ impl PanelState {
         match report {
             ActionReport::Said(result) => self.say(result),
             ActionReport::Preview { task, lines } => self.preview = Some((task, coloured(&lines))),
-            ActionReport::Log { task, result } => match result {
-                Ok(lines) => self.fill(&Subject::Log(task), coloured(&lines), true),
-                Err(error) => self.fail(&Subject::Log(task), error),
-            },
+            ActionReport::Log { task, result } => {
+                let lines = result.map(|lines| coloured(&lines));
+                self.fill(&Subject::Log(task), lines, true);
+            }
             ActionReport::Explained { task, result } => {
                 let mut effects = self.on_explained(task, result);
                 effects.extend(self.settled());
@@ -256,14 +253,15 @@ impl PanelState {
         task: TaskKey,
         result: Result<(bool, Vec<String>), String>,
     ) -> Vec<PanelEffect> {
-        if let Mode::Answer(answer) = &mut self.mode
+        if let Mode::Line(answer) = &mut self.mode
+            && answer.prompt.is_some()
             && answer.task == task
         {
             match result {
                 Ok((is_secret, _)) => {
                     answer.is_secret = Some(is_secret);
                     if answer.is_finished {
-                        return self.send_answer();
+                        return self.send_line();
                     }
                 }
                 Err(error) => {
@@ -273,35 +271,29 @@ impl PanelState {
             }
             return Vec::new();
         }
-        let subject = Subject::Explanation(task);
-        match result {
-            Ok((_, lines)) => {
-                let lines = lines.into_iter().map(Line::from).collect();
-                self.fill(&subject, lines, false);
-            }
-            Err(error) => self.fail(&subject, error),
-        }
+        let lines = result.map(|(_, lines)| lines.into_iter().map(Line::from).collect());
+        self.fill(&Subject::Explanation(task), lines, false);
         Vec::new()
     }
 
-    /// Shows the text of a view that is still open.
-    fn fill(&mut self, subject: &Subject, lines: Vec<Line<'static>>, at_end: bool) {
+    /// Shows the text of a view that is still open, or closes it if its text cannot be had.
+    fn fill(&mut self, subject: &Subject, text: Result<Vec<Line<'static>>, String>, at_end: bool) {
         let height = usize::from(self.layout().body().height);
-        if let Mode::View { of, view } = &mut self.mode
-            && of == subject
-        {
-            *view = LogView::new(std::mem::take(&mut view.title), lines, height);
-            if at_end {
-                view.go(Move::End);
+        let Mode::View { of, view } = &mut self.mode else {
+            return;
+        };
+        match text {
+            _ if of != subject => {}
+            Ok(lines) => {
+                *view = LogView::new(std::mem::take(&mut view.title), lines, height);
+                if at_end {
+                    view.go(Move::End);
+                }
             }
-        }
-    }
-
-    /// Closes a view whose text cannot be had.
-    fn fail(&mut self, subject: &Subject, error: String) {
-        if matches!(&self.mode, Mode::View { of, .. } if of == subject) {
-            self.mode = Mode::List;
-            self.say(Err(error));
+            Err(error) => {
+                self.mode = Mode::List;
+                self.say(Err(error));
+            }
         }
     }
 
@@ -431,66 +423,7 @@ pub(super) fn wrapped(text: &str, columns: usize, n: usize) -> Vec<String> {
     rows
 }
 
-// The effects besides drawing, and their results.
-
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum PanelEffect {
-    Quit,
-    /// Show the task's window in the user's terminal.
-    Attach {
-        task: TaskKey,
-    },
-    /// Type into a task.
-    Send {
-        session: SessionKey,
-        /// The task's name.
-        name: String,
-        request: SendRequest,
-    },
-    /// End the task.
-    Kill {
-        task: TaskKey,
-        name: String,
-    },
-    /// Run the task again.
-    Rerun {
-        task: TaskKey,
-        name: String,
-    },
-    /// Remove the session's tasks that have ended.
-    Prune {
-        session: SessionKey,
-    },
-    /// Find out why the task is or is not judged to wait.
-    Explain {
-        task: TaskKey,
-    },
-    /// Read the task's output.
-    ReadLog {
-        task: TaskKey,
-    },
-    /// Read the end of the task's output.
-    Preview {
-        task: TaskKey,
-        is_full_screen: bool,
-    },
-}
-
-impl PanelEffect {
-    /// Returns the session that it is for; `None` if it is for none.
-    pub(super) fn session(&self) -> Option<SessionKey> {
-        match self {
-            Self::Quit => None,
-            Self::Send { session, .. } | Self::Prune { session } => Some(*session),
-            Self::Attach { task }
-            | Self::Kill { task, .. }
-            | Self::Rerun { task, .. }
-            | Self::Explain { task }
-            | Self::ReadLog { task }
-            | Self::Preview { task, .. } => Some(task.session),
-        }
-    }
-}
+// Where effects are performed, and their results.
 
 /// Where the effects for a session are performed.
 #[derive(Debug, Clone)]
@@ -565,17 +498,6 @@ impl Layout {
             list: rows(2, list),
             preview: rows(2 + list, preview),
             footer: rows(height - footer, footer),
-        }
-    }
-
-    /// The same on a screen that has become smaller meanwhile.
-    pub(super) fn clipped(self, screen: Rect) -> Self {
-        Self {
-            title: self.title.intersection(screen),
-            header: self.header.intersection(screen),
-            list: self.list.intersection(screen),
-            preview: self.preview.intersection(screen),
-            footer: self.footer.intersection(screen),
         }
     }
 

@@ -9,7 +9,8 @@ mod usage;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::board::{ListRow, SessionKey, SessionName, TaskKey};
-use super::state::{ONLY, PanelEffect, PanelState};
+use super::mode::PanelEffect;
+use super::state::{ONLY, PanelState};
 use crate::model::{Exit, Life, Signal, Task, test_notation};
 use crate::wire::LsTask;
 

@@ -8,7 +8,8 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{sleep, sleep_until, timeout};
 
 use super::board::{SessionKey, SessionName};
-use super::state::{ActionReport, ONLY, PanelEffect, Place};
+use super::mode::PanelEffect;
+use super::state::{ActionReport, ONLY, Place};
 use crate::client::DaemonClient;
 use crate::model::{Backoff, Error, StopChoice, text, with_causes};
 use crate::ops::{
@@ -31,7 +32,6 @@ pub(super) enum EffectResult {
     Report(ActionReport),
     /// The command that shows a task to the user.
     Attach(Attachment),
-    Quit,
 }
 
 /// How many rows of the history a preview includes: more than a panel shows.
@@ -42,7 +42,6 @@ pub(super) async fn perform(session: Rc<TaskSession>, effect: PanelEffect) -> Ef
     let said = |result| EffectResult::Report(ActionReport::Said(result));
     let in_words = |result: Result<String, Error>| result.map_err(|error| text_of(&error));
     match effect {
-        PanelEffect::Quit => EffectResult::Quit,
         PanelEffect::Attach { task } => {
             match in_time(ops::attachment(&session, Some(&task.window))).await {
                 Ok(attachment) => EffectResult::Attach(attachment),
@@ -204,7 +203,7 @@ impl TaskStream {
     }
 }
 
-/// Reports the tasks until nothing listens any more. Connects again whenever the stream ends.
+/// Reports the tasks. Connects again whenever the stream ends. What listens drops it at its own end.
 pub(super) async fn follow(
     choice: &SessionChoice,
     first: TaskStream,
@@ -221,13 +220,9 @@ pub(super) async fn follow(
                 server: None,
             },
         };
-        if to.send(connected).is_err() {
-            return;
-        }
+        drop(to.send(connected));
         let why = read(client, ONLY, &to).await;
-        if to.send(Incoming::Lost(why)).is_err() {
-            return;
-        }
+        drop(to.send(Incoming::Lost(why)));
         let mut retry = RETRY;
         stream = loop {
             sleep(retry.next_pause()).await;
@@ -236,12 +231,7 @@ pub(super) async fn follow(
                 Ok(Err(error)) => text_of(&error),
                 Err(_) => "the daemon does not answer".to_owned(),
             };
-            if to
-                .send(Incoming::Lost(format!("{why}; trying again")))
-                .is_err()
-            {
-                return;
-            }
+            drop(to.send(Incoming::Lost(format!("{why}; trying again"))));
         };
     }
 }
@@ -273,9 +263,7 @@ pub(super) async fn read(
                 tasks,
                 removed,
             };
-            if to.send(tasks).is_err() {
-                return String::new();
-            }
+            drop(to.send(tasks));
         }
     }
 }

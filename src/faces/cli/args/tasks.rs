@@ -11,10 +11,6 @@ use crate::config::{parse_signal, read_duration, read_time};
 use crate::model;
 
 #[derive(Debug, Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is an option of its own"
-)]
 pub(crate) struct Ls {
     /// Only tasks whose name or command contains this text, in upper or lower case; or of this window id
     #[arg(add = task_names::candidates())]
@@ -58,10 +54,6 @@ pub(crate) struct Panel {
 }
 
 #[derive(Debug, Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is an option of its own"
-)]
 pub(crate) struct Logs {
     /// The tasks, by name or window id
     #[arg(required_unless_present = "all", value_name = "NAME", add = task_names::candidates())]
@@ -124,10 +116,6 @@ pub(crate) struct MatchOptions {
                         wait can no longer succeed: the run ended or was replaced, its window is \
                         gone, a --stop text was written, or some of the output is missing, 6 the \
                         task asks for input before its run can end."
-)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a condition of its own"
 )]
 pub(crate) struct Wait {
     /// The tasks, by name or window id

@@ -6,9 +6,12 @@ use crossterm::event::{
 use ratatui::layout::Position;
 use ratatui::text::Line;
 
-use super::{ONLY, PanelEffect, PanelState, Scope};
-use crate::faces::panel::board::ListRow;
-use crate::faces::panel::mode::{InputLine, LogView, Mode, Move, Subject, TypedAnswer, help};
+use super::{ONLY, PanelState, Scope};
+use crate::faces::panel::board::{ListRow, TaskKey};
+use crate::faces::panel::mode::{
+    InputLine, LogView, Mode, Move, PanelEffect, Subject, TypedLine, help,
+};
+use crate::model::text;
 use crate::wire::{SecretText, SendRequest, TypedInput};
 
 /// How many lines the mouse wheel moves.
@@ -18,12 +21,11 @@ impl PanelState {
     pub(in crate::faces::panel) fn on_paste(&mut self, text: &str) -> Vec<PanelEffect> {
         // Elsewhere it is no command. A finished answer is sent already, as soon as it is known whether
         // it may be shown.
-        if let Mode::Answer(TypedAnswer {
+        if let Mode::Line(TypedLine {
             line,
             is_finished: false,
             ..
-        })
-        | Mode::Send { line, .. } = &mut self.mode
+        }) = &mut self.mode
         {
             line.insert(text);
         } else if let Mode::Filter(line) = &mut self.mode {
@@ -36,35 +38,24 @@ impl PanelState {
 
     pub(in crate::faces::panel) fn on_mouse(&mut self, mouse: MouseEvent) -> Vec<PanelEffect> {
         let list = self.layout().list;
-        let place = Position::new(mouse.column, mouse.row);
-        #[expect(
-            clippy::wildcard_enum_match_arm,
-            reason = "other buttons and moves mean nothing"
-        )]
-        let lines = match mouse.kind {
-            MouseEventKind::ScrollUp => -1,
-            MouseEventKind::ScrollDown => 1,
-            MouseEventKind::Down(MouseButton::Left)
-                if matches!(self.mode, Mode::List) && list.contains(place) =>
-            {
+        let is_on_list = list.contains(Position::new(mouse.column, mouse.row));
+        // Other buttons and moves mean nothing.
+        match (&mut self.mode, mouse.kind) {
+            (Mode::View { view, .. }, MouseEventKind::ScrollUp) => {
+                (0..WHEEL).for_each(|_| view.go(Move::Up));
+            }
+            (Mode::View { view, .. }, MouseEventKind::ScrollDown) => {
+                (0..WHEEL).for_each(|_| view.go(Move::Down));
+            }
+            (Mode::List, MouseEventKind::ScrollUp) => self.select_by(-1),
+            (Mode::List, MouseEventKind::ScrollDown) => self.select_by(1),
+            (Mode::List, MouseEventKind::Down(MouseButton::Left)) if is_on_list => {
                 let at = self.top + usize::from(mouse.row - list.y);
                 if let Some(row) = self.rows.get(at) {
                     self.selected = Some(row.clone());
                 }
-                0
             }
-            _ => 0,
-        };
-        if let Mode::View { view, .. } = &mut self.mode {
-            for _ in 0..WHEEL {
-                match lines {
-                    1 => view.go(Move::Down),
-                    -1 => view.go(Move::Up),
-                    _ => {}
-                }
-            }
-        } else if matches!(self.mode, Mode::List) {
-            self.select_by(lines);
+            _ => {}
         }
         self.settled()
     }
@@ -79,7 +70,10 @@ impl PanelState {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         let is_interrupt = is_control && key.code == KeyCode::Char('c');
         let mut effects = match &self.mode {
-            Mode::List if is_interrupt => vec![PanelEffect::Quit],
+            Mode::List if is_interrupt => {
+                self.has_quit = true;
+                Vec::new()
+            }
             Mode::List if is_control => Vec::new(),
             Mode::List => self.on_list_key(key.code),
             _ if is_interrupt => {
@@ -87,11 +81,8 @@ impl PanelState {
                 Vec::new()
             }
             Mode::Filter(_) => self.on_filter_key(key),
-            Mode::Answer(_) => self.on_answer_key(key),
-            Mode::Send { .. } => self.on_send_key(key),
-            Mode::ConfirmKill { .. } | Mode::ConfirmPrune { .. } | Mode::ConfirmRerun { .. } => {
-                self.on_confirm_key(key.code)
-            }
+            Mode::Line(_) => self.on_line_key(key),
+            Mode::Confirm { .. } => self.on_confirm_key(key.code),
             Mode::View { .. } => self.on_view_key(key),
         };
         effects.extend(self.settled());
@@ -105,7 +96,7 @@ impl PanelState {
             reason = "the other keys mean nothing"
         )]
         match key {
-            KeyCode::Char('q') => return vec![PanelEffect::Quit],
+            KeyCode::Char('q') => self.has_quit = true,
             KeyCode::Down | KeyCode::Char('j') => self.select_by(1),
             KeyCode::Up | KeyCode::Char('k') => self.select_by(-1),
             KeyCode::PageDown => self.select_by(page),
@@ -134,24 +125,45 @@ impl PanelState {
 
     fn on_prune_key(&mut self) {
         let (session, of) = match (self.scope, &self.selected) {
-            (Scope::One, _) => (ONLY, None),
+            (Scope::One, _) => (ONLY, String::new()),
             (Scope::All, None) => return self.say(Ok("no task has ended".to_owned())),
             (Scope::All, Some(row)) => {
                 let label = self.board.label(row.session());
-                (row.session(), Some(label.to_owned()))
+                (row.session(), format!(" of {label}"))
             }
         };
-        match (self.board.n_ended(session), of) {
-            (0, None) => self.say(Ok("no task has ended".to_owned())),
-            (0, Some(of)) => self.say(Ok(format!("no task of {of} has ended"))),
-            (n, of) => self.mode = Mode::ConfirmPrune { session, of, n },
+        match self.board.n_ended(session) {
+            0 => self.say(Ok(format!("no task{of} has ended"))),
+            n => {
+                let question = format!("Remove {}{of}?", text::counted(n, "ended task"));
+                self.confirm(question, PanelEffect::Prune { session });
+            }
         }
+    }
+
+    /// Asks whether to do something.
+    fn confirm(&mut self, question: String, effect: PanelEffect) {
+        self.mode = Mode::Confirm { question, effect };
+    }
+
+    /// Asks for a line for a task, which answers this prompt if there is one.
+    fn ask_for_line(&mut self, task: TaskKey, name: String, prompt: Option<String>) {
+        self.mode = Mode::Line(TypedLine {
+            task,
+            name,
+            is_secret: prompt.is_none().then_some(false),
+            prompt,
+            line: InputLine::default(),
+            is_finished: false,
+        });
     }
 
     /// A key for the selected task.
     fn on_task_key(&mut self, key: KeyCode) -> Vec<PanelEffect> {
-        let is_for_task = matches!(key, KeyCode::Enter)
-            || matches!(key, KeyCode::Char('a' | 's' | 'x' | 'r' | 'l' | 'e'));
+        let is_for_task = matches!(
+            key,
+            KeyCode::Enter | KeyCode::Char('a' | 's' | 'x' | 'r' | 'l' | 'e')
+        );
         let Some((task, listed)) = self.selected_task() else {
             if is_for_task {
                 self.say(Err(self.why_no_task()));
@@ -176,26 +188,22 @@ impl PanelState {
                     }));
                     return Vec::new();
                 };
-                self.mode = Mode::Answer(TypedAnswer {
-                    task: task.clone(),
-                    name,
-                    prompt,
-                    line: InputLine::default(),
-                    is_secret: None,
-                    is_finished: false,
-                });
+                self.ask_for_line(task.clone(), name, Some(prompt));
                 return vec![PanelEffect::Explain { task }];
             }
             KeyCode::Char('s') if is_dead => {
                 self.say(Err(format!("{name} has ended, nothing can be sent to it")));
             }
-            KeyCode::Char('s') => {
-                let line = InputLine::default();
-                self.mode = Mode::Send { task, name, line };
-            }
-            KeyCode::Char('x') => self.mode = Mode::ConfirmKill { task, name },
+            KeyCode::Char('s') => self.ask_for_line(task, name, None),
+            KeyCode::Char('x') => self.confirm(
+                format!("Kill {name} and remove its window?"),
+                PanelEffect::Kill { task, name },
+            ),
             KeyCode::Char('r') if is_dead => return vec![PanelEffect::Rerun { task, name }],
-            KeyCode::Char('r') => self.mode = Mode::ConfirmRerun { task, name },
+            KeyCode::Char('r') => self.confirm(
+                format!("{name} still runs. End it and run it again?"),
+                PanelEffect::Rerun { task, name },
+            ),
             KeyCode::Char('l') => {
                 let of = Subject::Log(task.clone());
                 self.open(of, format!("log of {name}"));
@@ -245,100 +253,57 @@ impl PanelState {
         Vec::new()
     }
 
-    fn on_answer_key(&mut self, key: KeyEvent) -> Vec<PanelEffect> {
-        let Mode::Answer(answer) = &mut self.mode else {
+    fn on_line_key(&mut self, key: KeyEvent) -> Vec<PanelEffect> {
+        let Mode::Line(line) = &mut self.mode else {
             return Vec::new();
         };
         if key.code == KeyCode::Esc {
             self.mode = Mode::List;
-        } else if answer.is_finished {
+        } else if line.is_finished {
             // It is sent as soon as it is known whether it may be shown.
         } else if key.code == KeyCode::Enter {
-            answer.is_finished = true;
-            if answer.is_secret.is_some() {
-                return self.send_answer();
+            line.is_finished = true;
+            if line.is_secret.is_some() {
+                return self.send_line();
             }
         } else {
-            answer.line.edit(key);
+            line.line.edit(key);
         }
         Vec::new()
     }
 
-    pub(super) fn send_answer(&mut self) -> Vec<PanelEffect> {
-        let Mode::Answer(answer) = std::mem::replace(&mut self.mode, Mode::List) else {
+    pub(super) fn send_line(&mut self) -> Vec<PanelEffect> {
+        let Mode::Line(typed) = std::mem::take(&mut self.mode) else {
             return Vec::new();
         };
-        let text = answer.line.text();
-        let input = if answer.is_secret == Some(true) {
+        let text = typed.line.text();
+        let input = if typed.is_secret == Some(true) {
             TypedInput::Secret(SecretText(text))
         } else {
             TypedInput::Text(text)
         };
         vec![PanelEffect::Send {
-            session: answer.task.session,
-            name: answer.name,
+            session: typed.task.session,
+            name: typed.name,
             request: SendRequest {
-                task: answer.task.window,
+                task: typed.task.window,
                 input,
                 enter: true,
-                if_prompt: Some(answer.prompt),
-                is_guarded: false,
-            },
-        }]
-    }
-
-    fn on_send_key(&mut self, key: KeyEvent) -> Vec<PanelEffect> {
-        let Mode::Send { line, .. } = &mut self.mode else {
-            return Vec::new();
-        };
-        if !matches!(key.code, KeyCode::Enter | KeyCode::Esc) {
-            line.edit(key);
-            return Vec::new();
-        }
-        let Mode::Send { task, name, line } = std::mem::replace(&mut self.mode, Mode::List) else {
-            return Vec::new();
-        };
-        if key.code == KeyCode::Esc {
-            return Vec::new();
-        }
-        vec![PanelEffect::Send {
-            session: task.session,
-            name,
-            request: SendRequest {
-                task: task.window,
-                input: TypedInput::Text(line.text()),
-                enter: true,
-                if_prompt: None,
+                if_prompt: typed.prompt,
                 is_guarded: false,
             },
         }]
     }
 
     fn on_confirm_key(&mut self, key: KeyCode) -> Vec<PanelEffect> {
-        let mode = std::mem::replace(&mut self.mode, Mode::List);
-        let is_confirmed = matches!(key, KeyCode::Char('y' | 'Y'));
-        match mode {
-            Mode::ConfirmKill { task, name } if is_confirmed => {
-                vec![PanelEffect::Kill { task, name }]
-            }
-            Mode::ConfirmPrune { session, .. } if is_confirmed => {
-                vec![PanelEffect::Prune { session }]
-            }
-            Mode::ConfirmRerun { task, name } if is_confirmed => {
-                vec![PanelEffect::Rerun { task, name }]
-            }
-            Mode::List
-            | Mode::Filter(_)
-            | Mode::Answer(_)
-            | Mode::Send { .. }
-            | Mode::ConfirmKill { .. }
-            | Mode::ConfirmPrune { .. }
-            | Mode::ConfirmRerun { .. }
-            | Mode::View { .. } => {
-                self.say(Ok("nothing was done".to_owned()));
-                Vec::new()
-            }
+        let mode = std::mem::take(&mut self.mode);
+        if let Mode::Confirm { effect, .. } = mode
+            && matches!(key, KeyCode::Char('y' | 'Y'))
+        {
+            return vec![effect];
         }
+        self.say(Ok("nothing was done".to_owned()));
+        Vec::new()
     }
 
     fn on_view_key(&mut self, key: KeyEvent) -> Vec<PanelEffect> {
