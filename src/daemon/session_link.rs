@@ -277,16 +277,14 @@ impl SessionLink {
     /// Finds out whether the server sleeps after what we made it do.
     pub(super) fn read_activity(&mut self) {
         let reading = self.server_run_time();
-        self.idle.read(Instant::now().into_std(), reading);
+        self.idle.read(reading);
     }
 
-    /// Makes tmux send pending notifications, unless it has not run since the last time.
+    /// Makes tmux send pending notifications, unless it has not run since the last sweep.
     pub(super) async fn flush(&mut self) {
         if !self.idle.may_have_news(self.server_run_time()) {
-            self.idle.note_rest();
             return;
         }
-        self.idle.note_flush(Instant::now().into_std());
         if let Ok(clients) = self.clients()
             && let Err(error) = clients.main.flush().await
         {
