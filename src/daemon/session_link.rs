@@ -18,7 +18,7 @@ use super::server_idle::ServerIdle;
 use super::tty_poller::TtyPoller;
 use crate::model::{
     Backoff, Bookmark, Error, ErrorKind, Exit, Millis, Ordered as _, PaneId, SessionId,
-    SessionLife, Signal, Snapshot, Task, WindowId, text,
+    SessionLife, Signal, Snapshot, Task, WindowId,
 };
 use crate::observe::{Evidence, Observer};
 use crate::paths::Paths;
@@ -27,8 +27,8 @@ use crate::protocol::rows::LookRows;
 use crate::session::Change;
 use crate::terminal::PaneLog;
 use crate::tmux::{
-    self, Connection, Extent, FirstLines, LookKind, LookMemory, MarkedSession, Server,
-    SessionIndex, Style, Target, TmuxError,
+    self, Connection, Extent, FirstLines, ListedSession, LookKind, LookMemory, Server, Style,
+    Target, TmuxError,
 };
 
 /// The delay between two attempts to attach.
@@ -529,15 +529,14 @@ impl SessionLink {
         if !self.server_listens() {
             return self.without_server().await;
         }
-        let found = self.find().await?;
-        let Some(index) = found else {
+        let Some(session) = self.find().await? else {
             // The server may have closed its socket just now.
             return match self.server_listens() {
                 true => Ok(None),
                 false => self.without_server().await,
             };
         };
-        if !self.claim(&index).await? {
+        if !self.claim(&session).await? {
             return Ok(None);
         }
         if let Attachment::Detached {
@@ -546,7 +545,7 @@ impl SessionLink {
         } = self.attachment
             && attach_at <= Instant::now()
         {
-            match self.attach(&index).await {
+            match self.attach(&session).await {
                 Ok(whole) => return Ok(whole),
                 Err(error) => {
                     tracing::warn!(%error, "could not attach; looking with a process each time");
@@ -556,38 +555,29 @@ impl SessionLink {
             }
         }
         let mut connection = Connection::OneShot(&self.server);
-        let target = Target::Id(index.life.id);
+        let target = Target::Id(session.life.id);
         tmux::look(&mut connection, &target, &mut self.memory, LookKind::Slice).await
     }
 
     /// Finds the session that we follow, or else one that has our files or is to get them.
-    async fn find(&self) -> Result<Option<SessionIndex>, TmuxError> {
-        let mut connection = Connection::OneShot(&self.server);
-        if let Some(life) = &self.life {
-            let found = tmux::list_index(&mut connection, &Target::Id(life.id)).await?;
-            if let Some(index) = found.filter(|index| index.life == *life) {
-                return Ok(Some(index));
-            }
-        }
+    async fn find(&self) -> Result<Option<ListedSession>, TmuxError> {
         let sessions = ownership::list_sessions(&self.server).await?;
-        let found = ownership::occupant(&sessions, self.server.socket(), &self.paths, &self.name);
-        let Some(MarkedSession { life, .. }) = found else {
-            return Ok(None);
-        };
-        let found = tmux::list_index(&mut connection, &Target::Id(life.id)).await?;
-        Ok(found.filter(|index| index.life == *life))
+        let is_followed = |session: &&ListedSession| Some(&session.life) == self.life.as_ref();
+        let socket = self.server.socket();
+        let other = || ownership::occupant(&sessions, socket, &self.paths, &self.name);
+        Ok(sessions.iter().find(is_followed).or_else(other).cloned())
     }
 
-    async fn claim(&mut self, index: &SessionIndex) -> Result<bool, TmuxError> {
-        let SessionIndex { life, name, .. } = index;
+    async fn claim(&mut self, session: &ListedSession) -> Result<bool, TmuxError> {
+        let (life, name) = (&session.life, session.shown_name());
         if self.claimed.as_ref() == Some(life) {
             return Ok(true);
         }
         match ownership::claim(&self.server, life, &self.paths).await? {
             Claim::Ours { is_new } => {
-                ownership::link_name(&self.server, &self.paths, name, is_new);
+                ownership::link_name(&self.server, &self.paths, &name, is_new);
                 self.claimed = Some(life.clone());
-                self.name.clone_from(name);
+                self.name = name;
                 Ok(true)
             }
             Claim::Theirs(mark) => {
@@ -602,17 +592,17 @@ impl SessionLink {
     }
 
     /// Attaches, sets the hooks and looks: from here on nothing is missed.
-    async fn attach(&mut self, index: &SessionIndex) -> Result<Option<LookRows>, TmuxError> {
-        let id = index.life.id;
+    async fn attach(&mut self, session: &ListedSession) -> Result<Option<LookRows>, TmuxError> {
+        let id = session.life.id;
         // Attaching clears the bell flag of the current window: bells are counted before it, and a
         // flag that was set is kept.
         let mut one_shot = Connection::OneShot(&self.server);
         let pid = std::process::id();
         let identity = process::identity(pid).unwrap_or_default();
-        let installed = tmux::install(&mut one_shot, id, index.panes(), pid, &identity);
+        let installed = tmux::install(&mut one_shot, id, pid, &identity);
         self.reports_respawns = installed.await?;
         tmux::complete_launches(&mut one_shot, id, &self.paths.runtime).await?;
-        let rang = tmux::list_index(&mut one_shot, &Target::Id(id)).await?;
+        let rang = tmux::ringing_windows(&mut one_shot, id).await?;
         let mut clients = ControlClients::attach(&self.server, &self.paths, id).await?;
         let mut connection = Connection::Attached(&mut clients.main);
         let target = Target::Own(id);
@@ -621,11 +611,11 @@ impl SessionLink {
         let memory = &mut self.memory;
         let mut whole = tmux::look(&mut connection, &target, memory, LookKind::Windows).await?;
         for row in whole.iter_mut().flat_map(|whole| &mut whole.windows) {
-            if rang.as_ref().is_some_and(|rang| rang.has_bell(row.window)) {
+            if rang.contains(&row.window) {
                 Arc::make_mut(row).bell = true;
             }
         }
-        tracing::info!(session = %id, name = index.name, "attached");
+        tracing::info!(session = %id, name = session.name, "attached");
         self.connections += 1;
         self.attachment = Attachment::Attached(Box::new(clients));
         Ok(whole)
@@ -655,15 +645,14 @@ impl SessionLink {
         }
         let sessions = tmux::list_marks(&mut self.connection()).await;
         let sessions = sessions.map_err(|error| Error::failed(error.to_string()))?;
-        let shown = |session: &MarkedSession| text::session_name(session.name.as_bytes(), 4096);
-        let is_ours = |session: &&MarkedSession| Some(&session.life) == self.life.as_ref();
+        let is_ours = |session: &&ListedSession| Some(&session.life) == self.life.as_ref();
         let mut others = sessions.iter().filter(|session| !is_ours(session));
-        if others.any(|session| shown(session) == name) {
+        if others.any(|session| session.shown_name() == name) {
             let message = format!("another session is called `{name}`");
             return Err(Error::new(ErrorKind::OtherSession, message));
         }
         // The last look may be older than a rename.
-        Ok(sessions.iter().find(is_ours).map(shown))
+        Ok(sessions.iter().find(is_ours).map(ListedSession::shown_name))
     }
 
     async fn forget_session(&mut self) {

@@ -50,8 +50,8 @@ const PROCESS: &str = "@tmux_task_pid";
 /// Marks the session as supervised by the daemon with this pid and identity, enables its bells, and sets the
 /// hooks of the server. The hooks are the same for every daemon, act on marked sessions only, and
 /// do not change the user's own hooks. Hooks of a later version are not replaced; missing ones are
-/// added. `panes` are those whose deaths will be recorded. Returns whether respawns are reported, as by
-/// tmux from 3.8 on, which has no need to be nudged either.
+/// added. Returns whether respawns are reported, as by tmux from 3.8 on, which has no need to be nudged
+/// either.
 ///
 /// # Errors
 ///
@@ -59,16 +59,12 @@ const PROCESS: &str = "@tmux_task_pid";
 pub(crate) async fn install(
     connection: &mut Connection<'_>,
     session: SessionId,
-    panes: impl IntoIterator<Item = PaneId>,
     daemon_pid: u32,
     identity: &str,
 ) -> Result<bool, TmuxError> {
-    let on_session = |name: &str, value: &str| {
-        Command::new("set-option")
-            .arg("-t")
-            .arg(format!("{session}:"))
-            .args([name, value])
-    };
+    let target = format!("{session}:");
+    let on_session =
+        |name: &str, value: &str| Command::new("set-option").args(["-t", &target, name, value]);
     let hook_if = |condition: &str, scope: &str, name: &str, commands: &[Command]| {
         let set = Command::new("set-hook").args([scope, name, &run_if(condition, commands)]);
         unless_current(session, &format!("#{{{name}}}"), &set)
@@ -80,14 +76,17 @@ pub(crate) async fn install(
     let note_ringing = note_ringing();
     let on_spawn = [note_process(None), report.clone(), wake.clone()];
     let on_spawn = hook("-gw", SPAWN_HOOK, &on_spawn);
-    // Before the mark, because the notes of an earlier daemon may be outdated.
-    let noting = panes.into_iter().map(|pane| note_process(Some(pane)));
     let is_set = Command::new("show-options").args(["-gwqv", SPAWN_HOOK]);
     let frames = connection.frames(&[on_spawn, is_set]).await?;
     let reports_respawns =
         matches!(&frames[..], [_, is_set] if is_set.ok && !is_set.text().trim().is_empty());
     if reports_respawns {
-        each(connection, noting.map(|command| [command])).await?;
+        // Before the mark, because the notes of an earlier daemon may be outdated.
+        let list = Command::new("list-panes").args(["-s", "-t", &target, "-F", "#{pane_id}"]);
+        let frames = connection.run(&[list]).await?;
+        let panes: String = frames.iter().map(Frame::text).collect();
+        let panes = panes.lines().filter_map(|pane| pane.parse().ok());
+        each(connection, panes.map(|pane| [note_process(Some(pane))])).await?;
     }
     let signal = Command::new("wait-for").args(["-S", &channel(&session.to_string())]);
     let on_bell = [count_bell(), note_ringing, wake.clone()];

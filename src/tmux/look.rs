@@ -4,19 +4,15 @@
 //! are captured; of the others a sign shows that they have not, and what is remembered still holds.
 //! A window is shown by one line, so as it was at one instant.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use super::client::Connection;
 use super::error::TmuxError;
 use super::look_inquiry::{Inquiry, Limit, LookKind};
 use super::look_memory::LookMemory;
-use super::rows::{
-    Formats, OWN_OPTIONS, index_command, own_options_commands, read_index, read_session,
-    ringing_command, session_command,
-};
+use super::rows::{Formats, OWN_OPTIONS, own_options_commands};
 use super::window_options::check_command;
-use crate::model::{PaneId, SessionId, SessionLife, WindowId};
+use crate::model::{SessionId, WindowId};
 use crate::protocol::rows::LookRows;
 use crate::protocol::{Command, Frame};
 
@@ -124,71 +120,6 @@ async fn ask(
         inquiry.take(&line, &commands, frames)?;
     }
     Ok(is_inherited)
-}
-
-/// Which windows a session has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SessionIndex {
-    /// The life of the session.
-    pub life: SessionLife,
-    pub name: String,
-    windows: BTreeMap<WindowId, PaneId>,
-    /// Those with tmux's bell flag.
-    ringing: BTreeSet<WindowId>,
-}
-
-impl SessionIndex {
-    /// Returns the primary panes of its windows.
-    pub(crate) fn panes(&self) -> impl Iterator<Item = PaneId> {
-        self.windows.values().copied()
-    }
-
-    /// Whether this window has tmux's bell flag.
-    #[must_use]
-    pub(crate) fn has_bell(&self, window: WindowId) -> bool {
-        self.ringing.contains(&window)
-    }
-}
-
-/// Lists the windows of a session; `None` when there is no such session, or no server.
-///
-/// # Errors
-///
-/// As [`look`].
-pub(crate) async fn list_index(
-    connection: &mut Connection<'_>,
-    target: &Target,
-) -> Result<Option<SessionIndex>, TmuxError> {
-    let session = target.pane();
-    let commands = [
-        index_command(&session),
-        ringing_command(&session),
-        session_command(&session, target.formats()),
-    ];
-    let frames = match connection.run(&commands).await {
-        Err(error) if error.is_missing() => return Ok(None),
-        answer => answer?,
-    };
-    let read = || {
-        let [index, ringing, session] = &frames[..] else {
-            return None;
-        };
-        let ringing = ringing.text();
-        let ringing: Option<BTreeSet<WindowId>> = ringing
-            .lines()
-            .filter(|id| !id.is_empty())
-            .map(|id| id.parse().ok())
-            .collect();
-        let (session, _) = read_session(&session.text())?;
-        Some(SessionIndex {
-            windows: read_index(&index.text())?,
-            ringing: ringing?,
-            life: session.life,
-            name: session.name,
-        })
-    };
-    let index = read().ok_or_else(|| TmuxError::confused("a row cannot be read"))?;
-    Ok(Some(index))
 }
 
 /// Queries the own options of the windows that may inherit some. It takes another line, but only where a

@@ -34,9 +34,9 @@ mod window_options;
 pub(crate) use client::{Client, Connection, ReceivedItem};
 pub(crate) use client_processes::{Output, running_clients};
 pub(crate) use commands::{
-    ListedSession, ListedTask, Mark, MarkedSession, Unless, claim, end_idle_session,
-    existing_panes, existing_windows, kill_session, kill_window, list_marks, list_sessions,
-    list_tasks, prune_windows, set_session_option, signal_channel, wait_for,
+    ListedSession, ListedTask, Mark, Unless, claim, end_idle_session, existing_panes,
+    existing_windows, kill_session, kill_window, list_marks, list_sessions, list_tasks,
+    prune_windows, ringing_windows, set_session_option, signal_channel, wait_for,
 };
 pub(crate) use control_client::traffic;
 pub(crate) use error::TmuxError;
@@ -53,7 +53,7 @@ pub(crate) use launch::{
 };
 pub(crate) use launch_lines::Slots;
 pub(crate) use launch_rows::{LaunchAnswer, LiveRun, NewRun, check_name, contended, two_windows};
-pub(crate) use look::{SessionIndex, Target, list_index, look};
+pub(crate) use look::{Target, look};
 pub(crate) use look_inquiry::LookKind;
 pub(crate) use look_memory::LookMemory;
 pub(crate) use output::{

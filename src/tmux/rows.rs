@@ -154,11 +154,6 @@ pub(super) fn index_command(session: &str) -> Command {
     list_panes(session).args(["-F", &INDEX_FORMAT])
 }
 
-/// Lists the windows of the session that have tmux's bell flag; for each other one a blank line.
-pub(super) fn ringing_command(session: &str) -> Command {
-    Command::new("list-windows").args(["-t", session, "-F", "#{?window_bell_flag,#{window_id},}"])
-}
-
 /// Lists the signs of the panes of a window of the session. Fails when the window does not exist.
 pub(super) fn window_sign_command(session: &str, window: WindowId, formats: Formats) -> Command {
     list_window(session, window).args(["-F", formats.sign])
