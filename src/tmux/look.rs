@@ -10,14 +10,11 @@ use super::client::Connection;
 use super::error::TmuxError;
 use super::look_inquiry::{Inquiry, Limit, LookKind};
 use super::look_memory::LookMemory;
-use super::rows::{Formats, OWN_OPTIONS, own_options_commands};
+use super::rows::{Formats, own_options_commands};
 use super::window_options::check_command;
-use crate::model::{SessionId, WindowId};
+use crate::model::SessionId;
 use crate::protocol::rows::LookRows;
 use crate::protocol::{Command, Frame};
-
-/// How many windows are asked at once for their own options.
-const OWN_AT_ONCE: usize = 50 / OWN_OPTIONS;
 
 /// The session to look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,15 +92,14 @@ async fn ask(
     while let Some(line) = memory.next_line(inquiry) {
         let commands = line.commands(&session, formats);
         // Their options are read in the same line as what all windows inherit.
-        let check = (!line.rows.is_empty()).then(check_command);
+        let check = line.in_full().next().map(|_| check_command());
         let words = commands.iter().map(|(_, command)| command.clone());
         let words: Vec<Command> = check.clone().into_iter().chain(words).collect();
         let asked_at = Instant::now();
         let mut frames = connection.frames(&words).await?;
         tracing::debug!(
             index = line.index,
-            rows = line.rows.len(),
-            signs = line.signs.len(),
+            windows = line.windows.len(),
             took = ?asked_at.elapsed(),
             "line"
         );
@@ -122,7 +118,7 @@ async fn ask(
     Ok(is_inherited)
 }
 
-/// Queries the own options of the windows that may inherit some. It takes another line, but only where a
+/// Queries the own options of the windows that may inherit some. Each takes another line, but only where a
 /// format has found options that no launcher of ours has set.
 async fn take_own_options(
     connection: &mut Connection<'_>,
@@ -130,31 +126,16 @@ async fn take_own_options(
     inquiry: &mut Inquiry,
     inherited: bool,
 ) -> Result<(), TmuxError> {
-    let mut windows = inquiry.with_inherited(inherited, |window| memory.row(window));
-    for windows in windows.chunks_mut(OWN_AT_ONCE) {
-        let commands = |windows: &[(WindowId, _)]| -> Vec<Command> {
-            let windows = windows.iter();
-            windows
-                .flat_map(|(window, _)| own_options_commands(*window))
-                .collect()
-        };
-        let frames = connection.frames(&commands(windows)).await?;
-        let is_whole = frames.iter().all(|frame| frame.ok);
-        let mut frames = frames.into_iter();
-        for window in windows.chunks_mut(1) {
-            // A window that has gone meanwhile takes the rest of the line with it.
-            let frames: Vec<Frame> = if is_whole {
-                frames.by_ref().take(OWN_OPTIONS).collect()
-            } else {
-                connection.frames(&commands(window)).await?
-            };
-            if let [(_, found)] = window
-                && frames.len() == OWN_OPTIONS
-                && frames.iter().all(|frame| frame.ok)
-            {
+    for (window, found) in inquiry.with_inherited(inherited, |window| memory.row(window)) {
+        let commands: Vec<Command> = own_options_commands(window).collect();
+        match connection.run(&commands).await {
+            Ok(frames) => {
                 let printed: Vec<String> = frames.iter().map(Frame::text).collect();
                 found.take_own_options(&printed);
             }
+            // The window has gone meanwhile.
+            Err(TmuxError::Rejected { .. }) => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(())

@@ -1,13 +1,14 @@
 //! One look under way: its queries, the lines of commands that they become, and the answers so far.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::capture::{CapturedScreen, Shape, capture_command};
 use super::error::TmuxError;
 use super::rows::{
     Formats, ListedWindow, WindowDetails, index_command, list_command, list_window_command,
-    read_index, read_lists, read_session, session_command, window_sign_command,
+    read_details, read_index, read_session, read_sign, read_windows, session_command,
+    window_sign_command,
 };
 use crate::model::{PaneId, WindowId};
 use crate::protocol::rows::{Death, SessionRow, WindowRow};
@@ -28,13 +29,6 @@ pub(crate) enum LookKind {
     Slice,
 }
 
-/// How much of a window is queried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Detail {
-    Everything,
-    Sign,
-}
-
 /// One look under way: its lines, one after the other.
 ///
 /// Windows can be opened, closed and end between two lines. All that is known of a window is from one
@@ -47,7 +41,7 @@ pub(super) struct Inquiry {
     /// What is not queried yet.
     question: Question,
     /// Windows not answered because their line named a missing one.
-    unanswered: BTreeMap<WindowId, Detail>,
+    unanswered: BTreeMap<WindowId, WindowQuery>,
     /// Whether a line named a missing window or pane, so that all windows have to be listed.
     has_failed: bool,
     rounds_left: usize,
@@ -120,13 +114,10 @@ impl Inquiry {
     pub(super) fn next_line(
         &mut self,
         n_known: usize,
-        missing: impl FnOnce(&LookAnswer, &BTreeMap<WindowId, Detail>) -> Question,
+        missing: impl FnOnce(&LookAnswer, &BTreeMap<WindowId, WindowQuery>) -> Question,
     ) -> Option<LookLine> {
         if std::mem::take(&mut self.has_failed) {
-            let Question { rows, signs, .. } = std::mem::take(&mut self.question);
-            let signs = signs.into_iter().map(|window| (window, Detail::Sign));
-            let rows = rows.into_keys().map(|window| (window, Detail::Everything));
-            self.unanswered.extend(signs.chain(rows));
+            self.unanswered.append(&mut self.question.windows);
             self.question.index = true;
         }
         if self.question.is_empty() {
@@ -143,7 +134,7 @@ impl Inquiry {
     }
 
     /// Returns the answers, and the windows without one.
-    pub(super) fn into_answer(self) -> (LookAnswer, BTreeMap<WindowId, Detail>) {
+    pub(super) fn into_answer(self) -> (LookAnswer, BTreeMap<WindowId, WindowQuery>) {
         (self.answer, self.unanswered)
     }
 
@@ -185,9 +176,9 @@ impl Inquiry {
         if line.index {
             self.answer.deaths_when_listed = Arc::clone(&self.answer.deaths);
         }
-        for (window, _) in &line.rows {
+        for window in line.in_full() {
             let deaths = Arc::clone(&self.answer.deaths);
-            self.answer.deaths_then.insert(*window, deaths);
+            self.answer.deaths_then.insert(window, deaths);
         }
         self.note_unanswered(line, &commands[answered..]);
         Ok(())
@@ -210,23 +201,23 @@ impl Inquiry {
                 answer.present = Some(present);
             }
             Part::Row(window) => {
-                let mut listed = read_lists(None, &frame.text())?;
+                let mut listed = read_windows(&frame.text(), read_details)?;
                 answer.show(window, listed.remove(&window)?);
             }
             Part::AllRows => {
-                let mut listed = read_lists(None, &frame.text())?;
+                let mut listed = read_windows(&frame.text(), read_details)?;
                 if listed.is_empty() {
                     return None;
                 }
-                for (window, _) in &line.rows {
-                    match listed.remove(window) {
-                        Some(listed) => answer.show(*window, listed),
+                for window in line.in_full() {
+                    match listed.remove(&window) {
+                        Some(listed) => answer.show(window, listed),
                         None => self.has_failed = true,
                     }
                 }
             }
             Part::Sign(window) => {
-                let mut listed = read_lists(Some(&frame.text()), "")?;
+                let mut listed = read_windows(&frame.text(), read_sign)?;
                 answer.windows.insert(window, listed.remove(&window)?);
             }
             Part::Capture(window, asked) => {
@@ -266,24 +257,18 @@ impl Inquiry {
                 self.answer.windows.remove(window);
             }
         }
-        let windows = &self.answer.windows;
-        let is_there = |window: &WindowId| match &self.answer.present {
-            // A list in the same line says so.
-            Some(present) if line.index => present.contains_key(window),
-            Some(_) | None => true,
-        };
-        let rows = line.rows.iter().map(|(window, _)| window);
-        let rows = rows.filter(|window| {
-            windows
-                .get(window)
-                .is_none_or(|listed| listed.details.is_none())
-                && is_there(window)
+        let LookAnswer {
+            windows, present, ..
+        } = &self.answer;
+        // A list in the same line says which windows are there.
+        let present = present.as_ref().filter(|_| line.index);
+        let unanswered = line.windows.iter().filter(|(window, query)| {
+            let listed = windows.get(window);
+            let has_answer = listed
+                .is_some_and(|listed| listed.details.is_some() || *query == WindowQuery::Sign);
+            !has_answer && present.is_none_or(|present| present.contains_key(window))
         });
-        let signs = line.signs.iter();
-        let signs = signs.filter(|window| !windows.contains_key(window) && is_there(window));
-        let signs = signs.map(|window| (*window, Detail::Sign));
-        let rows = rows.map(|window| (*window, Detail::Everything));
-        self.unanswered.extend(signs.chain(rows));
+        self.unanswered.extend(unanswered.copied());
     }
 
     /// Returns the windows whose own options have to be queried. `inherited` says that all windows inherit
@@ -331,40 +316,38 @@ pub(super) const SIGNS_PER_LINE: usize = (LINE - SESSION) / sign_cost(300);
 #[cfg(test)]
 pub(super) const ROWS_PER_LINE: usize = (LINE - SESSION) / ROW;
 
-/// From so many windows on, a line without a limit lists all windows: tmux prints too much rather
-/// than read the format for each.
-const MANY: usize = 8;
-
 /// How much one line may ask for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Limit {
     /// So much that tmux is busy with it for a millisecond or two.
-    #[default]
     Short,
     /// Everything: each line costs a process.
     None,
 }
 
-/// Which screen to capture with the rows of a window.
+/// What to query of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CaptureQuery {
-    /// None: it has not changed.
-    No,
-    /// That of this pane, which had this shape.
-    Of(PaneId, Shape),
+pub(super) enum WindowQuery {
+    /// Its sign, which shows whether it has changed.
+    Sign,
+    /// Everything but its screen, which has not changed.
+    Rows,
+    /// Everything, with the screen of this pane, which had this shape.
+    Screen(PaneId, Shape),
     /// The same of a pane with wrapped lines, or whose program may draw a cursor: also its rows.
-    WithRows(PaneId, Shape),
-    /// That of the active pane of a window that is not known yet.
+    ScreenRows(PaneId, Shape),
+    /// Everything of a window that is not known yet, with the screen of its active pane.
     New,
 }
 
-impl CaptureQuery {
-    /// Returns what it costs together with the rows of its window.
-    fn cost(self) -> usize {
+impl WindowQuery {
+    /// Returns what it costs in a session of `n_windows`.
+    pub(super) fn cost(self, n_windows: usize) -> usize {
         match self {
-            Self::No => ROW,
-            Self::Of(_, shape) => ROW + CAPTURE * shape.n_captures(),
-            Self::WithRows(_, shape) => ROW + 2 * CAPTURE * shape.n_captures(),
+            Self::Sign => sign_cost(n_windows),
+            Self::Rows => ROW,
+            Self::Screen(_, shape) => ROW + CAPTURE * shape.n_captures(),
+            Self::ScreenRows(_, shape) => ROW + 2 * CAPTURE * shape.n_captures(),
             Self::New => ROW + CAPTURE,
         }
     }
@@ -375,35 +358,42 @@ impl CaptureQuery {
 pub(super) struct Question {
     /// Whether to list which windows there are.
     pub(super) index: bool,
-    /// Windows to query in full.
-    pub(super) rows: BTreeMap<WindowId, CaptureQuery>,
-    /// Windows whose signs are sufficient, which show whether they have changed.
-    pub(super) signs: BTreeSet<WindowId>,
+    pub(super) windows: BTreeMap<WindowId, WindowQuery>,
 }
 
 impl Question {
     pub(super) fn is_empty(&self) -> bool {
-        !self.index && self.rows.is_empty() && self.signs.is_empty()
+        !self.index && self.windows.is_empty()
     }
 
-    /// Adds another question. Windows that are queried in full already stay as they are.
-    pub(super) fn add(&mut self, other: Self) {
-        let Self { index, rows, signs } = other;
-        self.index |= index;
-        for (window, capture) in rows {
-            self.rows.entry(window).or_insert(capture);
-        }
-        self.signs.extend(signs);
-        let rows = &self.rows;
-        self.signs.retain(|window| !rows.contains_key(window));
+    /// Whether the window is queried in full.
+    pub(super) fn is_in_full(&self, window: WindowId) -> bool {
+        let query = self.windows.get(&window);
+        query.is_some_and(|query| *query != WindowQuery::Sign)
     }
 
-    /// Whether all of it fits into one line, in a session of `n_windows`.
-    pub(super) fn fits_into_line(&self, n_windows: usize) -> bool {
+    /// Adds the signs, or everything, of as many of these windows as fit into a line, and of at least one.
+    /// Those that are queried anyway count for nothing.
+    pub(super) fn add_line(
+        &mut self,
+        windows: impl Iterator<Item = (WindowId, WindowQuery)>,
+        n_windows: usize,
+    ) {
         let index = if self.index { n_windows * INDEXED } else { 0 };
-        let rows = self.rows.values().map(|capture| capture.cost());
-        let signs = self.signs.len() * sign_cost(n_windows);
-        index + rows.sum::<usize>() + signs <= LINE - SESSION
+        let mut room = (LINE - SESSION).saturating_sub(index);
+        let mut is_first = true;
+        for (window, query) in windows {
+            if self.windows.contains_key(&window) {
+                continue;
+            }
+            let cost = query.cost(n_windows);
+            if cost > room && !is_first {
+                return;
+            }
+            room = room.saturating_sub(cost);
+            is_first = false;
+            self.windows.insert(window, query);
+        }
     }
 
     /// Takes as much as fits into one line. `n_windows` is how many windows the session is known to have.
@@ -415,40 +405,29 @@ impl Question {
         let mut line = LookLine {
             limit,
             index: std::mem::take(&mut self.index),
-            ..LookLine::default()
+            windows: Vec::new(),
         };
         if line.index {
             room = room.saturating_sub(n_windows * INDEXED);
         }
-        while let Some((window, capture)) = self.rows.pop_first() {
-            let cost = capture.cost();
-            if cost > room && !line.is_empty() {
-                self.rows.insert(window, capture);
-                return line;
+        while let Some(next) = self.windows.first_entry() {
+            let cost = next.get().cost(n_windows);
+            if cost > room && (line.index || !line.windows.is_empty()) {
+                break;
             }
             room = room.saturating_sub(cost);
-            line.rows.push((window, capture));
-        }
-        let sign = sign_cost(n_windows);
-        while let Some(window) = self.signs.pop_first() {
-            if sign > room && !line.is_empty() {
-                self.signs.insert(window);
-                return line;
-            }
-            room = room.saturating_sub(sign);
-            line.signs.push(window);
+            line.windows.push(next.remove_entry());
         }
         line
     }
 }
 
 /// One line.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct LookLine {
     limit: Limit,
     pub(super) index: bool,
-    pub(super) rows: Vec<(WindowId, CaptureQuery)>,
-    pub(super) signs: Vec<WindowId>,
+    pub(super) windows: Vec<(WindowId, WindowQuery)>,
 }
 
 /// What a command of a line queries.
@@ -467,47 +446,51 @@ pub(super) enum Part {
 }
 
 impl LookLine {
-    fn is_empty(&self) -> bool {
-        !self.index && self.rows.is_empty() && self.signs.is_empty()
+    /// Returns the windows that are queried in full.
+    pub(super) fn in_full(&self) -> impl Iterator<Item = WindowId> {
+        let in_full = |(_, query): &&(_, WindowQuery)| *query != WindowQuery::Sign;
+        self.windows
+            .iter()
+            .filter(in_full)
+            .map(|(window, _)| *window)
     }
 
     /// Returns its commands. The session comes last: its death record contains the ends of all windows
     /// that were listed before.
     pub(super) fn commands(&self, target: &str, formats: Formats) -> Vec<(Part, Command)> {
-        let are_many = self.limit == Limit::None && self.rows.len() > MANY;
+        // Without a limit, tmux prints too much rather than read the format for each window.
+        let of_all = self.limit == Limit::None && self.in_full().next().is_some();
         let mut commands = Vec::new();
         if self.index {
             commands.push((Part::Index, index_command(target)));
         }
-        if are_many {
+        if of_all {
             commands.push((Part::AllRows, list_command(target, formats)));
         }
-        for (window, capture) in &self.rows {
-            if !are_many {
+        for (window, query) in &self.windows {
+            if *query == WindowQuery::Sign {
+                let sign = window_sign_command(target, *window, formats);
+                commands.push((Part::Sign(*window), sign));
+            } else if !of_all {
                 let list = list_window_command(target, *window, formats);
                 commands.push((Part::Row(*window), list));
             }
-            match capture {
-                CaptureQuery::No => {}
-                CaptureQuery::Of(pane, shape) | CaptureQuery::WithRows(pane, shape) => {
+            match query {
+                WindowQuery::Sign | WindowQuery::Rows => {}
+                WindowQuery::Screen(pane, shape) | WindowQuery::ScreenRows(pane, shape) => {
                     let part = Part::Capture(*window, Some((*pane, *shape)));
                     commands.push((part, capture_command("-pJ", pane, shape)));
-                    if matches!(capture, CaptureQuery::WithRows(..)) {
+                    if matches!(query, WindowQuery::ScreenRows(..)) {
                         let part = Part::CaptureRows(*window, *pane);
                         commands.push((part, capture_command("-p", pane, shape)));
                     }
                 }
-                CaptureQuery::New => {
+                WindowQuery::New => {
                     let capture = capture_command("-pJ", window, &Shape::default());
                     commands.push((Part::Capture(*window, None), capture));
                 }
             }
         }
-        let signs = self.signs.iter();
-        commands.extend(signs.map(|window| {
-            let sign = window_sign_command(target, *window, formats);
-            (Part::Sign(*window), sign)
-        }));
         commands.push((Part::Session, session_command(target, formats)));
         commands
     }
@@ -517,63 +500,49 @@ impl LookLine {
 mod tests {
     use super::*;
 
-    fn lines(mut question: Question, limit: Limit) -> Vec<(bool, usize, usize)> {
+    /// The windows of each line, and whether it lists all.
+    fn lines(mut question: Question, limit: Limit) -> Vec<(bool, usize)> {
         let mut lines = Vec::new();
         while !question.is_empty() {
             let line = question.take_line(limit, 300);
-            lines.push((line.index, line.rows.len(), line.signs.len()));
+            lines.push((line.index, line.windows.len()));
         }
         lines
     }
 
-    fn windows(n: u32) -> impl Iterator<Item = WindowId> {
-        (1..=n).map(WindowId)
+    fn windows(n: u32, query: WindowQuery) -> BTreeMap<WindowId, WindowQuery> {
+        (1..=n).map(|n| (WindowId(n), query)).collect()
     }
 
     #[test]
     fn a_line_asks_for_no_more_than_tmux_answers_in_a_short_time() {
         let signs = Question {
             index: true,
-            signs: windows(300).collect(),
-            ..Question::default()
+            windows: windows(300, WindowQuery::Sign),
         };
         let cut = lines(signs.clone(), Limit::Short);
-        let mut expected = vec![(true, 0, 0)];
-        expected.extend([(false, 0, 15); 20]);
+        let mut expected = vec![(true, 0)];
+        expected.extend([(false, 15); 20]);
         assert_eq!(cut, expected);
-        assert_eq!(lines(signs, Limit::None), [(true, 0, 300)]);
-        let rows = Question {
-            rows: windows(17)
-                .map(|window| (window, CaptureQuery::New))
-                .collect(),
-            signs: windows(1).collect(),
-            ..Question::default()
+        assert_eq!(lines(signs, Limit::None), [(true, 300)]);
+        let mut rows = Question {
+            index: false,
+            windows: windows(17, WindowQuery::New),
         };
+        rows.windows.insert(WindowId(18), WindowQuery::Sign);
         let cut = lines(rows, Limit::Short);
-        assert_eq!(
-            cut,
-            [
-                (false, 4, 0),
-                (false, 4, 0),
-                (false, 4, 0),
-                (false, 4, 0),
-                (false, 1, 1)
-            ]
-        );
+        assert_eq!(cut, [4, 4, 4, 4, 2].map(|n| (false, n)));
     }
 
     #[test]
     fn a_line_asks_for_something_however_many_windows_there_are() {
         let mut question = Question {
             index: true,
-            rows: windows(1)
-                .map(|window| (window, CaptureQuery::No))
-                .collect(),
-            ..Question::default()
+            windows: windows(1, WindowQuery::Rows),
         };
         assert!(question.take_line(Limit::Short, 100_000).index);
         let line = question.take_line(Limit::Short, 100_000);
-        assert_eq!(line.rows, [(WindowId(1), CaptureQuery::No)]);
+        assert_eq!(line.windows, [(WindowId(1), WindowQuery::Rows)]);
         assert!(question.is_empty());
     }
 
@@ -581,12 +550,12 @@ mod tests {
     fn a_screen_is_captured_behind_the_row_of_its_window_and_the_session_comes_last() {
         let mut question = Question {
             index: true,
-            rows: [
-                (WindowId(1), CaptureQuery::New),
-                (WindowId(2), CaptureQuery::No),
+            windows: [
+                (WindowId(1), WindowQuery::New),
+                (WindowId(2), WindowQuery::Rows),
+                (WindowId(3), WindowQuery::Sign),
             ]
             .into(),
-            signs: [WindowId(3)].into(),
         };
         let line = question.take_line(Limit::Short, 3);
         let commands = line.commands("$0:", Formats::whole());
@@ -605,12 +574,10 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_a_limit_lists_all_windows_rather_than_many() {
+    fn a_line_without_a_limit_lists_all_windows() {
         let mut question = Question {
-            rows: windows(9)
-                .map(|window| (window, CaptureQuery::No))
-                .collect(),
-            ..Question::default()
+            index: false,
+            windows: windows(9, WindowQuery::Rows),
         };
         let line = question.take_line(Limit::None, 9);
         let commands = line.commands("$0:", Formats::whole());

@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::capture::{Capture, CapturedScreen, Shape};
-use super::look_inquiry::{
-    CaptureQuery, Detail, Inquiry, Limit, LookAnswer, LookKind, LookLine, Question,
-};
+use super::look_inquiry::{Inquiry, Limit, LookAnswer, LookKind, LookLine, Question, WindowQuery};
 use super::rows::WindowDetails;
 use crate::model::{Ordered as _, PaneId, SessionLife, WindowId};
 use crate::protocol::rows::{Death, LookRows, SessionRow, WindowRow};
@@ -179,59 +177,38 @@ impl LookMemory {
         let wanted = reported.chain(self.moved.iter().copied());
         let mut question = Question {
             index: self.is_list_wanted || self.windows.is_empty() || limit == Limit::None,
-            rows: wanted
-                .map(|window| (window, self.likely_capture(window)))
+            windows: wanted
+                .map(|window| (window, self.likely_query(window)))
                 .into_map(),
-            signs: BTreeSet::new(),
         };
-        match (kind, limit, &self.sweep) {
-            (LookKind::Windows, ..) => {}
-            (LookKind::Slice, Limit::None, _) => {
-                for window in self.windows.keys() {
-                    let capture = self.likely_capture(*window);
-                    question.rows.entry(*window).or_insert(capture);
-                }
+        let all = self.windows.keys().copied();
+        match (kind, limit) {
+            (LookKind::Windows, _) => {}
+            (LookKind::Slice, Limit::None) => {
+                let all = all.map(|window| (window, self.likely_query(window)));
+                question.windows.extend(all);
             }
-            (LookKind::Slice, Limit::Short, None) => {
-                self.add_slice(&mut question, self.windows.keys());
-            }
-            (LookKind::Slice, Limit::Short, Some(left)) => {
-                let left = left.iter();
-                let left = left.filter(|window| self.windows.contains_key(window));
-                self.add_slice(&mut question, left);
+            (LookKind::Slice, Limit::Short) => {
+                let left = |window: &WindowId| {
+                    let sweep = self.sweep.as_ref();
+                    sweep.is_none_or(|sweep| sweep.contains(window))
+                };
+                let left = all.filter(left).map(|window| (window, self.verify(window)));
+                question.add_line(left, self.windows.len());
             }
         }
         question.index |= question.is_empty();
         question
     }
 
-    /// Adds the next slice of a sweep: as many of the windows that are left as fit into one line, with
-    /// the list of all windows if that is wanted, and at least one.
-    fn add_slice<'a>(&self, question: &mut Question, left: impl Iterator<Item = &'a WindowId>) {
-        let mut slice = Question {
-            index: question.index,
-            ..Question::default()
-        };
-        for window in left {
-            let mut longer = slice.clone();
-            self.verify(&mut longer, *window);
-            let has_windows = !slice.rows.is_empty() || !slice.signs.is_empty();
-            if has_windows && !longer.fits_into_line(self.windows.len()) {
-                break;
-            }
-            slice = longer;
-        }
-        question.add(slice);
-    }
-
-    /// Adds a query of whether a window has changed: in full if it probably has, or if the last full query
-    /// was long ago.
-    fn verify(&self, question: &mut Question, window: WindowId) {
-        let capture = self.likely_capture(window);
-        if capture != CaptureQuery::No || self.is_old(window) {
-            question.rows.entry(window).or_insert(capture);
-        } else if !question.rows.contains_key(&window) {
-            question.signs.insert(window);
+    /// Returns how to query whether a window has changed: in full if it probably has, or if the last full
+    /// query was long ago.
+    fn verify(&self, window: WindowId) -> WindowQuery {
+        let query = self.likely_query(window);
+        if query == WindowQuery::Rows && !self.is_old(window) {
+            WindowQuery::Sign
+        } else {
+            query
         }
     }
 
@@ -243,18 +220,19 @@ impl LookMemory {
         known.is_none_or(|known| self.time - known.time >= pause)
     }
 
-    /// Returns how to capture a window before there is an answer about it: only if it has probably changed.
-    fn likely_capture(&self, window: WindowId) -> CaptureQuery {
+    /// Returns how to query a window in full before there is an answer about it: with its screen only if
+    /// that has probably changed.
+    fn likely_query(&self, window: WindowId) -> WindowQuery {
         let Some(known) = self.windows.get(&window) else {
-            return CaptureQuery::New;
+            return WindowQuery::New;
         };
         match (known.pane(), &known.capture) {
             (Some(pane), Some(capture))
                 if capture.is_likely_old(self.time) || self.expected.contains(&pane) =>
             {
-                capture_of(pane, known.shape, Some(capture), false)
+                screen_query(pane, known.shape, Some(capture), false)
             }
-            (Some(_) | None, Some(_) | None) => CaptureQuery::No,
+            (Some(_) | None, Some(_) | None) => WindowQuery::Rows,
         }
     }
 
@@ -262,7 +240,7 @@ impl LookMemory {
     fn missing(
         &self,
         answer: &LookAnswer,
-        unanswered: &BTreeMap<WindowId, Detail>,
+        unanswered: &BTreeMap<WindowId, WindowQuery>,
         kind: LookKind,
     ) -> Question {
         let life = answer.session.as_ref().map(|session| &session.life);
@@ -282,8 +260,8 @@ impl LookMemory {
                 (None, Some(known)) if known.sign == listed.sign => known.shape,
                 (None, known) => {
                     let shape = known.map(|known| known.shape).unwrap_or_default();
-                    let capture = capture_of(listed.pane, shape, last, false);
-                    question.rows.insert(*window, capture);
+                    let query = screen_query(listed.pane, shape, last, false);
+                    question.windows.insert(*window, query);
                     continue;
                 }
             };
@@ -293,41 +271,31 @@ impl LookMemory {
             let is_stale = last.is_none_or(|last| last.is_stale(&shape));
             if is_stale && captured.is_none_or(is_cut) {
                 let is_wrapped = captured.is_some_and(|found| found.rows(&shape).is_none());
-                let capture = capture_of(listed.pane, shape, last, is_wrapped);
-                question.rows.insert(*window, capture);
+                let query = screen_query(listed.pane, shape, last, is_wrapped);
+                question.windows.insert(*window, query);
             }
         }
-        for (window, wanted) in unanswered {
-            match wanted {
-                Detail::Everything => {
-                    question
-                        .rows
-                        .insert(*window, self.capture(*window, answer, is_same_life));
-                }
-                Detail::Sign => {
-                    question.signs.insert(*window);
-                }
+        for (window, query) in unanswered {
+            if *query != WindowQuery::Sign {
+                let query = self.query(*window, answer, is_same_life);
+                question.windows.insert(*window, query);
+            } else {
+                question.windows.entry(*window).or_insert(WindowQuery::Sign);
             }
         }
-        for (window, indexed) in answer.present.iter().flatten() {
-            if answer.windows.contains_key(window) || question.rows.contains_key(window) {
-                continue;
-            }
-            if known(window).and_then(RememberedWindow::pane) != Some(*indexed) {
-                let capture = self.capture(*window, answer, is_same_life);
-                question.rows.insert(*window, capture);
-            }
-        }
-        for death in self.unseen_deaths(answer, is_same_life) {
-            let window = death.window;
-            if answer.may_have(death) && !question.rows.contains_key(&window) {
-                let capture = self.capture(window, answer, is_same_life);
-                question.rows.insert(window, capture);
+        let unknown = answer.present.iter().flatten().filter(|(window, pane)| {
+            !answer.windows.contains_key(window)
+                && known(window).and_then(RememberedWindow::pane) != Some(**pane)
+        });
+        let unknown = unknown.map(|(window, _)| *window);
+        let died = self.unseen_deaths(answer, is_same_life);
+        let died = died.filter(|death| answer.may_have(death));
+        for window in unknown.chain(died.map(|death| death.window)) {
+            if !question.is_in_full(window) {
+                let query = self.query(window, answer, is_same_life);
+                question.windows.insert(window, query);
             }
         }
-        question
-            .signs
-            .retain(|window| !question.rows.contains_key(window));
         question
     }
 
@@ -358,8 +326,8 @@ impl LookMemory {
         })
     }
 
-    /// Returns how to capture a window that is queried in full.
-    fn capture(&self, window: WindowId, answer: &LookAnswer, is_same_life: bool) -> CaptureQuery {
+    /// Returns how to query a window in full.
+    fn query(&self, window: WindowId, answer: &LookAnswer, is_same_life: bool) -> WindowQuery {
         let known = self.windows.get(&window).filter(|_| is_same_life);
         let indexed = answer.present.as_ref().and_then(|all| all.get(&window));
         let listed = answer.windows.get(&window).map(|listed| listed.pane);
@@ -367,12 +335,12 @@ impl LookMemory {
             .or_else(|| indexed.copied())
             .or_else(|| known.and_then(RememberedWindow::pane));
         let Some(pane) = pane else {
-            return CaptureQuery::New;
+            return WindowQuery::New;
         };
         let known = known.filter(|known| known.pane() == Some(pane));
         let shape = known.map(|known| known.shape).unwrap_or_default();
         let last = known.and_then(|known| known.capture.as_ref());
-        capture_of(pane, shape, last, false)
+        screen_query(pane, shape, last, false)
     }
 
     /// Merges the answers with what is remembered, and remembers them; `None` without an answer about the
@@ -490,17 +458,17 @@ impl LookMemory {
     }
 }
 
-/// Returns how to capture a pane with this shape: also as rows if the last capture had wrapped lines, or
-/// this one has, and where the program may draw a cursor.
-fn capture_of(
+/// Returns how to query a window with the screen of its pane with this shape: also as rows if the last
+/// capture had wrapped lines, or this one has, and where the program may draw a cursor.
+fn screen_query(
     pane: PaneId,
     shape: Shape,
     last: Option<&Capture>,
     is_wrapped: bool,
-) -> CaptureQuery {
+) -> WindowQuery {
     match is_wrapped || shape.is_cursor_hidden || last.is_some_and(Capture::is_wrapped) {
-        true => CaptureQuery::WithRows(pane, shape),
-        false => CaptureQuery::Of(pane, shape),
+        true => WindowQuery::ScreenRows(pane, shape),
+        false => WindowQuery::Screen(pane, shape),
     }
 }
 

@@ -193,7 +193,7 @@ impl FakeWindow {
     }
 
     fn sign_row(&self, window: WindowId) -> String {
-        format!("<{window} {} {}>", self.pane, self.sign())
+        format!("<{window}|{}|{}>", self.pane, self.sign())
     }
 
     fn row(&self, window: WindowId) -> String {
@@ -327,7 +327,7 @@ fn windows_that_a_command_has_ended_are_looked_for_in_a_list_of_all() {
     memory.forget_windows(&killed);
     let mut inquiry = memory.inquire(LookKind::Windows, Limit::Short);
     let line = memory.next_line(&mut inquiry).unwrap();
-    assert!(line.index && line.rows.is_empty() && line.signs.is_empty());
+    assert!(line.index && line.windows.is_empty());
     let seen = look(&mut server, &mut memory, LookKind::Windows);
     assert_eq!(shown(&seen), there(&server));
 }
@@ -365,10 +365,7 @@ fn windows_whose_processes_were_hung_up_on_are_queried_if_a_list_of_all_contains
     memory.forget_hung_up(&[closed, respawned].into());
     let mut inquiry = memory.inquire(LookKind::Windows, Limit::Short);
     let line = memory.next_line(&mut inquiry).unwrap();
-    assert_eq!(
-        (line.index, line.rows.len(), line.signs.len()),
-        (true, 1, 0)
-    );
+    assert_eq!((line.index, counts(&line)), (true, (1, 0)));
     let seen = look(&mut server, &mut memory, LookKind::Windows);
     assert_eq!(shown(&seen), there(&server));
     // A window that is known to exist is queried at once.
@@ -378,7 +375,7 @@ fn windows_whose_processes_were_hung_up_on_are_queried_if_a_list_of_all_contains
     server.happen(&Happens::Respawn(4));
     let mut inquiry = memory.inquire(LookKind::Windows, Limit::Short);
     let line = memory.next_line(&mut inquiry).unwrap();
-    assert!(!line.index && line.rows.iter().any(|(window, _)| *window == respawned));
+    assert!(!line.index && line.in_full().any(|window| window == respawned));
     let seen = look(&mut server, &mut memory, LookKind::Windows);
     assert_eq!(shown(&seen), there(&server));
 }
@@ -605,6 +602,12 @@ fn a_sweep_over_few_windows_is_one_line() {
     }
 }
 
+/// Returns how many windows a line queries in full, and how many signs.
+fn counts(line: &LookLine) -> (usize, usize) {
+    let in_full = line.in_full().count();
+    (in_full, line.windows.len() - in_full)
+}
+
 /// Returns the windows that the lines of a look name: with everything, or with their signs.
 fn asked(server: &mut FakeServer, memory: &mut LookMemory, kind: LookKind) -> Vec<(usize, usize)> {
     let mut inquiry = memory.inquire(kind, Limit::Short);
@@ -614,7 +617,7 @@ fn asked(server: &mut FakeServer, memory: &mut LookMemory, kind: LookKind) -> Ve
         inquiry
             .take(&line, &commands, server.answer(&commands))
             .unwrap();
-        asked.push((line.rows.len(), line.signs.len()));
+        asked.push(counts(&line));
     }
     memory.finish_look(inquiry).unwrap();
     asked
