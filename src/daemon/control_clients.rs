@@ -10,8 +10,8 @@ use crate::paths::Paths;
 use crate::protocol::Notification;
 use crate::session::{Beginning, Change};
 use crate::tmux::{
-    self, Client, Connection, Extent, HookWakeups, Output, ReceivedItem, ReportedWindow,
-    ReportedWindows, Server, TmuxError,
+    self, Client, Extent, HookWakeups, Output, ReceivedItem, ReportedWindow, ReportedWindows,
+    Server, TmuxError,
 };
 
 /// How many changes may be queued before further ones stay in the clients' pipes, where tmux
@@ -48,12 +48,9 @@ impl ControlClients {
     ) -> Result<Self, TmuxError> {
         // tmux can crash when a session is created or ended while a control client connects.
         let lock = paths.lock_server().await;
-        let mut apart = Connection::OneShot(server);
+        tmux::end_clients_left_behind(server, session).await;
         // What a hook of the user's prints can crash tmux while the third client connects.
-        let ((), has_hooks) = tokio::try_join!(
-            tmux::end_clients_left_behind(server, &mut apart, session, &[]),
-            server.has_attach_hooks(session),
-        )?;
+        let has_hooks = server.has_attach_hooks(session).await?;
         let follower = has_hooks.then(|| server.connect(session, Output::Reported));
         let (waiter, main, follower) = tokio::try_join!(
             server.connect(session, Output::None),
@@ -70,7 +67,7 @@ impl ControlClients {
             if_any(follower),
         )?;
         drop(lock);
-        let mut clients = Self {
+        Ok(Self {
             main,
             follower: follower.map(OutputFollower::new),
             waiter,
@@ -78,22 +75,7 @@ impl ControlClients {
             queued: VecDeque::new(),
             session,
             is_attaching: true,
-        };
-        clients.note_own().await?;
-        Ok(clients)
-    }
-
-    /// Stores in tmux which clients are ours, for a daemon that has to clean up after this one.
-    async fn note_own(&mut self) -> Result<(), TmuxError> {
-        let pids = self.pids();
-        let mut connection = Connection::Attached(&mut self.main);
-        tmux::own_clients(&mut connection, self.session, &pids).await
-    }
-
-    fn pids(&self) -> Vec<u32> {
-        let follower = self.follower.as_ref().and_then(OutputFollower::pid);
-        let pids = [self.main.pid(), self.waiter.pid(), follower];
-        pids.into_iter().flatten().collect()
+        })
     }
 
     /// Resolves when a hook or tmux reports a relevant change.
@@ -194,13 +176,11 @@ impl ControlClients {
     ) -> Result<PaneReading, TmuxError> {
         if self.follower.is_none() {
             let lock = paths.lock_server().await;
-            let ours = self.pids();
-            let mut connection = Connection::Attached(&mut self.main);
-            tmux::end_clients_left_behind(server, &mut connection, self.session, &ours).await?;
+            tmux::end_clients_left_behind(server, self.session).await;
+            self.main.sync().await?;
             let client = server.attach(self.session, Output::Reported).await?;
             drop(lock);
             self.follower = Some(OutputFollower::new(client));
-            self.note_own().await?;
         }
         let Some(follower) = &mut self.follower else {
             return Err(TmuxError::Closed);

@@ -269,11 +269,6 @@ impl OutputFollower {
         Ok(changes)
     }
 
-    /// Returns the client's pid.
-    pub(super) fn pid(&self) -> Option<u32> {
-        self.client.pid()
-    }
-
     /// Detaches.
     pub(super) async fn close(self) {
         self.client.close().await;

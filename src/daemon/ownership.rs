@@ -181,7 +181,7 @@ async fn is_supervised(server: &Server, life: &SessionLife, daemon: u32) -> bool
 /// The clients of a daemon that was killed have another parent.
 fn is_attached(server: &Server, life: &SessionLife, daemon: u32) -> bool {
     let clients = tmux::running_clients(server, Some(life.id));
-    clients.into_iter().any(|pid| parent(pid) == Some(daemon))
+    clients.into_keys().any(|pid| parent(pid) == Some(daemon))
 }
 
 #[cfg(test)]

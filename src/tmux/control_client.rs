@@ -304,7 +304,7 @@ impl Server {
         session: SessionId,
         output: Output,
     ) -> Result<ConnectedClient, TmuxError> {
-        let channel = new_channel();
+        let channel = new_channel(session);
         let target = session.to_string();
         let mut control = self.start_control(line_words(&channel, output.flags(), &target))?;
         within_limit(read_until(&mut control, CONNECTED, self)).await?;

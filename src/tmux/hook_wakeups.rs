@@ -189,12 +189,6 @@ impl HookWakeups {
         }
     }
 
-    /// Returns the client's pid.
-    #[must_use]
-    pub(crate) fn pid(&self) -> Option<u32> {
-        self.control.pid()
-    }
-
     /// Detaches and waits until the client has ended.
     pub(crate) async fn close(self) {
         self.control.close().await;

@@ -3,14 +3,11 @@
 //!
 //! Hooks are hints. A hook that the user set on a session or a window overrides ours.
 
-use rustix::process::test_kill_process;
-
 use super::client::Connection;
 use super::error::TmuxError;
 use super::hook_wakeups::{MOST_REPORTED, OF_BELLS, REPORTED, channel, clear_reported};
 use super::pane_origin::{IS_BARE, IS_OF_LAUNCHER};
 use super::rows::{BELLS, noted_formats};
-use super::server::process;
 use super::window_options::{is_own, own_format, own_value};
 use crate::model::{PaneId, SessionId, WindowId};
 use crate::protocol::rows::Death;
@@ -30,9 +27,6 @@ pub(super) const FOLDER: &str = "@tmux_task_folder";
 const DEATHS: &str = "@tmux_task_deaths";
 /// A session option with the total number of deaths, so that each has a number.
 const DEATH_COUNT: &str = "@tmux_task_death_count";
-/// A session option with the control clients of the session's daemon, for its successor in case it
-/// is killed.
-pub(super) const CLIENTS: &str = "@tmux_task_clients";
 const BELL_HOOK: &str = "alert-bell[9010]";
 const DEATH_HOOK: &str = "pane-died[9011]";
 const LINK_HOOK: &str = "window-linked[9012]";
@@ -204,7 +198,7 @@ pub(crate) async fn uninstall(
 fn unmark(session: SessionId, pid: u32) -> Command {
     let target = format!("{session}:");
     let unset = |name: &str| Command::new("set-option").args(["-uq", "-t", &target, name]);
-    let own = [MARK, IDENTITY, CALL, CLIENTS].into_iter();
+    let own = [MARK, IDENTITY, CALL].into_iter();
     let own = own.chain(noted_formats().map(|(name, _)| name)).map(unset);
     // Deaths that were not reported stay for the next daemon.
     let unset_if_empty = Command::new("if-shell")
@@ -289,17 +283,6 @@ async fn each<const N: usize>(
         }
     }
     Ok(())
-}
-
-/// Whether a process has this pid. The edge to the kernel's process information has this too; edges
-/// do not import each other.
-pub(super) fn is_alive(pid: u32) -> bool {
-    match process(pid).map(test_kill_process) {
-        None => false,
-        Some(Ok(())) => true,
-        // A process of another user, or one that may not be signalled: not known to be gone.
-        Some(Err(error)) => error != rustix::io::Errno::SRCH,
-    }
 }
 
 /// Runs a command unless the server's hooks are of our version or a later one and the format

@@ -32,7 +32,7 @@ mod viewers;
 mod window_options;
 
 pub(crate) use client::{Client, Connection, ReceivedItem};
-pub(crate) use client_processes::{Output, running_clients};
+pub(crate) use client_processes::{Output, end_clients_left_behind, running_clients};
 pub(crate) use commands::{
     ListedSession, ListedTask, Mark, Unless, claim, end_idle_session, existing_panes,
     existing_windows, kill_session, kill_window, list_marks, list_sessions, list_tasks,
@@ -63,8 +63,5 @@ pub(crate) use output::{
 pub(crate) use pane_origin::EXEC_PANE;
 pub(crate) use server::{Probe, Server, ServerChoice, nudge};
 pub(crate) use task_exec::{environment_of, exec_task, forget_environments, kept_environment};
-pub(crate) use viewers::{
-    NOTICE_OPTION, Viewer, end_clients_left_behind, list_viewers, own_clients, show_notice,
-    show_window,
-};
+pub(crate) use viewers::{NOTICE_OPTION, Viewer, list_viewers, show_notice, show_window};
 pub(crate) use window_options::{mark_endings, read_spec};

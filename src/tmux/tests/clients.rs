@@ -235,10 +235,7 @@ async fn a_client_that_has_connected_attaches_when_it_is_released() {
     // A daemon that is killed now leaves it behind. While the daemon runs it is not ended, whoever
     // attaches.
     assert_eq!(running_clients(server, Some(id)).len(), 1);
-    let mut connection = private.connection();
-    end_clients_left_behind(server, &mut connection, id, &[])
-        .await
-        .unwrap();
+    end_clients_left_behind(server, id).await;
     assert!(running_clients(server, Some(SessionId(1))).is_empty());
     server.release([&client]).await.unwrap();
     let client = client.into_client(server).await.unwrap();
