@@ -123,7 +123,7 @@ impl ControlClients {
         self.main.catch_up().await;
         let activity = &mut self.activity;
         let mut changes = Vec::new();
-        while let Some(reported) = self.waiter.reported().await {
+        while let Some(reported) = self.waiter.reported() {
             changes.push(of_report(reported, activity));
         }
         for received in self.main.take_received() {
@@ -312,16 +312,11 @@ fn of_notification(
             activity.are_all_reported = true;
             Some(Change::Windows)
         }
-        Notification::Output { pane, .. } | Notification::ExtendedOutput { pane, .. } => {
+        Notification::Output { pane, .. } => {
             activity.record_output(*pane).then_some(Change::Output)
         }
         Notification::Pause(pane) => activity.record_pause(*pane).then_some(Change::Output),
-        Notification::UnlinkedWindowAdd(_)
-        | Notification::UnlinkedWindowRenamed(_)
-        | Notification::SessionsChanged
-        | Notification::Continue(_)
-        | Notification::Message(_)
-        | Notification::Other(_) => None,
+        Notification::Continue(_) | Notification::Other(_) => None,
     }
 }
 
@@ -495,8 +490,8 @@ mod tests {
             (Notification::SessionRenamed(own), true),
             (Notification::SessionRenamed(other), false),
             (Notification::WindowRenamed(window), true),
-            (Notification::UnlinkedWindowRenamed(window), false),
-            (Notification::UnlinkedWindowAdd(window), false),
+            (Notification::parse(b"%unlinked-window-renamed @3 a"), false),
+            (Notification::parse(b"%unlinked-window-add @3"), false),
         ] {
             let mut activity = PaneActivity::default();
             let change = of_notification(&notification, own, &mut false, &mut activity);

@@ -295,8 +295,7 @@ impl OutputFollower {
 
     fn on_notification(&mut self, notification: Notification) -> Option<Change> {
         let (pane, bytes, age_ms) = match notification {
-            Notification::Output { pane, bytes } => (pane, bytes, 0),
-            Notification::ExtendedOutput {
+            Notification::Output {
                 pane,
                 bytes,
                 age_ms,
@@ -322,15 +321,11 @@ impl OutputFollower {
             // The other client reports windows and sessions.
             Notification::WindowAdd(_)
             | Notification::WindowClose(_)
-            | Notification::UnlinkedWindowAdd(_)
             | Notification::WindowRenamed(_)
-            | Notification::UnlinkedWindowRenamed(_)
             | Notification::LayoutChange(_)
             | Notification::SessionChanged(_)
             | Notification::SessionRenamed(_)
-            | Notification::SessionsChanged
             | Notification::Exit(_)
-            | Notification::Message(_)
             | Notification::Other(_) => return None,
         };
         if self.read.get(&pane).is_some_and(|older| older.is_dropped) {
