@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::capture::{Capture, CapturedScreen, Shape};
-use super::look_inquiry::{Inquiry, Limit, LookAnswer, LookKind, LookLine, Question, WindowQuery};
+use super::look_lines::{Limit, LookAnswer, LookKind, Question, WindowQuery};
 use super::rows::WindowDetails;
-use crate::model::{Ordered as _, PaneId, SessionLife, WindowId};
+use crate::model::{Ordered as _, PaneId, WindowId};
 use crate::protocol::rows::{Death, LookRows, SessionRow, WindowRow};
 
 /// A sweep queries a window in full if that was last done this many seconds ago: an option that was
@@ -24,8 +24,6 @@ pub(crate) struct LookMemory {
     time: i64,
     /// Panes known to have changed since the last look.
     expected: BTreeSet<PaneId>,
-    /// The life of the session that is remembered.
-    life: Option<SessionLife>,
     windows: BTreeMap<WindowId, RememberedWindow>,
     /// Windows that are known to have changed since the last look.
     moved: BTreeSet<WindowId>,
@@ -153,22 +151,14 @@ impl LookMemory {
         self.windows.get(&window).map(|known| &*known.row)
     }
 
-    /// Begins a look.
-    pub(super) fn inquire(&self, kind: LookKind, limit: Limit) -> Inquiry {
-        Inquiry::new(kind, limit, self.first_question(kind, limit))
-    }
-
-    /// Returns the next line of a look; `None` when nothing is left to query.
-    pub(super) fn next_line(&self, inquiry: &mut Inquiry) -> Option<LookLine> {
-        let kind = inquiry.kind();
-        inquiry.next_line(self.windows.len(), |answer, unanswered| {
-            self.missing(answer, unanswered, kind)
-        })
+    /// Returns how many windows the session had in the last look.
+    pub(super) fn n_windows(&self) -> usize {
+        self.windows.len()
     }
 
     /// Returns what a look queries first: all windows are listed if none is known, or if nothing else is
     /// queried.
-    fn first_question(&self, kind: LookKind, limit: Limit) -> Question {
+    pub(super) fn first_question(&self, kind: LookKind, limit: Limit) -> Question {
         let reported = self.windows.iter().filter(|(_, known)| {
             let is_expected = |pane| self.expected.contains(&pane);
             known.is_unsettled() || known.pane().is_some_and(is_expected)
@@ -237,14 +227,13 @@ impl LookMemory {
     }
 
     /// Returns what is missing from the answers so far, and what was queried and is `unanswered`.
-    fn missing(
+    pub(super) fn missing(
         &self,
         answer: &LookAnswer,
         unanswered: &BTreeMap<WindowId, WindowQuery>,
         kind: LookKind,
     ) -> Question {
-        let life = answer.session.as_ref().map(|session| &session.life);
-        let is_same_life = life.is_some() && life == self.life.as_ref();
+        let is_same_life = answer.session.as_ref().is_some_and(|now| self.is_of(now));
         let known = |window: &WindowId| self.windows.get(window).filter(|_| is_same_life);
         // The list of many windows would be the longest line of a sweep.
         let may_have_come = kind == LookKind::Slice && self.may_have_come(answer);
@@ -258,9 +247,8 @@ impl LookMemory {
             let shape = match (&listed.details, known) {
                 (Some(found), _) => found.shape,
                 (None, Some(known)) if known.sign == listed.sign => known.shape,
-                (None, known) => {
-                    let shape = known.map(|known| known.shape).unwrap_or_default();
-                    let query = screen_query(listed.pane, shape, last, false);
+                (None, Some(_) | None) => {
+                    let query = self.query(*window, answer, is_same_life);
                     question.windows.insert(*window, query);
                     continue;
                 }
@@ -297,6 +285,12 @@ impl LookMemory {
             }
         }
         question
+    }
+
+    /// Whether what is remembered is of this life of the session.
+    fn is_of(&self, session: &SessionRow) -> bool {
+        let before = self.session.as_ref();
+        before.is_some_and(|before| before.life == session.life)
     }
 
     /// Whether the session may have a window that is not known, as far as the first slice of a sweep can
@@ -345,11 +339,14 @@ impl LookMemory {
 
     /// Merges the answers with what is remembered, and remembers them; `None` without an answer about the
     /// session itself.
-    pub(super) fn finish_look(&mut self, inquiry: Inquiry) -> Option<LookRows> {
-        let kind = inquiry.kind();
-        let (mut answer, unanswered) = inquiry.into_answer();
+    pub(super) fn finish_look(
+        &mut self,
+        kind: LookKind,
+        mut answer: LookAnswer,
+        unanswered: BTreeMap<WindowId, WindowQuery>,
+    ) -> Option<LookRows> {
         let session = answer.session.take()?;
-        let is_same_life = self.life.as_ref() == Some(&session.life);
+        let is_same_life = self.is_of(&session);
         let mut is_same = self.session.as_ref() == Some(&session);
         // What is missing after the last round is left to the next look, with the deaths from there on.
         let unseen: BTreeSet<WindowId> = self
@@ -389,7 +386,6 @@ impl LookMemory {
         self.time = answer.time;
         self.moved = unanswered.into_keys().chain(unseen).collect();
         self.deaths.clone_from(&deaths);
-        self.life = Some(session.life.clone());
         self.session = Some(session.clone());
         self.is_same = is_same;
         let windows = self.windows.values();

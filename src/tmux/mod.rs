@@ -15,7 +15,7 @@ mod launch;
 mod launch_lines;
 mod launch_rows;
 mod look;
-mod look_inquiry;
+mod look_lines;
 mod look_memory;
 mod one_shot;
 mod output;
@@ -54,7 +54,7 @@ pub(crate) use launch::{
 pub(crate) use launch_lines::Slots;
 pub(crate) use launch_rows::{LaunchAnswer, LiveRun, NewRun, check_name, contended, two_windows};
 pub(crate) use look::{Target, look};
-pub(crate) use look_inquiry::LookKind;
+pub(crate) use look_lines::LookKind;
 pub(crate) use look_memory::LookMemory;
 pub(crate) use output::{
     Extent, FirstLines, History, MAX_SLICED_READINGS, PaneEnd, Style, ask_output, complete,

@@ -44,8 +44,8 @@ pub(super) struct ListedWindow {
 
 impl ListedWindow {
     fn order(&self) -> PaneOrder {
-        // The last part of a sign.
-        (self.sign.ends_with(" 1"), self.pane)
+        // A sign ends with whether the pane floats.
+        (self.sign.ends_with('1'), self.pane)
     }
 }
 
@@ -193,19 +193,15 @@ pub(super) fn session_command(target: &str, formats: Formats) -> Command {
 
 /// Parses the list of windows, each with its primary pane.
 pub(super) fn read_index(text: &str) -> Option<BTreeMap<WindowId, PaneId>> {
-    let mut windows: BTreeMap<WindowId, PaneOrder> = BTreeMap::new();
-    let row = |fields: &mut Fields| {
-        let (window, pane) = (fields.parse()?, fields.parse()?);
-        Some((window, (fields.flag()?, pane)))
-    };
-    for (window, pane) in read_rows(text, row)? {
-        let first = windows.entry(window).or_insert(pane);
-        *first = pane.min(*first);
-    }
-    let windows = windows.into_iter();
-    Some(windows.map(|(window, (_, pane))| (window, pane)).collect())
+    let windows = read_windows(text, read_sign)?.into_iter();
+    Some(
+        windows
+            .map(|(window, listed)| (window, listed.pane))
+            .collect(),
+    )
 }
 
+/// Begins as a row of signs does, and has the end of a sign.
 static INDEX_FORMAT: LazyLock<String> =
     LazyLock::new(|| row_format(&["#{window_id}", "#{pane_id}", &IS_FLOATING]));
 

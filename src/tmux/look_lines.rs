@@ -1,22 +1,17 @@
-//! One look under way: its queries, the lines of commands that they become, and the answers so far.
+//! What a look queries, the lines of commands that this becomes, and what they are answered.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::capture::{CapturedScreen, Shape, capture_command};
-use super::error::TmuxError;
 use super::rows::{
-    Formats, ListedWindow, WindowDetails, index_command, list_command, list_window_command,
-    read_details, read_index, read_session, read_sign, read_windows, session_command,
+    Formats, ListedWindow, index_command, list_command, list_window_command, session_command,
     window_sign_command,
 };
+use super::window_options::check_command;
 use crate::model::{PaneId, WindowId};
-use crate::protocol::rows::{Death, SessionRow, WindowRow};
-use crate::protocol::{Command, Frame};
-
-/// How often a look queries what is missing from the answers so far. Twice is usual; more often only
-/// if windows are opened, closed or end meanwhile.
-const MOST_ROUNDS: usize = 8;
+use crate::protocol::Command;
+use crate::protocol::rows::{Death, SessionRow};
 
 /// How far a look goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,25 +24,6 @@ pub(crate) enum LookKind {
     Slice,
 }
 
-/// One look under way: its lines, one after the other.
-///
-/// Windows can be opened, closed and end between two lines. All that is known of a window is from one
-/// line. A window is gone only if a list of all windows does not contain it. The death record is no newer
-/// than the rows of its windows.
-#[derive(Debug)]
-pub(super) struct Inquiry {
-    kind: LookKind,
-    limit: Limit,
-    /// What is not queried yet.
-    question: Question,
-    /// Windows not answered because their line named a missing one.
-    unanswered: BTreeMap<WindowId, WindowQuery>,
-    /// Whether a line named a missing window or pane, so that all windows have to be listed.
-    has_failed: bool,
-    rounds_left: usize,
-    answer: LookAnswer,
-}
-
 /// The answers to the lines of a look so far.
 #[derive(Debug, Default)]
 pub(super) struct LookAnswer {
@@ -58,6 +34,8 @@ pub(super) struct LookAnswer {
     pub(super) present: Option<BTreeMap<WindowId, PaneId>>,
     pub(super) windows: BTreeMap<WindowId, ListedWindow>,
     pub(super) captured: BTreeMap<PaneId, CapturedScreen>,
+    /// Whether all windows inherit options that describe a task.
+    pub(super) is_inherited: bool,
     /// The record of deaths at the end of the last line.
     pub(super) record: String,
     pub(super) deaths: Arc<[Death]>,
@@ -81,208 +59,13 @@ impl LookAnswer {
     }
 
     /// Adds the rows of a window, in place of earlier ones and their screen.
-    fn show(&mut self, window: WindowId, listed: ListedWindow) {
+    pub(super) fn show(&mut self, window: WindowId, listed: ListedWindow) {
         self.captured.remove(&listed.pane);
         if let Some(present) = &mut self.present {
             // It may have been opened after they were listed.
             present.entry(window).or_insert(listed.pane);
         }
         self.windows.insert(window, listed);
-    }
-}
-
-impl Inquiry {
-    /// Begins a look with this question.
-    pub(super) fn new(kind: LookKind, limit: Limit, question: Question) -> Self {
-        Self {
-            kind,
-            limit,
-            question,
-            unanswered: BTreeMap::new(),
-            has_failed: false,
-            rounds_left: MOST_ROUNDS,
-            answer: LookAnswer::default(),
-        }
-    }
-
-    pub(super) fn kind(&self) -> LookKind {
-        self.kind
-    }
-
-    /// Returns the next line; `None` when nothing is left to query. `missing` returns what the answers so
-    /// far lack, and `n_known` is how many windows the session had before.
-    pub(super) fn next_line(
-        &mut self,
-        n_known: usize,
-        missing: impl FnOnce(&LookAnswer, &BTreeMap<WindowId, WindowQuery>) -> Question,
-    ) -> Option<LookLine> {
-        if std::mem::take(&mut self.has_failed) {
-            self.unanswered.append(&mut self.question.windows);
-            self.question.index = true;
-        }
-        if self.question.is_empty() {
-            self.rounds_left = self.rounds_left.checked_sub(1)?;
-            let unanswered = std::mem::take(&mut self.unanswered);
-            self.question = missing(&self.answer, &unanswered);
-        }
-        if self.question.is_empty() {
-            return None;
-        }
-        let present = self.answer.present.as_ref();
-        let n_windows = present.map_or(n_known, BTreeMap::len);
-        Some(self.question.take_line(self.limit, n_windows))
-    }
-
-    /// Returns the answers, and the windows without one.
-    pub(super) fn into_answer(self) -> (LookAnswer, BTreeMap<WindowId, WindowQuery>) {
-        (self.answer, self.unanswered)
-    }
-
-    /// Takes the answer to a line.
-    ///
-    /// # Errors
-    ///
-    /// When the session is not there, or the answer does not fit the question.
-    pub(super) fn take(
-        &mut self,
-        line: &LookLine,
-        commands: &[(Part, Command)],
-        frames: Vec<Frame>,
-    ) -> Result<(), TmuxError> {
-        if frames.len() > commands.len() {
-            let detail = format!("{} frames for {} commands", frames.len(), commands.len());
-            return Err(TmuxError::confused(detail));
-        }
-        let mut answered = 0;
-        for ((part, command), frame) in commands.iter().zip(frames) {
-            if !frame.ok {
-                let error = TmuxError::from_reply(command.name(), &frame.text());
-                match part {
-                    Part::Row(_) | Part::Capture(..) | Part::CaptureRows(..) | Part::Sign(_) => {
-                        self.has_failed = true;
-                    }
-                    Part::Index | Part::AllRows | Part::Session => return Err(error),
-                }
-                break;
-            }
-            answered += 1;
-            self.read(line, *part, frame)
-                .ok_or_else(|| TmuxError::confused("a row cannot be read"))?;
-        }
-        if answered < commands.len() && !self.has_failed {
-            let detail = format!("{answered} frames for {} commands", commands.len());
-            return Err(TmuxError::confused(detail));
-        }
-        if line.index {
-            self.answer.deaths_when_listed = Arc::clone(&self.answer.deaths);
-        }
-        for window in line.in_full() {
-            let deaths = Arc::clone(&self.answer.deaths);
-            self.answer.deaths_then.insert(window, deaths);
-        }
-        self.note_unanswered(line, &commands[answered..]);
-        Ok(())
-    }
-
-    fn read(&mut self, line: &LookLine, part: Part, frame: Frame) -> Option<()> {
-        let answer = &mut self.answer;
-        match part {
-            Part::Index => {
-                let present = read_index(&frame.text())?;
-                // A session has windows.
-                if present.is_empty() {
-                    return None;
-                }
-                answer
-                    .windows
-                    .retain(|window, _| present.contains_key(window));
-                self.unanswered
-                    .retain(|window, _| present.contains_key(window));
-                answer.present = Some(present);
-            }
-            Part::Row(window) => {
-                let mut listed = read_windows(&frame.text(), read_details)?;
-                answer.show(window, listed.remove(&window)?);
-            }
-            Part::AllRows => {
-                let mut listed = read_windows(&frame.text(), read_details)?;
-                if listed.is_empty() {
-                    return None;
-                }
-                for window in line.in_full() {
-                    match listed.remove(&window) {
-                        Some(listed) => answer.show(window, listed),
-                        None => self.has_failed = true,
-                    }
-                }
-            }
-            Part::Sign(window) => {
-                let mut listed = read_windows(&frame.text(), read_sign)?;
-                answer.windows.insert(window, listed.remove(&window)?);
-            }
-            Part::Capture(window, asked) => {
-                // Of several panes of a new window it was the active one.
-                let listed = answer.windows.get(&window);
-                let of_new = listed
-                    .filter(|listed| listed.is_only)
-                    .map(|listed| (listed.pane, Shape::default()));
-                if let Some((pane, asked)) = asked.or(of_new) {
-                    let captured = CapturedScreen {
-                        time: frame.time,
-                        asked,
-                        lines: frame.body,
-                        rows: None,
-                    };
-                    answer.captured.insert(pane, captured);
-                }
-            }
-            Part::CaptureRows(_, pane) => answer.captured.get_mut(&pane)?.rows = Some(frame.body),
-            Part::Session => {
-                let (session, record) = read_session(&frame.text())?;
-                answer.deaths = Death::parse_record(&record).into();
-                answer.time = frame.time;
-                answer.session = Some(session);
-                answer.record = record;
-            }
-        }
-        Some(())
-    }
-
-    /// Notes the windows that the answer to a line lacks, in whole or in part.
-    fn note_unanswered(&mut self, line: &LookLine, missing: &[(Part, Command)]) {
-        for (part, _) in missing {
-            if let Part::Row(window) | Part::Capture(window, _) | Part::CaptureRows(window, _) =
-                part
-            {
-                self.answer.windows.remove(window);
-            }
-        }
-        let LookAnswer {
-            windows, present, ..
-        } = &self.answer;
-        // A list in the same line says which windows are there.
-        let present = present.as_ref().filter(|_| line.index);
-        let unanswered = line.windows.iter().filter(|(window, query)| {
-            let listed = windows.get(window);
-            let has_answer = listed
-                .is_some_and(|listed| listed.details.is_some() || *query == WindowQuery::Sign);
-            !has_answer && present.is_none_or(|present| present.contains_key(window))
-        });
-        self.unanswered.extend(unanswered.copied());
-    }
-
-    /// Returns the windows whose own options have to be queried. `inherited` says that all windows inherit
-    /// some; `known` returns what is remembered of a window.
-    pub(super) fn with_inherited<'a>(
-        &'a mut self,
-        inherited: bool,
-        known: impl Fn(WindowId) -> Option<&'a WindowRow>,
-    ) -> Vec<(WindowId, &'a mut WindowDetails)> {
-        let listed = self.answer.windows.iter_mut();
-        listed
-            .filter_map(|(window, listed)| Some((*window, listed.details.as_mut()?)))
-            .filter(|(window, found)| found.may_inherit(inherited, known(*window)))
-            .collect()
     }
 }
 
@@ -433,6 +216,8 @@ pub(super) struct LookLine {
 /// What a command of a line queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
+    /// Options that all windows inherit.
+    Inherited,
     Index,
     Row(WindowId),
     /// The rows of all windows.
@@ -461,6 +246,9 @@ impl LookLine {
         // Without a limit, tmux prints too much rather than read the format for each window.
         let of_all = self.limit == Limit::None && self.in_full().next().is_some();
         let mut commands = Vec::new();
+        if self.in_full().next().is_some() {
+            commands.push((Part::Inherited, check_command()));
+        }
         if self.index {
             commands.push((Part::Index, index_command(target)));
         }
@@ -563,6 +351,7 @@ mod tests {
         assert_eq!(
             parts,
             [
+                Part::Inherited,
                 Part::Index,
                 Part::Row(WindowId(1)),
                 Part::Capture(WindowId(1), None),
@@ -582,6 +371,6 @@ mod tests {
         let line = question.take_line(Limit::None, 9);
         let commands = line.commands("$0:", Formats::whole());
         let parts: Vec<Part> = commands.iter().map(|(part, _)| *part).collect();
-        assert_eq!(parts, [Part::AllRows, Part::Session]);
+        assert_eq!(parts, [Part::Inherited, Part::AllRows, Part::Session]);
     }
 }
