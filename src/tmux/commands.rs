@@ -8,7 +8,7 @@ use super::hooks::{FOLDER, MARK};
 use super::launch_lines::{go_on_if, is_contended};
 use super::pane_origin::IS_OF_LAUNCHER;
 use super::quoted::{Fields, bounded, quoted, read_rows, row_format};
-use super::rows::{IS_FLOATING, IS_LINKED, PaneOrder};
+use super::rows::IS_LINKED;
 use super::server::Server;
 use super::window_options::{own_format, own_value, print_inherited, read_own};
 use crate::model::{Ordered as _, PaneId, SessionId, SessionLife, WindowId, text};
@@ -53,8 +53,7 @@ pub(crate) async fn kill_window(
         // Ending the last window ends the session, which may end the server; either ends the
         // connection.
         Ok(_) | Err(TmuxError::Closed) => Ok(true),
-        Err(TmuxError::Rejected { reply, .. }) if reply.starts_with("can't find") => Ok(false),
-        Err(error) if error.is_missing() => Ok(false),
+        Err(error) if error.is_target_missing() => Ok(false),
         Err(error) => Err(error),
     }
 }
@@ -185,8 +184,7 @@ pub(crate) struct ListedTask {
     pub is_alive: bool,
 }
 
-/// Lists the tasks of all sessions, each by its primary pane, in the order of their windows' ids.
-/// Returns none when there is no server.
+/// Lists the tasks of all sessions. Returns none when there is no server.
 ///
 /// # Errors
 ///
@@ -194,41 +192,21 @@ pub(crate) struct ListedTask {
 pub(crate) async fn list_tasks(
     connection: &mut Connection<'_>,
 ) -> Result<BTreeMap<SessionId, Vec<ListedTask>>, TmuxError> {
-    let format = format!(
-        "#{{session_id}} #{{window_id}} {} #{{pane_id}} #{{pane_dead}} #{{=200:window_name}}",
-        *IS_FLOATING
-    );
-    let list = Command::new("list-panes").args(["-a", "-F", &format]);
-    Ok(primary_panes(&list_all(connection, list).await?))
-}
-
-fn primary_panes(listed: &str) -> BTreeMap<SessionId, Vec<ListedTask>> {
-    let mut primary: BTreeMap<(SessionId, WindowId), (PaneOrder, ListedTask)> = BTreeMap::new();
-    for (session, window, pane, task) in listed.lines().filter_map(read_task) {
-        let (first, known) = primary
-            .entry((session, window))
-            .or_insert_with(|| (pane, task.clone()));
-        if pane < *first {
-            (*first, *known) = (pane, task);
+    let format = format!("#{{session_id}} {WINDOW_IS_DEAD} #{{=200:window_name}}");
+    let list = Command::new("list-windows").args(["-a", "-F", &format]);
+    let mut tasks: BTreeMap<SessionId, Vec<ListedTask>> = BTreeMap::new();
+    for line in list_all(connection, list).await?.lines() {
+        let mut fields = line.splitn(3, ' ');
+        let session = fields.next().and_then(|id| id.parse().ok());
+        if let (Some(session), Some(is_dead), Some(name)) = (session, fields.next(), fields.next())
+        {
+            tasks.entry(session).or_default().push(ListedTask {
+                is_alive: is_dead != "1",
+                name: text::one_line(name.as_bytes(), 200),
+            });
         }
     }
-    let mut tasks: BTreeMap<SessionId, Vec<ListedTask>> = BTreeMap::new();
-    for ((session, _), (_, task)) in primary {
-        tasks.entry(session).or_default().push(task);
-    }
-    tasks
-}
-
-fn read_task(line: &str) -> Option<(SessionId, WindowId, PaneOrder, ListedTask)> {
-    let mut fields = line.splitn(6, ' ');
-    let session = fields.next()?.parse().ok()?;
-    let window = fields.next()?.parse().ok()?;
-    let pane = (fields.next()? == "1", fields.next()?.parse().ok()?);
-    let task = ListedTask {
-        is_alive: fields.next()? != "1",
-        name: text::one_line(fields.next()?.as_bytes(), 200),
-    };
-    Some((session, window, pane, task))
+    Ok(tasks)
 }
 
 /// Returns those of these windows that are in a session of the server, or in another one than this.
@@ -397,7 +375,7 @@ pub(crate) async fn end_idle_session(
             .iter()
             .map(Frame::text)
             .any(|said| said.contains(ENDED))),
-        Err(error) if is_gone(&error) => Ok(false),
+        Err(error) if error.is_target_missing() => Ok(false),
         Err(error) => Err(error),
     }
 }
@@ -421,18 +399,12 @@ pub(crate) async fn prune_windows(
         let line = [go_on_if(&pane.to_string(), &condition), kill];
         match connection.run(&line).await {
             Ok(_) | Err(TmuxError::Closed) => {}
-            Err(error) if is_gone(&error) => {}
+            Err(error) if error.is_target_missing() => {}
             Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => {}
             Err(error) => return Err(error),
         }
     }
     Ok(())
-}
-
-fn is_gone(error: &TmuxError) -> bool {
-    let is_unknown_target =
-        matches!(error, TmuxError::Rejected { reply, .. } if reply.starts_with("can't find"));
-    error.is_missing() || is_unknown_target
 }
 
 /// A daemon's mark on its session.
@@ -486,24 +458,4 @@ pub(crate) async fn claim(
         folder: shown(3),
     };
     Ok((shown(0), mark))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_listed_task_is_its_windows_oldest_pane() {
-        let listed = "$1 @3 0 %7 0 a b\n$1 @3 0 %5 1 a b\n$1 @3 1 %4 0 a b\n$1 @2 0 %9 0 c\nodd\n\
-                      $2 @12 0 %8 1 d\n";
-        let task = |name: &str, is_alive| ListedTask {
-            name: name.to_owned(),
-            is_alive,
-        };
-        let expected = [
-            (SessionId(1), vec![task("c", true), task("a b", false)]),
-            (SessionId(2), vec![task("d", false)]),
-        ];
-        assert_eq!(primary_panes(listed), BTreeMap::from(expected));
-    }
 }

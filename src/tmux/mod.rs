@@ -42,7 +42,7 @@ pub(crate) use control_client::traffic;
 pub(crate) use error::TmuxError;
 pub(crate) use hook_wakeups::{HookWakeups, ReportedWindow, ReportedWindows};
 pub(crate) use hooks::{
-    check_hooks, forget_deaths, install, prepare_windows, server_version, uninstall, write_runs,
+    check_hooks, forget_deaths, install, server_version, set_window_options, uninstall,
 };
 pub(crate) use keys::{
     AskingRow, PaneView, PromptPlace, TypingResult, TypingTerms, is_key, type_into,

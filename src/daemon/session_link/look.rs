@@ -409,81 +409,21 @@ impl SessionLink {
     pub(in crate::daemon) async fn write_runs_of(&mut self, windows: &[WindowId]) {
         let runs = self.options.take_runs(windows);
         if !runs.is_empty() {
-            self.set(OptionLine::Runs(runs)).await;
+            let prepared = Vec::new();
+            self.set(OptionLine { prepared, runs }).await;
         }
     }
 
     async fn set(&mut self, line: OptionLine) {
-        let mut connection = self.connection();
-        let set = match &line {
-            OptionLine::Prepare(windows) => tmux::prepare_windows(&mut connection, windows).await,
-            OptionLine::Runs(runs) => tmux::write_runs(&mut connection, runs).await,
-        };
-        match (set, line) {
-            (Ok(()), OptionLine::Prepare(windows)) => self.options.note_prepared(windows),
-            // A look that does not read these windows again finds the numbers in the memory.
-            (Ok(()), OptionLine::Runs(runs)) => self.memory.note_runs(&runs),
+        let OptionLine { prepared, runs } = line;
+        let connection = &mut self.connection();
+        if let Err(error) = tmux::set_window_options(connection, &prepared, &runs).await {
             // The next look tries again.
-            (Err(error), _) => tracing::warn!(%error, "could not set the options of windows"),
+            tracing::warn!(%error, "could not set the options of windows");
+            return;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn windows_are_looked_at_if_they_were_reported_or_named() {
-        let quiet = LookFacts {
-            is_synced: true,
-            ..LookFacts::default()
-        };
-        let is_needed = |facts: LookFacts| facts.is_look_needed(LookKind::Windows);
-        assert!(!is_needed(quiet));
-        for facts in [
-            LookFacts {
-                is_named: true,
-                ..quiet
-            },
-            LookFacts {
-                has_reports: true,
-                ..quiet
-            },
-            LookFacts {
-                is_unsettled: true,
-                ..quiet
-            },
-            // It is not known what tmux has still to report.
-            LookFacts {
-                is_synced: false,
-                ..quiet
-            },
-        ] {
-            assert!(is_needed(facts), "{facts:?}");
-        }
-    }
-
-    #[test]
-    fn a_sweep_begins_only_if_the_server_has_run_since_the_last_one() {
-        let quiet = LookFacts {
-            is_swept: true,
-            ..LookFacts::default()
-        };
-        let is_needed = |facts: LookFacts| facts.is_look_needed(LookKind::Slice);
-        assert!(!is_needed(quiet));
-        for facts in [
-            LookFacts::default(),
-            LookFacts {
-                is_sweeping: true,
-                ..quiet
-            },
-            LookFacts {
-                has_reports: true,
-                ..quiet
-            },
-        ] {
-            assert!(is_needed(facts), "{facts:?}");
-        }
+        self.options.note_prepared(&prepared);
+        // A look that does not read these windows again finds the numbers in the memory.
+        self.memory.note_runs(&runs);
     }
 }

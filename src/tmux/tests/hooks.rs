@@ -14,7 +14,7 @@ async fn two_daemons_share_the_hooks() {
                 .await
                 .unwrap();
         }
-        prepare_windows(&mut private.connection(), &[WindowId(90), WindowId(n)])
+        set_window_options(&mut private.connection(), &[WindowId(90), WindowId(n)], &[])
             .await
             .unwrap();
         let target = format!("={name}:");
