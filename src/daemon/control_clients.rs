@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use futures_util::future::OptionFuture;
+use futures_util::future::{FutureExt as _, OptionFuture};
 
 use super::output_follower::{OutputFollower, PaneReading};
 use crate::model::{PaneId, SessionId, WindowId};
@@ -10,13 +10,15 @@ use crate::paths::Paths;
 use crate::protocol::Notification;
 use crate::session::{Beginning, Change};
 use crate::tmux::{
-    self, Client, Extent, HookWakeups, Output, ReceivedItem, ReportedWindow, ReportedWindows,
-    Server, TmuxError,
+    self, Client, Extent, HookWakeups, Output, ReportedWindow, ReportedWindows, Server, TmuxError,
 };
 
 /// How many changes may be queued before further ones stay in the clients' pipes, where tmux
 /// notices that they are not read.
 const MAX_QUEUED: usize = 4096;
+
+/// How many changes are received before a look: a flood of output has no end.
+const AT_ONCE: usize = 256;
 
 /// The control clients of a session. As few as possible, attached as rarely as possible, and never
 /// while an earlier one leaves: tmux up to 3.5a can crash when a client detaches or the current
@@ -35,6 +37,8 @@ pub(super) struct ControlClients {
     /// Changes received from the clients and not passed on yet, in order.
     queued: VecDeque<Change>,
     session: SessionId,
+    server: Server,
+    paths: Paths,
     /// Whether tmux has not reported yet which session `main` is attached to.
     is_attaching: bool,
 }
@@ -74,6 +78,8 @@ impl ControlClients {
             activity: PaneActivity::default(),
             queued: VecDeque::new(),
             session,
+            server: server.clone(),
+            paths: paths.clone(),
             is_attaching: true,
         })
     }
@@ -116,35 +122,19 @@ impl ControlClients {
 
     /// Receives what has arrived by now, so that a look queries the windows concerned. Returns whether
     /// a change has arrived that a look answers.
-    pub(super) async fn catch_up(&mut self) -> bool {
-        if self.queued.len() >= MAX_QUEUED {
-            return false;
-        }
-        self.main.catch_up().await;
-        let activity = &mut self.activity;
-        let mut changes = Vec::new();
-        while let Some(reported) = self.waiter.reported() {
-            changes.push(of_report(reported, activity));
-        }
-        for received in self.main.take_received() {
-            if let ReceivedItem::Notification(notification) = received {
-                let is_attaching = &mut self.is_attaching;
-                let session = self.session;
-                changes.extend(of_notification(
-                    &notification,
-                    session,
-                    is_attaching,
-                    activity,
-                ));
+    pub(super) fn catch_up(&mut self) -> bool {
+        let mut left = std::mem::take(&mut self.queued);
+        let mut is_answered = false;
+        for _ in 0..AT_ONCE.min(MAX_QUEUED.saturating_sub(left.len())) {
+            match self.changed().now_or_never() {
+                Some(Ok(Change::Windows | Change::Output)) => is_answered = true,
+                Some(Ok(change)) => left.push_back(change),
+                // A closed connection is reported by the next call.
+                Some(Err(_)) | None => break,
             }
         }
-        if let Some(follower) = &mut self.follower {
-            changes.extend(follower.take_changes().await);
-        }
-        let is_answered = |change: &Change| matches!(change, Change::Windows | Change::Output);
-        let (answered, left): (Vec<_>, Vec<_>) = changes.into_iter().partition(is_answered);
-        self.queued.extend(left);
-        !answered.is_empty()
+        self.queued = left;
+        is_answered
     }
 
     /// Takes the changes received from the clients and not passed on yet.
@@ -168,14 +158,12 @@ impl ControlClients {
     /// Reads a pane's output and follows it: all output after the reading arrives.
     pub(super) async fn follow_output(
         &mut self,
-        server: &Server,
-        paths: &Paths,
         pane: PaneId,
         extent: Extent,
         is_over: bool,
     ) -> Result<PaneReading, TmuxError> {
         if self.follower.is_none() {
-            let lock = paths.lock_server().await;
+            let (server, lock) = (&self.server, self.paths.lock_server().await);
             tmux::end_clients_left_behind(server, self.session).await;
             self.main.sync().await?;
             let client = server.attach(self.session, Output::Reported).await?;

@@ -276,7 +276,7 @@ impl LinkJobs {
             return;
         };
         let paths = &self.options.paths;
-        let name = self.link.name_of_run(task);
+        let name = self.link.observer.name_of_run(task).to_owned();
         let first = self.link.first_lines_of(task);
         let mut connection = self.link.connection();
         let kept = self
@@ -347,7 +347,8 @@ impl LinkJobs {
             return asked.map(|()| None).map_err(failed);
         }
         loop {
-            let reading = self.link.follow_output(pane, extent, is_over).await;
+            let clients = self.link.clients().map_err(failed)?;
+            let reading = clients.follow_output(pane, extent, is_over).await;
             let PaneReading {
                 output,
                 before: until_then,
@@ -482,9 +483,7 @@ async fn run_launch(
     let session = link.attached_session();
     if session.is_some() {
         link.write_runs_named(&launch.name).await;
-        if let Some(name) = &link.about.name {
-            launch.session.clone_from(name);
-        }
+        launch.session = link.session_name().unwrap_or(launch.session);
     } else {
         // It is looked for by this name.
         link.note_name(&launch.session);

@@ -106,15 +106,6 @@ impl OutputFollower {
         }
     }
 
-    /// Processes what has arrived by now, without waiting.
-    pub(super) async fn take_changes(&mut self) -> Vec<Change> {
-        self.client.catch_up().await;
-        let received = self.client.take_received().into_iter();
-        received
-            .filter_map(|received| self.on_received(received))
-            .collect()
-    }
-
     /// Whether all output of a pane arrives, so that [`OutputFollower::ask`] reads it.
     pub(super) fn receives(&self, pane: PaneId) -> bool {
         self.followed.contains(&pane) && !self.paused.contains(&pane)

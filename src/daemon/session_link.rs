@@ -12,7 +12,6 @@ use tokio::time::{Instant, timeout};
 
 use self::window_options::WindowOptions;
 use super::control_clients::ControlClients;
-use super::output_follower::PaneReading;
 use super::ownership::{self, Claim};
 use super::server_idle::ServerIdle;
 use super::tty_poller::TtyPoller;
@@ -27,8 +26,8 @@ use crate::protocol::rows::LookRows;
 use crate::session::Change;
 use crate::terminal::PaneLog;
 use crate::tmux::{
-    self, Connection, Extent, FirstLines, ListedSession, LookKind, LookMemory, Server, Style,
-    Target, TmuxError,
+    self, Connection, FirstLines, ListedSession, LookKind, LookMemory, Server, Style, Target,
+    TmuxError,
 };
 
 /// The delay between two attempts to attach.
@@ -74,8 +73,8 @@ pub(super) struct SessionLink {
     paths: Paths,
     /// The life that has our mark.
     claimed: Option<SessionLife>,
-    /// Data of the session itself, from the last successful look.
-    pub(super) about: SessionInfo,
+    /// Its project, from the last successful look.
+    pub(super) root: Option<String>,
     /// Evidence on the tasks' terminals.
     pub(super) terminals: TtyPoller,
     /// The number of the connection: output of an earlier connection may be incomplete.
@@ -94,15 +93,6 @@ enum Attachment {
     },
     /// Control clients.
     Attached(Box<ControlClients>),
-}
-
-/// Data of the session in a look, besides its tasks.
-#[derive(Debug, Clone, Default)]
-pub(super) struct SessionInfo {
-    /// Its present name.
-    pub(super) name: Option<String>,
-    /// Its project.
-    pub(super) root: Option<String>,
 }
 
 impl SessionLink {
@@ -142,7 +132,7 @@ impl SessionLink {
             processes: Processes::new(),
             paths,
             claimed,
-            about: SessionInfo::default(),
+            root: None,
             terminals: TtyPoller::default(),
             connections: 0,
             name,
@@ -154,14 +144,14 @@ impl SessionLink {
         self.life.as_ref().map(|life| life.id)
     }
 
+    /// Returns its name, if it exists.
+    pub(super) fn session_name(&self) -> Option<String> {
+        self.life.as_ref().map(|_| self.name.clone())
+    }
+
     /// Returns the session that our client is attached to.
     pub(super) fn attached_session(&self) -> Option<SessionId> {
         self.session().filter(|_| self.is_connected())
-    }
-
-    /// Returns the name that the number of this run belongs to.
-    pub(super) fn name_of_run(&self, task: &Task) -> String {
-        self.observer.name_of_run(task).to_owned()
     }
 
     /// Returns our control clients.
@@ -203,8 +193,7 @@ impl SessionLink {
             reported = reported => match reported {
                 Ok(change) => change,
                 Err(error) => {
-                    tracing::debug!(%error, "the control client has gone");
-                    self.disconnect();
+                    self.lose_clients(&error);
                     Change::Windows
                 }
             },
@@ -249,15 +238,10 @@ impl SessionLink {
         first.map(|first| first.lines.clone()).unwrap_or_default()
     }
 
-    /// Notes that our control clients do not answer any more.
+    /// Drops the connection, because our control clients do not answer any more. The session is claimed
+    /// again before the next one: another daemon may have ended ours.
     fn lose_clients(&mut self, error: &TmuxError) {
         tracing::info!(%error, "lost the control client");
-        self.disconnect();
-    }
-
-    /// Drops the connection. The session is claimed again before the next one: another daemon may
-    /// have ended ours.
-    fn disconnect(&mut self) {
         self.attachment = detached();
         self.claimed = None;
     }
@@ -272,12 +256,6 @@ impl SessionLink {
     pub(super) fn server_run_time(&self) -> Option<RunTime> {
         let life = self.life.as_ref().filter(|_| self.is_connected())?;
         process::run_time(life.server_pid)
-    }
-
-    /// Finds out whether the server sleeps after what we made it do.
-    pub(super) fn read_activity(&mut self) {
-        let reading = self.server_run_time();
-        self.idle.read(reading);
     }
 
     /// Makes tmux send pending notifications, unless it has not run since the last sweep.
@@ -305,28 +283,6 @@ impl SessionLink {
         tmux::read_log_end(connection, pane, Style::Plain, rows, are_enough).await
     }
 
-    /// Reads a pane's output and follows it: output after the reading arrives as changes. `is_over`
-    /// says that the pane's run has ended, so that no more arrives.
-    pub(super) async fn follow_output(
-        &mut self,
-        pane: PaneId,
-        extent: Extent,
-        is_over: bool,
-    ) -> Result<PaneReading, TmuxError> {
-        let Attachment::Attached(clients) = &mut self.attachment else {
-            return Err(TmuxError::Closed);
-        };
-        clients
-            .follow_output(&self.server, &self.paths, pane, extent, is_over)
-            .await
-    }
-
-    /// Whether panes are paused for our client, so that only looks show their output.
-    fn is_any_paused(&mut self) -> bool {
-        let clients = self.clients();
-        clients.is_ok_and(|clients| clients.activity.is_any_paused())
-    }
-
     /// Whether changes are reported, so that polling is not necessary.
     fn is_connected(&self) -> bool {
         matches!(self.attachment, Attachment::Attached(_))
@@ -347,15 +303,9 @@ impl SessionLink {
         let session = self.session();
         // The session may be gone; then the hooks are left to us.
         if session.is_some() || self.server_listens() {
-            let mut uninstalled =
-                tmux::uninstall(&mut self.connection(), session, process::may_run).await;
-            if let (Err(TmuxError::Closed), Attachment::Attached(_)) =
-                (&uninstalled, &self.attachment)
-            {
-                // After an interrupted command, our client cannot be used.
-                let mut one_shot = Connection::OneShot(&self.server);
-                uninstalled = tmux::uninstall(&mut one_shot, session, process::may_run).await;
-            }
+            // After an interrupted command, our client cannot be used.
+            let mut one_shot = Connection::OneShot(&self.server);
+            let uninstalled = tmux::uninstall(&mut one_shot, session, process::may_run).await;
             if let Err(error) = uninstalled {
                 tracing::warn!(%error, "could not take our hooks out of tmux");
             }
@@ -416,14 +366,12 @@ impl Processes {
         }
     }
 
-    /// Returns those that have ended since the last look: first those that tmux has hung up on,
-    /// whose windows are usually closed, then the others, whose panes usually still exist.
-    pub(super) fn ended_since(&self) -> (BTreeSet<u32>, BTreeSet<u32>) {
-        let ended = self.ended.iter().map(|(pid, exit)| (*pid, exit));
-        let (hung_up, in_place): (Vec<_>, Vec<_>) =
-            ended.partition(|(_, exit)| exit.as_ref().is_some_and(is_hang_up));
-        let pids = |ended: Vec<(u32, _)>| ended.into_iter().map(|(pid, _)| pid).collect();
-        (pids(hung_up), pids(in_place))
+    /// Returns those that have ended since the last look and that tmux has hung up on: their windows are
+    /// usually closed. The panes of others usually still exist.
+    pub(super) fn hung_up(&self) -> BTreeSet<u32> {
+        let is_hung_up = |exit: &Option<Exit>| exit.as_ref().is_some_and(is_hang_up);
+        let ended = self.ended.iter().filter(|(_, exit)| is_hung_up(exit));
+        ended.map(|(pid, _)| *pid).collect()
     }
 
     /// Collects which processes have ended by now. Returns whether any of them is new.
@@ -445,13 +393,10 @@ impl Processes {
     pub(super) fn learn_ends(&mut self, evidence: &mut Evidence) -> bool {
         let is_any_new = self.catch_up();
         evidence.ended = self.ended.keys().copied().collect();
-        let (hung_up, exits): (BTreeMap<_, _>, _) = self
-            .ended
-            .iter()
-            .filter_map(|(pid, exit)| Some((*pid, exit.clone()?)))
-            .partition(|(_, exit)| is_hang_up(exit));
-        evidence.hung_up = hung_up.into_keys().collect();
-        evidence.exits = exits;
+        evidence.hung_up = self.hung_up();
+        let known = self.ended.iter();
+        let known = known.filter_map(|(pid, exit)| Some((*pid, exit.clone()?)));
+        evidence.exits = known.filter(|(_, exit)| !is_hang_up(exit)).collect();
         is_any_new
     }
 
@@ -641,7 +586,7 @@ impl SessionLink {
         name: &str,
     ) -> Result<Option<String>, Error> {
         if !self.server_listens() {
-            return Ok(self.about.name.clone());
+            return Ok(self.session_name());
         }
         let sessions = tmux::list_marks(&mut self.connection()).await;
         let sessions = sessions.map_err(|error| Error::failed(error.to_string()))?;
@@ -661,7 +606,7 @@ impl SessionLink {
         self.is_unreachable = false;
         self.claimed = None;
         self.options.clear();
-        self.about = SessionInfo::default();
+        self.root = None;
         if let Attachment::Attached(clients) = std::mem::replace(&mut self.attachment, detached()) {
             clients.close().await;
         }

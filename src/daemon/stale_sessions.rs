@@ -49,12 +49,13 @@ pub(super) struct Project {
 impl Project {
     /// Returns the project of our session, if it has one.
     pub(super) fn of(link: &SessionLink, options: &Options) -> Option<Self> {
-        let about = &link.about;
         let given = || Some(options.project.as_deref()?.display().to_string());
         Some(Self {
-            root: about.root.clone().or_else(given)?,
+            root: link.root.clone().or_else(given)?,
             ours: link.session(),
-            our_name: about.name.as_ref().unwrap_or(&options.session).clone(),
+            our_name: link
+                .session_name()
+                .unwrap_or_else(|| options.session.clone()),
         })
     }
 

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use futures_util::FutureExt as _;
 use tokio::time::timeout;
 
 use super::client_processes::Output;
@@ -31,13 +30,6 @@ pub(crate) struct Client {
     expected: VecDeque<Expected>,
     life: ConnectionState,
 }
-
-/// How many items are received at once: a flood of output has no end.
-const AT_ONCE: usize = 256;
-
-/// How many bytes of output are kept that arrive before an answer. Panes that print more count as
-/// paused from then on, so that their followers read them again.
-const MAX_OUTPUT_BEFORE_ANSWER: usize = 16 << 20;
 
 /// A command with an empty answer, which makes tmux write pending output.
 ///
@@ -141,21 +133,17 @@ impl Client {
             expected,
             ..
         } = self;
-        let mut output = 0;
         let answer = async {
             loop {
-                match next_received(control, expected).await? {
+                let item = next_received(control, expected).await?;
+                match item {
                     ReceivedItem::Answer(frames) if n_before == 0 => {
                         return Ok::<_, TmuxError>(frames);
                     }
-                    ReceivedItem::Answer(frames) => {
-                        n_before -= 1;
-                        received.push_back(ReceivedItem::Answer(frames));
-                    }
-                    ReceivedItem::Notification(notification) => received.push_back(
-                        ReceivedItem::Notification(bounded(notification, &mut output)),
-                    ),
+                    ReceivedItem::Answer(_) => n_before -= 1,
+                    ReceivedItem::Notification(_) => {}
                 }
+                received.push_back(item);
             }
         };
         let began = Instant::now();
@@ -237,27 +225,6 @@ impl Client {
             Some(received) => Ok(received),
             None => next_received(&mut self.control, &mut self.expected).await,
         }
-    }
-
-    /// Receives what has arrived by now, without waiting, for [`Client::take_received`]; of a flood
-    /// only a part.
-    pub(crate) async fn catch_up(&mut self) {
-        for _ in 0..AT_ONCE {
-            if self.life != ConnectionState::Usable {
-                return;
-            }
-            // A closed connection is reported by the next call.
-            let Some(Ok(Some(item))) = self.control.next().now_or_never() else {
-                return;
-            };
-            let received = assign(&mut self.expected, item);
-            self.received.extend(received);
-        }
-    }
-
-    /// Returns the items that were received, in order, without waiting.
-    pub(crate) fn take_received(&mut self) -> VecDeque<ReceivedItem> {
-        std::mem::take(&mut self.received)
     }
 
     /// Sets by how many seconds another client may fall behind a pane before tmux pauses the pane for
@@ -444,22 +411,6 @@ fn assign(expected: &mut VecDeque<Expected>, item: ControlItem) -> Option<Receiv
     match expected.pop_front()? {
         Expected::Asked(_, frames) => Some(ReceivedItem::Answer(frames)),
         Expected::Ignored => None,
-    }
-}
-
-/// Returns the notification to keep for this one, when `output` bytes of output are kept already.
-fn bounded(notification: Notification, output: &mut usize) -> Notification {
-    let Notification::Output {
-        pane, ref bytes, ..
-    } = notification
-    else {
-        return notification;
-    };
-    *output = output.saturating_add(bytes.len());
-    if *output <= MAX_OUTPUT_BEFORE_ANSWER {
-        notification
-    } else {
-        Notification::Pause(pane)
     }
 }
 

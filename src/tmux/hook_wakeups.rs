@@ -7,8 +7,6 @@
 
 use std::str::FromStr;
 
-use futures_util::FutureExt as _;
-
 use super::control_client::{ConnectedClient, ControlClient};
 use super::error::TmuxError;
 use super::one_shot::TIME_LIMIT;
@@ -159,12 +157,6 @@ impl HookWakeups {
             self.queued = most;
         }
         Ok(reported)
-    }
-
-    /// Returns the windows that hooks have reported by now, without waiting.
-    pub(crate) fn reported(&mut self) -> Option<ReportedWindows> {
-        // A closed connection is reported by the next call.
-        self.woken().now_or_never()?.ok()
     }
 
     async fn mark(&mut self) -> Result<ReportedWindows, TmuxError> {
