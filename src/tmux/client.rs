@@ -28,7 +28,8 @@ pub(crate) struct Client {
     nonce: String,
     /// What frames are still expected, in order.
     expected: VecDeque<Expected>,
-    life: ConnectionState,
+    /// Whether an answer was given up: later frames might belong to it.
+    is_lost: bool,
 }
 
 /// A command with an empty answer, which makes tmux write pending output.
@@ -60,13 +61,6 @@ pub(crate) enum ReceivedItem {
     Answer(Vec<Frame>),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ConnectionState {
-    Usable,
-    /// An answer was given up: later frames might belong to it.
-    Lost,
-}
-
 impl ConnectedClient {
     /// Waits until the client is attached. To be called when it has been released.
     ///
@@ -85,7 +79,7 @@ impl ConnectedClient {
             calls: 0,
             nonce: nonce(),
             expected: VecDeque::new(),
-            life: ConnectionState::Usable,
+            is_lost: false,
         })
     }
 }
@@ -118,10 +112,9 @@ impl Client {
     /// no answer in time. After either the client cannot be used any more; neither after the future
     /// was dropped. A command that failed is a frame that is not `ok`.
     pub(crate) async fn call(&mut self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
-        if self.life == ConnectionState::Lost {
+        if std::mem::replace(&mut self.is_lost, true) {
             return Err(TmuxError::Closed);
         }
-        self.life = ConnectionState::Lost;
         let is_asked = |expected: &&Expected| matches!(expected, Expected::Asked(..));
         let mut n_before = self.expected.iter().filter(is_asked).count();
         let line = self.marked_line(commands);
@@ -150,7 +143,7 @@ impl Client {
         let answer = server.answer(answer).await;
         note_awaited(began.elapsed());
         let frames = answer??;
-        self.life = ConnectionState::Usable;
+        self.is_lost = false;
         Ok(frames)
     }
 

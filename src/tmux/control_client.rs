@@ -239,7 +239,8 @@ impl Server {
         let channel = new_channel(session);
         let target = session.to_string();
         let mut control = self.start_control(line_words(&channel, output.flags(), &target))?;
-        within_limit(read_until(&mut control, CONNECTED, self)).await?;
+        self.answer(read_until(&mut control, CONNECTED, self))
+            .await??;
         Ok(ConnectedClient { control, channel })
     }
 
@@ -288,17 +289,10 @@ impl ConnectedClient {
         mut self,
         server: &Server,
     ) -> Result<(ControlClient, Vec<Notification>), TmuxError> {
-        let notifications = within_limit(read_until(&mut self.control, ATTACHED, server)).await?;
+        let attached = read_until(&mut self.control, ATTACHED, server);
+        let notifications = server.answer(attached).await??;
         Ok((self.control, notifications))
     }
-}
-
-async fn within_limit<T>(
-    answer: impl Future<Output = Result<T, TmuxError>>,
-) -> Result<T, TmuxError> {
-    tokio::time::timeout(TIME_LIMIT, answer)
-        .await
-        .map_err(|_| TmuxError::TimedOut)?
 }
 
 /// Reads until tmux has printed this line, and returns what it reported before that.

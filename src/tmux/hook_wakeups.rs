@@ -9,7 +9,6 @@ use std::str::FromStr;
 
 use super::control_client::{ConnectedClient, ControlClient};
 use super::error::TmuxError;
-use super::one_shot::TIME_LIMIT;
 use super::server::Server;
 use crate::model::{SessionId, WindowId};
 use crate::protocol::{Command, ControlItem, control_line};
@@ -131,9 +130,7 @@ impl ConnectedClient {
             waiter.control.write(&begin).await?;
             waiter.mark().await
         };
-        tokio::time::timeout(TIME_LIMIT, begun)
-            .await
-            .map_err(|_| TmuxError::TimedOut)??;
+        server.answer(begun).await??;
         Ok(waiter)
     }
 }
