@@ -22,8 +22,8 @@ const QUERIED_AGAIN_SECS_PER_WINDOW: i64 = 1;
 pub(crate) struct LookMemory {
     /// The server's clock at the last look, in seconds since 1970.
     time: i64,
-    /// Panes known to have changed since the last look.
-    expected: BTreeSet<PaneId>,
+    /// Windows whose panes have printed or whose processes have ended since the last look.
+    expected: BTreeSet<WindowId>,
     windows: BTreeMap<WindowId, RememberedWindow>,
     /// Windows that are known to have changed since the last look.
     moved: BTreeSet<WindowId>,
@@ -72,14 +72,12 @@ impl LookMemory {
         ended: &BTreeSet<u32>,
         moved: impl IntoIterator<Item = WindowId>,
     ) {
-        self.expected.extend(printed);
-        let has_ended = |pid: Option<u32>| pid.is_some_and(|pid| ended.contains(&pid));
-        if !ended.is_empty() {
-            let windows = self.windows.values();
-            let died = windows.filter(|known| has_ended(known.shape.pid));
-            self.expected
-                .extend(died.filter_map(RememberedWindow::pane));
-        }
+        let printed: BTreeSet<PaneId> = printed.into_iter().collect();
+        let expected = self.windows.iter().filter(|(_, known)| {
+            known.pane().is_some_and(|pane| printed.contains(&pane))
+                || known.shape.pid.is_some_and(|pid| ended.contains(&pid))
+        });
+        self.expected.extend(expected.map(|(window, _)| *window));
         self.moved.extend(moved);
     }
 
@@ -108,10 +106,8 @@ impl LookMemory {
         for window in windows {
             self.is_list_wanted = true;
             self.moved.remove(window);
-            let pane = self.windows.remove(window).and_then(|known| known.pane());
-            if let Some(pane) = pane {
-                self.expected.remove(&pane);
-            }
+            self.windows.remove(window);
+            self.expected.remove(window);
         }
     }
 
@@ -159,10 +155,10 @@ impl LookMemory {
     /// Returns what a look queries first: all windows are listed if none is known, or if nothing else is
     /// queried.
     pub(super) fn first_question(&self, kind: LookKind, limit: Limit) -> Question {
-        let reported = self.windows.iter().filter(|(_, known)| {
-            let is_expected = |pane| self.expected.contains(&pane);
-            known.is_unsettled() || known.pane().is_some_and(is_expected)
-        });
+        let reported = self
+            .windows
+            .iter()
+            .filter(|(window, known)| known.is_unsettled() || self.expected.contains(window));
         let reported = reported.map(|(window, _)| *window);
         let wanted = reported.chain(self.moved.iter().copied());
         let mut question = Question {
@@ -218,7 +214,7 @@ impl LookMemory {
         };
         match (known.pane(), &known.capture) {
             (Some(pane), Some(capture))
-                if capture.is_likely_old(self.time) || self.expected.contains(&pane) =>
+                if capture.is_likely_old(self.time) || self.expected.contains(&window) =>
             {
                 screen_query(pane, known.shape, Some(capture), false)
             }

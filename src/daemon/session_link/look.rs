@@ -211,9 +211,8 @@ impl SessionLink {
         changed.extend(&order.windows);
         tracing::debug!(plan = ?kind, windows = ?changed, "look planned");
         let hung_up = self.processes.hung_up();
-        let in_place = self.processes.ended.keys().copied();
-        let in_place = in_place.filter(|pid| !hung_up.contains(pid)).collect();
-        self.memory.expect(activity.printed(), &in_place, changed);
+        let ended = self.processes.ended.keys().copied().collect();
+        self.memory.expect(activity.printed(), &ended, changed);
         if activity.are_all_reported {
             self.memory.expect_all();
         }
