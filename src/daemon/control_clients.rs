@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use futures_util::future::OptionFuture;
+use futures_util::future::{FutureExt as _, OptionFuture};
 
 use super::output_follower::OutputFollower;
 use crate::model::{PaneId, SessionId, WindowId};
@@ -11,13 +11,15 @@ use crate::protocol::Notification;
 use crate::session::{Beginning, Change};
 use crate::terminal::{Extent, PaneOutput};
 use crate::tmux::{
-    self, Client, Connection, HookWakeups, Output, ReceivedItem, ReportedWindow, ReportedWindows,
-    Server, TmuxError,
+    self, Client, HookWakeups, Output, ReportedWindow, ReportedWindows, Server, TmuxError,
 };
 
 /// How many changes may be queued before further ones stay in the clients' pipes, where tmux
 /// notices that they are not read.
 const MAX_QUEUED: usize = 4096;
+
+/// How many changes are received before a look: a flood of output has no end.
+const AT_ONCE: usize = 256;
 
 /// The control clients of a session. As few as possible, attached as rarely as possible, and never
 /// while an earlier one leaves: tmux up to 3.5a can crash when a client detaches or the current
@@ -36,6 +38,8 @@ pub(super) struct ControlClients {
     /// Changes received from the clients and not passed on yet, in order.
     queued: VecDeque<Change>,
     session: SessionId,
+    server: Server,
+    paths: Paths,
     /// Whether tmux has not reported yet which session `main` is attached to.
     is_attaching: bool,
 }
@@ -49,12 +53,9 @@ impl ControlClients {
     ) -> Result<Self, TmuxError> {
         // tmux can crash when a session is created or ended while a control client connects.
         let lock = paths.lock_server().await;
-        let mut apart = Connection::OneShot(server);
+        tmux::end_clients_left_behind(server, session).await;
         // What a hook of the user's prints can crash tmux while the third client connects.
-        let ((), has_hooks) = tokio::try_join!(
-            tmux::end_clients_left_behind(server, &mut apart, session, &[]),
-            server.has_attach_hooks(session),
-        )?;
+        let has_hooks = server.has_attach_hooks(session).await?;
         let follower = has_hooks.then(|| server.connect(session, Output::Reported));
         let (waiter, main, follower) = tokio::try_join!(
             server.connect(session, Output::None),
@@ -71,30 +72,17 @@ impl ControlClients {
             if_any(follower),
         )?;
         drop(lock);
-        let mut clients = Self {
+        Ok(Self {
             main,
             follower: follower.map(OutputFollower::new),
             waiter,
             activity: PaneActivity::default(),
             queued: VecDeque::new(),
             session,
+            server: server.clone(),
+            paths: paths.clone(),
             is_attaching: true,
-        };
-        clients.note_own().await?;
-        Ok(clients)
-    }
-
-    /// Stores in tmux which clients are ours, for a daemon that has to clean up after this one.
-    async fn note_own(&mut self) -> Result<(), TmuxError> {
-        let pids = self.pids();
-        let mut connection = Connection::Attached(&mut self.main);
-        tmux::own_clients(&mut connection, self.session, &pids).await
-    }
-
-    fn pids(&self) -> Vec<u32> {
-        let follower = self.follower.as_ref().and_then(OutputFollower::pid);
-        let pids = [self.main.pid(), self.waiter.pid(), follower];
-        pids.into_iter().flatten().collect()
+        })
     }
 
     /// Resolves when a hook or tmux reports a relevant change.
@@ -135,35 +123,19 @@ impl ControlClients {
 
     /// Receives what has arrived by now, so that a look queries the windows concerned. Returns whether
     /// a change has arrived that a look answers.
-    pub(super) async fn catch_up(&mut self) -> bool {
-        if self.queued.len() >= MAX_QUEUED {
-            return false;
-        }
-        self.main.catch_up().await;
-        let activity = &mut self.activity;
-        let mut changes = Vec::new();
-        while let Some(reported) = self.waiter.reported().await {
-            changes.push(of_report(reported, activity));
-        }
-        for received in self.main.take_received() {
-            if let ReceivedItem::Notification(notification) = received {
-                let is_attaching = &mut self.is_attaching;
-                let session = self.session;
-                changes.extend(of_notification(
-                    &notification,
-                    session,
-                    is_attaching,
-                    activity,
-                ));
+    pub(super) fn catch_up(&mut self) -> bool {
+        let mut left = std::mem::take(&mut self.queued);
+        let mut is_answered = false;
+        for _ in 0..AT_ONCE.min(MAX_QUEUED.saturating_sub(left.len())) {
+            match self.changed().now_or_never() {
+                Some(Ok(Change::Windows | Change::Output)) => is_answered = true,
+                Some(Ok(change)) => left.push_back(change),
+                // A closed connection is reported by the next call.
+                Some(Err(_)) | None => break,
             }
         }
-        if let Some(follower) = &mut self.follower {
-            changes.extend(follower.take_changes().await);
-        }
-        let is_answered = |change: &Change| matches!(change, Change::Windows | Change::Output);
-        let (answered, left): (Vec<_>, Vec<_>) = changes.into_iter().partition(is_answered);
-        self.queued.extend(left);
-        !answered.is_empty()
+        self.queued = left;
+        is_answered
     }
 
     /// Takes the changes received from the clients and not passed on yet.
@@ -188,22 +160,18 @@ impl ControlClients {
     /// pane's run has ended, so that no more arrives. Changes that arrived until then are added to `before`.
     pub(super) async fn follow_output(
         &mut self,
-        server: &Server,
-        paths: &Paths,
         pane: PaneId,
         extent: Extent,
         is_over: bool,
         before: &mut Vec<Change>,
     ) -> Result<PaneOutput, TmuxError> {
         if self.follower.is_none() {
-            let lock = paths.lock_server().await;
-            let ours = self.pids();
-            let mut connection = Connection::Attached(&mut self.main);
-            tmux::end_clients_left_behind(server, &mut connection, self.session, &ours).await?;
+            let (server, lock) = (&self.server, self.paths.lock_server().await);
+            tmux::end_clients_left_behind(server, self.session).await;
+            self.main.sync().await?;
             let client = server.attach(self.session, Output::Reported).await?;
             drop(lock);
             self.follower = Some(OutputFollower::new(client));
-            self.note_own().await?;
         }
         let Some(follower) = &mut self.follower else {
             return Err(TmuxError::Closed);

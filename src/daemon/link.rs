@@ -210,7 +210,9 @@ impl LinkTask {
                     let now = Instant::now();
                     let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
                     if is_due(reading) {
-                        self.jobs.link.read_activity();
+                        // Whether the server sleeps after what we made it do.
+                        let reading = self.jobs.link.server_run_time();
+                        self.jobs.link.idle.read(reading);
                     }
                     if is_due(asking) {
                         self.examine_terminals().await;

@@ -245,7 +245,7 @@ impl LinkJobs {
             return;
         };
         let paths = &self.options.paths;
-        let name = self.link.name_of_run(task);
+        let name = self.link.observer.name_of_run(task).to_owned();
         let first = self.link.first_lines_of(task);
         let mut connection = self.link.connection();
         let kept = self
@@ -298,14 +298,13 @@ impl LinkJobs {
         before: &mut Vec<Change>,
     ) -> Result<Option<PaneRead>, Error> {
         let began = Instant::now();
-        let (server, paths) = (self.link.server.clone(), &self.options.paths);
         let clients = self.link.clients().map_err(failed)?;
         if !is_over && clients.receives(pane) {
             let asked = clients.ask_output(pane, extent, begins).await;
             return asked.map(|()| None).map_err(failed);
         }
         loop {
-            let output = clients.follow_output(&server, paths, pane, extent, is_over, before);
+            let output = clients.follow_output(pane, extent, is_over, before);
             let output = output.await.map_err(failed)?;
             // The kernel may have reported the end before tmux has read all output.
             let has_all_output = last_of
@@ -413,9 +412,7 @@ async fn run_launch(
     let session = link.attached_session();
     if session.is_some() {
         link.write_runs_named(&launch.name).await;
-        if let Some(name) = &link.about.name {
-            launch.session.clone_from(name);
-        }
+        launch.session = link.session_name().unwrap_or(launch.session);
     } else {
         // It is looked for by this name.
         link.note_name(&launch.session);

@@ -108,15 +108,6 @@ impl OutputFollower {
         }
     }
 
-    /// Processes what has arrived by now, without waiting.
-    pub(super) async fn take_changes(&mut self) -> Vec<Change> {
-        self.client.catch_up().await;
-        let received = self.client.take_received().into_iter();
-        received
-            .filter_map(|received| self.on_received(received))
-            .collect()
-    }
-
     /// Whether all output of a pane arrives, so that [`OutputFollower::ask`] reads it.
     pub(super) fn receives(&self, pane: PaneId) -> bool {
         let followed = self.followed.get(&pane);
@@ -227,11 +218,6 @@ impl OutputFollower {
             }
         }
         Ok(changes)
-    }
-
-    /// Returns the client's pid.
-    pub(super) fn pid(&self) -> Option<u32> {
-        self.client.pid()
     }
 
     /// Detaches.

@@ -13,7 +13,7 @@ use super::endpoint;
 use crate::model::SessionLife;
 use crate::paths::{Env, Paths, is_key, next_key};
 use crate::process::{is_our_program, parent};
-use crate::tmux::{self, Connection, Mark, MarkedSession, Probe, Server, TmuxError};
+use crate::tmux::{self, Connection, ListedSession, Mark, Probe, Server, TmuxError};
 
 /// How long a daemon that has just marked a session may take until it has control clients on it,
 /// and the time between two checks.
@@ -25,7 +25,7 @@ const ATTACHES_PAUSE: Duration = Duration::from_millis(50);
 /// # Errors
 ///
 /// When tmux fails.
-pub(crate) async fn list_sessions(server: &Server) -> Result<Vec<MarkedSession>, TmuxError> {
+pub(crate) async fn list_sessions(server: &Server) -> Result<Vec<ListedSession>, TmuxError> {
     if server.probe() == Probe::Absent {
         return Ok(Vec::new());
     }
@@ -47,9 +47,9 @@ pub(crate) struct ResolvedName {
 
 /// Returns what a name means: the session with that name; if there is none, the session that had it.
 /// `paths` are the files to which the name leads.
-pub(crate) fn resolve(sessions: &[MarkedSession], name: &str, paths: &Paths) -> ResolvedName {
+pub(crate) fn resolve(sessions: &[ListedSession], name: &str, paths: &Paths) -> ResolvedName {
     let owner = |key: &str| {
-        let has_it = |session: &&MarkedSession| session.folder.as_deref() == Some(key);
+        let has_it = |session: &&ListedSession| session.folder.as_deref() == Some(key);
         sessions.iter().find(has_it)
     };
     let named = sessions.iter().find(|session| session.name == name);
@@ -77,19 +77,19 @@ pub(crate) fn resolve(sessions: &[MarkedSession], name: &str, paths: &Paths) -> 
 /// Returns the session that a daemon with these files supervises: the one that has them, else one that
 /// has none yet and has the name `name`, else one whose name leads to them.
 pub(super) fn occupant<'a>(
-    sessions: &'a [MarkedSession],
+    sessions: &'a [ListedSession],
     server_socket: &Path,
     paths: &Paths,
     name: &str,
-) -> Option<&'a MarkedSession> {
-    let is_named = |one: &MarkedSession| one.folder.is_none() && one.name == name;
-    let is_its = |one: &&MarkedSession| is_named(one) || has(one, server_socket, paths);
+) -> Option<&'a ListedSession> {
+    let is_named = |one: &ListedSession| one.folder.is_none() && one.name == name;
+    let is_its = |one: &&ListedSession| is_named(one) || has(one, server_socket, paths);
     let its = sessions.iter().filter(is_its);
     its.min_by_key(|one| (one.folder.is_none(), one.name != name))
 }
 
 /// Whether these are the files of the session.
-pub(crate) fn has(session: &MarkedSession, server_socket: &Path, paths: &Paths) -> bool {
+pub(crate) fn has(session: &ListedSession, server_socket: &Path, paths: &Paths) -> bool {
     match &session.folder {
         Some(folder) => *folder == paths.key,
         None => {
@@ -181,7 +181,7 @@ async fn is_supervised(server: &Server, life: &SessionLife, daemon: u32) -> bool
 /// The clients of a daemon that was killed have another parent.
 fn is_attached(server: &Server, life: &SessionLife, daemon: u32) -> bool {
     let clients = tmux::running_clients(server, Some(life.id));
-    clients.into_iter().any(|pid| parent(pid) == Some(daemon))
+    clients.into_keys().any(|pid| parent(pid) == Some(daemon))
 }
 
 #[cfg(test)]
@@ -189,17 +189,21 @@ mod tests {
     use super::*;
     use crate::model::SessionId;
 
-    fn session(id: u32, name: &str, folder: Option<&str>) -> MarkedSession {
+    fn session(id: u32, name: &str, folder: Option<&str>) -> ListedSession {
         let life = SessionLife {
             server_pid: 1,
             server_started: 1,
             id: SessionId(id),
             created: 1,
         };
-        MarkedSession {
+        ListedSession {
             life,
             name: name.to_owned(),
             folder: folder.map(str::to_owned),
+            root: None,
+            title: None,
+            has_record: false,
+            daemon: None,
         }
     }
 
@@ -210,7 +214,7 @@ mod tests {
 
     /// The name `work` leads to the folder `first`.
     #[track_caller]
-    fn check(sessions: &[MarkedSession], expected: (Option<&str>, &str)) {
+    fn check(sessions: &[ListedSession], expected: (Option<&str>, &str)) {
         let resolved = resolve(sessions, "work", &paths().with_key("first"));
         let found = (resolved.name.as_deref(), resolved.paths.key.as_str());
         assert_eq!(found, expected);
@@ -258,7 +262,7 @@ mod tests {
     #[test]
     fn a_daemon_has_the_session_with_its_folder_else_one_of_its_name() {
         let ours = paths();
-        let find = |sessions: &[MarkedSession]| {
+        let find = |sessions: &[ListedSession]| {
             occupant(sessions, Path::new("/t"), &ours, "x").map(|found| found.life.id.0)
         };
         let named = session(1, "x", None);

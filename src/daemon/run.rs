@@ -28,7 +28,7 @@ use crate::session::{Session, Setup, StoreState};
 use crate::sink::Sinks;
 use crate::store::feed::{Ages, Retention};
 use crate::store::{Archiver, Consumers, ReadMarks, ReaderThread, Store, StoreSetup};
-use crate::tmux::{Mark, MarkedSession, TmuxError};
+use crate::tmux::{ListedSession, Mark, TmuxError};
 
 /// How long operations in progress may take when the daemon is to stop. Then a tmux that hangs is
 /// abandoned.
@@ -169,11 +169,11 @@ async fn overdue(signals: &mut Signals, stopping: &watch::Sender<bool>) {
 /// exists. Returns its life, and whether these files are new to it.
 async fn claim(
     options: &Options,
-    sessions: &[MarkedSession],
+    sessions: &[ListedSession],
 ) -> Result<(Option<SessionLife>, bool), DaemonError> {
     let Options { server, paths, .. } = options;
     let found = ownership::occupant(sessions, server.socket(), paths, &options.session);
-    let Some(MarkedSession { life, .. }) = found else {
+    let Some(ListedSession { life, .. }) = found else {
         return Ok((None, false));
     };
     match ownership::claim(server, life, paths).await {

@@ -17,7 +17,7 @@ use super::server_idle::ServerIdle;
 use super::tty_poller::TtyPoller;
 use crate::model::{
     Backoff, Bookmark, Error, ErrorKind, Exit, Millis, Ordered as _, PaneId, SessionId,
-    SessionLife, Signal, Snapshot, Task, WindowId, text,
+    SessionLife, Signal, Snapshot, Task, WindowId,
 };
 use crate::observe::{Evidence, Observer};
 use crate::paths::Paths;
@@ -26,8 +26,7 @@ use crate::protocol::rows::LookRows;
 use crate::session::Change;
 use crate::terminal::PaneOutput;
 use crate::tmux::{
-    self, Connection, FirstLines, LookKind, LookMemory, MarkedSession, Server, SessionIndex,
-    Target, TmuxError,
+    self, Connection, FirstLines, ListedSession, LookKind, LookMemory, Server, Target, TmuxError,
 };
 
 /// The delay between two attempts to attach.
@@ -73,8 +72,8 @@ pub(super) struct SessionLink {
     paths: Paths,
     /// The life that has our mark.
     claimed: Option<SessionLife>,
-    /// Data of the session itself, from the last successful look.
-    pub(super) about: SessionInfo,
+    /// Its project, from the last successful look.
+    pub(super) root: Option<String>,
     /// Evidence on the tasks' terminals.
     pub(super) terminals: TtyPoller,
     /// The number of the connection: output of an earlier connection may be incomplete.
@@ -93,15 +92,6 @@ enum Attachment {
     },
     /// Control clients.
     Attached(Box<ControlClients>),
-}
-
-/// Data of the session in a look, besides its tasks.
-#[derive(Debug, Clone, Default)]
-pub(super) struct SessionInfo {
-    /// Its present name.
-    pub(super) name: Option<String>,
-    /// Its project.
-    pub(super) root: Option<String>,
 }
 
 impl SessionLink {
@@ -141,7 +131,7 @@ impl SessionLink {
             processes: Processes::new(),
             paths,
             claimed,
-            about: SessionInfo::default(),
+            root: None,
             terminals: TtyPoller::default(),
             connections: 0,
             name,
@@ -153,14 +143,14 @@ impl SessionLink {
         self.life.as_ref().map(|life| life.id)
     }
 
+    /// Returns its name, if it exists.
+    pub(super) fn session_name(&self) -> Option<String> {
+        self.life.as_ref().map(|_| self.name.clone())
+    }
+
     /// Returns the session that our client is attached to.
     pub(super) fn attached_session(&self) -> Option<SessionId> {
         self.session().filter(|_| self.is_connected())
-    }
-
-    /// Returns the name that the number of this run belongs to.
-    pub(super) fn name_of_run(&self, task: &Task) -> String {
-        self.observer.name_of_run(task).to_owned()
     }
 
     /// Returns our control clients.
@@ -202,8 +192,7 @@ impl SessionLink {
             reported = reported => match reported {
                 Ok(change) => change,
                 Err(error) => {
-                    tracing::debug!(%error, "the control client has gone");
-                    self.disconnect();
+                    self.lose_clients(&error);
                     Change::Windows
                 }
             },
@@ -248,15 +237,10 @@ impl SessionLink {
         first.map(|first| first.lines.clone()).unwrap_or_default()
     }
 
-    /// Notes that our control clients do not answer any more.
+    /// Drops the connection, because our control clients do not answer any more. The session is claimed
+    /// again before the next one: another daemon may have ended ours.
     fn lose_clients(&mut self, error: &TmuxError) {
         tracing::info!(%error, "lost the control client");
-        self.disconnect();
-    }
-
-    /// Drops the connection. The session is claimed again before the next one: another daemon may
-    /// have ended ours.
-    fn disconnect(&mut self) {
         self.attachment = detached();
         self.claimed = None;
     }
@@ -273,19 +257,11 @@ impl SessionLink {
         process::run_time(life.server_pid)
     }
 
-    /// Finds out whether the server sleeps after what we made it do.
-    pub(super) fn read_activity(&mut self) {
-        let reading = self.server_run_time();
-        self.idle.read(Instant::now().into_std(), reading);
-    }
-
-    /// Makes tmux send pending notifications, unless it has not run since the last time.
+    /// Makes tmux send pending notifications, unless it has not run since the last sweep.
     pub(super) async fn flush(&mut self) {
         if !self.idle.may_have_news(self.server_run_time()) {
-            self.idle.note_rest();
             return;
         }
-        self.idle.note_flush(Instant::now().into_std());
         if let Ok(clients) = self.clients()
             && let Err(error) = clients.main.flush().await
         {
@@ -304,12 +280,6 @@ impl SessionLink {
             |read: &[String]| read.iter().filter(|line| !line.trim().is_empty()).count() >= lines;
         let (connection, rows) = (&mut self.connection(), lines.max(1));
         tmux::read_end(connection, pane, false, rows, are_enough).await
-    }
-
-    /// Whether panes are paused for our client, so that only looks show their output.
-    fn is_any_paused(&mut self) -> bool {
-        let clients = self.clients();
-        clients.is_ok_and(|clients| clients.activity.is_any_paused())
     }
 
     /// Whether changes are reported, so that polling is not necessary.
@@ -332,15 +302,9 @@ impl SessionLink {
         let session = self.session();
         // The session may be gone; then the hooks are left to us.
         if session.is_some() || self.server_listens() {
-            let mut uninstalled =
-                tmux::uninstall(&mut self.connection(), session, process::may_run).await;
-            if let (Err(TmuxError::Closed), Attachment::Attached(_)) =
-                (&uninstalled, &self.attachment)
-            {
-                // After an interrupted command, our client cannot be used.
-                let mut one_shot = Connection::OneShot(&self.server);
-                uninstalled = tmux::uninstall(&mut one_shot, session, process::may_run).await;
-            }
+            // After an interrupted command, our client cannot be used.
+            let mut one_shot = Connection::OneShot(&self.server);
+            let uninstalled = tmux::uninstall(&mut one_shot, session, process::may_run).await;
             if let Err(error) = uninstalled {
                 tracing::warn!(%error, "could not take our hooks out of tmux");
             }
@@ -401,14 +365,12 @@ impl Processes {
         }
     }
 
-    /// Returns those that have ended since the last look: first those that tmux has hung up on,
-    /// whose windows are usually closed, then the others, whose panes usually still exist.
-    pub(super) fn ended_since(&self) -> (BTreeSet<u32>, BTreeSet<u32>) {
-        let ended = self.ended.iter().map(|(pid, exit)| (*pid, exit));
-        let (hung_up, in_place): (Vec<_>, Vec<_>) =
-            ended.partition(|(_, exit)| exit.as_ref().is_some_and(is_hang_up));
-        let pids = |ended: Vec<(u32, _)>| ended.into_iter().map(|(pid, _)| pid).collect();
-        (pids(hung_up), pids(in_place))
+    /// Returns those that have ended since the last look and that tmux has hung up on: their windows are
+    /// usually closed. The panes of others usually still exist.
+    pub(super) fn hung_up(&self) -> BTreeSet<u32> {
+        let is_hung_up = |exit: &Option<Exit>| exit.as_ref().is_some_and(is_hang_up);
+        let ended = self.ended.iter().filter(|(_, exit)| is_hung_up(exit));
+        ended.map(|(pid, _)| *pid).collect()
     }
 
     /// Collects which processes have ended by now. Returns whether any of them is new.
@@ -430,13 +392,10 @@ impl Processes {
     pub(super) fn learn_ends(&mut self, evidence: &mut Evidence) -> bool {
         let is_any_new = self.catch_up();
         evidence.ended = self.ended.keys().copied().collect();
-        let (hung_up, exits): (BTreeMap<_, _>, _) = self
-            .ended
-            .iter()
-            .filter_map(|(pid, exit)| Some((*pid, exit.clone()?)))
-            .partition(|(_, exit)| is_hang_up(exit));
-        evidence.hung_up = hung_up.into_keys().collect();
-        evidence.exits = exits;
+        evidence.hung_up = self.hung_up();
+        let known = self.ended.iter();
+        let known = known.filter_map(|(pid, exit)| Some((*pid, exit.clone()?)));
+        evidence.exits = known.filter(|(_, exit)| !is_hang_up(exit)).collect();
         is_any_new
     }
 
@@ -514,15 +473,14 @@ impl SessionLink {
         if !self.server_listens() {
             return self.without_server().await;
         }
-        let found = self.find().await?;
-        let Some(index) = found else {
+        let Some(session) = self.find().await? else {
             // The server may have closed its socket just now.
             return match self.server_listens() {
                 true => Ok(None),
                 false => self.without_server().await,
             };
         };
-        if !self.claim(&index).await? {
+        if !self.claim(&session).await? {
             return Ok(None);
         }
         if let Attachment::Detached {
@@ -531,7 +489,7 @@ impl SessionLink {
         } = self.attachment
             && attach_at <= Instant::now()
         {
-            match self.attach(&index).await {
+            match self.attach(&session).await {
                 Ok(whole) => return Ok(whole),
                 Err(error) => {
                     tracing::warn!(%error, "could not attach; looking with a process each time");
@@ -541,38 +499,29 @@ impl SessionLink {
             }
         }
         let mut connection = Connection::OneShot(&self.server);
-        let target = Target::Id(index.life.id);
+        let target = Target::Id(session.life.id);
         tmux::look(&mut connection, &target, &mut self.memory, LookKind::Slice).await
     }
 
     /// Finds the session that we follow, or else one that has our files or is to get them.
-    async fn find(&self) -> Result<Option<SessionIndex>, TmuxError> {
-        let mut connection = Connection::OneShot(&self.server);
-        if let Some(life) = &self.life {
-            let found = tmux::list_index(&mut connection, &Target::Id(life.id)).await?;
-            if let Some(index) = found.filter(|index| index.life == *life) {
-                return Ok(Some(index));
-            }
-        }
+    async fn find(&self) -> Result<Option<ListedSession>, TmuxError> {
         let sessions = ownership::list_sessions(&self.server).await?;
-        let found = ownership::occupant(&sessions, self.server.socket(), &self.paths, &self.name);
-        let Some(MarkedSession { life, .. }) = found else {
-            return Ok(None);
-        };
-        let found = tmux::list_index(&mut connection, &Target::Id(life.id)).await?;
-        Ok(found.filter(|index| index.life == *life))
+        let is_followed = |session: &&ListedSession| Some(&session.life) == self.life.as_ref();
+        let socket = self.server.socket();
+        let other = || ownership::occupant(&sessions, socket, &self.paths, &self.name);
+        Ok(sessions.iter().find(is_followed).or_else(other).cloned())
     }
 
-    async fn claim(&mut self, index: &SessionIndex) -> Result<bool, TmuxError> {
-        let SessionIndex { life, name, .. } = index;
+    async fn claim(&mut self, session: &ListedSession) -> Result<bool, TmuxError> {
+        let (life, name) = (&session.life, session.shown_name());
         if self.claimed.as_ref() == Some(life) {
             return Ok(true);
         }
         match ownership::claim(&self.server, life, &self.paths).await? {
             Claim::Ours { is_new } => {
-                ownership::link_name(&self.server, &self.paths, name, is_new);
+                ownership::link_name(&self.server, &self.paths, &name, is_new);
                 self.claimed = Some(life.clone());
-                self.name.clone_from(name);
+                self.name = name;
                 Ok(true)
             }
             Claim::Theirs(mark) => {
@@ -587,17 +536,17 @@ impl SessionLink {
     }
 
     /// Attaches, sets the hooks and looks: from here on nothing is missed.
-    async fn attach(&mut self, index: &SessionIndex) -> Result<Option<LookRows>, TmuxError> {
-        let id = index.life.id;
+    async fn attach(&mut self, session: &ListedSession) -> Result<Option<LookRows>, TmuxError> {
+        let id = session.life.id;
         // Attaching clears the bell flag of the current window: bells are counted before it, and a
         // flag that was set is kept.
         let mut one_shot = Connection::OneShot(&self.server);
         let pid = std::process::id();
         let identity = process::identity(pid).unwrap_or_default();
-        let installed = tmux::install(&mut one_shot, id, index.panes(), pid, &identity);
+        let installed = tmux::install(&mut one_shot, id, pid, &identity);
         self.reports_respawns = installed.await?;
         tmux::complete_launches(&mut one_shot, id, &self.paths.runtime).await?;
-        let rang = tmux::list_index(&mut one_shot, &Target::Id(id)).await?;
+        let rang = tmux::ringing_windows(&mut one_shot, id).await?;
         let mut clients = ControlClients::attach(&self.server, &self.paths, id).await?;
         let mut connection = Connection::Attached(&mut clients.main);
         let target = Target::Own(id);
@@ -606,11 +555,11 @@ impl SessionLink {
         let memory = &mut self.memory;
         let mut whole = tmux::look(&mut connection, &target, memory, LookKind::Windows).await?;
         for row in whole.iter_mut().flat_map(|whole| &mut whole.windows) {
-            if rang.as_ref().is_some_and(|rang| rang.has_bell(row.window)) {
+            if rang.contains(&row.window) {
                 Arc::make_mut(row).bell = true;
             }
         }
-        tracing::info!(session = %id, name = index.name, "attached");
+        tracing::info!(session = %id, name = session.name, "attached");
         self.connections += 1;
         self.attachment = Attachment::Attached(Box::new(clients));
         Ok(whole)
@@ -636,19 +585,18 @@ impl SessionLink {
         name: &str,
     ) -> Result<Option<String>, Error> {
         if !self.server_listens() {
-            return Ok(self.about.name.clone());
+            return Ok(self.session_name());
         }
         let sessions = tmux::list_marks(&mut self.connection()).await;
         let sessions = sessions.map_err(|error| Error::failed(error.to_string()))?;
-        let shown = |session: &MarkedSession| text::session_name(session.name.as_bytes(), 4096);
-        let is_ours = |session: &&MarkedSession| Some(&session.life) == self.life.as_ref();
+        let is_ours = |session: &&ListedSession| Some(&session.life) == self.life.as_ref();
         let mut others = sessions.iter().filter(|session| !is_ours(session));
-        if others.any(|session| shown(session) == name) {
+        if others.any(|session| session.shown_name() == name) {
             let message = format!("another session is called `{name}`");
             return Err(Error::new(ErrorKind::OtherSession, message));
         }
         // The last look may be older than a rename.
-        Ok(sessions.iter().find(is_ours).map(shown))
+        Ok(sessions.iter().find(is_ours).map(ListedSession::shown_name))
     }
 
     async fn forget_session(&mut self) {
@@ -657,7 +605,7 @@ impl SessionLink {
         self.is_unreachable = false;
         self.claimed = None;
         self.options.clear();
-        self.about = SessionInfo::default();
+        self.root = None;
         if let Attachment::Attached(clients) = std::mem::replace(&mut self.attachment, detached()) {
             clients.close().await;
         }

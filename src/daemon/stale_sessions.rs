@@ -23,8 +23,8 @@ use crate::paths::{Env, Paths};
 use crate::process;
 use crate::store::feed::{CountedTimes, LastRead, ReadProgress, has_files};
 use crate::tmux::{
-    self, Connection, ListedSession, ListedTask, LookKind, LookMemory, MarkedSession, Server,
-    Target, TmuxError, Unless,
+    self, Connection, ListedSession, ListedTask, LookKind, LookMemory, Server, Target, TmuxError,
+    Unless,
 };
 use crate::wire::{Request, Response};
 
@@ -49,19 +49,20 @@ pub(super) struct Project {
 impl Project {
     /// Returns the project of our session, if it has one.
     pub(super) fn of(link: &SessionLink, options: &Options) -> Option<Self> {
-        let about = &link.about;
         let given = || Some(options.project.as_deref()?.display().to_string());
         Some(Self {
-            root: about.root.clone().or_else(given)?,
+            root: link.root.clone().or_else(given)?,
             ours: link.session(),
-            our_name: about.name.as_ref().unwrap_or(&options.session).clone(),
+            our_name: link
+                .session_name()
+                .unwrap_or_else(|| options.session.clone()),
         })
     }
 
     fn is_other(&self, session: &ListedSession) -> bool {
         session.root.as_ref() == Some(&self.root)
-            && Some(session.id) != self.ours
-            && session.name != self.our_name
+            && Some(session.life.id) != self.ours
+            && session.shown_name() != self.our_name
     }
 }
 
@@ -155,7 +156,7 @@ impl SessionCleaner {
         let mut tasks = tmux::list_tasks(&mut connection).await?;
         let (mut active, mut idle) = (Vec::new(), Vec::new());
         for session in listed {
-            let tasks = tasks.remove(&session.id).unwrap_or_default();
+            let tasks = tasks.remove(&session.life.id).unwrap_or_default();
             if tasks.iter().any(|task| task.is_alive) {
                 active.push((session, tasks));
             } else {
@@ -201,7 +202,7 @@ impl SessionCleaner {
     async fn if_unused(
         &self,
         session: &ListedSession,
-        marks: &[MarkedSession],
+        marks: &[ListedSession],
         after: Duration,
     ) -> Result<Option<(EndedTasks, Paths)>, TmuxError> {
         let server = &self.options.server;
@@ -217,7 +218,7 @@ impl SessionCleaner {
         let Some(mut usage) = usage_of(session, &paths).filter(is_unused) else {
             return Ok(None);
         };
-        let Some(tasks) = tasks_of(server, session.id).await? else {
+        let Some(tasks) = tasks_of(server, session.life.id).await? else {
             return Ok(None);
         };
         usage.last_end = tasks.dead.iter().filter_map(|task| task.ended_at).max();
@@ -258,9 +259,10 @@ impl SessionCleaner {
 
 /// `NAME (TITLE)`
 fn named(session: &ListedSession) -> String {
+    let name = session.shown_name();
     match &session.title {
-        Some(title) => format!("{} ({title})", session.name),
-        None => session.name.clone(),
+        Some(title) => format!("{name} ({title})"),
+        None => name,
     }
 }
 

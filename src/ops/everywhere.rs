@@ -17,7 +17,7 @@ use crate::model::{Error, Snapshot};
 #[cfg(feature = "panel")]
 use crate::paths::{Paths, is_key};
 pub(crate) use crate::tmux::Server;
-use crate::tmux::{self, Connection, ListedSession, TmuxError};
+use crate::tmux::{self, Connection, ListedSession};
 use crate::wire::{LsTask, LsView, Request, Response};
 
 /// How long a daemon may take to answer: one that is stopped must not hold up the others.
@@ -71,7 +71,7 @@ pub(crate) async fn list_everywhere(choice: &SessionChoice) -> Result<Everywhere
     let mut sessions: Vec<_> = supervised.into_iter().map(listed).collect();
     for found in others {
         let choice = SessionChoice {
-            session: Some(found.name.clone()),
+            session: Some(found.shown_name()),
             server: choice.server.clone(),
         };
         sessions.push(ListedElsewhere {
@@ -120,21 +120,18 @@ fn without_daemon<'a>(
     for one in supervised {
         let is_its = |found: &ListedSession| found.daemon == Some(one.daemon);
         match sessions.iter().position(is_its) {
-            Some(place) => one.view.session_name = sessions.remove(place).name,
+            Some(place) => one.view.session_name = sessions.remove(place).shown_name(),
             None => of_unmarked.push(&one.view.session_name),
         }
     }
     // A daemon that has just started may not have marked its session yet.
-    sessions.retain(|found| !of_unmarked.contains(&&found.name));
+    sessions.retain(|found| !of_unmarked.contains(&&found.shown_name()));
     sessions
 }
 
 /// Returns the task sessions of a tmux server, with and without a daemon.
 async fn task_sessions(server: &Server) -> Result<Vec<ListedSession>, Error> {
-    let mut listed = match tmux::list_sessions(&mut Connection::OneShot(server)).await {
-        Err(TmuxError::NoServer { .. }) => Vec::new(),
-        listed => listed?,
-    };
+    let mut listed = tmux::list_sessions(&mut Connection::OneShot(server)).await?;
     listed.retain(|session| session.root.is_some());
     Ok(listed)
 }
@@ -153,12 +150,12 @@ pub(crate) struct FoundSession {
 pub(crate) async fn sessions_of(server: &Server) -> Result<Vec<FoundSession>, Error> {
     let of = |session: ListedSession| {
         let mut paths = Paths::locate(server.socket(), &session.name, &lookup)?;
-        if let Some(folder) = session.folder.filter(|folder| is_key(folder)) {
-            paths = paths.with_key(&folder);
+        if let Some(folder) = session.folder.as_ref().filter(|folder| is_key(folder)) {
+            paths = paths.with_key(folder);
         }
         Ok(FoundSession {
             daemon: paths.socket(),
-            name: session.name,
+            name: session.shown_name(),
         })
     };
     task_sessions(server).await?.into_iter().map(of).collect()
@@ -190,12 +187,16 @@ async fn ask(socket: &Path) -> Option<DaemonAnswer> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::SessionId;
+    use crate::model::{SessionId, SessionLife};
 
     fn session(name: &str, daemon: Option<u32>) -> ListedSession {
         ListedSession {
-            id: SessionId(1),
-            created: 0,
+            life: SessionLife {
+                server_pid: 1,
+                server_started: 1,
+                id: SessionId(1),
+                created: 0,
+            },
             daemon,
             folder: None,
             name: name.to_owned(),

@@ -17,7 +17,7 @@ use crate::client::{DaemonClient, Start, connect_or_start, unexpected};
 use crate::daemon::{has_left, list_sessions, resolve, written_pid};
 use crate::model::{Error, ErrorKind, Launch, text};
 use crate::paths::{FileLock, Paths};
-use crate::tmux::{Connection, MarkedSession, Server, ServerChoice, TmuxError};
+use crate::tmux::{Connection, ListedSession, Server, ServerChoice, TmuxError};
 use crate::wire::{LaunchedRun, Request, Response, SendRequest};
 
 /// If set to a non-empty value, forbids starting a daemon automatically.
@@ -181,7 +181,7 @@ impl TaskSession {
         Ok(())
     }
 
-    async fn list_sessions(&self) -> Result<Vec<MarkedSession>, Error> {
+    async fn list_sessions(&self) -> Result<Vec<ListedSession>, Error> {
         let listed = timeout(ANSWERS_WITHIN, list_sessions(&self.server)).await;
         Ok(listed.unwrap_or(Err(TmuxError::TimedOut))?)
     }

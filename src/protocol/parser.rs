@@ -563,9 +563,11 @@ mod tests {
             "%",
             "%window-add",
             "%window-add 3",
-            "%unlinked-window-add @3",
-            "%sessions-changed",
             "unknown command: x",
+            "%unlinked-window-add @3",
+            "%unlinked-window-renamed @3 a b",
+            "%sessions-changed",
+            "%message hi there",
             "%pause @1",
         ] {
             check(line, Notification::Other(line.as_bytes().to_vec()));

@@ -1,13 +1,12 @@
 //! A control client that stays attached: commands and answers, and notifications.
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
-use std::pin::{Pin, pin};
-use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use tokio::time::timeout;
 
 use super::client_processes::Output;
-use super::control_client::{ConnectedClient, ControlClient, Expected, note_awaited};
+use super::control_client::{ConnectedClient, ControlClient, note_awaited};
 use super::error::TmuxError;
 use super::server::{Server, nonce};
 use crate::model::{PaneId, SessionId};
@@ -27,17 +26,31 @@ pub(crate) struct Client {
     calls: u64,
     /// The unpredictable part of that mark: a captured screen may contain any other word.
     nonce: String,
-    /// What frames are still expected of lines that were not awaited, in order.
+    /// What frames are still expected, in order.
     expected: VecDeque<Expected>,
-    life: ConnectionState,
+    /// Whether an answer was given up: later frames might belong to it.
+    is_lost: bool,
 }
 
-/// How many items are received at once: a flood of output has no end.
-const AT_ONCE: usize = 256;
+/// A command with an empty answer, which makes tmux write pending output.
+///
+/// When tmux (3.2 to 3.8 at least) pauses a pane while it writes, answers queued behind the pane's
+/// output can stay in the queue until something else is written to this client. Without this the
+/// answer would never arrive.
+const FLUSH: &str = "display-message -p ''\n";
 
-/// How many bytes of output are kept that arrive before an answer. Panes that print more count as
-/// paused from then on, so that their followers read them again.
-const MAX_OUTPUT_BEFORE_ANSWER: usize = 16 << 20;
+/// How long to wait for an answer before flushing, at first and at most.
+const FLUSH_AFTER: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// What the next frames of a client belong to.
+#[derive(Debug)]
+enum Expected {
+    /// One frame, of a command whose result is not needed.
+    Ignored,
+    /// The frames up to this mark, and those that have arrived.
+    Asked(String, Vec<Frame>),
+}
 
 /// An item that a client received. They are in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,13 +59,6 @@ pub(crate) enum ReceivedItem {
     Notification(Notification),
     /// The answer to what was asked first: earlier items arrived before it.
     Answer(Vec<Frame>),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ConnectionState {
-    Usable,
-    /// An answer was given up: later frames might belong to it.
-    Lost,
 }
 
 impl ConnectedClient {
@@ -73,7 +79,7 @@ impl ConnectedClient {
             calls: 0,
             nonce: nonce(),
             expected: VecDeque::new(),
-            life: ConnectionState::Usable,
+            is_lost: false,
         })
     }
 }
@@ -106,11 +112,13 @@ impl Client {
     /// no answer in time. After either the client cannot be used any more; neither after the future
     /// was dropped. A command that failed is a frame that is not `ok`.
     pub(crate) async fn call(&mut self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
-        if self.life == ConnectionState::Lost {
+        if std::mem::replace(&mut self.is_lost, true) {
             return Err(TmuxError::Closed);
         }
-        self.life = ConnectionState::Lost;
-        let (mark, line) = self.marked_line(commands);
+        let is_asked = |expected: &&Expected| matches!(expected, Expected::Asked(..));
+        let mut n_before = self.expected.iter().filter(is_asked).count();
+        let line = self.marked_line(commands);
+        self.control.queue(&line);
         let Self {
             server,
             control,
@@ -118,30 +126,24 @@ impl Client {
             expected,
             ..
         } = self;
-        let mut frames = Vec::new();
-        let mut output = 0;
-        let talk = control.talk(&line, |item| {
-            match item {
-                ControlItem::Frame(frame) if frame.flags & 1 == 0 => {}
-                ControlItem::Frame(frame) => match take_expected(expected, frame) {
-                    Ok(answer) => received.extend(answer.map(ReceivedItem::Answer)),
-                    Err(frame) if frame.body == [mark.as_bytes()] => {
-                        return Some(std::mem::take(&mut frames));
+        let answer = async {
+            loop {
+                let item = next_received(control, expected).await?;
+                match item {
+                    ReceivedItem::Answer(frames) if n_before == 0 => {
+                        return Ok::<_, TmuxError>(frames);
                     }
-                    Err(frame) => frames.push(frame),
-                },
-                ControlItem::Notification(notification) => received.push_back(
-                    ReceivedItem::Notification(bounded(notification, &mut output)),
-                ),
+                    ReceivedItem::Answer(_) => n_before -= 1,
+                    ReceivedItem::Notification(_) => {}
+                }
+                received.push_back(item);
             }
-            None
-        });
+        };
         let began = Instant::now();
-        let answer = server.answer(talk).await;
+        let answer = server.answer(answer).await;
         note_awaited(began.elapsed());
-        let (frames, flushes) = answer??;
-        self.ignore(flushes);
-        self.life = ConnectionState::Usable;
+        let frames = answer??;
+        self.is_lost = false;
         Ok(frames)
     }
 
@@ -159,7 +161,8 @@ impl Client {
             .iter()
             .map(|command| format!("{}\n", control_line(std::slice::from_ref(command))))
             .collect();
-        self.ignore(commands.len());
+        let ignored = commands.iter().map(|_| Expected::Ignored);
+        self.expected.extend(ignored);
         self.control.write(&lines).await
     }
 
@@ -170,25 +173,18 @@ impl Client {
     ///
     /// [`TmuxError::Closed`] when the connection is closed.
     pub(crate) async fn ask(&mut self, commands: &[Command]) -> Result<(), TmuxError> {
-        let (mark, line) = self.marked_line(commands);
-        let expected = Expected::Asked(mark, Vec::new());
-        self.expected.push_back(expected);
+        let line = self.marked_line(commands);
         self.control.write(&line).await
     }
 
-    /// Returns a line of commands and the line that marks the end of its frames. That is answered even
-    /// if the one before it failed half-way.
-    fn marked_line(&mut self, commands: &[Command]) -> (String, String) {
+    /// Returns a line of commands and the line that marks the end of its frames, which are expected from
+    /// here on. The mark is printed even if the line before it failed half-way.
+    fn marked_line(&mut self, commands: &[Command]) -> String {
         self.calls += 1;
         let mark = format!("end-of-call-{}-{}", self.nonce, self.calls);
         let line = format!("{}\ndisplay-message -p {mark}\n", control_line(commands));
-        (mark, line)
-    }
-
-    /// Ignores the frames of so many commands.
-    fn ignore(&mut self, n_commands: usize) {
-        let ignored = (0..n_commands).map(|_| Expected::Ignored);
-        self.expected.extend(ignored);
+        self.expected.push_back(Expected::Asked(mark, Vec::new()));
+        line
     }
 
     /// Waits for the next notification.
@@ -218,47 +214,10 @@ impl Client {
     ///
     /// Nothing is lost when the future is dropped.
     pub(crate) async fn next_received(&mut self) -> Result<ReceivedItem, TmuxError> {
-        while self.received.is_empty() {
-            let item = self.control.next_flushed(&mut self.expected).await?;
-            self.receive(item.ok_or(TmuxError::Closed)?);
+        match self.received.pop_front() {
+            Some(received) => Ok(received),
+            None => next_received(&mut self.control, &mut self.expected).await,
         }
-        self.received.pop_front().ok_or(TmuxError::Closed)
-    }
-
-    /// Receives what has arrived by now, without waiting, for [`Client::take_received`]; of a flood
-    /// only a part.
-    pub(crate) async fn catch_up(&mut self) {
-        for _ in 0..AT_ONCE {
-            if self.life != ConnectionState::Usable {
-                return;
-            }
-            // A closed connection is reported by the next call.
-            let next = ready(pin!(self.control.next())).await;
-            let Some(Ok(Some(item))) = next else {
-                return;
-            };
-            self.receive(item);
-        }
-    }
-
-    /// Takes an item that no call awaits. Frames with flag 0 are of the user's hooks.
-    fn receive(&mut self, item: ControlItem) {
-        let received = match item {
-            ControlItem::Notification(notification) => {
-                Some(ReceivedItem::Notification(notification))
-            }
-            ControlItem::Frame(frame) if frame.flags & 1 == 0 => None,
-            ControlItem::Frame(frame) => {
-                let answer = take_expected(&mut self.expected, frame);
-                answer.unwrap_or_default().map(ReceivedItem::Answer)
-            }
-        };
-        self.received.extend(received);
-    }
-
-    /// Returns the items that were received, in order, without waiting.
-    pub(crate) fn take_received(&mut self) -> VecDeque<ReceivedItem> {
-        std::mem::take(&mut self.received)
     }
 
     /// Sets by how many seconds another client may fall behind a pane before tmux pauses the pane for
@@ -396,49 +355,56 @@ pub(super) fn all_ok(commands: &[Command], frames: Vec<Frame>) -> Result<Vec<Fra
     }
 }
 
-/// Assigns a frame to the line that it belongs to, and returns the frames of that if it is the last one.
-/// Returns it if no line is expected.
-fn take_expected(
+/// Waits for the next notification or answer, and flushes when it takes long while answers are expected.
+///
+/// # Cancel safety
+///
+/// Nothing is lost when the future is dropped.
+async fn next_received(
+    control: &mut ControlClient,
     expected: &mut VecDeque<Expected>,
-    frame: Frame,
-) -> Result<Option<Vec<Frame>>, Frame> {
-    match expected.front_mut() {
-        None => return Err(frame),
-        Some(Expected::Asked(mark, frames)) if frame.body != [mark.as_bytes()] => {
-            frames.push(frame);
-            return Ok(None);
+) -> Result<ReceivedItem, TmuxError> {
+    let mut pause = FLUSH_AFTER;
+    loop {
+        let next = if expected.is_empty() {
+            Ok(control.next().await)
+        } else {
+            timeout(pause, control.next()).await
+        };
+        if let Ok(item) = next {
+            let item = item?.ok_or(TmuxError::Closed)?;
+            if let Some(received) = assign(expected, item) {
+                return Ok(received);
+            }
+        } else {
+            control.queue(FLUSH);
+            expected.push_back(Expected::Ignored);
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
-        Some(Expected::Asked(..) | Expected::Ignored) => {}
     }
-    Ok(match expected.pop_front() {
-        Some(Expected::Asked(_, frames)) => Some(frames),
-        Some(Expected::Ignored) | None => None,
-    })
 }
 
-/// Returns the notification to keep for this one, when `output` bytes of output are kept already.
-fn bounded(notification: Notification, output: &mut usize) -> Notification {
-    let Notification::Output {
-        pane, ref bytes, ..
-    } = notification
-    else {
-        return notification;
+/// Assigns an item to what was asked. Returns a notification, or all frames of an answer with its last
+/// one. Frames with flag 0 are of the user's hooks.
+fn assign(expected: &mut VecDeque<Expected>, item: ControlItem) -> Option<ReceivedItem> {
+    let frame = match item {
+        ControlItem::Notification(notification) => {
+            return Some(ReceivedItem::Notification(notification));
+        }
+        ControlItem::Frame(frame) if frame.flags & 1 == 0 => return None,
+        ControlItem::Frame(frame) => frame,
     };
-    *output = output.saturating_add(bytes.len());
-    if *output <= MAX_OUTPUT_BEFORE_ANSWER {
-        notification
-    } else {
-        Notification::Pause(pane)
+    match expected.front_mut()? {
+        Expected::Asked(mark, frames) if frame.body != [mark.as_bytes()] => {
+            frames.push(frame);
+            return None;
+        }
+        Expected::Asked(..) | Expected::Ignored => {}
     }
-}
-
-/// Polls a future once and returns its result, if it is ready.
-pub(super) async fn ready<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
-    poll_fn(|context| match future.as_mut().poll(context) {
-        Poll::Ready(said) => Poll::Ready(Some(said)),
-        Poll::Pending => Poll::Ready(None),
-    })
-    .await
+    match expected.pop_front()? {
+        Expected::Asked(_, frames) => Some(ReceivedItem::Answer(frames)),
+        Expected::Ignored => None,
+    }
 }
 
 /// Pauses the pane for the client and discards its pending output.

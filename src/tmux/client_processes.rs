@@ -1,43 +1,80 @@
 //! Our control clients as processes, also of daemons that were killed: how they are started, and
 //! recognised.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
+use tokio::time::{Instant, sleep};
 
 use super::server::{Server, process};
 use crate::files::PROC;
 use crate::model::SessionId;
 
+/// How long to wait until clients that were left behind are gone, and between two looks.
+const LEAVING: Duration = Duration::from_secs(2);
+const LEAVING_PAUSE: Duration = Duration::from_millis(5);
+
+/// Ends the control clients of the session whose daemon was killed, and waits until they are gone, at most
+/// for [`LEAVING`]. The server has the ends of those before what it is asked afterwards.
+///
+/// To be called before a control client attaches: tmux up to 3.5a crashes when a client detaches while a
+/// control client connects. tmux can also keep a client whose daemon was killed, and itself with it, for
+/// ever.
+pub(crate) async fn end_clients_left_behind(server: &Server, session: SessionId) {
+    let deadline = Instant::now() + LEAVING;
+    let mut ended = BTreeSet::new();
+    loop {
+        let leaving = left_behind(server, Some(session));
+        if leaving.is_empty() {
+            return;
+        }
+        if Instant::now() >= deadline {
+            tracing::warn!(?leaving, "control clients do not leave tmux");
+            return;
+        }
+        for pid in leaving {
+            if ended.insert(pid) {
+                end_client(pid);
+            }
+        }
+        sleep(LEAVING_PAUSE).await;
+    }
+}
+
 /// Ends the control clients of killed daemons of any session. To be called when a server listens and
 /// serves nobody: one that ends waits for ever for a client whose daemon was killed before it had read
 /// all that tmux had written to it. Of a server that lives, clients may not be ended at any time.
 pub(super) fn let_server_end(server: &Server) {
-    for pid in running_clients(server, None) {
-        if !has_daemon(pid) {
-            end_client(pid);
-        }
-    }
+    left_behind(server, None).into_iter().for_each(end_client);
+}
+
+/// Returns the running control clients of a session, or of any, whose daemon does not run any more.
+fn left_behind(server: &Server, session: Option<SessionId>) -> Vec<u32> {
+    let clients = running_clients(server, session).into_iter();
+    let left_behind = clients.filter(|(pid, daemon)| !is_child_of(*pid, *daemon));
+    left_behind.map(|(pid, _)| pid).collect()
 }
 
 /// Returns the running control clients of our user that were started as a daemon of this session, or of
-/// any, starts them, as far as the system lists processes (Linux). A daemon that was killed while it
-/// attached has not stored them.
-pub(crate) fn running_clients(server: &Server, session: Option<SessionId>) -> BTreeSet<u32> {
+/// any, starts them, as far as the system lists processes (Linux); each with its daemon's pid, which is that
+/// of the daemon's own namespace.
+pub(crate) fn running_clients(server: &Server, session: Option<SessionId>) -> BTreeMap<u32, u32> {
     let Ok(processes) = std::fs::read_dir(PROC) else {
-        return BTreeSet::new();
+        return BTreeMap::new();
     };
     let uid = rustix::process::geteuid().as_raw();
     let is_running_client = |entry: std::fs::DirEntry| {
         let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
         let line = std::fs::read(entry.path().join("cmdline")).ok()?;
-        let is_client = server.is_control_client(&line, session);
-        (is_client && entry.metadata().ok()?.uid() == uid && sees_socket(server, pid))
-            .then_some(pid)
+        let (daemon, of) = server.daemon_of(&line)?;
+        let is_its = session.is_none() || session == of;
+        (is_its && entry.metadata().ok()?.uid() == uid && sees_socket(server, pid))
+            .then_some((pid, daemon))
     };
     processes
         .filter_map(|entry| is_running_client(entry.ok()?))
@@ -56,14 +93,11 @@ fn sees_socket(server: &Server, pid: u32) -> bool {
     (ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino())
 }
 
-/// Whether the daemon that has started this client still runs, as far as the system reports (Linux): it
-/// is the client's parent. The pid in the client's command line is that of the daemon's own namespace.
-pub(super) fn has_daemon(pid: u32) -> bool {
-    let line = std::fs::read(format!("{PROC}/{pid}/cmdline")).unwrap_or_default();
-    let daemon = daemon_of(&line);
-    let parent = status_field(pid, "PPid:").and_then(|field| field.parse().ok());
-    let parent = parent.and_then(|parent: u32| innermost_pid(parent));
-    daemon.is_some() && daemon == parent
+/// Whether a process is a child of the one with this pid in its own namespace, as far as the system reports
+/// (Linux): a client whose daemon was killed has another parent.
+fn is_child_of(pid: u32, parent: u32) -> bool {
+    let now = status_field(pid, "PPid:").and_then(|field| field.parse().ok());
+    now.and_then(innermost_pid) == Some(parent)
 }
 
 /// Returns a process's pid in the innermost namespace that it is in.
@@ -81,20 +115,13 @@ fn status_field(pid: u32, name: &str) -> Option<String> {
     Some(field.trim().to_owned())
 }
 
-pub(super) fn end_client(pid: u32) {
+fn end_client(pid: u32) {
     tracing::info!(pid, "ending a control client that was left behind");
     if let Some(process) = process(pid)
         && let Err(error) = kill_process(process, Signal::TERM)
     {
         tracing::debug!(%error, "could not end the control client");
     }
-}
-
-/// Whether this process is a control client that a daemon has started for this server, as far as the
-/// system reports (Linux): its pid may have been reused.
-pub(super) fn is_control_client(server: &Server, pid: u32) -> bool {
-    let line = std::fs::read(format!("{PROC}/{pid}/cmdline"));
-    line.is_ok_and(|line| daemon_of(&line).is_some()) && sees_socket(server, pid)
 }
 
 /// Printed by a client that has connected, and by one that is attached.
@@ -149,13 +176,10 @@ pub(super) fn line_words<'a>(
 }
 
 impl Server {
-    /// Whether a process with this command line (words that end with a zero byte) is a control
-    /// client of this server, as [`Server::connect`] starts it; if a session is given, one of that.
-    pub(super) fn is_control_client(
-        &self,
-        command_line: &[u8],
-        session: Option<SessionId>,
-    ) -> bool {
+    /// Returns the pid of the daemon that has started the control client with this command line (words that
+    /// end with a zero byte), as [`Server::connect`] does, and its session; `None` when it is none of this
+    /// server.
+    fn daemon_of(&self, command_line: &[u8]) -> Option<(u32, Option<SessionId>)> {
         // The first word is the program.
         let words: Vec<&[u8]> = command_line.split(|byte| *byte == 0).skip(1).collect();
         let socket = self.socket().as_os_str().as_bytes();
@@ -163,40 +187,23 @@ impl Server {
             .into_iter()
             .chain(CONNECT.map(str::as_bytes))
             .collect();
-        let Some([channel, rest @ ..]) = words.strip_prefix(before.as_slice()) else {
-            return false;
-        };
-        let Some(session) = session else {
-            return channel.starts_with(CHANNEL.as_bytes());
-        };
-        let session = session.to_string();
-        let mut outputs = [Output::None, Output::Reported].into_iter();
-        outputs.any(|output| {
-            let expected = line_words("", output.flags(), &session)
-                .skip(CONNECT.len() + 1)
-                .chain([""]);
-            rest.iter().copied().eq(expected.map(str::as_bytes))
-        })
+        let channel = words.strip_prefix(before.as_slice())?.first()?;
+        let mut numbers = std::str::from_utf8(channel.strip_prefix(CHANNEL.as_bytes())?)
+            .ok()?
+            .split('-');
+        let daemon = numbers.next()?.parse().ok()?;
+        Some((daemon, numbers.next()?.parse().ok()))
     }
 }
 
-/// Begins the name of the channel on which a client waits; then the pid of its daemon follows.
+/// Begins the name of the channel on which a client waits; then its daemon's pid and the session follow.
 const CHANNEL: &str = "tmux-task-attach-";
 
 /// Returns the name of a channel on which no other client waits.
-pub(super) fn new_channel() -> String {
+pub(super) fn new_channel(session: SessionId) -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    format!("{CHANNEL}{}-{number}", std::process::id())
-}
-
-/// Returns the pid of the daemon that has started the client with this command line (words that end
-/// with a zero byte), in the daemon's own namespace; `None` when it is no client of a daemon.
-fn daemon_of(command_line: &[u8]) -> Option<u32> {
-    let mut words = command_line.split(|byte| *byte == 0);
-    let channel = words.find_map(|word| word.strip_prefix(CHANNEL.as_bytes()))?;
-    let (pid, _) = std::str::from_utf8(channel).ok()?.split_once('-')?;
-    pid.parse().ok()
+    format!("{CHANNEL}{}-{session}-{number}", std::process::id())
 }
 
 #[cfg(test)]

@@ -7,31 +7,36 @@ use super::error::TmuxError;
 use super::hooks::{FOLDER, MARK};
 use super::launch_lines::{go_on_if, is_contended};
 use super::pane_origin::IS_OF_LAUNCHER;
-use super::quoted::{quoted, read_rows, row_format};
-use super::rows::{IS_FLOATING, IS_LINKED, PaneOrder};
+use super::quoted::{Fields, bounded, quoted, read_rows, row_format};
+use super::rows::IS_LINKED;
 use super::server::Server;
 use super::window_options::{own_format, own_value, print_inherited, read_own};
 use crate::model::{Ordered as _, PaneId, SessionId, SessionLife, WindowId, text};
 use crate::protocol::{Command, Frame, control_line};
 
-/// A session of the server.
+/// A session of the server, with what its daemons have noted on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ListedSession {
-    pub id: SessionId,
-    /// When it was created, in seconds since 1970.
-    pub created: i64,
-    /// The pid of the daemon that marked it.
-    pub daemon: Option<u32>,
-    /// The key of the folder with its files.
-    pub folder: Option<String>,
-    /// Its name, sanitised text.
+    pub life: SessionLife,
+    /// Its name as tmux has it.
     pub name: String,
-    /// Whether deaths were ever recorded in it, which means that it has had a daemon.
-    pub has_record: bool,
     /// `@tmux_task_root`.
     pub root: Option<String>,
     /// `@tmux_task_title`.
     pub title: Option<String>,
+    /// Whether deaths were ever recorded in it, which means that it has had a daemon.
+    pub has_record: bool,
+    /// The pid of the daemon that marked it.
+    pub daemon: Option<u32>,
+    /// The key of the folder with its files, which also a daemon that has left has noted.
+    pub folder: Option<String>,
+}
+
+impl ListedSession {
+    /// Returns its name as sanitised text.
+    pub(crate) fn shown_name(&self) -> String {
+        text::session_name(self.name.as_bytes(), 4096)
+    }
 }
 
 /// Ends a window. Returns whether it existed.
@@ -48,8 +53,7 @@ pub(crate) async fn kill_window(
         // Ending the last window ends the session, which may end the server; either ends the
         // connection.
         Ok(_) | Err(TmuxError::Closed) => Ok(true),
-        Err(TmuxError::Rejected { reply, .. }) if reply.starts_with("can't find") => Ok(false),
-        Err(error) if error.is_missing() => Ok(false),
+        Err(error) if error.is_target_missing() => Ok(false),
         Err(error) => Err(error),
     }
 }
@@ -104,28 +108,73 @@ pub(crate) async fn kill_session(
 pub(crate) async fn list_sessions(
     connection: &mut Connection<'_>,
 ) -> Result<Vec<ListedSession>, TmuxError> {
-    // `=` removes control characters, so that no text can form rows or fields.
-    let list = Command::new("list-sessions").args([
-        "-F",
-        "#{session_id} #{session_created} #{?@tmux_task_death_count,1,0} #{=4096:session_name}\t\
-         #{=4096:@tmux_task_root}\t#{=4096:@tmux_task_title}\t#{=200:@tmux_task_folder}\t\
-         #{=200:@tmux_task_daemon}",
+    let [root, title] = ["@tmux_task_root", "@tmux_task_title"].map(bounded);
+    list(connection, &root, &title).await
+}
+
+/// The same without their roots and titles.
+///
+/// # Errors
+///
+/// When tmux fails.
+pub(crate) async fn list_marks(
+    connection: &mut Connection<'_>,
+) -> Result<Vec<ListedSession>, TmuxError> {
+    list(connection, "", "").await
+}
+
+async fn list(
+    connection: &mut Connection<'_>,
+    root: &str,
+    title: &str,
+) -> Result<Vec<ListedSession>, TmuxError> {
+    let format = row_format(&[
+        "#{pid}",
+        "#{start_time}",
+        "#{session_id}",
+        "#{session_created}",
+        &quoted("session_name"),
+        root,
+        title,
+        "#{?@tmux_task_death_count,1,0}",
+        &bounded(MARK),
+        &bounded(FOLDER),
     ]);
     // A root that is set for all sessions marks none of them as ours.
-    let inherited = print_inherited("#{=4096:@tmux_task_root}");
+    let inherited = print_inherited(&row_format(&[root]));
+    let list = Command::new("list-sessions").args(["-F", &format]);
     let frames = match connection.run(&[inherited, list]).await {
         Err(error) if error.is_missing() => return Ok(Vec::new()),
         answer => answer?,
     };
-    let inherited = frames.first().map(Frame::text).unwrap_or_default();
-    let inherited = some_line(&inherited);
-    let listed = last_text(&frames);
-    let listed = listed.lines().filter_map(read_session);
-    let own_root = |mut session: ListedSession| {
-        session.root = session.root.filter(|root| Some(root) != inherited.as_ref());
-        session
+    let read = || {
+        let inherited = read_rows(&frames.first()?.text(), Fields::some_text)?.pop()?;
+        let sessions = read_rows(&last_text(&frames), read_session)?.into_iter();
+        let own_root = |mut session: ListedSession| {
+            session.root = session.root.filter(|root| Some(root) != inherited.as_ref());
+            session
+        };
+        Some(sessions.map(own_root).collect())
     };
-    Ok(listed.map(own_root).collect())
+    read().ok_or_else(|| TmuxError::confused("a session's row cannot be read"))
+}
+
+fn read_session(fields: &mut Fields) -> Option<ListedSession> {
+    let life = SessionLife {
+        server_pid: fields.parse()?,
+        server_started: fields.parse()?,
+        id: fields.parse()?,
+        created: fields.parse()?,
+    };
+    Some(ListedSession {
+        name: fields.raw()?,
+        root: fields.some_text()?,
+        title: fields.some_text()?,
+        has_record: fields.flag()?,
+        daemon: read_own(life.id, &fields.raw()?).and_then(|pid| pid.parse().ok()),
+        folder: read_own(life.id, &fields.raw()?).map(str::to_owned),
+        life,
+    })
 }
 
 /// A task in a list of all tasks.
@@ -135,8 +184,7 @@ pub(crate) struct ListedTask {
     pub is_alive: bool,
 }
 
-/// Lists the tasks of all sessions, each by its primary pane, in the order of their windows' ids.
-/// Returns none when there is no server.
+/// Lists the tasks of all sessions. Returns none when there is no server.
 ///
 /// # Errors
 ///
@@ -144,68 +192,21 @@ pub(crate) struct ListedTask {
 pub(crate) async fn list_tasks(
     connection: &mut Connection<'_>,
 ) -> Result<BTreeMap<SessionId, Vec<ListedTask>>, TmuxError> {
-    let format = format!(
-        "#{{session_id}} #{{window_id}} {} #{{pane_id}} #{{pane_dead}} #{{=200:window_name}}",
-        *IS_FLOATING
-    );
-    let list = Command::new("list-panes").args(["-a", "-F", &format]);
-    Ok(primary_panes(&list_all(connection, list).await?))
-}
-
-fn primary_panes(listed: &str) -> BTreeMap<SessionId, Vec<ListedTask>> {
-    let mut primary: BTreeMap<(SessionId, WindowId), (PaneOrder, ListedTask)> = BTreeMap::new();
-    for (session, window, pane, task) in listed.lines().filter_map(read_task) {
-        let (first, known) = primary
-            .entry((session, window))
-            .or_insert_with(|| (pane, task.clone()));
-        if pane < *first {
-            (*first, *known) = (pane, task);
+    let format = format!("#{{session_id}} {WINDOW_IS_DEAD} #{{=200:window_name}}");
+    let list = Command::new("list-windows").args(["-a", "-F", &format]);
+    let mut tasks: BTreeMap<SessionId, Vec<ListedTask>> = BTreeMap::new();
+    for line in list_all(connection, list).await?.lines() {
+        let mut fields = line.splitn(3, ' ');
+        let session = fields.next().and_then(|id| id.parse().ok());
+        if let (Some(session), Some(is_dead), Some(name)) = (session, fields.next(), fields.next())
+        {
+            tasks.entry(session).or_default().push(ListedTask {
+                is_alive: is_dead != "1",
+                name: text::one_line(name.as_bytes(), 200),
+            });
         }
     }
-    let mut tasks: BTreeMap<SessionId, Vec<ListedTask>> = BTreeMap::new();
-    for ((session, _), (_, task)) in primary {
-        tasks.entry(session).or_default().push(task);
-    }
-    tasks
-}
-
-fn read_task(line: &str) -> Option<(SessionId, WindowId, PaneOrder, ListedTask)> {
-    let mut fields = line.splitn(6, ' ');
-    let session = fields.next()?.parse().ok()?;
-    let window = fields.next()?.parse().ok()?;
-    let pane = (fields.next()? == "1", fields.next()?.parse().ok()?);
-    let task = ListedTask {
-        is_alive: fields.next()? != "1",
-        name: text::one_line(fields.next()?.as_bytes(), 200),
-    };
-    Some((session, window, pane, task))
-}
-
-fn some_line(text: &str) -> Option<String> {
-    let line = text::one_line(text.as_bytes(), 4096);
-    (!line.is_empty()).then_some(line)
-}
-
-fn read_session(line: &str) -> Option<ListedSession> {
-    let mut numbers = line.splitn(4, ' ');
-    let id = numbers.next()?.parse().ok()?;
-    let created = numbers.next()?.parse().ok()?;
-    let has_record = numbers.next()? == "1";
-    let mut texts = numbers.next()?.split('\t');
-    let name = texts.next()?;
-    let mut some = || some_line(texts.next().unwrap_or_default());
-    let (root, title) = (some(), some());
-    let mut own = || some().and_then(|value| Some(read_own(id, &value)?.to_owned()));
-    Some(ListedSession {
-        id,
-        created,
-        has_record,
-        name: text::session_name(name.as_bytes(), 4096),
-        root,
-        title,
-        folder: own(),
-        daemon: own().and_then(|pid| pid.parse().ok()),
-    })
+    Ok(tasks)
 }
 
 /// Returns those of these windows that are in a session of the server, or in another one than this.
@@ -245,6 +246,25 @@ pub(crate) async fn existing_panes(
     let listed = list_all(connection, list).await?;
     let found = listed.lines().filter_map(|pane| pane.parse().ok());
     Ok(found.filter(|pane| panes.contains(pane)).into_set())
+}
+
+/// Returns the windows of the session that have tmux's bell flag.
+///
+/// # Errors
+///
+/// When the session is missing or tmux fails.
+pub(crate) async fn ringing_windows(
+    connection: &mut Connection<'_>,
+    session: SessionId,
+) -> Result<BTreeSet<WindowId>, TmuxError> {
+    let list = Command::new("list-panes").args(["-s", "-t", &format!("{session}:")]);
+    let list = list.args(["-F", "#{?window_bell_flag,#{window_id},}"]);
+    let frames = connection.run(&[list]).await?;
+    let listed = last_text(&frames);
+    Ok(listed
+        .lines()
+        .filter_map(|window| window.parse().ok())
+        .collect())
 }
 
 /// Sets a session option to a text; `None` unsets the option.
@@ -355,7 +375,7 @@ pub(crate) async fn end_idle_session(
             .iter()
             .map(Frame::text)
             .any(|said| said.contains(ENDED))),
-        Err(error) if is_gone(&error) => Ok(false),
+        Err(error) if error.is_target_missing() => Ok(false),
         Err(error) => Err(error),
     }
 }
@@ -379,18 +399,12 @@ pub(crate) async fn prune_windows(
         let line = [go_on_if(&pane.to_string(), &condition), kill];
         match connection.run(&line).await {
             Ok(_) | Err(TmuxError::Closed) => {}
-            Err(error) if is_gone(&error) => {}
+            Err(error) if error.is_target_missing() => {}
             Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => {}
             Err(error) => return Err(error),
         }
     }
     Ok(())
-}
-
-fn is_gone(error: &TmuxError) -> bool {
-    let is_unknown_target =
-        matches!(error, TmuxError::Rejected { reply, .. } if reply.starts_with("can't find"));
-    error.is_missing() || is_unknown_target
 }
 
 /// A daemon's mark on its session.
@@ -399,52 +413,6 @@ pub(crate) struct Mark {
     pub pid: u32,
     /// The key of its folder.
     pub folder: String,
-}
-
-/// A session with what its daemons have noted on it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct MarkedSession {
-    /// The life of the session.
-    pub life: SessionLife,
-    pub name: String,
-    /// The key of the folder with its files, which also a daemon that has left has noted.
-    pub folder: Option<String>,
-}
-
-/// Lists the server's sessions with their folders. Returns none when there is no server.
-///
-/// # Errors
-///
-/// When tmux fails.
-pub(crate) async fn list_marks(
-    connection: &mut Connection<'_>,
-) -> Result<Vec<MarkedSession>, TmuxError> {
-    let format = row_format(&[
-        "#{pid}",
-        "#{start_time}",
-        "#{session_id}",
-        "#{session_created}",
-        &quoted("session_name"),
-        &quoted(FOLDER),
-    ]);
-    let list = Command::new("list-sessions").args(["-F", &format]);
-    let listed = list_all(connection, list).await?;
-    let rows = read_rows(&listed, |fields| {
-        let life = SessionLife {
-            server_pid: fields.parse()?,
-            server_started: fields.parse()?,
-            id: fields.parse()?,
-            created: fields.parse()?,
-        };
-        let name = fields.raw()?;
-        let folder = fields.raw()?;
-        Some(MarkedSession {
-            name,
-            folder: read_own(life.id, &folder).map(str::to_owned),
-            life,
-        })
-    });
-    rows.ok_or_else(|| TmuxError::confused("a session's row cannot be read"))
 }
 
 /// Marks the session as ours if its mark is still `before`. Returns the folder that it had, and the mark
@@ -490,24 +458,4 @@ pub(crate) async fn claim(
         folder: shown(3),
     };
     Ok((shown(0), mark))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_listed_task_is_its_windows_oldest_pane() {
-        let listed = "$1 @3 0 %7 0 a b\n$1 @3 0 %5 1 a b\n$1 @3 1 %4 0 a b\n$1 @2 0 %9 0 c\nodd\n\
-                      $2 @12 0 %8 1 d\n";
-        let task = |name: &str, is_alive| ListedTask {
-            name: name.to_owned(),
-            is_alive,
-        };
-        let expected = [
-            (SessionId(1), vec![task("c", true), task("a b", false)]),
-            (SessionId(2), vec![task("d", false)]),
-        ];
-        assert_eq!(primary_panes(listed), BTreeMap::from(expected));
-    }
 }

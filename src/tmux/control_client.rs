@@ -5,7 +5,6 @@
 //! that is not read any more while output is pending stays in the server for ever (3.3a), and keeps
 //! the server from ending.
 
-use std::collections::VecDeque;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,25 +12,13 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::runtime::Handle;
-use tokio::time::sleep;
 
 use super::client_processes::{ATTACHED, CONNECTED, Output, line_words, new_channel};
 use super::error::TmuxError;
 use super::one_shot::{TIME_LIMIT, TerminateOnDrop};
 use super::server::Server;
 use crate::model::SessionId;
-use crate::protocol::{Command, ControlItem, Frame, Notification, Parser};
-
-/// A command with an empty answer, which makes tmux write pending output.
-///
-/// When tmux (3.2 to 3.8 at least) pauses a pane while it writes, answers queued behind the pane's
-/// output can stay in the queue until something else is written to this client. Without this the
-/// answer would never arrive.
-const FLUSH: &str = "display-message -p ''\n";
-
-/// How long to wait for an answer before flushing, at first and at most.
-const FLUSH_AFTER: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+use crate::protocol::{Command, ControlItem, Notification, Parser};
 
 /// How many bytes tmux has sent to the control clients of this process.
 static BYTES_RECEIVED: AtomicU64 = AtomicU64::new(0);
@@ -62,15 +49,6 @@ pub(super) fn note_awaited(time: Duration) {
     MICROS_AWAITED.fetch_add(micros, Ordering::Relaxed);
 }
 
-/// What the next frames of a client belong to, besides those of a call.
-#[derive(Debug)]
-pub(super) enum Expected {
-    /// One frame, of a command whose result is not needed.
-    Ignored,
-    /// The frames up to this mark, and those that have arrived.
-    Asked(String, Vec<Frame>),
-}
-
 /// A control client's process. Dropping it closes its stdin and reads on in the background until it
 /// has ended. It is never killed, which can crash the server.
 #[derive(Debug)]
@@ -87,6 +65,8 @@ struct ClientProcess {
     stdin: ChildStdin,
     stdout: ChildStdout,
     parser: Parser,
+    /// What was queued and is not written yet.
+    unsent: Vec<u8>,
 }
 
 impl Server {
@@ -104,13 +84,13 @@ impl Server {
         let mut child = TerminateOnDrop(self.spawn(&mut process)?);
         let stdin = child.0.stdin.take().expect("stdin is piped");
         let stdout = child.0.stdout.take().expect("stdout is piped");
-        let parser = Parser::default();
         Ok(ControlClient {
             running: Some(ClientProcess {
                 child,
                 stdin,
                 stdout,
-                parser,
+                parser: Parser::default(),
+                unsent: Vec::new(),
             }),
         })
     }
@@ -122,95 +102,67 @@ impl ControlClient {
         self.running.as_ref()?.child.0.id()
     }
 
-    /// Returns the next item of tmux's output; `None` at its end.
+    /// Returns the next item of tmux's output; `None` at its end. Writes meanwhile what is queued: tmux may
+    /// have to write before it can read all of a long line.
     ///
     /// # Cancel safety
     ///
-    /// All bytes read are in the parser before anything else is awaited.
+    /// All bytes read are in the parser before anything else is awaited, and what was written is not queued
+    /// any more.
     pub(super) async fn next(&mut self) -> Result<Option<ControlItem>, TmuxError> {
-        match &mut self.running {
-            Some(running) => next(&mut running.stdout, &mut running.parser).await,
-            None => Ok(None),
-        }
-    }
-
-    /// Returns the next item of tmux's output, and flushes when it takes long while answers are
-    /// expected. Another one is expected for each flush.
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`ControlClient::next`].
-    pub(super) async fn next_flushed(
-        &mut self,
-        expected: &mut VecDeque<Expected>,
-    ) -> Result<Option<ControlItem>, TmuxError> {
-        let mut pause = FLUSH_AFTER;
-        while !expected.is_empty() {
-            tokio::select! {
-                item = self.next() => return item,
-                () = sleep(pause) => {}
-            }
-            self.write(FLUSH).await?;
-            expected.push_back(Expected::Ignored);
-            pause = (pause * 2).min(LONGEST_PAUSE);
-        }
-        self.next().await
-    }
-
-    /// Writes lines to tmux.
-    pub(super) async fn write(&mut self, lines: &str) -> Result<(), TmuxError> {
-        let running = self.running.as_mut().ok_or(TmuxError::Closed)?;
-        running
-            .stdin
-            .write_all(lines.as_bytes())
-            .await
-            .map_err(|_| TmuxError::Closed)
-    }
-
-    /// Writes lines to tmux and reads meanwhile, passing each item to `take` until that returns a
-    /// value: tmux may have to write before it can read all of a long line. Also returns how many
-    /// additional commands were written: see [`FLUSH`].
-    pub(super) async fn talk<T>(
-        &mut self,
-        lines: &str,
-        mut take: impl FnMut(ControlItem) -> Option<T>,
-    ) -> Result<(T, usize), TmuxError> {
-        let ClientProcess {
+        let Some(ClientProcess {
             stdin,
             stdout,
             parser,
+            unsent,
             ..
-        } = self.running.as_mut().ok_or(TmuxError::Closed)?;
-        let mut flushes = 0;
-        let write = async {
-            let mut written = stdin.write_all(lines.as_bytes()).await;
-            let mut pause = FLUSH_AFTER;
-            while written.is_ok() {
-                sleep(pause).await;
-                // So few bytes are written to the pipe completely or not at all.
-                written = stdin.write_all(FLUSH.as_bytes()).await;
-                flushes += 1;
-                pause = (pause * 2).min(LONGEST_PAUSE);
-            }
-            TmuxError::Closed
+        }) = &mut self.running
+        else {
+            return Ok(None);
         };
-        let read = async {
-            loop {
-                match next(stdout, parser).await? {
-                    Some(item) => {
-                        if let Some(taken) = take(item) {
-                            return Ok(taken);
-                        }
+        let mut buffer = [0; 16 * 1024];
+        loop {
+            if let Some(item) = parser.next() {
+                return Ok(Some(item));
+            }
+            tokio::select! {
+                read = stdout.read(&mut buffer) => match read {
+                    Ok(0) => return Ok(None),
+                    Ok(n) => {
+                        BYTES_RECEIVED.fetch_add(n as u64, Ordering::Relaxed);
+                        parser.push(&buffer[..n]);
                     }
-                    None => return Err(TmuxError::Closed),
+                    Err(error) => return Err(TmuxError::Io(error)),
+                },
+                written = stdin.write(unsent), if !unsent.is_empty() => {
+                    let n = written.map_err(|_| TmuxError::Closed)?;
+                    unsent.drain(..n);
                 }
             }
-        };
-        let taken = tokio::select! {
-            taken = read => taken?,
-            error = write => return Err(error),
-        };
-        Ok((taken, flushes))
+        }
+    }
+
+    /// Queues lines, which [`ControlClient::next`] writes.
+    pub(super) fn queue(&mut self, lines: &str) {
+        if let Some(running) = &mut self.running {
+            running.unsent.extend(lines.as_bytes());
+        }
+    }
+
+    /// Writes lines to tmux, after what is queued.
+    ///
+    /// # Cancel safety
+    ///
+    /// What is not written when the future is dropped stays queued.
+    pub(super) async fn write(&mut self, lines: &str) -> Result<(), TmuxError> {
+        self.queue(lines);
+        let running = self.running.as_mut().ok_or(TmuxError::Closed)?;
+        while !running.unsent.is_empty() {
+            let written = running.stdin.write(&running.unsent).await;
+            let n = written.map_err(|_| TmuxError::Closed)?;
+            running.unsent.drain(..n);
+        }
+        Ok(())
     }
 
     /// Detaches and waits until the client has ended.
@@ -250,26 +202,6 @@ impl Drop for ControlClient {
     }
 }
 
-async fn next(
-    stdout: &mut ChildStdout,
-    parser: &mut Parser,
-) -> Result<Option<ControlItem>, TmuxError> {
-    let mut buffer = [0; 16 * 1024];
-    loop {
-        if let Some(item) = parser.next() {
-            return Ok(Some(item));
-        }
-        match stdout.read(&mut buffer).await {
-            Ok(0) => return Ok(None),
-            Ok(n) => {
-                BYTES_RECEIVED.fetch_add(n as u64, Ordering::Relaxed);
-                parser.push(&buffer[..n]);
-            }
-            Err(error) => return Err(TmuxError::Io(error)),
-        }
-    }
-}
-
 // While a control client connects, tmux up to 3.5a knows that it is one but has no state for it
 // yet, and crashes if there is something to report to it. Attaching runs the user's hooks on
 // `client-attached`, and what a shell of such a hook prints is shown in a pane, which tmux reports
@@ -304,10 +236,11 @@ impl Server {
         session: SessionId,
         output: Output,
     ) -> Result<ConnectedClient, TmuxError> {
-        let channel = new_channel();
+        let channel = new_channel(session);
         let target = session.to_string();
         let mut control = self.start_control(line_words(&channel, output.flags(), &target))?;
-        within_limit(read_until(&mut control, CONNECTED, self)).await?;
+        self.answer(read_until(&mut control, CONNECTED, self))
+            .await??;
         Ok(ConnectedClient { control, channel })
     }
 
@@ -356,17 +289,10 @@ impl ConnectedClient {
         mut self,
         server: &Server,
     ) -> Result<(ControlClient, Vec<Notification>), TmuxError> {
-        let notifications = within_limit(read_until(&mut self.control, ATTACHED, server)).await?;
+        let attached = read_until(&mut self.control, ATTACHED, server);
+        let notifications = server.answer(attached).await??;
         Ok((self.control, notifications))
     }
-}
-
-async fn within_limit<T>(
-    answer: impl Future<Output = Result<T, TmuxError>>,
-) -> Result<T, TmuxError> {
-    tokio::time::timeout(TIME_LIMIT, answer)
-        .await
-        .map_err(|_| TmuxError::TimedOut)?
 }
 
 /// Reads until tmux has printed this line, and returns what it reported before that.

@@ -133,6 +133,13 @@ impl TmuxError {
         matches!(self, Self::NoServer { .. } | Self::NoSuchSession { .. })
     }
 
+    /// Whether the error only means that the target of a command, its session or its server is missing.
+    pub(super) fn is_target_missing(&self) -> bool {
+        let is_unknown =
+            matches!(self, Self::Rejected { reply, .. } if reply.starts_with("can't find"));
+        is_unknown || self.is_missing()
+    }
+
     /// Returns the error of a launch. What is missing is no reason to start a task first.
     pub(crate) fn of_launch(self) -> Error {
         if let Self::Refused(error) = &self {

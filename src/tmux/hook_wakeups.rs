@@ -5,13 +5,10 @@
 //! and the server goes from one to the next by itself. More are queued before they are used up, but
 //! not at each wake-up, because the answer would take another turn of the server's loop.
 
-use std::pin::pin;
 use std::str::FromStr;
 
-use super::client::ready;
 use super::control_client::{ConnectedClient, ControlClient};
 use super::error::TmuxError;
-use super::one_shot::TIME_LIMIT;
 use super::server::Server;
 use crate::model::{SessionId, WindowId};
 use crate::protocol::{Command, ControlItem, control_line};
@@ -96,8 +93,6 @@ pub(crate) struct HookWakeups {
     round: String,
     /// How many rounds are queued.
     queued: usize,
-    /// The windows that hooks have reported, while more waits are being queued.
-    reported: Option<ReportedWindows>,
 }
 
 impl ConnectedClient {
@@ -130,15 +125,12 @@ impl ConnectedClient {
             control,
             round,
             queued,
-            reported: None,
         };
         let begun = async {
             waiter.control.write(&begin).await?;
             waiter.mark().await
         };
-        tokio::time::timeout(TIME_LIMIT, begun)
-            .await
-            .map_err(|_| TmuxError::TimedOut)??;
+        server.answer(begun).await??;
         Ok(waiter)
     }
 }
@@ -152,27 +144,16 @@ impl HookWakeups {
     ///
     /// # Cancel safety
     ///
-    /// A report is not lost when the future is dropped: the next call returns it. The rounds are so
-    /// short that the pipe takes them completely or not at all.
+    /// Nothing is lost when the future is dropped.
     pub(crate) async fn woken(&mut self) -> Result<ReportedWindows, TmuxError> {
-        if self.reported.is_none() {
-            self.reported = Some(self.mark().await?);
-            self.queued -= 1;
-        }
+        let reported = self.mark().await?;
+        self.queued -= 1;
         let (most, least) = ROUNDS;
         if self.queued <= least {
-            let more = most - self.queued;
-            let rounds = self.round.repeat(more);
-            self.control.write(&rounds).await?;
-            self.queued += more;
+            self.control.queue(&self.round.repeat(most - self.queued));
+            self.queued = most;
         }
-        Ok(self.reported.take().unwrap_or(ReportedWindows::Unknown))
-    }
-
-    /// Returns the windows that hooks have reported by now, without waiting.
-    pub(crate) async fn reported(&mut self) -> Option<ReportedWindows> {
-        // A closed connection is reported by the next call.
-        ready(pin!(self.woken())).await?.ok()
+        Ok(reported)
     }
 
     async fn mark(&mut self) -> Result<ReportedWindows, TmuxError> {
@@ -187,12 +168,6 @@ impl HookWakeups {
                 None => return Err(TmuxError::Closed),
             }
         }
-    }
-
-    /// Returns the client's pid.
-    #[must_use]
-    pub(crate) fn pid(&self) -> Option<u32> {
-        self.control.pid()
     }
 
     /// Detaches and waits until the client has ended.

@@ -3,15 +3,12 @@
 //!
 //! Hooks are hints. A hook that the user set on a session or a window overrides ours.
 
-use rustix::process::test_kill_process;
-
 use super::client::Connection;
 use super::error::TmuxError;
 use super::hook_wakeups::{MOST_REPORTED, OF_BELLS, REPORTED, channel, clear_reported};
 use super::pane_origin::{IS_BARE, IS_OF_LAUNCHER};
 use super::rows::{BELLS, noted_formats};
-use super::server::process;
-use super::window_options::{is_own, own_format, own_value};
+use super::window_options::{RUN, is_own, own_format, own_value};
 use crate::model::{PaneId, SessionId, WindowId};
 use crate::protocol::rows::Death;
 use crate::protocol::{Command, Frame, control_line};
@@ -30,9 +27,6 @@ pub(super) const FOLDER: &str = "@tmux_task_folder";
 const DEATHS: &str = "@tmux_task_deaths";
 /// A session option with the total number of deaths, so that each has a number.
 const DEATH_COUNT: &str = "@tmux_task_death_count";
-/// A session option with the control clients of the session's daemon, for its successor in case it
-/// is killed.
-pub(super) const CLIENTS: &str = "@tmux_task_clients";
 const BELL_HOOK: &str = "alert-bell[9010]";
 const DEATH_HOOK: &str = "pane-died[9011]";
 const LINK_HOOK: &str = "window-linked[9012]";
@@ -50,8 +44,8 @@ const PROCESS: &str = "@tmux_task_pid";
 /// Marks the session as supervised by the daemon with this pid and identity, enables its bells, and sets the
 /// hooks of the server. The hooks are the same for every daemon, act on marked sessions only, and
 /// do not change the user's own hooks. Hooks of a later version are not replaced; missing ones are
-/// added. `panes` are those whose deaths will be recorded. Returns whether respawns are reported, as by
-/// tmux from 3.8 on, which has no need to be nudged either.
+/// added. Returns whether respawns are reported, as by tmux from 3.8 on, which has no need to be nudged
+/// either.
 ///
 /// # Errors
 ///
@@ -59,16 +53,12 @@ const PROCESS: &str = "@tmux_task_pid";
 pub(crate) async fn install(
     connection: &mut Connection<'_>,
     session: SessionId,
-    panes: impl IntoIterator<Item = PaneId>,
     daemon_pid: u32,
     identity: &str,
 ) -> Result<bool, TmuxError> {
-    let on_session = |name: &str, value: &str| {
-        Command::new("set-option")
-            .arg("-t")
-            .arg(format!("{session}:"))
-            .args([name, value])
-    };
+    let target = format!("{session}:");
+    let on_session =
+        |name: &str, value: &str| Command::new("set-option").args(["-t", &target, name, value]);
     let hook_if = |condition: &str, scope: &str, name: &str, commands: &[Command]| {
         let set = Command::new("set-hook").args([scope, name, &run_if(condition, commands)]);
         unless_current(session, &format!("#{{{name}}}"), &set)
@@ -80,14 +70,18 @@ pub(crate) async fn install(
     let note_ringing = note_ringing();
     let on_spawn = [note_process(None), report.clone(), wake.clone()];
     let on_spawn = hook("-gw", SPAWN_HOOK, &on_spawn);
-    // Before the mark, because the notes of an earlier daemon may be outdated.
-    let noting = panes.into_iter().map(|pane| note_process(Some(pane)));
     let is_set = Command::new("show-options").args(["-gwqv", SPAWN_HOOK]);
     let frames = connection.frames(&[on_spawn, is_set]).await?;
     let reports_respawns =
         matches!(&frames[..], [_, is_set] if is_set.ok && !is_set.text().trim().is_empty());
     if reports_respawns {
-        each(connection, noting.map(|command| [command])).await?;
+        // Before the mark, because the notes of an earlier daemon may be outdated.
+        let list = Command::new("list-panes").args(["-s", "-t", &target, "-F", "#{pane_id}"]);
+        let frames = connection.run(&[list]).await?;
+        let panes: String = frames.iter().map(Frame::text).collect();
+        let panes = panes.lines().filter_map(|pane| pane.parse().ok());
+        let noting = panes.map(|pane| vec![note_process(Some(pane))]);
+        each(connection, noting.collect()).await?;
     }
     let signal = Command::new("wait-for").args(["-S", &channel(&session.to_string())]);
     let on_bell = [count_bell(), note_ringing, wake.clone()];
@@ -135,8 +129,7 @@ pub(crate) async fn forget_deaths(
     let target = format!("{session}:");
     let cut = Command::new("set-option").args(["-F", "-t", &target, DEATHS, &deaths_after(last)]);
     match connection.run(&[cut]).await {
-        Err(error) if error.is_missing() => Ok(()),
-        Err(TmuxError::Rejected { reply, .. }) if reply.starts_with("can't find") => Ok(()),
+        Err(error) if error.is_target_missing() => Ok(()),
         answer => answer.map(drop),
     }
 }
@@ -205,7 +198,7 @@ pub(crate) async fn uninstall(
 fn unmark(session: SessionId, pid: u32) -> Command {
     let target = format!("{session}:");
     let unset = |name: &str| Command::new("set-option").args(["-uq", "-t", &target, name]);
-    let own = [MARK, IDENTITY, CALL, CLIENTS].into_iter();
+    let own = [MARK, IDENTITY, CALL].into_iter();
     let own = own.chain(noted_formats().map(|(name, _)| name)).map(unset);
     // Deaths that were not reported stay for the next daemon.
     let unset_if_empty = Command::new("if-shell")
@@ -225,82 +218,43 @@ fn unmark(session: SessionId, pid: u32) -> Command {
     ])
 }
 
-/// Makes the windows keep their dead panes and monitor bells. Windows that are gone are skipped.
+/// Makes windows keep their dead panes and monitor bells, and writes run numbers to windows. Windows that
+/// are gone are skipped.
 ///
 /// # Errors
 ///
 /// When no answer came.
-pub(crate) async fn prepare_windows(
+pub(crate) async fn set_window_options(
     connection: &mut Connection<'_>,
-    windows: &[WindowId],
-) -> Result<(), TmuxError> {
-    let prepare = |window: &WindowId| {
-        let set = |name: &str| {
-            Command::new("set-option")
-                .arg("-w")
-                .arg("-t")
-                .arg(window.to_string())
-                .args([name, "on"])
-        };
-        [set("remain-on-exit"), set("monitor-bell")]
-    };
-    each(connection, windows.iter().map(prepare)).await
-}
-
-/// Writes run numbers to the windows. Windows that are gone are skipped.
-///
-/// # Errors
-///
-/// When no answer came.
-pub(crate) async fn write_runs(
-    connection: &mut Connection<'_>,
+    prepared: &[WindowId],
     runs: &[(WindowId, u32)],
 ) -> Result<(), TmuxError> {
-    let write = |(window, run): &(WindowId, u32)| {
-        let set = Command::new("set-option").arg("-w");
-        let set = set.arg("-t").arg(window.to_string());
-        [set.args(["@tmux_task_run", &run.to_string()])]
+    let set = |window: &WindowId, name: &str, value: &str| {
+        Command::new("set-option").args(["-w", "-t", &window.to_string(), name, value])
     };
-    each(connection, runs.iter().map(write)).await
+    let prepare = |window| {
+        let names = ["remain-on-exit", "monitor-bell"];
+        names.map(|name| set(window, name, "on")).to_vec()
+    };
+    let number = |(window, run): &(_, u32)| vec![set(window, RUN, &run.to_string())];
+    let prepared = prepared.iter().map(prepare);
+    each(
+        connection,
+        prepared.chain(runs.iter().map(number)).collect(),
+    )
+    .await
 }
 
-/// How many commands that set options share a line. Each takes tmux about 0.1 milliseconds with 300
-/// windows, because it recalculates the sizes of all of them.
-const SETS_AT_ONCE: usize = 6;
-
-/// Runs all groups of commands, by an attached client in several short lines. If a target is gone and
-/// the rest of its line did not run, runs each group of the line as its own line.
-async fn each<const N: usize>(
-    connection: &mut Connection<'_>,
-    groups: impl IntoIterator<Item = [Command; N]>,
-) -> Result<(), TmuxError> {
-    let groups: Vec<[Command; N]> = groups.into_iter().collect();
-    let at_once = match connection {
-        Connection::Attached(_) => (SETS_AT_ONCE / N.max(1)).max(1),
-        // Each line takes a process.
-        Connection::OneShot(_) | Connection::Unseen(_) => groups.len().max(1),
-    };
-    for groups in groups.chunks(at_once) {
-        let frames = connection.frames(&groups.concat()).await?;
-        if frames.iter().all(|frame| frame.ok) {
-            continue;
-        }
-        for group in groups {
+/// Runs all groups of commands as one line. If a target is gone and the rest of the line did not run, runs
+/// each group as its own line.
+async fn each(connection: &mut Connection<'_>, groups: Vec<Vec<Command>>) -> Result<(), TmuxError> {
+    let frames = connection.frames(&groups.concat()).await?;
+    if frames.iter().any(|frame| !frame.ok) {
+        for group in &groups {
             connection.frames(group).await?;
         }
     }
     Ok(())
-}
-
-/// Whether a process has this pid. The edge to the kernel's process information has this too; edges
-/// do not import each other.
-pub(super) fn is_alive(pid: u32) -> bool {
-    match process(pid).map(test_kill_process) {
-        None => false,
-        Some(Ok(())) => true,
-        // A process of another user, or one that may not be signalled: not known to be gone.
-        Some(Err(error)) => error != rustix::io::Errno::SRCH,
-    }
 }
 
 /// Runs a command unless the server's hooks are of our version or a later one and the format
@@ -508,9 +462,9 @@ pub(crate) async fn check_hooks(
         });
     }
     let windows = text(5);
-    let windows: Vec<WindowOptions> = windows.lines().filter_map(WindowOptions::read).collect();
-    faults.extend(windows.iter().flat_map(WindowOptions::faults));
-    let ids: Vec<WindowId> = windows.iter().map(|window| window.id).collect();
+    let windows = windows.lines().filter_map(window_faults);
+    let (ids, of_windows): (Vec<WindowId>, Vec<_>) = windows.unzip();
+    faults.extend(of_windows.into_iter().flatten());
     for ids in ids.chunks(MOST_WINDOWS) {
         let ask = |id: &WindowId| Command::new("show-hooks").args(["-w", "-t", &id.to_string()]);
         let commands: Vec<Command> = ids.iter().map(ask).collect();
@@ -541,47 +495,29 @@ pub(crate) async fn server_version(
     Ok(first.filter(|text| !text.is_empty()).map(ToOwned::to_owned))
 }
 
-/// The options of a task's window that events depend on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct WindowOptions {
-    id: WindowId,
-    rings: bool,
-    keeps_dead_pane: bool,
-    is_shell: bool,
-}
-
-impl WindowOptions {
-    fn read(line: &str) -> Option<Self> {
-        let mut fields = line.split(' ');
-        Some(Self {
-            id: fields.next()?.parse().ok()?,
-            rings: is_on(fields.next()?),
-            keeps_dead_pane: is_on(fields.next()?),
-            is_shell: fields.next()? == "1",
-        })
+/// Reads the options of a window that events depend on, and returns their faults. Those of a shell belong
+/// to its user.
+fn window_faults(line: &str) -> Option<(WindowId, Vec<HookFault>)> {
+    let [id, rings, keeps_dead_pane, is_shell] =
+        line.split(' ').collect::<Vec<_>>().try_into().ok()?;
+    let window = id.parse().ok()?;
+    let mut faults = Vec::new();
+    if is_shell != "1" && !is_on(rings) {
+        faults.push(HookFault {
+            message: format!("bells of window {window} are off"),
+            hint: format!("`tmux set-option -w -t {window} monitor-bell on`"),
+        });
     }
-
-    /// The options of a shell belong to its user.
-    fn faults(&self) -> Vec<HookFault> {
-        let window = self.id;
-        let mut faults = Vec::new();
-        if !self.is_shell && !self.rings {
-            faults.push(HookFault {
-                message: format!("bells of window {window} are off"),
-                hint: format!("`tmux set-option -w -t {window} monitor-bell on`"),
-            });
-        }
-        // The end of a run is found later, and without its output.
-        if !self.is_shell && !self.keeps_dead_pane {
-            faults.push(HookFault {
-                message: format!(
-                    "window {window} closes when its run ends, and its last output with it"
-                ),
-                hint: format!("`tmux set-option -w -t {window} remain-on-exit on`"),
-            });
-        }
-        faults
+    // The end of a run is found later, and without its output.
+    if is_shell != "1" && !is_on(keeps_dead_pane) {
+        faults.push(HookFault {
+            message: format!(
+                "window {window} closes when its run ends, and its last output with it"
+            ),
+            hint: format!("`tmux set-option -w -t {window} remain-on-exit on`"),
+        });
     }
+    Some((window, faults))
 }
 
 /// Whether an option is on: some versions of tmux print words, some numbers.
@@ -641,7 +577,7 @@ mod tests {
     #[test]
     fn options_of_shells_are_their_users() {
         let faults = |line: &str| {
-            let faults = WindowOptions::read(line).unwrap().faults();
+            let (_, faults) = window_faults(line).unwrap();
             let messages = faults.into_iter().map(|fault| fault.message);
             messages.collect::<Vec<_>>()
         };
@@ -653,6 +589,6 @@ mod tests {
             "window @3 closes when its run ends, and its last output with it",
         ];
         assert_eq!(faults("@3 0 off 0"), both);
-        assert_eq!(WindowOptions::read("odd"), None);
+        assert_eq!(window_faults("odd"), None);
     }
 }

@@ -5,11 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::capture::{Capture, CapturedScreen, Shape};
-use super::look_inquiry::{
-    CaptureQuery, Detail, Inquiry, Limit, LookAnswer, LookKind, LookLine, Question,
-};
+use super::look_lines::{Limit, LookAnswer, LookKind, Question, WindowQuery};
 use super::rows::WindowDetails;
-use crate::model::{Ordered as _, PaneId, SessionLife, WindowId};
+use crate::model::{Ordered as _, PaneId, WindowId};
 use crate::protocol::rows::{Death, LookRows, SessionRow, WindowRow};
 
 /// A sweep queries a window in full if that was last done this many seconds ago: an option that was
@@ -24,10 +22,8 @@ const QUERIED_AGAIN_SECS_PER_WINDOW: i64 = 1;
 pub(crate) struct LookMemory {
     /// The server's clock at the last look, in seconds since 1970.
     time: i64,
-    /// Panes known to have changed since the last look.
-    expected: BTreeSet<PaneId>,
-    /// The life of the session that is remembered.
-    life: Option<SessionLife>,
+    /// Windows whose panes have printed or whose processes have ended since the last look.
+    expected: BTreeSet<WindowId>,
     windows: BTreeMap<WindowId, RememberedWindow>,
     /// Windows that are known to have changed since the last look.
     moved: BTreeSet<WindowId>,
@@ -76,14 +72,12 @@ impl LookMemory {
         ended: &BTreeSet<u32>,
         moved: impl IntoIterator<Item = WindowId>,
     ) {
-        self.expected.extend(printed);
-        let has_ended = |pid: Option<u32>| pid.is_some_and(|pid| ended.contains(&pid));
-        if !ended.is_empty() {
-            let windows = self.windows.values();
-            let died = windows.filter(|known| has_ended(known.shape.pid));
-            self.expected
-                .extend(died.filter_map(RememberedWindow::pane));
-        }
+        let printed: BTreeSet<PaneId> = printed.into_iter().collect();
+        let expected = self.windows.iter().filter(|(_, known)| {
+            known.pane().is_some_and(|pane| printed.contains(&pane))
+                || known.shape.pid.is_some_and(|pid| ended.contains(&pid))
+        });
+        self.expected.extend(expected.map(|(window, _)| *window));
         self.moved.extend(moved);
     }
 
@@ -112,10 +106,8 @@ impl LookMemory {
         for window in windows {
             self.is_list_wanted = true;
             self.moved.remove(window);
-            let pane = self.windows.remove(window).and_then(|known| known.pane());
-            if let Some(pane) = pane {
-                self.expected.remove(&pane);
-            }
+            self.windows.remove(window);
+            self.expected.remove(window);
         }
     }
 
@@ -155,83 +147,54 @@ impl LookMemory {
         self.windows.get(&window).map(|known| &*known.row)
     }
 
-    /// Begins a look.
-    pub(super) fn inquire(&self, kind: LookKind, limit: Limit) -> Inquiry {
-        Inquiry::new(kind, limit, self.first_question(kind, limit))
-    }
-
-    /// Returns the next line of a look; `None` when nothing is left to query.
-    pub(super) fn next_line(&self, inquiry: &mut Inquiry) -> Option<LookLine> {
-        let kind = inquiry.kind();
-        inquiry.next_line(self.windows.len(), |answer, unanswered| {
-            self.missing(answer, unanswered, kind)
-        })
+    /// Returns how many windows the session had in the last look.
+    pub(super) fn n_windows(&self) -> usize {
+        self.windows.len()
     }
 
     /// Returns what a look queries first: all windows are listed if none is known, or if nothing else is
     /// queried.
-    fn first_question(&self, kind: LookKind, limit: Limit) -> Question {
-        let reported = self.windows.iter().filter(|(_, known)| {
-            let is_expected = |pane| self.expected.contains(&pane);
-            known.is_unsettled() || known.pane().is_some_and(is_expected)
-        });
+    pub(super) fn first_question(&self, kind: LookKind, limit: Limit) -> Question {
+        let reported = self
+            .windows
+            .iter()
+            .filter(|(window, known)| known.is_unsettled() || self.expected.contains(window));
         let reported = reported.map(|(window, _)| *window);
         let wanted = reported.chain(self.moved.iter().copied());
         let mut question = Question {
             index: self.is_list_wanted || self.windows.is_empty() || limit == Limit::None,
-            rows: wanted
-                .map(|window| (window, self.likely_capture(window)))
+            windows: wanted
+                .map(|window| (window, self.likely_query(window)))
                 .into_map(),
-            signs: BTreeSet::new(),
         };
-        match (kind, limit, &self.sweep) {
-            (LookKind::Windows, ..) => {}
-            (LookKind::Slice, Limit::None, _) => {
-                for window in self.windows.keys() {
-                    let capture = self.likely_capture(*window);
-                    question.rows.entry(*window).or_insert(capture);
-                }
+        let all = self.windows.keys().copied();
+        match (kind, limit) {
+            (LookKind::Windows, _) => {}
+            (LookKind::Slice, Limit::None) => {
+                let all = all.map(|window| (window, self.likely_query(window)));
+                question.windows.extend(all);
             }
-            (LookKind::Slice, Limit::Short, None) => {
-                self.add_slice(&mut question, self.windows.keys());
-            }
-            (LookKind::Slice, Limit::Short, Some(left)) => {
-                let left = left.iter();
-                let left = left.filter(|window| self.windows.contains_key(window));
-                self.add_slice(&mut question, left);
+            (LookKind::Slice, Limit::Short) => {
+                let left = |window: &WindowId| {
+                    let sweep = self.sweep.as_ref();
+                    sweep.is_none_or(|sweep| sweep.contains(window))
+                };
+                let left = all.filter(left).map(|window| (window, self.verify(window)));
+                question.add_line(left, self.windows.len());
             }
         }
         question.index |= question.is_empty();
         question
     }
 
-    /// Adds the next slice of a sweep: as many of the windows that are left as fit into one line, with
-    /// the list of all windows if that is wanted, and at least one.
-    fn add_slice<'a>(&self, question: &mut Question, left: impl Iterator<Item = &'a WindowId>) {
-        let mut slice = Question {
-            index: question.index,
-            ..Question::default()
-        };
-        for window in left {
-            let mut longer = slice.clone();
-            self.verify(&mut longer, *window);
-            let has_windows = !slice.rows.is_empty() || !slice.signs.is_empty();
-            if has_windows && !longer.fits_into_line(self.windows.len()) {
-                break;
-            }
-            slice = longer;
-        }
-        question.add(slice);
-    }
-
-    /// Adds a query of whether a window has changed: in full if it probably has, or if the last full query
-    /// was long ago.
-    fn verify(&self, question: &mut Question, window: WindowId) {
-        let capture = self.likely_capture(window);
-        if capture != CaptureQuery::No || self.is_old(window) {
-            question.rows.entry(window).or_insert(capture);
-        } else if !question.rows.contains_key(&window) {
-            question.signs.insert(window);
+    /// Returns how to query whether a window has changed: in full if it probably has, or if the last full
+    /// query was long ago.
+    fn verify(&self, window: WindowId) -> WindowQuery {
+        let query = self.likely_query(window);
+        if query == WindowQuery::Rows && !self.is_old(window) {
+            WindowQuery::Sign
+        } else {
+            query
         }
     }
 
@@ -243,30 +206,30 @@ impl LookMemory {
         known.is_none_or(|known| self.time - known.time >= pause)
     }
 
-    /// Returns how to capture a window before there is an answer about it: only if it has probably changed.
-    fn likely_capture(&self, window: WindowId) -> CaptureQuery {
+    /// Returns how to query a window in full before there is an answer about it: with its screen only if
+    /// that has probably changed.
+    fn likely_query(&self, window: WindowId) -> WindowQuery {
         let Some(known) = self.windows.get(&window) else {
-            return CaptureQuery::New;
+            return WindowQuery::New;
         };
         match (known.pane(), &known.capture) {
             (Some(pane), Some(capture))
-                if capture.is_likely_old(self.time) || self.expected.contains(&pane) =>
+                if capture.is_likely_old(self.time) || self.expected.contains(&window) =>
             {
-                capture_of(pane, known.shape, Some(capture), false)
+                screen_query(pane, known.shape, Some(capture), false)
             }
-            (Some(_) | None, Some(_) | None) => CaptureQuery::No,
+            (Some(_) | None, Some(_) | None) => WindowQuery::Rows,
         }
     }
 
     /// Returns what is missing from the answers so far, and what was queried and is `unanswered`.
-    fn missing(
+    pub(super) fn missing(
         &self,
         answer: &LookAnswer,
-        unanswered: &BTreeMap<WindowId, Detail>,
+        unanswered: &BTreeMap<WindowId, WindowQuery>,
         kind: LookKind,
     ) -> Question {
-        let life = answer.session.as_ref().map(|session| &session.life);
-        let is_same_life = life.is_some() && life == self.life.as_ref();
+        let is_same_life = answer.session.as_ref().is_some_and(|now| self.is_of(now));
         let known = |window: &WindowId| self.windows.get(window).filter(|_| is_same_life);
         // The list of many windows would be the longest line of a sweep.
         let may_have_come = kind == LookKind::Slice && self.may_have_come(answer);
@@ -280,10 +243,9 @@ impl LookMemory {
             let shape = match (&listed.details, known) {
                 (Some(found), _) => found.shape,
                 (None, Some(known)) if known.sign == listed.sign => known.shape,
-                (None, known) => {
-                    let shape = known.map(|known| known.shape).unwrap_or_default();
-                    let capture = capture_of(listed.pane, shape, last, false);
-                    question.rows.insert(*window, capture);
+                (None, Some(_) | None) => {
+                    let query = self.query(*window, answer, is_same_life);
+                    question.windows.insert(*window, query);
                     continue;
                 }
             };
@@ -293,42 +255,38 @@ impl LookMemory {
             let is_stale = last.is_none_or(|last| last.is_stale(&shape));
             if is_stale && captured.is_none_or(is_cut) {
                 let is_wrapped = captured.is_some_and(|found| found.rows(&shape).is_none());
-                let capture = capture_of(listed.pane, shape, last, is_wrapped);
-                question.rows.insert(*window, capture);
+                let query = screen_query(listed.pane, shape, last, is_wrapped);
+                question.windows.insert(*window, query);
             }
         }
-        for (window, wanted) in unanswered {
-            match wanted {
-                Detail::Everything => {
-                    question
-                        .rows
-                        .insert(*window, self.capture(*window, answer, is_same_life));
-                }
-                Detail::Sign => {
-                    question.signs.insert(*window);
-                }
+        for (window, query) in unanswered {
+            if *query != WindowQuery::Sign {
+                let query = self.query(*window, answer, is_same_life);
+                question.windows.insert(*window, query);
+            } else {
+                question.windows.entry(*window).or_insert(WindowQuery::Sign);
             }
         }
-        for (window, indexed) in answer.present.iter().flatten() {
-            if answer.windows.contains_key(window) || question.rows.contains_key(window) {
-                continue;
-            }
-            if known(window).and_then(RememberedWindow::pane) != Some(*indexed) {
-                let capture = self.capture(*window, answer, is_same_life);
-                question.rows.insert(*window, capture);
-            }
-        }
-        for death in self.unseen_deaths(answer, is_same_life) {
-            let window = death.window;
-            if answer.may_have(death) && !question.rows.contains_key(&window) {
-                let capture = self.capture(window, answer, is_same_life);
-                question.rows.insert(window, capture);
+        let unknown = answer.present.iter().flatten().filter(|(window, pane)| {
+            !answer.windows.contains_key(window)
+                && known(window).and_then(RememberedWindow::pane) != Some(**pane)
+        });
+        let unknown = unknown.map(|(window, _)| *window);
+        let died = self.unseen_deaths(answer, is_same_life);
+        let died = died.filter(|death| answer.may_have(death));
+        for window in unknown.chain(died.map(|death| death.window)) {
+            if !question.is_in_full(window) {
+                let query = self.query(window, answer, is_same_life);
+                question.windows.insert(window, query);
             }
         }
         question
-            .signs
-            .retain(|window| !question.rows.contains_key(window));
-        question
+    }
+
+    /// Whether what is remembered is of this life of the session.
+    fn is_of(&self, session: &SessionRow) -> bool {
+        let before = self.session.as_ref();
+        before.is_some_and(|before| before.life == session.life)
     }
 
     /// Whether the session may have a window that is not known, as far as the first slice of a sweep can
@@ -358,8 +316,8 @@ impl LookMemory {
         })
     }
 
-    /// Returns how to capture a window that is queried in full.
-    fn capture(&self, window: WindowId, answer: &LookAnswer, is_same_life: bool) -> CaptureQuery {
+    /// Returns how to query a window in full.
+    fn query(&self, window: WindowId, answer: &LookAnswer, is_same_life: bool) -> WindowQuery {
         let known = self.windows.get(&window).filter(|_| is_same_life);
         let indexed = answer.present.as_ref().and_then(|all| all.get(&window));
         let listed = answer.windows.get(&window).map(|listed| listed.pane);
@@ -367,21 +325,24 @@ impl LookMemory {
             .or_else(|| indexed.copied())
             .or_else(|| known.and_then(RememberedWindow::pane));
         let Some(pane) = pane else {
-            return CaptureQuery::New;
+            return WindowQuery::New;
         };
         let known = known.filter(|known| known.pane() == Some(pane));
         let shape = known.map(|known| known.shape).unwrap_or_default();
         let last = known.and_then(|known| known.capture.as_ref());
-        capture_of(pane, shape, last, false)
+        screen_query(pane, shape, last, false)
     }
 
     /// Merges the answers with what is remembered, and remembers them; `None` without an answer about the
     /// session itself.
-    pub(super) fn finish_look(&mut self, inquiry: Inquiry) -> Option<LookRows> {
-        let kind = inquiry.kind();
-        let (mut answer, unanswered) = inquiry.into_answer();
+    pub(super) fn finish_look(
+        &mut self,
+        kind: LookKind,
+        mut answer: LookAnswer,
+        unanswered: BTreeMap<WindowId, WindowQuery>,
+    ) -> Option<LookRows> {
         let session = answer.session.take()?;
-        let is_same_life = self.life.as_ref() == Some(&session.life);
+        let is_same_life = self.is_of(&session);
         let mut is_same = self.session.as_ref() == Some(&session);
         // What is missing after the last round is left to the next look, with the deaths from there on.
         let unseen: BTreeSet<WindowId> = self
@@ -421,7 +382,6 @@ impl LookMemory {
         self.time = answer.time;
         self.moved = unanswered.into_keys().chain(unseen).collect();
         self.deaths.clone_from(&deaths);
-        self.life = Some(session.life.clone());
         self.session = Some(session.clone());
         self.is_same = is_same;
         let windows = self.windows.values();
@@ -490,17 +450,17 @@ impl LookMemory {
     }
 }
 
-/// Returns how to capture a pane with this shape: also as rows if the last capture had wrapped lines, or
-/// this one has, and where the program may draw a cursor.
-fn capture_of(
+/// Returns how to query a window with the screen of its pane with this shape: also as rows if the last
+/// capture had wrapped lines, or this one has, and where the program may draw a cursor.
+fn screen_query(
     pane: PaneId,
     shape: Shape,
     last: Option<&Capture>,
     is_wrapped: bool,
-) -> CaptureQuery {
+) -> WindowQuery {
     match is_wrapped || shape.is_cursor_hidden || last.is_some_and(Capture::is_wrapped) {
-        true => CaptureQuery::WithRows(pane, shape),
-        false => CaptureQuery::Of(pane, shape),
+        true => WindowQuery::ScreenRows(pane, shape),
+        false => WindowQuery::Screen(pane, shape),
     }
 }
 

@@ -14,7 +14,7 @@ mod launch;
 mod launch_lines;
 mod launch_rows;
 mod look;
-mod look_inquiry;
+mod look_lines;
 mod look_memory;
 mod one_shot;
 mod output;
@@ -31,17 +31,17 @@ mod viewers;
 mod window_options;
 
 pub(crate) use client::{Client, Connection, ReceivedItem};
-pub(crate) use client_processes::{Output, running_clients};
+pub(crate) use client_processes::{Output, end_clients_left_behind, running_clients};
 pub(crate) use commands::{
-    ListedSession, ListedTask, Mark, MarkedSession, Unless, claim, end_idle_session,
-    existing_panes, existing_windows, kill_session, kill_window, list_marks, list_sessions,
-    list_tasks, prune_windows, set_session_option, signal_channel, wait_for,
+    ListedSession, ListedTask, Mark, Unless, claim, end_idle_session, existing_panes,
+    existing_windows, kill_session, kill_window, list_marks, list_sessions, list_tasks,
+    prune_windows, ringing_windows, set_session_option, signal_channel, wait_for,
 };
 pub(crate) use control_client::traffic;
 pub(crate) use error::TmuxError;
 pub(crate) use hook_wakeups::{HookWakeups, ReportedWindow, ReportedWindows};
 pub(crate) use hooks::{
-    check_hooks, forget_deaths, install, prepare_windows, server_version, uninstall, write_runs,
+    check_hooks, forget_deaths, install, server_version, set_window_options, uninstall,
 };
 pub(crate) use keys::{PaneView, PromptPlace, TypingResult, is_key, type_into};
 pub(crate) use launch::{
@@ -49,8 +49,8 @@ pub(crate) use launch::{
 };
 pub(crate) use launch_lines::Slots;
 pub(crate) use launch_rows::{LaunchAnswer, NewRun, check_name, contended, two_windows};
-pub(crate) use look::{SessionIndex, Target, list_index, look};
-pub(crate) use look_inquiry::LookKind;
+pub(crate) use look::{Target, look};
+pub(crate) use look_lines::LookKind;
 pub(crate) use look_memory::LookMemory;
 pub(crate) use output::{
     FirstLines, ask_output, follow_output, read_asked, read_end, read_first_lines, read_output,
@@ -58,8 +58,5 @@ pub(crate) use output::{
 pub(crate) use pane_origin::EXEC_PANE;
 pub(crate) use server::{Probe, Server, ServerChoice, nudge};
 pub(crate) use task_exec::{environment_of, exec_task, forget_environments, kept_environment};
-pub(crate) use viewers::{
-    NOTICE_OPTION, Viewer, end_clients_left_behind, list_viewers, own_clients, show_notice,
-    show_window,
-};
+pub(crate) use viewers::{NOTICE_OPTION, Viewer, list_viewers, show_notice, show_window};
 pub(crate) use window_options::{mark_endings, read_spec};

@@ -33,7 +33,6 @@ pub(super) static IS_FLOATING: LazyLock<String> =
 #[derive(Debug)]
 pub(super) struct ListedWindow {
     pub(super) pane: PaneId,
-    is_floating: bool,
     /// Whether the window has no other pane.
     pub(super) is_only: bool,
     /// Changes whenever anything has changed that may not have been reported: the process, its end,
@@ -41,6 +40,13 @@ pub(super) struct ListedWindow {
     pub(super) sign: String,
     /// Everything, where it was wanted.
     pub(super) details: Option<WindowDetails>,
+}
+
+impl ListedWindow {
+    fn order(&self) -> PaneOrder {
+        // A sign ends with whether the pane floats.
+        (self.sign.ends_with('1'), self.pane)
+    }
 }
 
 /// Everything of a window and one of its panes except the screen.
@@ -154,11 +160,6 @@ pub(super) fn index_command(session: &str) -> Command {
     list_panes(session).args(["-F", &INDEX_FORMAT])
 }
 
-/// Lists the windows of the session that have tmux's bell flag; for each other one a blank line.
-pub(super) fn ringing_command(session: &str) -> Command {
-    Command::new("list-windows").args(["-t", session, "-F", "#{?window_bell_flag,#{window_id},}"])
-}
-
 /// Lists the signs of the panes of a window of the session. Fails when the window does not exist.
 pub(super) fn window_sign_command(session: &str, window: WindowId, formats: Formats) -> Command {
     list_window(session, window).args(["-F", formats.sign])
@@ -192,69 +193,37 @@ pub(super) fn session_command(target: &str, formats: Formats) -> Command {
 
 /// Parses the list of windows, each with its primary pane.
 pub(super) fn read_index(text: &str) -> Option<BTreeMap<WindowId, PaneId>> {
-    let mut windows: BTreeMap<WindowId, PaneOrder> = BTreeMap::new();
-    let row = |fields: &mut Fields| {
-        let (window, pane) = (fields.parse()?, fields.parse()?);
-        Some((window, (fields.flag()?, pane)))
-    };
-    for (window, pane) in read_rows(text, row)? {
-        let first = windows.entry(window).or_insert(pane);
-        *first = pane.min(*first);
-    }
-    let windows = windows.into_iter();
-    Some(windows.map(|(window, (_, pane))| (window, pane)).collect())
+    let windows = read_windows(text, read_sign)?.into_iter();
+    Some(
+        windows
+            .map(|(window, listed)| (window, listed.pane))
+            .collect(),
+    )
 }
 
+/// Begins as a row of signs does, and has the end of a sign.
 static INDEX_FORMAT: LazyLock<String> =
     LazyLock::new(|| row_format(&["#{window_id}", "#{pane_id}", &IS_FLOATING]));
 
-/// Parses both lists, or one of them; for each window its primary pane.
-pub(super) fn read_lists(
-    signs: Option<&str>,
-    lists: &str,
+/// Parses the rows of panes; for each window its primary one.
+pub(super) fn read_windows(
+    text: &str,
+    read: impl Fn(&mut Fields) -> Option<(WindowId, ListedWindow)>,
 ) -> Option<BTreeMap<WindowId, ListedWindow>> {
-    let mut windows = BTreeMap::new();
-    for (window, pane, sign) in read_rows(signs.unwrap_or_default(), read_sign)? {
-        add(&mut windows, window, pane, sign);
-    }
-    for (pane, sign, found) in read_rows(lists, read_details)? {
-        let window = found.window.window;
-        if signs.is_none() {
-            add(&mut windows, window, pane, sign);
+    let mut windows: BTreeMap<WindowId, ListedWindow> = BTreeMap::new();
+    for (window, listed) in read_rows(text, read)? {
+        let Some(first) = windows.get_mut(&window) else {
+            windows.insert(window, listed);
+            continue;
+        };
+        // A window that is linked twice is listed twice.
+        let is_only = first.is_only && first.pane == listed.pane;
+        if listed.order() < first.order() {
+            *first = listed;
         }
-        let listed = windows
-            .get_mut(&window)
-            .filter(|listed| listed.pane == pane);
-        if let Some(listed) = listed {
-            listed.details = Some(found);
-        }
+        first.is_only = is_only;
     }
     Some(windows)
-}
-
-fn add(
-    windows: &mut BTreeMap<WindowId, ListedWindow>,
-    window: WindowId,
-    pane: PaneId,
-    sign: String,
-) {
-    // The last part of a sign.
-    let is_floating = sign.ends_with(" 1");
-    let listed = |is_only| ListedWindow {
-        pane,
-        is_floating,
-        is_only,
-        sign,
-        details: None,
-    };
-    match windows.get_mut(&window) {
-        None => drop(windows.insert(window, listed(true))),
-        Some(first) if (is_floating, pane) < (first.is_floating, first.pane) => {
-            *first = listed(false);
-        }
-        // A window that is linked twice is listed twice.
-        Some(first) => first.is_only &= first.pane == pane,
-    }
 }
 
 /// Parses the session and its death record.
@@ -264,9 +233,6 @@ pub(super) fn read_session(text: &str) -> Option<(SessionRow, String)> {
 
 /// The window option with the bell count of Pi's own helper.
 const BELLS_OF_PI: &str = "@pi_tmux_task_bell_count";
-
-/// How many commands [`own_options_commands`] returns.
-pub(super) const OWN_OPTIONS: usize = OPTION_NAMES.len() + 1;
 
 /// Queries the window's own options, with the bell count of Pi's helper.
 pub(super) fn own_options_commands(window: WindowId) -> impl Iterator<Item = Command> {
@@ -295,16 +261,17 @@ static SIGN: LazyLock<String> = LazyLock::new(|| {
 });
 
 static SIGN_FORMAT: LazyLock<String> =
-    LazyLock::new(|| row_format(&[&format!("#{{window_id}} #{{pane_id}} {}", *SIGN)]));
+    LazyLock::new(|| row_format(&["#{window_id}", "#{pane_id}", &SIGN]));
 
-fn read_sign(fields: &mut Fields) -> Option<(WindowId, PaneId, String)> {
-    let sign = fields.raw()?;
-    let mut words = sign.splitn(3, ' ');
-    Some((
-        words.next()?.parse().ok()?,
-        words.next()?.parse().ok()?,
-        words.next()?.to_owned(),
-    ))
+pub(super) fn read_sign(fields: &mut Fields) -> Option<(WindowId, ListedWindow)> {
+    let window = fields.parse()?;
+    let listed = ListedWindow {
+        pane: fields.parse()?,
+        is_only: true,
+        sign: fields.raw()?,
+        details: None,
+    };
+    Some((window, listed))
 }
 
 /// The window option with the window's bell count: its id, a blank and the count. The id
@@ -359,13 +326,11 @@ static PANE_FORMAT: LazyLock<String> = LazyLock::new(|| {
     ])
 });
 
-fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> {
-    let window = fields.parse()?;
-    let pane = fields.parse()?;
-    let sign = fields.raw()?;
+pub(super) fn read_details(fields: &mut Fields) -> Option<(WindowId, ListedWindow)> {
+    let (id, listed) = read_sign(fields)?;
     let bell = fields.flag()?;
     let activity = fields.maybe()?.unwrap_or_default();
-    let bell_count = own_count(window, &fields.raw()?);
+    let bell_count = own_count(id, &fields.raw()?);
     let may_have_bells_of_pi = !fields.raw()?.trim().is_empty();
     let options = WindowOptions::read(fields)?;
     let origin = PaneOrigin::parse(&fields.raw()?);
@@ -377,7 +342,7 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
         is_linked: fields.flag()?,
         is_launching: fields.flag()?,
         name: fields.text()?,
-        ..WindowRow::new(window)
+        ..WindowRow::new(id)
     };
     let pid = fields.maybe()?;
     describe(&mut window, options, origin, pid);
@@ -403,7 +368,7 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
         is_alternate: fields.flag()?,
     };
     window.pane = Some(PaneRow {
-        pane,
+        pane: listed.pane,
         pid,
         dead: is_dead.then_some(dead),
         in_mode: fields.flag()?,
@@ -413,14 +378,15 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
         screen: Screen::default(),
     });
     let banner = fields.raw()?;
-    let found = WindowDetails {
+    let details = WindowDetails {
         window,
         shape,
         banner,
         origin,
         may_have_bells_of_pi,
     };
-    Some((pane, sign, found))
+    let details = Some(details);
+    Some((id, ListedWindow { details, ..listed }))
 }
 
 /// Describes a window by its options.
@@ -484,7 +450,7 @@ mod tests {
     use super::*;
 
     fn sign(window: &str, pane: &str) -> String {
-        row_format(&[&format!("{window} {pane} 41 0 5 0   0 0")])
+        row_format(&[window, pane, "41 0 5 0   0 0"])
     }
 
     fn full(window: &str, pane: &str, name: &str) -> String {
@@ -510,7 +476,7 @@ mod tests {
     fn listed(of_pi: &str, origin: &str) -> WindowDetails {
         let row = full("@1", "%1", "api").replace("|x|", &format!("|{of_pi}|"));
         let row = row.replace("|1|0|0|0|api|", &format!("|{origin}|0|0|0|api|"));
-        let mut windows = read_lists(None, &row).unwrap();
+        let mut windows = read_windows(&row, read_details).unwrap();
         windows.remove(&WindowId(1)).unwrap().details.unwrap()
     }
 
@@ -576,7 +542,7 @@ mod tests {
         ]
         .join("\n");
         let signs = [sign("@1", "%1"), sign("@2", "%2")].join("\n");
-        let windows = read_lists(Some(&signs), &lists).unwrap();
+        let windows = read_windows(&lists, read_details).unwrap();
         assert_eq!(windows.len(), 2);
         let found = |id: u32| windows[&WindowId(id)].details.as_ref().unwrap();
         assert_eq!(found(1).window.name, "a  <@9|!>");
@@ -588,18 +554,18 @@ mod tests {
         assert_eq!(found(2).window.owner.as_deref(), Some("pi:7"));
         assert!(found(2).window.is_bare);
         assert_eq!(found(2).window.pane.as_ref().unwrap().pid, Some(41));
-        let alone = read_lists(None, &lists).unwrap();
+        let alone = read_windows(&signs, read_sign).unwrap();
         assert_eq!(alone[&WindowId(1)].sign, windows[&WindowId(1)].sign);
-        assert!(alone.values().all(|listed| listed.is_only));
+        assert!(windows.values().all(|listed| listed.is_only));
     }
 
     #[test]
     fn a_row_that_cannot_be_parsed_is_an_error() {
-        for row in ["<@1>", "<@1", "<@1 %1>"] {
-            assert!(read_lists(Some(row), "").is_none(), "{row}");
-            assert!(read_lists(None, row).is_none(), "{row}");
+        for row in ["<@1>", "<@1", "<@1|%1>"] {
+            assert!(read_windows(row, read_sign).is_none(), "{row}");
+            assert!(read_windows(row, read_details).is_none(), "{row}");
         }
-        assert!(read_lists(Some(""), "").unwrap().is_empty());
+        assert!(read_windows("", read_sign).unwrap().is_empty());
     }
 
     #[test]
@@ -613,7 +579,7 @@ mod tests {
             sign("@3", "%8").replace("0>", "1>"),
         ]
         .concat();
-        let windows = read_lists(Some(&signs), &full("@1", "%3", "x")).unwrap();
+        let windows = read_windows(&signs, read_sign).unwrap();
         let of = |id: u32| (windows[&WindowId(id)].pane, windows[&WindowId(id)].is_only);
         assert_eq!(of(1), (PaneId(2), false));
         assert_eq!(of(2), (PaneId(9), true), "linked twice");

@@ -27,7 +27,7 @@ pub(super) const SPEC: &str = "@tmux_task_spec";
 pub(super) const MARK: &str = "@tmux_task_launch";
 
 /// The option with the number of its run.
-const RUN: &str = "@tmux_task_run";
+pub(super) const RUN: &str = "@tmux_task_run";
 
 /// The option that says when its last launch was requested.
 const STARTED: &str = "@tmux_task_started";

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::super::control_clients::ControlClients;
 use super::watched_windows;
 use super::window_options::OptionLine;
-use super::{Attachment, SessionInfo, SessionLink};
+use super::{Attachment, SessionLink};
 use crate::clock::now;
 use crate::model::{Checkpoint, GoneReason, PaneId, SessionLife, Snapshot, WindowId};
 use crate::observe::Evidence;
@@ -21,45 +21,12 @@ use crate::tmux::{self, Connection, LookKind, Probe, Target, TmuxError};
 
 /// The result of a look through the control client.
 enum AttachedLook {
-    Taken {
-        /// The look; `None` when the session is gone.
-        look: Option<LookRows>,
-        /// Whether it had a trigger just then.
-        has_trigger: bool,
-    },
+    /// The look; `None` when the session is gone.
+    Taken(Option<LookRows>),
     /// There is nothing to look at, or a slice of a sweep shows nothing new.
     Skipped(LookOutcome),
     /// There is no control client any more.
     NotAttached,
-}
-
-/// What is known when a look begins.
-#[derive(Debug, Clone, Copy, Default)]
-struct LookFacts {
-    /// Whether the order names windows.
-    is_named: bool,
-    /// Whether all reports of tmux have arrived, if the order asks for that. Where windows are named,
-    /// the look at them is the barrier, and this is true.
-    is_synced: bool,
-    /// Whether windows were reported as changed or closed, panes as printing, or processes as ended.
-    has_reports: bool,
-    /// Whether a run had ended in the last look and tmux had not reported how.
-    is_unsettled: bool,
-    /// Whether a sweep is under way.
-    is_sweeping: bool,
-    /// Whether the server has not run since the last sweep.
-    is_swept: bool,
-}
-
-impl LookFacts {
-    fn is_look_needed(self, kind: LookKind) -> bool {
-        match kind {
-            LookKind::Windows => {
-                self.is_named || self.has_reports || self.is_unsettled || !self.is_synced
-            }
-            LookKind::Slice => self.is_sweeping || self.has_reports || !self.is_swept,
-        }
-    }
 }
 
 impl SessionLink {
@@ -75,12 +42,13 @@ impl SessionLink {
         kind: LookKind,
         quiet: Duration,
     ) -> Result<LookOutcome, TmuxError> {
-        let (look, mut has_trigger) = match self.attached_look(order, kind).await? {
-            AttachedLook::Taken { look, has_trigger } => (look, has_trigger),
+        let mut has_trigger = false;
+        let look = match self.attached_look(order, kind, &mut has_trigger).await? {
+            AttachedLook::Taken(look) => look,
             AttachedLook::Skipped(outcome) => return Ok(outcome),
             AttachedLook::NotAttached => {
                 tracing::debug!(plan = "Detached", windows = "all", "look planned");
-                (self.look_detached().await?, false)
+                self.look_detached().await?
             }
         };
         let reading = self.server_run_time();
@@ -92,17 +60,16 @@ impl SessionLink {
             Some(look) => {
                 self.follow_life(&look.session.life);
                 self.note_name(&look.session.name);
-                self.about = SessionInfo {
-                    name: Some(look.session.name.clone()),
-                    root: look.session.root.clone(),
-                };
+                self.root.clone_from(&look.session.root);
                 evidence.started_at = self.processes.starts(look);
             }
         }
         evidence.moved_panes = self.moved_panes(look.as_ref()).await;
         has_trigger |= self.processes.learn_ends(&mut evidence);
+        let mut is_any_paused = false;
         if let Ok(clients) = self.clients() {
             evidence.bells = std::mem::take(&mut clients.activity.bells);
+            is_any_paused = clients.activity.is_any_paused();
         }
         evidence.gone = self
             .gone(look.as_ref(), &order.killed, &evidence.ended)
@@ -127,7 +94,7 @@ impl SessionLink {
             death_record: look.map(|look| look.death_record).unwrap_or_default(),
             link: LinkState {
                 life: self.life.clone(),
-                session_name: self.about.name.clone(),
+                session_name: self.session_name(),
                 bookmark: self.observer.bookmark(),
                 checkpoint: Checkpoint {
                     life: self.life.clone(),
@@ -136,7 +103,7 @@ impl SessionLink {
                 is_connected: self.is_connected(),
                 reports_respawns: self.reports_respawns,
                 connection: self.connections,
-                is_any_paused: self.is_any_paused(),
+                is_any_paused,
             },
         };
         if look.is_whole {
@@ -173,7 +140,7 @@ impl SessionLink {
     }
 
     /// Looks through the control client. The look of an order that is a barrier includes everything
-    /// that tmux had to report before the order.
+    /// that tmux had to report before the order. Notes whether it had a trigger just then.
     ///
     /// # Errors
     ///
@@ -182,27 +149,20 @@ impl SessionLink {
         &mut self,
         order: &LookOrder,
         kind: LookKind,
+        has_trigger: &mut bool,
     ) -> Result<AttachedLook, TmuxError> {
-        let mut first = self.look_once(order, kind).await?;
-        if !order.is_own_barrier() {
-            return Ok(first);
+        let first = self.look_once(order, kind, has_trigger).await?;
+        if let (AttachedLook::Taken(_), Attachment::Attached(clients)) =
+            (&first, &mut self.attachment)
+            && order.is_own_barrier()
+        {
+            *has_trigger |= clients.catch_up();
+            let is_ours = |window: &WindowId| self.run_panes.contains_key(window);
+            if clients.activity.has_reports_since_look(is_ours) {
+                return self.look_once(order, kind, has_trigger).await;
+            }
         }
-        let (AttachedLook::Taken { has_trigger, .. }, Attachment::Attached(clients)) =
-            (&mut first, &mut self.attachment)
-        else {
-            return Ok(first);
-        };
-        *has_trigger |= clients.catch_up().await;
-        let is_ours = |window: &WindowId| self.run_panes.contains_key(window);
-        if !clients.activity.has_reports_since_look(is_ours) {
-            return Ok(first);
-        }
-        let had_trigger = *has_trigger;
-        let mut again = self.look_once(order, kind).await?;
-        if let AttachedLook::Taken { has_trigger, .. } = &mut again {
-            *has_trigger |= had_trigger;
-        }
-        Ok(again)
+        Ok(first)
     }
 
     /// Looks once at what was reported and ordered; see [`SessionLink::attached_look`].
@@ -210,6 +170,7 @@ impl SessionLink {
         &mut self,
         order: &LookOrder,
         kind: LookKind,
+        has_trigger: &mut bool,
     ) -> Result<AttachedLook, TmuxError> {
         let run_time = self.server_run_time();
         let (Attachment::Attached(clients), Some(life)) = (&mut self.attachment, &self.life) else {
@@ -220,8 +181,7 @@ impl SessionLink {
             synced = clients.main.sync().await;
         }
         // The look includes whatever triggers it.
-        let mut has_trigger = clients.catch_up().await;
-        has_trigger |= self.processes.catch_up();
+        *has_trigger |= clients.catch_up() | self.processes.catch_up();
         let mut closed = std::mem::take(&mut clients.activity.closed);
         // Of a window that came and went since the last look, it was reported that it came.
         closed.retain(|window| self.run_panes.contains_key(window));
@@ -229,16 +189,19 @@ impl SessionLink {
         let is_reported = clients.activity.are_windows_reported()
             || self.processes.has_ended()
             || !closed.is_empty();
-        has_trigger |= is_reported;
-        let facts = LookFacts {
-            is_named: !order.windows.is_empty() || !order.killed.is_empty(),
-            is_synced: synced.is_ok(),
-            has_reports: is_reported || clients.activity.is_any_reported(),
-            is_unsettled: self.is_unsettled,
-            is_sweeping: self.memory.is_sweeping(),
-            is_swept: self.idle.is_swept(Instant::now().into_std(), run_time),
+        *has_trigger |= is_reported;
+        let has_reports = is_reported || clients.activity.is_any_reported();
+        let is_needed = match kind {
+            LookKind::Windows => {
+                let is_named = !order.windows.is_empty() || !order.killed.is_empty();
+                is_named || has_reports || self.is_unsettled || synced.is_err()
+            }
+            LookKind::Slice => {
+                let is_swept = || self.idle.is_swept(Instant::now().into_std(), run_time);
+                self.memory.is_sweeping() || has_reports || !is_swept()
+            }
         };
-        if !facts.is_look_needed(kind) {
+        if !is_needed {
             tracing::debug!(plan = ?kind, "look not taken");
             return Ok(AttachedLook::Skipped(LookOutcome::NotNeeded));
         }
@@ -247,8 +210,9 @@ impl SessionLink {
         let mut changed = std::mem::take(&mut activity.changed);
         changed.extend(&order.windows);
         tracing::debug!(plan = ?kind, windows = ?changed, "look planned");
-        let (hung_up, in_place) = self.processes.ended_since();
-        self.memory.expect(activity.printed(), &in_place, changed);
+        let hung_up = self.processes.hung_up();
+        let ended = self.processes.ended.keys().copied().collect();
+        self.memory.expect(activity.printed(), &ended, changed);
         if activity.are_all_reported {
             self.memory.expect_all();
         }
@@ -263,10 +227,10 @@ impl SessionLink {
                 // Each look queries the windows of paused panes.
                 activity.record_look(look.iter().flat_map(LookRows::quietness));
                 let is_last = kind == LookKind::Windows || !self.memory.is_sweeping();
-                if !is_last && !facts.has_reports && self.memory.is_same() {
+                if !is_last && !has_reports && self.memory.is_same() {
                     return Ok(AttachedLook::Skipped(LookOutcome::NothingNew));
                 }
-                Ok(AttachedLook::Taken { look, has_trigger })
+                Ok(AttachedLook::Taken(look))
             }
             Err(error) => {
                 self.lose_clients(&error);
@@ -405,81 +369,21 @@ impl SessionLink {
     pub(in crate::daemon) async fn write_runs_of(&mut self, windows: &[WindowId]) {
         let runs = self.options.take_runs(windows);
         if !runs.is_empty() {
-            self.set(OptionLine::Runs(runs)).await;
+            let prepared = Vec::new();
+            self.set(OptionLine { prepared, runs }).await;
         }
     }
 
     async fn set(&mut self, line: OptionLine) {
-        let mut connection = self.connection();
-        let set = match &line {
-            OptionLine::Prepare(windows) => tmux::prepare_windows(&mut connection, windows).await,
-            OptionLine::Runs(runs) => tmux::write_runs(&mut connection, runs).await,
-        };
-        match (set, line) {
-            (Ok(()), OptionLine::Prepare(windows)) => self.options.note_prepared(windows),
-            // A look that does not read these windows again finds the numbers in the memory.
-            (Ok(()), OptionLine::Runs(runs)) => self.memory.note_runs(&runs),
+        let OptionLine { prepared, runs } = line;
+        let connection = &mut self.connection();
+        if let Err(error) = tmux::set_window_options(connection, &prepared, &runs).await {
             // The next look tries again.
-            (Err(error), _) => tracing::warn!(%error, "could not set the options of windows"),
+            tracing::warn!(%error, "could not set the options of windows");
+            return;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn windows_are_looked_at_if_they_were_reported_or_named() {
-        let quiet = LookFacts {
-            is_synced: true,
-            ..LookFacts::default()
-        };
-        let is_needed = |facts: LookFacts| facts.is_look_needed(LookKind::Windows);
-        assert!(!is_needed(quiet));
-        for facts in [
-            LookFacts {
-                is_named: true,
-                ..quiet
-            },
-            LookFacts {
-                has_reports: true,
-                ..quiet
-            },
-            LookFacts {
-                is_unsettled: true,
-                ..quiet
-            },
-            // It is not known what tmux has still to report.
-            LookFacts {
-                is_synced: false,
-                ..quiet
-            },
-        ] {
-            assert!(is_needed(facts), "{facts:?}");
-        }
-    }
-
-    #[test]
-    fn a_sweep_begins_only_if_the_server_has_run_since_the_last_one() {
-        let quiet = LookFacts {
-            is_swept: true,
-            ..LookFacts::default()
-        };
-        let is_needed = |facts: LookFacts| facts.is_look_needed(LookKind::Slice);
-        assert!(!is_needed(quiet));
-        for facts in [
-            LookFacts::default(),
-            LookFacts {
-                is_sweeping: true,
-                ..quiet
-            },
-            LookFacts {
-                has_reports: true,
-                ..quiet
-            },
-        ] {
-            assert!(is_needed(facts), "{facts:?}");
-        }
+        self.options.note_prepared(&prepared);
+        // A look that does not read these windows again finds the numbers in the memory.
+        self.memory.note_runs(&runs);
     }
 }

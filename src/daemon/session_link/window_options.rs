@@ -21,12 +21,12 @@ pub(in crate::daemon) struct WindowOptions {
 }
 
 /// What one line sets.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum OptionLine {
-    /// The options of these windows.
-    Prepare(Vec<WindowId>),
-    /// These run numbers.
-    Runs(Vec<(WindowId, u32)>),
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct OptionLine {
+    /// Windows whose options it sets.
+    pub(super) prepared: Vec<WindowId>,
+    /// Run numbers.
+    pub(super) runs: Vec<(WindowId, u32)>,
 }
 
 impl WindowOptions {
@@ -57,7 +57,7 @@ impl WindowOptions {
     }
 
     /// Notes that the options of these windows are set.
-    pub(super) fn note_prepared(&mut self, windows: Vec<WindowId>) {
+    pub(super) fn note_prepared(&mut self, windows: &[WindowId]) {
         self.prepared.extend(windows);
     }
 
@@ -82,15 +82,18 @@ impl WindowOptions {
             .collect()
     }
 
-    /// Takes what the next line sets; everything of one kind without a limit.
+    /// Takes what the next line sets; everything without a limit.
     pub(super) fn take_line(&mut self, has_limit: bool) -> OptionLine {
-        let n = |limit| if has_limit { limit } else { usize::MAX };
-        if self.unprepared.is_empty() {
-            let first = std::iter::from_fn(|| self.runs.pop_first());
-            OptionLine::Runs(first.take(n(RUNS_AT_ONCE)).collect())
-        } else {
-            let first = std::iter::from_fn(|| self.unprepared.pop_first());
-            OptionLine::Prepare(first.take(n(PREPARED_AT_ONCE)).collect())
+        let (n_prepared, n_runs) = match (has_limit, self.unprepared.is_empty()) {
+            (false, _) => (usize::MAX, usize::MAX),
+            (true, true) => (0, RUNS_AT_ONCE),
+            (true, false) => (PREPARED_AT_ONCE, 0),
+        };
+        let prepared = std::iter::from_fn(|| self.unprepared.pop_first());
+        let runs = std::iter::from_fn(|| self.runs.pop_first());
+        OptionLine {
+            prepared: prepared.take(n_prepared).collect(),
+            runs: runs.take(n_runs).collect(),
         }
     }
 }
@@ -113,20 +116,25 @@ mod tests {
         let ids: Vec<WindowId> = look.tasks.keys().copied().collect();
         let runs: Vec<(WindowId, u32)> = ids.iter().map(|window| (*window, 1)).collect();
         options.note_look(&look, runs.clone());
+        let prepared = |windows: &[WindowId]| OptionLine {
+            prepared: windows.to_vec(),
+            ..OptionLine::default()
+        };
         let mut lines = Vec::new();
         while options.is_any_left() {
             let line = options.take_line(true);
-            if let OptionLine::Prepare(windows) = &line {
-                options.note_prepared(windows.clone());
-            }
+            options.note_prepared(&line.prepared);
             lines.push(line);
         }
         assert_eq!(
             lines,
             [
-                OptionLine::Prepare(ids[..3].to_vec()),
-                OptionLine::Prepare(ids[3..].to_vec()),
-                OptionLine::Runs(runs),
+                prepared(&ids[..3]),
+                prepared(&ids[3..]),
+                OptionLine {
+                    runs,
+                    ..OptionLine::default()
+                },
             ]
         );
         options.note_look(&look, Vec::new());

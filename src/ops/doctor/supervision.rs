@@ -79,7 +79,7 @@ async fn session_id(session: &TaskSession) -> Option<SessionId> {
         .ok()?
         .into_iter()
         .find(|found| found.name == session.name);
-    found.map(|found| found.id)
+    found.map(|found| found.life.id)
 }
 
 async fn examine_daemon(session: &TaskSession, exists: bool) -> Supervisor {

@@ -1,7 +1,8 @@
 use proptest::prelude::*;
 
 use super::super::error::TmuxError;
-use super::super::look_inquiry::{Part, ROWS_PER_LINE, SIGNS_PER_LINE};
+use super::super::look::Inquiry;
+use super::super::look_lines::{LookLine, Part, ROWS_PER_LINE, SIGNS_PER_LINE};
 use super::*;
 use crate::model::SessionId;
 use crate::protocol::{Command, Frame};
@@ -161,6 +162,7 @@ impl FakeServer {
                 .join("\n")
         };
         match part {
+            Part::Inherited => Ok(String::new()),
             Part::Index => Ok(all(|id, window| format!("<{id}|{}|0>", window.pane))),
             Part::Row(window) => Ok(find(window)?.row(window)),
             Part::AllRows => Ok(all(|id, window| window.row(id))),
@@ -193,7 +195,7 @@ impl FakeWindow {
     }
 
     fn sign_row(&self, window: WindowId) -> String {
-        format!("<{window} {} {}>", self.pane, self.sign())
+        format!("<{window}|{}|{}>", self.pane, self.sign())
     }
 
     fn row(&self, window: WindowId) -> String {
@@ -215,8 +217,8 @@ fn look_while(
     happens: &[Happens],
 ) -> Result<LookRows, TmuxError> {
     let mut happens = happens.iter();
-    let mut inquiry = memory.inquire(kind, limit);
-    while let Some(line) = memory.next_line(&mut inquiry) {
+    let mut inquiry = Inquiry::new(memory, kind, limit);
+    while let Some(line) = inquiry.next_line(memory) {
         let commands = line.commands("$0:", Formats::whole());
         let frames = server.answer(&commands);
         inquiry.take(&line, &commands, frames)?;
@@ -224,8 +226,8 @@ fn look_while(
             server.happen(what);
         }
     }
-    memory
-        .finish_look(inquiry)
+    inquiry
+        .finish(memory)
         .ok_or_else(|| TmuxError::confused("no session"))
 }
 
@@ -296,9 +298,9 @@ fn a_reported_window_that_is_gone_is_gone_by_a_list_of_all() {
     let closed = server.at(3).unwrap();
     server.happen(&Happens::Close(3));
     memory.expect([], &BTreeSet::new(), [closed]);
-    let mut inquiry = memory.inquire(LookKind::Windows, Limit::Short);
+    let mut inquiry = Inquiry::new(&memory, LookKind::Windows, Limit::Short);
     let mut parts = Vec::new();
-    while let Some(line) = memory.next_line(&mut inquiry) {
+    while let Some(line) = inquiry.next_line(&memory) {
         let commands = line.commands("$0:", Formats::whole());
         parts.push(commands.iter().map(|(part, _)| *part).collect::<Vec<_>>());
         let frames = server.answer(&commands);
@@ -307,11 +309,11 @@ fn a_reported_window_that_is_gone_is_gone_by_a_list_of_all() {
     assert_eq!(
         parts,
         [
-            vec![Part::Row(closed), Part::Session],
+            vec![Part::Inherited, Part::Row(closed), Part::Session],
             vec![Part::Index, Part::Session]
         ]
     );
-    let seen = memory.finish_look(inquiry).unwrap();
+    let seen = inquiry.finish(&mut memory).unwrap();
     assert_eq!(shown(&seen), there(&server));
 }
 
@@ -325,9 +327,9 @@ fn windows_that_a_command_has_ended_are_looked_for_in_a_list_of_all() {
     server.happen(&Happens::Close(3));
     memory.expect([], &BTreeSet::new(), killed);
     memory.forget_windows(&killed);
-    let mut inquiry = memory.inquire(LookKind::Windows, Limit::Short);
-    let line = memory.next_line(&mut inquiry).unwrap();
-    assert!(line.index && line.rows.is_empty() && line.signs.is_empty());
+    let mut inquiry = Inquiry::new(&memory, LookKind::Windows, Limit::Short);
+    let line = inquiry.next_line(&memory).unwrap();
+    assert!(line.index && line.windows.is_empty());
     let seen = look(&mut server, &mut memory, LookKind::Windows);
     assert_eq!(shown(&seen), there(&server));
 }
@@ -363,12 +365,9 @@ fn windows_whose_processes_were_hung_up_on_are_queried_if_a_list_of_all_contains
     server.happen(&Happens::Close(3));
     memory.expect(panes, &BTreeSet::new(), []);
     memory.forget_hung_up(&[closed, respawned].into());
-    let mut inquiry = memory.inquire(LookKind::Windows, Limit::Short);
-    let line = memory.next_line(&mut inquiry).unwrap();
-    assert_eq!(
-        (line.index, line.rows.len(), line.signs.len()),
-        (true, 1, 0)
-    );
+    let mut inquiry = Inquiry::new(&memory, LookKind::Windows, Limit::Short);
+    let line = inquiry.next_line(&memory).unwrap();
+    assert_eq!((line.index, counts(&line)), (true, (1, 0)));
     let seen = look(&mut server, &mut memory, LookKind::Windows);
     assert_eq!(shown(&seen), there(&server));
     // A window that is known to exist is queried at once.
@@ -376,9 +375,9 @@ fn windows_whose_processes_were_hung_up_on_are_queried_if_a_list_of_all_contains
     memory.expect([], &BTreeSet::new(), [respawned]);
     memory.forget_hung_up(&[server.windows[&respawned].pid].into());
     server.happen(&Happens::Respawn(4));
-    let mut inquiry = memory.inquire(LookKind::Windows, Limit::Short);
-    let line = memory.next_line(&mut inquiry).unwrap();
-    assert!(!line.index && line.rows.iter().any(|(window, _)| *window == respawned));
+    let mut inquiry = Inquiry::new(&memory, LookKind::Windows, Limit::Short);
+    let line = inquiry.next_line(&memory).unwrap();
+    assert!(!line.index && line.in_full().any(|window| window == respawned));
     let seen = look(&mut server, &mut memory, LookKind::Windows);
     assert_eq!(shown(&seen), there(&server));
 }
@@ -473,14 +472,14 @@ fn the_death_of_a_window_that_opened_between_two_lines_is_shown_with_its_window(
 fn a_session_that_is_killed_between_two_lines_is_missing() {
     let mut server = FakeServer::new(30);
     let memory = LookMemory::default();
-    let mut inquiry = memory.inquire(LookKind::Windows, Limit::Short);
-    let line = memory.next_line(&mut inquiry).unwrap();
+    let mut inquiry = Inquiry::new(&memory, LookKind::Windows, Limit::Short);
+    let line = inquiry.next_line(&memory).unwrap();
     let commands = line.commands("$0:", Formats::whole());
     let frames = server.answer(&commands);
     inquiry.take(&line, &commands, frames).unwrap();
     server.session = None;
     let mut error = None;
-    while let Some(line) = memory.next_line(&mut inquiry) {
+    while let Some(line) = inquiry.next_line(&memory) {
         let commands = line.commands("$0:", Formats::whole());
         if let Err(missing) = inquiry.take(&line, &commands, server.answer(&commands)) {
             error = Some(missing);
@@ -495,8 +494,8 @@ fn a_sign_that_is_not_printed_is_no_answer() {
     let mut server = FakeServer::new(3);
     let mut memory = LookMemory::default();
     look(&mut server, &mut memory, LookKind::Windows);
-    let mut inquiry = memory.inquire(LookKind::Slice, Limit::Short);
-    let line = memory.next_line(&mut inquiry).unwrap();
+    let mut inquiry = Inquiry::new(&memory, LookKind::Slice, Limit::Short);
+    let line = inquiry.next_line(&memory).unwrap();
     let commands = line.commands("$0:", Formats::whole());
     let mut frames = server.answer(&commands);
     for ((part, _), frame) in commands.iter().zip(&mut frames) {
@@ -534,14 +533,14 @@ fn a_sweep_lists_all_windows_only_if_one_may_have_come() {
     let lists = |server: &mut FakeServer, memory: &mut LookMemory| {
         let mut n_lists = 0;
         loop {
-            let mut inquiry = memory.inquire(LookKind::Slice, Limit::Short);
-            while let Some(line) = memory.next_line(&mut inquiry) {
+            let mut inquiry = Inquiry::new(memory, LookKind::Slice, Limit::Short);
+            while let Some(line) = inquiry.next_line(memory) {
                 let commands = line.commands("$0:", Formats::whole());
                 let frames = server.answer(&commands);
                 inquiry.take(&line, &commands, frames).unwrap();
                 n_lists += usize::from(line.index);
             }
-            let seen = memory.finish_look(inquiry).unwrap();
+            let seen = inquiry.finish(memory).unwrap();
             if !memory.is_sweeping() {
                 assert_eq!(shown(&seen), there(server));
                 return n_lists;
@@ -605,18 +604,24 @@ fn a_sweep_over_few_windows_is_one_line() {
     }
 }
 
+/// Returns how many windows a line queries in full, and how many signs.
+fn counts(line: &LookLine) -> (usize, usize) {
+    let in_full = line.in_full().count();
+    (in_full, line.windows.len() - in_full)
+}
+
 /// Returns the windows that the lines of a look name: with everything, or with their signs.
 fn asked(server: &mut FakeServer, memory: &mut LookMemory, kind: LookKind) -> Vec<(usize, usize)> {
-    let mut inquiry = memory.inquire(kind, Limit::Short);
+    let mut inquiry = Inquiry::new(memory, kind, Limit::Short);
     let mut asked = Vec::new();
-    while let Some(line) = memory.next_line(&mut inquiry) {
+    while let Some(line) = inquiry.next_line(memory) {
         let commands = line.commands("$0:", Formats::whole());
         inquiry
             .take(&line, &commands, server.answer(&commands))
             .unwrap();
-        asked.push((line.rows.len(), line.signs.len()));
+        asked.push(counts(&line));
     }
-    memory.finish_look(inquiry).unwrap();
+    inquiry.finish(memory).unwrap();
     asked
 }
 
@@ -648,16 +653,16 @@ fn a_slice_of_a_sweep_is_one_short_line() {
     look(&mut server, &mut memory, LookKind::Windows);
     make_old(&mut server, &mut memory);
     for at_most in [1, 1, 1] {
-        let mut inquiry = memory.inquire(LookKind::Slice, Limit::Short);
+        let mut inquiry = Inquiry::new(&memory, LookKind::Slice, Limit::Short);
         let mut n_lines = 0;
-        while let Some(line) = memory.next_line(&mut inquiry) {
+        while let Some(line) = inquiry.next_line(&memory) {
             let commands = line.commands("$0:", Formats::whole());
             inquiry
                 .take(&line, &commands, server.answer(&commands))
                 .unwrap();
             n_lines += 1;
         }
-        memory.finish_look(inquiry).unwrap();
+        inquiry.finish(&mut memory).unwrap();
         assert!(n_lines <= at_most, "{n_lines} lines");
     }
     let (_, n_slices) = sweep(&mut server, &mut memory);

@@ -10,11 +10,11 @@ async fn two_daemons_share_the_hooks() {
     for (n, name) in [(1, "A"), (2, "B"), (3, "other")] {
         private.asks(&["new-session", "-d", "-s", name, "--", "sleep", "1000"]);
         if name != "other" {
-            install(&mut private.connection(), SessionId(n), [], daemon, "")
+            install(&mut private.connection(), SessionId(n), daemon, "")
                 .await
                 .unwrap();
         }
-        prepare_windows(&mut private.connection(), &[WindowId(90), WindowId(n)])
+        set_window_options(&mut private.connection(), &[WindowId(90), WindowId(n)], &[])
             .await
             .unwrap();
         let target = format!("={name}:");
@@ -125,8 +125,7 @@ async fn deaths_have_the_process_that_died() {
     let stale = ["set-option", "-p", "-t", "=S:", "@tmux_task_pid", "1"];
     private.asks(&stale);
     let id: SessionId = asks("#{session_id}").parse().unwrap();
-    let panes = [PaneId(9000), asks("#{pane_id}").parse().unwrap()];
-    install(&mut private.connection(), id, panes, std::process::id(), "")
+    install(&mut private.connection(), id, std::process::id(), "")
         .await
         .unwrap();
     let server_pid: u32 = asks("#{pid}").parse().unwrap();

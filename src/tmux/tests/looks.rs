@@ -17,9 +17,7 @@ async fn a_look_whose_formats_were_taken_away_is_no_answer() {
         for kind in [LookKind::Slice, LookKind::Windows] {
             let daemon = std::process::id();
             let mut apart = private.connection();
-            install(&mut apart, SessionId(0), [], daemon, "")
-                .await
-                .unwrap();
+            install(&mut apart, SessionId(0), daemon, "").await.unwrap();
             let mut memory = LookMemory::default();
             let mut connection = Connection::Attached(&mut client);
             let seen = look(&mut connection, &target, &mut memory, LookKind::Windows).await;
@@ -127,9 +125,7 @@ async fn an_attached_look_is_the_same_look() {
     let one_shot = private.look("keep", &mut LookMemory::default()).await;
     let mut apart = private.connection();
     let daemon = std::process::id();
-    install(&mut apart, SessionId(0), [], daemon, "")
-        .await
-        .unwrap();
+    install(&mut apart, SessionId(0), daemon, "").await.unwrap();
     let mut captures = LookMemory::default();
     let targets = [Target::Id(SessionId(0)), Target::Own(SessionId(0))];
     for target in targets.iter().cycle().take(6) {
