@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::args::{ConfigCommand, Json};
 use super::context::Context;
 use super::output;
-use crate::config::{self, ConfigFile, Setting, ShownConfig};
+use crate::config::{self, Setting, ShownConfig};
 use crate::model::{Error, rfc3339, text, with_causes};
 use crate::ops::{self, lookup};
 use crate::wire::DaemonStatus;
@@ -177,7 +177,7 @@ fn selected(context: &Context) -> Result<Vec<SelectedValue>, Error> {
         &["TMUX_TASK_RUNTIME_DIR", "XDG_RUNTIME_DIR"],
     );
     let file = config::find(&lookup);
-    let file = file.as_ref().map_or(Path::new(""), ConfigFile::path);
+    let file = file.as_ref().map_or(Path::new(""), |file| &file.path);
     let file_by = named_by(file, &["TMUX_TASK_CONFIG", "XDG_CONFIG_HOME"]);
     let of = |key, value, by: Option<&'static str>| SelectedValue {
         key,

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::check::{LIMIT, fail, fail_without_hint, no_answer, ok, on_disk, silent, warn};
 use crate::alerts::Place;
-use crate::config::{self, ConfigFile};
+use crate::config;
 use crate::files;
 use crate::files::PROC;
 use crate::model::{Error, text, with_causes};
@@ -138,7 +138,7 @@ fn examine_configuration() -> DoctorCheck {
              `tmux-task config example` describes the keys",
         );
     }
-    let path = file.as_ref().map(ConfigFile::path);
+    let path = file.as_ref().map(|file| &file.path);
     match path.filter(|path| path.exists()) {
         Some(path) => ok("config", path.display().to_string()),
         None => ok("config", "no file; the defaults apply"),
