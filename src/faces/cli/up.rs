@@ -43,7 +43,8 @@ pub(super) async fn up(context: &Context, args: Up) -> Result<(), Error> {
     let mut session = context.session().await?;
     let FilePlan { file, tasks } = ops::plan_tasks(&session, args.what).await?;
     say_procfile(context, &file);
-    let view = ops::list(&mut session).await?;
+    // What is wrong with the session is no failure of each task.
+    ops::list(&mut session).await?;
     context.limit.wait(args.timeout);
     let options = BringUpOptions {
         timeout: args.timeout,
@@ -52,7 +53,7 @@ pub(super) async fn up(context: &Context, args: Up) -> Result<(), Error> {
     };
     let report =
         |name: &str, news: BringUpNews<'_>| print_news(context, args.json.json, &file, name, news);
-    let bringing = ops::bring_up(&session, &tasks, &view, options, &report);
+    let bringing = ops::bring_up(&session, &tasks, options, &report);
     let results = context::unless_interrupted(bringing).await??;
     if args.json.json {
         let tasks: Vec<Value> = results.iter().map(result_json).collect();

@@ -56,7 +56,7 @@ pub(crate) struct Run {
 }
 
 /// How `run` waits for what it has started.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is an option of its own"
