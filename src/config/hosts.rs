@@ -34,8 +34,10 @@ impl HostConfig {
         }
         value.table(&format!("{expected}, or a table"), |table| {
             let words = |value: &Value<'_>| {
-                let words = value.items("a sequence")?.map(|word| word.string());
-                words.collect::<Vec<_>>().into_iter().collect()
+                value
+                    .items("a sequence")?
+                    .map(|word| word.string())
+                    .collect()
             };
             let host = Self {
                 ssh: table.read("ssh", |value| value.text(expected, destination)),

@@ -336,8 +336,7 @@ impl<'a> Value<'a> {
         parse: impl Fn(&str) -> Result<T, String>,
     ) -> Option<Vec<T>> {
         let items = self.items(expected)?;
-        let items: Vec<Option<T>> = items.map(|item| item.text(expected, &parse)).collect();
-        items.into_iter().collect()
+        items.map(|item| item.text(expected, &parse)).collect()
     }
 
     /// Returns some of these words.
@@ -359,10 +358,9 @@ impl<'a> Value<'a> {
             return Some(vec![(self.start, self.string()?)]);
         }
         let items = self.items(expected)?;
-        let items: Vec<_> = items
+        items
             .map(|item| Some((item.start, item.string()?)))
-            .collect();
-        items.into_iter().collect()
+            .collect()
     }
 
     /// Returns the items of a list. `expected` describes it for errors.

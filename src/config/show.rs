@@ -111,18 +111,14 @@ fn merge(set: &[Setting]) -> Vec<Setting> {
     for default in &mut defaults {
         default.line = None;
     }
-    for (key, place) in WITHOUT_DEFAULT {
-        let value = None;
-        let place = defaults.iter().rposition(|default| default.key == place);
-        let place = place.map_or(defaults.len(), |place| place + 1);
-        defaults.insert(
-            place,
-            Setting {
-                key: key.to_owned(),
-                value,
-                line: None,
-            },
-        );
+    for (key, before) in WITHOUT_DEFAULT {
+        let place = defaults.iter().position(|default| default.key == before);
+        let setting = Setting {
+            key: key.to_owned(),
+            value: None,
+            line: None,
+        };
+        defaults.insert(place.map_or(defaults.len(), |place| place + 1), setting);
     }
     let is_below = |key: &str, table: &str| {
         let rest = key.strip_prefix(table);

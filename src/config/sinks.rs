@@ -86,8 +86,8 @@ pub(crate) struct SinkFilter {
 /// Reads the tables; no two have one name.
 pub(super) fn read_sinks(value: &Value<'_>) -> Option<Vec<SinkConfig>> {
     let sinks = value.items("a sequence")?;
-    let sinks: Vec<Option<SinkConfig>> = sinks.map(|sink| SinkConfig::read(&sink)).collect();
-    let sinks: Vec<SinkConfig> = sinks.into_iter().collect::<Option<_>>()?;
+    let sinks: Option<Vec<SinkConfig>> = sinks.map(|sink| SinkConfig::read(&sink)).collect();
+    let sinks = sinks?;
     for (n, sink) in sinks.iter().enumerate() {
         if sinks[..n].iter().any(|other| other.name == sink.name) {
             return value.fail(&format!("two sinks are named `{}`", sink.name));
