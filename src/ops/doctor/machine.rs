@@ -29,16 +29,14 @@ const PROGRAM: &str = "tmux-task";
 pub(super) async fn examine() -> Vec<DoctorCheck> {
     let (configuration, state, runtime, desktop) = tokio::join!(
         on_disk("config", examine_configuration),
-        on_disk("state", || {
-            examine_folder("state", paths::state_root(&lookup), || {
-                paths::check_state(&lookup)
-            })
-        }),
-        on_disk("runtime", || {
-            examine_folder("runtime", paths::runtime_root(&lookup), || {
-                paths::check_runtime(&lookup)
-            })
-        }),
+        on_disk("state", || examine_folder(
+            "state",
+            paths::check_state(&lookup)
+        )),
+        on_disk("runtime", || examine_folder(
+            "runtime",
+            paths::check_runtime(&lookup)
+        )),
         examine_desktop(),
     );
     let limits = getrlimit(Resource::Nofile);
@@ -180,13 +178,9 @@ const LITTLE: u64 = 64 << 20;
 /// With less space left, nothing useful can be written.
 const NOTHING: u64 = 1 << 20;
 
-/// Checks a folder that commands create when they need it. `is_fine` checks who owns it.
-pub(super) fn examine_folder(
-    name: &'static str,
-    path: Result<PathBuf, Error>,
-    is_fine: impl FnOnce() -> Result<(), Error>,
-) -> DoctorCheck {
-    let path = match path.and_then(|path| is_fine().map(|()| path)) {
+/// Checks a folder that commands create when they need it.
+fn examine_folder(name: &'static str, path: Result<PathBuf, Error>) -> DoctorCheck {
+    let path = match path {
         Ok(path) => path,
         // The error contains what to do.
         Err(error) => return fail_without_hint(name, error.message),
@@ -401,11 +395,11 @@ mod folders_tests {
     fn a_folder_is_checked_where_it_will_be_created() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a/b");
-        let found_space = examine_folder("state", Ok(path.clone()), || Ok(()));
+        let found_space = examine_folder("state", Ok(path.clone()));
         assert_eq!(found_space.result, CheckResult::Ok, "{found_space:?}");
         assert!(!path.exists());
         std::fs::write(dir.path().join("a"), "").unwrap();
-        let found_space = examine_folder("state", Ok(path), || Ok(()));
+        let found_space = examine_folder("state", Ok(path));
         assert!(
             found_space.message.starts_with("cannot write to"),
             "{found_space:?}"
