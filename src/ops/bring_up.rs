@@ -52,18 +52,21 @@ pub(crate) struct BringUpResult {
     pub(crate) is_ready: Option<Result<(), NotReady>>,
 }
 
-/// Starts the tasks and returns the results in the order of the file. `report` is called with a task's name for what happens. Dropping the future ends the waits; what
-/// is started goes on.
+/// What is called with a task's name for what happens.
+type Report<'a> = dyn Fn(&str, BringUpNews<'_>) -> Result<(), Error> + 'a;
+
+/// Starts the tasks and returns the results in the order of the file. Dropping the future ends the waits;
+/// what is started goes on.
 ///
 /// # Errors
 ///
 /// That of `report`, which ends all of it.
-pub(crate) async fn bring_up<E>(
+pub(crate) async fn bring_up(
     session: &TaskSession,
     plans: &[TaskEntry],
     options: BringUpOptions,
-    report: &impl Fn(&str, BringUpNews<'_>) -> Result<(), E>,
-) -> Result<Vec<BringUpResult>, E> {
+    report: &Report<'_>,
+) -> Result<Vec<BringUpResult>, Error> {
     let bring = BringUp {
         session,
         plans,
@@ -78,7 +81,7 @@ pub(crate) async fn bring_up<E>(
     try_join_all(plans.iter().map(|plan| bring.one(plan))).await
 }
 
-struct BringUp<'a, R> {
+struct BringUp<'a> {
     session: &'a TaskSession,
     plans: &'a [TaskEntry],
     deadline: Option<Instant>,
@@ -86,12 +89,12 @@ struct BringUp<'a, R> {
     /// Which tasks are ready, for those that start after them, and of which that can no longer come, with
     /// the task that has failed, this one or one before it, and how.
     outcomes: BTreeMap<&'a str, watch::Sender<Option<Result<(), String>>>>,
-    report: &'a R,
+    report: &'a Report<'a>,
 }
 
-impl<'a, E, R: Fn(&str, BringUpNews<'_>) -> Result<(), E>> BringUp<'a, R> {
+impl<'a> BringUp<'a> {
     /// Starts a task when those before it are ready, and waits until it is ready if that matters.
-    async fn one(&self, plan: &'a TaskEntry) -> Result<BringUpResult, E> {
+    async fn one(&self, plan: &'a TaskEntry) -> Result<BringUpResult, Error> {
         let name = &plan.name;
         let mut result = BringUpResult {
             name: name.clone(),
@@ -124,7 +127,7 @@ impl<'a, E, R: Fn(&str, BringUpNews<'_>) -> Result<(), E>> BringUp<'a, R> {
         &self,
         plan: &TaskEntry,
         result: &mut BringUpResult,
-    ) -> Result<Result<(), NotReady>, E> {
+    ) -> Result<Result<(), NotReady>, Error> {
         let mut session = self.session.for_request();
         let mut others = self.plans.iter();
         let is_needed = others.any(|other| other.after.contains(&plan.name));

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::args::{Down, Json, Up};
 use super::context::{self, Context};
-use super::kill::{DoneTo, watched};
+use super::kill::{KILLED, watched};
 use super::{kill, output, run, wait};
 use crate::model::{Error, ErrorKind, StopChoice};
 use crate::ops::{
@@ -174,12 +174,12 @@ pub(super) async fn down(context: &Context, args: Down) -> Result<(), Error> {
         let (group, _) = watched(context, &asking, &names, work).await?;
         let group = group?;
         if !args.json.json {
-            kill::report(DoneTo::Killed, &group, Json { json: false })?;
+            kill::report(KILLED, &group, Json { json: false })?;
         }
         ended.extend(group);
     }
     if args.json.json {
-        kill::report(DoneTo::Killed, &ended, args.json)?;
+        kill::report(KILLED, &ended, args.json)?;
     }
     let mut ambiguous = ambiguous.into_iter();
     let Some(first) = ambiguous.next() else {
