@@ -2,22 +2,19 @@
 //! project's file; also what it is ready by.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::net::IpAddr;
-use std::ops::Range;
 use std::time::Duration;
 
 use clap::Args;
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
-use toml::Spanned;
 
+use super::named_path::NamedPath;
+use super::reader::{Table, Value};
 use super::settings::parse_signal;
-use super::value::{
-    OneOrMany, duration, from_value, one_or_many, parse_duration, quotable, read_duration,
-    read_time, text, wrong,
-};
+use super::value::{parse_duration, quotable, read_duration, read_time, wrong};
 use crate::model::{
-    NotifyOn, RestartPolicy, Signal, Slot, StopSettings, TaskRestarts, TaskSettings, TaskSpec,
+    Error, NotifyOn, RestartPolicy, Signal, Slot, StopSettings, TASK_NAME_RULE, TaskRestarts,
+    TaskSettings, TaskSpec, is_task_name,
 };
 use crate::restarts::{self, DEFAULT_BACKOFF};
 
@@ -88,232 +85,207 @@ fn policy(limit: Option<u32>, backoff: Option<Duration>) -> Option<TaskRestarts>
     limit.map(|limit| TaskRestarts::new(RestartPolicy { limit, backoff }))
 }
 
-/// The table of a task.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", expecting = "a table")]
-pub(super) struct GivenTask {
-    #[serde(deserialize_with = "command")]
-    pub(super) command: Vec<String>,
-    #[serde(default)]
-    pub(super) cwd: Option<Spanned<String>>,
-    #[serde(default)]
-    pub(super) env: BTreeMap<String, Spanned<String>>,
-    #[serde(default, deserialize_with = "own_files_of_variables")]
-    pub(super) env_file: Option<Vec<Spanned<String>>>,
-    #[serde(default, deserialize_with = "restart")]
-    restart: Option<u32>,
-    #[serde(default, deserialize_with = "backoff")]
-    backoff: Option<Spanned<Duration>>,
-    #[serde(default, deserialize_with = "after")]
-    pub(super) after: Vec<Spanned<String>>,
-    #[serde(default, deserialize_with = "ready")]
-    pub(super) ready: Option<Ready>,
-    #[serde(default, deserialize_with = "stop_signal")]
-    stop_signal: Option<Signal>,
-    #[serde(default, deserialize_with = "grace")]
-    grace: Option<Duration>,
-    #[serde(default)]
-    parent_only: bool,
-    #[serde(default, deserialize_with = "kill_after")]
-    kill_after: Option<Duration>,
-    #[serde(default, deserialize_with = "notify_on")]
-    notify_on: Option<NotifyOn>,
-    #[serde(default, deserialize_with = "slot")]
-    slot: Option<Slot>,
+/// A task of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TaskEntry {
+    pub(crate) name: String,
+    /// What is started. Its directory, and the variables of its files, are there once
+    /// [`TaskEntry::resolve`] has found them.
+    pub(crate) spec: TaskSpec,
+    /// Where it runs.
+    pub(crate) cwd: NamedPath,
+    /// The files with variables for it; what its table has goes before them.
+    pub(super) env_files: Vec<NamedPath>,
+    /// The tasks that it starts after.
+    pub(crate) after: Vec<String>,
+    /// What says that it is ready. Without it, it is ready when it has ended with code 0.
+    pub(crate) ready: Option<Ready>,
+    /// Whether the user has named it: then it runs again although it has finished.
+    pub(crate) is_named: bool,
 }
 
-impl GivenTask {
-    /// Returns a task that is a line of shell and nothing else.
-    pub(super) fn of_command(line: &str) -> Self {
-        Self {
-            command: vec![line.to_owned()],
-            ..Self::default()
+impl TaskEntry {
+    /// Finds its directory, and its variables: those of its files as they are now, and its own.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be read, or is not one of variables, or there is no such directory.
+    pub(crate) fn resolve(mut self) -> Result<Self, Error> {
+        self.spec.cwd = Some(self.cwd.resolve()?);
+        let mut variables = BTreeMap::new();
+        for file in &self.env_files {
+            variables.extend(file.read_variables()?);
         }
+        variables.extend(self.spec.env);
+        self.spec.env = variables.into_iter().collect();
+        Ok(self)
     }
 
-    /// Returns what is launched, as far as it is in the table itself.
-    pub(super) fn spec(&self) -> TaskSpec {
-        let variables = self.env.iter();
-        TaskSpec {
-            command: self.command.iter().map(Into::into).collect(),
-            env: variables
-                .map(|(name, value)| (name.clone(), value.get_ref().clone()))
-                .collect(),
-            settings: TaskSettings {
-                restarts: policy(self.restart, self.backoff.as_ref().map(|it| *it.get_ref())),
-                stop: StopSettings {
-                    signal: self.stop_signal.clone(),
-                    grace: self.grace,
-                    parent_only: self.parent_only,
-                    kill_after: self.kill_after,
-                },
-                notify_on: self.notify_on.clone(),
-                slot: self.slot.clone(),
+    /// Reads the task of this name, of the table `tasks`. If it names no files of variables, it has these.
+    pub(super) fn read(
+        tasks: &Value<'_>,
+        name: &str,
+        table: &mut Table<'_>,
+        env_files: &[NamedPath],
+    ) -> Result<Self, String> {
+        let command = table.read("command", command);
+        let folder = table.path("cwd");
+        let cwd = table.read("cwd", |value| {
+            let path = (value.start, without_nul(value)?);
+            Some(value.path(&path))
+        });
+        let env = table.read("env", |env| {
+            env.map(|name, value| variable(env, name, value))
+        });
+        let restart = table.read("restart", |value| {
+            value.text("\"on-failure\" or \"on-failure:N\"", restarts::parse_limit)
+        });
+        let has_restart = table.has("restart");
+        let backoff = table.read("backoff", |value| {
+            let pause = value.duration("a duration such as \"500ms\" or \"2s\"", |text| {
+                let pause = parse_duration(text).ok_or_else(|| wrong(text, "is not a duration"))?;
+                restarts::check_backoff(pause)
+            })?;
+            match has_restart {
+                true => Some(pause),
+                false => value.fail("needs `restart`"),
+            }
+        });
+        let stop = StopSettings {
+            signal: table.read("stop-signal", |value| {
+                value.text("the name of a signal like \"SIGINT\"", parse_signal)
+            }),
+            grace: table.read("grace", |value| {
+                value.duration("a duration such as \"10s\"", stop_time)
+            }),
+            parent_only: table
+                .read("parent-only", |value| value.boolean())
+                .unwrap_or_default(),
+            kill_after: table.read("kill-after", |value| {
+                value.duration("a duration such as \"10m\"", |text| {
+                    match stop_time(text)? {
+                        Duration::ZERO => Err("a run must have some time".to_owned()),
+                        after => Ok(after),
+                    }
+                })
+            }),
+        };
+        let after = |value: &Value<'_>| {
+            let names = value.one_or_many("the name of a task, or a list of names")?;
+            for (start, after) in &names {
+                if after == name {
+                    return value.fail_at(*start, "it cannot start after itself");
+                } else if tasks.part(after).is_none() {
+                    let why = format!("there is no task `{}`", quotable(after));
+                    return value.fail_at(*start, &why);
+                }
+            }
+            Some(names.into_iter().map(|(_, name)| name).collect())
+        };
+        let after = table.read("after", after).unwrap_or_default();
+        let own_files = table.read("env-file", files_of_variables);
+        let ready = table.read("ready", ready);
+        let settings = TaskSettings {
+            restarts: policy(restart, backoff),
+            stop,
+            notify_on: table.read("notify-on", notify_on),
+            slot: table.read("slot", |value| {
+                value.text("a slot like \"build:2\"", |text| {
+                    Slot::parse(text).map_err(|why| wrong(text, &format!("is {why}")))
+                })
+            }),
+        };
+        check_name(name)?;
+        Ok(Self {
+            name: name.to_owned(),
+            spec: TaskSpec {
+                command: command.ok_or("missing field `command`")?,
+                env: env.unwrap_or_default().into_iter().collect(),
+                settings,
+                ..TaskSpec::default()
             },
-            ..TaskSpec::default()
-        }
-    }
-
-    /// Returns the first value that no task can have, and what is wrong with it, from its key on.
-    pub(super) fn problem(&self) -> Option<(Range<usize>, String)> {
-        let has_nul = |text: &str| text.contains('\0');
-        if let Some(cwd) = self.cwd.as_ref().filter(|cwd| has_nul(cwd.get_ref())) {
-            return Some((cwd.span(), "cwd` must not contain a NUL".to_owned()));
-        }
-        for (name, value) in &self.env {
-            let shown = quotable(name);
-            let is_bad = |c: char| c == '=' || c.is_whitespace() || c.is_control();
-            if name.is_empty() || name.contains(is_bad) {
-                let why = format!("env`: `{shown}` cannot be the name of a variable");
-                return Some((value.span(), why));
-            }
-            if has_nul(value.get_ref()) {
-                return Some((value.span(), format!("env.{shown}` must not contain a NUL")));
-            }
-        }
-        let backoff = self.backoff.as_ref().filter(|_| self.restart.is_none());
-        backoff.map(|backoff| (backoff.span(), "backoff` needs `restart`".to_owned()))
+            cwd: cwd.unwrap_or(folder),
+            env_files: own_files.unwrap_or_else(|| env_files.to_vec()),
+            after,
+            ready,
+            is_named: false,
+        })
     }
 }
 
-fn slot<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Slot>, D::Error> {
-    let parse = |text: &str| Slot::parse(text).map_err(|why| wrong(text, &format!("is {why}")));
-    text(from, "a slot like \"build:2\"", parse).map(Some)
+/// Checks the name of a task.
+pub(super) fn check_name(name: &str) -> Result<(), String> {
+    match is_task_name(name) {
+        true => Ok(()),
+        false => Err(wrong(
+            name,
+            &format!("is not a task name: {TASK_NAME_RULE}"),
+        )),
+    }
 }
 
-fn stop_signal<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Signal>, D::Error> {
-    text(from, "the name of a signal like \"SIGINT\"", parse_signal).map(Some)
+/// Reads a shell line, or a program and its arguments.
+fn command(value: &Value<'_>) -> Option<Vec<OsString>> {
+    let words = value.one_or_many("a shell line, or a list of a program and its arguments")?;
+    let words: Vec<String> = words.into_iter().map(|(_, word)| word).collect();
+    if words.iter().all(|word| word.trim().is_empty()) {
+        return value.fail("must not be empty");
+    }
+    if words.iter().any(|word| word.contains('\0')) {
+        return value.fail("must not contain a NUL");
+    }
+    Some(words.into_iter().map(Into::into).collect())
 }
 
-fn grace<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    duration(from, "a duration such as \"10s\"", stop_time).map(Some)
+/// Reads a variable for the environment, of the table `env`.
+fn variable(env: &Value<'_>, name: &str, value: &Value<'_>) -> Option<String> {
+    let is_bad = |c: char| c == '=' || c.is_whitespace() || c.is_control();
+    if name.is_empty() || name.contains(is_bad) {
+        return env.fail_at(
+            value.start,
+            &wrong(name, "cannot be the name of a variable"),
+        );
+    }
+    without_nul(value)
 }
 
-fn kill_after<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    let parse = |text: &str| {
-        let after = stop_time(text)?;
-        if after.is_zero() {
-            return Err("a run must have some time".to_owned());
-        }
-        Ok(after)
+fn without_nul(value: &Value<'_>) -> Option<String> {
+    let text = value.string()?;
+    match text.contains('\0') {
+        true => value.fail("must not contain a NUL"),
+        false => Some(text),
+    }
+}
+
+pub(super) fn files_of_variables(value: &Value<'_>) -> Option<Vec<NamedPath>> {
+    let files = value.one_or_many("a file, or a list of files")?;
+    Some(files.iter().map(|file| value.path(file)).collect())
+}
+
+/// Reads the texts of `notify-on`, or a table with how they are read.
+fn notify_on(value: &Value<'_>) -> Option<NotifyOn> {
+    let texts = |value: &Value<'_>| value.one_or_many("a text, or a list of texts");
+    let (patterns, regex, ignore_case) = if value.is_table() {
+        let keys = ["patterns", "regex", "ignore-case"];
+        value.has_only(&keys, "one of `patterns`, `regex`, `ignore-case`")?;
+        let flag = |key| value.part(key).map_or(Some(false), |flag| flag.boolean());
+        let Some(patterns) = value.part("patterns") else {
+            return value.fail("missing field `patterns`");
+        };
+        (texts(&patterns)?, flag("regex")?, flag("ignore-case")?)
+    } else {
+        (texts(value)?, false, false)
     };
-    duration(from, "a duration such as \"10m\"", parse).map(Some)
+    Some(NotifyOn {
+        patterns: patterns.into_iter().map(|(_, text)| text).collect(),
+        regex,
+        ignore_case,
+    })
 }
 
 fn stop_time(text: &str) -> Result<Duration, String> {
     let duration = parse_duration(text).filter(|time| *time <= StopSettings::LONGEST);
     duration.ok_or_else(|| wrong(text, "is not a duration, up to 366d"))
-}
-
-fn restart<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
-    text(
-        from,
-        "\"on-failure\" or \"on-failure:N\"",
-        restarts::parse_limit,
-    )
-    .map(Some)
-}
-
-fn backoff<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Spanned<Duration>>, D::Error> {
-    let given = Spanned::<Backoff>::deserialize(from)?;
-    Ok(Some(Spanned::new(given.span(), given.into_inner().0)))
-}
-
-#[derive(Deserialize)]
-#[serde(transparent)]
-struct Backoff(#[serde(deserialize_with = "pause")] Duration);
-
-fn pause<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    let parse = |text: &str| {
-        let pause = parse_duration(text).ok_or_else(|| wrong(text, "is not a duration"))?;
-        restarts::check_backoff(pause)
-    };
-    duration(from, "a duration such as \"500ms\" or \"2s\"", parse)
-}
-
-/// Defines how a string or a list of strings is read, each with its place.
-macro_rules! spanned_list {
-    ($read:ident, $expected:literal) => {
-        pub(super) fn $read<'de, D: Deserializer<'de>>(
-            from: D,
-        ) -> Result<Vec<Spanned<String>>, D::Error> {
-            #[derive(Deserialize)]
-            #[serde(transparent)]
-            struct List(#[serde(deserialize_with = "read")] OneOrMany<Spanned<String>>);
-
-            fn read<'de, D: Deserializer<'de>>(
-                from: D,
-            ) -> Result<OneOrMany<Spanned<String>>, D::Error> {
-                one_or_many(from, $expected)
-            }
-
-            let list = Spanned::<List>::deserialize(from)?;
-            let span = list.span();
-            Ok(match list.into_inner().0 {
-                OneOrMany::One(one) => vec![Spanned::new(span, one)],
-                OneOrMany::Many(many) => many,
-            })
-        }
-    };
-}
-
-spanned_list!(after, "the name of a task, or a list of names");
-spanned_list!(files_of_variables, "a file, or a list of files");
-
-fn own_files_of_variables<'de, D: Deserializer<'de>>(
-    from: D,
-) -> Result<Option<Vec<Spanned<String>>>, D::Error> {
-    files_of_variables(from).map(Some)
-}
-
-/// Reads a shell line, or a program and its arguments.
-fn command<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    let expected = "a shell line, or a list of a program and its arguments";
-    let words: Vec<String> = match one_or_many(from, expected)? {
-        OneOrMany::One(line) => vec![line],
-        OneOrMany::Many(words) => words,
-    };
-    if words.iter().all(|word| word.trim().is_empty()) {
-        return Err(D::Error::custom("must not be empty"));
-    }
-    if words.iter().any(|word| word.contains('\0')) {
-        return Err(D::Error::custom("must not contain a NUL"));
-    }
-    Ok(words)
-}
-
-/// The texts of `notify-on`, with how they are read.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", expecting = "a table")]
-struct NotifyOnTable {
-    #[serde(deserialize_with = "patterns")]
-    patterns: OneOrMany<String>,
-    #[serde(default)]
-    regex: bool,
-    #[serde(default)]
-    ignore_case: bool,
-}
-
-fn patterns<'de, D: Deserializer<'de>>(from: D) -> Result<OneOrMany<String>, D::Error> {
-    one_or_many(from, "a text, or a list of texts")
-}
-
-fn notify_on<'de, D: Deserializer<'de>>(from: D) -> Result<Option<NotifyOn>, D::Error> {
-    let given = toml::Value::deserialize(from)?;
-    let table = if given.is_table() {
-        given
-    } else {
-        toml::Table::from_iter([("patterns".to_owned(), given)]).into()
-    };
-    let table: NotifyOnTable = from_value(table)?;
-    Ok(Some(NotifyOn {
-        patterns: match table.patterns {
-            OneOrMany::One(text) => vec![text],
-            OneOrMany::Many(texts) => texts,
-        },
-        regex: table.regex,
-        ignore_case: table.ignore_case,
-    }))
 }
 
 /// What says that a task of the file is ready.
@@ -339,32 +311,23 @@ pub(crate) struct HttpUrl {
     pub(crate) text: String,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table")]
-struct Table {
-    port: Option<u16>,
-    http: Option<String>,
-}
-
 /// Reads a text, `{ port = 3000 }` or `{ http = "http://127.0.0.1:3000/health" }`.
-pub(super) fn ready<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Ready>, D::Error> {
-    let given = toml::Value::deserialize(from)?;
-    let ready = if let Some(text) = given.as_str() {
-        parse_text(text)
-    } else if given.is_table() {
-        let table: Table = from_value(given)?;
-        match (table.port, table.http) {
-            (Some(0), _) => Err("must not have port 0".to_owned()),
-            (Some(port), None) => Ok(Ready::Port(port)),
-            (None, Some(url)) => HttpUrl::parse(&url).map(Ready::Http),
-            (Some(_), Some(_)) | (None, None) => {
-                Err("must have either `port` or `http`".to_owned())
-            }
-        }
-    } else {
-        Err("must be a string, or a table with `port` or `http`".to_owned())
-    };
-    ready.map(Some).map_err(D::Error::custom)
+fn ready(value: &Value<'_>) -> Option<Ready> {
+    if let Some(text) = value.as_str() {
+        return value.checked(parse_text(text));
+    }
+    if !value.is_table() {
+        return value.fail("must be a string, or a table with `port` or `http`");
+    }
+    value.has_only(&["port", "http"], "`port` or `http`")?;
+    match (value.part("port"), value.part("http")) {
+        (Some(port), None) => match port.number_like("u16", 0..=u16::MAX.into())? {
+            0 => value.fail("must not have port 0"),
+            port => Some(Ready::Port(port)),
+        },
+        (None, Some(url)) => value.checked(HttpUrl::parse(&url.string()?).map(Ready::Http)),
+        (Some(_), Some(_)) | (None, None) => value.fail("must have either `port` or `http`"),
+    }
 }
 
 fn parse_text(text: &str) -> Result<Ready, String> {

@@ -1,93 +1,69 @@
-//! Other machines with tmux-task: table `hosts`, and table `fleet`, the broker of many machines.
+//! Other machines with tmux-task: table `hosts`.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Error, IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-
-use super::value::{quotable, text, wrong};
-use crate::model::{Ordered as _, is_host_name};
+use super::reader::Value;
+use super::value::{quotable, wrong};
+use crate::model::is_host_name;
 
 /// The maximum length of a destination.
 const DESTINATION_CHARS: usize = 255;
 
 /// How a machine is reached, and what is there. Written as a table, or as its destination alone.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(
-    default,
-    deny_unknown_fields,
-    rename_all = "kebab-case",
-    expecting = "a table"
-)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct HostConfig {
     /// The destination for ssh; `None` if it is the host's name: key `ssh`.
-    #[serde(deserialize_with = "destination")]
     pub ssh: Option<String>,
     /// The program there, an absolute path or one that begins with `~/`: key `program`.
-    #[serde(deserialize_with = "path")]
     pub program: Option<String>,
     /// The words in front of the arguments, instead of ssh: key `command`.
     pub command: Option<Vec<String>>,
     /// The directory in which commands run there: key `cwd`.
-    #[serde(deserialize_with = "path")]
     pub cwd: Option<String>,
 }
 
-/// A host as it is written.
-struct DestinationOrTable(HostConfig);
-
-impl<'de> Deserialize<'de> for DestinationOrTable {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Host;
-
-        impl<'de> Visitor<'de> for Host {
-            type Value = HostConfig;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("a destination for ssh like \"user@gpu1\", or a table")
-            }
-
-            fn visit_str<E: Error>(self, destination: &str) -> Result<HostConfig, E> {
-                check_destination(destination).map_err(E::custom)?;
-                Ok(HostConfig {
-                    ssh: Some(destination.to_owned()),
-                    ..HostConfig::default()
-                })
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<HostConfig, A::Error> {
-                let host = HostConfig::deserialize(MapAccessDeserializer::new(map))?;
-                if host.command.as_ref().is_some_and(Vec::is_empty) {
-                    return Err(A::Error::custom("`command` is empty"));
-                }
-                if host.command.is_some() && (host.ssh.is_some() || host.program.is_some()) {
-                    let why = "`command` is instead of `ssh` and `program`";
-                    return Err(A::Error::custom(why));
-                }
-                Ok(host)
-            }
+impl HostConfig {
+    fn read(value: &Value<'_>) -> Option<Self> {
+        let expected = "a destination for ssh like \"user@gpu1\"";
+        if value.as_str().is_some() {
+            let ssh = Some(value.text(expected, destination)?);
+            return Some(Self {
+                ssh,
+                ..Self::default()
+            });
         }
-
-        from.deserialize_any(Host).map(Self)
+        value.table(&format!("{expected}, or a table"), |table| {
+            let words = |value: &Value<'_>| {
+                value
+                    .items("a sequence")?
+                    .map(|word| word.string())
+                    .collect()
+            };
+            let host = Self {
+                ssh: table.read("ssh", |value| value.text(expected, destination)),
+                program: table.read("program", |value| value.text("a path there", path)),
+                command: table.read("command", words),
+                cwd: table.read("cwd", |value| value.text("a path there", path)),
+            };
+            match &host.command {
+                Some(command) if command.is_empty() => Err("`command` is empty".to_owned()),
+                Some(_) if host.ssh.is_some() || host.program.is_some() => {
+                    Err("`command` is instead of `ssh` and `program`".to_owned())
+                }
+                Some(_) | None => Ok(host),
+            }
+        })
     }
 }
 
 /// Reads the table; the keys are names of hosts.
-pub(super) fn hosts<'de, D: Deserializer<'de>>(
-    from: D,
-) -> Result<BTreeMap<String, HostConfig>, D::Error> {
-    let hosts = BTreeMap::<String, DestinationOrTable>::deserialize(from)?;
+pub(super) fn read_hosts(value: &Value<'_>) -> Option<BTreeMap<String, HostConfig>> {
+    let hosts = value.map(|_, host| HostConfig::read(host))?;
+    let why =
+        "is not a name of a host: 1 to 64 of `A-Z a-z 0-9 . _ -`, the first a letter or digit";
     match hosts.keys().find(|name| !is_host_name(name)) {
-        None => Ok(hosts
-            .into_iter()
-            .map(|(name, DestinationOrTable(host))| (name, host))
-            .into_map()),
-        Some(name) => Err(D::Error::custom(wrong(
-            name,
-            "is not a name of a host: 1 to 64 of `A-Z a-z 0-9 . _ -`, the first a letter or digit",
-        ))),
+        None => Some(hosts),
+        Some(name) => value.fail(&wrong(name, why)),
     }
 }
 
@@ -111,30 +87,21 @@ pub(crate) fn check_destination(word: &str) -> Result<(), String> {
     ))
 }
 
-fn destination<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-    text(from, "a destination for ssh like \"user@gpu1\"", |word| {
-        check_destination(word).map(|()| Some(word.to_owned()))
-    })
+fn destination(word: &str) -> Result<String, String> {
+    check_destination(word).map(|()| word.to_owned())
 }
 
-fn path<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-    text(from, "a path there", |path| {
-        // It is part of a command line that every login shell must read alike.
-        let is_usable = |c: char| c.is_alphanumeric() || "/._-+@~:, ".contains(c);
-        let is_path = path.starts_with('/') || path.starts_with("~/");
-        if is_path && path.chars().all(is_usable) {
-            return Ok(Some(path.to_owned()));
-        }
-        Err(wrong(
-            path,
-            "is not a path there: `/...` or `~/...`, of letters, digits, blanks and `. _ - + @ ~ : ,`",
-        ))
-    })
-}
-
-/// Reads the table `fleet`, which `tmux-task-fleet` checks.
-pub(super) fn is_there<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
-    IgnoredAny::deserialize(from).map(|_| true)
+fn path(path: &str) -> Result<String, String> {
+    // It is part of a command line that every login shell must read alike.
+    let is_usable = |c: char| c.is_alphanumeric() || "/._-+@~:, ".contains(c);
+    let is_path = path.starts_with('/') || path.starts_with("~/");
+    if is_path && path.chars().all(is_usable) {
+        return Ok(path.to_owned());
+    }
+    Err(wrong(
+        path,
+        "is not a path there: `/...` or `~/...`, of letters, digits, blanks and `. _ - + @ ~ : ,`",
+    ))
 }
 
 #[cfg(test)]

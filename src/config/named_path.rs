@@ -3,8 +3,7 @@
 use std::fmt::Display;
 use std::path::PathBuf;
 
-use super::file::{MAX_BYTES, not_utf8};
-use super::value::{invalid, quotable};
+use super::value::{MAX_BYTES, invalid, not_utf8, quotable};
 use crate::files;
 use crate::model::environment::is_shell_name;
 use crate::model::{Error, with_causes};

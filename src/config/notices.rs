@@ -1,32 +1,18 @@
 //! The table `notices`: what is displayed to the user, and where.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
-use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
-use serde::de::{MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-
-use super::value::words;
+use super::reader::Value;
+use super::value::enumerate;
 use crate::alerts::{AlertEvent, Place};
-use crate::model::Ordered as _;
 
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(
-    default,
-    deny_unknown_fields,
-    rename_all = "kebab-case",
-    expecting = "a table"
-)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NoticesConfig {
     /// Where notices are displayed; nowhere if it is empty: key `places`.
-    #[serde(deserialize_with = "places")]
     pub places: BTreeSet<Place>,
     /// The kinds of events that notices are about: key `events`.
-    #[serde(deserialize_with = "events")]
     pub events: BTreeSet<AlertEvent>,
     /// The kinds of events for single tasks, by name or window id, in place of `events`: table `tasks`.
-    #[serde(deserialize_with = "of_tasks")]
     pub tasks: BTreeMap<String, BTreeSet<AlertEvent>>,
 }
 
@@ -40,53 +26,26 @@ impl Default for NoticesConfig {
     }
 }
 
-/// Reads the table, or a list of the places.
-pub(super) fn notices<'de, D: Deserializer<'de>>(from: D) -> Result<NoticesConfig, D::Error> {
-    from.deserialize_any(TableOrList)
-}
-
-struct TableOrList;
-
-impl<'de> Visitor<'de> for TableOrList {
-    type Value = NoticesConfig;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a table, or a list of \"desktop\", \"terminal\" and \"tmux\"")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<NoticesConfig, A::Error> {
-        NoticesConfig::deserialize(MapAccessDeserializer::new(map))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<NoticesConfig, A::Error> {
-        Ok(NoticesConfig {
-            places: places(SeqAccessDeserializer::new(list))?,
-            ..NoticesConfig::default()
+impl NoticesConfig {
+    /// Reads the table, or a list of the places.
+    pub(super) fn read(value: &Value<'_>) -> Option<Self> {
+        let default = Self::default();
+        if value.is_list() {
+            let places = value.words(&Place::NAMES)?;
+            return Some(Self { places, ..default });
+        }
+        let places = enumerate(Place::NAMES.iter().map(|(name, _)| *name), '"', "and");
+        value.table(&format!("a table, or a list of {places}"), |table| {
+            let events = |value: &Value<'_>| value.words(&AlertEvent::NAMES);
+            let of_tasks = |value: &Value<'_>| value.map(|_, value| events(value));
+            let places = table.read("places", |value| value.words(&Place::NAMES));
+            Ok(Self {
+                places: places.unwrap_or(default.places),
+                events: table.read("events", events).unwrap_or(default.events),
+                tasks: table.read("tasks", of_tasks).unwrap_or_default(),
+            })
         })
     }
-}
-
-fn places<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeSet<Place>, D::Error> {
-    words(from, &Place::NAMES)
-}
-
-fn events<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeSet<AlertEvent>, D::Error> {
-    words(from, &AlertEvent::NAMES)
-}
-
-/// A list of kinds of events.
-#[derive(Deserialize)]
-#[serde(transparent)]
-struct Events(#[serde(deserialize_with = "events")] BTreeSet<AlertEvent>);
-
-fn of_tasks<'de, D: Deserializer<'de>>(
-    from: D,
-) -> Result<BTreeMap<String, BTreeSet<AlertEvent>>, D::Error> {
-    let tasks = BTreeMap::<String, Events>::deserialize(from)?;
-    Ok(tasks
-        .into_iter()
-        .map(|(task, Events(events))| (task, events))
-        .into_map())
 }
 
 #[cfg(test)]

@@ -5,18 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
-use std::ops::Range;
 use std::path::Path;
 
-use serde::Deserialize;
-use toml::Spanned;
-
-use super::file::{MAX_BYTES, line_of, not_utf8, parse_as};
-use super::given_task::{GivenTask, Ready, files_of_variables};
+use super::given_task::{TaskEntry, check_name, files_of_variables};
 use super::named_path::NamedPath;
-use super::value::{invalid, quotable, unreadable};
+use super::reader::{Table, read_document};
+use super::value::{MAX_BYTES, invalid, line_of, not_utf8, quotable, unreadable};
 use crate::files;
-use crate::model::{Error, TASK_NAME_RULE, TaskSpec, is_task_name};
+use crate::model::{Error, TaskSpec};
 
 /// The file's usual name, in the project's folder.
 pub(crate) const TASK_FILE: &str = "tmux-task.toml";
@@ -26,46 +22,6 @@ pub(crate) const PROCFILE: &str = "Procfile";
 
 /// The file of variables beside a Procfile.
 const ENV_FILE: &str = ".env";
-
-/// How many tasks a file has at most: more windows than tmux serves well.
-const MOST_TASKS: usize = 1000;
-
-/// A task of the file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TaskEntry {
-    pub(crate) name: String,
-    /// What is started. Its directory, and the variables of its files, are there once
-    /// [`TaskEntry::resolve`] has found them.
-    pub(crate) spec: TaskSpec,
-    /// Where it runs.
-    pub(crate) cwd: NamedPath,
-    /// The files with variables for it; what its table has goes before them.
-    env_files: Vec<NamedPath>,
-    /// The tasks that it starts after.
-    pub(crate) after: Vec<String>,
-    /// What says that it is ready. Without it, it is ready when it has ended with code 0.
-    pub(crate) ready: Option<Ready>,
-    /// Whether the user has named it: then it runs again although it has finished.
-    pub(crate) is_named: bool,
-}
-
-impl TaskEntry {
-    /// Finds its directory, and its variables: those of its files as they are now, and its own.
-    ///
-    /// # Errors
-    ///
-    /// When a file cannot be read, or is not one of variables, or there is no such directory.
-    pub(crate) fn resolve(mut self) -> Result<Self, Error> {
-        self.spec.cwd = Some(self.cwd.resolve()?);
-        let mut variables = BTreeMap::new();
-        for file in &self.env_files {
-            variables.extend(file.read_variables()?);
-        }
-        variables.extend(self.spec.env);
-        self.spec.env = variables.into_iter().collect();
-        Ok(self)
-    }
-}
 
 /// Returns the tasks of the file, each after those that it starts after; otherwise in the file's order.
 ///
@@ -119,174 +75,103 @@ pub(crate) fn is_procfile(path: &Path) -> bool {
 /// Returns the tasks of a Procfile. They have the variables of the file `.env` beside it, if there is
 /// one.
 fn parse_procfile(path: &Path, text: &str) -> Result<Vec<TaskEntry>, Error> {
-    let processes = parse_processes(text)
-        .map_err(|(start, problem)| invalid(path, line_of(text.as_bytes(), start), problem))?;
-    let task = |(name, (start, command)): (&str, (usize, &str))| {
-        let fields = GivenTask::of_command(command);
-        (name.to_owned(), Spanned::new(start..start, fields))
+    let invalid =
+        |start: usize, problem: String| invalid(path, line_of(text.as_bytes(), start), problem);
+    let named = |file: &str, start: usize, key: String| NamedPath {
+        path: path.with_file_name(file),
+        file: path.to_owned(),
+        line: line_of(text.as_bytes(), start),
+        key,
     };
+    let processes = parse_processes(text).map_err(|(start, problem)| invalid(start, problem))?;
     let has_env = fs::symlink_metadata(path.with_file_name(ENV_FILE)).is_ok();
-    let env_file = has_env.then(|| Spanned::new(0..0, ENV_FILE.to_owned()));
-    let file = TaskFile {
-        env_file: env_file.into_iter().collect(),
-        tasks: processes.into_iter().map(task).collect(),
-    };
-    entries(path, text, &file)
+    let env_file = has_env.then(|| named(ENV_FILE, 0, "env-file".to_owned()));
+    let mut tasks = Vec::new();
+    for (name, (start, command)) in processes {
+        let key = format!("tasks.{}", quotable(name));
+        check_name(name).map_err(|why| invalid(start, format!("`{key}`: {why}")))?;
+        let task = TaskEntry {
+            name: name.to_owned(),
+            spec: TaskSpec {
+                command: vec![command.into()],
+                ..TaskSpec::default()
+            },
+            cwd: named("", start, format!("{key}.cwd")),
+            env_files: env_file.clone().into_iter().collect(),
+            after: Vec::new(),
+            ready: None,
+            is_named: false,
+        };
+        tasks.push((start, task));
+    }
+    in_order(path, text, tasks)
 }
 
 /// Returns the tasks in `text`. `path` is for errors, and its folder is where they run.
 fn parse_tasks(path: &Path, text: &str) -> Result<Vec<TaskEntry>, Error> {
-    entries(path, text, &parse_as(path, text)?)
-}
-
-/// Checks the tasks of a file with this text, and returns them in their order.
-fn entries(path: &Path, text: &str, file: &TaskFile) -> Result<Vec<TaskEntry>, Error> {
-    let invalid = |span: Range<usize>, problem: String| {
-        invalid(path, line_of(text.as_bytes(), span.start), problem)
-    };
-    if file.tasks.is_empty() {
-        return Err(invalid(0..0, "there is no task in it".to_owned()));
-    }
-    let mut places: Vec<Range<usize>> = file.tasks.values().map(Spanned::span).collect();
-    places.sort_by_key(|place| place.start);
-    if let Some(place) = places.get(MOST_TASKS) {
-        let n = places.len();
-        let problem = format!("{n} tasks are too many: a file has at most {MOST_TASKS}");
-        return Err(invalid(place.clone(), problem));
-    }
-    for (name, fields) in &file.tasks {
-        let shown = quotable(name);
-        for after in &fields.get_ref().after {
-            let other = quotable(after.get_ref());
-            if after.get_ref() == name {
-                let problem = format!("`tasks.{shown}.after`: it cannot start after itself");
-                return Err(invalid(after.span(), problem));
-            }
-            if !file.tasks.contains_key(after.get_ref()) {
-                let problem = format!("`tasks.{shown}.after`: there is no task `{other}`");
-                return Err(invalid(after.span(), problem));
-            }
-        }
-        if !is_task_name(name) {
-            let problem =
-                format!("`tasks.{shown}`: `{shown}` is not a task name: {TASK_NAME_RULE}");
-            return Err(invalid(fields.span(), problem));
-        }
-        if let Some((span, problem)) = fields.get_ref().problem() {
-            return Err(invalid(span, format!("`tasks.{shown}.{problem}")));
-        }
-    }
-    let order = in_order(&file.tasks).map_err(|circle| {
-        let names = quotable(&circle.names);
-        let problem = format!("tasks that start after each other: {names}");
-        invalid(circle.span, problem)
+    let tasks = read_document(path, text, |file| {
+        let env_files = file
+            .read("env-file", files_of_variables)
+            .unwrap_or_default();
+        file.read("tasks", |tasks| {
+            tasks.map(|name, task| {
+                let read = |table: &mut Table<'_>| TaskEntry::read(tasks, name, table, &env_files);
+                Some((task.start, task.table("a table", read)?))
+            })
+        })
     })?;
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let named = |name: &str, span: Range<usize>, key: String| NamedPath {
-        path: folder.join(name),
-        file: path.to_owned(),
-        line: line_of(text.as_bytes(), span.start),
-        key,
-    };
-    let entry_of = |(name, spanned): (&str, &Spanned<GivenTask>)| {
-        let fields = spanned.get_ref();
-        let of_task = |key: &str| format!("tasks.{}.{key}", quotable(name));
-        let given = fields.cwd.as_ref();
-        let span = given.map_or(spanned.span(), Spanned::span);
-        let cwd = given.map_or("", |cwd| cwd.get_ref());
-        let cwd = named(cwd, span, of_task("cwd"));
-        let (env_files, key) = match &fields.env_file {
-            Some(own) => (own, of_task("env-file")),
-            None => (&file.env_file, "env-file".to_owned()),
-        };
-        let env_files = env_files.iter();
-        let env_files = env_files.map(|file| named(file.get_ref(), file.span(), key.clone()));
-        TaskEntry {
-            name: name.to_owned(),
-            spec: fields.spec(),
-            cwd,
-            env_files: env_files.collect(),
-            after: fields
-                .after
-                .iter()
-                .map(|name| name.get_ref().clone())
-                .collect(),
-            ready: fields.ready.clone(),
-            is_named: false,
-        }
-    };
-    Ok(order.into_iter().map(entry_of).collect())
+    in_order(
+        path,
+        text,
+        tasks.unwrap_or_default().into_values().collect(),
+    )
 }
 
-/// Tasks that start after each other.
-struct Circle {
-    /// The place of a task that waits for them.
-    span: Range<usize>,
-    /// `a after b after a`.
-    names: String,
-}
-
-/// Returns the tasks, each after those that it starts after.
+/// Returns the tasks of a file with this text, which have their places in it: each after those that it starts
+/// after, else in their order.
 fn in_order(
-    tasks: &BTreeMap<String, Spanned<GivenTask>>,
-) -> Result<Vec<(&str, &Spanned<GivenTask>)>, Circle> {
-    let mut left: Vec<(&str, &Spanned<GivenTask>)> = tasks
-        .iter()
-        .map(|(name, fields)| (name.as_str(), fields))
-        .collect();
-    left.sort_by_key(|(_, fields)| fields.span().start);
-    let mut order = Vec::new();
-    let mut placed: BTreeSet<&str> = BTreeSet::new();
-    while !left.is_empty() {
-        let next = left.iter().position(|(_, fields)| {
-            let mut after = fields.get_ref().after.iter();
-            after.all(|name| placed.contains(name.get_ref().as_str()))
-        });
-        let Some(next) = next else {
-            let (name, fields) = left[0];
-            return Err(Circle {
-                span: fields.span(),
-                names: circle_from(name, tasks, &placed),
-            });
+    path: &Path,
+    text: &str,
+    mut left: Vec<(usize, TaskEntry)>,
+) -> Result<Vec<TaskEntry>, Error> {
+    if left.is_empty() {
+        return Err(invalid(path, 1, "there is no task in it"));
+    }
+    left.sort_by_key(|(start, _)| *start);
+    let (mut order, mut placed) = (Vec::new(), BTreeSet::new());
+    while let Some((start, _)) = left.first() {
+        let is_next = |(_, task): &(usize, TaskEntry)| {
+            let mut after = task.after.iter();
+            after.all(|name| placed.contains(name))
         };
-        let (name, fields) = left.remove(next);
-        placed.insert(name);
-        order.push((name, fields));
+        let Some(next) = left.iter().position(is_next) else {
+            let names = circle_in(&left);
+            let problem = format!("tasks that start after each other: {}", quotable(&names));
+            return Err(invalid(path, line_of(text.as_bytes(), *start), problem));
+        };
+        let (_, task) = left.remove(next);
+        placed.insert(task.name.clone());
+        order.push(task);
     }
     Ok(order)
 }
 
-/// Follows the tasks that are not placed until one comes again: `a after b after a`.
-fn circle_from<'a>(
-    name: &'a str,
-    tasks: &'a BTreeMap<String, Spanned<GivenTask>>,
-    placed: &BTreeSet<&str>,
-) -> String {
-    let mut path = vec![name];
-    loop {
-        let last = path.last().copied().unwrap_or_default();
-        let after = tasks.get(last).into_iter();
-        let mut after = after.flat_map(|fields| &fields.get_ref().after);
-        let Some(next) = after.find(|name| !placed.contains(name.get_ref().as_str())) else {
-            return path.join(" after ");
-        };
-        let next = next.get_ref().as_str();
-        let first = path.iter().position(|known| *known == next);
-        path.push(next);
+/// Follows tasks that wait for each other, from the first one on, until one comes again: `a after b after a`.
+fn circle_in(tasks: &[(usize, TaskEntry)]) -> String {
+    let find = |name: &str| tasks.iter().find(|(_, task)| task.name == name);
+    let mut path: Vec<&TaskEntry> = Vec::new();
+    let mut next = tasks.first();
+    while let Some((_, task)) = next {
+        let first = path.iter().position(|known| known.name == task.name);
+        path.push(task);
         if let Some(first) = first {
-            return path[first..].join(" after ");
+            path.drain(..first);
+            break;
         }
+        next = task.after.iter().find_map(|name| find(name));
     }
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table")]
-struct TaskFile {
-    /// For all tasks that name none.
-    #[serde(default, deserialize_with = "files_of_variables", rename = "env-file")]
-    env_file: Vec<Spanned<String>>,
-    #[serde(default)]
-    tasks: BTreeMap<String, Spanned<GivenTask>>,
+    let names: Vec<&str> = path.iter().map(|task| task.name.as_str()).collect();
+    names.join(" after ")
 }
 
 /// The processes by name: where each is in the text, and its command, a shell line.

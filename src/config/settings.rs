@@ -1,34 +1,25 @@
-//! The settings and their defaults.
+//! The settings: how each is read, and its default.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer};
-
-use super::hosts::{HostConfig, hosts as read_hosts, is_there};
-use super::notices::{NoticesConfig, notices};
-use super::parse_duration;
-use super::sinks::{SinkConfig, sinks as read_sinks};
-use super::value::{duration, list, number, parse_size, text, wrong};
+use super::hosts::{HostConfig, read_hosts};
+use super::notices::NoticesConfig;
+use super::reader::{Table, read_document};
+use super::sinks::{SinkConfig, read_sinks};
+use super::value::{parse_size, wrong};
 use crate::model::environment::is_name_pattern;
 use crate::model::{ShellDelivery, Signal, StopPlan, StopSettings};
 
 /// The contents of the file, with defaults for missing keys.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(
-    default,
-    deny_unknown_fields,
-    rename_all = "kebab-case",
-    expecting = "a table"
-)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Config {
     /// What is displayed to the user, and where: table `notices`.
-    #[serde(deserialize_with = "notices")]
     pub notices: NoticesConfig,
     /// Further variables of a caller's environment that tasks do not get, names or prefixes ending
     /// in `*`: key `env-withhold`.
-    #[serde(deserialize_with = "variables")]
     pub env_withhold: Vec<String>,
     /// How runs are ended, unless the task itself says it: table `stop`.
     pub stop: StopConfig,
@@ -41,55 +32,97 @@ pub(crate) struct Config {
     /// How follow-ups are delivered to agents: table `agents`.
     pub agents: AgentsConfig,
     /// Whether there is a broker of many machines: table `fleet`.
-    #[serde(rename = "fleet", deserialize_with = "is_there")]
     pub has_fleet: bool,
     /// What gets the feed's records: tables `sink`.
-    #[serde(rename = "sink", deserialize_with = "read_sinks")]
     pub sinks: Vec<SinkConfig>,
     /// Other machines, by their names: table `hosts`.
-    #[serde(deserialize_with = "read_hosts")]
     pub hosts: BTreeMap<String, HostConfig>,
     /// How the events of shells are delivered: key `shells`.
-    #[serde(deserialize_with = "shells")]
     pub shells: ShellDelivery,
     /// How long a session of the project must have been unused before a starting daemon may end it:
     /// key `clean-after`.
-    #[serde(deserialize_with = "clean_after")]
     pub clean_after: Duration,
 }
 
-/// How runs are ended, unless the task itself says it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(
-    default,
-    deny_unknown_fields,
-    rename_all = "kebab-case",
-    expecting = "a table"
-)]
-pub(crate) struct StopConfig {
-    /// The signal that asks a run to end: key `signal`.
-    #[serde(deserialize_with = "signal")]
-    pub signal: Signal,
-    /// How long it has before `SIGKILL`: key `grace`.
-    #[serde(deserialize_with = "grace")]
-    pub grace: Duration,
-    /// How long a run that `run` starts may last; `None` for as long as it likes: key `kill-after`.
-    #[serde(deserialize_with = "kill_after")]
-    pub kill_after: Option<Duration>,
+impl Default for Config {
+    fn default() -> Self {
+        read_document(Path::new(""), "", Self::read).expect("nothing is wrong in an empty file")
+    }
 }
 
-impl Default for StopConfig {
-    fn default() -> Self {
-        let StopPlan { signal, grace, .. } = StopPlan::default();
+impl Config {
+    /// Reads a file of settings.
+    pub(super) fn read(file: &mut Table<'_>) -> Self {
+        let shells = [
+            ("notice", ShellDelivery::Notice),
+            ("followUp", ShellDelivery::FollowUp),
+            ("ignore", ShellDelivery::Ignore),
+        ];
         Self {
-            signal,
-            grace,
-            kill_after: None,
+            notices: file.read_or("notices", NoticesConfig::default(), NoticesConfig::read),
+            env_withhold: file
+                .read("env-withhold", |value| {
+                    value.list("a list of names of variables", name_pattern)
+                })
+                .unwrap_or_default(),
+            stop: file.table("stop", StopConfig::read),
+            input: file.table("input", InputConfig::read),
+            logs: file.table("logs", LogsConfig::read),
+            feed: file.table("feed", FeedConfig::read),
+            agents: file.table("agents", AgentsConfig::read),
+            // `tmux-task-fleet` checks it.
+            has_fleet: file.read("fleet", |_| Some(())).is_some(),
+            sinks: file.read("sink", read_sinks).unwrap_or_default(),
+            hosts: file.read("hosts", read_hosts).unwrap_or_default(),
+            shells: file.read_or("shells", ShellDelivery::Notice, |value| value.word(&shells)),
+            clean_after: file.read_or("clean-after", Duration::from_secs(3600), |value| {
+                value.duration_within(
+                    "a duration like \"1h\"",
+                    "is not a duration like 1h, 7d or 0s, up to 365d",
+                    Duration::ZERO..=365 * DAY,
+                )
+            }),
         }
     }
 }
 
+/// How runs are ended, unless the task itself says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StopConfig {
+    /// The signal that asks a run to end: key `signal`.
+    pub signal: Signal,
+    /// How long it has before `SIGKILL`: key `grace`.
+    pub grace: Duration,
+    /// How long a run that `run` starts may last; `None` for as long as it likes: key `kill-after`.
+    pub kill_after: Option<Duration>,
+}
+
 impl StopConfig {
+    fn read(table: &mut Table<'_>) -> Self {
+        let usual = StopPlan::default();
+        let bounds = Duration::ZERO..=StopSettings::LONGEST;
+        let kill_after = table.read("kill-after", |value| {
+            value.duration_within(
+                "a duration like \"10m\" or \"2h\"",
+                "is neither 0 nor a duration like 10m, up to 366d",
+                bounds.clone(),
+            )
+        });
+        Self {
+            signal: table.read_or("signal", usual.signal, |value| {
+                value.text("the name of a signal like \"SIGTERM\"", parse_signal)
+            }),
+            grace: table.read_or("grace", usual.grace, |value| {
+                value.duration_within(
+                    "a duration like \"10s\"",
+                    "is not a duration like 10s, 1m or 0s, up to 366d",
+                    bounds,
+                )
+            }),
+            kill_after: kill_after.filter(|after| !after.is_zero()),
+        }
+    }
+
     /// Returns how a run is ended, with what its launch needs of this: the time limit, and a signal that
     /// the task's shell would not expect.
     pub(crate) fn complete(&self, given: StopSettings) -> StopSettings {
@@ -112,108 +145,121 @@ impl StopConfig {
 }
 
 /// How much output of ended runs is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(
-    default,
-    deny_unknown_fields,
-    rename_all = "kebab-case",
-    expecting = "a table"
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogsConfig {
     /// Lines of one run, its first and last ones: key `keep-lines`.
-    #[serde(deserialize_with = "number::<1, 1_000_000, _>")]
     pub keep_lines: u64,
     /// Runs of one session, its last ones; 0 stores nothing: key `keep-runs`.
-    #[serde(deserialize_with = "number::<0, 100_000, _>")]
     pub keep_runs: u64,
     /// Mebibytes of all runs of one session together: key `keep-mib`.
-    #[serde(deserialize_with = "number::<1, 100_000, _>")]
     pub keep_mib: u64,
 }
 
-impl Default for LogsConfig {
-    fn default() -> Self {
+impl LogsConfig {
+    fn read(table: &mut Table<'_>) -> Self {
         Self {
-            keep_lines: 10_000,
-            keep_runs: 200,
-            keep_mib: 64,
+            keep_lines: table.read_or("keep-lines", 10_000, |value| value.number(1..=1_000_000)),
+            keep_runs: table.read_or("keep-runs", 200, |value| value.number(0..=100_000)),
+            keep_mib: table.read_or("keep-mib", 64, |value| value.number(1..=100_000)),
         }
     }
 }
 
 /// How much of a session's feed is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(
-    default,
-    deny_unknown_fields,
-    rename_all = "kebab-case",
-    expecting = "a table"
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FeedConfig {
     /// The size in bytes above which the oldest records are removed: key `keep-size`.
-    #[serde(deserialize_with = "keep_size")]
     pub keep_size: u64,
     /// The age above which records are removed: key `keep-age`.
-    #[serde(deserialize_with = "keep_age")]
     pub keep_age: Duration,
     /// For how long records that a consumer has not acknowledged are kept after it was last used,
     /// beyond `keep-size` and `keep-age`: key `keep-for-consumers`.
-    #[serde(deserialize_with = "keep_for_consumers")]
     pub keep_for_consumers: Duration,
 }
 
-impl Default for FeedConfig {
-    fn default() -> Self {
+impl FeedConfig {
+    fn read(table: &mut Table<'_>) -> Self {
         Self {
-            keep_size: 64 << 20,
-            keep_age: 30 * DAY,
-            keep_for_consumers: 7 * DAY,
+            keep_size: table.read_or("keep-size", 64 << 20, |value| {
+                value.text("a size like \"64MiB\"", |text| {
+                    parse_size(text)
+                        .filter(|size| KEEP_SIZE_BOUNDS.contains(size))
+                        .ok_or_else(|| {
+                            wrong(text, "is not a size like 64MiB or 1GiB, from 16KiB to 1TiB")
+                        })
+                })
+            }),
+            keep_age: table.read_or("keep-age", 30 * DAY, |value| {
+                value.duration_within(
+                    "a time like \"30d\"",
+                    "is not a time like 30d or 12h, from 1m to 3650d",
+                    Duration::from_secs(60)..=MOST_KEEP_AGE,
+                )
+            }),
+            keep_for_consumers: table.read_or("keep-for-consumers", 7 * DAY, |value| {
+                value.duration_within(
+                    "a time like \"7d\"",
+                    "is not a time like 7d or 12h, up to 3650d",
+                    Duration::ZERO..=MOST_KEEP_AGE,
+                )
+            }),
         }
     }
 }
 
 /// How follow-ups are delivered to agents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(
-    default,
-    deny_unknown_fields,
-    rename_all = "kebab-case",
-    expecting = "a table"
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AgentsConfig {
     /// How many messages a conversation gets within a minute before the rest becomes one summary: key
     /// `max-per-minute`.
-    #[serde(deserialize_with = "max_per_minute")]
     pub max_per_minute: u32,
 }
 
-impl Default for AgentsConfig {
-    fn default() -> Self {
-        Self { max_per_minute: 30 }
+impl AgentsConfig {
+    fn read(table: &mut Table<'_>) -> Self {
+        Self {
+            max_per_minute: table.read_or("max-per-minute", 30, |value| value.number(1..=10_000)),
+        }
     }
 }
 
 /// What counts as a prompt, and which prompts are reported.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(
-    default,
-    deny_unknown_fields,
-    rename_all = "kebab-case",
-    expecting = "a table"
-)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InputConfig {
     /// Regular expressions for lines that ask: key `ask`.
-    #[serde(deserialize_with = "expressions")]
     pub ask: Vec<String>,
     /// Regular expressions for lines that do not: key `ignore`.
-    #[serde(deserialize_with = "expressions")]
     pub ignore: Vec<String>,
     /// Tasks, by name or window id, whose waiting is not reported: key `mute-tasks`.
-    #[serde(deserialize_with = "tasks")]
     pub mute_tasks: BTreeSet<String>,
     /// How long a screen must be unchanged before its prompt is reported: key `quiet`.
-    #[serde(deserialize_with = "quiet")]
     pub quiet: Duration,
+}
+
+impl InputConfig {
+    fn read(table: &mut Table<'_>) -> Self {
+        let expressions = "a list of regular expressions";
+        let task = |text: &str| Ok(text.to_owned());
+        let tasks = table.read("mute-tasks", |value| {
+            value.list("a list of names of tasks", task)
+        });
+        Self {
+            ask: table
+                .read("ask", |value| value.list(expressions, expression))
+                .unwrap_or_default(),
+            ignore: table
+                .read("ignore", |value| value.list(expressions, expression))
+                .unwrap_or_default(),
+            mute_tasks: tasks.unwrap_or_default().into_iter().collect(),
+            quiet: table.read_or("quiet", Duration::from_millis(200), |value| {
+                value.duration_within(
+                    "a duration like \"200ms\" or \"2s\"",
+                    "is not a duration like 200ms or 2s, from 50ms to 1h",
+                    Duration::from_millis(50)..=Duration::from_secs(3600),
+                )
+            }),
+        }
+    }
 }
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -224,102 +270,22 @@ const KEEP_SIZE_BOUNDS: RangeInclusive<u64> = 16 << 10..=1 << 40;
 /// The maximum of `keep-age` and of `keep-for-consumers`.
 const MOST_KEEP_AGE: Duration = Duration::from_secs(3650 * 24 * 3600);
 
-const QUIET_BOUNDS: RangeInclusive<Duration> =
-    Duration::from_millis(50)..=Duration::from_secs(3600);
-
-impl Default for InputConfig {
-    fn default() -> Self {
-        Self {
-            ask: Vec::new(),
-            ignore: Vec::new(),
-            mute_tasks: BTreeSet::new(),
-            quiet: Duration::from_millis(200),
-        }
+fn name_pattern(text: &str) -> Result<String, String> {
+    let why = "is not the name of a variable, nor the beginning of one with a `*` at the end";
+    match is_name_pattern(text) {
+        true => Ok(text.to_owned()),
+        false => Err(wrong(text, why)),
     }
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            notices: NoticesConfig::default(),
-            env_withhold: Vec::new(),
-            stop: StopConfig::default(),
-            input: InputConfig::default(),
-            logs: LogsConfig::default(),
-            agents: AgentsConfig::default(),
-            feed: FeedConfig::default(),
-            has_fleet: false,
-            sinks: Vec::new(),
-            hosts: BTreeMap::new(),
-            shells: ShellDelivery::Notice,
-            clean_after: Duration::from_secs(3600),
-        }
-    }
-}
-
-fn tasks<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeSet<String>, D::Error> {
-    list(from, "a list of names of tasks", |text| Ok(text.to_owned()))
-}
-
-fn variables<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    list(from, "a list of names of variables", |text| {
-        if is_name_pattern(text) {
-            return Ok(text.to_owned());
-        }
-        Err(wrong(
-            text,
-            "is not the name of a variable, nor the beginning of one with a `*` at the end",
-        ))
-    })
-}
-
-fn expressions<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    list(
-        from,
-        "a list of regular expressions",
-        |text| match regex::Regex::new(text) {
-            Ok(_) => Ok(text.to_owned()),
-            Err(error) => {
-                let message = error.to_string();
-                let last = message.lines().last().unwrap_or_default();
-                let last = last.strip_prefix("error: ").unwrap_or(last);
-                Err(format!("not a regular expression: {last}"))
-            }
-        },
-    )
-}
-
-fn shells<'de, D: Deserializer<'de>>(from: D) -> Result<ShellDelivery, D::Error> {
-    text(
-        from,
-        "\"notice\", \"followUp\" or \"ignore\"",
-        |text| match text {
-            "notice" => Ok(ShellDelivery::Notice),
-            "followUp" => Ok(ShellDelivery::FollowUp),
-            "ignore" => Ok(ShellDelivery::Ignore),
-            _ => Err(wrong(text, "is not `notice`, `followUp` or `ignore`")),
-        },
-    )
-}
-
-fn max_per_minute<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
-    let number = number::<1, 10_000, _>(from)?;
-    Ok(u32::try_from(number).unwrap_or(u32::MAX))
-}
-
-fn quiet<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    let expected = "a duration like \"200ms\" or \"2s\"";
-    let why = "is not a duration like 200ms or 2s, from 50ms to 1h";
-    within(from, expected, why, QUIET_BOUNDS)
-}
-
-fn clean_after<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    let why = "is not a duration like 1h, 7d or 0s, up to 365d";
-    within(from, "a duration like \"1h\"", why, up_to(365 * DAY))
-}
-
-fn signal<'de, D: Deserializer<'de>>(from: D) -> Result<Signal, D::Error> {
-    text(from, "the name of a signal like \"SIGTERM\"", parse_signal)
+fn expression(text: &str) -> Result<String, String> {
+    regex::Regex::new(text).map_err(|error| {
+        let message = error.to_string();
+        let last = message.lines().last().unwrap_or_default();
+        let last = last.strip_prefix("error: ").unwrap_or(last);
+        format!("not a regular expression: {last}")
+    })?;
+    Ok(text.to_owned())
 }
 
 /// Reads a signal by name or number.
@@ -327,59 +293,6 @@ pub(crate) fn parse_signal(text: &str) -> Result<Signal, String> {
     Signal::parse(text)
         .filter(|signal| signal.number().is_some_and(|number| number <= 31))
         .ok_or_else(|| wrong(text, "is not a signal like SIGINT, TERM or 15"))
-}
-
-fn grace<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    let why = "is not a duration like 10s, 1m or 0s, up to 366d";
-    let bounds = up_to(StopSettings::LONGEST);
-    within(from, "a duration like \"10s\"", why, bounds)
-}
-
-fn kill_after<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    let why = "is neither 0 nor a duration like 10m, up to 366d";
-    let expected = "a duration like \"10m\" or \"2h\"";
-    within(from, expected, why, up_to(StopSettings::LONGEST)).map(unless_zero)
-}
-
-fn keep_size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    text(from, "a size like \"64MiB\"", |text| {
-        parse_size(text)
-            .filter(|size| KEEP_SIZE_BOUNDS.contains(size))
-            .ok_or_else(|| wrong(text, "is not a size like 64MiB or 1GiB, from 16KiB to 1TiB"))
-    })
-}
-
-fn keep_age<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    let why = "is not a time like 30d or 12h, from 1m to 3650d";
-    let bounds = Duration::from_secs(60)..=MOST_KEEP_AGE;
-    within(from, "a time like \"30d\"", why, bounds)
-}
-
-fn keep_for_consumers<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    let why = "is not a time like 7d or 12h, up to 3650d";
-    within(from, "a time like \"7d\"", why, up_to(MOST_KEEP_AGE))
-}
-
-/// Reads a duration within bounds. `why` describes for errors what is not one.
-fn within<'de, D: Deserializer<'de>>(
-    from: D,
-    expected: &'static str,
-    why: &str,
-    bounds: RangeInclusive<Duration>,
-) -> Result<Duration, D::Error> {
-    duration(from, expected, |text| {
-        parse_duration(text)
-            .filter(|duration| bounds.contains(duration))
-            .ok_or_else(|| wrong(text, why))
-    })
-}
-
-fn up_to(most: Duration) -> RangeInclusive<Duration> {
-    Duration::ZERO..=most
-}
-
-fn unless_zero(duration: Duration) -> Option<Duration> {
-    (!duration.is_zero()).then_some(duration)
 }
 
 #[cfg(test)]
@@ -420,7 +333,7 @@ mod tests {
             kill_after: Some(Duration::from_secs(7200)),
         };
         assert_eq!(stop(set).unwrap(), expected);
-        assert_eq!(stop("").unwrap(), StopConfig::default());
+        assert_eq!(stop("").unwrap(), Config::default().stop);
         assert_eq!(stop("[stop]\nkill-after = '0'\n").unwrap().kill_after, None);
         for (value, expected) in [
             (
@@ -459,7 +372,7 @@ mod tests {
             keep_mib: 1000,
         };
         assert_eq!(set, expected);
-        assert_eq!(logs("").unwrap(), LogsConfig::default());
+        assert_eq!(logs("").unwrap(), Config::default().logs);
         for (value, expected) in [
             (
                 "keep-lines = 0",
@@ -497,7 +410,7 @@ mod tests {
         };
         assert_eq!(feed(text).unwrap(), expected);
         let default = feed("").unwrap();
-        assert_eq!(default, FeedConfig::default());
+        assert_eq!(default, Config::default().feed);
         assert_eq!(default.keep_size, 64 << 20);
         assert_eq!(default.keep_age, Duration::from_secs(720 * 3600));
         for (value, expected) in [

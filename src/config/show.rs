@@ -1,19 +1,24 @@
 //! Which settings apply, and where each is from; and the example of a file, which has the defaults.
 
-use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
 
 use toml::de::{DeTable, DeValue};
 
-use super::file::{Env, line_of, read_text};
-use super::{Config, ConfigFile, find};
-use crate::model::{Error, Millis, Ordered as _, text};
+use super::Config;
+use super::file::{ConfigFile, Env, find, read_text};
+use super::value::line_of;
+use crate::model::{Error, Millis, text};
 
 /// A file with all settings: comments, and the defaults as comments that begin without a space.
 pub(crate) const EXAMPLE: &str = include_str!("example.toml");
 
-/// Settings that have no default, in the order of the example.
-const WITHOUT_DEFAULT: [&str; 4] = ["notices.tasks", "fleet", "hosts", "sink"];
+/// Settings that have no default, each with the one that it follows in the example.
+const WITHOUT_DEFAULT: [(&str, &str); 4] = [
+    ("notices.tasks", "notices.events"),
+    ("fleet", "agents.max-per-minute"),
+    ("hosts", "fleet"),
+    ("sink", "hosts"),
+];
 
 /// The maximum length of a value, in characters.
 const MAX_CHARS: usize = 400;
@@ -47,7 +52,7 @@ pub(crate) struct ShownConfig {
 impl ShownConfig {
     /// Returns the absolute path of the file as one line.
     pub(crate) fn path(&self) -> Option<String> {
-        let path = self.file.as_ref()?.path();
+        let path = &self.file.as_ref()?.path;
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         Some(text::one_line(
             path.as_os_str().as_encoded_bytes(),
@@ -59,7 +64,7 @@ impl ShownConfig {
     /// `existed` or not.
     pub(crate) fn is_later_than(&self, existed: bool, read_at: Millis) -> bool {
         let written = self.file.as_ref().and_then(|file| {
-            let at = file.path().metadata().ok()?.modified().ok()?;
+            let at = file.path.metadata().ok()?.modified().ok()?;
             let since = at.duration_since(UNIX_EPOCH).ok()?;
             Millis::try_from(since.as_millis()).ok()
         });
@@ -79,16 +84,13 @@ pub(crate) fn show(env: Env<'_>) -> Result<ShownConfig, Error> {
         None => None,
     };
     let config = match (&file, &text) {
-        (Some(file), Some(text)) => super::file::parse(file.path(), text)?,
+        (Some(file), Some(text)) => super::file::parse(&file.path, text)?,
         _ => Config::default(),
     };
     Ok(ShownConfig {
         config,
         exists: text.is_some(),
-        settings: merge(
-            &settings_in(&defaults()),
-            &settings_in(&text.unwrap_or_default()),
-        ),
+        settings: merge(&settings_in(&text.unwrap_or_default())),
         file,
     })
 }
@@ -103,53 +105,39 @@ fn defaults() -> String {
     EXAMPLE.lines().filter_map(set).collect()
 }
 
-/// Returns the defaults with what is set in their place, and what else is set behind its table.
-fn merge(defaults: &[Setting], set: &[Setting]) -> Vec<Setting> {
-    let table_of = |key: &str| {
-        key.rsplit_once('.')
-            .map_or("", |(table, _)| table)
-            .to_owned()
-    };
-    // A key in place of the whole table: `notices = ["tmux"]`.
-    let is_covered = |key: &str| {
-        set.iter()
-            .any(|other| key == other.key || key.starts_with(&format!("{}.", other.key)))
+/// Returns the settings in the order of the example: what is set, and for what is not its default.
+fn merge(set: &[Setting]) -> Vec<Setting> {
+    let mut defaults = settings_in(&defaults());
+    for default in &mut defaults {
+        default.line = None;
+    }
+    for (key, before) in WITHOUT_DEFAULT {
+        let place = defaults.iter().position(|default| default.key == before);
+        let setting = Setting {
+            key: key.to_owned(),
+            value: None,
+            line: None,
+        };
+        defaults.insert(place.map_or(defaults.len(), |place| place + 1), setting);
+    }
+    let is_below = |key: &str, table: &str| {
+        let rest = key.strip_prefix(table);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
     let mut merged: Vec<Setting> = Vec::new();
     for default in defaults {
-        if !is_covered(&default.key) {
-            merged.push(Setting {
-                line: None,
-                ..default.clone()
-            });
+        // A table may be set as a whole (`notices = ["tmux"]`), and a table of any keys has several.
+        let own = set.iter().filter(|setting| {
+            is_below(&setting.key, &default.key) || is_below(&default.key, &setting.key)
+        });
+        let before = merged.len();
+        merged.extend(own.cloned());
+        if merged.len() == before {
+            merged.push(default);
         }
     }
-    for key in WITHOUT_DEFAULT {
-        let is_set =
-            |other: &Setting| other.key == key || other.key.starts_with(&format!("{key}."));
-        if !is_covered(key) && !set.iter().any(is_set) {
-            merged.push(Setting {
-                key: key.to_owned(),
-                value: None,
-                line: None,
-            });
-        }
-    }
-    merged.extend(set.iter().cloned());
-    let order: BTreeMap<String, usize> = defaults
-        .iter()
-        .enumerate()
-        .flat_map(|(n, setting)| [(setting.key.clone(), n), (table_of(&setting.key), n)])
-        .into_map();
-    // By table: settings without one first, then as in the example.
-    let place = |setting: &Setting| {
-        let first = setting.key.split('.').next().unwrap_or_default();
-        let is_key = defaults.iter().any(|default| default.key == setting.key);
-        let table = order.get(first).copied().unwrap_or(usize::MAX);
-        let own = order.get(&setting.key).copied().filter(|_| is_key);
-        (table, own.unwrap_or(usize::MAX), setting.line)
-    };
-    merged.sort_by_key(place);
+    // A table that is set as a whole is in the place of several.
+    merged.dedup();
     merged
 }
 
@@ -264,7 +252,7 @@ mod tests {
     }
 
     fn shown(text: &str) -> Vec<String> {
-        let merged = merge(&settings_in(&defaults()), &settings_in(text));
+        let merged = merge(&settings_in(text));
         let line = |setting: Setting| {
             let value = setting.value.unwrap_or_else(|| "-".to_owned());
             let place = setting

@@ -1,16 +1,16 @@
 //! Sinks: programs and addresses that get the feed's records, and what a webhook is sent. Table `sink`, any
 //! number of times.
 
-use std::collections::BTreeMap;
 use std::fmt::{self, Debug, Formatter};
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use serde::{Deserialize, Deserializer};
+use regex::{Captures, Regex};
 
-use super::parse_duration;
-use super::value::{absolute_file as file, duration, list, quotable, text, wrong};
+use super::reader::Value;
+use super::value::{absolute_file, quotable, wrong};
 use crate::model::{EventType, Kind, Level};
 
 /// The maximum length of a sink's name.
@@ -21,8 +21,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// A sink.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "Table")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SinkConfig {
     /// Its name, which no other sink has: key `name`.
     pub name: String,
@@ -84,245 +83,176 @@ pub(crate) struct SinkFilter {
     pub level: Option<Level>,
 }
 
-/// The answer to the key `webhook` of a program without them.
-const WITHOUT_WEBHOOKS: &str = "this program was built without webhooks";
-
-/// A table `sink` as it is written.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", expecting = "a table")]
-struct Table {
-    #[serde(default, deserialize_with = "name")]
-    name: Option<String>,
-    #[serde(default, deserialize_with = "words")]
-    exec: Option<Vec<String>>,
-    #[serde(default, deserialize_with = "line")]
-    shell: Option<String>,
-    #[serde(default, deserialize_with = "address")]
-    webhook: Option<String>,
-    #[serde(default, deserialize_with = "file")]
-    secret_file: Option<PathBuf>,
-    #[serde(default, deserialize_with = "file")]
-    ca_file: Option<PathBuf>,
-    #[serde(default, deserialize_with = "format")]
-    format: Option<Format>,
-    #[serde(default, deserialize_with = "template")]
-    title: Option<Template>,
-    #[serde(default, deserialize_with = "headers")]
-    headers: Vec<Header>,
-    #[serde(default, deserialize_with = "template")]
-    body: Option<Template>,
-    #[serde(default = "usual_timeout", deserialize_with = "timeout")]
-    timeout: Duration,
-    #[serde(default, deserialize_with = "kinds")]
-    kinds: Vec<Kind>,
-    #[serde(default, deserialize_with = "types")]
-    types: Vec<EventType>,
-    #[serde(default, deserialize_with = "tasks")]
-    tasks: Vec<String>,
-    #[serde(default, deserialize_with = "owners")]
-    owners: Vec<String>,
-    #[serde(default, deserialize_with = "level")]
-    level: Option<Level>,
-}
-
-impl TryFrom<Table> for SinkConfig {
-    type Error = String;
-
-    fn try_from(table: Table) -> Result<Self, String> {
-        let Some(name) = table.name else {
-            return Err("a sink needs a `name`".to_owned());
-        };
-        let of_webhooks = [
-            ("secret-file", table.secret_file.is_some()),
-            ("ca-file", table.ca_file.is_some()),
-            ("format", table.format.is_some()),
-            ("title", table.title.is_some()),
-            ("headers", !table.headers.is_empty()),
-            ("body", table.body.is_some()),
-        ];
-        let found = of_webhooks.into_iter().find(|(_, is_set)| *is_set);
-        if let Some((key, _)) = found
-            && table.webhook.is_none()
-        {
-            return Err(format!("sink `{name}`: only a `webhook` has `{key}`"));
-        }
-        let message = MessageConfig {
-            format: table.format.unwrap_or_default(),
-            title: table.title,
-            headers: table.headers,
-            body: table.body,
-        };
-        // A person reads it: what is written for them are the messages.
-        let is_for_people = message.format == Format::Text || message.body.is_some();
-        let mut kinds = table.kinds;
-        if is_for_people && kinds.is_empty() && table.types.is_empty() {
-            kinds.push(Kind::FollowUp);
-        }
-        if let Some(problem) = message.problem() {
-            return Err(format!("sink `{name}`: {problem}"));
-        }
-        let target = match (table.exec, table.shell, table.webhook) {
-            (Some(words), None, None) => SinkTarget::Exec(words),
-            (None, Some(line), None) => {
-                SinkTarget::Exec(vec!["sh".to_owned(), "-c".to_owned(), line])
-            }
-            #[cfg(not(feature = "webhook"))]
-            (None, None, Some(_)) => return Err(WITHOUT_WEBHOOKS.to_owned()),
-            #[cfg(feature = "webhook")]
-            (None, None, Some(url)) => SinkTarget::Webhook(Webhook {
-                url,
-                secret_file: table.secret_file,
-                ca_file: table.ca_file,
-                message,
-            }),
-            _ => {
-                return Err(format!(
-                    "sink `{name}` needs one of `exec`, `shell` and `webhook`"
-                ));
-            }
-        };
-        Ok(Self {
-            name,
-            target,
-            filter: SinkFilter {
-                kinds,
-                types: table.types,
-                tasks: table.tasks,
-                owners: table.owners,
-                level: table.level,
-            },
-            timeout: table.timeout,
-        })
-    }
-}
-
 /// Reads the tables; no two have one name.
-pub(super) fn sinks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<SinkConfig>, D::Error> {
-    let sinks = Vec::<SinkConfig>::deserialize(from)?;
+pub(super) fn read_sinks(value: &Value<'_>) -> Option<Vec<SinkConfig>> {
+    let sinks = value.items("a sequence")?;
+    let sinks: Option<Vec<SinkConfig>> = sinks.map(|sink| SinkConfig::read(&sink)).collect();
+    let sinks = sinks?;
     for (n, sink) in sinks.iter().enumerate() {
         if sinks[..n].iter().any(|other| other.name == sink.name) {
-            let why = format!("two sinks are named `{}`", sink.name);
-            return Err(serde::de::Error::custom(why));
+            return value.fail(&format!("two sinks are named `{}`", sink.name));
         }
     }
-    Ok(sinks)
+    Some(sinks)
 }
 
-fn name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-    text(from, "a name", |name| {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-        let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric())
-            && name.len() <= NAME_CHARS
-            && name.chars().all(is_plain);
-        is_name.then(|| Some(name.to_owned())).ok_or_else(|| {
-            let rule = format!(
-                "is not 1 to {NAME_CHARS} of `A-Z a-z 0-9 . _ -`, the first a letter or digit"
-            );
-            wrong(name, &rule)
+impl SinkConfig {
+    fn read(value: &Value<'_>) -> Option<Self> {
+        value.table("a table", |table| {
+            let plain = |text: &str| Ok(text.to_owned());
+            let name = table.read("name", |value| value.text("a name", name));
+            let program = "a list of a program and its arguments";
+            let exec = table.read("exec", |value| {
+                let words = value.list(program, argument)?;
+                match words.first().is_none_or(String::is_empty) {
+                    true => value.fail("no program is named"),
+                    false => Some(words),
+                }
+            });
+            let shell = table.read("shell", |value| value.text("a line for `sh`", line));
+            let webhook = table.read("webhook", |value| value.text("an address", address));
+            let secret_file =
+                table.read("secret-file", |value| value.text("a path", absolute_file));
+            let ca_file = table.read("ca-file", |value| value.text("a path", absolute_file));
+            let format = table.read("format", |value| value.word(&Format::NAMES));
+            let title = table.read("title", |value| value.text("a text", Template::parse));
+            let headers = table.read("headers", read_headers).unwrap_or_default();
+            let body = table.read("body", |value| value.text("a text", Template::parse));
+            let timeout = table.read("timeout", |value| {
+                value.duration_within(
+                    "a duration like \"30s\"",
+                    "is not a duration like 30s or 2m, up to 1h",
+                    Duration::from_nanos(1)..=LONGEST_TIMEOUT,
+                )
+            });
+            let kinds = table.read("kinds", |value| {
+                value.list("a list of kinds of records", known)
+            });
+            let types = table.read("types", |value| {
+                value.list("a list of types of events", known)
+            });
+            let tasks = table.read("tasks", |value| {
+                value.list("a list of names of tasks", plain)
+            });
+            let owners = table.read("owners", |value| value.list("a list of owners", plain));
+            let level = table.read("level", |value| value.word(&LEVELS));
+
+            let name = name.ok_or("a sink needs a `name`")?;
+            let of_webhooks = [
+                "secret-file",
+                "ca-file",
+                "format",
+                "title",
+                "headers",
+                "body",
+            ];
+            if webhook.is_none()
+                && let Some(key) = of_webhooks.into_iter().find(|key| table.has(key))
+            {
+                return Err(format!("sink `{name}`: only a `webhook` has `{key}`"));
+            }
+            let message = MessageConfig {
+                format: format.unwrap_or_default(),
+                title,
+                headers,
+                body,
+            };
+            let mut filter = SinkFilter {
+                kinds: kinds.unwrap_or_default(),
+                types: types.unwrap_or_default(),
+                tasks: tasks.unwrap_or_default(),
+                owners: owners.unwrap_or_default(),
+                level,
+            };
+            // A person reads it: what is written for them are the messages.
+            let is_for_people = message.format == Format::Text || message.body.is_some();
+            if is_for_people && filter.kinds.is_empty() && filter.types.is_empty() {
+                filter.kinds.push(Kind::FollowUp);
+            }
+            if let Some(problem) = message.problem() {
+                return Err(format!("sink `{name}`: {problem}"));
+            }
+            let target = match (exec, shell, webhook) {
+                (Some(words), None, None) => SinkTarget::Exec(words),
+                (None, Some(line), None) => {
+                    SinkTarget::Exec(vec!["sh".to_owned(), "-c".to_owned(), line])
+                }
+                #[cfg(feature = "webhook")]
+                (None, None, Some(url)) => SinkTarget::Webhook(Webhook {
+                    url,
+                    secret_file,
+                    ca_file,
+                    message,
+                }),
+                _ => {
+                    let targets = "one of `exec`, `shell` and `webhook`";
+                    return Err(format!("sink `{name}` needs {targets}"));
+                }
+            };
+            Ok(Self {
+                name,
+                target,
+                filter,
+                timeout: timeout.unwrap_or(TIMEOUT),
+            })
         })
-    })
-}
-
-fn words<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D::Error> {
-    let words: Vec<String> = list(from, "a list of a program and its arguments", |word| {
-        is_usable(word).map(|()| word.to_owned())
-    })?;
-    if words.first().is_none_or(String::is_empty) {
-        return Err(serde::de::Error::custom("no program is named"));
     }
-    Ok(Some(words))
 }
 
-fn line<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-    text(from, "a line for `sh`", |line| {
-        is_usable(line)?;
-        if line.trim().is_empty() {
-            return Err("the line is empty".to_owned());
-        }
-        Ok(Some(line.to_owned()))
+const LEVELS: [(&str, Level); 2] = [("info", Level::Info), ("warning", Level::Warning)];
+
+fn name(name: &str) -> Result<String, String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.len() <= NAME_CHARS
+        && name.chars().all(is_plain);
+    is_name.then(|| name.to_owned()).ok_or_else(|| {
+        let rule =
+            format!("is not 1 to {NAME_CHARS} of `A-Z a-z 0-9 . _ -`, the first a letter or digit");
+        wrong(name, &rule)
     })
 }
 
-/// An argument of a program cannot have this character.
-fn is_usable(word: &str) -> Result<(), String> {
-    if word.contains('\0') {
-        return Err("an argument cannot have a NUL character".to_owned());
+/// Reads an argument of a program, which cannot have a NUL.
+fn argument(word: &str) -> Result<String, String> {
+    match word.contains('\0') {
+        true => Err("an argument cannot have a NUL character".to_owned()),
+        false => Ok(word.to_owned()),
     }
-    Ok(())
 }
 
-fn address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-    text(from, "an address", |url| {
-        if cfg!(not(feature = "webhook")) {
-            return Err(WITHOUT_WEBHOOKS.to_owned());
-        }
-        let rest = url
-            .strip_prefix("https://")
-            .or_else(|| url.strip_prefix("http://"));
-        let is_plain = |c: char| c.is_ascii_graphic();
-        rest.filter(|rest| {
-            rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[')
-                && url.chars().all(is_plain)
-        })
-        .map(|_| Some(url.to_owned()))
-        .ok_or_else(|| {
-            wrong(
-                url,
-                "is not an address that starts with https:// or http://",
-            )
-        })
-    })
+fn line(line: &str) -> Result<String, String> {
+    match line.trim().is_empty() {
+        true => Err("the line is empty".to_owned()),
+        false => argument(line),
+    }
 }
 
-fn usual_timeout() -> Duration {
-    TIMEOUT
+fn address(url: &str) -> Result<String, String> {
+    if cfg!(not(feature = "webhook")) {
+        return Err("this program was built without webhooks".to_owned());
+    }
+    let rest = url
+        .strip_prefix("https://")
+        .or_else(|| url.strip_prefix("http://"));
+    let is_host = |c: char| c.is_ascii_alphanumeric() || c == '[';
+    let is_plain = |c: char| c.is_ascii_graphic();
+    match rest.is_some_and(|rest| rest.starts_with(is_host)) && url.chars().all(is_plain) {
+        true => Ok(url.to_owned()),
+        false => Err(wrong(
+            url,
+            "is not an address that starts with https:// or http://",
+        )),
+    }
 }
 
-fn timeout<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    duration(from, "a duration like \"30s\"", |text| {
-        parse_duration(text)
-            .filter(|time| !time.is_zero() && *time <= LONGEST_TIMEOUT)
-            .ok_or_else(|| wrong(text, "is not a duration like 30s or 2m, up to 1h"))
-    })
-}
-
-fn kinds<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Kind>, D::Error> {
-    known(from, "a list of kinds of records")
-}
-
-fn types<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<EventType>, D::Error> {
-    known(from, "a list of types of events")
-}
-
-/// Reads a list of words of the feed.
-fn known<'de, T: ValueEnum, D: Deserializer<'de>>(
-    from: D,
-    expected: &str,
-) -> Result<Vec<T>, D::Error> {
-    list(from, expected, |text| {
-        T::from_str(text, false).map_err(|_| {
-            let words = T::value_variants().iter();
-            let words =
-                words.filter_map(|word| Some(word.to_possible_value()?.get_name().to_owned()));
-            let (text, words) = (quotable(text), words.collect::<Vec<_>>().join(", "));
-            format!("does not know \"{text}\"; allowed are {words}")
-        })
-    })
-}
-
-fn tasks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    list(from, "a list of names of tasks", |text| Ok(text.to_owned()))
-}
-
-fn owners<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    list(from, "a list of owners", |text| Ok(text.to_owned()))
-}
-
-fn level<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Level>, D::Error> {
-    text(from, "\"info\" or \"warning\"", |text| match text {
-        "info" => Ok(Some(Level::Info)),
-        "warning" => Ok(Some(Level::Warning)),
-        _ => Err(wrong(text, "is not `info` or `warning`")),
+/// Reads a word of the feed.
+fn known<T: ValueEnum>(text: &str) -> Result<T, String> {
+    T::from_str(text, false).map_err(|_| {
+        let words = T::value_variants().iter();
+        let words = words.filter_map(|word| Some(word.to_possible_value()?.get_name().to_owned()));
+        let (text, words) = (quotable(text), words.collect::<Vec<_>>().join(", "));
+        format!("does not know \"{text}\"; allowed are {words}")
     })
 }
 
@@ -348,6 +278,10 @@ pub(crate) enum Format {
     Text,
 }
 
+impl Format {
+    const NAMES: [(&str, Self); 2] = [("json", Self::Json), ("text", Self::Text)];
+}
+
 /// A header. Its value can be secret.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Header {
@@ -363,13 +297,11 @@ impl Debug for Header {
 
 /// A text with values of the record in it: `{tasks}`, or `{text:html}` with `&`, `<` and `>` escaped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Template(Vec<Part>);
+pub(crate) struct Template(String);
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
-    Literal(String),
-    Value { name: &'static str, is_html: bool },
-}
+/// A value in a template. Braces around anything but lower-case letters are text.
+static VALUE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\{([a-z:]+)\}").expect("it is a regular expression"));
 
 /// The names of values.
 const VALUES: [&str; 10] = [
@@ -397,36 +329,17 @@ const OWN_HEADERS: [&str; 10] = [
 ];
 
 impl Template {
-    /// Parses a template. Braces around anything but lower-case letters are text.
     fn parse(template: &str) -> Result<Self, String> {
-        let (mut parts, mut literal, mut rest) = (Vec::new(), String::new(), template);
-        while let Some(start) = rest.find('{') {
-            let inside = &rest[start + 1..];
-            let is_name = |c: char| c.is_ascii_lowercase() || c == ':';
-            let end = inside.find(|c| !is_name(c)).unwrap_or(inside.len());
-            if end == 0 || !inside[end..].starts_with('}') {
-                literal.push_str(&rest[..=start]);
-                rest = inside;
-                continue;
-            }
-            let name = inside[..end].strip_suffix(HTML).unwrap_or(&inside[..end]);
-            let Some(known) = VALUES.into_iter().find(|known| *known == name) else {
-                let (name, known) = (quotable(&inside[..end]), VALUES.join(", "));
+        for found in VALUE.captures_iter(template) {
+            let name = found[1].strip_suffix(HTML).unwrap_or(&found[1]);
+            if !VALUES.contains(&name) {
+                let (name, known) = (quotable(&found[1]), VALUES.join(", "));
                 return Err(format!(
                     "does not know {{{name}}}; allowed are {known}, each also with `{HTML}`"
                 ));
-            };
-            literal.push_str(&rest[..start]);
-            parts.push(Part::Literal(std::mem::take(&mut literal)));
-            parts.push(Part::Value {
-                name: known,
-                is_html: inside[..end].ends_with(HTML),
-            });
-            rest = &inside[end + 1..];
+            }
         }
-        literal.push_str(rest);
-        parts.push(Part::Literal(literal));
-        Ok(Self(parts))
+        Ok(Self(template.to_owned()))
     }
 
     /// Returns the text with these values, each of them escaped, and before that for HTML where the
@@ -436,23 +349,14 @@ impl Template {
         value: impl Fn(&str) -> String,
         escape: impl Fn(&str) -> String,
     ) -> String {
-        let part = |part: &Part| match part {
-            Part::Literal(text) => text.clone(),
-            Part::Value {
-                name,
-                is_html: false,
-            } => escape(&value(name)),
-            Part::Value {
-                name,
-                is_html: true,
-            } => escape(
-                &value(name)
-                    .replace('&', "&amp;")
-                    .replace('<', "&lt;")
-                    .replace('>', "&gt;"),
-            ),
+        let rendered = |found: &Captures<'_>| match found[1].strip_suffix(HTML) {
+            None => escape(&value(&found[1])),
+            Some(name) => {
+                let value = value(name).replace('&', "&amp;");
+                escape(&value.replace('<', "&lt;").replace('>', "&gt;"))
+            }
         };
-        self.0.iter().map(part).collect()
+        VALUE.replace_all(&self.0, rendered).into_owned()
     }
 }
 
@@ -472,23 +376,9 @@ impl MessageConfig {
     }
 }
 
-pub(super) fn format<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Format>, D::Error> {
-    text(from, "\"json\" or \"text\"", |format| match format {
-        "json" => Ok(Some(Format::Json)),
-        "text" => Ok(Some(Format::Text)),
-        _ => Err(wrong(format, "is not `json` or `text`")),
-    })
-}
-
-fn template<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Template>, D::Error> {
-    text(from, "a text", |template| {
-        Template::parse(template).map(Some)
-    })
-}
-
-pub(super) fn headers<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Header>, D::Error> {
-    let headers = BTreeMap::<String, HeaderValue>::deserialize(from)?;
-    let header = |(name, HeaderValue(value)): (String, HeaderValue)| {
+fn read_headers(value: &Value<'_>) -> Option<Vec<Header>> {
+    let headers = value.map(|_, value| value.text("the value of a header", header_value))?;
+    let header = |(name, value): (String, Template)| {
         let lower = name.to_ascii_lowercase();
         let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
         if name.is_empty() || !name.chars().all(is_token) {
@@ -499,24 +389,17 @@ pub(super) fn headers<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Header>,
         }
         Ok(Header { name: lower, value })
     };
-    let headers: Result<Vec<Header>, String> = headers.into_iter().map(header).collect();
-    headers.map_err(serde::de::Error::custom)
+    value.checked(headers.into_iter().map(header).collect())
 }
 
-/// The value of a header. Errors do not repeat it.
-struct HeaderValue(Template);
-
-impl<'de> Deserialize<'de> for HeaderValue {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        text(from, "the value of a header", |value| {
-            if value.len() > MAX_HEADER || value.chars().any(char::is_control) {
-                return Err(format!(
-                    "a value is one line of at most {MAX_HEADER} bytes without control characters"
-                ));
-            }
-            Template::parse(value).map(Self)
-        })
+/// Reads the value of a header. Errors do not repeat it.
+fn header_value(value: &str) -> Result<Template, String> {
+    if value.len() > MAX_HEADER || value.chars().any(char::is_control) {
+        return Err(format!(
+            "a value is one line of at most {MAX_HEADER} bytes without control characters"
+        ));
     }
+    Template::parse(value)
 }
 
 #[cfg(test)]

@@ -1,232 +1,43 @@
-//! Values that are validated while they are read: texts, lists, numbers, sizes and durations; and the
-//! errors of the configuration file.
+//! Sizes and durations, and the words of the errors of files.
 
-use std::collections::BTreeSet;
-use std::fmt::{self, Display, Formatter};
+use std::fmt::Display;
 use std::io;
-use std::marker::PhantomData;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::string::FromUtf8Error;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use serde::de::value::SeqAccessDeserializer;
-use serde::de::{self, DeserializeOwned, DeserializeSeed, SeqAccess, Unexpected, Visitor};
-use serde::{Deserialize, Deserializer};
 
 use crate::files::{Fault, RefusedFile};
-use crate::model::{Error, Ordered as _, text};
+use crate::model::{Error, text};
 
-/// Reads a string that `parse` accepts. `expected` describes it for errors.
-pub(super) fn text<'de, T, D: Deserializer<'de>>(
-    from: D,
-    expected: &'static str,
-    parse: impl Fn(&str) -> Result<T, String>,
-) -> Result<T, D::Error> {
-    from.deserialize_str(&Text { expected, parse })
-}
-
-/// Reads an absolute path.
-pub(super) fn absolute_file<'de, D: Deserializer<'de>>(
-    from: D,
-) -> Result<Option<PathBuf>, D::Error> {
-    text(from, "a path", |path| {
-        let file = PathBuf::from(path);
-        if file.is_absolute() {
-            return Ok(Some(file));
-        }
-        Err(wrong(path, "is not an absolute path"))
-    })
-}
-
-/// Reads a list of strings that `parse` accepts. `expected` describes it for errors.
-pub(super) fn list<'de, T, C: FromIterator<T>, D: Deserializer<'de>>(
-    from: D,
-    expected: impl Display,
-    parse: impl Fn(&str) -> Result<T, String>,
-) -> Result<C, D::Error> {
-    let items = from.deserialize_seq(List(Text { expected, parse }))?;
-    Ok(items.into_iter().collect())
-}
-
-/// Parses a list of some of these words.
-pub(super) fn words<'de, T: Copy + Ord, D: Deserializer<'de>>(
-    from: D,
-    words: &[(&str, T)],
-) -> Result<BTreeSet<T>, D::Error> {
-    let allowed = enumerate(words.iter().map(|(word, _)| *word));
-    let items: Vec<T> = list(from, format!("a list of {allowed}"), |text| {
-        let known = words.iter().find(|(word, _)| *word == text);
-        known.map(|(_, meaning)| *meaning).ok_or_else(|| {
-            let word = quotable(text);
-            format!("does not know \"{word}\"; allowed are {allowed}")
-        })
-    })?;
-    Ok(items.into_iter().into_set())
-}
+/// The maximum size of a file that the user writes.
+pub(super) const MAX_BYTES: u64 = 1 << 20;
 
 pub(super) fn wrong(text: &str, why: &str) -> String {
     format!("`{}` {why}", quotable(text))
 }
 
-/// `"a"`, `"a" and "b"`, `"a", "b" and "c"`.
-pub(super) fn enumerate<'a>(words: impl Iterator<Item = &'a str>) -> String {
-    let quoted: Vec<String> = words.map(|word| format!("\"{word}\"")).collect();
+/// `"a"`, `"a" and "b"`, `"a", "b" and "c"`, with these quotes and this word.
+pub(super) fn enumerate<'a>(
+    words: impl Iterator<Item = &'a str>,
+    quote: char,
+    and: &str,
+) -> String {
+    let quoted: Vec<String> = words.map(|word| format!("{quote}{word}{quote}")).collect();
     match quoted.split_last() {
         Some((last, [])) => last.clone(),
-        Some((last, before)) => format!("{} and {last}", before.join(", ")),
+        Some((last, before)) => format!("{} {and} {last}", before.join(", ")),
         None => String::new(),
     }
 }
 
-/// Reads a whole number within these bounds.
-pub(super) fn number<'de, const LEAST: u64, const MOST: u64, D: Deserializer<'de>>(
-    from: D,
-) -> Result<u64, D::Error> {
-    from.deserialize_u64(Number(LEAST..=MOST))
-}
-
-/// Reads a duration that `parse` accepts: a string, or a number, which is seconds in both forms.
-/// `expected` describes it for errors.
-pub(super) fn duration<'de, D: Deserializer<'de>, T>(
-    from: D,
-    expected: &'static str,
-    parse: impl Fn(&str) -> Result<T, String>,
-) -> Result<T, D::Error> {
-    from.deserialize_any(NumberOrText(Text { expected, parse }))
-}
-
-/// A string, or a list.
-#[derive(Debug)]
-pub(crate) enum OneOrMany<T> {
-    One(String),
-    Many(Vec<T>),
-}
-
-/// Reads what was read as a value first. Its unknown keys are named as such: the error has the key of the
-/// value.
-pub(super) fn from_value<T: DeserializeOwned, E: de::Error>(value: toml::Value) -> Result<T, E> {
-    let read: Result<T, toml::de::Error> = value.try_into();
-    read.map_err(|error| {
-        let message = error.message();
-        E::custom(message.replacen("unknown field", "has the unknown key", 1))
-    })
-}
-
-/// Reads a string, or a list. `expected` describes it for errors.
-pub(crate) fn one_or_many<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
-    from: D,
-    expected: &'static str,
-) -> Result<OneOrMany<T>, D::Error> {
-    from.deserialize_any(OneOrManyVisitor(expected, PhantomData))
-}
-
-struct OneOrManyVisitor<T>(&'static str, PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for OneOrManyVisitor<T> {
-    type Value = OneOrMany<T>;
-
-    fn expecting(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.0)
-    }
-
-    fn visit_str<E: de::Error>(self, one: &str) -> Result<OneOrMany<T>, E> {
-        Ok(OneOrMany::One(one.to_owned()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<OneOrMany<T>, A::Error> {
-        Vec::deserialize(SeqAccessDeserializer::new(list)).map(OneOrMany::Many)
-    }
-}
-
-struct NumberOrText<E, P>(Text<E, P>);
-
-impl<T, E: Display, P: Fn(&str) -> Result<T, String>> Visitor<'_> for NumberOrText<E, P> {
-    type Value = T;
-
-    fn expecting(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        self.0.expected.fmt(formatter)
-    }
-
-    fn visit_str<Er: de::Error>(self, text: &str) -> Result<T, Er> {
-        self.0.visit_str(text)
-    }
-
-    fn visit_i64<Er: de::Error>(self, seconds: i64) -> Result<T, Er> {
-        self.0.visit_str(&seconds.to_string())
-    }
-
-    fn visit_f64<Er: de::Error>(self, seconds: f64) -> Result<T, Er> {
-        self.0.visit_str(&seconds.to_string())
-    }
-}
-
-struct Text<E, P> {
-    expected: E,
-    parse: P,
-}
-
-impl<T, E: Display, P: Fn(&str) -> Result<T, String>> Visitor<'_> for &Text<E, P> {
-    type Value = T;
-
-    fn expecting(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        self.expected.fmt(formatter)
-    }
-
-    fn visit_str<Er: de::Error>(self, text: &str) -> Result<T, Er> {
-        (self.parse)(text).map_err(Er::custom)
-    }
-}
-
-impl<'de, T, E: Display, P: Fn(&str) -> Result<T, String>> DeserializeSeed<'de> for &Text<E, P> {
-    type Value = T;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<T, D::Error> {
-        from.deserialize_str(self)
-    }
-}
-
-struct List<E, P>(Text<E, P>);
-
-impl<'de, T, E: Display, P: Fn(&str) -> Result<T, String>> Visitor<'de> for List<E, P> {
-    type Value = Vec<T>;
-
-    fn expecting(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        self.0.expected.fmt(formatter)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = list.next_element_seed(&self.0)? {
-            items.push(item);
-        }
-        Ok(items)
-    }
-}
-
-struct Number(RangeInclusive<u64>);
-
-impl Visitor<'_> for Number {
-    type Value = u64;
-
-    fn expecting(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        let (least, most) = (self.0.start(), self.0.end());
-        write!(formatter, "a whole number from {least} to {most}")
-    }
-
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<u64, E> {
-        self.visit_i128(number.into())
-    }
-
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<u64, E> {
-        self.visit_i128(number.into())
-    }
-
-    fn visit_i128<E: de::Error>(self, number: i128) -> Result<u64, E> {
-        u64::try_from(number)
-            .ok()
-            .filter(|number| self.0.contains(number))
-            .ok_or_else(|| E::invalid_value(Unexpected::Other("another number"), &self))
+/// Returns an absolute path.
+pub(super) fn absolute_file(path: &str) -> Result<PathBuf, String> {
+    let file = PathBuf::from(path);
+    match file.is_absolute() {
+        true => Ok(file),
+        false => Err(wrong(path, "is not an absolute path")),
     }
 }
 
@@ -399,6 +210,19 @@ pub(super) fn invalid(path: &Path, line: u32, problem: impl Display) -> Error {
     Error::failed(format!("{}:{line}: {problem}", path.display()))
 }
 
+/// Returns the line, from 1, of the byte at `offset`.
+pub(super) fn line_of(text: &[u8], offset: usize) -> u32 {
+    let before = &text[..offset.min(text.len())];
+    let n_ends = before.iter().filter(|byte| **byte == b'\n').count();
+    u32::try_from(n_ends + 1).unwrap_or(u32::MAX)
+}
+
+/// Returns the error for a file that is not text.
+pub(super) fn not_utf8(path: &Path, error: &FromUtf8Error) -> Error {
+    let line = line_of(error.as_bytes(), error.utf8_error().valid_up_to());
+    invalid(path, line, "not UTF-8")
+}
+
 /// Returns the error for a file that exists and cannot be read, or that another user could have written.
 /// `variable` can name another file.
 pub(super) fn unreadable(path: &Path, error: &io::Error, variable: Option<&str>) -> Error {
@@ -428,9 +252,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_line_is_counted_by_its_ends() {
+        let check = |offset, expected| assert_eq!(line_of(b"a\nb\n", offset), expected);
+        check(0, 1);
+        check(1, 1);
+        check(2, 2);
+        check(4, 3);
+        check(99, 3);
+    }
+
+    #[test]
     fn words_are_listed_as_in_a_sentence() {
         let check = |words: &[&str], expected| {
-            assert_eq!(enumerate(words.iter().copied()), expected);
+            assert_eq!(enumerate(words.iter().copied(), '"', "and"), expected);
         };
         check(&[], "");
         check(&["a"], "\"a\"");

@@ -1,11 +1,10 @@
 //! Starts the tasks of a file together, each when those that it starts after are ready.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use tokio::sync::Notify;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::session::TaskSession;
@@ -13,7 +12,6 @@ use super::up::{TaskRun, start_one};
 use super::wait::{Awaited, NotReady, Readiness, WaitNews};
 use crate::config::TaskEntry;
 use crate::model::{Error, ErrorKind};
-use crate::wire::LsView;
 
 /// Until when tasks are waited for, and for which.
 #[derive(Debug, Clone, Copy)]
@@ -54,51 +52,49 @@ pub(crate) struct BringUpResult {
     pub(crate) is_ready: Option<Result<(), NotReady>>,
 }
 
-/// Starts the tasks and returns the results in the order of the file. `view` has the tasks that there
-/// are; `report` is called with a task's name for what happens. Dropping the future ends the waits; what
-/// is started goes on.
+/// What is called with a task's name for what happens.
+type Report<'a> = dyn Fn(&str, BringUpNews<'_>) -> Result<(), Error> + 'a;
+
+/// Starts the tasks and returns the results in the order of the file. Dropping the future ends the waits;
+/// what is started goes on.
 ///
 /// # Errors
 ///
 /// That of `report`, which ends all of it.
-pub(crate) async fn bring_up<E>(
+pub(crate) async fn bring_up(
     session: &TaskSession,
     plans: &[TaskEntry],
-    view: &LsView,
     options: BringUpOptions,
-    report: &impl Fn(&str, BringUpNews<'_>) -> Result<(), E>,
-) -> Result<Vec<BringUpResult>, E> {
+    report: &Report<'_>,
+) -> Result<Vec<BringUpResult>, Error> {
     let bring = BringUp {
         session,
         plans,
-        view,
         deadline: options.timeout.map(|timeout| Instant::now() + timeout),
         options,
-        outcomes: RefCell::default(),
-        changed: Notify::new(),
+        outcomes: plans
+            .iter()
+            .map(|plan| (plan.name.as_str(), watch::Sender::new(None)))
+            .collect(),
         report,
     };
     try_join_all(plans.iter().map(|plan| bring.one(plan))).await
 }
 
-struct BringUp<'a, R> {
+struct BringUp<'a> {
     session: &'a TaskSession,
     plans: &'a [TaskEntry],
-    /// The tasks that there were at the beginning.
-    view: &'a LsView,
     deadline: Option<Instant>,
     options: BringUpOptions,
     /// Which tasks are ready, for those that start after them, and of which that can no longer come, with
     /// the task that has failed, this one or one before it, and how.
-    outcomes: RefCell<BTreeMap<&'a str, Result<(), String>>>,
-    /// Notified when one of them is known.
-    changed: Notify,
-    report: &'a R,
+    outcomes: BTreeMap<&'a str, watch::Sender<Option<Result<(), String>>>>,
+    report: &'a Report<'a>,
 }
 
-impl<'a, E, R: Fn(&str, BringUpNews<'_>) -> Result<(), E>> BringUp<'a, R> {
+impl<'a> BringUp<'a> {
     /// Starts a task when those before it are ready, and waits until it is ready if that matters.
-    async fn one(&self, plan: &'a TaskEntry) -> Result<BringUpResult, E> {
+    async fn one(&self, plan: &'a TaskEntry) -> Result<BringUpResult, Error> {
         let name = &plan.name;
         let mut result = BringUpResult {
             name: name.clone(),
@@ -121,8 +117,7 @@ impl<'a, E, R: Fn(&str, BringUpNews<'_>) -> Result<(), E>> BringUp<'a, R> {
             outcome = Err(format!("{name} {}", failed.why));
             result.is_ready = Some(Err(failed));
         }
-        self.outcomes.borrow_mut().insert(name, outcome);
-        self.changed.notify_waiters();
+        self.outcomes[name.as_str()].send_replace(Some(outcome));
         Ok(result)
     }
 
@@ -132,13 +127,12 @@ impl<'a, E, R: Fn(&str, BringUpNews<'_>) -> Result<(), E>> BringUp<'a, R> {
         &self,
         plan: &TaskEntry,
         result: &mut BringUpResult,
-    ) -> Result<Result<(), NotReady>, E> {
+    ) -> Result<Result<(), NotReady>, Error> {
         let mut session = self.session.for_request();
-        let seen = plan.after.is_empty().then_some(self.view);
         let mut others = self.plans.iter();
         let is_needed = others.any(|other| other.after.contains(&plan.name));
         let will_wait = is_needed || self.options.waits_for_all && plan.ready.is_some();
-        let (run, launched) = match start_one(&mut session, plan, seen, will_wait).await {
+        let (run, launched) = match start_one(&mut session, plan, will_wait).await {
             Ok(started) => started,
             Err(error) => return Ok(Err(after_error("could not be started", error))),
         };
@@ -173,16 +167,12 @@ impl<'a, E, R: Fn(&str, BringUpNews<'_>) -> Result<(), E>> BringUp<'a, R> {
 
     /// Waits until it is known whether a task is ready.
     async fn outcome_of(&self, name: &str) -> Result<(), String> {
-        if self.plans.iter().all(|plan| plan.name != name) {
+        let Some(outcome) = self.outcomes.get(name) else {
             return Ok(());
-        }
-        loop {
-            let changed = self.changed.notified();
-            if let Some(outcome) = self.outcomes.borrow().get(name) {
-                return outcome.clone();
-            }
-            changed.await;
-        }
+        };
+        let mut outcome = outcome.subscribe();
+        let known = outcome.wait_for(Option::is_some).await;
+        known.map_or(Ok(()), |known| known.clone().unwrap_or(Ok(())))
     }
 }
 

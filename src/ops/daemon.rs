@@ -41,7 +41,8 @@ pub(crate) async fn stop_daemon(session: &TaskSession, cleanup: bool) -> Result<
             None => Ok(()),
             Some(_) if !cleanup => Err(session.no_daemon()),
             Some(life) => {
-                let _lock = session.lock_server().await?;
+                session.paths.create_runtime()?;
+                let _lock = session.paths.lock_server().await;
                 let mut connection = session.connection();
                 tmux::end_idle_session(&mut connection, &life, Unless::Active).await?;
                 Ok(())

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use serde::Serialize;
 use tokio::time::timeout;
 
 use super::list::look;
@@ -24,14 +25,16 @@ use crate::wire::{LsTask, LsView, Request, Response};
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A task session on a tmux server.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(crate) struct ListedElsewhere {
+    /// Its tasks.
+    #[serde(flatten)]
+    pub(crate) view: LsView,
     /// The server's socket.
     pub(crate) server: String,
     /// Whether it is the present server.
+    #[serde(skip)]
     pub(crate) is_here: bool,
-    /// Its tasks.
-    pub(crate) view: LsView,
 }
 
 /// All task sessions.

@@ -1,6 +1,5 @@
 //! The tasks, and their number by state.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::sync::Arc;
@@ -94,12 +93,7 @@ pub(super) async fn find_listed(session: &mut TaskSession, name: &str) -> Result
 /// Counts the tasks. A status line asks for it again and again, also where no daemon is wanted: then those
 /// that tmux shows are counted, and what they wait for is not known.
 pub(crate) async fn count(session: &mut TaskSession) -> Result<StatusCounts, Error> {
-    let mut request = Cow::Borrowed(&Request::Count);
-    let answer = match session.ask_first(&mut request).await? {
-        Some(answer) => Some(answer),
-        None => session.ask_running(&Request::Count).await?,
-    };
-    match answer {
+    match session.ask_running_by_name(&Request::Count).await? {
         Some(Response::Counted(counts)) => Ok(counts),
         Some(_) => Err(unexpected()),
         None => Ok(look(session).await?.counts(|_| false, |_| false)),

@@ -7,7 +7,6 @@ use std::ffi::OsString;
 use std::io;
 use std::mem;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -16,7 +15,7 @@ use super::{lookup, session_name};
 use crate::client::{DaemonClient, Start, connect_or_start, unexpected};
 use crate::daemon::{has_left, list_sessions, resolve, written_pid};
 use crate::model::{Error, ErrorKind, Launch, text};
-use crate::paths::{FileLock, Paths};
+use crate::paths::Paths;
 use crate::tmux::{Connection, ListedSession, Server, ServerChoice, TmuxError};
 use crate::wire::{LaunchedRun, Request, Response, SendRequest};
 
@@ -63,15 +62,11 @@ pub(crate) struct TaskSession {
     client: RefCell<Option<DaemonClient>>,
     /// Whether a daemon of another version was replaced.
     has_replaced: Cell<bool>,
-    /// Whether tmux has just shown that the session exists.
-    is_known_to_exist: Cell<bool>,
     /// Whether the name is resolved.
     is_name_resolved: bool,
     /// Whether the command line names a tmux program, which is checked even if a daemon makes it
     /// unnecessary.
     has_program_option: bool,
-    /// The daemon's socket, for whoever checks that the daemon answers.
-    socket: Arc<Mutex<PathBuf>>,
 }
 
 impl TaskSession {
@@ -94,7 +89,6 @@ impl TaskSession {
     }
 
     fn new(name: String, server: Server, paths: Paths, project: Option<PathBuf>) -> Self {
-        let socket = Arc::new(Mutex::new(paths.socket()));
         Self {
             name,
             server,
@@ -102,10 +96,8 @@ impl TaskSession {
             project,
             client: RefCell::default(),
             has_replaced: Cell::default(),
-            is_known_to_exist: Cell::default(),
             is_name_resolved: false,
             has_program_option: false,
-            socket,
         }
     }
 
@@ -129,7 +121,7 @@ impl TaskSession {
     pub(crate) async fn resolve_name(&mut self) -> Result<(), Error> {
         self.check_program_option()?;
         self.is_name_resolved = true;
-        self.use_files(Paths::locate(self.server.socket(), &self.name, &lookup)?);
+        self.paths = Paths::locate(self.server.socket(), &self.name, &lookup)?;
         match DaemonClient::connect(&self.paths.socket()).await {
             Ok(mut daemon) => {
                 let name = text::session_name(self.name.as_bytes(), MAX_NAME);
@@ -175,8 +167,7 @@ impl TaskSession {
         let sessions = self.list_sessions().await?;
         let paths = Paths::locate(self.server.socket(), &self.name, &lookup)?;
         let resolved = resolve(&sessions, &self.name, &paths);
-        self.use_files(resolved.paths);
-        self.is_known_to_exist.set(resolved.name.is_some());
+        self.paths = resolved.paths;
         self.name = resolved.name.unwrap_or_else(|| mem::take(&mut self.name));
         Ok(())
     }
@@ -227,18 +218,6 @@ impl TaskSession {
         let started = self.daemon_or_start().await?;
         self.client.replace(Some(started));
         Ok(())
-    }
-
-    /// Uses these files.
-    pub(crate) fn use_files(&mut self, paths: Paths) {
-        let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
-        *socket = paths.socket();
-        self.paths = paths;
-    }
-
-    /// Returns the daemon's socket. It changes if the session turns out to have other files.
-    pub(crate) fn daemon_socket(&self) -> Arc<Mutex<PathBuf>> {
-        Arc::clone(&self.socket)
     }
 
     /// Connects to the daemon; `None` when none runs.
@@ -294,11 +273,9 @@ impl TaskSession {
         if let Some(client) = self.daemon().await? {
             return Ok(Some(client));
         }
-        if !self.is_known_to_exist.take() {
-            let sessions = self.list_sessions().await?;
-            if !sessions.iter().any(|session| session.name == self.name) {
-                return Ok(None);
-            }
+        let sessions = self.list_sessions().await?;
+        if !sessions.iter().any(|session| session.name == self.name) {
+            return Ok(None);
         }
         self.daemon_or_start().await.map(Some)
     }
@@ -327,11 +304,16 @@ impl TaskSession {
         &mut self,
         request: &Request,
     ) -> Result<Option<Response>, Error> {
-        let mut request = Cow::Borrowed(request);
-        match self.ask_first(&mut request).await? {
-            Some(response) => Ok(Some(response)),
-            None => self.ask_resolved(request, Starts::IfExists).await,
-        }
+        self.ask_named(Cow::Borrowed(request), Starts::IfExists)
+            .await
+    }
+
+    /// The same; `None` where no daemon runs. None is started.
+    pub(super) async fn ask_running_by_name(
+        &mut self,
+        request: &Request,
+    ) -> Result<Option<Response>, Error> {
+        self.ask_named(Cow::Borrowed(request), Starts::Never).await
     }
 
     /// Sends the daemon a request; `None` where none runs. None is started.
@@ -347,15 +329,8 @@ impl TaskSession {
     ///
     /// When it is not started.
     pub(super) async fn launch(&mut self, launch: Launch) -> Result<LaunchedRun, Error> {
-        let mut request = Cow::Owned(Request::Run(Box::new(launch)));
-        let mut answer = self.ask_first(&mut request).await?;
-        if answer.is_none() {
-            if let Request::Run(launch) = request.to_mut() {
-                launch.session.clone_from(&self.name);
-            }
-            answer = self.ask_resolved(request, Starts::Always).await?;
-        }
-        match answer {
+        let request = Cow::Owned(Request::Run(Box::new(launch)));
+        match self.ask_named(request, Starts::Always).await? {
             Some(Response::Launched(run)) => Ok(run),
             _ => Err(unexpected()),
         }
@@ -371,6 +346,20 @@ impl TaskSession {
             return Err(unexpected());
         };
         Ok(())
+    }
+
+    async fn ask_named(
+        &mut self,
+        mut request: Cow<'_, Request>,
+        starts: Starts,
+    ) -> Result<Option<Response>, Error> {
+        if let Some(response) = self.ask_first(&mut request).await? {
+            return Ok(Some(response));
+        }
+        if let Cow::Owned(Request::Run(launch)) = &mut request {
+            launch.session.clone_from(&self.name);
+        }
+        self.ask_resolved(request, starts).await
     }
 
     async fn ask_resolved(
@@ -396,7 +385,7 @@ impl TaskSession {
                 Err(error) if error.kind == ErrorKind::Version => {
                     self.replace_daemon(daemon, error).await?;
                 }
-                Err(error) => lost.repeat(&mut request, error, || self.paths.log())?,
+                Err(error) => lost.repeat(&mut request, error, &self.paths)?,
             }
         }
     }
@@ -426,7 +415,7 @@ impl TaskSession {
                 Err(error) if error.kind == ErrorKind::Version => {
                     self.replace_daemon(daemon, error).await?;
                 }
-                Err(error) => lost.repeat(request, error, || self.paths.log())?,
+                Err(error) => lost.repeat(request, error, &self.paths)?,
             }
         }
         Ok(None)
@@ -455,7 +444,8 @@ impl TaskSession {
         child_of: &str,
         more: &[OsString],
     ) -> Result<Start, Error> {
-        self.check_server()?;
+        // Before a daemon is started for a server that cannot exist.
+        self.server.check_socket_folder()?;
         let program = env::current_exe().map_err(Error::of)?;
         let mut args = self.words();
         let folder = format!("--folder={}", self.paths.key);
@@ -466,12 +456,6 @@ impl TaskSession {
             args,
             socket: self.paths.socket(),
         })
-    }
-
-    /// Takes the lock under which sessions are created and ended.
-    pub(crate) async fn lock_server(&self) -> Result<FileLock, Error> {
-        self.paths.create_runtime()?;
-        Ok(self.paths.lock_server().await)
     }
 
     /// Returns a connection to tmux itself.
@@ -486,11 +470,6 @@ impl TaskSession {
                 .with_hint("`tmux-task run NAME -- COMMAND` starts a task and with it the session"),
             Err(error) => error.into(),
         }
-    }
-
-    /// Checks that the tmux server can exist, before a daemon is started for it.
-    pub(crate) fn check_server(&self) -> Result<(), Error> {
-        Ok(self.server.check_socket_folder()?)
     }
 
     /// Returns the error that no daemon runs, and that this starts none.
@@ -570,26 +549,22 @@ impl LostDaemons {
         &mut self,
         request: &mut Cow<'_, Request>,
         error: Error,
-        log: impl FnOnce() -> PathBuf,
+        paths: &Paths,
     ) -> Result<(), Error> {
         let Some(repeated) = request.repeated() else {
             return Err(error);
         };
-        self.repeat_after(error, log)?;
+        self.repeat_after(error, paths)?;
         *request = Cow::Owned(repeated);
         Ok(())
     }
 
-    /// The same for what can be repeated. `log` is the daemon's log.
+    /// The same for what can be repeated. `paths` has the daemon's log.
     ///
     /// # Errors
     ///
     /// The error that ends the command: too many daemons have ended, or it is another one.
-    pub(super) fn repeat_after(
-        &mut self,
-        error: Error,
-        log: impl FnOnce() -> PathBuf,
-    ) -> Result<(), Error> {
+    pub(super) fn repeat_after(&mut self, error: Error, paths: &Paths) -> Result<(), Error> {
         if self.goes_on_after(&error) {
             return Ok(());
         }
@@ -600,7 +575,7 @@ impl LostDaemons {
             ))
             .with_hint(format!(
                 "the request may make them crash: the end of {} says more",
-                log().display()
+                paths.log().display()
             )));
         }
         Err(error)
@@ -629,7 +604,8 @@ mod tests {
     #[test]
     fn a_request_under_which_every_daemon_ends_fails_and_names_the_log() {
         let mut lost = LostDaemons::default();
-        let mut repeat = || lost.repeat_after(ended(), || "/s/daemon.log".into());
+        let paths = Paths::below(Path::new("/s"));
+        let mut repeat = || lost.repeat_after(ended(), &paths);
         for _ in 0..MOST_LOST {
             repeat().unwrap();
         }
@@ -639,6 +615,6 @@ mod tests {
             "6 daemons in a row ended before they answered"
         );
         let hint = error.hint.unwrap();
-        assert!(hint.contains("/s/daemon.log"), "{hint}");
+        assert!(hint.contains("/daemon.log"), "{hint}");
     }
 }

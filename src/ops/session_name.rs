@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use regex::Regex;
+
 use crate::paths::{Env, hex};
 
 /// Returns the session named by the user or the environment; `None` when neither names one.
@@ -59,25 +61,13 @@ pub(crate) fn of_project(project: &Path) -> String {
 }
 
 fn slug(name: &str) -> String {
-    let mut slug = String::new();
-    for c in name.to_lowercase().chars() {
-        if c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-' {
-            slug.push(c);
-        } else if !slug.ends_with(STAND_IN) {
-            slug.push(STAND_IN);
-        }
-    }
-    let slug = slug.replace(STAND_IN, "-");
-    let slug = slug.trim_matches('-');
-    if slug.is_empty() {
-        "root".to_owned()
-    } else {
-        slug.to_owned()
+    let others = Regex::new("[^a-z0-9_-]+").expect("it is a regular expression");
+    let name = name.to_lowercase();
+    match others.replace_all(&name, "-").trim_matches('-') {
+        "" => "root".to_owned(),
+        slug => slug.to_owned(),
     }
 }
-
-/// Replaces a run of characters that a slug cannot contain, not a `-` in the name itself.
-const STAND_IN: char = '/';
 
 /// Returns the git work tree that contains `dir`, else `dir`.
 pub(crate) fn project_of(dir: &Path) -> &Path {

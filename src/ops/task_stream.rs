@@ -24,7 +24,7 @@ pub(crate) async fn task_stream(session: &TaskSession) -> Result<(DaemonClient, 
         let mut daemon = session.daemon_or_start().await?;
         match subscribe(&mut daemon).await {
             // It may have been stopping when it was found.
-            Err(error) => lost.repeat_after(error, || session.paths.log())?,
+            Err(error) => lost.repeat_after(error, &session.paths)?,
             Ok(name) => return Ok((daemon, name)),
         }
     }

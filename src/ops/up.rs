@@ -119,15 +119,14 @@ fn find<'a>(view: &'a LsView, name: &str) -> Result<Option<&'a Task>, Error> {
     }
 }
 
-/// Returns the run of a task of a file, given the tasks that there are; `None` where it is to be started, if
-/// no other run is alive.
+/// Returns the run of a task of a file; `None` where it is to be started, if no other run is alive.
 ///
 /// # Errors
 ///
 /// When several windows have its name.
-fn run_of(wanted: &TaskEntry, view: &LsView) -> Result<Option<TaskRun>, Error> {
-    let command = wanted.spec.shown();
-    let Some(task) = find(view, &wanted.name)? else {
+async fn run_of(session: &mut TaskSession, wanted: &TaskEntry) -> Result<Option<TaskRun>, Error> {
+    let view = list(session).await?;
+    let Some(task) = find(&view, &wanted.name)? else {
         return Ok(None);
     };
     let window = task.window.to_string();
@@ -136,8 +135,8 @@ fn run_of(wanted: &TaskEntry, view: &LsView) -> Result<Option<TaskRun>, Error> {
     if !task.is_alive() && (!has_finished || wanted.is_named) {
         return Ok(None);
     }
-    let shown = task.command.as_deref();
-    let has_command = shown.is_some_and(|shown| {
+    let command = wanted.spec.shown();
+    let has_command = task.command.as_deref().is_some_and(|shown| {
         // A long one is shown in part.
         shown == command
             || shown
@@ -145,38 +144,25 @@ fn run_of(wanted: &TaskEntry, view: &LsView) -> Result<Option<TaskRun>, Error> {
                 .is_some_and(|part| command.starts_with(part))
     });
     let cwd = wanted.spec.cwd.as_ref().and_then(|cwd| cwd.to_str());
-    let has_cwd = task.cwd.as_deref() == cwd;
-    if !task.is_alive() {
-        return Ok((has_command && has_cwd).then_some(TaskRun::Finished(window)));
-    }
-    let outdated = [("command", !has_command), ("cwd", !has_cwd)];
+    // What the last launch has recorded says whether its variables are those of the file.
+    let (_, last) = find_spec(session, &window).await?;
+    let env_digest = last.and_then(|last| last.env_digest);
+    let outdated = [
+        ("env", wanted.spec.digest_of_env() != env_digest),
+        ("command", !has_command),
+        ("cwd", task.cwd.as_deref() != cwd),
+    ];
     let outdated = outdated.into_iter().filter(|(_, is_other)| *is_other);
     let mut outdated: Vec<&str> = outdated.map(|(key, _)| key).collect();
+    if !task.is_alive() {
+        return Ok(outdated.is_empty().then_some(TaskRun::Finished(window)));
+    }
     outdated.extend(task.settings.differences(&wanted.spec.settings));
     Ok(Some(TaskRun::Running(EarlierRun {
         window,
         run: task.run,
         outdated,
     })))
-}
-
-/// Adds what the last launch of the task has recorded: whether its variables are those of the file.
-async fn compare_variables(
-    wanted: &TaskEntry,
-    session: &mut TaskSession,
-    run: TaskRun,
-) -> Result<Option<TaskRun>, Error> {
-    let (_, last) = find_spec(session, run.window()).await?;
-    if wanted.spec.digest_of_env() == last.and_then(|last| last.env_digest) {
-        return Ok(Some(run));
-    }
-    Ok(match run {
-        TaskRun::Running(mut earlier) => {
-            earlier.outdated.insert(0, "env");
-            Some(TaskRun::Running(earlier))
-        }
-        TaskRun::Finished(_) | TaskRun::Started(_) => None,
-    })
 }
 
 /// The run of a task of a file.
@@ -211,26 +197,18 @@ impl TaskRun {
 /// How often a task may change between a look at it and its launch.
 const LOOKS: usize = 10;
 
-/// Starts a task of a file unless it runs already or has finished, and returns what was started. `seen`
-/// are the tasks as they were just now, if that is known; `will_wait` says that it will be waited for. Of
-/// several commands that start a task at the same time, one does, and the others find that it runs.
+/// Starts a task of a file unless it runs already or has finished, and returns what was started. `will_wait`
+/// says that it will be waited for. Of several commands that start a task at the same time, one does, and the
+/// others find that it runs.
 pub(crate) async fn start_one(
     session: &mut TaskSession,
     plan: &TaskEntry,
-    seen: Option<&LsView>,
     will_wait: bool,
 ) -> Result<(TaskRun, Option<StartedRun>), Error> {
-    let mut seen = seen.map(|seen| run_of(plan, seen)).transpose()?;
     session.resolve_name().await?;
     let mut failed = None;
     for _ in 0..LOOKS {
-        let run = match seen.take() {
-            Some(run) => run,
-            None => run_of(plan, &list(session).await?)?,
-        };
-        if let Some(run) = run
-            && let Some(run) = compare_variables(plan, session, run).await?
-        {
+        if let Some(run) = run_of(session, plan).await? {
             return Ok((run, None));
         }
         // Nobody has started it meanwhile.

@@ -285,15 +285,16 @@ pub(crate) fn create_links_folder(env: Env<'_>) -> Result<PathBuf, Error> {
     Ok(folder)
 }
 
-/// Checks the folder that contains the state of all sessions, which may not exist yet. Changes
-/// nothing.
+/// Checks the folder that contains the state of all sessions, which may not exist yet, and returns it.
+/// Changes nothing.
 ///
 /// # Errors
 ///
 /// When no state can be created below it because another user could change it.
-pub(crate) fn check_state(env: Env<'_>) -> Result<(), Error> {
+pub(crate) fn check_state(env: Env<'_>) -> Result<PathBuf, Error> {
     let root = state_root(env)?;
-    check_above(&root).map_err(|error| place_error(&root, STATE_DIR, &error))
+    check_above(&root).map_err(|error| place_error(&root, STATE_DIR, &error))?;
+    Ok(root)
 }
 
 /// Returns the home directory and its owner's user id if that is another user: files that are written
@@ -304,18 +305,18 @@ pub(crate) fn foreign_home(env: Env<'_>) -> Option<(PathBuf, u32)> {
     (owner != our_uid()).then_some((home, owner))
 }
 
-/// Checks the folder of sockets and locks, which may not exist yet. Changes nothing.
+/// Checks the folder of sockets and locks, which may not exist yet, and returns it. Changes nothing.
 ///
 /// # Errors
 ///
 /// When it is not ours, or another user can change its contents.
-pub(crate) fn check_runtime(env: Env<'_>) -> Result<(), Error> {
+pub(crate) fn check_runtime(env: Env<'_>) -> Result<PathBuf, Error> {
     let root = runtime_root(env)?;
     match files::check_folder(&root) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(place_error(&root, RUNTIME_DIR, &error))
         }
-        Ok(()) | Err(_) => Ok(()),
+        Ok(()) | Err(_) => Ok(root),
     }
 }
 

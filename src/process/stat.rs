@@ -381,28 +381,7 @@ fn number(pid: u32) -> Option<Pid> {
     i32::try_from(pid).ok().and_then(Pid::from_raw)
 }
 
-// What it uses: descriptors, its control group, and how much it has run.
-
-/// Returns how many descriptors a process of this user has open, and how many it may open, where that is
-/// limited; `None` where the system does not report them (only Linux does).
-#[must_use]
-pub(crate) fn descriptors_of(pid: u32) -> Option<(u64, Option<u64>)> {
-    let limits = fs::read_to_string(format!("{PROC}/{pid}/limits")).ok()?;
-    let limit = soft_limit(&limits)?;
-    let open = fs::read_dir(format!("{PROC}/{pid}/fd")).ok()?.count();
-    Some((open as u64, limit))
-}
-
-/// Reads the soft limit on open files from `/proc/PID/limits`; `None` inside is unlimited.
-fn soft_limit(limits: &str) -> Option<Option<u64>> {
-    let line = limits
-        .lines()
-        .find_map(|line| line.strip_prefix("Max open files"))?;
-    match line.split_ascii_whitespace().next()? {
-        "unlimited" => Some(None),
-        number => number.parse().ok().map(Some),
-    }
-}
+// What it uses: its control group, and how much it has run.
 
 /// Returns the control group of a process, as systemd names it; `None` where there is none.
 #[must_use]
@@ -538,15 +517,6 @@ mod tests {
     }
 
     #[test]
-    fn the_soft_limit_is_the_first_number() {
-        let line = "Max open files            1024                 524288               files\n";
-        assert_eq!(soft_limit(line), Some(Some(1024)));
-        let line = "Max open files            unlimited            unlimited            files\n";
-        assert_eq!(soft_limit(line), Some(None));
-        assert_eq!(soft_limit("Max cpu time  unlimited\n"), None);
-    }
-
-    #[test]
     fn the_control_group_is_found_in_both_versions() {
         let unified = "0::/user.slice/user-1000.slice/session-3.scope\n";
         let expected = Some("/user.slice/user-1000.slice/session-3.scope".to_owned());
@@ -555,13 +525,6 @@ mod tests {
             "3:memory:/x\n1:name=systemd:/user.slice/user-1000.slice/session-3.scope\n0::/y\n";
         assert_eq!(groups_of_systemd(hybrid), expected);
         assert_eq!(groups_of_systemd(""), None);
-    }
-
-    #[cfg(linux)]
-    #[test]
-    fn our_own_descriptors_are_counted() {
-        let ours = descriptors_of(std::process::id()).unwrap();
-        assert!(ours.0 >= 3, "{ours:?}");
     }
 
     #[cfg(linux)]

@@ -294,13 +294,9 @@ mod tests {
     }
 
     fn message(keys: &str, delivery: &Delivery) -> Message {
-        #[derive(serde::Deserialize)]
-        struct File {
-            sink: Vec<crate::config::SinkConfig>,
-        }
         let file = format!("[[sink]]\nname = 'w'\nwebhook = 'https://x'\n{keys}\n");
-        let file: File = toml::from_str(&file).unwrap();
-        let crate::config::SinkTarget::Webhook(webhook) = &file.sink[0].target else {
+        let config = crate::config::parse(std::path::Path::new("c.toml"), &file).unwrap();
+        let crate::config::SinkTarget::Webhook(webhook) = &config.sinks[0].target else {
             panic!("it is a webhook");
         };
         Message::of(&webhook.message, delivery)

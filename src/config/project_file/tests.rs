@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::config::Ready;
 use crate::model::{RestartPolicy, TaskRestarts, TaskSettings};
 
 fn parse(text: &str) -> Result<Vec<TaskEntry>, String> {
@@ -345,19 +346,5 @@ fn errors_name_the_line_and_the_key() {
         "[tasks.o]\ncommand = 'x'\nafter = ['a']\n[tasks.a]\ncommand = 'x'\nafter = ['b']\n\
          [tasks.b]\ncommand = 'x'\nafter = ['a']\n",
         "1: tasks that start after each other: a after b after a",
-    );
-    let many = |n| {
-        let tasks = (1..=n).map(|n| format!("[tasks.t{n}]\ncommand = 'x'\n"));
-        tasks.collect::<String>()
-    };
-    check_error(
-        &many(MOST_TASKS + 2),
-        "2001: 1002 tasks are too many: a file has at most 1000",
-    );
-    assert_eq!(
-        parse_tasks(Path::new("f"), &many(MOST_TASKS))
-            .unwrap()
-            .len(),
-        MOST_TASKS
     );
 }

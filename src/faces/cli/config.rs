@@ -10,12 +10,10 @@ use tokio::time::timeout;
 use super::args::{ConfigCommand, Json};
 use super::context::Context;
 use super::output;
-use crate::config::{self, ConfigFile, Setting, ShownConfig};
-use crate::model::{Error, rfc3339, text, with_causes};
+use crate::config::{self, Setting, ShownConfig};
+use crate::model::{Error, rfc3339, text};
 use crate::ops::{self, lookup};
 use crate::wire::DaemonStatus;
-
-const WHAT: &str = "config";
 
 /// The maximum length of a value, in characters: it may be a path.
 const MAX_CHARS: usize = 4096;
@@ -52,7 +50,9 @@ async fn show(context: &Context, args: Json) -> Result<(), Error> {
             .with_hint("a running daemon keeps the settings that it has; no other one starts")
     })?;
     let selected = selected(context)?;
-    let daemon = ask_daemon(context).await?;
+    let mut session = context.given()?;
+    let asked = timeout(ANSWERS_WITHIN, ops::daemon_status(&mut session)).await;
+    let daemon = asked.ok().and_then(Result::ok);
     if args.json {
         return print_json(&shown, &selected, daemon.as_ref());
     }
@@ -93,25 +93,6 @@ async fn show(context: &Context, args: Json) -> Result<(), Error> {
         ));
     }
     output::lines(&lines)
-}
-
-/// Returns what the running daemon says; `None` if there is none, or if it does not answer, which is noted.
-async fn ask_daemon(context: &Context) -> Result<Option<DaemonStatus>, Error> {
-    let mut session = context.given()?;
-    let asked = timeout(ANSWERS_WITHIN, ops::daemon_status(&mut session)).await;
-    let why = match asked {
-        Ok(Ok(status)) => return Ok(Some(status)),
-        Ok(Err(error)) if error.kind.is_missing() => return Ok(None),
-        Ok(Err(error)) => with_causes(&error),
-        Err(_) => format!(
-            "no answer within {} s; `tmux-task doctor` finds out why",
-            ANSWERS_WITHIN.as_secs()
-        ),
-    };
-    output::note(&format!(
-        "tmux-task: {WHAT}: since when the daemon has its settings is not known: {why}"
-    ));
-    Ok(None)
 }
 
 fn line(key: &str, value: &str, source: &str) -> String {
@@ -177,7 +158,7 @@ fn selected(context: &Context) -> Result<Vec<SelectedValue>, Error> {
         &["TMUX_TASK_RUNTIME_DIR", "XDG_RUNTIME_DIR"],
     );
     let file = config::find(&lookup);
-    let file = file.as_ref().map_or(Path::new(""), ConfigFile::path);
+    let file = file.as_ref().map_or(Path::new(""), |file| &file.path);
     let file_by = named_by(file, &["TMUX_TASK_CONFIG", "XDG_CONFIG_HOME"]);
     let of = |key, value, by: Option<&'static str>| SelectedValue {
         key,

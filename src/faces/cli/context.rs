@@ -6,7 +6,6 @@ use std::ffi::OsString;
 use std::future::poll_fn;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -95,6 +94,7 @@ impl Context {
     pub(super) async fn session(&self) -> Result<TaskSession, Error> {
         let mut session = self.given()?;
         session.resolve_name().await?;
+        self.asks(&session);
         Ok(session)
     }
 
@@ -126,7 +126,7 @@ impl Context {
     fn asks(&self, session: &TaskSession) {
         *self.asked.borrow_mut() = Some(Peers {
             server: session.server.clone(),
-            daemon: Some(session.daemon_socket()),
+            daemon: Some(session.paths.socket()),
         });
     }
 }
@@ -208,7 +208,6 @@ const GRACE: Duration = Duration::from_millis(500);
 /// not; otherwise it continues, however long it takes.
 #[derive(Debug)]
 pub(super) struct TimeLimit {
-    begun: Instant,
     /// The time of the next check; `None` when there is none.
     next: Cell<Option<Instant>>,
     /// The time of the one after it, and from when on there is one in each interval; `None`: there is no
@@ -221,7 +220,6 @@ impl TimeLimit {
     pub(super) fn new() -> Self {
         let begun = Instant::now();
         Self {
-            begun,
             next: Cell::new(Some(begun + PATIENCE)),
             regular_from: Cell::new(Some(begun)),
             changed: Notify::new(),
@@ -235,11 +233,6 @@ impl TimeLimit {
         let first = now + PATIENCE;
         let end = time.map(|time| now + time + GRACE);
         self.set(Some(end.map_or(first, |end| end.min(first))), end);
-    }
-
-    /// The same for a command whose time limit counts from its start.
-    pub(super) fn wait_from_begin(&self, time: Option<Duration>) {
-        self.wait(time.map(|time| time.saturating_sub(self.begun.elapsed())));
     }
 
     /// From here on nothing is asked that could fail to answer.
@@ -287,7 +280,7 @@ const IF_BUSY: Duration = Duration::from_secs(20);
 pub(super) struct Peers {
     pub(super) server: Server,
     /// The daemon's socket; `None` for a command that needs no certain daemon.
-    pub(super) daemon: Option<Arc<Mutex<PathBuf>>>,
+    pub(super) daemon: Option<PathBuf>,
 }
 
 impl Peers {
@@ -304,19 +297,14 @@ impl Peers {
                 "the cause is unknown; run the command again when the server answers".to_owned();
             return Some(self.failure("the tmux server", &who, pid, hint));
         }
-        let socket = self.socket()?;
-        let pid = silent_daemon(&socket).await?;
+        let socket = self.daemon.as_ref()?;
+        let pid = silent_daemon(socket).await?;
         let who = pid.map_or_else(|| socket.display().to_string(), |pid| format!("pid {pid}"));
         let hint = match pid {
             Some(pid) => format!("`kill {pid}` ends it, and the next command starts another"),
             None => "end it, and the next command starts another".to_owned(),
         };
         Some(self.failure("the daemon", &who, pid, hint))
-    }
-
-    fn socket(&self) -> Option<PathBuf> {
-        let socket = self.daemon.as_ref()?.lock();
-        Some(socket.unwrap_or_else(PoisonError::into_inner).clone())
     }
 
     fn failure(&self, name: &str, who: &str, pid: Option<u32>, hint: String) -> Error {
@@ -376,13 +364,13 @@ mod tests {
 
     /// Returns the time of each check in milliseconds from the start, if it is renewed each time.
     async fn times(limit: &TimeLimit, most: usize) -> Vec<u128> {
-        let mut times = Vec::new();
+        let (mut times, begun) = (Vec::new(), Instant::now());
         for _ in 0..most {
             let over = tokio::time::timeout(Duration::from_secs(100), limit.over());
             if over.await.is_err() {
                 break;
             }
-            times.push(limit.begun.elapsed().as_millis());
+            times.push(begun.elapsed().as_millis());
             limit.renew();
         }
         times

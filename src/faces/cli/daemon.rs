@@ -42,12 +42,12 @@ pub(super) async fn run(context: &Context, args: Daemon) -> Result<(), Error> {
 async fn session(context: &Context, args: &Supervise) -> Result<TaskSession, Error> {
     let Some(_) = args.as_child else {
         let session = context.session().await?;
-        session.check_server()?;
+        session.server.check_socket_folder()?;
         return Ok(session);
     };
     let mut session = context.given()?;
     if let Some(key) = &args.folder {
-        session.use_files(session.paths.with_key(key));
+        session.paths = session.paths.with_key(key);
     }
     Ok(session)
 }
@@ -164,15 +164,8 @@ async fn supervise(context: &Context, args: Supervise) -> Result<(), Error> {
 /// Prints the feed of the daemon that is running already.
 async fn stream(context: &Context) -> Result<(), Error> {
     let session = context.session().await?;
-    let how = session.start_of_daemon("autostart", &[])?;
-    let mut client = client::connect_or_start(&how).await?;
-    let subscribed = client.subscribe(ReaderStart::Now, Filter::default()).await;
-    let mut line = Some(subscribed?);
-    while let Some(text) = line {
-        feed::print_live(text, FeedFormat::Json)?;
-        line = client.line().await?;
-    }
-    Ok(())
+    let (from, filter) = (ReaderStart::Now, Filter::default());
+    feed::follow(context, &session, from, filter, FeedFormat::Json).await
 }
 
 /// Starts a new session, so that the daemon survives the end of the terminal.

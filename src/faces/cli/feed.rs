@@ -158,7 +158,8 @@ async fn consume(
     print_stream(context, client, hello, format, (given, auto_ack)).await
 }
 
-async fn follow(
+/// Prints the records of a session from here on, and starts its daemon if none runs.
+pub(super) async fn follow(
     context: &Context,
     session: &TaskSession,
     start: ReaderStart,
@@ -270,7 +271,7 @@ impl AutoAck {
 }
 
 /// Prints a line of a stream as the daemon sent it, or in another format.
-pub(super) fn print_live(text: String, format: FeedFormat) -> Result<(), Error> {
+fn print_live(text: String, format: FeedFormat) -> Result<(), Error> {
     let line = line_of(text, format)?;
     line.map_or(Ok(()), |line| output::line(&line))
 }

@@ -24,7 +24,7 @@ pub(super) async fn kill(context: &Context, args: Kill) -> Result<(), Error> {
     let work = ops::kill(&mut session, caller, args.names, &choice);
     let (ended, _) = watched(context, &asking, &names, work).await?;
     let ended = ended?;
-    report(DoneTo::Killed, &ended, args.json)
+    report(KILLED, &ended, args.json)
 }
 
 pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Error> {
@@ -55,7 +55,7 @@ pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Err
     if args.json.json {
         return output::json(&json!({ "killed": ended, "moved": moved }));
     }
-    report(DoneTo::Killed, &ended, args.json)?;
+    report(KILLED, &ended, args.json)?;
     output::lines(moved.iter().map(|task| {
         let (window, name) = (&task.window_id, &task.window_name);
         format!("not ended {window} ({name}): it lives on in another session")
@@ -65,23 +65,19 @@ pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Err
 pub(super) async fn prune(context: &Context, args: Json) -> Result<(), Error> {
     let mut session = context.given()?;
     let pruned = ops::prune(&mut session).await?;
-    report(DoneTo::Pruned, &pruned, args)
+    report(PRUNED, &pruned, args)
 }
 
-/// What was done to tasks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum DoneTo {
-    /// Nothing of their runs is left.
-    Killed,
-    /// Their windows were removed; their runs had ended.
-    Pruned,
-}
+/// What was done to tasks, in JSON and in a line: nothing of their runs is left, or their windows were removed
+/// after their runs had ended.
+pub(super) const KILLED: (&str, &str) = ("killed", "ended");
+const PRUNED: (&str, &str) = ("pruned", "pruned");
 
-pub(super) fn report(done: DoneTo, ended: &[EndedTask], args: Json) -> Result<(), Error> {
-    let (key, word) = match done {
-        DoneTo::Killed => ("killed", "ended"),
-        DoneTo::Pruned => ("pruned", "pruned"),
-    };
+pub(super) fn report(
+    (key, word): (&str, &str),
+    ended: &[EndedTask],
+    args: Json,
+) -> Result<(), Error> {
     if args.json {
         return output::json(&json!({ key: ended }));
     }

@@ -1,7 +1,7 @@
 //! `ls`: the tasks as a table or as JSON. `status`: the status line. `explain`: why a task is or is not
 //! judged to wait for input.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::args::{Explain, Json, Ls};
 use super::context::Context;
@@ -78,16 +78,6 @@ async fn all(context: &Context, args: &Ls) -> Result<(), Error> {
         ops::add_ports(&mut listed.view);
     }
     if args.json.json {
-        let sessions: Vec<Value> = sessions
-            .iter()
-            .map(|listed| {
-                let mut value = json!(listed.view);
-                if let Value::Object(fields) = &mut value {
-                    fields.insert("server".to_owned(), json!(listed.server));
-                }
-                value
-            })
-            .collect();
         return output::json(&json!({ "sessions": sessions }));
     }
     let (now, style) = (clock::now().wall, Style::of(args.wide));

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-use clap::{Command, CommandFactory};
+use clap::{Command, CommandFactory, ValueEnum as _};
 use clap_complete::env::{CompleteEnv, Shells};
 use clap_mangen::Man as Page;
 
@@ -99,12 +99,10 @@ pub(super) fn completions(args: Completions) -> Result<(), Error> {
     let shells = Shells::builtins();
     let mut script = Vec::new();
     let name = "tmux-task";
-    let written = match shells.completer(args.shell.name()) {
-        Some(shell) => shell.write_registration(COMPLETION, name, name, name, &mut script),
-        None => {
-            return Err(Error::failed("no such script"));
-        }
-    };
+    let shell = args.shell.to_possible_value();
+    let shell = shell.and_then(|shell| shells.completer(shell.get_name()));
+    let shell = shell.ok_or_else(|| Error::failed("no such script"))?;
+    let written = shell.write_registration(COMPLETION, name, name, name, &mut script);
     written.map_err(Error::of)?;
     output::text(&String::from_utf8_lossy(&script))
 }

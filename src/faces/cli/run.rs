@@ -163,8 +163,7 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Erro
         return Err(Error::usage(why).with_hint(hint));
     }
     let mut session = context.given()?;
-    let all = ops::plan_restarts(&mut session, names, wait).await;
-    let mut all = all?;
+    let all = ops::plan_restarts(&mut session, names, wait).await?;
     let report = if json.json {
         LaunchReport::Json
     } else if follow.follow {
@@ -172,21 +171,11 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Erro
     } else {
         LaunchReport::Restarted
     };
-    if let [_] = all.as_slice()
-        && let Some(options) = all.pop()
-    {
-        say_holders(context, &session, &options.name, &follow);
-        let (started, is_interrupted) = launch(context, session, options).await?;
-        let follow = (follow, is_interrupted);
-        return follow_up(context, started, follow, report).await;
-    }
     for options in all {
-        let session = context.given()?;
-        let (mut started, _) = launch(context, session, options).await?;
-        print(context, &started, report)?;
-        if started.unreachable.is_none() {
-            say_undelivered(context, &mut started).await;
-        }
+        say_holders(context, &session, &options.name, &follow);
+        let (started, is_interrupted) = launch(context, session.for_request(), options).await?;
+        let follow = (follow.clone(), is_interrupted);
+        follow_up(context, started, follow, report).await?;
     }
     Ok(())
 }
@@ -254,10 +243,11 @@ async fn follow_up(
             started.name
         ));
     }
+    let goes_on = format!("{} ({}) goes on", started.run.window_id, started.name);
+    let interrupted = |hint: String| Error::new(ErrorKind::Interrupted, goes_on).with_hint(hint);
     if will_wait && is_interrupted {
-        let why = format!("{} ({}) goes on", started.run.window_id, started.name);
-        let hint = format!("`tmux-task wait {}` waits for it", started.name);
-        return Err(Error::new(ErrorKind::Interrupted, why).with_hint(hint));
+        let name = &started.name;
+        return Err(interrupted(format!("`tmux-task wait {name}` waits for it")));
     }
     let shown = match follow.follow {
         true => {
@@ -272,7 +262,7 @@ async fn follow_up(
     if !will_wait {
         return Ok(());
     }
-    let (name, window) = (started.name.clone(), started.run.window_id.clone());
+    let name = started.name.clone();
     let has_limit = follow.timeout.is_some();
     let json = report == LaunchReport::Json;
     let ended = wait::wait_for_launched(context, started, follow, json);
@@ -283,9 +273,7 @@ async fn follow_up(
     tokio::select! {
         biased;
         _ = interrupts.recv() => {
-            let why = format!("{window} ({name}) goes on");
-            let hint = format!("`tmux-task logs -f {name}` shows its output");
-            Err(Error::new(ErrorKind::Interrupted, why).with_hint(hint))
+            Err(interrupted(format!("`tmux-task logs -f {name}` shows its output")))
         }
         end = show(context, shown, ended, has_limit) => end,
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::args::{Down, Json, Up};
 use super::context::{self, Context};
-use super::kill::{DoneTo, watched};
+use super::kill::{KILLED, watched};
 use super::{kill, output, run, wait};
 use crate::model::{Error, ErrorKind, StopChoice};
 use crate::ops::{
@@ -43,7 +43,8 @@ pub(super) async fn up(context: &Context, args: Up) -> Result<(), Error> {
     let mut session = context.session().await?;
     let FilePlan { file, tasks } = ops::plan_tasks(&session, args.what).await?;
     say_procfile(context, &file);
-    let view = ops::list(&mut session).await?;
+    // What is wrong with the session is no failure of each task.
+    ops::list(&mut session).await?;
     context.limit.wait(args.timeout);
     let options = BringUpOptions {
         timeout: args.timeout,
@@ -52,7 +53,7 @@ pub(super) async fn up(context: &Context, args: Up) -> Result<(), Error> {
     };
     let report =
         |name: &str, news: BringUpNews<'_>| print_news(context, args.json.json, &file, name, news);
-    let bringing = ops::bring_up(&session, &tasks, &view, options, &report);
+    let bringing = ops::bring_up(&session, &tasks, options, &report);
     let results = context::unless_interrupted(bringing).await??;
     if args.json.json {
         let tasks: Vec<Value> = results.iter().map(result_json).collect();
@@ -173,12 +174,12 @@ pub(super) async fn down(context: &Context, args: Down) -> Result<(), Error> {
         let (group, _) = watched(context, &asking, &names, work).await?;
         let group = group?;
         if !args.json.json {
-            kill::report(DoneTo::Killed, &group, Json { json: false })?;
+            kill::report(KILLED, &group, Json { json: false })?;
         }
         ended.extend(group);
     }
     if args.json.json {
-        kill::report(DoneTo::Killed, &ended, args.json)?;
+        kill::report(KILLED, &ended, args.json)?;
     }
     let mut ambiguous = ambiguous.into_iter();
     let Some(first) = ambiguous.next() else {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgAction, Command, CommandFactory, Parser};
+use clap::{ArgMatches, Command, CommandFactory, Parser};
 
 use super::args::Cli;
 use crate::model::Error;
@@ -22,7 +22,7 @@ pub(super) fn failure(error: &clap::Error, args: &[OsString]) -> Error {
     let (mut tip, mut usage) = (None, None);
     for line in lines {
         if let Some(line) = line.strip_prefix("tip: ") {
-            if names_hidden(line, &path) {
+            if names_hidden(line, &Cli::command()) {
                 if let Some(ContextValue::String(arg)) = error.get(ContextKind::InvalidArg)
                     && takes_text(&path)
                 {
@@ -63,26 +63,13 @@ pub(super) fn failure(error: &clap::Error, args: &[OsString]) -> Error {
 }
 
 /// Whether a tip is about an option that only the program itself uses. clap does not leave them out.
-fn names_hidden(tip: &str, path: &[String]) -> bool {
-    let mut command = &Cli::command();
-    let names = |command: &Command| {
-        let mut hidden = command.get_arguments().filter(|arg| arg.is_hide_set());
-        hidden.any(|arg| {
-            let long = arg.get_long();
-            long.is_some_and(|long| tip.contains(&format!("'--{long}'")))
-        })
-    };
-    if names(command) {
-        return true;
-    }
-    for name in path.get(1..).unwrap_or_default() {
-        match command.find_subcommand(name) {
-            Some(below) if names(below) => return true,
-            Some(below) => command = below,
-            None => return false,
-        }
-    }
-    false
+fn names_hidden(tip: &str, command: &Command) -> bool {
+    let mut hidden = command.get_arguments().filter(|arg| arg.is_hide_set());
+    let mut below = command.get_subcommands();
+    hidden.any(|arg| {
+        let long = arg.get_long();
+        long.is_some_and(|long| tip.contains(&format!("'--{long}'")))
+    }) || below.any(|command| names_hidden(tip, command))
 }
 
 /// Returns the help of the command that these arguments name, if they end there and it needs another one
@@ -179,21 +166,13 @@ fn without_wait(error: &clap::Error, path: &[String], args: &[OsString]) -> Opti
 
 /// Returns the names of the program and of the command that these arguments are for.
 fn command_of(args: &[OsString]) -> Vec<String> {
-    let root = Cli::command();
-    let mut path = vec![root.get_name().to_owned()];
-    let mut command = &root;
-    let mut words = args.iter().skip(1).filter_map(|word| word.to_str());
-    while let Some(word) = words.next() {
-        if let Some(found) = command.find_subcommand(word) {
-            path.push(found.get_name().to_owned());
-            command = found;
-        } else if word.starts_with('-') {
-            if takes_value(&root, word) {
-                words.next();
-            }
-        } else {
-            break;
-        }
+    let program = Cli::command().ignore_errors(true);
+    let mut path = vec![program.get_name().to_owned()];
+    let matches = program.try_get_matches_from(args);
+    let mut command = matches.as_ref().ok().and_then(ArgMatches::subcommand);
+    while let Some((name, matches)) = command {
+        path.push(name.to_owned());
+        command = matches.subcommand();
     }
     path
 }
@@ -206,17 +185,6 @@ pub(super) fn command_words(args: &[OsString]) -> String {
         Some(only) if only == "agent" || only == "config" => only.clone(),
         Some(_) | None => words.join(" "),
     }
-}
-
-/// Whether the word is one of the options of every command, whose value follows.
-fn takes_value(root: &Command, word: &str) -> bool {
-    let is_it = |option: &&Arg| {
-        let short = option.get_short().map(|short| format!("-{short}"));
-        let long = option.get_long().map(|long| format!("--{long}"));
-        short.as_deref() == Some(word) || long.as_deref() == Some(word)
-    };
-    let found = root.get_arguments().find(is_it);
-    found.is_some_and(|option| matches!(option.get_action(), ArgAction::Set))
 }
 
 #[cfg(test)]

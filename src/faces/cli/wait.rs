@@ -22,7 +22,7 @@ use crate::wire::WaitRequest;
 const LEAST: Duration = Duration::from_millis(1);
 
 pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Error> {
-    context.limit.wait_from_begin(args.timeout);
+    context.limit.wait(args.timeout);
     if args.channel.as_deref() == Some("") {
         let why = "a channel has a name of at least one character";
         return Err(Error::usage(why));

@@ -1,5 +1,5 @@
 //! What does not depend on a session: the program, the locale, the configuration, the folders, the
-//! desktop, the kernel, and tmux with its server.
+//! desktop, and tmux with its server.
 
 use std::path::{Path, PathBuf};
 use std::{env, io};
@@ -10,21 +10,14 @@ use tokio::time::timeout;
 
 use super::check::{LIMIT, fail, fail_without_hint, no_answer, ok, on_disk, silent, warn};
 use crate::alerts::Place;
-use crate::config::{self, ConfigFile};
+use crate::config;
 use crate::files;
-use crate::files::PROC;
 use crate::model::{Error, text, with_causes};
+use crate::ops::attach::is_same_file;
 use crate::ops::lookup;
 use crate::paths::{self, Env};
-use crate::process;
 use crate::tmux::{Connection, Probe, Server, TmuxError, server_version};
 use crate::wire::DoctorCheck;
-
-/// In `/proc`: what Yama allows processes to see of others; missing where the kernel has no Yama.
-const PTRACE_SCOPE: &str = "sys/kernel/yama/ptrace_scope";
-
-/// From this value on, only an administrator may see what another process does.
-const HIDDEN: u32 = 2;
 
 /// A daemon uses a descriptor for each task and up to two for each connection.
 const FEW_DESCRIPTORS: u64 = 1024;
@@ -34,23 +27,17 @@ const PROGRAM: &str = "tmux-task";
 
 /// Checks this machine and this environment.
 pub(super) async fn examine() -> Vec<DoctorCheck> {
-    let (configuration, state, runtime, desktop, ptrace) = tokio::join!(
+    let (configuration, state, runtime, desktop) = tokio::join!(
         on_disk("config", examine_configuration),
-        on_disk("state", || {
-            examine_folder("state", paths::state_root(&lookup), || {
-                paths::check_state(&lookup)
-            })
-        }),
-        on_disk("runtime", || {
-            examine_folder("runtime", paths::runtime_root(&lookup), || {
-                paths::check_runtime(&lookup)
-            })
-        }),
+        on_disk("state", || examine_folder(
+            "state",
+            paths::check_state(&lookup)
+        )),
+        on_disk("runtime", || examine_folder(
+            "runtime",
+            paths::check_runtime(&lookup)
+        )),
         examine_desktop(),
-        on_disk("ptrace", || {
-            let scope = std::fs::read_to_string(format!("{PROC}/{PTRACE_SCOPE}"));
-            judge_ptrace(scope.ok().as_deref())
-        }),
     );
     let limits = getrlimit(Resource::Nofile);
     vec![
@@ -59,7 +46,6 @@ pub(super) async fn examine() -> Vec<DoctorCheck> {
         state,
         runtime,
         desktop,
-        ptrace,
         judge_limits(limits.current, limits.maximum),
     ]
 }
@@ -78,7 +64,7 @@ pub(super) fn examine_program() -> DoctorCheck {
     let version = env!("CARGO_PKG_VERSION");
     let message = format!("tmux-task {version}, {}", path.display());
     match found {
-        Some(found) if is_same(&found, &path) => ok(CHECK, message),
+        Some(found) if is_same_file(&found, &path) => ok(CHECK, message),
         Some(found) => warn(
             CHECK,
             message,
@@ -97,11 +83,6 @@ pub(super) fn examine_program() -> DoctorCheck {
 
 fn is_executable(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
-}
-
-fn is_same(one: &Path, other: &Path) -> bool {
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| PathBuf::from(path));
-    real(one) == real(other)
 }
 
 fn judge_locale(env: Env<'_>) -> DoctorCheck {
@@ -138,7 +119,7 @@ fn examine_configuration() -> DoctorCheck {
              `tmux-task config example` describes the keys",
         );
     }
-    let path = file.as_ref().map(ConfigFile::path);
+    let path = file.as_ref().map(|file| &file.path);
     match path.filter(|path| path.exists()) {
         Some(path) => ok("config", path.display().to_string()),
         None => ok("config", "no file; the defaults apply"),
@@ -175,21 +156,6 @@ async fn notifier() -> Result<String, String> {
     Err("this program was built without desktop notices".to_owned())
 }
 
-fn judge_ptrace(text: Option<&str>) -> DoctorCheck {
-    let value: Option<u32> = text.and_then(|text| text.trim().parse().ok());
-    let is_root = rustix::process::geteuid().is_root();
-    match value {
-        Some(value) if value >= HIDDEN && !is_root => warn(
-            "ptrace",
-            format!("ptrace_scope is {value}: the kernel hides what tasks are blocked in"),
-            "tasks that wait without a prompt may be missed; `sysctl kernel.yama.ptrace_scope=1` \
-             shows them",
-        ),
-        Some(value) => ok("ptrace", format!("ptrace_scope is {value}")),
-        None => ok("ptrace", "the kernel hides no process of yours"),
-    }
-}
-
 fn judge_limits(soft: Option<u64>, hard: Option<u64>) -> DoctorCheck {
     let shown = |limit: Option<u64>| limit.map_or("unlimited".to_owned(), |n| n.to_string());
     match hard {
@@ -212,13 +178,9 @@ const LITTLE: u64 = 64 << 20;
 /// With less space left, nothing useful can be written.
 const NOTHING: u64 = 1 << 20;
 
-/// Checks a folder that commands create when they need it. `is_fine` checks who owns it.
-pub(super) fn examine_folder(
-    name: &'static str,
-    path: Result<PathBuf, Error>,
-    is_fine: impl FnOnce() -> Result<(), Error>,
-) -> DoctorCheck {
-    let path = match path.and_then(|path| is_fine().map(|()| path)) {
+/// Checks a folder that commands create when they need it.
+fn examine_folder(name: &'static str, path: Result<PathBuf, Error>) -> DoctorCheck {
+    let path = match path {
         Ok(path) => path,
         // The error contains what to do.
         Err(error) => return fail_without_hint(name, error.message),
@@ -275,14 +237,7 @@ fn judge_space(name: &'static str, path: &Path, disk: &StatVfs) -> DoctorCheck {
 
 // The tmux program and its server.
 
-/// A server that has this share of its descriptors open, in percent, is near its limit: each window
-/// takes one or two.
-const NEARLY_ALL: u64 = 80;
-
 const INSTALL: &str = "install tmux 3.2 or newer, or name it with --tmux or $TMUX_TASK_TMUX";
-
-/// A check, and the version of tmux that it has found.
-type Versioned = (DoctorCheck, Option<String>);
 
 /// Checks the tmux program and its server.
 pub(super) async fn examine_tmux(server: Result<Server, TmuxError>) -> Vec<DoctorCheck> {
@@ -303,11 +258,11 @@ pub(super) async fn examine_tmux(server: Result<Server, TmuxError>) -> Vec<Docto
              program with --tmux",
         ));
     }
-    checks.extend(server.pid().and_then(scarce_descriptors));
     checks
 }
 
-async fn examine_tmux_program(server: &Server) -> Versioned {
+/// Also returns the version of tmux that was found.
+async fn examine_tmux_program(server: &Server) -> (DoctorCheck, Option<String>) {
     let program = server.program().display();
     let version = match timeout(LIMIT, server.version()).await {
         Ok(Ok(version)) => version,
@@ -322,17 +277,15 @@ async fn examine_tmux_program(server: &Server) -> Versioned {
         let hint = "name tmux 3.2 or newer with --tmux or $TMUX_TASK_TMUX";
         return (fail("tmux", message, hint), None);
     }
-    if !version.is_supported() {
-        let message = format!("tmux {version} is too old");
-        return (fail("tmux", message, INSTALL), None);
-    }
-    (
-        ok("tmux", format!("tmux {version}")),
-        Some(version.to_string()),
-    )
+    let check = match version.is_supported() {
+        true => ok("tmux", format!("tmux {version}")),
+        false => fail("tmux", format!("tmux {version} is too old"), INSTALL),
+    };
+    (check, version.is_supported().then(|| version.to_string()))
 }
 
-async fn examine_server(server: &Server) -> Versioned {
+/// Also returns the version of the server that runs.
+async fn examine_server(server: &Server) -> (DoctorCheck, Option<String>) {
     let socket = server.socket().display();
     let absent = || {
         ok(
@@ -344,36 +297,32 @@ async fn examine_server(server: &Server) -> Versioned {
         let hint = "the cause is unknown; ask again when the machine is less busy";
         silent("server", "the tmux server", pid, |_| hint.to_owned())
     };
-    let pid = server.pid();
     match server.probe() {
         Probe::Absent => return (absent(), None),
         Probe::Stuck => return (does_not_answer(None), None),
         Probe::Unknown(errno) => {
-            return (
-                unusable(&format!("{socket}: {}", with_causes(&errno))),
-                None,
-            );
-        }
-        Probe::Listening if pid.is_some_and(process::is_stopped) => {
-            return (does_not_answer(pid), None);
+            let why = format!("{socket}: {}", with_causes(&errno));
+            return (unusable(&why), None);
         }
         Probe::Listening => {}
     }
+    let pid = server.pid();
     let mut connection = Connection::OneShot(server);
-    match timeout(LIMIT, server_version(&mut connection)).await {
-        Err(_) | Ok(Err(TmuxError::TimedOut)) => (does_not_answer(pid), None),
+    let check = match timeout(LIMIT, server_version(&mut connection)).await {
+        Err(_) | Ok(Err(TmuxError::TimedOut)) => does_not_answer(pid),
         Ok(Ok(version)) => {
             let pid = pid.map_or_else(|| "running".to_owned(), |pid| format!("pid {pid}"));
-            let message = match &version {
-                Some(version) => format!("{pid}, version {version}"),
-                None => pid,
+            let Some(version) = version else {
+                return (ok("server", pid), None);
             };
-            (ok("server", message), version)
+            let check = ok("server", format!("{pid}, version {version}"));
+            return (check, Some(version));
         }
         // It has ended since.
-        Ok(Err(error)) if error.is_missing() => (absent(), None),
-        Ok(Err(error)) => (unusable(&with_causes(&error)), None),
-    }
+        Ok(Err(error)) if error.is_missing() => absent(),
+        Ok(Err(error)) => unusable(&with_causes(&error)),
+    };
+    (check, None)
 }
 
 fn unusable(why: &str) -> DoctorCheck {
@@ -381,25 +330,11 @@ fn unusable(why: &str) -> DoctorCheck {
     fail("server", format!("cannot be used: {why}"), hint)
 }
 
-fn scarce_descriptors(pid: u32) -> Option<DoctorCheck> {
-    let (open, limit) = process::descriptors_of(pid)?;
-    let limit = limit?;
-    let is_scarce = open.saturating_mul(100) >= limit.saturating_mul(NEARLY_ALL);
-    is_scarce.then(|| {
-        warn(
-            "descriptors",
-            format!("the tmux server has {open} of {limit} in use"),
-            "close windows, or start the server with a higher limit (`ulimit -n`)",
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::ffi::OsString;
 
     use super::*;
-    use crate::wire::CheckResult;
 
     #[track_caller]
     fn check_locale(variables: &[(&str, &str)], expected: &str) {
@@ -429,12 +364,6 @@ mod tests {
         assert_eq!(found(Some(256), Some(4096)), plenty);
         let unlimited = "soft limit unlimited, hard limit unlimited";
         assert_eq!(found(None, None), unlimited);
-    }
-
-    #[test]
-    fn a_kernel_that_hides_nothing_is_fine() {
-        assert_eq!(judge_ptrace(None).result, CheckResult::Ok);
-        assert_eq!(judge_ptrace(Some("1\n")).message, "ptrace_scope is 1");
     }
 }
 
@@ -466,11 +395,11 @@ mod folders_tests {
     fn a_folder_is_checked_where_it_will_be_created() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a/b");
-        let found_space = examine_folder("state", Ok(path.clone()), || Ok(()));
+        let found_space = examine_folder("state", Ok(path.clone()));
         assert_eq!(found_space.result, CheckResult::Ok, "{found_space:?}");
         assert!(!path.exists());
         std::fs::write(dir.path().join("a"), "").unwrap();
-        let found_space = examine_folder("state", Ok(path), || Ok(()));
+        let found_space = examine_folder("state", Ok(path));
         assert!(
             found_space.message.starts_with("cannot write to"),
             "{found_space:?}"

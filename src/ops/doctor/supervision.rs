@@ -84,55 +84,34 @@ async fn session_id(session: &TaskSession) -> Option<SessionId> {
 
 async fn examine_daemon(session: &TaskSession, exists: bool) -> Supervisor {
     let mut supervisor = Supervisor::default();
-    let status = match timeout(LIMIT, DaemonClient::connect(&session.paths.socket())).await {
-        Ok(Ok(mut client)) => {
-            supervisor.pid = client.pid();
-            ask_status(&mut client).await
-        }
-        Ok(Err(error)) if error.kind == ErrorKind::NoDaemon => Err(None),
-        Ok(Err(error)) => Err(Some(refuses(&error))),
-        Err(_elapsed) => Err(Some(does_not_answer(None))),
-    };
-    match status {
-        Ok(status) => {
+    let asked = timeout(LIMIT, async {
+        let mut client = DaemonClient::connect(&session.paths.socket()).await?;
+        supervisor.pid = client.pid();
+        client.ask(&Request::Status).await
+    });
+    let check = match asked.await {
+        Ok(Ok(Response::Status(status))) => {
             supervisor.answers = true;
             supervisor.checks = judge_status(&status);
-            supervisor
-                .checks
-                .extend(judge_config(status.config, status.started_at).await);
+            let configuration = judge_config(status.config, status.started_at).await;
+            supervisor.checks.extend(configuration);
             supervisor.sinks = status.sinks;
+            return supervisor;
         }
-        Err(Some(check)) => supervisor.checks.push(check),
-        Err(None) => supervisor.checks.push(without_daemon(session, exists)),
-    }
-    supervisor
-}
-
-/// Returns what the daemon reports of itself, else what keeps it from answering: `None` where it has
-/// ended.
-async fn ask_status(client: &mut DaemonClient) -> Result<Box<DaemonStatus>, Option<DoctorCheck>> {
-    let pid = client.pid();
-    if pid.is_some_and(process::is_stopped) {
-        return Err(Some(does_not_answer(pid)));
-    }
-    let Ok(answer) = timeout(LIMIT, client.ask(&Request::Status)).await else {
-        return Err(Some(does_not_answer(pid)));
+        Err(_elapsed) => silent("daemon", "the daemon", supervisor.pid, |pid| {
+            format!(
+                "`kill {pid}` ends it, and the next command starts another; nothing that was \
+                 recorded is lost"
+            )
+        }),
+        Ok(Err(error)) if matches!(error.kind, ErrorKind::NoDaemon | ErrorKind::DaemonEnded) => {
+            without_daemon(session, exists)
+        }
+        Ok(Err(error)) if error.kind != ErrorKind::Version => refuses(&error),
+        Ok(_) => other_version("another version", STOP_OLDER_DAEMON),
     };
-    Err(match answer {
-        Ok(Response::Status(status)) => return Ok(status),
-        Err(error) if error.kind == ErrorKind::DaemonEnded => None,
-        Err(error) if error.kind != ErrorKind::Version => Some(refuses(&error)),
-        Ok(_) | Err(_) => Some(other_version("another version", STOP_OLDER_DAEMON)),
-    })
-}
-
-fn does_not_answer(pid: Option<u32>) -> DoctorCheck {
-    silent("daemon", "the daemon", pid, |pid| {
-        format!(
-            "`kill {pid}` ends it, and the next command starts another; nothing that was recorded \
-             is lost"
-        )
-    })
+    supervisor.checks.push(check);
+    supervisor
 }
 
 fn refuses(error: &Error) -> DoctorCheck {

@@ -103,17 +103,6 @@ pub(crate) enum Shell {
     Zsh,
 }
 
-impl Shell {
-    /// Returns its name.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Bash => "bash",
-            Self::Fish => "fish",
-            Self::Zsh => "zsh",
-        }
-    }
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct Man {
     /// The command whose page is printed [default: the page of tmux-task]

@@ -63,19 +63,12 @@ pub(crate) struct Consume {
     /// Acknowledge each record after printing it; standard input is not read
     #[arg(long, requires = "consumer")]
     pub(crate) auto_ack: bool,
-    /// Where a new consumer starts, instead of at the first record
-    #[arg(long, hide = true, value_name = "WHERE", requires = "consumer")]
-    pub(crate) from: Option<StartOfConsumer>,
+    /// Where a new consumer starts, instead of at the first record: after the existing ones
+    #[arg(long, hide = true, value_name = "WHERE", value_parser = ["now"], requires = "consumer")]
+    pub(crate) from: Option<String>,
     /// End the stream of the process that reads as this consumer now, if there is one
     #[arg(long, hide = true, requires = "consumer")]
     pub(crate) take_over: bool,
-}
-
-/// Where a new consumer starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum StartOfConsumer {
-    /// After the existing records
-    Now,
 }
 
 #[derive(Debug, Subcommand)]

@@ -56,7 +56,7 @@ pub(crate) struct Run {
 }
 
 /// How `run` waits for what it has started.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct FollowRun {
     /// Wait until the run ends, and exit with its code (128+N for signal N); 123: the task asks for
     /// input, 124: timed out, 125: run itself failed

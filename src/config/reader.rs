@@ -1,0 +1,475 @@
+//! Reads a TOML file value by value, and collects what is wrong with it: unknown keys, wrong types and values
+//! that a key does not accept, each with its line. The first one in the file is its error.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::time::Duration;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::named_path::NamedPath;
+use super::value::{enumerate, invalid, line_of, parse_duration, quotable, wrong};
+use crate::model::{Error, Ordered as _, text};
+
+/// The maximum length of everything an error says about a value, in characters.
+const MAX_PROBLEM_CHARS: usize = 300;
+
+/// A file that is being read.
+struct Document<'a> {
+    path: &'a Path,
+    text: &'a str,
+    /// Where something is wrong, and what.
+    problems: RefCell<Vec<(usize, String)>>,
+}
+
+impl Document<'_> {
+    fn note(&self, start: usize, problem: impl Into<String>) {
+        self.problems.borrow_mut().push((start, problem.into()));
+    }
+
+    /// Returns a path that stands here in the file, from the file's folder on.
+    fn path_at(&self, start: usize, key: String, path: &str) -> NamedPath {
+        NamedPath {
+            path: self.path.parent().unwrap_or(Path::new("")).join(path),
+            file: self.path.to_owned(),
+            line: line_of(self.text.as_bytes(), start),
+            key,
+        }
+    }
+
+    fn n_problems(&self) -> usize {
+        self.problems.borrow().len()
+    }
+}
+
+/// Returns what `read` makes of a file with this text. `path` is for errors.
+///
+/// # Errors
+///
+/// When the text is not TOML, contains an unknown key, or a value that its key does not accept.
+pub(super) fn read_document<T>(
+    path: &Path,
+    text: &str,
+    read: impl FnOnce(&mut Table<'_>) -> T,
+) -> Result<T, Error> {
+    let document = Document {
+        path,
+        text,
+        problems: RefCell::default(),
+    };
+    // The parser continues after an error, and later errors may be consequences of it.
+    let (values, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        let start = error.span().map_or(usize::MAX, |span| span.start);
+        document.note(start, error.message());
+    }
+    if errors.is_empty() {
+        let mut table = Table::of(&document, String::new(), values.get_ref(), 0);
+        let read = read(&mut table);
+        table.note_unknown_keys();
+        if document.n_problems() == 0 {
+            return Ok(read);
+        }
+    }
+    let problems = document.problems.into_inner().into_iter();
+    let (start, problem) = problems.min_by_key(|(start, _)| *start).unwrap_or_default();
+    let problem = text::one_line(problem.as_bytes(), MAX_PROBLEM_CHARS);
+    Err(invalid(path, line_of(text.as_bytes(), start), problem))
+}
+
+/// A table that is being read. The keys that are never asked for are unknown ones.
+pub(super) struct Table<'a> {
+    document: &'a Document<'a>,
+    /// Its key as errors name it, with a dot behind it; empty for the file itself.
+    prefix: String,
+    values: &'a DeTable<'a>,
+    start: usize,
+    known: Vec<&'static str>,
+}
+
+impl<'a> Table<'a> {
+    fn of(
+        document: &'a Document<'a>,
+        prefix: String,
+        values: &'a DeTable<'a>,
+        start: usize,
+    ) -> Self {
+        Self {
+            document,
+            prefix,
+            values,
+            start,
+            known: Vec::new(),
+        }
+    }
+
+    /// Returns what `read` makes of the value of a key; `None` if there is none, or it is wrong.
+    pub(super) fn read<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&Value<'_>) -> Option<T>,
+    ) -> Option<T> {
+        self.known.push(key);
+        let value = self.values.get(key)?;
+        read(&self.value(key, value))
+    }
+
+    /// The same with a default.
+    pub(super) fn read_or<T>(
+        &mut self,
+        key: &'static str,
+        default: T,
+        read: impl FnOnce(&Value<'_>) -> Option<T>,
+    ) -> T {
+        self.read(key, read).unwrap_or(default)
+    }
+
+    /// Returns what `read` makes of the table of a key, which is empty if it is left out.
+    pub(super) fn table<T>(&mut self, key: &'static str, read: impl Fn(&mut Table<'_>) -> T) -> T {
+        let found = self.read(key, |value| value.table("a table", |table| Ok(read(table))));
+        let none = DeTable::new();
+        found.unwrap_or_else(|| read(&mut Table::of(self.document, String::new(), &none, 0)))
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.values.contains_key(key)
+    }
+
+    /// Returns the folder of the file, as the path of a key that is left out.
+    pub(super) fn path(&self, key: &str) -> NamedPath {
+        let key = format!("{}{key}", self.prefix);
+        self.document.path_at(self.start, key, "")
+    }
+
+    fn value<'b>(&'b self, key: &str, value: &'b Spanned<DeValue<'a>>) -> Value<'b> {
+        Value {
+            document: self.document,
+            key: format!("{}{}", self.prefix, quotable(key)),
+            start: value.span().start,
+            value: value.get_ref(),
+            is_item: false,
+        }
+    }
+
+    fn note_unknown_keys(&self) {
+        for key in self.values.keys() {
+            let name = key.get_ref();
+            if self.known.iter().any(|known| known == name) {
+                continue;
+            }
+            let meant = closest(name, self.known.iter().copied());
+            let meant =
+                meant.map_or_else(String::new, |known| format!("; did you mean `{known}`?"));
+            let problem = format!("unknown key `{}{}`{meant}", self.prefix, quotable(name));
+            self.document.note(key.span().start, problem);
+        }
+    }
+}
+
+/// A value of a file.
+#[derive(Clone)]
+pub(super) struct Value<'a> {
+    document: &'a Document<'a>,
+    /// Its key as errors name it, with those of its tables.
+    key: String,
+    pub(super) start: usize,
+    value: &'a DeValue<'a>,
+    /// Whether it is an item of the list that the key has.
+    is_item: bool,
+}
+
+impl<'a> Value<'a> {
+    /// Notes what is wrong with the value.
+    pub(super) fn fail<T>(&self, why: &str) -> Option<T> {
+        self.fail_at(self.start, why)
+    }
+
+    /// Notes what is wrong with the value at this place in it.
+    pub(super) fn fail_at<T>(&self, start: usize, why: &str) -> Option<T> {
+        let continues = ["does not ", "must not ", "needs "];
+        let is_sentence = continues.iter().any(|begin| why.starts_with(begin));
+        self.note(
+            start,
+            &format!("{}{why}", if is_sentence { " " } else { ": " }),
+        )
+    }
+
+    fn note<T>(&self, start: usize, words: &str) -> Option<T> {
+        let problem = format!("`{}`{words}", self.key);
+        self.document.note(start, problem);
+        None
+    }
+
+    fn mistyped<T>(&self, expected: &str) -> Option<T> {
+        let found = match self.value {
+            DeValue::String(_) => "a string",
+            DeValue::Integer(_) => "an integer",
+            DeValue::Float(_) => "a float",
+            DeValue::Boolean(_) => "a boolean",
+            DeValue::Datetime(_) => "a date",
+            DeValue::Array(_) => "a list",
+            DeValue::Table(_) => "a table",
+        };
+        let place = if self.is_item { " in the list" } else { "" };
+        let problem = format!(" must be {expected}, found {found}{place}");
+        self.note(self.start, &problem)
+    }
+
+    /// Returns what was made of the value, or notes why that failed.
+    pub(super) fn checked<T>(&self, outcome: Result<T, String>) -> Option<T> {
+        match outcome {
+            Ok(value) => Some(value),
+            Err(why) => self.fail(&why),
+        }
+    }
+
+    /// Returns the value if it is a string.
+    pub(super) fn as_str(&self) -> Option<&'a str> {
+        self.value.as_str()
+    }
+
+    pub(super) fn is_list(&self) -> bool {
+        self.value.is_array()
+    }
+
+    pub(super) fn is_table(&self) -> bool {
+        self.value.is_table()
+    }
+
+    /// Returns the string that `parse` accepts. `expected` describes it for errors.
+    pub(super) fn text<T>(
+        &self,
+        expected: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        match self.as_str() {
+            Some(text) => self.checked(parse(text)),
+            None => self.mistyped(expected),
+        }
+    }
+
+    pub(super) fn string(&self) -> Option<String> {
+        self.text("a string", |text| Ok(text.to_owned()))
+    }
+
+    /// Returns what one of these words means.
+    pub(super) fn word<T: Copy>(&self, words: &[(&str, T)]) -> Option<T> {
+        let listed = |quote| enumerate(words.iter().map(|(word, _)| *word), quote, "or");
+        self.text(&listed('"'), |text| {
+            let known = words.iter().find(|(word, _)| *word == text);
+            known
+                .map(|(_, meaning)| *meaning)
+                .ok_or_else(|| wrong(text, &format!("is not {}", listed('`'))))
+        })
+    }
+
+    pub(super) fn boolean(&self) -> Option<bool> {
+        self.value.as_bool().or_else(|| self.mistyped("a boolean"))
+    }
+
+    /// Returns the whole number within bounds.
+    pub(super) fn number<T: TryFrom<u64>>(&self, bounds: RangeInclusive<u64>) -> Option<T> {
+        let (least, most) = (bounds.start(), bounds.end());
+        self.number_like(&format!("a whole number from {least} to {most}"), bounds)
+    }
+
+    /// The same. `expected` describes it for errors.
+    pub(super) fn number_like<T: TryFrom<u64>>(
+        &self,
+        expected: &str,
+        bounds: RangeInclusive<u64>,
+    ) -> Option<T> {
+        let Some(number) = self.value.as_integer() else {
+            return self.mistyped(expected);
+        };
+        let number = u64::from_str_radix(number.as_str(), number.radix()).ok();
+        let number = number.filter(|number| bounds.contains(number));
+        number
+            .and_then(|number| T::try_from(number).ok())
+            .or_else(|| self.note(self.start, &format!(" must be {expected}")))
+    }
+
+    /// Returns the duration that `parse` accepts: of a string, or of a number, which is seconds in both
+    /// forms. `expected` describes it for errors.
+    pub(super) fn duration(
+        &self,
+        expected: &str,
+        parse: impl Fn(&str) -> Result<Duration, String>,
+    ) -> Option<Duration> {
+        let text = match self.value {
+            DeValue::String(text) => text.to_string(),
+            DeValue::Integer(number) => {
+                let number = i128::from_str_radix(number.as_str(), number.radix());
+                number.map_or_else(|error| error.to_string(), |number| number.to_string())
+            }
+            DeValue::Float(number) => {
+                let number: Result<f64, _> = number.as_str().parse();
+                number.map_or_else(|error| error.to_string(), |number| number.to_string())
+            }
+            DeValue::Boolean(_) | DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => {
+                return self.mistyped(expected);
+            }
+        };
+        self.checked(parse(&text))
+    }
+
+    /// Returns the duration within bounds. `why` is what is wrong with another one.
+    pub(super) fn duration_within(
+        &self,
+        expected: &str,
+        why: &str,
+        bounds: RangeInclusive<Duration>,
+    ) -> Option<Duration> {
+        self.duration(expected, |text| {
+            let duration = parse_duration(text).filter(|duration| bounds.contains(duration));
+            duration.ok_or_else(|| wrong(text, why))
+        })
+    }
+
+    /// Returns the items of a list of strings that `parse` accepts. `expected` describes it for errors.
+    pub(super) fn list<T>(
+        &self,
+        expected: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<Vec<T>> {
+        let items = self.items(expected)?;
+        items.map(|item| item.text(expected, &parse)).collect()
+    }
+
+    /// Returns some of these words.
+    pub(super) fn words<T: Copy + Ord>(&self, words: &[(&str, T)]) -> Option<BTreeSet<T>> {
+        let allowed = enumerate(words.iter().map(|(word, _)| *word), '"', "and");
+        let items = self.list(&format!("a list of {allowed}"), |text| {
+            let known = words.iter().find(|(word, _)| *word == text);
+            known.map(|(_, meaning)| *meaning).ok_or_else(|| {
+                let word = quotable(text);
+                format!("does not know \"{word}\"; allowed are {allowed}")
+            })
+        })?;
+        Some(items.into_iter().into_set())
+    }
+
+    /// Returns one string, or a list of them, each with its place. `expected` describes it for errors.
+    pub(super) fn one_or_many(&self, expected: &str) -> Option<Vec<(usize, String)>> {
+        if self.as_str().is_some() {
+            return Some(vec![(self.start, self.string()?)]);
+        }
+        let items = self.items(expected)?;
+        items
+            .map(|item| Some((item.start, item.string()?)))
+            .collect()
+    }
+
+    /// Returns the items of a list. `expected` describes it for errors.
+    pub(super) fn items(&self, expected: &str) -> Option<impl Iterator<Item = Self>> {
+        let Some(items) = self.value.as_array() else {
+            return self.mistyped(expected);
+        };
+        Some(items.iter().map(|item| Self {
+            start: item.span().start,
+            value: item.get_ref(),
+            is_item: true,
+            ..self.clone()
+        }))
+    }
+
+    /// Returns what `read` makes of a table, which `expected` describes for errors. Its error is about the table as a whole, and counts if nothing in
+    /// it is wrong.
+    pub(super) fn table<T>(
+        &self,
+        expected: &str,
+        read: impl FnOnce(&mut Table<'_>) -> Result<T, String>,
+    ) -> Option<T> {
+        let Some(values) = self.value.as_table() else {
+            return self.mistyped(expected);
+        };
+        let prefix = format!("{}.", self.key);
+        let mut table = Table::of(self.document, prefix, values, self.start);
+        let before = self.document.n_problems();
+        let read = read(&mut table);
+        table.note_unknown_keys();
+        if self.document.n_problems() > before {
+            return None;
+        }
+        self.checked(read)
+    }
+
+    /// Returns what `read` makes of each value of a table with any keys.
+    pub(super) fn map<T>(
+        &self,
+        read: impl Fn(&str, &Value<'_>) -> Option<T>,
+    ) -> Option<BTreeMap<String, T>> {
+        let Some(values) = self.value.as_table() else {
+            return self.mistyped("a map");
+        };
+        let prefix = format!("{}.", self.key);
+        let table = Table::of(self.document, prefix, values, self.start);
+        let entries = values.iter().filter_map(|(key, value)| {
+            let key = key.get_ref();
+            Some((key.to_string(), read(key, &table.value(key, value))?))
+        });
+        Some(entries.into_map())
+    }
+
+    /// Checks that a table has these keys only, which `listed` names. What is wrong in it is wrong with the
+    /// value itself.
+    pub(super) fn has_only(&self, keys: &[&str], listed: &str) -> Option<()> {
+        let mut others = self.value.as_table()?.keys();
+        match others.find(|key| !keys.contains(&key.get_ref().as_ref())) {
+            None => Some(()),
+            Some(key) => self.fail(&format!(
+                "has the unknown key `{}`, expected {listed}",
+                key.get_ref()
+            )),
+        }
+    }
+
+    /// Returns the value of a key of this table. What is wrong with it is wrong with this one.
+    pub(super) fn part(&self, key: &str) -> Option<Self> {
+        let value = self.value.as_table()?.get(key)?.get_ref();
+        Some(Self {
+            value,
+            ..self.clone()
+        })
+    }
+
+    /// Returns a path that the value names, and its place in the file.
+    pub(super) fn path(&self, (start, path): &(usize, String)) -> NamedPath {
+        self.document.path_at(*start, self.key.clone(), path)
+    }
+}
+
+/// Returns the one of `known` that `key` is probably a misspelling of: up to a third of its letters
+/// may differ.
+fn closest<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .map(|known| (strsim::osa_distance(&key.to_lowercase(), known), known))
+        .filter(|(distance, known)| *distance <= known.chars().count() / 3)
+        .min()
+        .map(|(_, known)| known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_close_key_is_suggested() {
+        let known = ["notices", "panel", "ui"];
+        let check = |key, expected: Option<&str>| {
+            assert_eq!(closest(key, known.into_iter()), expected, "{key}");
+        };
+        check("notice", Some("notices"));
+        check("NOTICES", Some("notices"));
+        check("noticse", Some("notices"));
+        check("ntoices", Some("notices"));
+        check("pannel", Some("panel"));
+        check("note", None);
+        check("up", None);
+        check("", None);
+        assert_eq!(closest("notice", [].into_iter()), None);
+    }
+}
