@@ -25,12 +25,10 @@ const MAX_REPORTED: usize = 200;
 /// How a program ended that did not succeed.
 #[derive(Debug)]
 pub(crate) enum ProgramEnd {
-    /// It does not start.
+    /// It does not start, or is not known to have started.
     NotStarted(io::Error),
     /// It took too long, and was killed.
     TimedOut,
-    /// It is not known how.
-    Unknown(io::Error),
     /// It failed; with its last line, of what is piped.
     Failed(ExitStatus, Option<String>),
 }
@@ -80,7 +78,7 @@ pub(crate) async fn run_program(
         Ok(status) => status,
     };
     group.leave();
-    let status = status.map_err(ProgramEnd::Unknown)?;
+    let status = status.map_err(ProgramEnd::NotStarted)?;
     if status.success() {
         return Ok(());
     }

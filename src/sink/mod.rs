@@ -207,7 +207,6 @@ async fn execute(words: &[String], limit: Duration, delivery: &Delivery) -> Resu
             Error::io(format_args!("could not start `{program}`"), &error)
         }
         ProgramEnd::TimedOut => Error::failed(format!("no end within {}s", limit.as_secs_f32())),
-        ProgramEnd::Unknown(error) => Error::failed(error.to_string()),
         ProgramEnd::Failed(status, Some(last)) => Error::failed(format!("{status}: {last}")),
         ProgramEnd::Failed(status, None) => Error::failed(status.to_string()),
     })

@@ -206,7 +206,7 @@ async fn queue(program: &Path, thread: &str, text: &str) -> Result<(), NotDone> 
         .stderr(Stdio::piped());
     let why = match run_program(&mut command, b"", QUEUES_WITHIN).await {
         Ok(()) => return Ok(()),
-        Err(ProgramEnd::NotStarted(error) | ProgramEnd::Unknown(error)) => error.to_string(),
+        Err(ProgramEnd::NotStarted(error)) => error.to_string(),
         Err(ProgramEnd::TimedOut) => "it does not end".to_owned(),
         Err(ProgramEnd::Failed(_, last)) => last.unwrap_or_else(|| "it said nothing".to_owned()),
     };

@@ -319,7 +319,6 @@ async fn run(words: &[OsString]) -> Result<(), Error> {
             return Err(Error::io(what, &error).with_hint(INSTALL_FIRST));
         }
         Err(ProgramEnd::TimedOut) => format!("no end within {} s", COMMAND_LIMIT.as_secs()),
-        Err(ProgramEnd::Unknown(error)) => error.to_string(),
         Err(ProgramEnd::Failed(_, Some(last))) => last,
         Err(ProgramEnd::Failed(status, None)) => format!("{status}, without a message"),
     };
