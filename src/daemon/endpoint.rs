@@ -62,8 +62,15 @@ impl Locks {
     }
 }
 
+/// Takes the lock in the state folder, where it has locks, and writes our runtime folder behind our pid.
 fn take_state(paths: &Paths) -> Result<Option<Lock>, DaemonError> {
-    match hold_state(paths) {
+    let path = paths.state_lock();
+    let held = hold(&path).and_then(|mut lock| {
+        let written = writeln!(lock.file, "{}", paths.runtime.display());
+        written.map_err(|error| unusable(&path, &error))?;
+        Ok(lock)
+    });
+    match held {
         Ok(lock) => Ok(Some(lock)),
         Err(DaemonError::Failed(error)) if error.kind != ErrorKind::NotOurs => {
             tracing::debug!(%error, "no lock in the state folder");
@@ -348,15 +355,6 @@ fn hold(path: &Path) -> Result<Lock, DaemonError> {
         .map_err(failed)?;
     writeln!(file, "{}", std::process::id()).map_err(failed)?;
     Ok(Lock { file })
-}
-
-/// Takes the lock in the state folder, and writes our runtime folder behind our pid.
-fn hold_state(paths: &Paths) -> Result<Lock, DaemonError> {
-    let path = paths.state_lock();
-    let mut lock = hold(&path)?;
-    let written = writeln!(lock.file, "{}", paths.runtime.display());
-    written.map_err(|error| unusable(&path, &error))?;
-    Ok(lock)
 }
 
 fn unusable(path: &Path, error: &io::Error) -> DaemonError {
