@@ -241,18 +241,18 @@ impl Live {
         session_name.clone_into(&mut self.state().session_name);
     }
 
-    /// Publishes the counts as of the time when the feed ended at `end`.
-    pub(super) fn publish_status(&self, end: FeedEnd, status: LiveRecord) {
+    /// Publishes the counts.
+    pub(super) fn publish_status(&self, status: LiveRecord) {
         let mut state = self.state();
         state.status = Some(status.clone());
-        state.send(FeedChange::Status { end, status });
+        state.send(Some(status));
     }
 
     /// Publishes the new end of the feed.
     pub(super) fn publish_end(&self, end: FeedEnd) {
         let mut state = self.state();
         state.end = end;
-        state.send(FeedChange::Grown(end));
+        state.send(None);
     }
 
     pub(super) fn end(&self) -> FeedEnd {
@@ -271,10 +271,11 @@ impl Live {
 }
 
 impl LiveState {
-    fn send(&self, news: FeedChange) {
+    fn send(&self, status: Option<LiveRecord>) {
         if let Some(sender) = &self.news {
+            let end = self.end;
             // An error means that there are no readers.
-            drop(sender.send(news));
+            drop(sender.send(FeedChange { end, status }));
         }
     }
 }

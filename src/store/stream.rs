@@ -26,16 +26,11 @@ use crate::wire::{
 /// A notification for readers. A reader that falls behind by more than the channel's capacity skips
 /// to the newest: records are read from the disk anyway, and of the counts only the newest matter.
 #[derive(Debug, Clone)]
-pub(super) enum FeedChange {
-    /// The feed now ends here.
-    Grown(FeedEnd),
-    /// The counts changed.
-    Status {
-        /// Where the feed ended then: records before that come first.
-        end: FeedEnd,
-        /// The record.
-        status: LiveRecord,
-    },
+pub(super) struct FeedChange {
+    /// Where the feed ends now.
+    pub(super) end: FeedEnd,
+    /// The counts, if they have changed: the records before the end come first.
+    pub(super) status: Option<LiveRecord>,
 }
 
 /// By how many notifications a reader may fall behind before it skips to the newest.
@@ -165,11 +160,8 @@ impl Subscription {
 
     /// Goes to the first of the last records that are asked for.
     async fn go_to_last(&mut self, last: &LastRecords) -> Result<(), FeedError> {
-        let first_kept = || feed::first_kept(&self.path).saturating_sub(1);
-        let after = last
-            .after
-            .as_ref()
-            .map_or_else(first_kept, |after| after.seq);
+        let first_kept = feed::first_kept(&self.path).saturating_sub(1);
+        let after = last.after.as_ref().map_or(first_kept, |after| after.seq);
         let in_time = match last.since {
             Some(since) => feed::before_time(&self.path, since - CLOCK_STEPS)?,
             None => None,
@@ -184,12 +176,10 @@ impl Subscription {
 
     /// Returns the record before the last `most` that pass the filter, of those after `earliest`.
     async fn before_last(&self, earliest: Seq, most: usize) -> Result<Seq, FeedError> {
-        let n_records = u64::try_from(most).unwrap_or(u64::MAX);
-        let mut n_bytes = n_records.saturating_mul(BYTES_PER_RECORD).max(FIRST_STEP);
+        let mut n_records = Seq::try_from(most).unwrap_or(Seq::MAX).max(FIRST_STEP);
         loop {
             // They are near the end. If the others are filtered out, more of it is read.
-            let tail = feed::before_tail(&self.path, n_bytes)?;
-            let first = tail.map_or(earliest, |tail| tail.max(earliest));
+            let first = self.end.last_seq.saturating_sub(n_records).max(earliest);
             let mut filter = self.filter.clone();
             let mut reader = Reader::before(&self.path, filter.first_seen(first), &self.end)?;
             let mut sequence = Sequence::after(first);
@@ -209,16 +199,13 @@ impl Subscription {
             if first == earliest || found.len() == most {
                 return Ok(found.front().map_or(self.end.last_seq, |seq| seq - 1));
             }
-            n_bytes = n_bytes.saturating_mul(4);
+            n_records = n_records.saturating_mul(4);
         }
     }
 }
 
-/// How many bytes of the feed are read at first for each of the last records that are asked for.
-const BYTES_PER_RECORD: u64 = 2048;
-
-/// How many bytes are read at first at least.
-const FIRST_STEP: u64 = 64 * 1024;
+/// How many of the feed's last records are read at first at least.
+const FIRST_STEP: Seq = 32;
 
 /// How far a clock may have been set back, in milliseconds, for all records by their time.
 const CLOCK_STEPS: Millis = 60_000;
@@ -227,11 +214,11 @@ const CLOCK_STEPS: Millis = 60_000;
 fn wants(filter: &mut Filter, since: Option<Millis>, line: &FeedLine) -> bool {
     let passes = match line {
         FeedLine::Record(record) => filter.wants(record.seq, &record.body),
-        FeedLine::Unknown(_) => filter.wants_unknown(),
+        FeedLine::Unknown(..) => filter.wants_unknown(),
         FeedLine::Damaged => false,
     };
-    let is_before = |since| line.time().is_some_and(|time| time < since);
-    passes && !since.is_some_and(is_before)
+    let time = || line.frame().and_then(|frame| frame.time);
+    passes && since.is_none_or(|since| time().is_none_or(|time| time >= since))
 }
 
 /// Why a stream ended early.
@@ -318,12 +305,9 @@ pub(crate) async fn serve(
         // Losing any of them is safe: nothing is taken before it is done.
         let written = tokio::select! {
             news = subscription.news.recv() => match news {
-                Ok(FeedChange::Grown(end)) => {
-                    records_until(&mut subscription, end, &mut lines).await?
-                }
-                Ok(FeedChange::Status { end, status }) => {
+                Ok(FeedChange { end, status }) => {
                     let written = records_until(&mut subscription, end, &mut lines).await?;
-                    if written.is_continue() {
+                    if let Some(status) = status.filter(|_| written.is_continue()) {
                         lines.add(&status).await?;
                         lines.write().await?;
                     }
@@ -453,8 +437,8 @@ async fn records_until<W: AsyncWrite + Unpin>(
         }
         match &line {
             FeedLine::Record(record) if is_wanted => lines.add(record).await?,
-            FeedLine::Unknown(record) if is_wanted => lines.add(&record.fields).await?,
-            FeedLine::Record(_) | FeedLine::Unknown(_) | FeedLine::Damaged => {}
+            FeedLine::Unknown(_, fields) if is_wanted => lines.add(fields).await?,
+            FeedLine::Record(_) | FeedLine::Unknown(..) | FeedLine::Damaged => {}
         }
     }
     add_gap(sequence.end_at(end.last_seq), consumer, lines).await?;

@@ -13,7 +13,7 @@ use super::live::{Live, StoreSetup};
 use crate::clock;
 use crate::model::{Bookmark, Context, Millis, Record, Seq, Snapshot, StatusCounts, with_causes};
 use crate::store::feed::{
-    Ages, FeedEnd, FeedError, Journal, PendingEvents, Retention, closed_segments, remove_before,
+    Ages, FeedError, Journal, PendingEvents, Retention, closed_segments, remove_before,
     store_saved, sync_saved,
 };
 use crate::wire::{LiveRecord, SavedSession};
@@ -92,11 +92,10 @@ pub(super) struct Writer {
     progress: StoreReport,
     /// When a disk that refused is tried again.
     retry_at: Option<Instant>,
-    /// Counts to publish, each after the records queued before.
-    statuses: Vec<(Place, StatusCounts)>,
-    /// The snapshot to save once the records queued before are written, with the position behind them
-    /// while they are not.
-    unsaved: Option<(Option<Place>, SavedSession)>,
+    /// Counts to publish once the records queued before are written.
+    statuses: Vec<StatusCounts>,
+    /// The snapshot to save once the records that it includes are written.
+    unsaved: Option<SavedSession>,
     /// The last record that the snapshot on the disk includes; `None` until one was saved.
     saved_seq: Option<Seq>,
     /// Whether events on the disk are not delivered yet.
@@ -104,28 +103,6 @@ pub(super) struct Writer {
     retainer: Retainer,
     /// When to try again to save a snapshot.
     save_again_at: Option<Instant>,
-}
-
-/// A position between unwritten records.
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    /// How many of the unwritten bytes are before it.
-    n_before: usize,
-    /// The record that ends there.
-    last_seq: Seq,
-}
-
-impl Place {
-    /// Returns its position in the file once all `n_bytes` are written, between these ends of the feed.
-    fn in_file(self, before: FeedEnd, n_bytes: u64, mut after: FeedEnd) -> FeedEnd {
-        // The write may have begun a new file, where no record is before it.
-        if self.n_before == 0 && before.changes == after.changes {
-            return before;
-        }
-        after.last_seq = self.last_seq;
-        after.at = after.at - n_bytes + self.n_before as u64;
-        after
-    }
 }
 
 impl Writer {
@@ -181,7 +158,7 @@ impl Writer {
                         has_records = true;
                         self.queue(&records, &context);
                     }
-                    StoreJob::Status(counts) => self.statuses.push((self.place(), counts)),
+                    StoreJob::Status(counts) => self.statuses.push(counts),
                     StoreJob::Save(look) => {
                         self.n_unsaved.fetch_sub(1, Ordering::Relaxed);
                         self.save_later(&look);
@@ -258,14 +235,6 @@ impl Writer {
         }
     }
 
-    /// Returns the position behind everything queued.
-    fn place(&self) -> Place {
-        Place {
-            n_before: self.journal.n_unwritten(),
-            last_seq: self.progress.tried,
-        }
-    }
-
     fn save_later(&mut self, look: &SavedLook) {
         let SavedLook {
             snapshot,
@@ -278,9 +247,8 @@ impl Writer {
         if self.progress.tried == self.progress.written {
             self.has_undelivered = self.pending.first_undelivered().is_some();
         }
-        // The end of the feed is known when it is written.
-        saved.feed = (self.progress.tried > 0).then(|| self.pending.to_saved(0));
-        self.unsaved = Some((Some(self.place()), saved));
+        saved.feed = (self.progress.tried > 0).then(|| self.pending.to_saved());
+        self.unsaved = Some(saved);
         self.save_again_at = None;
     }
 
@@ -288,7 +256,6 @@ impl Writer {
     fn settle(&mut self, is_due: bool) {
         let n_unwritten = self.journal.n_unwritten() as u64;
         let (had_problem, was_full) = (self.progress.problem.is_some(), self.progress.is_full);
-        let before = self.journal.end();
         if is_due {
             let began = Instant::now();
             if n_unwritten > 0 && !had_problem {
@@ -324,15 +291,17 @@ impl Writer {
             // Who hears of a problem from a reader finds it in the daemon's status, too.
             self.report();
         }
-        if self.progress.problem.is_none() {
-            self.publish_written(before, n_unwritten);
+        let end = self.journal.end();
+        if self.live.end() != end {
+            self.live.publish_end(end);
         }
-        let counts: Vec<_> = self.statuses.drain(..).collect();
-        if let Some((_, counts)) = counts.last() {
-            self.progress.counts = Some(*counts);
+        let statuses = std::mem::take(&mut self.statuses);
+        if is_news && statuses.is_empty() {
+            self.publish_status();
         }
-        if !counts.is_empty() || is_news {
-            self.publish_status(self.live.end());
+        for counts in statuses {
+            self.progress.counts = Some(counts);
+            self.publish_status();
         }
     }
 
@@ -357,26 +326,7 @@ impl Writer {
         self.retry_at = Some(Instant::now() + RETRY_AFTER);
     }
 
-    /// Publishes that everything is written, `n_bytes` behind `before`: the counts, each at its position,
-    /// and the feed's end.
-    fn publish_written(&mut self, before: FeedEnd, n_bytes: u64) {
-        let end = self.journal.end();
-        for (place, counts) in std::mem::take(&mut self.statuses) {
-            self.progress.counts = Some(counts);
-            self.publish_status(place.in_file(before, n_bytes, end));
-        }
-        if let Some((place, saved)) = &mut self.unsaved
-            && let Some(place) = place.take()
-            && let Some(feed) = &mut saved.feed
-        {
-            feed.end = place.in_file(before, n_bytes, end).at;
-        }
-        if self.live.end() != end {
-            self.live.publish_end(end);
-        }
-    }
-
-    fn publish_status(&self, end: FeedEnd) {
+    fn publish_status(&self) {
         let Some(counts) = self.progress.counts else {
             return;
         };
@@ -386,7 +336,7 @@ impl Writer {
             let with_waiting = |text: &String| with_waiting(text, n, self.progress.is_full);
             *problem = self.progress.problem.as_ref().map(with_waiting);
         }
-        self.live.publish_status(end, status);
+        self.live.publish_status(status);
     }
 
     fn report(&self) {
@@ -399,8 +349,8 @@ impl Writer {
 
     /// Saves the last snapshot, if its records are all written.
     fn save(&mut self) {
-        let is_written = |unsaved: &mut (Option<Place>, _)| unsaved.0.is_none();
-        let Some((_, saved)) = self.unsaved.take_if(is_written) else {
+        let written = self.progress.written;
+        let Some(saved) = self.unsaved.take_if(|saved| saved.last_seq <= written) else {
             return;
         };
         self.save_again_at = None;
@@ -409,7 +359,7 @@ impl Writer {
             Err(error) => {
                 tracing::error!(%error, "could not save the snapshot");
                 self.save_again_at = Some(Instant::now() + RETRY_AFTER);
-                self.unsaved = Some((None, saved));
+                self.unsaved = Some(saved);
             }
         }
     }

@@ -151,8 +151,6 @@ pub struct SavedSession {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SavedFeed {
-    /// The byte behind that record in its file.
-    pub end: u64,
     /// Events that are not delivered yet: no notice and no follow-up contains them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undelivered: Vec<DeliveredEvent>,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::FeedError;
 use super::find::first_record;
-use super::reader::{End, WholeLines};
+use super::reader::end_of_active;
 use super::segments::{FeedEnd, FileId, closed_firsts, segment_path};
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::{Context, Millis, Record, Seq};
@@ -263,15 +263,14 @@ impl Journal {
         if let Some(folder) = self.path.parent() {
             files::make_folder(folder, OPEN_TO_OTHERS).map_err(failed("make the folder of"))?;
         }
-        let read = WholeLines::of_active(&self.path).and_then(WholeLines::read_to_end);
-        let last = match read {
-            Ok(last) => last,
+        let (epoch, last) = match end_of_active(&self.path) {
+            Ok(end) => end,
             // A link, a pipe or another user's file is in its place.
-            Err(error) if files::is_refusal(&error.source) => End::default(),
+            Err(error) if files::is_refusal(&error.source) => Default::default(),
             Err(error) => return Err(error),
         };
         let fits = self.queued.as_ref().is_some_and(|queued| {
-            last.epoch.as_ref() == Some(&queued.epoch) && last.last_seq < queued.first
+            epoch.as_ref() == Some(&queued.epoch) && last.last_seq < queued.first
         });
         let end = if fits { last.at } else { 0 };
         if !fits {

@@ -27,16 +27,17 @@ pub(super) struct FeedContents {
 
 pub(super) fn read_all(path: &Path) -> FeedContents {
     let (mut kept, mut sequence) = (FeedContents::default(), Sequence::after(0));
-    let mut lines = WholeLines::new(path).unwrap();
-    while let Some(line) = lines.next_line().unwrap() {
+    let (_, end) = end_of_files(path).unwrap();
+    let mut reader = Reader::before(path, 0, &end).unwrap();
+    while let Some(line) = reader.next(&end).unwrap() {
         kept.lost
             .extend(line.frame().and_then(|frame| sequence.read(frame.seq)));
         match line {
             FeedLine::Record(record) => kept.records.push(*record),
-            FeedLine::Unknown(_) | FeedLine::Damaged => {}
+            FeedLine::Unknown(..) | FeedLine::Damaged => {}
         }
     }
-    kept.last_seq = lines.end().last_seq;
+    kept.last_seq = end.last_seq;
     kept.lost.extend(sequence.end_at(kept.last_seq));
     kept
 }
@@ -409,7 +410,7 @@ fn a_reader_follows_and_takes_whole_lines_only() {
 pub(super) fn seq_of(line: &FeedLine) -> Seq {
     match line {
         FeedLine::Record(record) => record.seq,
-        FeedLine::Unknown(record) => record.frame.seq,
+        FeedLine::Unknown(frame, _) => frame.seq,
         FeedLine::Damaged => 0,
     }
 }
@@ -688,11 +689,12 @@ fn reading_from_a_record_on_begins_near_it() {
         seq,
         seq + 1,
     ] {
-        let mut lines = WholeLines::after(&feed.path, after).unwrap();
+        let (_, end) = end_of_files(&feed.path).unwrap();
+        let mut reader = Reader::before(&feed.path, after, &end).unwrap();
         let mut sequence = Sequence::after(after);
         let (mut n_read, mut n_lost) = (0, 0);
         let mut skipped = 0;
-        while let Some(line) = lines.next_line().unwrap() {
+        while let Some(line) = reader.next(&end).unwrap() {
             let Some(frame) = line.frame() else { continue };
             if sequence.has(frame.seq) {
                 skipped += 1;
@@ -701,7 +703,6 @@ fn reading_from_a_record_on_begins_near_it() {
             n_lost += u64::from(sequence.read(frame.seq).is_some());
             n_read += 1;
         }
-        let end = lines.end();
         assert_eq!((end.last_seq, end.at), (seq, length));
         let is_lost = u64::from(after < seq / 2);
         assert_eq!(
@@ -712,10 +713,10 @@ fn reading_from_a_record_on_begins_near_it() {
     }
 }
 
-/// What a daemon saves when the feed is as it is now and `pending` is open.
-pub(super) fn saved_here(feed: &Feed, pending: &PendingEvents, last_seq: Seq) -> SavedSession {
+/// What a daemon saves when this is the feed's last record and `pending` is open.
+pub(super) fn saved_here(pending: &PendingEvents, last_seq: Seq) -> SavedSession {
     let mut saved = saved_at(last_seq);
-    saved.feed = Some(pending.to_saved(fs::metadata(&feed.path).unwrap().len()));
+    saved.feed = Some(pending.to_saved());
     // As it is read back from its file.
     serde_json::from_str(&serde_json::to_string(&saved).unwrap()).unwrap()
 }
@@ -740,7 +741,7 @@ pub(super) fn saved_after_each_write() -> (Feed, Vec<SavedSession>) {
     for records in writes {
         feed.append(&records);
         records.iter().for_each(|record| pending.apply(record));
-        saved.push(saved_here(&feed, &pending, records.last().unwrap().seq));
+        saved.push(saved_here(&pending, records.last().unwrap().seq));
     }
     (feed, saved)
 }
@@ -780,7 +781,7 @@ fn the_end_before_a_restart_is_known_until_it_is_settled() {
     let known = |pending: &PendingEvents| pending.restarting().first().map(|end| end.seq);
     let pending = feed.recover().pending;
     assert_eq!(known(&pending), Some(1));
-    let saved = saved_here(&feed, &pending, 3);
+    let saved = saved_here(&pending, 3);
     let (recovered, _) = feed.recover_from(Some(&saved));
     assert_eq!(recovered.pending, pending);
 

@@ -1,12 +1,11 @@
 use std::fs;
 use std::path::Path;
 
-use super::super::find::{find_tail, present_end};
 use super::super::readers::holdings;
 use super::super::segments::{closed_firsts, segment_path};
 use super::super::{
-    FeedEnd, FeedLine, Journal, PendingEvents, Reader, Sequence, WholeLines, end_of_files,
-    finish_removal, first_kept, has_files, remove_before,
+    FeedEnd, FeedLine, Journal, PendingEvents, Reader, Sequence, end_of_files, finish_removal,
+    first_kept, has_files, remove_before,
 };
 use super::{Feed, context, damage, events, follow_up, read_all, saved_at, saved_here, seq_of};
 use crate::model::test_notation::notice;
@@ -66,13 +65,14 @@ fn names(feed: &Path) -> Vec<String> {
 
 /// The numbers of the records behind `after`, missing ones as pairs.
 fn read_after(feed: &Path, after: Seq) -> Vec<(Seq, Seq)> {
-    let mut lines = WholeLines::after(feed, after).unwrap();
+    let (_, end) = end_of_files(feed).unwrap();
+    let mut reader = Reader::before(feed, after, &end).unwrap();
     let mut sequence = Sequence::after(after);
     let mut read = Vec::new();
-    while let Some(line) = lines.next_line().unwrap() {
+    while let Some(line) = reader.next(&end).unwrap() {
         note(&mut sequence, &line, &mut read);
     }
-    read.extend(sequence.end_at(lines.end().last_seq));
+    read.extend(sequence.end_at(end.last_seq));
     read
 }
 
@@ -368,7 +368,7 @@ fn recovery_from_a_place_in_a_closed_segment_finds_what_the_whole_feed_says() {
     for records in &writes {
         journal.append(records, &context()).unwrap();
         records.iter().for_each(|record| pending.apply(record));
-        saved.push(saved_here(&feed, &pending, records.last().unwrap().seq));
+        saved.push(saved_here(&pending, records.last().unwrap().seq));
         journal.close_segment().unwrap();
     }
     let whole = feed.recover();
@@ -387,20 +387,18 @@ fn recovery_from_a_place_in_a_closed_segment_finds_what_the_whole_feed_says() {
 }
 
 #[test]
-fn the_tail_of_a_feed_begins_where_a_write_ends() {
-    let feed = Segmented::new(&[&[2, 2], &[2, 3], &[1, 1]]);
-    let lengths = |path: &Path| fs::metadata(path).unwrap().len();
-    let active = lengths(feed.path());
-    let tail = |n_bytes| {
-        let place = find_tail(feed.path(), n_bytes, &present_end(feed.path()).unwrap()).unwrap();
-        (place.segment, place.frame.map_or(0, |frame| frame.seq))
-    };
-    assert_eq!(tail(active - 1), (10, 11));
-    assert_eq!(tail(active + 10), (10, 0));
-    let second = lengths(&segment_path(feed.path(), 5));
-    assert_eq!(tail(active + second - 10), (5, 6));
-    assert_eq!(tail(active + second), (5, 0));
-    assert_eq!(tail(1 << 30), (1, 0));
+fn the_end_is_that_of_the_segment_before_a_torn_file() {
+    let mut feed = Segmented::new(&[&[2, 3]]);
+    feed.journal.close_segment().unwrap();
+    feed.append(2);
+    let text = fs::read_to_string(feed.path()).unwrap();
+    let first = text.split_inclusive('\n').next().unwrap();
+    for torn in [first, &first[..9], ""] {
+        fs::write(feed.path(), torn).unwrap();
+        let (epoch, end) = end_of_files(feed.path()).unwrap();
+        assert_eq!((end.last_seq, end.segment, end.at), (5, 6, 0));
+        assert_eq!(epoch.as_deref(), Some("e1"));
+    }
 }
 
 #[test]
