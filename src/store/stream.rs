@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -158,6 +157,19 @@ impl Subscription {
         self.reading = readers.begin(Audience::User);
     }
 
+    /// Returns the next line before this end of the feed.
+    fn next_line(&mut self, end: &FeedEnd) -> Result<Option<FeedLine>, FeedError> {
+        let reader = match &mut self.reader {
+            Some(reader) if self.end.changes == end.changes => reader,
+            reader => {
+                self.end = *end;
+                let after = self.filter.first_seen(self.sequence.last());
+                reader.insert(Reader::before(&self.path, after, end)?)
+            }
+        };
+        reader.next(end)
+    }
+
     /// Goes to the first of the last records that are asked for.
     async fn go_to_last(&mut self, last: &LastRecords) -> Result<(), FeedError> {
         let first_kept = feed::first_kept(&self.path).saturating_sub(1);
@@ -224,7 +236,7 @@ fn wants(filter: &mut Filter, since: Option<Millis>, line: &FeedLine) -> bool {
 /// Why a stream ended early.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StreamError {
-    /// The reader has disconnected, which is normal.
+    /// The reader has disconnected, or was told why its stream ends, which is normal.
     #[error("the reader left")]
     Gone(#[from] io::Error),
     /// The feed cannot be read.
@@ -242,8 +254,6 @@ const CHUNK: usize = 32 * 1024;
 struct Lines<'a, W> {
     writer: &'a mut W,
     bytes: Vec<u8>,
-    /// The last follow-up among them, which counts as read once it is written.
-    follow_up: Option<Seq>,
 }
 
 impl<W: AsyncWrite + Unpin> Lines<'_, W> {
@@ -268,85 +278,148 @@ impl<W: AsyncWrite + Unpin> Lines<'_, W> {
 
 /// Writes the stream until the daemon stops or the reader leaves.
 pub(crate) async fn serve(
-    mut subscription: Subscription,
+    subscription: Subscription,
     writer: &mut (impl AsyncWrite + Unpin),
 ) -> Result<(), StreamError> {
-    let mut lines = Lines {
-        writer,
-        bytes: Vec::new(),
-        follow_up: None,
-    };
-    lines.add(&subscription.hello).await?;
-    if let Some(status) = subscription.status.take() {
-        lines.add(&status).await?;
+    let bytes = Vec::new();
+    let lines = Lines { writer, bytes };
+    Stream {
+        from: subscription,
+        lines,
     }
-    add_tasks(&mut subscription, &mut lines).await?;
-    lines.write().await?;
-    if let Some(last) = subscription.last.take() {
-        subscription.go_to_last(&last).await?;
-    }
-    let end = subscription.end;
-    if records_until(&mut subscription, end, &mut lines)
-        .await?
-        .is_break()
-    {
-        return Ok(());
-    }
-    lines.add(&LiveRecord::Sync).await?;
-    lines.write().await?;
-    if subscription.is_stored {
-        return Ok(());
-    }
-    subscription.since = None;
-    let consumer = subscription.consumer.clone();
-    loop {
-        let tasks_changed = subscription.tasks.as_mut().map(TaskChanges::changed);
-        let replies_changed = consumer.as_deref().map(|reader| reader.replies.changed());
-        // Losing any of them is safe: nothing is taken before it is done.
-        let written = tokio::select! {
-            news = subscription.news.recv() => match news {
-                Ok(FeedChange { end, status }) => {
-                    let written = records_until(&mut subscription, end, &mut lines).await?;
-                    if let Some(status) = status.filter(|_| written.is_continue()) {
-                        lines.add(&status).await?;
-                        lines.write().await?;
-                    }
-                    written
-                }
-                Err(RecvError::Lagged(_)) => ControlFlow::Continue(()),
-                Err(RecvError::Closed) => return Ok(()),
-            },
-            () = if_any(tasks_changed) => {
-                add_tasks(&mut subscription, &mut lines).await?;
-                lines.write().await?;
-                ControlFlow::Continue(())
-            }
-            () = if_any(replies_changed) => {
-                let reading = &subscription.reading;
-                let written = replies(consumer.as_deref(), reading, &mut lines).await?;
-                lines.write().await?;
-                written
-            }
-        };
-        if written.is_break() {
-            return Ok(());
-        }
-    }
+    .run()
+    .await
 }
 
-/// Says what has changed of the tasks, where that is wanted.
-async fn add_tasks<W: AsyncWrite + Unpin>(
-    subscription: &mut Subscription,
-    lines: &mut Lines<'_, W>,
-) -> Result<(), StreamError> {
-    let record = subscription
-        .tasks
-        .as_mut()
-        .and_then(TaskChanges::next_record);
-    if let Some(record) = record {
-        lines.add(&record).await?;
+/// A stream that is being written.
+struct Stream<'a, W> {
+    from: Subscription,
+    lines: Lines<'a, W>,
+}
+
+impl<W: AsyncWrite + Unpin> Stream<'_, W> {
+    async fn run(&mut self) -> Result<(), StreamError> {
+        self.lines.add(&self.from.hello).await?;
+        if let Some(status) = self.from.status.take() {
+            self.lines.add(&status).await?;
+        }
+        self.add_tasks().await?;
+        self.lines.write().await?;
+        if let Some(last) = self.from.last.take() {
+            self.from.go_to_last(&last).await?;
+        }
+        self.add_records(self.from.end).await?;
+        self.lines.add(&LiveRecord::Sync).await?;
+        self.lines.write().await?;
+        if self.from.is_stored {
+            return Ok(());
+        }
+        self.from.since = None;
+        loop {
+            let tasks_changed = self.from.tasks.as_mut().map(TaskChanges::changed);
+            let replies_changed = self.from.consumer.as_deref().map(Lease::changed);
+            // Losing any of them is safe: nothing is taken before it is done.
+            tokio::select! {
+                news = self.from.news.recv() => match news {
+                    Ok(FeedChange { end, status }) => {
+                        self.add_records(end).await?;
+                        if let Some(status) = status {
+                            self.lines.add(&status).await?;
+                        }
+                    }
+                    Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return Ok(()),
+                },
+                () = if_any(tasks_changed) => self.add_tasks().await?,
+                () = if_any(replies_changed) => self.add_replies().await?,
+            }
+            self.lines.write().await?;
+        }
     }
-    Ok(())
+
+    /// Adds what has changed of the tasks, where that is wanted.
+    async fn add_tasks(&mut self) -> Result<(), StreamError> {
+        let tasks = self.from.tasks.as_mut();
+        if let Some(record) = tasks.and_then(TaskChanges::next_record) {
+            self.lines.add(&record).await?;
+        }
+        Ok(())
+    }
+
+    /// Adds the confirmations that wait for a consumer's reader. Fails behind the last line if its stream
+    /// ends.
+    async fn add_replies(&mut self) -> Result<(), StreamError> {
+        let Some(consumer) = &self.from.consumer else {
+            return Ok(());
+        };
+        let (confirmed, end) = consumer.take_replies();
+        for acked in confirmed {
+            self.lines.add(&LiveRecord::Acked { acked }).await?;
+        }
+        match end {
+            Some(StreamEnd::Replaced) => self.lines.add(&LiveRecord::Replaced).await?,
+            Some(StreamEnd::Refused(refusal)) => {
+                self.lines.add(&Response::Refused(refusal)).await?;
+            }
+            None => return Ok(()),
+        }
+        self.lines.write().await?;
+        Err(io::Error::from(io::ErrorKind::ConnectionAborted).into())
+    }
+
+    /// Writes the records up to this end of the feed.
+    async fn add_records(&mut self, end: FeedEnd) -> Result<(), StreamError> {
+        let mut follow_up = None;
+        while let Some(line) = self.from.next_line(&end)? {
+            // Yields to other readers, even if everything read is left out.
+            consume_budget().await;
+            self.add_replies().await?;
+            let is_wanted = wants(&mut self.from.filter, self.from.since, &line);
+            let seq = line.seq().filter(|seq| !self.from.sequence.has(*seq));
+            let Some(seq) = seq else { continue };
+            let gap = self.from.sequence.read(seq);
+            self.add_gap(gap).await?;
+            let is_follow_up = line.is_follow_up();
+            if is_follow_up {
+                self.from.has_skipped |= !is_wanted;
+                if !self.from.has_skipped {
+                    follow_up = Some(seq);
+                }
+            }
+            match &self.from.consumer {
+                Some(consumer) if is_wanted => consumer.sent(seq, seq),
+                Some(consumer) => consumer.left_out(seq, is_follow_up),
+                None => {}
+            }
+            match &line {
+                FeedLine::Record(record) if is_wanted => self.lines.add(record).await?,
+                FeedLine::Unknown(_, fields) if is_wanted => self.lines.add(fields).await?,
+                FeedLine::Record(_) | FeedLine::Unknown(..) | FeedLine::Damaged => {}
+            }
+        }
+        let gap = self.from.sequence.end_at(end.last_seq);
+        self.add_gap(gap).await?;
+        self.lines.write().await?;
+        // What a consumer has read says its own file.
+        if let Some(seq) = follow_up.filter(|_| self.from.consumer.is_none()) {
+            self.from.reading.has_read(seq);
+        }
+        Ok(())
+    }
+
+    /// Adds a gap record if records are missing.
+    async fn add_gap(&mut self, gap: Option<(Seq, Seq)>) -> Result<(), StreamError> {
+        let Some((from, to)) = gap else {
+            return Ok(());
+        };
+        tracing::warn!(from, to, "records are missing for a reader");
+        // It is sent again unless the consumer acknowledges it or what follows.
+        if let Some(consumer) = &self.from.consumer {
+            consumer.sent(from, to);
+        }
+        self.lines.add(&LiveRecord::Gap { from, to }).await?;
+        Ok(())
+    }
 }
 
 /// Resolves with a future; never if there is none.
@@ -355,117 +428,6 @@ async fn if_any<T>(future: Option<impl Future<Output = T>>) -> T {
         Some(future) => future.await,
         None => std::future::pending().await,
     }
-}
-
-/// Adds the confirmations that wait for a consumer's reader, and the last line if its stream ends.
-async fn replies<W: AsyncWrite + Unpin>(
-    consumer: Option<&Lease>,
-    reading: &ReaderGuard,
-    lines: &mut Lines<'_, W>,
-) -> Result<ControlFlow<()>, StreamError> {
-    let Some(consumer) = consumer else {
-        return Ok(ControlFlow::Continue(()));
-    };
-    let (confirmed, end) = consumer.replies.take();
-    if !confirmed.is_empty() {
-        reading.has_read(consumer.read());
-    }
-    for acked in confirmed {
-        lines.add(&LiveRecord::Acked { acked }).await?;
-    }
-    match end {
-        Some(StreamEnd::Replaced) => lines.add(&LiveRecord::Replaced).await?,
-        Some(StreamEnd::Refused(refusal)) => lines.add(&Response::Refused(refusal)).await?,
-        None => return Ok(ControlFlow::Continue(())),
-    }
-    lines.write().await?;
-    Ok(ControlFlow::Break(()))
-}
-
-/// Writes the records up to this end of the feed.
-async fn records_until<W: AsyncWrite + Unpin>(
-    subscription: &mut Subscription,
-    end: FeedEnd,
-    lines: &mut Lines<'_, W>,
-) -> Result<ControlFlow<()>, StreamError> {
-    let Subscription {
-        path,
-        since,
-        reader,
-        sequence,
-        filter,
-        end: known,
-        has_skipped,
-        reading,
-        consumer,
-        ..
-    } = subscription;
-    let consumer = consumer.as_deref();
-    let reader = match reader {
-        Some(reader) if known.changes == end.changes => reader,
-        reader => {
-            *known = end;
-            reader.insert(Reader::before(
-                path,
-                filter.first_seen(sequence.last()),
-                &end,
-            )?)
-        }
-    };
-    while let Some(line) = reader.next(&end)? {
-        // Yields to other readers, even if everything read is left out.
-        consume_budget().await;
-        if replies(consumer, reading, lines).await?.is_break() {
-            return Ok(ControlFlow::Break(()));
-        }
-        let is_wanted = wants(filter, *since, &line);
-        let Some(seq) = line.seq().filter(|seq| !sequence.has(*seq)) else {
-            continue;
-        };
-        add_gap(sequence.read(seq), consumer, lines).await?;
-        let is_follow_up = line.is_follow_up();
-        if is_follow_up {
-            *has_skipped |= !is_wanted;
-            if !*has_skipped {
-                lines.follow_up = Some(seq);
-            }
-        }
-        match consumer {
-            Some(consumer) if is_wanted => consumer.sent(seq, seq),
-            Some(consumer) => consumer.left_out(seq, is_follow_up),
-            None => {}
-        }
-        match &line {
-            FeedLine::Record(record) if is_wanted => lines.add(record).await?,
-            FeedLine::Unknown(_, fields) if is_wanted => lines.add(fields).await?,
-            FeedLine::Record(_) | FeedLine::Unknown(..) | FeedLine::Damaged => {}
-        }
-    }
-    add_gap(sequence.end_at(end.last_seq), consumer, lines).await?;
-    lines.write().await?;
-    // What a consumer was sent counts as read when it is acknowledged.
-    if let Some(seq) = lines.follow_up.take().filter(|_| consumer.is_none()) {
-        reading.has_read(seq);
-    }
-    Ok(ControlFlow::Continue(()))
-}
-
-/// Writes a gap record if records are missing.
-async fn add_gap<W: AsyncWrite + Unpin>(
-    gap: Option<(Seq, Seq)>,
-    consumer: Option<&Lease>,
-    lines: &mut Lines<'_, W>,
-) -> Result<(), StreamError> {
-    let Some((from, to)) = gap else {
-        return Ok(());
-    };
-    tracing::warn!(from, to, "records are missing for a reader");
-    // It is sent again unless the consumer acknowledges it or what follows.
-    if let Some(consumer) = consumer {
-        consumer.sent(from, to);
-    }
-    lines.add(&LiveRecord::Gap { from, to }).await?;
-    Ok(())
 }
 
 /// The changes of the tasks for one reader. A reader that falls behind gets several changes as one.
