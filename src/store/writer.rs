@@ -1,7 +1,7 @@
 //! The thread that appends to the feed, syncs it and saves the snapshot: its jobs, and its reports.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -75,6 +75,15 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How many records may be unwritten before no further looks should be taken.
 pub(crate) const MOST_WAITING: Seq = 4096;
 
+/// How often segments are checked for their age, and consumers for theirs.
+const CHECK_EVERY: Duration = Duration::from_secs(3600);
+
+/// How long after the daemon's start the first check is. Consumers may be read again by then.
+const FIRST_CHECK: Duration = Duration::from_secs(60);
+
+/// How far the noted time of the last run may be behind, in milliseconds.
+const NOTE_EVERY: Millis = 60_000;
+
 /// The writing thread's state.
 #[derive(Debug)]
 pub(super) struct Writer {
@@ -100,9 +109,12 @@ pub(super) struct Writer {
     saved_seq: Option<Seq>,
     /// Whether events on the disk are not delivered yet.
     has_undelivered: bool,
-    retainer: Retainer,
     /// When to try again to save a snapshot.
     save_again_at: Option<Instant>,
+    retention: Retention,
+    ages: Ages,
+    /// When to check which segments are kept.
+    check_at: Instant,
 }
 
 impl Writer {
@@ -113,16 +125,8 @@ impl Writer {
         n_unsaved: Arc<AtomicUsize>,
     ) -> Self {
         let progress = StoreReport::beginning(&beginning);
-        let retainer = Retainer::new(
-            beginning.journal.path(),
-            &beginning.epoch,
-            beginning.retention,
-            beginning.ages,
-            &beginning.saved,
-            Arc::clone(&live),
-        );
         let has_undelivered = beginning.pending.first_undelivered().is_some();
-        Self {
+        let mut writer = Self {
             journal: beginning.journal,
             epoch: beginning.epoch,
             saved: beginning.saved,
@@ -136,9 +140,15 @@ impl Writer {
             unsaved: None,
             saved_seq: None,
             has_undelivered,
-            retainer,
             save_again_at: None,
-        }
+            retention: beginning.retention,
+            ages: beginning.ages,
+            check_at: Instant::now() + FIRST_CHECK,
+        };
+        let published = writer.publish_closed();
+        writer.log_kept(published);
+        writer.store_ages();
+        writer
     }
 
     /// Works until the last sender of jobs is dropped. Records queued during a sync are written
@@ -172,7 +182,7 @@ impl Writer {
             self.save();
             self.retain();
             if !closed.is_empty() {
-                self.retainer.store_ages();
+                self.store_ages();
             }
             for done in closed {
                 // The receiver may have been dropped.
@@ -184,11 +194,8 @@ impl Writer {
     /// Returns the next job, or a timeout when there is something to do without one: to try a failed
     /// write again, or to check which segments are kept.
     fn next(&self, queue: &Receiver<StoreJob>) -> Result<StoreJob, RecvTimeoutError> {
-        let check_at = self.retainer.check_at;
-        let at = [self.retry_at, self.save_again_at]
-            .into_iter()
-            .flatten()
-            .fold(check_at, Instant::min);
+        let at = [self.retry_at, self.save_again_at];
+        let at = at.into_iter().flatten().fold(self.check_at, Instant::min);
         queue.recv_timeout(at.saturating_duration_since(Instant::now()))
     }
 
@@ -196,7 +203,7 @@ impl Writer {
         self.journal.queue(records, context);
         for record in records {
             self.pending.apply(record);
-            self.retainer.note(record);
+            self.note_run(record);
             self.progress.tried = record.seq;
         }
     }
@@ -205,8 +212,10 @@ impl Writer {
     fn close_segment(&mut self) {
         let (at, first_at) = (self.journal.end().at, self.journal.first_at());
         let now = clock::now().wall;
-        let retention = &self.retainer.retention;
-        if !retention.closes(at, first_at, self.has_undelivered, now) {
+        let closes = self
+            .retention
+            .closes(at, first_at, self.has_undelivered, now);
+        if !closes {
             return;
         }
         let segment = self.journal.end().segment;
@@ -217,21 +226,12 @@ impl Writer {
                     n_bytes = at,
                     "closed a segment of the feed"
                 );
-                self.retainer.check_soon();
+                self.check_at = Instant::now();
             }
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
                 tracing::error!(%error, cause, "could not close a segment of the feed");
             }
-        }
-    }
-
-    /// Removes segments that are not kept. What the next daemon needs stays, whatever it finds saved.
-    fn retain(&mut self) {
-        let first_undelivered = self.pending.first_undelivered().unwrap_or(Seq::MAX);
-        match self.saved_seq {
-            Some(seq) => self.retainer.check(first_undelivered.min(seq + 1)),
-            None => self.retainer.put_off(),
         }
     }
 
@@ -363,6 +363,78 @@ impl Writer {
             }
         }
     }
+
+    /// Removes segments that are not kept, if a check is due. What the next daemon needs stays, whatever
+    /// it finds saved.
+    fn retain(&mut self) {
+        if self.check_at > Instant::now() {
+            return;
+        }
+        let Some(saved_seq) = self.saved_seq else {
+            // It is not known what the next daemon needs.
+            self.check_at = Instant::now() + FIRST_CHECK;
+            return;
+        };
+        self.check_at = Instant::now() + CHECK_EVERY;
+        let first_undelivered = self.pending.first_undelivered().unwrap_or(Seq::MAX);
+        let removed = self.remove(first_undelivered.min(saved_seq + 1));
+        self.log_kept(removed);
+        self.store_ages();
+    }
+
+    /// Removes the segments that are not kept. Records from `needed` on stay.
+    fn remove(&mut self, needed: Seq) -> io::Result<()> {
+        self.publish_closed()?;
+        let kept = self.live.files();
+        let holders = self.live.consumers.holders();
+        let now = self.feed_time();
+        let first = self.retention.first_to_keep(&kept, &holders, needed, now);
+        if first > kept.first_seq() {
+            // What the next daemon reads depends on it.
+            sync_saved(&self.saved)?;
+            remove_before(self.journal.path(), &self.epoch, first)?;
+            tracing::info!(first, "removed earlier records of the feed");
+            self.publish_closed()?;
+        }
+        Ok(())
+    }
+
+    fn publish_closed(&mut self) -> io::Result<()> {
+        let closed = closed_segments(self.journal.path(), &self.ages, self.feed_time())?;
+        if self.ages.note_closed(&closed) {
+            self.store_ages();
+        }
+        self.live.publish_closed(closed);
+        Ok(())
+    }
+
+    /// Notes when a run last began or ended: other daemons do not end the session soon after.
+    fn note_run(&mut self, record: &Record) {
+        let now = self.feed_time();
+        let last = self.ages.last_run;
+        if record.body.is_of_run() && last.is_none_or(|before| now - before >= NOTE_EVERY) {
+            self.ages.last_run = Some(now);
+            self.store_ages();
+        }
+    }
+
+    /// Stores how old the feed's records are.
+    fn store_ages(&self) {
+        if let Err(error) = self.ages.store(&clock::boot_time()) {
+            tracing::warn!(%error, "could not store how old the feed's records are");
+        }
+    }
+
+    /// Returns the time by the feed's clock.
+    fn feed_time(&self) -> Millis {
+        self.ages.clock().at(clock::since_boot())
+    }
+
+    fn log_kept(&self, result: io::Result<()>) {
+        if let Err(error) = result {
+            tracing::error!(%error, "could not remove earlier records of the feed");
+        }
+    }
 }
 
 /// Returns why the disk refuses, how many records wait for it, and what does not happen meanwhile.
@@ -373,134 +445,4 @@ pub(crate) fn with_waiting(problem: &str, n_records: Seq, is_full: bool) -> Stri
         ""
     };
     format!("{problem}; {n_records} records wait in memory{consequence}")
-}
-
-/// How often segments are checked for their age, and consumers for theirs.
-const CHECK_EVERY: Duration = Duration::from_secs(3600);
-
-/// How long after the daemon's start the first check is. Consumers may be read again by then.
-const FIRST_CHECK: Duration = Duration::from_secs(60);
-
-/// How far the noted time of the last run may be behind, in milliseconds.
-const NOTE_EVERY: Millis = 60_000;
-
-/// The closed segments of a feed, and when they are checked next.
-#[derive(Debug)]
-pub(super) struct Retainer {
-    feed: PathBuf,
-    epoch: String,
-    pub(super) retention: Retention,
-    ages: Ages,
-    /// The file of the saved snapshot.
-    saved: PathBuf,
-    live: Arc<Live>,
-    pub(super) check_at: Instant,
-    /// Whether it was logged that segments cannot be removed.
-    has_complained: bool,
-}
-
-impl Retainer {
-    pub(super) fn new(
-        feed: &Path,
-        epoch: &str,
-        retention: Retention,
-        ages: Ages,
-        saved: &Path,
-        live: Arc<Live>,
-    ) -> Self {
-        let mut retainer = Self {
-            feed: feed.to_owned(),
-            epoch: epoch.to_owned(),
-            retention,
-            ages,
-            saved: saved.to_owned(),
-            live,
-            check_at: Instant::now() + FIRST_CHECK,
-            has_complained: false,
-        };
-        let published = retainer.publish();
-        retainer.complain(published);
-        retainer.store_ages();
-        retainer
-    }
-
-    /// Makes a check due now: there is a new segment.
-    fn check_soon(&mut self) {
-        self.check_at = Instant::now();
-    }
-
-    /// Puts a check that is due off for a while: it is not known what the next daemon needs.
-    pub(super) fn put_off(&mut self) {
-        if self.check_at <= Instant::now() {
-            self.check_at = Instant::now() + FIRST_CHECK;
-        }
-    }
-
-    /// Removes segments, if a check is due. Records from `needed` on stay.
-    pub(super) fn check(&mut self, needed: Seq) {
-        if self.check_at > Instant::now() {
-            return;
-        }
-        self.check_at = Instant::now() + CHECK_EVERY;
-        let removed = self.remove(needed);
-        self.complain(removed);
-        self.store_ages();
-    }
-
-    /// Notes when a run last began or ended: other daemons do not end the session soon after.
-    fn note(&mut self, record: &Record) {
-        let now = self.now();
-        let last = self.ages.last_run;
-        if record.body.is_of_run() && last.is_none_or(|before| now - before >= NOTE_EVERY) {
-            self.ages.last_run = Some(now);
-            self.store_ages();
-        }
-    }
-
-    /// Stores how old the feed's records are.
-    fn store_ages(&mut self) {
-        if let Err(error) = self.ages.store(&clock::boot_time()) {
-            tracing::warn!(%error, "could not store how old the feed's records are");
-        }
-    }
-
-    fn remove(&mut self, needed: Seq) -> io::Result<()> {
-        self.publish()?;
-        let kept = self.live.files();
-        let holders = self.live.consumers.holders();
-        let now = self.now();
-        let first = self.retention.first_to_keep(&kept, &holders, needed, now);
-        if first > kept.first_seq() {
-            // What the next daemon reads depends on it.
-            sync_saved(&self.saved)?;
-            remove_before(&self.feed, &self.epoch, first)?;
-            tracing::info!(first, "removed earlier records of the feed");
-            self.publish()?;
-        }
-        self.has_complained = false;
-        Ok(())
-    }
-
-    fn publish(&mut self) -> io::Result<()> {
-        let closed = closed_segments(&self.feed, &self.ages, self.now())?;
-        if self.ages.note_closed(&closed) {
-            self.store_ages();
-        }
-        self.live.publish_closed(closed);
-        Ok(())
-    }
-
-    /// Returns the time by the feed's clock.
-    fn now(&self) -> Millis {
-        self.ages.clock().at(clock::since_boot())
-    }
-
-    fn complain(&mut self, result: io::Result<()>) {
-        if let Err(error) = result {
-            if !self.has_complained {
-                tracing::error!(%error, "could not remove earlier records of the feed");
-            }
-            self.has_complained = true;
-        }
-    }
 }
