@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout_at};
 use super::caller::Caller;
 use super::session::TaskSession;
 use super::stored_feed::StoredRecords;
-use crate::client::{DaemonClient, unexpected, unreadable};
+use crate::client::{DaemonClient, Hello};
 use crate::model::{Body, Error, Event, Kind, Millis, Record, Seq};
 use crate::wire::{After, Filter, LiveRecord, ReaderStart, Request, StoredUse, StreamRecord};
 
@@ -117,24 +117,18 @@ struct EventReading {
 
 impl EventReading {
     fn new(after: After, most: usize, hello: &str) -> Result<Self, Error> {
-        let hello = serde_json::from_str(hello).map_err(unreadable)?;
-        let LiveRecord::Hello {
-            epoch, last_seq, ..
-        } = hello
-        else {
-            return Err(unexpected());
-        };
+        let hello = Hello::parse(hello)?;
         Ok(Self {
             found: Events {
                 events: Vec::new(),
                 removed: Vec::new(),
                 next: After {
-                    epoch: Some(epoch),
+                    epoch: Some(hello.epoch),
                     seq: after.seq,
                 },
                 has_more: false,
             },
-            last_before: last_seq,
+            last_before: hello.last_seq,
             most,
         })
     }

@@ -146,7 +146,7 @@ impl Writer {
             check_at: Instant::now() + FIRST_CHECK,
         };
         let published = writer.publish_closed();
-        writer.log_kept(published);
+        published.unwrap_or_else(not_removed);
         writer.store_ages();
         writer
     }
@@ -378,7 +378,7 @@ impl Writer {
         self.check_at = Instant::now() + CHECK_EVERY;
         let first_undelivered = self.pending.first_undelivered().unwrap_or(Seq::MAX);
         let removed = self.remove(first_undelivered.min(saved_seq + 1));
-        self.log_kept(removed);
+        removed.unwrap_or_else(not_removed);
         self.store_ages();
     }
 
@@ -429,12 +429,10 @@ impl Writer {
     fn feed_time(&self) -> Millis {
         self.ages.clock().at(clock::since_boot())
     }
+}
 
-    fn log_kept(&self, result: io::Result<()>) {
-        if let Err(error) = result {
-            tracing::error!(%error, "could not remove earlier records of the feed");
-        }
-    }
+fn not_removed(error: io::Error) {
+    tracing::error!(%error, "could not remove earlier records of the feed");
 }
 
 /// Returns why the disk refuses, how many records wait for it, and what does not happen meanwhile.

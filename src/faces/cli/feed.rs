@@ -13,8 +13,8 @@ use crate::faces::agent::read_lines;
 use crate::model::{Body, Error, ErrorKind, Kind, Millis, Record, Seq, rfc3339};
 use crate::ops::{self, LineHead, StoredLine, StoredRecords, TaskSession};
 use crate::wire::{
-    Acknowledgement, ConsumeRequest, Filter, LastRecords, LiveRecord, ReaderStart, Response,
-    StoredUse, StreamRecord,
+    Acknowledgement, ConsumeRequest, Filter, LastRecords, LiveRecord, ReaderStart, Request,
+    Response, StoredUse, StreamRecord,
 };
 
 pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Error> {
@@ -150,7 +150,7 @@ async fn consume(
         filter,
     };
     let mut client = session.daemon_or_start().await?;
-    let hello = client.consume(request).await?;
+    let hello = client.stream(&Request::Consume(request)).await?;
     let (given, auto_ack) = match args.auto_ack {
         true => (None, Some(AutoAck::default())),
         false => (Some(read_lines()), None),
