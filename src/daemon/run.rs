@@ -28,7 +28,7 @@ use crate::prompt::UserRules;
 use crate::session::{Session, Setup, StoreState};
 use crate::sink::Sinks;
 use crate::store::feed::{Ages, Retention};
-use crate::store::{Archiver, Consumers, Live, ReadMarks, ReaderThread, Store, StoreSetup};
+use crate::store::{Archiver, Live, ReaderThread, Store, StoreSetup};
 use crate::tmux::{Mark, MarkedSession, TmuxError};
 
 /// How long operations in progress may take when the daemon is to stop. Then a tmux that hangs is
@@ -92,10 +92,8 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
         streams,
         readers: _readers,
         live,
-        marks,
         last_seq,
     } = assemble(&options, claimed)?;
-    let consumers = Arc::clone(&live.consumers);
     let mut tasks = JoinSet::new();
     let sinks = Sinks::start(&options.config, paths, &live, last_seq, &mut tasks).await;
     let sinks = sinks.map_err(no_thread)?.map(Arc::new);
@@ -152,7 +150,7 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     let locks = endpoint.map(Endpoint::leave).or(locks);
     // The second signal ends it at once, whatever is in progress.
     tokio::select! {
-        () = leave(events, messages, tasks, sinks, &marks, &consumers) => {}
+        () = leave(events, messages, tasks, sinks, &live) => {}
         () = signals.next() => tracing::warn!("second request to stop: leaving at once"),
     }
     drop(locks);
@@ -207,8 +205,7 @@ async fn leave(
     messages: mpsc::Receiver<ConnectionMessage>,
     mut tasks: JoinSet<()>,
     sinks: Option<Arc<Sinks>>,
-    marks: &ReadMarks,
-    consumers: &Consumers,
+    live: &Live,
 ) {
     let deadline = Instant::now() + GRACE;
     // Connections that wait for another request are closed.
@@ -230,10 +227,10 @@ async fn leave(
         tasks.shutdown().await;
     }
     // Stores how far they have read.
-    marks.note();
+    live.readers.note();
     // A stuck reader may have used up the time.
     let saved_by = deadline.max(Instant::now() + POSITIONS);
-    if timeout_at(saved_by, consumers.close()).await.is_err() {
+    if timeout_at(saved_by, live.consumers.close()).await.is_err() {
         tracing::warn!("the disk does not answer: positions of consumers may not be on it");
     }
 }
@@ -287,8 +284,6 @@ pub(super) struct Parts {
     pub(super) readers: ReaderThread,
     /// What readers and sinks subscribe to.
     pub(super) live: Arc<Live>,
-    /// Notes how far the feed was read.
-    pub(super) marks: Arc<ReadMarks>,
     /// The number of the last record of the daemon before.
     pub(super) last_seq: Seq,
 }
@@ -307,7 +302,6 @@ fn assemble(options: &Options, claimed: Option<SessionLife>) -> Result<Parts, Er
     let (archiver, usual) = Archiver::start().map_err(no_thread)?;
     let archiver = Arc::new(archiver);
     let ages = Ages::load(&paths.feed(), &crate::clock::boot_time());
-    let clock = ages.clock();
     let announced = beginning.pending.restarting().to_vec();
     let store = Store::start(StoreSetup {
         journal: beginning.journal,
@@ -318,16 +312,13 @@ fn assemble(options: &Options, claimed: Option<SessionLife>) -> Result<Parts, Er
         ages,
         saved: paths.saved(),
         consumers: paths.consumers(),
+        last_reader: paths.last_reader(),
     })
     .map_err(no_thread)?;
     let live = Arc::clone(&store.live);
-    let marks = Arc::new(ReadMarks::new(
-        paths.last_reader(),
-        &beginning.epoch,
-        clock,
-        Arc::clone(&live.readers),
-    ));
-    readers.handle().start(Arc::clone(&marks).keep());
+    readers
+        .handle()
+        .start(Arc::clone(&live.readers).keep_noted());
     let context = Context {
         epoch: beginning.epoch,
         session_name: options.session.clone(),
@@ -384,7 +375,6 @@ fn assemble(options: &Options, claimed: Option<SessionLife>) -> Result<Parts, Er
         streams,
         readers,
         live,
-        marks,
         last_seq,
     })
 }

@@ -71,11 +71,11 @@ pub(crate) struct Subscription {
     /// Notifications from here on.
     pub(super) news: broadcast::Receiver<FeedChange>,
     /// The tasks and their changes, where they are wanted.
-    tasks: Option<TaskChanges>,
+    pub(super) tasks: Option<TaskChanges>,
     /// Whether follow-ups were left out, which therefore still need another reader.
     has_skipped: bool,
-    /// Counts this reader.
-    reading: ReaderGuard,
+    /// Counts this reader; `None` for what passes records on or examines them: nobody has read them then.
+    pub(super) reading: Option<ReaderGuard>,
     /// As which consumer it reads, if as one.
     pub(super) consumer: Option<Arc<Lease>>,
 }
@@ -90,9 +90,8 @@ impl Subscription {
         feed: FeedBeginning,
         start: &ReaderStart,
         filter: Filter,
-        stored: Option<StoredUse>,
+        is_stored: bool,
         news: broadcast::Receiver<FeedChange>,
-        readers: &Arc<Readers>,
     ) -> Result<Self, Error> {
         let end = feed.end;
         let check = |after: &After| {
@@ -108,15 +107,9 @@ impl Subscription {
                 asked.after.as_ref().map_or(Ok(0), check)?
             }
         };
-        let audience = match (&filter.owner, stored) {
-            (_, Some(_)) => Audience::User,
-            _ if !filter.audience().follow_ups => Audience::User,
-            (Some(owner), None) => Audience::Owner(owner.clone()),
-            (None, None) => Audience::AllOwners,
-        };
         let is_at_end = last.is_none() && filter.first_seen(after) >= end.last_seq;
         let is_now = *start == ReaderStart::Now;
-        let mut subscription = Self {
+        Ok(Self {
             hello: LiveRecord::Hello {
                 v: FEED_VERSION,
                 epoch: feed.epoch,
@@ -131,30 +124,25 @@ impl Subscription {
             // Who asks for the last records has not read those before.
             has_skipped: last.as_ref().is_some_and(|last| !last.is_all()),
             last,
-            is_stored: stored.is_some(),
+            is_stored,
             sequence: Sequence::after(after),
             filter,
             end,
             news,
             tasks: None,
-            reading: readers.begin(audience),
+            reading: None,
             consumer: None,
-        };
-        if stored == Some(StoredUse::Examine) {
-            subscription.passes_on();
+        })
+    }
+
+    /// Returns for whom it is read.
+    pub(super) fn audience(&self) -> Audience {
+        let is_for_user = self.is_stored || self.tasks.is_some();
+        match &self.filter.owner {
+            _ if is_for_user || !self.filter.audience().follow_ups => Audience::User,
+            Some(owner) => Audience::Owner(owner.clone()),
+            None => Audience::AllOwners,
         }
-        Ok(subscription)
-    }
-
-    /// Makes it the stream of something that passes records on: nobody has read them then.
-    pub(super) fn passes_on(&mut self) {
-        self.reading = Arc::new(Readers::default()).begin(Audience::User);
-    }
-
-    /// Makes it the stream of something that shows the tasks to the user.
-    pub(super) fn shows_tasks(&mut self, changes: TaskChanges, readers: &Arc<Readers>) {
-        self.tasks = Some(changes);
-        self.reading = readers.begin(Audience::User);
     }
 
     /// Returns the next line before this end of the feed.
@@ -401,8 +389,10 @@ impl<W: AsyncWrite + Unpin> Stream<'_, W> {
         self.add_gap(gap).await?;
         self.lines.write().await?;
         // What a consumer has read says its own file.
-        if let Some(seq) = follow_up.filter(|_| self.from.consumer.is_none()) {
-            self.from.reading.has_read(seq);
+        if let (Some(seq), Some(reading), None) =
+            (follow_up, &self.from.reading, &self.from.consumer)
+        {
+            reading.has_read(seq);
         }
         Ok(())
     }
@@ -533,7 +523,6 @@ impl StoredFeed {
         writer: &mut (impl AsyncWrite + Unpin),
     ) -> Result<(), StreamError> {
         let (epoch, end) = feed::end_of_files(&self.feed)?;
-        let readers = Arc::new(Readers::default());
         let beginning = FeedBeginning {
             path: self.feed.clone(),
             epoch: epoch.clone().unwrap_or("(none yet)".to_owned()),
@@ -541,19 +530,15 @@ impl StoredFeed {
             end,
         };
         let (_, news) = broadcast::channel(1);
-        let stream = Subscription::new(beginning, start, filter, Some(stored), news, &readers)?;
+        let mut stream = Subscription::new(beginning, start, filter, true, news)?;
+        let Some(epoch) = epoch.filter(|_| stored == StoredUse::Print) else {
+            return serve(stream, writer).await;
+        };
+        let ages = Ages::load(&self.feed, &clock::boot_time()).clock();
+        let readers = Arc::new(Readers::new(self.last_reader.clone(), &epoch, ages));
+        stream.reading = Some(readers.begin(Audience::User));
         serve(stream, writer).await?;
-        if let (StoredUse::Print, Some(epoch)) = (stored, epoch) {
-            let now = Ages::load(&self.feed, &clock::boot_time()).clock();
-            let now = now.at(clock::since_boot());
-            // If the folder cannot be written to, there is no daemon either.
-            drop(feed::note_read(
-                &self.last_reader,
-                &epoch,
-                readers.last_follow_up(),
-                now,
-            ));
-        }
+        readers.store();
         Ok(())
     }
 

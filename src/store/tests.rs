@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::consumers::Consumers;
 use super::live::Live;
 use super::stream::FeedChange;
 use super::writer::StoreJob;
@@ -86,6 +87,7 @@ impl Desk {
             ages: self.ages(),
             saved: self.saved(),
             consumers: self.dir.path().join("consumers"),
+            last_reader: self.dir.path().join("last-reader"),
         }
     }
 
