@@ -163,17 +163,9 @@ fn find_time(feed: &Path, time: Millis) -> io::Result<Option<Seq>> {
     Ok(None)
 }
 
-/// The first record of a file.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct FirstRecord {
-    /// Its sequence number. If it cannot be read, it is concluded from the records that follow.
-    pub(super) seq: Seq,
-    /// When it, or the first readable one, was made.
-    pub(super) time: Option<Millis>,
-}
-
-/// Returns the first record of a file; `None` when it has none that can be read.
-pub(super) fn first_record(file: &File) -> io::Result<Option<FirstRecord>> {
+/// Returns the first record of a file that can be read, with the number of the very first one, which is
+/// concluded from it; `None` when there is none.
+pub(super) fn first_record(file: &File) -> io::Result<Option<Frame>> {
     let mut file = BufReader::new(file);
     file.seek(SeekFrom::Start(0))?;
     let (mut line, mut n_damaged) = (Vec::new(), 0);
@@ -185,9 +177,9 @@ pub(super) fn first_record(file: &File) -> io::Result<Option<FirstRecord>> {
         }
         match serde_json::from_slice::<Frame>(&line) {
             Ok(found) => {
-                return Ok(Some(FirstRecord {
+                return Ok(Some(Frame {
                     seq: found.seq.saturating_sub(n_damaged).max(1),
-                    time: found.time,
+                    ..found
                 }));
             }
             Err(_) if line.trim_ascii().is_empty() => {}
