@@ -1,7 +1,6 @@
 //! The thread that appends to the feed, syncs it and saves the snapshot: its jobs, and its reports.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -12,10 +11,7 @@ use tokio::sync::{oneshot, watch};
 use super::live::{Live, StoreSetup};
 use crate::clock;
 use crate::model::{Bookmark, Context, Millis, Record, Seq, Snapshot, StatusCounts, with_causes};
-use crate::store::feed::{
-    Ages, FeedError, Journal, PendingEvents, Retention, closed_segments, remove_before,
-    store_saved, sync_saved,
-};
+use crate::store::feed::{FeedError, closed_segments, remove_before, store_saved, sync_saved};
 use crate::wire::{LiveRecord, SavedSession};
 
 /// A job of the writing thread. Jobs are done in order.
@@ -87,16 +83,11 @@ const NOTE_EVERY: Millis = 60_000;
 /// The writing thread's state.
 #[derive(Debug)]
 pub(super) struct Writer {
-    journal: Journal,
-    epoch: String,
-    /// The file of the saved snapshot.
-    saved: PathBuf,
+    feed: StoreSetup,
     live: Arc<Live>,
     reporter: watch::Sender<StoreReport>,
     /// How many snapshots are queued.
     n_unsaved: Arc<AtomicUsize>,
-    /// What the queued records leave open.
-    pending: PendingEvents,
     /// What is known of the progress; `tried` is the last record that is queued.
     progress: StoreReport,
     /// When a disk that refused is tried again.
@@ -111,8 +102,6 @@ pub(super) struct Writer {
     has_undelivered: bool,
     /// When to try again to save a snapshot.
     save_again_at: Option<Instant>,
-    retention: Retention,
-    ages: Ages,
     /// When to check which segments are kept.
     check_at: Instant,
 }
@@ -124,25 +113,18 @@ impl Writer {
         reporter: watch::Sender<StoreReport>,
         n_unsaved: Arc<AtomicUsize>,
     ) -> Self {
-        let progress = StoreReport::beginning(&beginning);
-        let has_undelivered = beginning.pending.first_undelivered().is_some();
         let mut writer = Self {
-            journal: beginning.journal,
-            epoch: beginning.epoch,
-            saved: beginning.saved,
+            progress: StoreReport::beginning(&beginning),
+            has_undelivered: beginning.pending.first_undelivered().is_some(),
+            feed: beginning,
             live,
             reporter,
             n_unsaved,
-            pending: beginning.pending,
-            progress,
             retry_at: None,
             statuses: Vec::new(),
             unsaved: None,
             saved_seq: None,
-            has_undelivered,
             save_again_at: None,
-            retention: beginning.retention,
-            ages: beginning.ages,
             check_at: Instant::now() + FIRST_CHECK,
         };
         let published = writer.publish_closed();
@@ -200,9 +182,9 @@ impl Writer {
     }
 
     fn queue(&mut self, records: &[Record], context: &Context) {
-        self.journal.queue(records, context);
+        self.feed.journal.queue(records, context);
         for record in records {
-            self.pending.apply(record);
+            self.feed.pending.apply(record);
             self.note_run(record);
             self.progress.tried = record.seq;
         }
@@ -210,16 +192,14 @@ impl Writer {
 
     /// Closes the file where records are appended, if it is large or old, before something is written.
     fn close_segment(&mut self) {
-        let (at, first_at) = (self.journal.end().at, self.journal.first_at());
+        let (at, first_at) = (self.feed.journal.end().at, self.feed.journal.first_at());
         let now = clock::now().wall;
-        let closes = self
-            .retention
-            .closes(at, first_at, self.has_undelivered, now);
-        if !closes {
+        let retention = &self.feed.retention;
+        if !retention.closes(at, first_at, self.has_undelivered, now) {
             return;
         }
-        let segment = self.journal.end().segment;
-        match self.journal.close_segment() {
+        let segment = self.feed.journal.end().segment;
+        match self.feed.journal.close_segment() {
             Ok(()) => {
                 tracing::info!(
                     first = segment,
@@ -241,27 +221,29 @@ impl Writer {
             bookmark,
             first_undelivered,
         } = look;
-        let mut saved = SavedSession::new(snapshot, bookmark, &self.epoch, self.progress.tried);
-        self.pending.forget_settled(snapshot, *first_undelivered);
-        self.pending.forget_before(*first_undelivered);
+        let mut saved =
+            SavedSession::new(snapshot, bookmark, &self.feed.epoch, self.progress.tried);
+        let pending = &mut self.feed.pending;
+        pending.forget_settled(snapshot, *first_undelivered);
+        pending.forget_before(*first_undelivered);
         if self.progress.tried == self.progress.written {
-            self.has_undelivered = self.pending.first_undelivered().is_some();
+            self.has_undelivered = self.feed.pending.first_undelivered().is_some();
         }
-        saved.feed = (self.progress.tried > 0).then(|| self.pending.to_saved());
+        saved.feed = (self.progress.tried > 0).then(|| self.feed.pending.to_saved());
         self.unsaved = Some(saved);
         self.save_again_at = None;
     }
 
     /// Writes everything queued, if that is due, and publishes the result.
     fn settle(&mut self, is_due: bool) {
-        let n_unwritten = self.journal.n_unwritten() as u64;
+        let n_unwritten = self.feed.journal.n_unwritten() as u64;
         let (had_problem, was_full) = (self.progress.problem.is_some(), self.progress.is_full);
         if is_due {
             let began = Instant::now();
             if n_unwritten > 0 && !had_problem {
                 self.close_segment();
             }
-            match self.journal.flush() {
+            match self.feed.journal.flush() {
                 Ok(()) => {
                     let elapsed_us = began.elapsed().as_micros();
                     let n_records = self.progress.tried - self.progress.written;
@@ -276,8 +258,8 @@ impl Writer {
                 Err(error) => self.on_refused(&error),
             }
         }
-        self.progress.is_full =
-            self.journal.is_full() || self.progress.tried - self.progress.written >= MOST_WAITING;
+        self.progress.is_full = self.feed.journal.is_full()
+            || self.progress.tried - self.progress.written >= MOST_WAITING;
         if self.progress.is_full && !was_full {
             let n_records = self.progress.tried - self.progress.written;
             tracing::error!(
@@ -291,7 +273,7 @@ impl Writer {
             // Who hears of a problem from a reader finds it in the daemon's status, too.
             self.report();
         }
-        let end = self.journal.end();
+        let end = self.feed.journal.end();
         if self.live.end() != end {
             self.live.publish_end(end);
         }
@@ -313,7 +295,7 @@ impl Writer {
             );
         }
         self.progress.written = self.progress.tried;
-        self.has_undelivered = self.pending.first_undelivered().is_some();
+        self.has_undelivered = self.feed.pending.first_undelivered().is_some();
         self.progress.problem = None;
     }
 
@@ -354,7 +336,7 @@ impl Writer {
             return;
         };
         self.save_again_at = None;
-        match store_saved(&self.saved, &saved) {
+        match store_saved(&self.feed.saved, &saved) {
             Ok(()) => self.saved_seq = Some(saved.last_seq),
             Err(error) => {
                 tracing::error!(%error, "could not save the snapshot");
@@ -376,7 +358,7 @@ impl Writer {
             return;
         };
         self.check_at = Instant::now() + CHECK_EVERY;
-        let first_undelivered = self.pending.first_undelivered().unwrap_or(Seq::MAX);
+        let first_undelivered = self.feed.pending.first_undelivered().unwrap_or(Seq::MAX);
         let removed = self.remove(first_undelivered.min(saved_seq + 1));
         removed.unwrap_or_else(not_removed);
         self.store_ages();
@@ -388,11 +370,12 @@ impl Writer {
         let kept = self.live.files();
         let holders = self.live.consumers.holders();
         let now = self.feed_time();
-        let first = self.retention.first_to_keep(&kept, &holders, needed, now);
+        let retention = &self.feed.retention;
+        let first = retention.first_to_keep(&kept, &holders, needed, now);
         if first > kept.first_seq() {
             // What the next daemon reads depends on it.
-            sync_saved(&self.saved)?;
-            remove_before(self.journal.path(), &self.epoch, first)?;
+            sync_saved(&self.feed.saved)?;
+            remove_before(self.feed.journal.path(), &self.feed.epoch, first)?;
             tracing::info!(first, "removed earlier records of the feed");
             self.publish_closed()?;
         }
@@ -400,8 +383,8 @@ impl Writer {
     }
 
     fn publish_closed(&mut self) -> io::Result<()> {
-        let closed = closed_segments(self.journal.path(), &self.ages, self.feed_time())?;
-        if self.ages.note_closed(&closed) {
+        let closed = closed_segments(self.feed.journal.path(), &self.feed.ages, self.feed_time())?;
+        if self.feed.ages.note_closed(&closed) {
             self.store_ages();
         }
         self.live.publish_closed(closed);
@@ -411,23 +394,23 @@ impl Writer {
     /// Notes when a run last began or ended: other daemons do not end the session soon after.
     fn note_run(&mut self, record: &Record) {
         let now = self.feed_time();
-        let last = self.ages.last_run;
+        let last = self.feed.ages.last_run;
         if record.body.is_of_run() && last.is_none_or(|before| now - before >= NOTE_EVERY) {
-            self.ages.last_run = Some(now);
+            self.feed.ages.last_run = Some(now);
             self.store_ages();
         }
     }
 
     /// Stores how old the feed's records are.
     fn store_ages(&self) {
-        if let Err(error) = self.ages.store(&clock::boot_time()) {
+        if let Err(error) = self.feed.ages.store(&clock::boot_time()) {
             tracing::warn!(%error, "could not store how old the feed's records are");
         }
     }
 
     /// Returns the time by the feed's clock.
     fn feed_time(&self) -> Millis {
-        self.ages.clock().at(clock::since_boot())
+        self.feed.ages.clock().at(clock::since_boot())
     }
 }
 
