@@ -53,7 +53,13 @@ pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Error> {
         last if !last.is_all() => ReaderStart::Last(last),
         last => last.after.map_or(ReaderStart::Now, ReaderStart::After),
     };
-    follow(context, &session, start, filter, format).await
+    let request = Request::Subscribe {
+        start,
+        filter,
+        tasks: false,
+        stored: None,
+    };
+    follow(context, &session, request, format, (None, None)).await
 }
 
 /// Returns the time that lies this long ago, in milliseconds since 1970.
@@ -149,36 +155,25 @@ async fn consume(
         take_over: args.take_over,
         filter,
     };
-    let mut client = session.daemon_or_start().await?;
-    let hello = client.stream(&Request::Consume(request)).await?;
-    let (given, auto_ack) = match args.auto_ack {
+    let acknowledgements = match args.auto_ack {
         true => (None, Some(AutoAck::default())),
         false => (Some(read_lines()), None),
     };
-    print_stream(context, client, hello, format, (given, auto_ack)).await
+    let request = Request::Consume(request);
+    follow(context, session, request, format, acknowledgements).await
 }
 
+/// Prints the stream that is requested, until it or stdout is closed. Acknowledges what is `given` on
+/// standard input, or what was printed.
 async fn follow(
     context: &Context,
     session: &TaskSession,
-    start: ReaderStart,
-    filter: Filter,
-    format: FeedFormat,
-) -> Result<(), Error> {
-    let mut client = session.daemon_or_start().await?;
-    let hello = client.subscribe(start, filter).await?;
-    print_stream(context, client, hello, format, (None, None)).await
-}
-
-/// Prints a stream that begins with `hello`, until it or stdout is closed. Acknowledges what is `given` on
-/// standard input, or what was printed.
-async fn print_stream(
-    context: &Context,
-    mut client: DaemonClient,
-    hello: String,
+    request: Request,
     format: FeedFormat,
     (mut given, mut auto_ack): (Option<Acknowledgements>, Option<AutoAck>),
 ) -> Result<(), Error> {
+    let mut client = session.daemon_or_start().await?;
+    let hello = client.stream(&request).await?;
     // Also while records arrive without a pause.
     let mut interrupts = context::interrupts()?;
     context.limit.lift();
