@@ -81,7 +81,14 @@ pub(crate) async fn next_events(
         .subscribe(ReaderStart::After(after.clone()), filter)
         .await?;
     let mut reading = EventReading::new(after, query.most, &begun)?;
-    reading.read_stored(&mut daemon).await?;
+    // What was recorded before the stream began; the filter has left out the others.
+    while !reading.found.has_more {
+        let line = daemon.next_line().await?;
+        if reading.read(&line) {
+            reading.skip_to(reading.last_before);
+            break;
+        }
+    }
     while reading.found.events.is_empty() && Instant::now() < until {
         let part = until.min(Instant::now() + ANNOUNCED_EVERY);
         if !reading.read_live(&mut daemon, part, 1).await? {
@@ -90,8 +97,7 @@ pub(crate) async fn next_events(
         if reading.found.events.is_empty() {
             announce(session, caller).await;
         } else {
-            let most = reading.most;
-            let until = Instant::now() + LINGER;
+            let (until, most) = (Instant::now() + LINGER, reading.most);
             reading.read_live(&mut daemon, until, most).await?;
         }
     }
@@ -131,21 +137,6 @@ impl EventReading {
             last_before: hello.last_seq,
             most,
         })
-    }
-
-    /// Reads what was recorded before the stream began.
-    async fn read_stored(&mut self, daemon: &mut DaemonClient) -> Result<(), Error> {
-        loop {
-            let line = daemon.next_line().await?;
-            if self.read(&line) {
-                // The filter has left out the others.
-                self.skip_to(self.last_before);
-                return Ok(());
-            }
-            if self.found.has_more {
-                return Ok(());
-            }
-        }
     }
 
     /// Reads live events until there are `enough`. Returns whether the stream continues.

@@ -631,7 +631,7 @@ pub struct DoctorCheck {
 }
 
 /// How bad the result of a check is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum CheckResult {
     /// As it should be.
