@@ -115,7 +115,8 @@ pub(super) fn feed(bytes: &[u8]) {
         epoch: found.epoch.clone().unwrap_or_else(|| "new".to_owned()),
         ..context()
     };
-    journal.append(&[record], &context).expect("it is appended");
+    journal.queue(&[record], &context);
+    journal.flush().expect("it is appended");
     let after = seqs(&path);
     assert_eq!(after.last(), Some(&next), "the next number");
     assert_eq!(after[..after.len() - 1], before[..], "the rest stays");

@@ -143,17 +143,6 @@ impl Journal {
         &self.path
     }
 
-    /// Writes these records, and all that an earlier failure left unwritten, in one write, and
-    /// waits until they are on the disk.
-    ///
-    /// # Errors
-    ///
-    /// When the disk refuses. Nothing is lost then: the records are written by the next call.
-    pub fn append(&mut self, records: &[Record], context: &Context) -> Result<(), FeedError> {
-        self.queue(records, context);
-        self.flush()
-    }
-
     /// Queues these records for the next [`Journal::flush`]. After a crash all of them are in the
     /// feed or none.
     pub fn queue(&mut self, records: &[Record], context: &Context) {

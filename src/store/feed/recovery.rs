@@ -162,22 +162,13 @@ pub fn load_saved(path: &Path) -> Result<Option<SavedSession>, DamagedSnapshot> 
     };
     let read = files::if_there(files::read(path)).map_err(|error| damaged(error.to_string()))?;
     let Some(bytes) = read else { return Ok(None) };
-    // The version first: a later one may have other fields.
-    let version: FileVersion =
-        serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
-    if version.v != FEED_VERSION {
-        return Err(damaged(format!("it has version {}", version.v)));
-    }
     let saved: SavedSession =
         serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+    if saved.v != FEED_VERSION {
+        return Err(damaged(format!("it has version {}", saved.v)));
+    }
     saved.check_numbers().map_err(damaged)?;
     Ok(Some(saved))
-}
-
-/// What every version of the file has.
-#[derive(serde::Deserialize)]
-struct FileVersion {
-    v: u32,
 }
 
 /// Writes the saved snapshot to the disk, before records are removed that it makes unnecessary.

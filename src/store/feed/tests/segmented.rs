@@ -7,7 +7,7 @@ use super::super::{
     FeedEnd, FeedLine, Journal, PendingEvents, Reader, Sequence, end_of_files, finish_removal,
     first_kept, has_files, remove_before,
 };
-use super::{Feed, context, damage, events, follow_up, read_all, saved_at, saved_here, seq_of};
+use super::{Feed, append, damage, events, follow_up, read_all, saved_at, saved_here, seq_of};
 use crate::model::test_notation::notice;
 use crate::model::{Record, Seq};
 
@@ -40,7 +40,7 @@ impl Segmented {
         let records: Vec<Record> = (next..next + n_records)
             .map(|seq| notice(seq, &[]))
             .collect();
-        self.journal.append(&records, &context()).unwrap();
+        append(&mut self.journal, &records).unwrap();
     }
 
     fn last_seq(&self) -> Seq {
@@ -182,7 +182,7 @@ fn a_segment_whose_file_was_removed_meanwhile_is_left_to_the_next_write() {
     let mut feed = Segmented::new(&[&[1], &[1]]);
     fs::remove_file(feed.path()).unwrap();
     feed.journal.close_segment().unwrap();
-    feed.journal.append(&[notice(3, &[])], &context()).unwrap();
+    append(&mut feed.journal, &[notice(3, &[])]).unwrap();
     assert_eq!(read_after(feed.path(), 0), [(1, 1), (2, 2), (3, 3)]);
     let kept = read_all(feed.path());
     assert_eq!(kept.lost, [(2, 2)]);
@@ -366,7 +366,7 @@ fn recovery_from_a_place_in_a_closed_segment_finds_what_the_whole_feed_says() {
     ];
     let (mut pending, mut saved) = (PendingEvents::default(), Vec::new());
     for records in &writes {
-        journal.append(records, &context()).unwrap();
+        append(&mut journal, records).unwrap();
         records.iter().for_each(|record| pending.apply(record));
         saved.push(saved_here(&pending, records.last().unwrap().seq));
         journal.close_segment().unwrap();
@@ -406,11 +406,11 @@ fn what_a_feed_holds_is_found_in_its_segments() {
     let feed = Feed::new();
     let mut journal = Journal::open(&feed.path, 0, 0).unwrap();
     let ends = events(1, "@1 a running", "@1 a dead 0");
-    journal.append(&ends, &context()).unwrap();
-    journal.append(&[follow_up(2, &ends)], &context()).unwrap();
+    append(&mut journal, &ends).unwrap();
+    append(&mut journal, &[follow_up(2, &ends)]).unwrap();
     for seq in 3..=4 {
         journal.close_segment().unwrap();
-        journal.append(&[notice(seq, &[])], &context()).unwrap();
+        append(&mut journal, &[notice(seq, &[])]).unwrap();
     }
     let held = holdings(&feed.path).unwrap();
     assert_eq!((held.last_follow_up, held.last_run), (Some(2), Some(0)));
