@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
 use tokio::time::{Instant, sleep_until};
 
 use super::session::TaskSession;
+use super::stored_feed::LineHead;
 use crate::client::{DaemonClient, Hello, unexpected};
 use crate::model::{Backoff, Error, Seq};
 use crate::wire::{ConsumeRequest, ConsumerList, ConsumerStatus, Request, Response, StreamRecord};
@@ -40,12 +40,6 @@ pub(crate) enum FeedNews {
     Unknown(Option<Seq>),
     /// The daemon has ended, or cannot be reached.
     Ended,
-}
-
-/// The number of a record of unknown kind.
-#[derive(Deserialize)]
-struct UnknownSeq {
-    seq: Option<Seq>,
 }
 
 impl ConsumerFollower {
@@ -95,7 +89,7 @@ impl ConsumerFollower {
         };
         Ok(serde_json::from_str(&line).map_or_else(
             |_| {
-                let unknown = serde_json::from_str::<UnknownSeq>(&line).ok();
+                let unknown = serde_json::from_str::<LineHead>(&line).ok();
                 FeedNews::Unknown(unknown.and_then(|unknown| unknown.seq))
             },
             FeedNews::Line,
