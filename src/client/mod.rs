@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -15,9 +16,7 @@ use tokio::time::{Instant, sleep};
 use crate::files;
 use crate::model::environment::reaches_daemon;
 use crate::model::{Error, ErrorKind, Seq, with_causes};
-use crate::wire::{
-    Acknowledgement, Answer, ConsumeRequest, Filter, ReaderStart, Request, Response, request_line,
-};
+use crate::wire::{Acknowledgement, Answer, Filter, ReaderStart, Request, Response, request_line};
 
 /// What to do about a daemon of an older version.
 pub(crate) const STOP_OLDER_DAEMON: &str = "`tmux-task daemon stop` stops it, and the tasks go on; \
@@ -45,6 +44,29 @@ fn refused(error: Error) -> Error {
         return error.with_hint(STOP_OLDER_DAEMON);
     }
     error
+}
+
+/// The first line of a stream of the feed.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Hello {
+    /// The feed's epoch.
+    pub(crate) epoch: String,
+    /// The sequence number of its last record.
+    pub(crate) last_seq: Seq,
+    /// The session's present name.
+    pub(crate) session_name: String,
+}
+
+impl Hello {
+    /// Parses the line.
+    ///
+    /// # Errors
+    ///
+    /// When it is none.
+    pub(crate) fn parse(line: &str) -> Result<Self, Error> {
+        serde_json::from_str(line).map_err(unreadable)
+    }
 }
 
 /// A connection to a daemon.
@@ -195,16 +217,6 @@ impl DaemonClient {
             stored: None,
         })
         .await
-    }
-
-    /// Subscribes to the feed as a consumer and returns the stream's first line. [`DaemonClient::line`]
-    /// returns the others.
-    ///
-    /// # Errors
-    ///
-    /// When the daemon refuses, ends or cannot be understood.
-    pub(crate) async fn consume(&mut self, request: ConsumeRequest) -> Result<String, Error> {
-        self.stream(&Request::Consume(request)).await
     }
 
     /// Acknowledges the record `seq` and all before it, as the consumer that this connection reads

@@ -27,7 +27,7 @@ use crate::prompt::UserRules;
 use crate::session::{Session, Setup, StoreState};
 use crate::sink::Sinks;
 use crate::store::feed::{Ages, Retention};
-use crate::store::{Archiver, Consumers, ReadMarks, ReaderThread, Store, StoreSetup};
+use crate::store::{Archiver, Live, ReaderThread, Store, StoreSetup};
 use crate::tmux::{ListedSession, Mark, TmuxError};
 
 /// How long operations in progress may take when the daemon is to stop. Then a tmux that hangs is
@@ -86,11 +86,10 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     let mut signals =
         Signals::listen().map_err(|error| Error::io("could not listen for signals", &error))?;
 
-    let (mut events, streams, _readers, marks, last_seq) = assemble(&options, claimed)?;
-    let live = &streams.live;
-    let consumers = Arc::clone(&live.consumers);
+    let (mut events, streams, _readers, last_seq) = assemble(&options, claimed)?;
+    let live = Arc::clone(&streams.live);
     let mut tasks = JoinSet::new();
-    let sinks = Sinks::start(&options.config, paths, live, last_seq, &mut tasks).await;
+    let sinks = Sinks::start(&options.config, paths, &live, last_seq, &mut tasks).await;
     let sinks = sinks.map_err(no_thread)?.map(Arc::new);
     events.sinks.clone_from(&sinks);
 
@@ -138,7 +137,7 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     let locks = endpoint.map(|endpoint| endpoint.locks).or(locks);
     // The second signal ends it at once, whatever is in progress.
     tokio::select! {
-        () = leave(events, messages, tasks, sinks, &marks, &consumers) => {}
+        () = leave(events, messages, tasks, sinks, &live) => {}
         () = signals.next() => tracing::warn!("second request to stop: leaving at once"),
     }
     drop(locks);
@@ -196,8 +195,7 @@ async fn leave(
     messages: mpsc::Receiver<ConnectionMessage>,
     mut tasks: JoinSet<()>,
     sinks: Option<Arc<Sinks>>,
-    marks: &ReadMarks,
-    consumers: &Consumers,
+    live: &Live,
 ) {
     let deadline = Instant::now() + GRACE;
     // Connections that wait for another request are closed.
@@ -219,10 +217,10 @@ async fn leave(
         tasks.shutdown().await;
     }
     // Stores how far they have read.
-    marks.note();
+    live.readers.note();
     // A stuck reader may have used up the time.
     let saved_by = deadline.max(Instant::now() + POSITIONS);
-    if timeout_at(saved_by, consumers.close()).await.is_err() {
+    if timeout_at(saved_by, live.consumers.close()).await.is_err() {
         tracing::warn!("the disk does not answer: positions of consumers may not be on it");
     }
 }
@@ -265,7 +263,7 @@ fn most_connections(descriptors: Option<u64>) -> usize {
 fn assemble(
     options: &Options,
     claimed: Option<SessionLife>,
-) -> Result<(EventLoop, Streams, ReaderThread, Arc<ReadMarks>, Seq), Error> {
+) -> Result<(EventLoop, Streams, ReaderThread, Seq), Error> {
     let paths = &options.paths;
     let beginning = recovery::begin(paths, &options.session, options.fresh)?;
     let kept = &options.config.feed;
@@ -273,7 +271,6 @@ fn assemble(
     let (archiver, usual) = Archiver::start().map_err(no_thread)?;
     let archiver = Arc::new(archiver);
     let ages = Ages::load(&paths.feed(), &crate::clock::boot_time());
-    let clock = ages.clock();
     let announced = beginning.pending.restarting().to_vec();
     let store = Store::start(StoreSetup {
         journal: beginning.journal,
@@ -284,16 +281,13 @@ fn assemble(
         ages,
         saved: paths.saved(),
         consumers: paths.consumers(),
+        last_reader: paths.last_reader(),
     })
     .map_err(no_thread)?;
     let live = Arc::clone(&store.live);
-    let marks = Arc::new(ReadMarks::new(
-        paths.last_reader(),
-        &beginning.epoch,
-        clock,
-        Arc::clone(&live.readers),
-    ));
-    readers.handle().start(Arc::clone(&marks).keep());
+    readers
+        .handle()
+        .start(Arc::clone(&live.readers).keep_noted());
     let context = Context {
         epoch: beginning.epoch,
         session_name: options.session.clone(),
@@ -350,7 +344,7 @@ fn assemble(
         live,
         readers: readers.handle(),
     };
-    Ok((events, streams, readers, marks, last_seq))
+    Ok((events, streams, readers, last_seq))
 }
 
 #[cfg(test)]

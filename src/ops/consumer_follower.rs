@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
 use tokio::time::{Instant, sleep_until};
 
 use super::session::TaskSession;
-use crate::client::{DaemonClient, unexpected, unreadable};
+use super::stored_feed::LineHead;
+use crate::client::{DaemonClient, Hello, unexpected};
 use crate::model::{Backoff, Error, Seq};
-use crate::wire::{
-    ConsumeRequest, ConsumerList, ConsumerStatus, LiveRecord, Request, Response, StreamRecord,
-};
+use crate::wire::{ConsumeRequest, ConsumerList, ConsumerStatus, Request, Response, StreamRecord};
 
 /// How long to wait before connecting again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
@@ -42,12 +40,6 @@ pub(crate) enum FeedNews {
     Unknown(Option<Seq>),
     /// The daemon has ended, or cannot be reached.
     Ended,
-}
-
-/// The number of a record of unknown kind.
-#[derive(Deserialize)]
-struct UnknownSeq {
-    seq: Option<Seq>,
 }
 
 impl ConsumerFollower {
@@ -97,7 +89,7 @@ impl ConsumerFollower {
         };
         Ok(serde_json::from_str(&line).map_or_else(
             |_| {
-                let unknown = serde_json::from_str::<UnknownSeq>(&line).ok();
+                let unknown = serde_json::from_str::<LineHead>(&line).ok();
                 FeedNews::Unknown(unknown.and_then(|unknown| unknown.seq))
             },
             FeedNews::Line,
@@ -126,18 +118,13 @@ impl ConsumerFollower {
             }
         };
         let known = find_consumer(&mut client, &self.request.name).await?;
-        let hello = client.consume(self.request.clone()).await?;
-        let LiveRecord::Hello {
-            epoch, last_seq, ..
-        } = serde_json::from_str(&hello).map_err(unreadable)?
-        else {
-            return Err(unexpected());
-        };
+        let request = Request::Consume(self.request.clone());
+        let hello = Hello::parse(&client.stream(&request).await?)?;
         self.stream = Some(client);
         Ok(FeedNews::Began {
-            epoch,
+            epoch: hello.epoch,
             cursor: known.map(|known| known.cursor),
-            last_seq,
+            last_seq: hello.last_seq,
         })
     }
 }

@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout_at};
 use super::caller::Caller;
 use super::session::TaskSession;
 use super::stored_feed::StoredRecords;
-use crate::client::{DaemonClient, unexpected, unreadable};
+use crate::client::{DaemonClient, Hello};
 use crate::model::{Body, Error, Event, Kind, Millis, Record, Seq};
 use crate::wire::{After, Filter, LiveRecord, ReaderStart, Request, StoredUse, StreamRecord};
 
@@ -81,7 +81,14 @@ pub(crate) async fn next_events(
         .subscribe(ReaderStart::After(after.clone()), filter)
         .await?;
     let mut reading = EventReading::new(after, query.most, &begun)?;
-    reading.read_stored(&mut daemon).await?;
+    // What was recorded before the stream began; the filter has left out the others.
+    while !reading.found.has_more {
+        let line = daemon.next_line().await?;
+        if reading.read(&line) {
+            reading.skip_to(reading.last_before);
+            break;
+        }
+    }
     while reading.found.events.is_empty() && Instant::now() < until {
         let part = until.min(Instant::now() + ANNOUNCED_EVERY);
         if !reading.read_live(&mut daemon, part, 1).await? {
@@ -90,8 +97,7 @@ pub(crate) async fn next_events(
         if reading.found.events.is_empty() {
             announce(session, caller).await;
         } else {
-            let most = reading.most;
-            let until = Instant::now() + LINGER;
+            let (until, most) = (Instant::now() + LINGER, reading.most);
             reading.read_live(&mut daemon, until, most).await?;
         }
     }
@@ -117,41 +123,20 @@ struct EventReading {
 
 impl EventReading {
     fn new(after: After, most: usize, hello: &str) -> Result<Self, Error> {
-        let hello = serde_json::from_str(hello).map_err(unreadable)?;
-        let LiveRecord::Hello {
-            epoch, last_seq, ..
-        } = hello
-        else {
-            return Err(unexpected());
-        };
+        let hello = Hello::parse(hello)?;
         Ok(Self {
             found: Events {
                 events: Vec::new(),
                 removed: Vec::new(),
                 next: After {
-                    epoch: Some(epoch),
+                    epoch: Some(hello.epoch),
                     seq: after.seq,
                 },
                 has_more: false,
             },
-            last_before: last_seq,
+            last_before: hello.last_seq,
             most,
         })
-    }
-
-    /// Reads what was recorded before the stream began.
-    async fn read_stored(&mut self, daemon: &mut DaemonClient) -> Result<(), Error> {
-        loop {
-            let line = daemon.next_line().await?;
-            if self.read(&line) {
-                // The filter has left out the others.
-                self.skip_to(self.last_before);
-                return Ok(());
-            }
-            if self.found.has_more {
-                return Ok(());
-            }
-        }
     }
 
     /// Reads live events until there are `enough`. Returns whether the stream continues.

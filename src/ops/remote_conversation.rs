@@ -9,7 +9,7 @@ use super::session::TaskSession;
 use crate::client::DaemonClient;
 use crate::model::{Error, machine_of_environment};
 use crate::paths::hex;
-use crate::wire::{ConsumeRequest, Filter, check_consumer_name, client_of};
+use crate::wire::{ConsumeRequest, Filter, Request, check_consumer_name, client_of};
 
 /// How many characters of a machine's name a consumer's name has.
 const MACHINE_CHARS: usize = 40;
@@ -41,7 +41,7 @@ pub(super) async fn note_launch(
         take_over: false,
         filter: Filter::own_follow_ups(owner),
     };
-    match reader.consume(request).await {
+    match reader.stream(&Request::Consume(request)).await {
         // Unless another process was quicker, and reads.
         Err(error) if find_consumer(&mut daemon, &name).await?.is_none() => Err(error),
         Ok(_) | Err(_) => Ok(true),

@@ -8,13 +8,13 @@ use tokio::net::UnixStream;
 
 use super::lookup;
 use super::session::TaskSession;
-use crate::client::{DaemonClient, unexpected, unreadable};
+use crate::client::{DaemonClient, Hello, unexpected, unreadable};
 use crate::model::{Body, Error, ErrorKind, Kind, Record, Seq};
 use crate::store::StoredFeed;
 use crate::store::feed::{Retention, remove_consumer as remove_file, sync_consumers};
 use crate::wire::{
-    After, ConsumerList, Filter, LiveRecord, ReaderStart, Request, Response, StoredUse,
-    StreamRecord, check_consumer_name,
+    After, ConsumerList, Filter, ReaderStart, Request, Response, StoredUse, StreamRecord,
+    check_consumer_name,
 };
 use crate::{config, process};
 
@@ -91,17 +91,11 @@ impl StoredRecords {
     }
 
     fn begin(stream: DaemonClient, hello: &str) -> Result<Self, Error> {
-        let hello = serde_json::from_str(hello).map_err(unreadable)?;
-        let LiveRecord::Hello {
-            epoch, last_seq, ..
-        } = hello
-        else {
-            return Err(unexpected());
-        };
+        let hello = Hello::parse(hello)?;
         Ok(Self {
             stream,
-            epoch: Some(epoch).filter(|_| last_seq > 0),
-            last_seq,
+            epoch: Some(hello.epoch).filter(|_| hello.last_seq > 0),
+            last_seq: hello.last_seq,
         })
     }
 

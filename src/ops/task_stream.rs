@@ -6,7 +6,9 @@ use std::path::Path;
 #[cfg(feature = "panel")]
 use super::session::SessionChoice;
 use super::session::{LostDaemons, TaskSession};
-use crate::client::{DaemonClient, unexpected, unreadable};
+#[cfg(feature = "panel")]
+use crate::client::unexpected;
+use crate::client::{DaemonClient, Hello};
 #[cfg(feature = "panel")]
 use crate::model::ErrorKind;
 use crate::model::{Error, Kind};
@@ -14,7 +16,7 @@ use crate::model::{Error, Kind};
 use crate::tmux::ServerChoice;
 #[cfg(feature = "panel")]
 use crate::wire::Response;
-use crate::wire::{Filter, LiveRecord, ReaderStart, Request};
+use crate::wire::{Filter, ReaderStart, Request};
 
 /// Subscribes to the session's tasks. Starts a daemon if none runs. Returns the stream, whose lines
 /// [`DaemonClient::line`] returns, and the session's present name.
@@ -86,9 +88,5 @@ async fn subscribe(daemon: &mut DaemonClient) -> Result<String, Error> {
         stored: None,
     };
     let hello = daemon.stream(&request).await?;
-    match serde_json::from_str(&hello) {
-        Ok(LiveRecord::Hello { session_name, .. }) => Ok(session_name),
-        Ok(_) => Err(unexpected()),
-        Err(error) => Err(unreadable(error)),
-    }
+    Ok(Hello::parse(&hello)?.session_name)
 }

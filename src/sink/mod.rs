@@ -81,7 +81,6 @@ impl Sinks {
             states.push(Arc::clone(&state));
             all.push(RunningSink {
                 config: config.clone(),
-                filter: filter_of(&config.filter),
                 state,
                 live: Arc::clone(live),
                 last_seq,
@@ -244,7 +243,6 @@ const READ_AHEAD: usize = 64 << 10;
 /// A sink that runs.
 struct RunningSink {
     config: SinkConfig,
-    filter: Filter,
     state: Arc<SinkState>,
     live: Arc<Live>,
     /// Where a new consumer starts.
@@ -259,7 +257,7 @@ impl RunningSink {
             name: self.state.consumer(),
             from_now: true,
             take_over: false,
-            filter: self.filter.clone(),
+            filter: filter_of(&self.config.filter),
         };
         let pid = Some(std::process::id());
         let leased = self.live.consume_from(request, pid, self.last_seq).await?;

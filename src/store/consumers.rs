@@ -83,8 +83,6 @@ struct Consumer {
     /// Whether it is to be saved now.
     is_dirty: bool,
     reader: Option<ReaderOf>,
-    /// Acknowledgements of the present reader that are not saved yet.
-    acknowledged: VecDeque<Seq>,
     /// Those who wait until it is saved.
     waiting: Vec<oneshot::Sender<SaveResult>>,
 }
@@ -94,7 +92,14 @@ struct Consumer {
 struct ReaderOf {
     lease: u64,
     pid: Option<u32>,
-    replies: Arc<Replies>,
+    /// Its acknowledgements that are not saved yet.
+    acknowledged: VecDeque<Seq>,
+    /// Those that are saved, to be confirmed.
+    confirmed: VecDeque<Seq>,
+    /// Why its stream ends: it has sent something that is no acknowledgement of a record.
+    refusal: Option<Error>,
+    /// Notified when there is something to tell it.
+    changed: Arc<Notify>,
 }
 
 /// What the thread does at once: all of it needs one sync of the folder.
@@ -226,15 +231,17 @@ impl Consumers {
             if !request.take_over {
                 return Err(reader.pid);
             }
-            reader.replies.end(StreamEnd::Replaced);
+            reader.changed.notify_one();
         }
-        let replies = Arc::new(Replies::default());
+        let changed = Arc::new(Notify::new());
         consumer.reader = Some(ReaderOf {
             lease: id,
             pid,
-            replies: Arc::clone(&replies),
+            acknowledged: VecDeque::new(),
+            confirmed: VecDeque::new(),
+            refusal: None,
+            changed: Arc::clone(&changed),
         });
-        consumer.acknowledged.clear();
         consumer.position.rewind();
         consumer.record.audience = request.filter.audience();
         consumer.use_at(now);
@@ -251,7 +258,7 @@ impl Consumers {
             name: request.name.clone(),
             id,
             cursor,
-            replies,
+            changed,
         };
         Ok((lease, created))
     }
@@ -400,7 +407,6 @@ impl Consumer {
             saved: None,
             is_dirty: true,
             reader: None,
-            acknowledged: VecDeque::new(),
             waiting: Vec::new(),
         }
     }
@@ -451,12 +457,16 @@ impl ConsumerTable {
             return;
         }
         consumer.saved = Some(saved.cursor);
-        let acknowledged = std::mem::take(&mut consumer.acknowledged).into_iter();
-        let (durable, later): (VecDeque<Seq>, _) =
-            acknowledged.partition(|seq| *seq <= saved.cursor);
-        consumer.acknowledged = later;
-        if let Some(reader) = &consumer.reader {
-            reader.replies.confirm(durable);
+        let Some(reader) = &mut consumer.reader else {
+            return;
+        };
+        let acknowledged = std::mem::take(&mut reader.acknowledged).into_iter();
+        let (durable, later) = acknowledged.partition(|seq| *seq <= saved.cursor);
+        reader.acknowledged = later;
+        let durable: VecDeque<Seq> = durable;
+        for seq in durable {
+            push_bounded(&mut reader.confirmed, seq);
+            reader.changed.notify_one();
         }
     }
 }
@@ -469,7 +479,7 @@ pub(crate) struct Lease {
     id: u64,
     /// The consumer's cursor when the lease began.
     cursor: Seq,
-    pub(super) replies: Arc<Replies>,
+    changed: Arc<Notify>,
 }
 
 impl Lease {
@@ -493,7 +503,9 @@ impl Lease {
         let is_ours = self.update(|consumer| {
             consumer.position.acknowledge(seq);
             consumer.use_at(now);
-            push_bounded(&mut consumer.acknowledged, seq);
+            if let Some(reader) = &mut consumer.reader {
+                push_bounded(&mut reader.acknowledged, seq);
+            }
         });
         if is_ours {
             self.consumers.work.notify_one();
@@ -502,7 +514,33 @@ impl Lease {
 
     /// Ends the stream because of what the reader sent.
     pub(crate) fn refuse(&self, refusal: Error) {
-        self.replies.end(StreamEnd::Refused(refusal));
+        self.update(|consumer| {
+            if let Some(reader) = &mut consumer.reader {
+                reader.refusal.get_or_insert(refusal);
+            }
+        });
+        self.changed.notify_one();
+    }
+
+    /// Takes the confirmations to be sent, and returns why the stream ends, if it does.
+    pub(super) fn take_replies(&self) -> (VecDeque<Seq>, Option<StreamEnd>) {
+        let mut replies = (VecDeque::new(), Some(StreamEnd::Replaced));
+        self.update(|consumer| {
+            if let Some(reader) = &mut consumer.reader {
+                let end = reader.refusal.clone().map(StreamEnd::Refused);
+                replies = (std::mem::take(&mut reader.confirmed), end);
+            }
+        });
+        replies
+    }
+
+    /// Resolves when there is something to send.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
     }
 
     /// Marks the records `from` to `to` as sent: one record, or a gap in the feed.
@@ -522,14 +560,6 @@ impl Lease {
         if is_dirty {
             self.consumers.work.notify_one();
         }
-    }
-
-    /// Returns the record up to which the consumer has acknowledged every follow-up, and left out
-    /// none.
-    pub(super) fn read(&self) -> Seq {
-        let mut read = 0;
-        self.update(|consumer| read = consumer.position.read());
-        read
     }
 
     /// Changes the consumer, unless another reader has taken it over; returns whether it did.
@@ -571,20 +601,6 @@ impl Drop for Lease {
 /// covers all acknowledgements before it.
 const MOST_UNCONFIRMED: usize = 1024;
 
-/// What is sent to one reader of a consumer: confirmations, and why its stream ends.
-#[derive(Debug, Default)]
-pub(super) struct Replies {
-    contents: Mutex<Contents>,
-    /// Notified when there is something to send.
-    changed: Notify,
-}
-
-#[derive(Debug, Default)]
-struct Contents {
-    confirmed: VecDeque<Seq>,
-    end: Option<StreamEnd>,
-}
-
 /// Why the daemon ends a consumer's stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum StreamEnd {
@@ -592,48 +608,6 @@ pub(super) enum StreamEnd {
     Replaced,
     /// The reader sent something that is no acknowledgement of a record.
     Refused(Error),
-}
-
-impl Replies {
-    /// Adds confirmations of these acknowledgements.
-    pub(super) fn confirm(&self, acknowledged: impl IntoIterator<Item = Seq>) {
-        let mut contents = self.contents();
-        for seq in acknowledged {
-            push_bounded(&mut contents.confirmed, seq);
-        }
-        if !contents.confirmed.is_empty() {
-            self.changed.notify_one();
-        }
-    }
-
-    /// Ends the stream; the first reason given is the one that is sent.
-    pub(super) fn end(&self, ending: StreamEnd) {
-        self.contents().end.get_or_insert(ending);
-        self.changed.notify_one();
-    }
-
-    /// Takes what is to be sent.
-    pub(super) fn take(&self) -> (VecDeque<Seq>, Option<StreamEnd>) {
-        let mut contents = self.contents();
-        (
-            std::mem::take(&mut contents.confirmed),
-            contents.end.clone(),
-        )
-    }
-
-    /// Resolves when there is something to send.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    pub(super) async fn changed(&self) {
-        self.changed.notified().await;
-    }
-
-    fn contents(&self) -> MutexGuard<'_, Contents> {
-        // Nothing is left half done where it is held.
-        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Adds an acknowledgement or confirmation to those that wait. If there are too many, it replaces
@@ -652,28 +626,15 @@ fn push_bounded(waiting: &mut VecDeque<Seq>, seq: Seq) {
 mod tests;
 
 #[cfg(test)]
-mod replies_tests {
+mod bound_tests {
     use super::*;
 
     #[test]
-    fn a_reader_that_does_not_read_its_confirmations_takes_bounded_memory() {
-        let replies = Replies::default();
+    fn confirmations_that_are_not_read_take_bounded_memory() {
+        let mut waiting = VecDeque::new();
         let n = 3 * MOST_UNCONFIRMED as Seq;
-        replies.confirm(1..=n);
-        let (confirmed, end) = replies.take();
-        assert_eq!(confirmed.len(), MOST_UNCONFIRMED);
-        assert_eq!((confirmed.front(), confirmed.back()), (Some(&1), Some(&n)));
-        assert_eq!(end, None);
-        assert_eq!(replies.take().0.len(), 0);
-    }
-
-    #[test]
-    fn the_first_reason_to_end_is_kept() {
-        let replies = Replies::default();
-        replies.end(StreamEnd::Replaced);
-        let refusal = Error::usage("no");
-        replies.end(StreamEnd::Refused(refusal));
-        assert_eq!(replies.take().1, Some(StreamEnd::Replaced));
-        assert_eq!(replies.take().1, Some(StreamEnd::Replaced));
+        (1..=n).for_each(|seq| push_bounded(&mut waiting, seq));
+        assert_eq!(waiting.len(), MOST_UNCONFIRMED);
+        assert_eq!((waiting.front(), waiting.back()), (Some(&1), Some(&n)));
     }
 }

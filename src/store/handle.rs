@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -248,7 +248,9 @@ fn load(folder: &Path) -> Vec<SavedConsumer> {
 /// Saves what changes until the daemon leaves.
 fn run(consumers: &Consumers, folder: &Path) {
     loop {
-        let mut state = wait(consumers);
+        let is_idle = |state: &mut ConsumerTable| !state.has_work() && state.closing.is_none();
+        let state = consumers.work.wait_while(consumers.state(), is_idle);
+        let mut state = state.unwrap_or_else(PoisonError::into_inner);
         let batch = state.take_batch();
         let closing = state.closing.take();
         drop(state);
@@ -276,14 +278,6 @@ fn run(consumers: &Consumers, folder: &Path) {
             drop(consumers.work.wait_timeout(state, RETRY_AFTER));
         }
     }
-}
-
-fn wait(consumers: &Consumers) -> MutexGuard<'_, ConsumerTable> {
-    let is_idle = |state: &mut ConsumerTable| !state.has_work() && state.closing.is_none();
-    consumers
-        .work
-        .wait_while(consumers.state(), is_idle)
-        .unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Removes and saves, with one sync of the folder for all of it; returns the result of each save.

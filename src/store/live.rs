@@ -35,6 +35,8 @@ pub(crate) struct StoreSetup {
     pub(crate) saved: PathBuf,
     /// The folder with the consumers of the feed.
     pub(crate) consumers: PathBuf,
+    /// The file in which reading is noted.
+    pub(crate) last_reader: PathBuf,
 }
 
 /// The present end of the feed, the present counts, and the subscriptions of readers. The writing
@@ -80,7 +82,11 @@ impl Live {
                 status: None,
                 news: Some(broadcast::Sender::new(CHANGES_KEPT)),
             }),
-            readers: Arc::default(),
+            readers: Arc::new(Readers::new(
+                beginning.last_reader.clone(),
+                &beginning.epoch,
+                beginning.ages.clock(),
+            )),
             tasks: watch::Sender::new(Arc::default()),
             consumers,
             retention: beginning.retention,
@@ -111,10 +117,11 @@ impl Live {
             end: state.end,
         };
         let news = news.subscribe();
-        let mut stream = Subscription::new(beginning, start, filter, stored, news, &self.readers)?;
+        let mut stream = Subscription::new(beginning, start, filter, stored.is_some(), news)?;
         stream.status.clone_from(&state.status);
-        if with_tasks {
-            stream.shows_tasks(TaskChanges::new(self.tasks.subscribe()), &self.readers);
+        stream.tasks = with_tasks.then(|| TaskChanges::new(self.tasks.subscribe()));
+        if stored != Some(StoredUse::Examine) {
+            stream.reading = Some(self.readers.begin(stream.audience()));
         }
         Ok(stream)
     }
@@ -160,7 +167,7 @@ impl Live {
         let mut subscription = self.subscribe(&start, request.filter, false, None)?;
         subscription.consumer = Some(Arc::clone(&lease));
         if request.name.starts_with(SINK_PREFIX) {
-            subscription.passes_on();
+            subscription.reading = None;
         }
         Ok((subscription, lease))
     }
@@ -174,7 +181,7 @@ impl Live {
     pub(crate) fn subscribe_to_pass_on(&self, seq: Seq) -> Result<Subscription, Error> {
         let start = ReaderStart::After(After { epoch: None, seq });
         let mut subscription = self.subscribe(&start, Filter::default(), true, None)?;
-        subscription.passes_on();
+        subscription.reading = None;
         Ok(subscription)
     }
 
@@ -241,18 +248,18 @@ impl Live {
         session_name.clone_into(&mut self.state().session_name);
     }
 
-    /// Publishes the counts as of the time when the feed ended at `end`.
-    pub(super) fn publish_status(&self, end: FeedEnd, status: LiveRecord) {
+    /// Publishes the counts.
+    pub(super) fn publish_status(&self, status: LiveRecord) {
         let mut state = self.state();
         state.status = Some(status.clone());
-        state.send(FeedChange::Status { end, status });
+        state.send(Some(status));
     }
 
     /// Publishes the new end of the feed.
     pub(super) fn publish_end(&self, end: FeedEnd) {
         let mut state = self.state();
         state.end = end;
-        state.send(FeedChange::Grown(end));
+        state.send(None);
     }
 
     pub(super) fn end(&self) -> FeedEnd {
@@ -271,10 +278,11 @@ impl Live {
 }
 
 impl LiveState {
-    fn send(&self, news: FeedChange) {
+    fn send(&self, status: Option<LiveRecord>) {
         if let Some(sender) = &self.news {
+            let end = self.end;
             // An error means that there are no readers.
-            drop(sender.send(news));
+            drop(sender.send(FeedChange { end, status }));
         }
     }
 }

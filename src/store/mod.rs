@@ -15,10 +15,9 @@ mod stream;
 mod writer;
 
 pub(crate) use archive::{Archiver, KeptRun, UsualDuration};
-pub(crate) use consumers::{Consumers, Lease};
+pub(crate) use consumers::Lease;
 pub(crate) use handle::{ReaderHandle, ReaderThread, Store};
 pub(crate) use live::{Live, StoreSetup};
-pub(crate) use read_marks::ReadMarks;
 pub(crate) use stream::{StoredFeed, StreamError, Subscription, serve};
 pub(crate) use writer::{MOST_WAITING, SavedLook, StoreReport, with_waiting};
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -27,21 +26,28 @@ pub(super) enum Audience {
     Owner(String),
 }
 
-/// The readers of a feed.
-#[derive(Debug, Default)]
+/// The readers of a feed, and the file with the time when it was last read, and the last follow-up read:
+/// start-up scans of other daemons use it.
+#[derive(Debug)]
 pub(crate) struct Readers {
-    /// Those that are there, by a number of each.
-    present: Mutex<Present>,
-    /// The sequence number of the last follow-up that was written to one of them.
-    last_follow_up: AtomicU64,
+    path: PathBuf,
+    epoch: String,
+    /// The feed's clock.
+    ages: AgeClock,
+    state: Mutex<State>,
     /// Notified when a reader arrives and when a follow-up is written.
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Present {
+struct State {
     last: u64,
-    readers: BTreeMap<u64, Audience>,
+    /// Those that are there, by a number of each.
+    present: BTreeMap<u64, Audience>,
+    /// The sequence number of the last follow-up that was written to one of them; 0 for none.
+    last_follow_up: Seq,
+    /// When it was last stored, and up to which follow-up.
+    noted: Option<(Instant, Seq)>,
 }
 
 /// One reader. Dropping it decreases the number of readers.
@@ -52,13 +58,24 @@ pub(super) struct ReaderGuard {
 }
 
 impl Readers {
+    /// Returns the readers of the feed with this epoch, which are noted in the file `path`.
+    pub(super) fn new(path: PathBuf, epoch: &str, ages: AgeClock) -> Self {
+        Self {
+            path,
+            epoch: epoch.to_owned(),
+            ages,
+            state: Mutex::default(),
+            changed: Notify::new(),
+        }
+    }
+
     /// Counts one more reader.
     pub(super) fn begin(self: &Arc<Self>, audience: Audience) -> ReaderGuard {
-        let mut present = self.present();
-        present.last += 1;
-        let number = present.last;
-        present.readers.insert(number, audience);
-        drop(present);
+        let mut state = self.state();
+        state.last += 1;
+        let number = state.last;
+        state.present.insert(number, audience);
+        drop(state);
         self.changed.notify_one();
         ReaderGuard {
             readers: Arc::clone(self),
@@ -68,7 +85,7 @@ impl Readers {
 
     /// Returns how many there are.
     pub(crate) fn n(&self) -> usize {
-        self.present().readers.len()
+        self.state().present.len()
     }
 
     /// Returns for which owners programs read; `None` for all owners.
@@ -78,69 +95,17 @@ impl Readers {
             Audience::AllOwners => Some(None),
             Audience::Owner(owner) => Some(Some(owner.clone())),
         };
-        self.present().readers.values().filter_map(owner).collect()
-    }
-
-    /// Returns the last follow-up that was written to one of them; 0 for none.
-    pub(super) fn last_follow_up(&self) -> Seq {
-        self.last_follow_up.load(Ordering::Relaxed)
-    }
-
-    fn present(&self) -> MutexGuard<'_, Present> {
-        // Nothing is left half done while it is held.
-        self.present.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl ReaderGuard {
-    /// Notes that all follow-ups up to this one were written to this reader.
-    pub(super) fn has_read(&self, follow_up: Seq) {
-        let last = &self.readers.last_follow_up;
-        if last.fetch_max(follow_up, Ordering::Relaxed) < follow_up {
-            self.readers.changed.notify_one();
-        }
-    }
-}
-
-impl Drop for ReaderGuard {
-    fn drop(&mut self) {
-        self.readers.present().readers.remove(&self.number);
-    }
-}
-
-/// The file with the time when the feed was last read, and the last follow-up read: start-up scans
-/// of other daemons use it.
-#[derive(Debug)]
-pub(crate) struct ReadMarks {
-    path: PathBuf,
-    epoch: String,
-    /// The feed's clock.
-    ages: AgeClock,
-    readers: Arc<Readers>,
-    /// When it was last stored, and up to which follow-up.
-    noted: Mutex<Option<(Instant, Seq)>>,
-}
-
-impl ReadMarks {
-    /// Returns the marks of the feed with this epoch, stored in the file `path`.
-    pub(crate) fn new(path: PathBuf, epoch: &str, ages: AgeClock, readers: Arc<Readers>) -> Self {
-        Self {
-            path,
-            epoch: epoch.to_owned(),
-            ages,
-            readers,
-            noted: Mutex::new(None),
-        }
+        self.state().present.values().filter_map(owner).collect()
     }
 
     /// Stores arrivals and progress of readers. It never ends.
-    pub(crate) async fn keep(self: Arc<Self>) {
+    pub(crate) async fn keep_noted(self: Arc<Self>) {
         loop {
-            if self.readers.n() == 0 {
-                self.readers.changed.notified().await;
+            if self.n() == 0 {
+                self.changed.notified().await;
             } else {
                 // While there are readers, their presence is stored repeatedly.
-                drop(timeout(NOTE_EVERY, self.readers.changed.notified()).await);
+                drop(timeout(NOTE_EVERY, self.changed.notified()).await);
             }
             self.note();
         }
@@ -148,16 +113,47 @@ impl ReadMarks {
 
     /// Stores the present state, if it has changed.
     pub(crate) fn note(&self) {
-        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
-        let seq = self.readers.last_follow_up();
-        let has_read_on = noted.map_or(seq > 0, |(_, noted)| seq > noted);
-        let is_due = noted.is_none_or(|(at, _)| at.elapsed() >= NOTE_EVERY);
-        if has_read_on || (is_due && self.readers.n() > 0) {
-            *noted = Some((Instant::now(), seq));
-            let now = self.ages.at(clock::since_boot());
-            if let Err(error) = note_read(&self.path, &self.epoch, seq, now) {
-                tracing::warn!(%error, "could not note that the feed is read");
-            }
+        let state = self.state();
+        let has_read_on = state.last_follow_up > state.noted.map_or(0, |(_, noted)| noted);
+        let is_due = || state.noted.is_none_or(|(at, _)| at.elapsed() >= NOTE_EVERY);
+        if has_read_on || !state.present.is_empty() && is_due() {
+            drop(state);
+            self.store();
         }
+    }
+
+    /// Stores that the feed is read now.
+    pub(super) fn store(&self) {
+        let mut state = self.state();
+        let seq = state.last_follow_up;
+        state.noted = Some((Instant::now(), seq));
+        drop(state);
+        let now = self.ages.at(clock::since_boot());
+        if let Err(error) = note_read(&self.path, &self.epoch, seq, now) {
+            tracing::warn!(%error, "could not note that the feed is read");
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing is left half done while it is held.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ReaderGuard {
+    /// Notes that all follow-ups up to this one were written to this reader.
+    pub(super) fn has_read(&self, follow_up: Seq) {
+        let mut state = self.readers.state();
+        if state.last_follow_up < follow_up {
+            state.last_follow_up = follow_up;
+            drop(state);
+            self.readers.changed.notify_one();
+        }
+    }
+}
+
+impl Drop for ReaderGuard {
+    fn drop(&mut self) {
+        self.readers.state().present.remove(&self.number);
     }
 }

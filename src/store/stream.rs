@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -26,16 +25,11 @@ use crate::wire::{
 /// A notification for readers. A reader that falls behind by more than the channel's capacity skips
 /// to the newest: records are read from the disk anyway, and of the counts only the newest matter.
 #[derive(Debug, Clone)]
-pub(super) enum FeedChange {
-    /// The feed now ends here.
-    Grown(FeedEnd),
-    /// The counts changed.
-    Status {
-        /// Where the feed ended then: records before that come first.
-        end: FeedEnd,
-        /// The record.
-        status: LiveRecord,
-    },
+pub(super) struct FeedChange {
+    /// Where the feed ends now.
+    pub(super) end: FeedEnd,
+    /// The counts, if they have changed: the records before the end come first.
+    pub(super) status: Option<LiveRecord>,
 }
 
 /// By how many notifications a reader may fall behind before it skips to the newest.
@@ -77,11 +71,11 @@ pub(crate) struct Subscription {
     /// Notifications from here on.
     pub(super) news: broadcast::Receiver<FeedChange>,
     /// The tasks and their changes, where they are wanted.
-    tasks: Option<TaskChanges>,
+    pub(super) tasks: Option<TaskChanges>,
     /// Whether follow-ups were left out, which therefore still need another reader.
     has_skipped: bool,
-    /// Counts this reader.
-    reading: ReaderGuard,
+    /// Counts this reader; `None` for what passes records on or examines them: nobody has read them then.
+    pub(super) reading: Option<ReaderGuard>,
     /// As which consumer it reads, if as one.
     pub(super) consumer: Option<Arc<Lease>>,
 }
@@ -96,9 +90,8 @@ impl Subscription {
         feed: FeedBeginning,
         start: &ReaderStart,
         filter: Filter,
-        stored: Option<StoredUse>,
+        is_stored: bool,
         news: broadcast::Receiver<FeedChange>,
-        readers: &Arc<Readers>,
     ) -> Result<Self, Error> {
         let end = feed.end;
         let check = |after: &After| {
@@ -114,15 +107,9 @@ impl Subscription {
                 asked.after.as_ref().map_or(Ok(0), check)?
             }
         };
-        let audience = match (&filter.owner, stored) {
-            (_, Some(_)) => Audience::User,
-            _ if !filter.audience().follow_ups => Audience::User,
-            (Some(owner), None) => Audience::Owner(owner.clone()),
-            (None, None) => Audience::AllOwners,
-        };
         let is_at_end = last.is_none() && filter.first_seen(after) >= end.last_seq;
         let is_now = *start == ReaderStart::Now;
-        let mut subscription = Self {
+        Ok(Self {
             hello: LiveRecord::Hello {
                 v: FEED_VERSION,
                 epoch: feed.epoch,
@@ -137,39 +124,44 @@ impl Subscription {
             // Who asks for the last records has not read those before.
             has_skipped: last.as_ref().is_some_and(|last| !last.is_all()),
             last,
-            is_stored: stored.is_some(),
+            is_stored,
             sequence: Sequence::after(after),
             filter,
             end,
             news,
             tasks: None,
-            reading: readers.begin(audience),
+            reading: None,
             consumer: None,
-        };
-        if stored == Some(StoredUse::Examine) {
-            subscription.passes_on();
+        })
+    }
+
+    /// Returns for whom it is read.
+    pub(super) fn audience(&self) -> Audience {
+        let is_for_user = self.is_stored || self.tasks.is_some();
+        match &self.filter.owner {
+            _ if is_for_user || !self.filter.audience().follow_ups => Audience::User,
+            Some(owner) => Audience::Owner(owner.clone()),
+            None => Audience::AllOwners,
         }
-        Ok(subscription)
     }
 
-    /// Makes it the stream of something that passes records on: nobody has read them then.
-    pub(super) fn passes_on(&mut self) {
-        self.reading = Arc::new(Readers::default()).begin(Audience::User);
-    }
-
-    /// Makes it the stream of something that shows the tasks to the user.
-    pub(super) fn shows_tasks(&mut self, changes: TaskChanges, readers: &Arc<Readers>) {
-        self.tasks = Some(changes);
-        self.reading = readers.begin(Audience::User);
+    /// Returns the next line before this end of the feed.
+    fn next_line(&mut self, end: &FeedEnd) -> Result<Option<FeedLine>, FeedError> {
+        let reader = match &mut self.reader {
+            Some(reader) if self.end.changes == end.changes => reader,
+            reader => {
+                self.end = *end;
+                let after = self.filter.first_seen(self.sequence.last());
+                reader.insert(Reader::before(&self.path, after, end)?)
+            }
+        };
+        reader.next(end)
     }
 
     /// Goes to the first of the last records that are asked for.
     async fn go_to_last(&mut self, last: &LastRecords) -> Result<(), FeedError> {
-        let first_kept = || feed::first_kept(&self.path).saturating_sub(1);
-        let after = last
-            .after
-            .as_ref()
-            .map_or_else(first_kept, |after| after.seq);
+        let first_kept = feed::first_kept(&self.path).saturating_sub(1);
+        let after = last.after.as_ref().map_or(first_kept, |after| after.seq);
         let in_time = match last.since {
             Some(since) => feed::before_time(&self.path, since - CLOCK_STEPS)?,
             None => None,
@@ -184,12 +176,10 @@ impl Subscription {
 
     /// Returns the record before the last `most` that pass the filter, of those after `earliest`.
     async fn before_last(&self, earliest: Seq, most: usize) -> Result<Seq, FeedError> {
-        let n_records = u64::try_from(most).unwrap_or(u64::MAX);
-        let mut n_bytes = n_records.saturating_mul(BYTES_PER_RECORD).max(FIRST_STEP);
+        let mut n_records = Seq::try_from(most).unwrap_or(Seq::MAX).max(FIRST_STEP);
         loop {
             // They are near the end. If the others are filtered out, more of it is read.
-            let tail = feed::before_tail(&self.path, n_bytes)?;
-            let first = tail.map_or(earliest, |tail| tail.max(earliest));
+            let first = self.end.last_seq.saturating_sub(n_records).max(earliest);
             let mut filter = self.filter.clone();
             let mut reader = Reader::before(&self.path, filter.first_seen(first), &self.end)?;
             let mut sequence = Sequence::after(first);
@@ -209,16 +199,13 @@ impl Subscription {
             if first == earliest || found.len() == most {
                 return Ok(found.front().map_or(self.end.last_seq, |seq| seq - 1));
             }
-            n_bytes = n_bytes.saturating_mul(4);
+            n_records = n_records.saturating_mul(4);
         }
     }
 }
 
-/// How many bytes of the feed are read at first for each of the last records that are asked for.
-const BYTES_PER_RECORD: u64 = 2048;
-
-/// How many bytes are read at first at least.
-const FIRST_STEP: u64 = 64 * 1024;
+/// How many of the feed's last records are read at first at least.
+const FIRST_STEP: Seq = 32;
 
 /// How far a clock may have been set back, in milliseconds, for all records by their time.
 const CLOCK_STEPS: Millis = 60_000;
@@ -227,17 +214,17 @@ const CLOCK_STEPS: Millis = 60_000;
 fn wants(filter: &mut Filter, since: Option<Millis>, line: &FeedLine) -> bool {
     let passes = match line {
         FeedLine::Record(record) => filter.wants(record.seq, &record.body),
-        FeedLine::Unknown(_) => filter.wants_unknown(),
+        FeedLine::Unknown(..) => filter.wants_unknown(),
         FeedLine::Damaged => false,
     };
-    let is_before = |since| line.time().is_some_and(|time| time < since);
-    passes && !since.is_some_and(is_before)
+    let time = || line.frame().and_then(|frame| frame.time);
+    passes && since.is_none_or(|since| time().is_none_or(|time| time >= since))
 }
 
 /// Why a stream ended early.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StreamError {
-    /// The reader has disconnected, which is normal.
+    /// The reader has disconnected, or was told why its stream ends, which is normal.
     #[error("the reader left")]
     Gone(#[from] io::Error),
     /// The feed cannot be read.
@@ -255,8 +242,6 @@ const CHUNK: usize = 32 * 1024;
 struct Lines<'a, W> {
     writer: &'a mut W,
     bytes: Vec<u8>,
-    /// The last follow-up among them, which counts as read once it is written.
-    follow_up: Option<Seq>,
 }
 
 impl<W: AsyncWrite + Unpin> Lines<'_, W> {
@@ -281,88 +266,150 @@ impl<W: AsyncWrite + Unpin> Lines<'_, W> {
 
 /// Writes the stream until the daemon stops or the reader leaves.
 pub(crate) async fn serve(
-    mut subscription: Subscription,
+    subscription: Subscription,
     writer: &mut (impl AsyncWrite + Unpin),
 ) -> Result<(), StreamError> {
-    let mut lines = Lines {
-        writer,
-        bytes: Vec::new(),
-        follow_up: None,
-    };
-    lines.add(&subscription.hello).await?;
-    if let Some(status) = subscription.status.take() {
-        lines.add(&status).await?;
+    let bytes = Vec::new();
+    let lines = Lines { writer, bytes };
+    Stream {
+        from: subscription,
+        lines,
     }
-    add_tasks(&mut subscription, &mut lines).await?;
-    lines.write().await?;
-    if let Some(last) = subscription.last.take() {
-        subscription.go_to_last(&last).await?;
-    }
-    let end = subscription.end;
-    if records_until(&mut subscription, end, &mut lines)
-        .await?
-        .is_break()
-    {
-        return Ok(());
-    }
-    lines.add(&LiveRecord::Sync).await?;
-    lines.write().await?;
-    if subscription.is_stored {
-        return Ok(());
-    }
-    subscription.since = None;
-    let consumer = subscription.consumer.clone();
-    loop {
-        let tasks_changed = subscription.tasks.as_mut().map(TaskChanges::changed);
-        let replies_changed = consumer.as_deref().map(|reader| reader.replies.changed());
-        // Losing any of them is safe: nothing is taken before it is done.
-        let written = tokio::select! {
-            news = subscription.news.recv() => match news {
-                Ok(FeedChange::Grown(end)) => {
-                    records_until(&mut subscription, end, &mut lines).await?
-                }
-                Ok(FeedChange::Status { end, status }) => {
-                    let written = records_until(&mut subscription, end, &mut lines).await?;
-                    if written.is_continue() {
-                        lines.add(&status).await?;
-                        lines.write().await?;
-                    }
-                    written
-                }
-                Err(RecvError::Lagged(_)) => ControlFlow::Continue(()),
-                Err(RecvError::Closed) => return Ok(()),
-            },
-            () = if_any(tasks_changed) => {
-                add_tasks(&mut subscription, &mut lines).await?;
-                lines.write().await?;
-                ControlFlow::Continue(())
-            }
-            () = if_any(replies_changed) => {
-                let reading = &subscription.reading;
-                let written = replies(consumer.as_deref(), reading, &mut lines).await?;
-                lines.write().await?;
-                written
-            }
-        };
-        if written.is_break() {
-            return Ok(());
-        }
-    }
+    .run()
+    .await
 }
 
-/// Says what has changed of the tasks, where that is wanted.
-async fn add_tasks<W: AsyncWrite + Unpin>(
-    subscription: &mut Subscription,
-    lines: &mut Lines<'_, W>,
-) -> Result<(), StreamError> {
-    let record = subscription
-        .tasks
-        .as_mut()
-        .and_then(TaskChanges::next_record);
-    if let Some(record) = record {
-        lines.add(&record).await?;
+/// A stream that is being written.
+struct Stream<'a, W> {
+    from: Subscription,
+    lines: Lines<'a, W>,
+}
+
+impl<W: AsyncWrite + Unpin> Stream<'_, W> {
+    async fn run(&mut self) -> Result<(), StreamError> {
+        self.lines.add(&self.from.hello).await?;
+        if let Some(status) = self.from.status.take() {
+            self.lines.add(&status).await?;
+        }
+        self.add_tasks().await?;
+        self.lines.write().await?;
+        if let Some(last) = self.from.last.take() {
+            self.from.go_to_last(&last).await?;
+        }
+        self.add_records(self.from.end).await?;
+        self.lines.add(&LiveRecord::Sync).await?;
+        self.lines.write().await?;
+        if self.from.is_stored {
+            return Ok(());
+        }
+        self.from.since = None;
+        loop {
+            let tasks_changed = self.from.tasks.as_mut().map(TaskChanges::changed);
+            let replies_changed = self.from.consumer.as_deref().map(Lease::changed);
+            // Losing any of them is safe: nothing is taken before it is done.
+            tokio::select! {
+                news = self.from.news.recv() => match news {
+                    Ok(FeedChange { end, status }) => {
+                        self.add_records(end).await?;
+                        if let Some(status) = status {
+                            self.lines.add(&status).await?;
+                        }
+                    }
+                    Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return Ok(()),
+                },
+                () = if_any(tasks_changed) => self.add_tasks().await?,
+                () = if_any(replies_changed) => self.add_replies().await?,
+            }
+            self.lines.write().await?;
+        }
     }
-    Ok(())
+
+    /// Adds what has changed of the tasks, where that is wanted.
+    async fn add_tasks(&mut self) -> Result<(), StreamError> {
+        let tasks = self.from.tasks.as_mut();
+        if let Some(record) = tasks.and_then(TaskChanges::next_record) {
+            self.lines.add(&record).await?;
+        }
+        Ok(())
+    }
+
+    /// Adds the confirmations that wait for a consumer's reader. Fails behind the last line if its stream
+    /// ends.
+    async fn add_replies(&mut self) -> Result<(), StreamError> {
+        let Some(consumer) = &self.from.consumer else {
+            return Ok(());
+        };
+        let (confirmed, end) = consumer.take_replies();
+        for acked in confirmed {
+            self.lines.add(&LiveRecord::Acked { acked }).await?;
+        }
+        match end {
+            Some(StreamEnd::Replaced) => self.lines.add(&LiveRecord::Replaced).await?,
+            Some(StreamEnd::Refused(refusal)) => {
+                self.lines.add(&Response::Refused(refusal)).await?;
+            }
+            None => return Ok(()),
+        }
+        self.lines.write().await?;
+        Err(io::Error::from(io::ErrorKind::ConnectionAborted).into())
+    }
+
+    /// Writes the records up to this end of the feed.
+    async fn add_records(&mut self, end: FeedEnd) -> Result<(), StreamError> {
+        let mut follow_up = None;
+        while let Some(line) = self.from.next_line(&end)? {
+            // Yields to other readers, even if everything read is left out.
+            consume_budget().await;
+            self.add_replies().await?;
+            let is_wanted = wants(&mut self.from.filter, self.from.since, &line);
+            let seq = line.seq().filter(|seq| !self.from.sequence.has(*seq));
+            let Some(seq) = seq else { continue };
+            let gap = self.from.sequence.read(seq);
+            self.add_gap(gap).await?;
+            let is_follow_up = line.is_follow_up();
+            if is_follow_up {
+                self.from.has_skipped |= !is_wanted;
+                if !self.from.has_skipped {
+                    follow_up = Some(seq);
+                }
+            }
+            match &self.from.consumer {
+                Some(consumer) if is_wanted => consumer.sent(seq, seq),
+                Some(consumer) => consumer.left_out(seq, is_follow_up),
+                None => {}
+            }
+            match &line {
+                FeedLine::Record(record) if is_wanted => self.lines.add(record).await?,
+                FeedLine::Unknown(_, fields) if is_wanted => self.lines.add(fields).await?,
+                FeedLine::Record(_) | FeedLine::Unknown(..) | FeedLine::Damaged => {}
+            }
+        }
+        let gap = self.from.sequence.end_at(end.last_seq);
+        self.add_gap(gap).await?;
+        self.lines.write().await?;
+        // What a consumer has read says its own file.
+        if let (Some(seq), Some(reading), None) =
+            (follow_up, &self.from.reading, &self.from.consumer)
+        {
+            reading.has_read(seq);
+        }
+        Ok(())
+    }
+
+    /// Adds a gap record if records are missing.
+    async fn add_gap(&mut self, gap: Option<(Seq, Seq)>) -> Result<(), StreamError> {
+        let Some((from, to)) = gap else {
+            return Ok(());
+        };
+        tracing::warn!(from, to, "records are missing for a reader");
+        // It is sent again unless the consumer acknowledges it or what follows.
+        if let Some(consumer) = &self.from.consumer {
+            consumer.sent(from, to);
+        }
+        self.lines.add(&LiveRecord::Gap { from, to }).await?;
+        Ok(())
+    }
 }
 
 /// Resolves with a future; never if there is none.
@@ -371,117 +418,6 @@ async fn if_any<T>(future: Option<impl Future<Output = T>>) -> T {
         Some(future) => future.await,
         None => std::future::pending().await,
     }
-}
-
-/// Adds the confirmations that wait for a consumer's reader, and the last line if its stream ends.
-async fn replies<W: AsyncWrite + Unpin>(
-    consumer: Option<&Lease>,
-    reading: &ReaderGuard,
-    lines: &mut Lines<'_, W>,
-) -> Result<ControlFlow<()>, StreamError> {
-    let Some(consumer) = consumer else {
-        return Ok(ControlFlow::Continue(()));
-    };
-    let (confirmed, end) = consumer.replies.take();
-    if !confirmed.is_empty() {
-        reading.has_read(consumer.read());
-    }
-    for acked in confirmed {
-        lines.add(&LiveRecord::Acked { acked }).await?;
-    }
-    match end {
-        Some(StreamEnd::Replaced) => lines.add(&LiveRecord::Replaced).await?,
-        Some(StreamEnd::Refused(refusal)) => lines.add(&Response::Refused(refusal)).await?,
-        None => return Ok(ControlFlow::Continue(())),
-    }
-    lines.write().await?;
-    Ok(ControlFlow::Break(()))
-}
-
-/// Writes the records up to this end of the feed.
-async fn records_until<W: AsyncWrite + Unpin>(
-    subscription: &mut Subscription,
-    end: FeedEnd,
-    lines: &mut Lines<'_, W>,
-) -> Result<ControlFlow<()>, StreamError> {
-    let Subscription {
-        path,
-        since,
-        reader,
-        sequence,
-        filter,
-        end: known,
-        has_skipped,
-        reading,
-        consumer,
-        ..
-    } = subscription;
-    let consumer = consumer.as_deref();
-    let reader = match reader {
-        Some(reader) if known.changes == end.changes => reader,
-        reader => {
-            *known = end;
-            reader.insert(Reader::before(
-                path,
-                filter.first_seen(sequence.last()),
-                &end,
-            )?)
-        }
-    };
-    while let Some(line) = reader.next(&end)? {
-        // Yields to other readers, even if everything read is left out.
-        consume_budget().await;
-        if replies(consumer, reading, lines).await?.is_break() {
-            return Ok(ControlFlow::Break(()));
-        }
-        let is_wanted = wants(filter, *since, &line);
-        let Some(seq) = line.seq().filter(|seq| !sequence.has(*seq)) else {
-            continue;
-        };
-        add_gap(sequence.read(seq), consumer, lines).await?;
-        let is_follow_up = line.is_follow_up();
-        if is_follow_up {
-            *has_skipped |= !is_wanted;
-            if !*has_skipped {
-                lines.follow_up = Some(seq);
-            }
-        }
-        match consumer {
-            Some(consumer) if is_wanted => consumer.sent(seq, seq),
-            Some(consumer) => consumer.left_out(seq, is_follow_up),
-            None => {}
-        }
-        match &line {
-            FeedLine::Record(record) if is_wanted => lines.add(record).await?,
-            FeedLine::Unknown(record) if is_wanted => lines.add(&record.fields).await?,
-            FeedLine::Record(_) | FeedLine::Unknown(_) | FeedLine::Damaged => {}
-        }
-    }
-    add_gap(sequence.end_at(end.last_seq), consumer, lines).await?;
-    lines.write().await?;
-    // What a consumer was sent counts as read when it is acknowledged.
-    if let Some(seq) = lines.follow_up.take().filter(|_| consumer.is_none()) {
-        reading.has_read(seq);
-    }
-    Ok(ControlFlow::Continue(()))
-}
-
-/// Writes a gap record if records are missing.
-async fn add_gap<W: AsyncWrite + Unpin>(
-    gap: Option<(Seq, Seq)>,
-    consumer: Option<&Lease>,
-    lines: &mut Lines<'_, W>,
-) -> Result<(), StreamError> {
-    let Some((from, to)) = gap else {
-        return Ok(());
-    };
-    tracing::warn!(from, to, "records are missing for a reader");
-    // It is sent again unless the consumer acknowledges it or what follows.
-    if let Some(consumer) = consumer {
-        consumer.sent(from, to);
-    }
-    lines.add(&LiveRecord::Gap { from, to }).await?;
-    Ok(())
 }
 
 /// The changes of the tasks for one reader. A reader that falls behind gets several changes as one.
@@ -587,7 +523,6 @@ impl StoredFeed {
         writer: &mut (impl AsyncWrite + Unpin),
     ) -> Result<(), StreamError> {
         let (epoch, end) = feed::end_of_files(&self.feed)?;
-        let readers = Arc::new(Readers::default());
         let beginning = FeedBeginning {
             path: self.feed.clone(),
             epoch: epoch.clone().unwrap_or("(none yet)".to_owned()),
@@ -595,19 +530,15 @@ impl StoredFeed {
             end,
         };
         let (_, news) = broadcast::channel(1);
-        let stream = Subscription::new(beginning, start, filter, Some(stored), news, &readers)?;
+        let mut stream = Subscription::new(beginning, start, filter, true, news)?;
+        let Some(epoch) = epoch.filter(|_| stored == StoredUse::Print) else {
+            return serve(stream, writer).await;
+        };
+        let ages = Ages::load(&self.feed, &clock::boot_time()).clock();
+        let readers = Arc::new(Readers::new(self.last_reader.clone(), &epoch, ages));
+        stream.reading = Some(readers.begin(Audience::User));
         serve(stream, writer).await?;
-        if let (StoredUse::Print, Some(epoch)) = (stored, epoch) {
-            let now = Ages::load(&self.feed, &clock::boot_time()).clock();
-            let now = now.at(clock::since_boot());
-            // If the folder cannot be written to, there is no daemon either.
-            drop(feed::note_read(
-                &self.last_reader,
-                &epoch,
-                readers.last_follow_up(),
-                now,
-            ));
-        }
+        readers.store();
         Ok(())
     }
 

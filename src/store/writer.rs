@@ -1,7 +1,6 @@
 //! The thread that appends to the feed, syncs it and saves the snapshot: its jobs, and its reports.
 
 use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -12,10 +11,7 @@ use tokio::sync::{oneshot, watch};
 use super::live::{Live, StoreSetup};
 use crate::clock;
 use crate::model::{Bookmark, Context, Millis, Record, Seq, Snapshot, StatusCounts, with_causes};
-use crate::store::feed::{
-    Ages, FeedEnd, FeedError, Journal, PendingEvents, Retention, closed_segments, remove_before,
-    store_saved, sync_saved,
-};
+use crate::store::feed::{FeedError, closed_segments, remove_before, store_saved, sync_saved};
 use crate::wire::{LiveRecord, SavedSession};
 
 /// A job of the writing thread. Jobs are done in order.
@@ -75,57 +71,39 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How many records may be unwritten before no further looks should be taken.
 pub(crate) const MOST_WAITING: Seq = 4096;
 
+/// How often segments are checked for their age, and consumers for theirs.
+const CHECK_EVERY: Duration = Duration::from_secs(3600);
+
+/// How long after the daemon's start the first check is. Consumers may be read again by then.
+const FIRST_CHECK: Duration = Duration::from_secs(60);
+
+/// How far the noted time of the last run may be behind, in milliseconds.
+const NOTE_EVERY: Millis = 60_000;
+
 /// The writing thread's state.
 #[derive(Debug)]
 pub(super) struct Writer {
-    journal: Journal,
-    epoch: String,
-    /// The file of the saved snapshot.
-    saved: PathBuf,
+    feed: StoreSetup,
     live: Arc<Live>,
     reporter: watch::Sender<StoreReport>,
     /// How many snapshots are queued.
     n_unsaved: Arc<AtomicUsize>,
-    /// What the queued records leave open.
-    pending: PendingEvents,
     /// What is known of the progress; `tried` is the last record that is queued.
     progress: StoreReport,
     /// When a disk that refused is tried again.
     retry_at: Option<Instant>,
-    /// Counts to publish, each after the records queued before.
-    statuses: Vec<(Place, StatusCounts)>,
-    /// The snapshot to save once the records queued before are written, with the position behind them
-    /// while they are not.
-    unsaved: Option<(Option<Place>, SavedSession)>,
+    /// Counts to publish once the records queued before are written.
+    statuses: Vec<StatusCounts>,
+    /// The snapshot to save once the records that it includes are written.
+    unsaved: Option<SavedSession>,
     /// The last record that the snapshot on the disk includes; `None` until one was saved.
     saved_seq: Option<Seq>,
     /// Whether events on the disk are not delivered yet.
     has_undelivered: bool,
-    retainer: Retainer,
     /// When to try again to save a snapshot.
     save_again_at: Option<Instant>,
-}
-
-/// A position between unwritten records.
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    /// How many of the unwritten bytes are before it.
-    n_before: usize,
-    /// The record that ends there.
-    last_seq: Seq,
-}
-
-impl Place {
-    /// Returns its position in the file once all `n_bytes` are written, between these ends of the feed.
-    fn in_file(self, before: FeedEnd, n_bytes: u64, mut after: FeedEnd) -> FeedEnd {
-        // The write may have begun a new file, where no record is before it.
-        if self.n_before == 0 && before.changes == after.changes {
-            return before;
-        }
-        after.last_seq = self.last_seq;
-        after.at = after.at - n_bytes + self.n_before as u64;
-        after
-    }
+    /// When to check which segments are kept.
+    check_at: Instant,
 }
 
 impl Writer {
@@ -135,33 +113,24 @@ impl Writer {
         reporter: watch::Sender<StoreReport>,
         n_unsaved: Arc<AtomicUsize>,
     ) -> Self {
-        let progress = StoreReport::beginning(&beginning);
-        let retainer = Retainer::new(
-            beginning.journal.path(),
-            &beginning.epoch,
-            beginning.retention,
-            beginning.ages,
-            &beginning.saved,
-            Arc::clone(&live),
-        );
-        let has_undelivered = beginning.pending.first_undelivered().is_some();
-        Self {
-            journal: beginning.journal,
-            epoch: beginning.epoch,
-            saved: beginning.saved,
+        let mut writer = Self {
+            progress: StoreReport::beginning(&beginning),
+            has_undelivered: beginning.pending.first_undelivered().is_some(),
+            feed: beginning,
             live,
             reporter,
             n_unsaved,
-            pending: beginning.pending,
-            progress,
             retry_at: None,
             statuses: Vec::new(),
             unsaved: None,
             saved_seq: None,
-            has_undelivered,
-            retainer,
             save_again_at: None,
-        }
+            check_at: Instant::now() + FIRST_CHECK,
+        };
+        let published = writer.publish_closed();
+        published.unwrap_or_else(not_removed);
+        writer.store_ages();
+        writer
     }
 
     /// Works until the last sender of jobs is dropped. Records queued during a sync are written
@@ -181,7 +150,7 @@ impl Writer {
                         has_records = true;
                         self.queue(&records, &context);
                     }
-                    StoreJob::Status(counts) => self.statuses.push((self.place(), counts)),
+                    StoreJob::Status(counts) => self.statuses.push(counts),
                     StoreJob::Save(look) => {
                         self.n_unsaved.fetch_sub(1, Ordering::Relaxed);
                         self.save_later(&look);
@@ -195,7 +164,7 @@ impl Writer {
             self.save();
             self.retain();
             if !closed.is_empty() {
-                self.retainer.store_ages();
+                self.store_ages();
             }
             for done in closed {
                 // The receiver may have been dropped.
@@ -207,62 +176,42 @@ impl Writer {
     /// Returns the next job, or a timeout when there is something to do without one: to try a failed
     /// write again, or to check which segments are kept.
     fn next(&self, queue: &Receiver<StoreJob>) -> Result<StoreJob, RecvTimeoutError> {
-        let check_at = self.retainer.check_at;
-        let at = [self.retry_at, self.save_again_at]
-            .into_iter()
-            .flatten()
-            .fold(check_at, Instant::min);
+        let at = [self.retry_at, self.save_again_at];
+        let at = at.into_iter().flatten().fold(self.check_at, Instant::min);
         queue.recv_timeout(at.saturating_duration_since(Instant::now()))
     }
 
     fn queue(&mut self, records: &[Record], context: &Context) {
-        self.journal.queue(records, context);
+        self.feed.journal.queue(records, context);
         for record in records {
-            self.pending.apply(record);
-            self.retainer.note(record);
+            self.feed.pending.apply(record);
+            self.note_run(record);
             self.progress.tried = record.seq;
         }
     }
 
     /// Closes the file where records are appended, if it is large or old, before something is written.
     fn close_segment(&mut self) {
-        let (at, first_at) = (self.journal.end().at, self.journal.first_at());
+        let (at, first_at) = (self.feed.journal.end().at, self.feed.journal.first_at());
         let now = clock::now().wall;
-        let retention = &self.retainer.retention;
+        let retention = &self.feed.retention;
         if !retention.closes(at, first_at, self.has_undelivered, now) {
             return;
         }
-        let segment = self.journal.end().segment;
-        match self.journal.close_segment() {
+        let segment = self.feed.journal.end().segment;
+        match self.feed.journal.close_segment() {
             Ok(()) => {
                 tracing::info!(
                     first = segment,
                     n_bytes = at,
                     "closed a segment of the feed"
                 );
-                self.retainer.check_soon();
+                self.check_at = Instant::now();
             }
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
                 tracing::error!(%error, cause, "could not close a segment of the feed");
             }
-        }
-    }
-
-    /// Removes segments that are not kept. What the next daemon needs stays, whatever it finds saved.
-    fn retain(&mut self) {
-        let first_undelivered = self.pending.first_undelivered().unwrap_or(Seq::MAX);
-        match self.saved_seq {
-            Some(seq) => self.retainer.check(first_undelivered.min(seq + 1)),
-            None => self.retainer.put_off(),
-        }
-    }
-
-    /// Returns the position behind everything queued.
-    fn place(&self) -> Place {
-        Place {
-            n_before: self.journal.n_unwritten(),
-            last_seq: self.progress.tried,
         }
     }
 
@@ -272,29 +221,29 @@ impl Writer {
             bookmark,
             first_undelivered,
         } = look;
-        let mut saved = SavedSession::new(snapshot, bookmark, &self.epoch, self.progress.tried);
-        self.pending.forget_settled(snapshot, *first_undelivered);
-        self.pending.forget_before(*first_undelivered);
+        let mut saved =
+            SavedSession::new(snapshot, bookmark, &self.feed.epoch, self.progress.tried);
+        let pending = &mut self.feed.pending;
+        pending.forget_settled(snapshot, *first_undelivered);
+        pending.forget_before(*first_undelivered);
         if self.progress.tried == self.progress.written {
-            self.has_undelivered = self.pending.first_undelivered().is_some();
+            self.has_undelivered = self.feed.pending.first_undelivered().is_some();
         }
-        // The end of the feed is known when it is written.
-        saved.feed = (self.progress.tried > 0).then(|| self.pending.to_saved(0));
-        self.unsaved = Some((Some(self.place()), saved));
+        saved.feed = (self.progress.tried > 0).then(|| self.feed.pending.to_saved());
+        self.unsaved = Some(saved);
         self.save_again_at = None;
     }
 
     /// Writes everything queued, if that is due, and publishes the result.
     fn settle(&mut self, is_due: bool) {
-        let n_unwritten = self.journal.n_unwritten() as u64;
+        let n_unwritten = self.feed.journal.n_unwritten() as u64;
         let (had_problem, was_full) = (self.progress.problem.is_some(), self.progress.is_full);
-        let before = self.journal.end();
         if is_due {
             let began = Instant::now();
             if n_unwritten > 0 && !had_problem {
                 self.close_segment();
             }
-            match self.journal.flush() {
+            match self.feed.journal.flush() {
                 Ok(()) => {
                     let elapsed_us = began.elapsed().as_micros();
                     let n_records = self.progress.tried - self.progress.written;
@@ -309,8 +258,8 @@ impl Writer {
                 Err(error) => self.on_refused(&error),
             }
         }
-        self.progress.is_full =
-            self.journal.is_full() || self.progress.tried - self.progress.written >= MOST_WAITING;
+        self.progress.is_full = self.feed.journal.is_full()
+            || self.progress.tried - self.progress.written >= MOST_WAITING;
         if self.progress.is_full && !was_full {
             let n_records = self.progress.tried - self.progress.written;
             tracing::error!(
@@ -324,15 +273,17 @@ impl Writer {
             // Who hears of a problem from a reader finds it in the daemon's status, too.
             self.report();
         }
-        if self.progress.problem.is_none() {
-            self.publish_written(before, n_unwritten);
+        let end = self.feed.journal.end();
+        if self.live.end() != end {
+            self.live.publish_end(end);
         }
-        let counts: Vec<_> = self.statuses.drain(..).collect();
-        if let Some((_, counts)) = counts.last() {
-            self.progress.counts = Some(*counts);
+        let statuses = std::mem::take(&mut self.statuses);
+        if is_news && statuses.is_empty() {
+            self.publish_status();
         }
-        if !counts.is_empty() || is_news {
-            self.publish_status(self.live.end());
+        for counts in statuses {
+            self.progress.counts = Some(counts);
+            self.publish_status();
         }
     }
 
@@ -344,7 +295,7 @@ impl Writer {
             );
         }
         self.progress.written = self.progress.tried;
-        self.has_undelivered = self.pending.first_undelivered().is_some();
+        self.has_undelivered = self.feed.pending.first_undelivered().is_some();
         self.progress.problem = None;
     }
 
@@ -357,26 +308,7 @@ impl Writer {
         self.retry_at = Some(Instant::now() + RETRY_AFTER);
     }
 
-    /// Publishes that everything is written, `n_bytes` behind `before`: the counts, each at its position,
-    /// and the feed's end.
-    fn publish_written(&mut self, before: FeedEnd, n_bytes: u64) {
-        let end = self.journal.end();
-        for (place, counts) in std::mem::take(&mut self.statuses) {
-            self.progress.counts = Some(counts);
-            self.publish_status(place.in_file(before, n_bytes, end));
-        }
-        if let Some((place, saved)) = &mut self.unsaved
-            && let Some(place) = place.take()
-            && let Some(feed) = &mut saved.feed
-        {
-            feed.end = place.in_file(before, n_bytes, end).at;
-        }
-        if self.live.end() != end {
-            self.live.publish_end(end);
-        }
-    }
-
-    fn publish_status(&self, end: FeedEnd) {
+    fn publish_status(&self) {
         let Some(counts) = self.progress.counts else {
             return;
         };
@@ -386,7 +318,7 @@ impl Writer {
             let with_waiting = |text: &String| with_waiting(text, n, self.progress.is_full);
             *problem = self.progress.problem.as_ref().map(with_waiting);
         }
-        self.live.publish_status(end, status);
+        self.live.publish_status(status);
     }
 
     fn report(&self) {
@@ -399,20 +331,91 @@ impl Writer {
 
     /// Saves the last snapshot, if its records are all written.
     fn save(&mut self) {
-        let is_written = |unsaved: &mut (Option<Place>, _)| unsaved.0.is_none();
-        let Some((_, saved)) = self.unsaved.take_if(is_written) else {
+        let written = self.progress.written;
+        let Some(saved) = self.unsaved.take_if(|saved| saved.last_seq <= written) else {
             return;
         };
         self.save_again_at = None;
-        match store_saved(&self.saved, &saved) {
+        match store_saved(&self.feed.saved, &saved) {
             Ok(()) => self.saved_seq = Some(saved.last_seq),
             Err(error) => {
                 tracing::error!(%error, "could not save the snapshot");
                 self.save_again_at = Some(Instant::now() + RETRY_AFTER);
-                self.unsaved = Some((None, saved));
+                self.unsaved = Some(saved);
             }
         }
     }
+
+    /// Removes segments that are not kept, if a check is due. What the next daemon needs stays, whatever
+    /// it finds saved.
+    fn retain(&mut self) {
+        if self.check_at > Instant::now() {
+            return;
+        }
+        let Some(saved_seq) = self.saved_seq else {
+            // It is not known what the next daemon needs.
+            self.check_at = Instant::now() + FIRST_CHECK;
+            return;
+        };
+        self.check_at = Instant::now() + CHECK_EVERY;
+        let first_undelivered = self.feed.pending.first_undelivered().unwrap_or(Seq::MAX);
+        let removed = self.remove(first_undelivered.min(saved_seq + 1));
+        removed.unwrap_or_else(not_removed);
+        self.store_ages();
+    }
+
+    /// Removes the segments that are not kept. Records from `needed` on stay.
+    fn remove(&mut self, needed: Seq) -> io::Result<()> {
+        self.publish_closed()?;
+        let kept = self.live.files();
+        let holders = self.live.consumers.holders();
+        let now = self.feed_time();
+        let retention = &self.feed.retention;
+        let first = retention.first_to_keep(&kept, &holders, needed, now);
+        if first > kept.first_seq() {
+            // What the next daemon reads depends on it.
+            sync_saved(&self.feed.saved)?;
+            remove_before(self.feed.journal.path(), &self.feed.epoch, first)?;
+            tracing::info!(first, "removed earlier records of the feed");
+            self.publish_closed()?;
+        }
+        Ok(())
+    }
+
+    fn publish_closed(&mut self) -> io::Result<()> {
+        let closed = closed_segments(self.feed.journal.path(), &self.feed.ages, self.feed_time())?;
+        if self.feed.ages.note_closed(&closed) {
+            self.store_ages();
+        }
+        self.live.publish_closed(closed);
+        Ok(())
+    }
+
+    /// Notes when a run last began or ended: other daemons do not end the session soon after.
+    fn note_run(&mut self, record: &Record) {
+        let now = self.feed_time();
+        let last = self.feed.ages.last_run;
+        if record.body.is_of_run() && last.is_none_or(|before| now - before >= NOTE_EVERY) {
+            self.feed.ages.last_run = Some(now);
+            self.store_ages();
+        }
+    }
+
+    /// Stores how old the feed's records are.
+    fn store_ages(&self) {
+        if let Err(error) = self.feed.ages.store(&clock::boot_time()) {
+            tracing::warn!(%error, "could not store how old the feed's records are");
+        }
+    }
+
+    /// Returns the time by the feed's clock.
+    fn feed_time(&self) -> Millis {
+        self.feed.ages.clock().at(clock::since_boot())
+    }
+}
+
+fn not_removed(error: io::Error) {
+    tracing::error!(%error, "could not remove earlier records of the feed");
 }
 
 /// Returns why the disk refuses, how many records wait for it, and what does not happen meanwhile.
@@ -423,134 +426,4 @@ pub(crate) fn with_waiting(problem: &str, n_records: Seq, is_full: bool) -> Stri
         ""
     };
     format!("{problem}; {n_records} records wait in memory{consequence}")
-}
-
-/// How often segments are checked for their age, and consumers for theirs.
-const CHECK_EVERY: Duration = Duration::from_secs(3600);
-
-/// How long after the daemon's start the first check is. Consumers may be read again by then.
-const FIRST_CHECK: Duration = Duration::from_secs(60);
-
-/// How far the noted time of the last run may be behind, in milliseconds.
-const NOTE_EVERY: Millis = 60_000;
-
-/// The closed segments of a feed, and when they are checked next.
-#[derive(Debug)]
-pub(super) struct Retainer {
-    feed: PathBuf,
-    epoch: String,
-    pub(super) retention: Retention,
-    ages: Ages,
-    /// The file of the saved snapshot.
-    saved: PathBuf,
-    live: Arc<Live>,
-    pub(super) check_at: Instant,
-    /// Whether it was logged that segments cannot be removed.
-    has_complained: bool,
-}
-
-impl Retainer {
-    pub(super) fn new(
-        feed: &Path,
-        epoch: &str,
-        retention: Retention,
-        ages: Ages,
-        saved: &Path,
-        live: Arc<Live>,
-    ) -> Self {
-        let mut retainer = Self {
-            feed: feed.to_owned(),
-            epoch: epoch.to_owned(),
-            retention,
-            ages,
-            saved: saved.to_owned(),
-            live,
-            check_at: Instant::now() + FIRST_CHECK,
-            has_complained: false,
-        };
-        let published = retainer.publish();
-        retainer.complain(published);
-        retainer.store_ages();
-        retainer
-    }
-
-    /// Makes a check due now: there is a new segment.
-    fn check_soon(&mut self) {
-        self.check_at = Instant::now();
-    }
-
-    /// Puts a check that is due off for a while: it is not known what the next daemon needs.
-    pub(super) fn put_off(&mut self) {
-        if self.check_at <= Instant::now() {
-            self.check_at = Instant::now() + FIRST_CHECK;
-        }
-    }
-
-    /// Removes segments, if a check is due. Records from `needed` on stay.
-    pub(super) fn check(&mut self, needed: Seq) {
-        if self.check_at > Instant::now() {
-            return;
-        }
-        self.check_at = Instant::now() + CHECK_EVERY;
-        let removed = self.remove(needed);
-        self.complain(removed);
-        self.store_ages();
-    }
-
-    /// Notes when a run last began or ended: other daemons do not end the session soon after.
-    fn note(&mut self, record: &Record) {
-        let now = self.now();
-        let last = self.ages.last_run;
-        if record.body.is_of_run() && last.is_none_or(|before| now - before >= NOTE_EVERY) {
-            self.ages.last_run = Some(now);
-            self.store_ages();
-        }
-    }
-
-    /// Stores how old the feed's records are.
-    fn store_ages(&mut self) {
-        if let Err(error) = self.ages.store(&clock::boot_time()) {
-            tracing::warn!(%error, "could not store how old the feed's records are");
-        }
-    }
-
-    fn remove(&mut self, needed: Seq) -> io::Result<()> {
-        self.publish()?;
-        let kept = self.live.files();
-        let holders = self.live.consumers.holders();
-        let now = self.now();
-        let first = self.retention.first_to_keep(&kept, &holders, needed, now);
-        if first > kept.first_seq() {
-            // What the next daemon reads depends on it.
-            sync_saved(&self.saved)?;
-            remove_before(&self.feed, &self.epoch, first)?;
-            tracing::info!(first, "removed earlier records of the feed");
-            self.publish()?;
-        }
-        self.has_complained = false;
-        Ok(())
-    }
-
-    fn publish(&mut self) -> io::Result<()> {
-        let closed = closed_segments(&self.feed, &self.ages, self.now())?;
-        if self.ages.note_closed(&closed) {
-            self.store_ages();
-        }
-        self.live.publish_closed(closed);
-        Ok(())
-    }
-
-    /// Returns the time by the feed's clock.
-    fn now(&self) -> Millis {
-        self.ages.clock().at(clock::since_boot())
-    }
-
-    fn complain(&mut self, result: io::Result<()>) {
-        if let Err(error) = result {
-            if !self.has_complained {
-                tracing::error!(%error, "could not remove earlier records of the feed");
-            }
-            self.has_complained = true;
-        }
-    }
 }

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{LsTask, SnapshotLine};
 use crate::model::{
-    Bookmark, DeliveredEvent, Event, FEED_VERSION, Record, Seq, SessionLife, Snapshot, StatusCounts,
+    Bookmark, DeliveredEvent, Event, FEED_VERSION, Millis, Record, Seq, SessionLife, Snapshot,
+    StatusCounts,
 };
 
 /// A record of a live stream that is not stored in the feed.
@@ -151,8 +152,9 @@ pub struct SavedSession {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SavedFeed {
-    /// The byte behind that record in its file.
-    pub end: u64,
+    /// When that record was made, by which it is recognised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<Millis>,
     /// Events that are not delivered yet: no notice and no follow-up contains them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undelivered: Vec<DeliveredEvent>,

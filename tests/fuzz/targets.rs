@@ -10,7 +10,7 @@ use tmux_task::engine::{Engine, EngineEffect, RestoredState, Settings};
 use tmux_task::model::{Body, Context, Level, Now, Record, Seq};
 use tmux_task::protocol::{ControlItem, Parser};
 use tmux_task::store::feed::{
-    FeedLine, Journal, WholeLines, load_consumers, load_saved, recover, store_consumer,
+    FeedLine, Journal, Reader, end_of_files, load_consumers, load_saved, recover, store_consumer,
 };
 use tmux_task::wire::{Acknowledgement, SnapshotLine, parse_request, request_line};
 
@@ -115,7 +115,8 @@ pub(super) fn feed(bytes: &[u8]) {
         epoch: found.epoch.clone().unwrap_or_else(|| "new".to_owned()),
         ..context()
     };
-    journal.append(&[record], &context).expect("it is appended");
+    journal.queue(&[record], &context);
+    journal.flush().expect("it is appended");
     let after = seqs(&path);
     assert_eq!(after.last(), Some(&next), "the next number");
     assert_eq!(after[..after.len() - 1], before[..], "the rest stays");
@@ -127,10 +128,11 @@ pub(super) fn feed(bytes: &[u8]) {
 
 /// The numbers of the records that can be read.
 fn seqs(path: &Path) -> Vec<Seq> {
-    let mut lines = WholeLines::new(path).expect("it is read");
+    let (_, end) = end_of_files(path).expect("it is read");
+    let mut reader = Reader::before(path, 0, &end).expect("it is read");
     let mut seqs = Vec::new();
-    while let Some(line) = lines.next_line().expect("it is read") {
-        if let FeedLine::Record(_) | FeedLine::Unknown(_) = line {
+    while let Some(line) = reader.next(&end).expect("it is read") {
+        if let FeedLine::Record(_) | FeedLine::Unknown(..) = line {
             seqs.extend(line.frame().map(|frame| frame.seq));
         }
     }

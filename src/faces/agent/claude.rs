@@ -27,7 +27,7 @@ use super::{AgentClient, Conversation};
 use crate::model::{Backoff, Error, Kind, Millis};
 use crate::ops::{SessionChoice, TaskSession, lookup};
 use crate::paths::Paths;
-use crate::wire::client_of;
+use crate::wire::{Request, client_of};
 use crate::{clock, process};
 
 /// How long to wait before looking for a receipt again.
@@ -140,7 +140,7 @@ async fn end_waiters(choice: &SessionChoice, conversation: &Conversation) -> Res
     NextInLine::dismiss(paths, conversation).map_err(|source| folder_error(paths, source))?;
     if let Some(mut client) = session.daemon().await? {
         let request = conversation.consume_request(vec![Kind::FollowUp]);
-        client.consume(request).await?;
+        client.stream(&Request::Consume(request)).await?;
     }
     Ok(())
 }

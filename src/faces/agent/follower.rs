@@ -219,8 +219,6 @@ pub(crate) enum Incoming {
     Passed,
     /// Everything that was recorded on this machine before the stream began has been received.
     CaughtUp,
-    /// This machine has no task and no undelivered message of the conversation any more.
-    Forgotten(String),
     /// Another process follows the conversation now.
     Replaced,
     /// The daemon has left, and the follower is allowed to leave too.
@@ -476,8 +474,7 @@ impl HostStreams {
             self.readings.retain(|epoch, _| is_followed(epoch));
             // A launch may have noted it again.
             self.find_hosts();
-            let is_any_of_host = self.received.keys().any(|(of, _)| *of == host);
-            return (!is_any_of_host).then_some(Incoming::Forgotten(host));
+            return None;
         };
         if let FeedNews::Began {
             epoch,

@@ -237,7 +237,6 @@ impl<C: Client, F: Feeds> HandOver<C, F> {
                     (self.is_caught_up, self.n_active) = (false, None);
                 }
             }
-            Incoming::Forgotten(host) => self.messages.ledger.forget_host(&host),
             Incoming::CaughtUp => self.is_caught_up = true,
             Incoming::Status { active, .. } => self.n_active = Some(active),
             Incoming::Notice { .. } | Incoming::Passed => {}

@@ -36,10 +36,6 @@ const LEAVES_WITHIN: Duration = Duration::from_secs(2);
 /// How often to try to get the ledger meanwhile.
 const TRY_EVERY: Duration = Duration::from_millis(5);
 
-/// How long it is kept how far a feed was handed over, in milliseconds, if the feed never says that
-/// this was acknowledged.
-const KEPT: Millis = 30 * 24 * 3_600_000;
-
 /// A message that was handed over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -63,26 +59,14 @@ impl SentMessage {
     }
 }
 
-/// How far a feed was handed over.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct FeedMark {
-    /// The last follow-up that was handed over, and with it all before it.
-    last: Seq,
-    /// The machine that the feed is on; `None` for this one.
-    host: Option<String>,
-    /// When it was handed over, in milliseconds since 1970.
-    at: Millis,
-}
-
 /// The file's contents.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Contents {
     handed_over: Vec<SentMessage>,
-    /// By epoch, which no other feed of any machine has. A mark stays until the feed's consumer has
-    /// passed it.
-    feeds: BTreeMap<String, FeedMark>,
+    /// The last follow-up of each feed that was handed over, and with it all before it, by epoch, which no
+    /// other feed of any machine has. It stays until the feed's consumer has passed it.
+    feeds: BTreeMap<String, Seq>,
     budget: Budget,
     transcript: Transcript,
 }
@@ -225,8 +209,8 @@ impl Ledger {
     /// Whether a follow-up was handed over, with or without a receipt.
     pub(super) fn has(&self, epoch: &str, seq: Seq) -> bool {
         let is_in = |one: &SentMessage| one.is_of(epoch) && one.batch.seqs.contains(&seq);
-        let mark = self.contents.feeds.get(epoch);
-        mark.is_some_and(|feed| seq <= feed.last) || self.handed_over().iter().any(is_in)
+        let last = self.contents.feeds.get(epoch);
+        last.is_some_and(|last| seq <= *last) || self.handed_over().iter().any(is_in)
     }
 
     /// Returns the first number of this feed that has no receipt.
@@ -268,7 +252,7 @@ impl Ledger {
         let Contents {
             handed_over, feeds, ..
         } = &mut self.contents;
-        feeds.retain(|of, feed| of != epoch || feed.last > cursor);
+        feeds.retain(|of, last| of != epoch || *last > cursor);
         // A feed of another machine may be read in two ways, and one of them may be behind.
         if host.is_some() {
             return;
@@ -277,17 +261,9 @@ impl Ledger {
             let is_in = one.batch.seqs.last().is_some_and(|seq| *seq <= last);
             one.batch.host.is_some() || one.is_of(epoch) && is_in
         });
-        feeds.retain(|of, feed| feed.host.is_some() || of == epoch);
-        if let Some(feed) = feeds.get_mut(epoch) {
-            feed.last = feed.last.min(last);
+        if let Some(mark) = feeds.get_mut(epoch) {
+            *mark = last.min(*mark);
         }
-    }
-
-    /// Forgets how far the feeds of another machine were handed over, which has forgotten the
-    /// conversation.
-    pub(super) fn forget_host(&mut self, host: &str) {
-        let is_of_host = |feed: &FeedMark| feed.host.as_deref() == Some(host);
-        self.contents.feeds.retain(|_, feed| !is_of_host(feed));
     }
 
     /// Notes that the messages for which `is_due` holds are about to be handed over again by this
@@ -310,13 +286,8 @@ impl Ledger {
             all.push(one.clone());
         }
         if let Some(batch) = new {
-            let mark = FeedMark {
-                last: batch.seqs.last().copied().unwrap_or_default(),
-                host: batch.host.clone(),
-                at,
-            };
-            feeds.retain(|_, feed| at.saturating_sub(feed.at) < KEPT);
-            feeds.insert(batch.epoch.clone(), mark);
+            let last = batch.seqs.last().copied().unwrap_or_default();
+            feeds.insert(batch.epoch.clone(), last);
             let mut message = SentMessage {
                 batch,
                 client,

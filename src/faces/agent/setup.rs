@@ -2,9 +2,9 @@
 //! adapters' files are part of the program.
 
 use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::process::Command;
 
 use super::AgentClient;
+use crate::files;
 use crate::model::Error;
 use crate::paths::{Env, adapters_folder, opencode_plugins};
 use crate::process::{ProgramEnd, run_program};
@@ -339,31 +340,14 @@ fn shown(words: &[OsString]) -> String {
     words.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// Replaces a file of the user at once, with its permissions. Missing folders are created.
+/// Replaces a file of the user at once. Missing folders are created.
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    let mut fresh = path.as_os_str().to_owned();
+    let folder = path.parent().unwrap_or(path);
+    fs::create_dir_all(folder)?;
+    let path = fs::canonicalize(folder)?.join(path.file_name().unwrap_or_default());
+    let mut fresh = path.clone().into_os_string();
     fresh.push(format!(".tmux-task-{}", std::process::id()));
-    let fresh = PathBuf::from(fresh);
-    let mode = fs::metadata(path).map_or(0o644, |found| found.permissions().mode() & 0o7777);
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&fresh)
-        .and_then(|mut file| {
-            file.write_all(text)?;
-            file.set_permissions(fs::Permissions::from_mode(mode))?;
-            file.sync_all()
-        })
-        .and_then(|()| fs::rename(&fresh, path));
-    if written.is_err() {
-        let removed = fs::remove_file(&fresh);
-        tracing::debug!(?removed, "a file was not replaced");
-    }
-    written
+    files::replace_synced(&path, Path::new(&fresh), text)
 }
 
 #[cfg(test)]

@@ -307,7 +307,6 @@ impl Client for Adapter {
             | Incoming::FollowUp(_)
             | Incoming::Passed
             | Incoming::CaughtUp
-            | Incoming::Forgotten(_)
             | Incoming::Replaced
             | Incoming::Left => return,
         };

@@ -13,9 +13,6 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The longest line that is examined, in bytes. Longer ones are passed over.
-const MAX_LINE: u64 = 16 << 20;
-
 /// How much of a transcript's end is read to find out whether a turn runs, in bytes, while no message
 /// is looked for.
 const TAIL: u64 = 1 << 20;
@@ -46,10 +43,11 @@ pub(super) enum Place {
     Answered,
 }
 
-/// How far a transcript was read, and what holds there.
+/// The transcript of a conversation: how far it was read, and what holds there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Reading {
+pub(super) struct Transcript {
+    path: PathBuf,
     /// Where the first line begins that was not read, in bytes.
     offset: u64,
     /// Whether the model is answering, or a tool runs for it.
@@ -66,18 +64,10 @@ pub(super) fn mark_of(id: &str) -> String {
     format!("(tmux-task {id})")
 }
 
-/// The transcript of a conversation, as far as it was read.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Transcript {
-    path: PathBuf,
-    reading: Reading,
-}
-
 impl Transcript {
     /// Whether the model is answering, or a tool runs for it.
     pub(super) fn is_turn_running(&self) -> bool {
-        self.reading.is_turn_running
+        self.is_turn_running
     }
 
     /// Reads what the file at this path has since the last time. Of another file than before,
@@ -89,27 +79,31 @@ impl Transcript {
     pub(super) fn read(&mut self, path: &Path, messages: &mut [Message<'_>]) -> io::Result<()> {
         if self.path != path {
             if !messages.is_empty() {
-                self.reading.read_file(&self.path, messages)?;
+                self.read_file(messages)?;
             }
-            path.clone_into(&mut self.path);
-            self.reading = Reading::default();
+            *self = Self::of(path.to_owned());
         }
-        self.reading.read_file(path, messages)
+        self.read_file(messages)
     }
-}
 
-impl Reading {
-    /// Reads on in a file. A missing one is empty, and one that was replaced by a shorter one is read
+    fn of(path: PathBuf) -> Self {
+        Self {
+            path,
+            ..Self::default()
+        }
+    }
+
+    /// Reads on in the file. A missing one is empty, and one that was replaced by a shorter one is read
     /// from its beginning.
-    fn read_file(&mut self, path: &Path, messages: &mut [Message<'_>]) -> io::Result<()> {
-        let mut file = match File::open(path) {
+    fn read_file(&mut self, messages: &mut [Message<'_>]) -> io::Result<()> {
+        let mut file = match File::open(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
         let length = file.metadata()?.len();
         if length < self.offset {
-            *self = Self::default();
+            *self = Self::of(std::mem::take(&mut self.path));
         }
         let skips = messages.is_empty() && length - self.offset > TAIL;
         if skips {
@@ -121,34 +115,29 @@ impl Reading {
             // The first line is cut.
             self.offset += file.skip_until(b'\n')? as u64;
         }
-        self.read(file, messages).map(drop)
+        self.read_lines(file, messages)
     }
 
-    /// Reads the complete lines from `offset` on. Returns whether there were any.
+    /// Reads the complete lines from `offset` on.
     ///
     /// # Errors
     ///
     /// When `from` cannot be read. What was read until then counts.
-    fn read(&mut self, mut from: impl BufRead, messages: &mut [Message<'_>]) -> io::Result<bool> {
-        let (mut line, mut has_grown, mut is_too_long) = (Vec::new(), false, false);
-        let mut unfinished = 0;
+    fn read_lines(
+        &mut self,
+        mut from: impl BufRead,
+        messages: &mut [Message<'_>],
+    ) -> io::Result<()> {
+        let mut line = Vec::new();
         loop {
             line.clear();
-            let n = io::Read::take(&mut from, MAX_LINE).read_until(b'\n', &mut line)?;
-            unfinished += n as u64;
+            let n = from.read_until(b'\n', &mut line)?;
             if line.last() != Some(&b'\n') {
-                if n as u64 == MAX_LINE {
-                    is_too_long = true;
-                    continue;
-                }
                 // The client may be in the middle of the line.
-                return Ok(has_grown);
+                return Ok(());
             }
-            self.offset += std::mem::take(&mut unfinished);
-            has_grown = true;
-            if !std::mem::take(&mut is_too_long)
-                && let Ok(entry) = serde_json::from_slice::<Value>(&line)
-            {
+            self.offset += n as u64;
+            if let Ok(entry) = serde_json::from_slice::<Value>(&line) {
                 self.apply(&entry, messages);
             }
         }
@@ -320,14 +309,15 @@ mod tests {
     fn read(entries: &[Value]) -> (Place, bool) {
         let text: String = entries.iter().map(|entry| format!("{entry}\n")).collect();
         // Read at once, and line by line.
-        let (mut reading, mut at) = (Reading::default(), Place::default());
+        let (mut reading, mut at) = (Transcript::default(), Place::default());
         reading
-            .read(text.as_bytes(), &mut [(MARK, &mut at)])
+            .read_lines(text.as_bytes(), &mut [(MARK, &mut at)])
             .unwrap();
-        let (mut again, mut place) = (Reading::default(), Place::default());
+        let (mut again, mut place) = (Transcript::default(), Place::default());
         for line in text.split_inclusive('\n') {
-            let has_grown = again.read(line.as_bytes(), &mut [(MARK, &mut place)]);
-            assert!(has_grown.unwrap());
+            again
+                .read_lines(line.as_bytes(), &mut [(MARK, &mut place)])
+                .unwrap();
         }
         assert_eq!((&reading, at), (&again, place));
         assert_eq!(reading.offset, text.len() as u64);
@@ -454,23 +444,20 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_read_when_it_is_complete_and_no_longer_than_the_limit() {
+    fn a_line_is_read_when_it_is_complete() {
         let line = format!("{}\n", user(message(MARK)));
-        let (mut reading, mut at) = (Reading::default(), Place::default());
-        let cut = &line.as_bytes()[..line.len() - 1];
-        assert!(!reading.read(cut, &mut [(MARK, &mut at)]).unwrap());
-        assert_eq!((reading.offset, at), (0, Place::Nowhere));
-        let long = format!(
-            "{}\n",
-            user("x".repeat(2 * usize::try_from(MAX_LINE).unwrap()))
-        );
-        let text = format!("no JSON\n{{\"type\":1}}\n{long}{line}");
-        assert!(
+        let (mut reading, mut at) = (Transcript::default(), Place::default());
+        let mut read = |text: &str, at: &mut Place| {
             reading
-                .read(text.as_bytes(), &mut [(MARK, &mut at)])
-                .unwrap()
-        );
-        assert_eq!((reading.offset, at), (text.len() as u64, Place::Unanswered));
+                .read_lines(text.as_bytes(), &mut [(MARK, at)])
+                .unwrap();
+            reading.offset
+        };
+        assert_eq!(read(&line[..line.len() - 1], &mut at), 0);
+        assert_eq!(at, Place::Nowhere);
+        let text = format!("no JSON\n{{\"type\":1}}\n{line}");
+        assert_eq!(read(&text, &mut at), text.len() as u64);
+        assert_eq!(at, Place::Unanswered);
     }
 
     #[test]
@@ -482,6 +469,6 @@ mod tests {
         let mut transcript = Transcript::default();
         transcript.read(&path, &mut []).unwrap();
         assert!(transcript.is_turn_running());
-        assert_eq!(transcript.reading.offset, 5000 * line.len() as u64);
+        assert_eq!(transcript.offset, 5000 * line.len() as u64);
     }
 }

@@ -16,8 +16,8 @@ use crate::daemon::{self, DaemonError, Options, ServiceManager};
 use crate::model::{Error, ErrorKind, Millis, age, owner_of_environment, text};
 use crate::ops::{self, TaskSession, lookup};
 use crate::wire::{
-    ConsumerList, ConsumerStatus, DaemonConfig, DaemonStatus, Filter, ReaderStart, SINK_PREFIX,
-    SinkStatus,
+    ConsumerList, ConsumerStatus, DaemonConfig, DaemonStatus, Filter, ReaderStart, Request,
+    SINK_PREFIX, SinkStatus,
 };
 use crate::{clock, config};
 
@@ -164,8 +164,13 @@ async fn supervise(context: &Context, args: Supervise) -> Result<(), Error> {
 /// Prints the feed of the daemon that is running already.
 async fn stream(context: &Context) -> Result<(), Error> {
     let session = context.session().await?;
-    let (from, filter) = (ReaderStart::Now, Filter::default());
-    feed::follow(context, &session, from, filter, FeedFormat::Json).await
+    let request = Request::Subscribe {
+        start: ReaderStart::Now,
+        filter: Filter::default(),
+        tasks: false,
+        stored: None,
+    };
+    feed::follow(context, &session, request, FeedFormat::Json, (None, None)).await
 }
 
 /// Starts a new session, so that the daemon survives the end of the terminal.

@@ -13,8 +13,8 @@ use crate::faces::agent::read_lines;
 use crate::model::{Body, Error, ErrorKind, Kind, Millis, Record, Seq, rfc3339};
 use crate::ops::{self, LineHead, StoredLine, StoredRecords, TaskSession};
 use crate::wire::{
-    Acknowledgement, ConsumeRequest, Filter, LastRecords, LiveRecord, ReaderStart, Response,
-    StoredUse, StreamRecord,
+    Acknowledgement, ConsumeRequest, Filter, LastRecords, LiveRecord, ReaderStart, Request,
+    Response, StoredUse, StreamRecord,
 };
 
 pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Error> {
@@ -53,7 +53,13 @@ pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Error> {
         last if !last.is_all() => ReaderStart::Last(last),
         last => last.after.map_or(ReaderStart::Now, ReaderStart::After),
     };
-    follow(context, &session, start, filter, format).await
+    let request = Request::Subscribe {
+        start,
+        filter,
+        tasks: false,
+        stored: None,
+    };
+    follow(context, &session, request, format, (None, None)).await
 }
 
 /// Returns the time that lies this long ago, in milliseconds since 1970.
@@ -149,37 +155,25 @@ async fn consume(
         take_over: args.take_over,
         filter,
     };
-    let mut client = session.daemon_or_start().await?;
-    let hello = client.consume(request).await?;
-    let (given, auto_ack) = match args.auto_ack {
+    let acknowledgements = match args.auto_ack {
         true => (None, Some(AutoAck::default())),
         false => (Some(read_lines()), None),
     };
-    print_stream(context, client, hello, format, (given, auto_ack)).await
+    let request = Request::Consume(request);
+    follow(context, session, request, format, acknowledgements).await
 }
 
-/// Prints the records of a session from here on, and starts its daemon if none runs.
+/// Prints the stream that is requested, until it or stdout is closed. Acknowledges what is `given` on
+/// standard input, or what was printed.
 pub(super) async fn follow(
     context: &Context,
     session: &TaskSession,
-    start: ReaderStart,
-    filter: Filter,
-    format: FeedFormat,
-) -> Result<(), Error> {
-    let mut client = session.daemon_or_start().await?;
-    let hello = client.subscribe(start, filter).await?;
-    print_stream(context, client, hello, format, (None, None)).await
-}
-
-/// Prints a stream that begins with `hello`, until it or stdout is closed. Acknowledges what is `given` on
-/// standard input, or what was printed.
-async fn print_stream(
-    context: &Context,
-    mut client: DaemonClient,
-    hello: String,
+    request: Request,
     format: FeedFormat,
     (mut given, mut auto_ack): (Option<Acknowledgements>, Option<AutoAck>),
 ) -> Result<(), Error> {
+    let mut client = session.daemon_or_start().await?;
+    let hello = client.stream(&request).await?;
     // Also while records arrive without a pause.
     let mut interrupts = context::interrupts()?;
     context.limit.lift();
@@ -238,7 +232,7 @@ async fn next(from: &mut Option<Acknowledgements>) -> Result<Acknowledgement, Er
 /// Acknowledges what was printed. One acknowledgement is on its way at a time: those of the records
 /// that are printed meanwhile become one.
 #[derive(Debug, Default)]
-struct AutoAck {
+pub(super) struct AutoAck {
     /// The last record that was printed and not acknowledged.
     printed: Option<Seq>,
     /// Whether a confirmation is still to come.

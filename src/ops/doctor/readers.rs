@@ -15,7 +15,8 @@ use crate::model::{ErrorKind, Millis, Seq, age, text};
 use crate::ops::session::TaskSession;
 use crate::ops::{StoredRecords, list_consumers, lookup, wakes};
 use crate::wire::{
-    After, ConsumerStatus, DoctorCheck, Filter, ReaderStart, SINK_PREFIX, SinkStatus, StoredUse,
+    After, CheckResult, ConsumerStatus, DoctorCheck, Filter, ReaderStart, SINK_PREFIX, SinkStatus,
+    StoredUse,
 };
 
 /// A consumer that was not used for so long is forgotten, in milliseconds.
@@ -195,7 +196,7 @@ const MAX_CHARS: usize = 400;
 /// A line of the program.
 #[derive(Deserialize)]
 struct Found {
-    result: String,
+    result: CheckResult,
     message: String,
     hint: Option<String>,
 }
@@ -238,16 +239,10 @@ pub(super) async fn examine_broker() -> Vec<DoctorCheck> {
 }
 
 fn check_of(found: Found) -> DoctorCheck {
-    let Found {
-        result,
-        message,
-        hint,
-    } = found;
-    match (result.as_str(), hint) {
-        ("ok", _) => ok("broker", message),
-        ("warn", Some(hint)) => warn("broker", message, hint),
-        (_, Some(hint)) => fail("broker", message, hint),
-        (_, None) => fail_without_hint("broker", message),
+    DoctorCheck {
+        result: found.result,
+        hint: found.hint,
+        ..ok("broker", found.message)
     }
 }
 

@@ -72,13 +72,13 @@ async fn acknowledgements_that_come_during_a_sync_are_saved_by_one() {
     save(&consumers, &Ok(()));
     for seq in 11..=20 {
         a.acknowledge(seq);
-        assert!(a.replies.take().0.is_empty(), "nothing is durable yet");
+        assert!(a.take_replies().0.is_empty(), "nothing is durable yet");
     }
     b.acknowledge(12);
     let expected = [("a".to_owned(), 20), ("b".to_owned(), 12)];
     assert_eq!(save(&consumers, &Ok(())), expected);
-    assert_eq!(a.replies.take().0, (11..=20).collect::<Vec<Seq>>());
-    assert_eq!(b.replies.take().0, [12]);
+    assert_eq!(a.take_replies().0, (11..=20).collect::<Vec<Seq>>());
+    assert_eq!(b.take_replies().0, [12]);
     assert!(!consumers.state().has_work());
 }
 
@@ -89,11 +89,11 @@ async fn what_the_disk_refused_is_confirmed_when_it_takes_it() {
     a.acknowledge(11);
     consumers.state().problem = Some("full".to_owned());
     save(&consumers, &Err("full".to_owned()));
-    assert!(a.replies.take().0.is_empty());
+    assert!(a.take_replies().0.is_empty());
     assert_eq!(consumers.problem().as_deref(), Some("full"));
     a.acknowledge(12);
     assert_eq!(save(&consumers, &Ok(())), [("a".to_owned(), 12)]);
-    assert_eq!(a.replies.take().0, [11, 12]);
+    assert_eq!(a.take_replies().0, [11, 12]);
     assert_eq!(consumers.problem(), None);
 }
 
@@ -130,7 +130,7 @@ async fn the_reader_that_takes_over_continues_at_the_cursor_and_the_other_is_ign
     let second = consumers.lease(&taking_over("a"), Some(22), 20).await;
     let second = second.unwrap();
     assert_eq!(second.cursor(), 11);
-    assert_eq!(first.replies.take().1, Some(StreamEnd::Replaced));
+    assert_eq!(first.take_replies().1, Some(StreamEnd::Replaced));
     first.acknowledge(15);
     first.left_out(16, false);
     drop(first);
@@ -140,7 +140,7 @@ async fn the_reader_that_takes_over_continues_at_the_cursor_and_the_other_is_ign
         (11, 9, Some(22))
     );
     assert_eq!(save(&consumers, &Ok(())), [("a".to_owned(), 11)]);
-    assert_eq!(second.replies.take(), (VecDeque::new(), None));
+    assert_eq!(second.take_replies(), (VecDeque::new(), None));
 }
 
 #[tokio::test]
@@ -188,8 +188,8 @@ async fn a_consumer_is_on_the_disk_when_it_is_created_and_when_it_is_closed() {
     // As after a kill.
     assert_eq!(cursors("e", 20), expect(0, 20));
     first.acknowledge(5);
-    first.replies.changed().await;
-    assert_eq!(first.replies.take().0, [5]);
+    first.changed().await;
+    assert_eq!(first.take_replies().0, [5]);
     assert_eq!(cursors("e", 20), expect(5, 20));
     now.left_out(21, false);
     drop((first, now));

@@ -4,13 +4,11 @@ use std::fs::File;
 use std::io::{self, BufReader, Seek, SeekFrom};
 use std::path::Path;
 
-use serde::Deserialize;
-
 use super::FeedError;
 use super::read::Frame;
 use super::segments::{FeedEnd, FileId, closed_firsts, read_line, segment_path};
 use crate::files;
-use crate::model::{Millis, Seq, parse_rfc3339};
+use crate::model::{Millis, Seq};
 
 /// The distance in bytes at which the binary search ends and the rest is read record by record.
 const NEAR: u64 = 64 * 1024;
@@ -36,15 +34,6 @@ impl Place {
             id: None,
             at: 0,
             frame: None,
-        }
-    }
-
-    /// Returns this place or another one, whichever comes first.
-    pub(super) fn earlier(self, other: Self) -> Self {
-        if (other.segment, other.at) < (self.segment, self.at) {
-            other
-        } else {
-            self
         }
     }
 }
@@ -97,7 +86,11 @@ pub(super) fn find(feed: &Path, after: Seq, end: &FeedEnd) -> io::Result<Place> 
             && first_record(&file)?.is_some()
         {
             let limit = end.limit_in(segment);
-            return search_by(file, segment, limit, |found| found.frame.seq <= after);
+            let place = search_by(file, segment, limit, |found| found.seq <= after)?;
+            // Otherwise the record is in the middle of the file's first write.
+            if place.frame.is_some() {
+                return Ok(place);
+            }
         }
     }
     Ok(Place::start_of(firsts[0]))
@@ -113,7 +106,7 @@ fn search_by(
     file: File,
     segment: Seq,
     limit: u64,
-    is_before: impl Fn(&FoundRecord) -> bool,
+    is_before: impl Fn(&Frame) -> bool,
 ) -> io::Result<Place> {
     let found = file.metadata()?;
     let mut right = found.len().min(limit);
@@ -127,7 +120,7 @@ fn search_by(
         match write_end_behind(&mut file, middle, right)? {
             Some((at, record)) if is_before(&record) => {
                 left.at = at;
-                left.frame = Some(record.frame);
+                left.frame = Some(record);
             }
             Some(_) | None => right = middle,
         }
@@ -137,7 +130,7 @@ fn search_by(
         && is_before(&record)
     {
         left.at = at;
-        left.frame = Some(record.frame);
+        left.frame = Some(record);
     }
     Ok(left)
 }
@@ -163,79 +156,16 @@ fn find_time(feed: &Path, time: Millis) -> io::Result<Option<Seq>> {
         let Some(first) = first.filter(|first| first.time.is_some_and(|at| at < time)) else {
             continue;
         };
-        let is_before =
-            |found: &FoundRecord| parse_rfc3339(&found.time).is_some_and(|at| at < time);
+        let is_before = |found: &Frame| found.time.is_some_and(|at| at < time);
         let place = search_by(file, segment, u64::MAX, is_before)?;
         return Ok(Some(place.frame.map_or(first.seq - 1, |frame| frame.seq)));
     }
     Ok(None)
 }
 
-/// Returns a position where a write ends, about `n_bytes` before the end of the feed; its start if it
-/// is shorter.
-pub(super) fn find_tail(feed: &Path, n_bytes: u64, end: &FeedEnd) -> io::Result<Place> {
-    let firsts = firsts(feed, end)?;
-    let (mut n_missing, mut later) = (n_bytes, None);
-    for segment in firsts.iter().copied().rev() {
-        let Some(file) = open_segment(feed, segment, end)? else {
-            continue;
-        };
-        let found = file.metadata()?;
-        if found.len() <= n_missing {
-            n_missing -= found.len();
-            later = Some(segment);
-            continue;
-        }
-        let mut file = BufReader::new(file);
-        let middle = found.len() - n_missing;
-        // Without the end of a write before it, the position would be in the middle of one.
-        if let Some((at, record)) = write_end_behind(&mut file, middle, found.len())? {
-            return Ok(Place {
-                segment,
-                id: Some(FileId::of(&found)),
-                at,
-                frame: Some(record.frame),
-            });
-        }
-        if let Some(later) = later {
-            return Ok(Place::start_of(later));
-        }
-    }
-    Ok(Place::start_of(firsts[0]))
-}
-
-/// Returns a record behind which at least about `n_bytes` of the feed at `path` lie. `None` if the
-/// feed is shorter, or if no such record is found.
-///
-/// # Errors
-///
-/// When the feed cannot be read.
-pub(crate) fn before_tail(path: &Path, n_bytes: u64) -> Result<Option<Seq>, FeedError> {
-    let place = present_end(path).and_then(|end| find_tail(path, n_bytes, &end));
-    let place = place.map_err(FeedError::reading(path))?;
-    Ok(place.frame.map(|frame| frame.seq))
-}
-
-/// A record as a search reads it.
-#[derive(Debug, Deserialize)]
-struct FoundRecord {
-    #[serde(flatten)]
-    frame: Frame,
-    #[serde(default)]
-    time: String,
-}
-
-/// The first record of a file.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct FirstRecord {
-    /// Its sequence number. If it cannot be read, it is concluded from the records that follow.
-    pub(super) seq: Seq,
-    /// When it, or the first readable one, was made.
-    pub(super) time: Option<Millis>,
-}
-
-/// Returns the first record of a file; `None` when it has none that can be read.
-pub(super) fn first_record(file: &File) -> io::Result<Option<FirstRecord>> {
+/// Returns the first record of a file that can be read, with the number of the very first one, which is
+/// concluded from it; `None` when there is none.
+pub(super) fn first_record(file: &File) -> io::Result<Option<Frame>> {
     let mut file = BufReader::new(file);
     file.seek(SeekFrom::Start(0))?;
     let (mut line, mut n_damaged) = (Vec::new(), 0);
@@ -245,11 +175,11 @@ pub(super) fn first_record(file: &File) -> io::Result<Option<FirstRecord>> {
         if line.last() != Some(&b'\n') {
             return Ok(None);
         }
-        match serde_json::from_slice::<FoundRecord>(&line) {
+        match serde_json::from_slice::<Frame>(&line) {
             Ok(found) => {
-                return Ok(Some(FirstRecord {
-                    seq: found.frame.seq.saturating_sub(n_damaged).max(1),
-                    time: parse_rfc3339(&found.time),
+                return Ok(Some(Frame {
+                    seq: found.seq.saturating_sub(n_damaged).max(1),
+                    ..found
                 }));
             }
             Err(_) if line.trim_ascii().is_empty() => {}
@@ -264,7 +194,7 @@ fn write_end_behind(
     file: &mut BufReader<File>,
     at: u64,
     limit: u64,
-) -> io::Result<Option<(u64, FoundRecord)>> {
+) -> io::Result<Option<(u64, Frame)>> {
     file.seek(SeekFrom::Start(at))?;
     let mut rest_of_line = Vec::new();
     let length = read_line(file, &mut rest_of_line)?;
@@ -276,7 +206,7 @@ fn next_write_end(
     file: &mut BufReader<File>,
     at: u64,
     limit: u64,
-) -> io::Result<Option<(u64, FoundRecord)>> {
+) -> io::Result<Option<(u64, Frame)>> {
     let (mut end, mut line) = (at, Vec::new());
     while end < limit {
         line.clear();
@@ -284,8 +214,8 @@ fn next_write_end(
         if line.last() != Some(&b'\n') {
             return Ok(None);
         }
-        if let Ok(record) = serde_json::from_slice::<FoundRecord>(&line)
-            && record.frame.more == 0
+        if let Ok(record) = serde_json::from_slice::<Frame>(&line)
+            && record.more == 0
         {
             return Ok(Some((end, record)));
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::FeedError;
 use super::find::first_record;
-use super::reader::{End, WholeLines};
+use super::reader::end_of_active;
 use super::segments::{FeedEnd, FileId, closed_firsts, segment_path};
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::{Context, Millis, Record, Seq};
@@ -143,17 +143,6 @@ impl Journal {
         &self.path
     }
 
-    /// Writes these records, and all that an earlier failure left unwritten, in one write, and
-    /// waits until they are on the disk.
-    ///
-    /// # Errors
-    ///
-    /// When the disk refuses. Nothing is lost then: the records are written by the next call.
-    pub fn append(&mut self, records: &[Record], context: &Context) -> Result<(), FeedError> {
-        self.queue(records, context);
-        self.flush()
-    }
-
     /// Queues these records for the next [`Journal::flush`]. After a crash all of them are in the
     /// feed or none.
     pub fn queue(&mut self, records: &[Record], context: &Context) {
@@ -263,15 +252,14 @@ impl Journal {
         if let Some(folder) = self.path.parent() {
             files::make_folder(folder, OPEN_TO_OTHERS).map_err(failed("make the folder of"))?;
         }
-        let read = WholeLines::of_active(&self.path).and_then(WholeLines::read_to_end);
-        let last = match read {
-            Ok(last) => last,
+        let (epoch, last) = match end_of_active(&self.path) {
+            Ok(end) => end,
             // A link, a pipe or another user's file is in its place.
-            Err(error) if files::is_refusal(&error.source) => End::default(),
+            Err(error) if files::is_refusal(&error.source) => Default::default(),
             Err(error) => return Err(error),
         };
         let fits = self.queued.as_ref().is_some_and(|queued| {
-            last.epoch.as_ref() == Some(&queued.epoch) && last.last_seq < queued.first
+            epoch.as_ref() == Some(&queued.epoch) && last.last_seq < queued.first
         });
         let end = if fits { last.at } else { 0 };
         if !fits {

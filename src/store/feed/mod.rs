@@ -17,15 +17,14 @@ mod retention;
 mod segments;
 
 pub use journal::Journal;
-pub use read::{FeedError, FeedLine, Sequence, UnknownRecord};
-pub use reader::{End, WholeLines};
+pub use read::{FeedError, FeedLine, Frame, Sequence};
+pub use reader::{Reader, end_of_files};
 pub use readers::{load_consumers, store_consumer};
 pub use recovery::{DamagedSnapshot, FeedState, PendingEvents, RecordedLook, load_saved, recover};
 pub use retention::{FeedFiles, Retention, Segment};
 pub use segments::{FeedEnd, FileId};
 
-pub(crate) use find::{before_tail, before_time};
-pub(crate) use reader::{Reader, end_of_files};
+pub(crate) use find::before_time;
 pub(crate) use readers::{
     CountedTimes, LastRead, ReadProgress, note_read, remove_consumer, sync_consumers,
 };

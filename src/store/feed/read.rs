@@ -13,31 +13,11 @@ use crate::model::{Error as AnyError, FEED_VERSION, Kind, Millis, Record, Seq, p
 pub enum FeedLine {
     /// A record.
     Record(Box<Record>),
-    /// A record of a later version.
-    Unknown(UnknownRecord),
+    /// A record of a kind or version that is not known here, with all of its fields. Readers skip it or
+    /// pass it on.
+    Unknown(Frame, serde_json::Value),
     /// An unreadable line that was a record once.
     Damaged,
-}
-
-/// A record of a kind or version that is not known here. Readers skip it or pass it on.
-#[derive(Debug)]
-pub struct UnknownRecord {
-    /// The common fields.
-    pub frame: Frame,
-    /// All fields.
-    pub fields: serde_json::Value,
-}
-
-impl UnknownRecord {
-    /// Parses a line that is not a record of this version; `None` when it is not one of a later
-    /// version either. A line with a known kind and version that cannot be parsed is damaged.
-    fn parse(bytes: &[u8]) -> Option<Self> {
-        let fields: serde_json::Value = serde_json::from_slice(bytes).ok()?;
-        let kind = Kind::deserialize(fields.get("kind")?);
-        let is_later = fields.get("v")?.as_u64()? > u64::from(FEED_VERSION);
-        let frame = Frame::deserialize(&fields).ok()?;
-        (kind.is_err() || is_later).then_some(Self { frame, fields })
-    }
 }
 
 impl FeedLine {
@@ -52,30 +32,28 @@ impl FeedLine {
                 );
                 Self::Damaged
             }
-            Err(error) => match UnknownRecord::parse(bytes) {
-                Some(record) => Self::Unknown(record),
-                None => {
-                    tracing::warn!(%error, "a line of the feed is damaged");
-                    Self::Damaged
-                }
-            },
+            Err(error) => Self::parse_unknown(bytes).unwrap_or_else(|| {
+                tracing::warn!(%error, "a line of the feed is damaged");
+                Self::Damaged
+            }),
         }
+    }
+
+    /// Parses a line that is not a record of this version; `None` when it is not one of a later
+    /// version either. A line with a known kind and version that cannot be parsed is damaged.
+    fn parse_unknown(bytes: &[u8]) -> Option<Self> {
+        let fields: serde_json::Value = serde_json::from_slice(bytes).ok()?;
+        let kind = Kind::deserialize(fields.get("kind")?);
+        let is_later = fields.get("v")?.as_u64()? > u64::from(FEED_VERSION);
+        let frame = Frame::deserialize(&fields).ok()?;
+        (kind.is_err() || is_later).then_some(Self::Unknown(frame, fields))
     }
 
     /// Returns its sequence number, if the line can be read.
     pub(crate) fn seq(&self) -> Option<Seq> {
         match self {
             Self::Record(record) => Some(record.seq),
-            Self::Unknown(record) => Some(record.frame.seq),
-            Self::Damaged => None,
-        }
-    }
-
-    /// Returns when it was made, if the line can be read and says so.
-    pub(crate) fn time(&self) -> Option<Millis> {
-        match self {
-            Self::Record(record) => Some(record.time),
-            Self::Unknown(record) => record.fields["time"].as_str().and_then(parse_rfc3339),
+            Self::Unknown(frame, _) => Some(frame.seq),
             Self::Damaged => None,
         }
     }
@@ -92,8 +70,9 @@ impl FeedLine {
                 seq: record.seq,
                 epoch: record.epoch.clone(),
                 more: record.more,
+                time: Some(record.time),
             }),
-            Self::Unknown(record) => Some(record.frame.clone()),
+            Self::Unknown(frame, _) => Some(frame.clone()),
             Self::Damaged => None,
         }
     }
@@ -147,6 +126,9 @@ pub struct Frame {
     /// How many records of the same write follow.
     #[serde(default)]
     pub more: u32,
+    /// When it was made; `None` where it does not say so.
+    #[serde(default, deserialize_with = "time")]
+    pub time: Option<Millis>,
 }
 
 /// The greatest sequence number: the greatest integer that every JSON reader knows exactly. No feed
@@ -165,6 +147,10 @@ fn sequence_number<'de, D: Deserializer<'de>>(value: D) -> Result<Seq, D::Error>
     } else {
         Err(D::Error::custom("no record has this number"))
     }
+}
+
+fn time<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Millis>, D::Error> {
+    Ok(parse_rfc3339(&String::deserialize(value)?))
 }
 
 /// Why the feed cannot be opened, read or written.

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::FeedError;
-use super::find::{find, find_tail};
 use super::read::FeedLine;
-use super::reader::WholeLines;
+use super::reader::{Reader, end_of_files};
 use super::retention::Ages;
+use super::segments::first_kept;
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::{BootTime, Error, Kind, Millis, Record, Seq};
 use crate::wire::{SavedConsumer, check_consumer_name};
@@ -74,40 +74,40 @@ pub(crate) struct Holdings {
 ///
 /// When the feed cannot be read.
 pub(super) fn holdings(path: &Path) -> Result<Holdings, FeedError> {
-    let mut n_bytes = FIRST_STEP;
+    let (epoch, end) = end_of_files(path)?;
+    let mut n_records = FIRST_STEP;
     loop {
-        let mut is_all = false;
-        let mut lines = WholeLines::from_place(path, |files| {
-            let tail = find_tail(path, n_bytes, files)?;
-            is_all = tail == find(path, 0, files)?;
-            Ok(tail)
-        })?;
-        let mut holdings = Holdings::default();
-        while let Some(line) = lines.next_line()? {
+        let after = end.last_seq.saturating_sub(n_records);
+        let mut holdings = Holdings {
+            epoch: epoch.clone().unwrap_or_default(),
+            ..Holdings::default()
+        };
+        let mut reader = Reader::before(path, after, &end)?;
+        while let Some(line) = reader.next(&end)? {
             if let FeedLine::Record(record) = line {
-                holdings.add(*record);
+                holdings.add(&record);
             }
         }
-        if is_all || holdings.last_follow_up.is_some() && holdings.last_run.is_some() {
+        let is_complete = holdings.last_follow_up.is_some() && holdings.last_run.is_some();
+        if is_complete || after < first_kept(path) {
             return Ok(holdings);
         }
-        n_bytes = n_bytes.saturating_mul(16);
+        n_records = n_records.saturating_mul(16);
     }
 }
 
-/// How many bytes of the feed's end are read at first.
-const FIRST_STEP: u64 = 64 * 1024;
+/// How many of the feed's last records are read at first.
+const FIRST_STEP: u64 = 64;
 
 impl Holdings {
     /// Adds a record that is later than those before.
-    fn add(&mut self, record: Record) {
+    fn add(&mut self, record: &Record) {
         if record.body.kind() == Kind::FollowUp {
             self.last_follow_up = Some(record.seq);
         }
         if record.body.is_of_run() {
             self.last_run = Some(record.time);
         }
-        self.epoch = record.epoch;
     }
 
     /// Whether there is a follow-up that was not read, or that a consumer has not acknowledged.

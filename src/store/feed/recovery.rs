@@ -4,9 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::FeedError;
-use super::find::{find, find_tail};
+use super::find::find;
 use super::read::{FeedLine, Frame};
-use super::reader::WholeLines;
+use super::reader::{Reader, end_of_files};
+use super::segments::FeedEnd;
 use crate::files;
 use crate::model::{
     Body, Checkpoint, DeliveredEvent, Event, EventKind, FEED_VERSION, Prompt, Record, Seq,
@@ -38,13 +39,8 @@ pub struct RecordedLook {
     pub checkpoint: Option<Checkpoint>,
 }
 
-/// How much of the feed is read if the saved snapshot does not say where to begin, in bytes. What is
-/// not delivered yet is in the last records: more than [`super::Journal::is_full`] allows never waits.
-const TAIL: u64 = 8 << 20;
-
-/// Reads the feed, behind the last record that `saved` includes if that record is still there.
-/// Otherwise it reads what was recorded after that, and at least the last 8 MiB; without `saved`, all of
-/// it. Passes on the looks recorded after that record, in order.
+/// Reads the feed, behind the last record that `saved` includes if that record is still there, and
+/// otherwise all of it. Passes on the looks recorded after that record, in order.
 ///
 /// # Errors
 ///
@@ -54,12 +50,14 @@ pub fn recover(
     saved: Option<&SavedSession>,
     each_look: impl FnMut(RecordedLook),
 ) -> Result<FeedState, FeedError> {
-    let (mut lines, pending) = match saved {
-        Some(saved) => match resume(path, saved)? {
-            Some(resumed) => resumed,
-            None => (from_tail(path, saved)?, PendingEvents::default()),
-        },
-        None => (WholeLines::new(path)?, PendingEvents::default()),
+    let (epoch, end) = end_of_files(path)?;
+    let resumed = match saved {
+        Some(saved) => resume(path, saved, &end)?,
+        None => None,
+    };
+    let (mut reader, pending) = match resumed {
+        Some(resumed) => resumed,
+        None => (Reader::before(path, 0, &end)?, PendingEvents::default()),
     };
     let mut past = Past {
         since: saved.map_or(0, |saved| saved.last_seq),
@@ -67,52 +65,43 @@ pub fn recover(
         look: RecordedLook::default(),
         each_look,
     };
-    while let Some(line) = lines.next_line()? {
+    while let Some(line) = reader.next(&end)? {
         if let FeedLine::Record(record) = line {
             past.read(*record);
         }
     }
-    let end = lines.end();
     Ok(FeedState {
-        epoch: end.epoch.clone(),
+        epoch,
         last_seq: end.last_seq,
         end: end.at,
         pending: past.pending,
     })
 }
 
-/// Returns the lines behind the last record that `saved` includes, and what was pending there;
-/// `None` when the feed does not have that record at that place, or `saved` does not say what was pending.
+/// Returns a reader behind the last record that `saved` includes, and what was pending there; `None`
+/// when the feed does not have that record, or `saved` does not say what was pending.
 fn resume(
     path: &Path,
     saved: &SavedSession,
-) -> Result<Option<(WholeLines, PendingEvents)>, FeedError> {
+    end: &FeedEnd,
+) -> Result<Option<(Reader, PendingEvents)>, FeedError> {
     let Some(feed) = &saved.feed else {
         return Ok(None);
     };
-    let mut is_there = false;
-    let lines = WholeLines::from_place(path, |files| {
-        let place = find(path, saved.last_seq, files)?;
-        let is_last = |frame: &Frame| frame.seq == saved.last_seq && frame.epoch == saved.epoch;
-        is_there = place.frame.as_ref().is_some_and(is_last) && place.at == feed.end;
-        Ok(place)
-    })?;
-    if is_there {
-        return Ok(Some((lines, PendingEvents::from_saved(feed))));
+    let place = find(path, saved.last_seq, end).map_err(FeedError::reading(path))?;
+    let is_last = |frame: &Frame| {
+        let is_same = frame.seq == saved.last_seq && frame.epoch == saved.epoch;
+        is_same && feed.time.is_none_or(|time| frame.time == Some(time))
+    };
+    if place.frame.as_ref().is_some_and(is_last) {
+        let pending = PendingEvents(feed.clone());
+        return Ok(Some((Reader::at(path, &place), pending)));
     }
     tracing::warn!(
         seq = saved.last_seq,
-        "the feed has changed since the snapshot was saved: reading its last part"
+        "the feed has changed since the snapshot was saved: reading all of it"
     );
     Ok(None)
-}
-
-/// Returns the lines behind the last record that `saved` includes, and at least the last ones.
-fn from_tail(path: &Path, saved: &SavedSession) -> Result<WholeLines, FeedError> {
-    WholeLines::from_place(path, |files| {
-        let tail = find_tail(path, TAIL, files)?;
-        Ok(tail.earlier(find(path, saved.last_seq, files)?))
-    })
 }
 
 /// The result of the records read so far.
@@ -176,22 +165,13 @@ pub fn load_saved(path: &Path) -> Result<Option<SavedSession>, DamagedSnapshot> 
     };
     let read = files::if_there(files::read(path)).map_err(|error| damaged(error.to_string()))?;
     let Some(bytes) = read else { return Ok(None) };
-    // The version first: a later one may have other fields.
-    let version: FileVersion =
-        serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
-    if version.v != FEED_VERSION {
-        return Err(damaged(format!("it has version {}", version.v)));
-    }
     let saved: SavedSession =
         serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+    if saved.v != FEED_VERSION {
+        return Err(damaged(format!("it has version {}", saved.v)));
+    }
     saved.check_numbers().map_err(damaged)?;
     Ok(Some(saved))
-}
-
-/// What every version of the file has.
-#[derive(serde::Deserialize)]
-struct FileVersion {
-    v: u32,
 }
 
 /// Writes the saved snapshot to the disk, before records are removed that it makes unnecessary.
@@ -220,12 +200,12 @@ pub(crate) fn store_saved(path: &Path, saved: &SavedSession) -> io::Result<()> {
 /// Everything that the records read so far leave open. The daemon updates it as it appends, saves
 /// it with its snapshot, and updates it by later records when it starts again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-// Where the feed ends is set where it is saved.
 pub struct PendingEvents(SavedFeed);
 
 impl PendingEvents {
     /// Processes the next record.
     pub fn apply(&mut self, record: &Record) {
+        self.0.time = Some(record.time);
         match &record.body {
             Body::Event(event) => self.event(record.seq, event),
             Body::Notice { events, .. } => self.deliver(events),
@@ -341,19 +321,8 @@ impl PendingEvents {
         Some(self.0.undelivered.first()?.seq)
     }
 
-    /// Returns its form in the saved snapshot, of a feed whose last file ends there.
-    pub fn to_saved(&self, end: u64) -> SavedFeed {
-        SavedFeed {
-            end,
-            ..self.0.clone()
-        }
-    }
-
-    /// Returns the state from a saved snapshot.
-    pub fn from_saved(saved: &SavedFeed) -> Self {
-        Self(SavedFeed {
-            end: 0,
-            ..saved.clone()
-        })
+    /// Returns its form in the saved snapshot.
+    pub fn to_saved(&self) -> SavedFeed {
+        self.0.clone()
     }
 }

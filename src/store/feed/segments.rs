@@ -17,6 +17,10 @@ use crate::model::Seq;
 /// How many digits a name has. JSON numbers are exact up to this many.
 const DIGITS: usize = 16;
 
+/// What is before and behind them.
+const PREFIX: &str = "feed-";
+const SUFFIX: &str = ".jsonl";
+
 /// Identifies a file whatever its name is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FileId {
@@ -63,14 +67,13 @@ impl FeedEnd {
 /// Returns the path of the closed segment that begins with the record `first`, of the feed at
 /// `feed`.
 pub(super) fn segment_path(feed: &Path, first: Seq) -> PathBuf {
-    feed.with_file_name(format!("{}{first:0DIGITS$}{}", prefix(feed), suffix(feed)))
+    feed.with_file_name(format!("{PREFIX}{first:0DIGITS$}{SUFFIX}"))
 }
 
 /// Returns the first records of all closed segments, in order, including those that are about to be
 /// removed.
 fn all_firsts(feed: &Path) -> io::Result<Vec<Seq>> {
     let entries = files::if_there(fs::read_dir(feed.parent().unwrap_or(feed)))?;
-    let (prefix, suffix) = (prefix(feed), suffix(feed));
     let mut firsts = Vec::new();
     for entry in entries.into_iter().flatten() {
         let entry = entry?;
@@ -81,7 +84,7 @@ fn all_firsts(feed: &Path) -> io::Result<Vec<Seq>> {
         let name = entry.file_name();
         let number = name
             .to_str()
-            .and_then(|name| name.strip_prefix(&prefix)?.strip_suffix(&suffix));
+            .and_then(|name| name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX));
         let is_number =
             |text: &&str| text.len() == DIGITS && text.bytes().all(|digit| digit.is_ascii_digit());
         firsts.extend(
@@ -92,18 +95,6 @@ fn all_firsts(feed: &Path) -> io::Result<Vec<Seq>> {
     }
     firsts.sort_unstable();
     Ok(firsts)
-}
-
-fn prefix(feed: &Path) -> String {
-    format!(
-        "{}-",
-        feed.file_stem().unwrap_or_default().to_string_lossy()
-    )
-}
-
-fn suffix(feed: &Path) -> String {
-    let extension = feed.extension().unwrap_or_default();
-    format!(".{}", extension.to_string_lossy())
 }
 
 /// The length of the longest line that is read, in bytes. A message about the ends of a thousand tasks

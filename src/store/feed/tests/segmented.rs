@@ -1,14 +1,13 @@
 use std::fs;
 use std::path::Path;
 
-use super::super::find::{find_tail, present_end};
 use super::super::readers::holdings;
 use super::super::segments::{closed_firsts, segment_path};
 use super::super::{
-    FeedEnd, FeedLine, Journal, PendingEvents, Reader, Sequence, WholeLines, end_of_files,
-    finish_removal, first_kept, has_files, remove_before,
+    FeedEnd, FeedLine, Journal, PendingEvents, Reader, Sequence, end_of_files, finish_removal,
+    first_kept, has_files, remove_before,
 };
-use super::{Feed, context, damage, events, follow_up, read_all, saved_at, saved_here, seq_of};
+use super::{Feed, append, damage, events, follow_up, read_all, saved_at, saved_here, seq_of};
 use crate::model::test_notation::notice;
 use crate::model::{Record, Seq};
 
@@ -41,7 +40,7 @@ impl Segmented {
         let records: Vec<Record> = (next..next + n_records)
             .map(|seq| notice(seq, &[]))
             .collect();
-        self.journal.append(&records, &context()).unwrap();
+        append(&mut self.journal, &records).unwrap();
     }
 
     fn last_seq(&self) -> Seq {
@@ -66,13 +65,14 @@ fn names(feed: &Path) -> Vec<String> {
 
 /// The numbers of the records behind `after`, missing ones as pairs.
 fn read_after(feed: &Path, after: Seq) -> Vec<(Seq, Seq)> {
-    let mut lines = WholeLines::after(feed, after).unwrap();
+    let (_, end) = end_of_files(feed).unwrap();
+    let mut reader = Reader::before(feed, after, &end).unwrap();
     let mut sequence = Sequence::after(after);
     let mut read = Vec::new();
-    while let Some(line) = lines.next_line().unwrap() {
+    while let Some(line) = reader.next(&end).unwrap() {
         note(&mut sequence, &line, &mut read);
     }
-    read.extend(sequence.end_at(lines.end().last_seq));
+    read.extend(sequence.end_at(end.last_seq));
     read
 }
 
@@ -182,7 +182,7 @@ fn a_segment_whose_file_was_removed_meanwhile_is_left_to_the_next_write() {
     let mut feed = Segmented::new(&[&[1], &[1]]);
     fs::remove_file(feed.path()).unwrap();
     feed.journal.close_segment().unwrap();
-    feed.journal.append(&[notice(3, &[])], &context()).unwrap();
+    append(&mut feed.journal, &[notice(3, &[])]).unwrap();
     assert_eq!(read_after(feed.path(), 0), [(1, 1), (2, 2), (3, 3)]);
     let kept = read_all(feed.path());
     assert_eq!(kept.lost, [(2, 2)]);
@@ -366,9 +366,9 @@ fn recovery_from_a_place_in_a_closed_segment_finds_what_the_whole_feed_says() {
     ];
     let (mut pending, mut saved) = (PendingEvents::default(), Vec::new());
     for records in &writes {
-        journal.append(records, &context()).unwrap();
+        append(&mut journal, records).unwrap();
         records.iter().for_each(|record| pending.apply(record));
-        saved.push(saved_here(&feed, &pending, records.last().unwrap().seq));
+        saved.push(saved_here(&pending, records.last().unwrap().seq));
         journal.close_segment().unwrap();
     }
     let whole = feed.recover();
@@ -387,20 +387,18 @@ fn recovery_from_a_place_in_a_closed_segment_finds_what_the_whole_feed_says() {
 }
 
 #[test]
-fn the_tail_of_a_feed_begins_where_a_write_ends() {
-    let feed = Segmented::new(&[&[2, 2], &[2, 3], &[1, 1]]);
-    let lengths = |path: &Path| fs::metadata(path).unwrap().len();
-    let active = lengths(feed.path());
-    let tail = |n_bytes| {
-        let place = find_tail(feed.path(), n_bytes, &present_end(feed.path()).unwrap()).unwrap();
-        (place.segment, place.frame.map_or(0, |frame| frame.seq))
-    };
-    assert_eq!(tail(active - 1), (10, 11));
-    assert_eq!(tail(active + 10), (10, 0));
-    let second = lengths(&segment_path(feed.path(), 5));
-    assert_eq!(tail(active + second - 10), (5, 6));
-    assert_eq!(tail(active + second), (5, 0));
-    assert_eq!(tail(1 << 30), (1, 0));
+fn the_end_is_that_of_the_segment_before_a_torn_file() {
+    let mut feed = Segmented::new(&[&[2, 3]]);
+    feed.journal.close_segment().unwrap();
+    feed.append(2);
+    let text = fs::read_to_string(feed.path()).unwrap();
+    let first = text.split_inclusive('\n').next().unwrap();
+    for torn in [first, &first[..9], ""] {
+        fs::write(feed.path(), torn).unwrap();
+        let (epoch, end) = end_of_files(feed.path()).unwrap();
+        assert_eq!((end.last_seq, end.segment, end.at), (5, 6, 0));
+        assert_eq!(epoch.as_deref(), Some("e1"));
+    }
 }
 
 #[test]
@@ -408,11 +406,11 @@ fn what_a_feed_holds_is_found_in_its_segments() {
     let feed = Feed::new();
     let mut journal = Journal::open(&feed.path, 0, 0).unwrap();
     let ends = events(1, "@1 a running", "@1 a dead 0");
-    journal.append(&ends, &context()).unwrap();
-    journal.append(&[follow_up(2, &ends)], &context()).unwrap();
+    append(&mut journal, &ends).unwrap();
+    append(&mut journal, &[follow_up(2, &ends)]).unwrap();
     for seq in 3..=4 {
         journal.close_segment().unwrap();
-        journal.append(&[notice(seq, &[])], &context()).unwrap();
+        append(&mut journal, &[notice(seq, &[])]).unwrap();
     }
     let held = holdings(&feed.path).unwrap();
     assert_eq!((held.last_follow_up, held.last_run), (Some(2), Some(0)));
