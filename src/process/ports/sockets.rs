@@ -1,9 +1,15 @@
-//! The TCP sockets that listen, as `sock_diag(7)` lists them: these alone, in a tenth of a millisecond.
+//! The TCP sockets that listen, as the kernel lists them.
+//!
+//! `sock_diag(7)` returns these alone, in a tenth of a millisecond. A system without it, such as gVisor,
+//! has the tables of `/proc/net`, with all connections: the kernel goes through all that it has room
+//! for, which takes some milliseconds.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
+
+use crate::files::PROC;
 
 /// A socket that listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,12 +23,15 @@ pub(super) struct Socket {
 /// Returns the sockets that listen, on any port or on this one; `None` where the system does not show
 /// them.
 pub(super) fn sockets(port: Option<u16>) -> Option<Vec<Socket>> {
-    let mut sockets = dump(AddressFamily::INET).ok()?;
+    let mut sockets = dump(AddressFamily::INET).or_else(|_| table("tcp")).ok()?;
     // A kernel may be without IPv6.
-    sockets.extend(dump(AddressFamily::INET6).unwrap_or_default());
+    let v6 = dump(AddressFamily::INET6).or_else(|_| table("tcp6"));
+    sockets.extend(v6.unwrap_or_default());
     sockets.retain(|socket| port.is_none_or(|port| port == socket.address.port()));
     Some(sockets)
 }
+
+// By `sock_diag(7)`.
 
 /// `SOCK_DIAG_BY_FAMILY`, the kind of the request.
 const BY_FAMILY: u16 = 20;
@@ -112,12 +121,107 @@ fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }
 
+// By `/proc/net`.
+
+/// The state of a socket that listens, in a table.
+const LISTENS: &str = "0A";
+
+fn table(name: &str) -> io::Result<Vec<Socket>> {
+    std::fs::read_to_string(format!("{PROC}/net/{name}")).map(|table| parse_table(&table))
+}
+
+/// Returns the listening sockets in a table. Rows that are not understood are skipped.
+fn parse_table(table: &str) -> Vec<Socket> {
+    let socket = |row: &str| {
+        let fields: Vec<&str> = row.split_ascii_whitespace().collect();
+        let [_, local, _, LISTENS, _, _, _, uid, _, inode, ..] = fields[..] else {
+            return None;
+        };
+        let (ip, port) = local.split_once(':')?;
+        Some(Socket {
+            address: SocketAddr::new(parse_ip(ip)?, u16::from_str_radix(port, 16).ok()?),
+            inode: inode.parse().ok()?,
+            uid: uid.parse().ok()?,
+        })
+    };
+    table.lines().filter_map(socket).collect()
+}
+
+/// Parses an address: words of four bytes, each as a number of this machine.
+fn parse_ip(hex: &str) -> Option<IpAddr> {
+    let word = |at: usize| {
+        Some(
+            u32::from_str_radix(hex.get(at..at + 8)?, 16)
+                .ok()?
+                .to_ne_bytes(),
+        )
+    };
+    match hex.len() {
+        8 => Some(Ipv4Addr::from(word(0)?).into()),
+        32 => {
+            let words = [word(0)?, word(8)?, word(16)?, word(24)?];
+            let bytes: [u8; 16] = words.concat().try_into().ok()?;
+            Some(Ipv6Addr::from(bytes).into())
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const V4: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:0BB8 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 4242 1 0000000000000000 100 0 0 10 0
+   1: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 17 1 0000000000000000 100 0 0 10 0
+   2: 0100007F:0BB8 0100007F:C001 01 00000000:00000000 00:00000000 00000000  1000        0 4243 1 0000000000000000 20 4 30 10 -1
+   3: 0100007F:C001 0100007F:0BB8 06 00000000:00000000 03:00000f00 00000000     0        0 0 3 0000000000000000
+";
+
+    const V6: &str = "  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 00000000000000000000000001000000:0BB8 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 99 1 0000000000000000 100 0 0 10 0
+   1: 00000000000000000000000000000000:2407 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 98 1 0000000000000000 100 0 0 10 0
+";
+
     #[test]
-    fn the_kernel_lists_what_listens_and_no_connection() {
+    #[cfg(target_endian = "little")]
+    fn sockets_that_listen_are_in_the_tables_of_the_kernel() {
+        let shown = |table| {
+            let sockets = parse_table(table).into_iter();
+            sockets
+                .map(|socket| (socket.address.to_string(), socket.inode, socket.uid))
+                .collect::<Vec<_>>()
+        };
+        let v4 = [("127.0.0.1:3000", 4242, 1000), ("0.0.0.0:22", 17, 0)];
+        assert_eq!(
+            shown(V4),
+            v4.map(|(at, inode, uid)| (at.to_owned(), inode, uid))
+        );
+        let v6 = [("[::1]:3000", 99, 1000), ("[::]:9223", 98, 0)];
+        assert_eq!(
+            shown(V6),
+            v6.map(|(at, inode, uid)| (at.to_owned(), inode, uid))
+        );
+    }
+
+    #[test]
+    fn rows_that_are_not_understood_are_skipped() {
+        for end in 0..V4.len() {
+            assert!(parse_table(&V4[..end]).len() <= 2);
+        }
+        for row in [
+            "0: 0100007F:0BB8 00000000:0000 0A a b c 1000 0 x",
+            "0: 0100007F:10000 00000000:0000 0A a b c 1000 0 7",
+            "0: 0100007F 00000000:0000 0A a b c 1000 0 7",
+            "0: 0100é07F:0BB8 00000000:0000 0A a b c 1000 0 7",
+            "0: 0100007F01:0BB8 00000000:0000 0A a b c 1000 0 7",
+        ] {
+            assert_eq!(parse_table(row), [], "{row}");
+        }
+    }
+
+    #[test]
+    fn both_ways_show_what_listens_and_no_connection() {
         for ip in ["127.0.0.1:0", "[::1]:0"] {
             let Ok(listener) = std::net::TcpListener::bind(ip) else {
                 // A machine may be without IPv6.
@@ -125,12 +229,17 @@ mod tests {
             };
             let address = listener.local_addr().unwrap();
             let _connected = std::net::TcpStream::connect(address).unwrap();
-            let family = match address {
-                SocketAddr::V4(_) => AddressFamily::INET,
-                SocketAddr::V6(_) => AddressFamily::INET6,
+            let (family, name) = match address {
+                SocketAddr::V4(_) => (AddressFamily::INET, "tcp"),
+                SocketAddr::V6(_) => (AddressFamily::INET6, "tcp6"),
             };
-            let mut dumped = dump(family).unwrap();
-            dumped.retain(|socket| socket.address.port() == address.port());
+            let here = |sockets: Vec<Socket>| {
+                let port = address.port();
+                let here = |socket: &Socket| socket.address.port() == port;
+                sockets.into_iter().filter(here).collect::<Vec<_>>()
+            };
+            let dumped = here(dump(family).unwrap());
+            assert_eq!(dumped, here(table(name).unwrap()));
             assert_eq!(dumped.len(), 1, "{dumped:?}");
             assert_eq!(dumped[0].address, address);
         }
