@@ -92,7 +92,7 @@ fn a_signal_is_handled_during_the_first_look() {
     // Everything but looks is answered.
     let tmux = world.script(
         "tm",
-        "#!/bin/sh\ncase \"$*\" in *list-panes*) exec sleep 1000;; esac\nexec tmux \"$@\"\n",
+        "#!/bin/sh\ncase \"$*\" in *list-windows*) exec sleep 1000;; esac\nexec tmux \"$@\"\n",
     );
     let tmux = tmux.to_str().unwrap();
     let mut daemon = world.start(["--tmux", tmux, "daemon"]);
