@@ -89,10 +89,10 @@ fn a_stop_request_works_while_tmux_hangs() {
 fn a_signal_is_handled_during_the_first_look() {
     let world = World::new();
     world.tmux(["new-session", "-d", "-s", "work", "exec sleep 1000"]);
-    // Everything but looks is answered.
+    // Everything is answered but the client that looks.
     let tmux = world.script(
         "tm",
-        "#!/bin/sh\ncase \"$*\" in *list-windows*) exec sleep 1000;; esac\nexec tmux \"$@\"\n",
+        "#!/bin/sh\ncase \"$*\" in *attach-session*) exec sleep 1000;; esac\nexec tmux \"$@\"\n",
     );
     let tmux = tmux.to_str().unwrap();
     let mut daemon = world.start(["--tmux", tmux, "daemon"]);
