@@ -127,8 +127,9 @@ impl Session {
         mut lines: Lines<BufReader<Stdin>>,
         boards: watch::Sender<TaskBoard>,
     ) -> Result<(), Error> {
-        let (epoch, after) = self.find_start(connection).await?;
-        print_json(&json!({ "after": after }))?;
+        let (epoch, known) = self.find_start(connection).await?;
+        // Whatever ended the connection before may have come between a record and its wake.
+        print_json(&json!({ "after": known.min(self.cursor) }))?;
         let mut confirmed_before = self.cursor;
         let mut under_way = FuturesOrdered::new();
         let mut is_open = true;
@@ -166,7 +167,11 @@ impl Session {
                     let is_old = record.time < oldest;
                     let seq = record.seq;
                     let record = Record { epoch: epoch.clone(), ..record };
-                    let sent = if is_old { Vec::new() } else { self.send(connection, record).await };
+                    let is_known = seq <= known;
+                    let sent = match is_old {
+                        true => Vec::new(),
+                        false => self.send(connection, record, is_known).await,
+                    };
                     under_way.push_back(all_stored(seq, sent));
                 }
                 else => return Ok(()),
@@ -174,9 +179,10 @@ impl Session {
         }
     }
 
-    /// Returns the epoch by which the broker knows the feed, and where to begin: behind the last record of the
-    /// session that the broker has, if it may be asked for that. A broker that has more than the feed has it from before the machine's state went back to
-    /// an older copy: what comes now has other numbers, so it is another feed to whoever reads.
+    /// Returns the epoch by which the broker knows the feed, and the last record of the session that the broker
+    /// has; the last one that it confirmed where it may not be asked. A broker that has more than the feed has it
+    /// from before the machine's state went back to an older copy: what comes now has other numbers, so it is
+    /// another feed to whoever reads.
     async fn find_start(&self, connection: &Connection) -> Result<(String, Seq), Error> {
         let (cursor, last_seq) = (self.cursor, self.last_seq);
         let noted = self.noted_generation();
@@ -247,14 +253,15 @@ impl Session {
         self.state.join("fleet-generation")
     }
 
-    /// Sends a record, and the wake of a conversation that it is for.
-    async fn send(&self, connection: &Connection, record: Record) -> Vec<Sent> {
+    /// Sends a record, unless the broker has it, and the wake of a conversation that it is for.
+    async fn send(&self, connection: &Connection, record: Record, is_known: bool) -> Vec<Sent> {
         let (host, key) = (&connection.config.host, &self.key);
         let event_type = match &record.body {
             Body::Event(event) => Some(event.event_type()),
             Body::Notice { .. } | Body::FollowUp { .. } => None,
         };
-        let mut subjects = vec![feed_subject(host, key, record.body.kind(), event_type)];
+        let subject = feed_subject(host, key, record.body.kind(), event_type);
+        let mut subjects: Vec<String> = (!is_known).then_some(subject).into_iter().collect();
         if let Body::FollowUp {
             owner: Some(owner), ..
         } = &record.body
