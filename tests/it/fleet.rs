@@ -163,6 +163,35 @@ fn tasks_and_presence_are_in_buckets_and_wakes_in_their_stream() {
     );
 }
 
+/// A record and its wake go to two streams. Whatever ends the connection may come between them.
+#[test]
+fn a_wake_that_was_not_stored_is_published_again_though_its_record_was() {
+    let mut world = World::new();
+    let broker = Broker::start(&world);
+    join(&world, &broker, "");
+    world.set("TMUX_TASK_OWNER", "claude:1.2");
+    let stored = Stored::on(&broker);
+    let has_wake = |task: &str| {
+        let wakes = stored.of("TT_WAKE");
+        let of_task = |event: &Value| event["task"]["windowName"] == task;
+        wakes.iter().any(|(_, wake)| {
+            let events = wake["message"]["details"]["events"].as_array().unwrap();
+            events.iter().any(of_task)
+        })
+    };
+    world.run("one", "exit 3");
+    world.until_true("the first wake is there", || has_wake("one"));
+    let deleted = stored.context.delete_stream("TT_WAKE");
+    stored.runtime.block_on(deleted).unwrap();
+    world.run("two", "exit 4");
+    world.until_delivered("exited", "two");
+    // A daemon that connects again creates the stream.
+    world.until_true("the second one, too", || has_wake("two"));
+    world.until_true("each record is there once", || {
+        stored.seqs() == seqs_of(&world)
+    });
+}
+
 /// Seed and public key of a machine and of an administrator, made for these tests.
 const GPU1: (&str, &str) = (
     "SUAP4SDR2INSDNHA7KH2C6YF54YX32ULXU2P7AC2ESTY4LYNJGFMKH5H2I",

@@ -26,7 +26,7 @@ use tokio::sync::watch;
 use crate::at::OURS;
 use crate::buckets::{TaskBoard, beat, check_name, keep_beating, keep_tasks};
 use crate::config::FleetConfig;
-use crate::connection::{Connection, KEPT, broken, connect, stored};
+use crate::connection::{Connection, KEPT, broken, connect, create_missing, stored};
 use crate::layout::{
     FEED, HostState, LOOK_HEADER, Machine, VERSION, feed_subject, feed_subjects_of, message_id,
     parse_message_id, token, wakes_of,
@@ -146,7 +146,12 @@ impl Session {
                         print_json(&json!({ "ack": seq }))?;
                     }
                     Ok(_) => {}
-                    Err(kind) => return Err(connection.not_confirmed(kind)),
+                    Err(kind) => {
+                        if kind == PublishErrorKind::StreamNotFound {
+                            create_missing(connection).await;
+                        }
+                        return Err(connection.not_confirmed(kind));
+                    }
                 },
                 line = lines.next_line(), if may_read => {
                     let Ok(Some(line)) = line else {

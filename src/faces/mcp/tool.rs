@@ -1,4 +1,4 @@
-//! What a tool is: its arguments, what a client is told of it, and what the tools of a client share.
+//! What a tool is: its arguments, its description, and what the tools of a client share.
 
 use rmcp::model::{
     CallToolResponse, CallToolResult, ContentBlock, CreateTaskResult, JsonObject, Tool,
@@ -169,7 +169,7 @@ pub(super) fn parse<T: ToolCall>(mut arguments: JsonObject) -> Result<T, ToolAns
     })
 }
 
-/// Returns what a client is told of a tool, without what costs a model tokens and says nothing.
+/// Returns the description of a tool for clients, without what costs a model tokens and says nothing.
 pub(super) fn describe<T: ToolCall>() -> Tool {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;

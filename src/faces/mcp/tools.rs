@@ -1,4 +1,4 @@
-//! The server, and its tools: what a client is told of them, and how a call reaches its own.
+//! The server and its tools: how they are listed, and how a call reaches its tool.
 
 use futures_util::future::LocalBoxFuture;
 use rmcp::handler::server::ServerHandler;
