@@ -1,6 +1,9 @@
 //! Client of the daemon's socket: sends requests, subscribes, and starts a daemon that outlives the
 //! command.
 
+mod fleet;
+mod line_process;
+
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,6 +20,9 @@ use crate::files;
 use crate::model::environment::reaches_daemon;
 use crate::model::{Error, ErrorKind, Seq, with_causes};
 use crate::wire::{Acknowledgement, Answer, Filter, ReaderStart, Request, Response, request_line};
+
+pub(crate) use fleet::{FleetProcess, fleet_not_started, fleet_program, fleet_program_path};
+pub(crate) use line_process::{LONGEST_LINE, LineProcess};
 
 /// What to do about a daemon of an older version.
 pub(crate) const STOP_OLDER_DAEMON: &str = "`tmux-task daemon stop` stops it, and the tasks go on; \

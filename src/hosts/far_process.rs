@@ -1,23 +1,18 @@
-//! The process here that executes a call on another machine: ssh, or whatever reaches the program there.
+//! An execution of our program on another machine, by ssh or by whatever else reaches it.
 
 use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::process::Command;
+use tokio::time::{Instant, timeout};
 
-use super::far_call::{FAR_CALL, FarCall, OURS};
-use super::host::{Host, lost, not_started};
-use super::ssh::{MISSING, Questions, far_line, ssh};
-use crate::model::{Error, ErrorKind, FarAnswer, text};
-use crate::paths::Env;
+use super::host::{Host, lost, not_started, start_way};
+use super::ssh::{MISSING, far_line, ssh};
+use crate::client::{LONGEST_LINE, LineProcess};
+use crate::model::{Error, ErrorKind, FAR_CALL, FarAnswer, FarCall, OURS, text};
 
 /// How long it may take until the program there has begun.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(15);
-
-/// How long what ssh says may take to arrive after its end: its background process may hold the pipe.
-const SAID_WITHIN: Duration = Duration::from_millis(200);
 
 /// The exit code of ssh's own failures, and of a shell that finds no program.
 pub(super) const SSH_FAILED: i32 = 255;
@@ -26,118 +21,44 @@ const NOT_FOUND: i32 = 127;
 /// What to do about another program there.
 const SAME_VERSION: &str = "install the same version on both machines";
 
-/// The longest line that is put together, in bytes.
-const MAX_LINE: usize = 16 << 20;
-
 /// How many lines start files may print.
 pub(super) const MOST_NOISE: usize = 1000;
 
-/// How much of what is said before that is kept, in bytes, and reported, in lines and characters.
-const MOST_SAID: usize = 4 << 10;
-const SAID_LINES: usize = 2;
-const SAID_CHARS: usize = 400;
+/// How long a text of the other side may be, in characters.
+pub(super) const ANSWER_CHARS: usize = 400;
 
-/// An execution on another machine, or another program that is the way to some. Dropping it leaves it, which
-/// interrupts it there.
+/// An execution on another machine. Dropping it leaves it, which interrupts it there.
 #[derive(Debug)]
 pub(crate) struct FarProcess {
     host: String,
-    child: Child,
-    stdin: Option<ChildStdin>,
-    stdout: BufReader<ChildStdout>,
-    stderr: Option<ChildStderr>,
-    /// The beginning of its next line, and of the next line of the command there.
-    line: Vec<u8>,
+    /// What it is reached by. Without its standard input, the execution is left.
+    pub(crate) way: LineProcess,
+    /// The beginning of the next line of the command there.
     printed: Vec<u8>,
-    /// What it says that is no answer.
-    pub(super) said: Said,
-}
-
-/// What ssh and the start files of the login shell have said, its end.
-#[derive(Debug, Default)]
-pub(super) struct Said(Vec<u8>);
-
-impl Said {
-    pub(super) fn add(&mut self, piece: &[u8]) {
-        self.0
-            .extend_from_slice(&piece[piece.len().saturating_sub(MOST_SAID)..]);
-        let surplus = self.0.len().saturating_sub(MOST_SAID);
-        self.0.drain(..surplus);
-    }
-
-    /// Adds what comes next on standard error, which is gone at its end.
-    async fn hear(&mut self, stderr: &mut Option<ChildStderr>) {
-        let mut bytes = [0; MOST_SAID];
-        if let Some(from) = stderr {
-            match from.read(&mut bytes).await {
-                Ok(n @ 1..) => self.add(&bytes[..n]),
-                Ok(0) | Err(_) => *stderr = None,
-            }
-        }
-    }
-
-    /// Returns its lines.
-    pub(super) fn lines(&self) -> Vec<String> {
-        let lines = self.0.split(|byte| *byte == b'\n');
-        let lines = lines.map(|line| text::one_line(line, SAID_CHARS));
-        lines.filter(|line| !line.is_empty()).collect()
-    }
-
-    /// Returns the last lines as one.
-    fn words(&self) -> String {
-        let lines = self.lines();
-        let last = &lines[lines.len().saturating_sub(SAID_LINES)..];
-        text::bounded(&last.join("; "), SAID_CHARS)
-    }
-
-    /// Returns how something has ended, and its last lines: ` (code 1): no such file`.
-    pub(super) fn end(&self, code: Option<i32>) -> String {
-        let end = code.map_or_else(|| "a signal".to_owned(), |code| format!("code {code}"));
-        match self.words() {
-            words if words.is_empty() => format!(" ({end})"),
-            words => format!(" ({end}): {words}"),
-        }
-    }
-
-    /// Returns the error that ssh did not reach this host. A client of a shared connection says nothing when
-    /// that is lost.
-    pub(super) fn unreachable(&self, host: &str, destination: &str) -> Error {
-        let words = match self.words() {
-            words if words.is_empty() => "ssh failed".to_owned(),
-            words => words,
-        };
-        let why = format!("could not reach {host}: {words}");
-        let hint =
-            format!("`ssh {destination}` has to work first; in a terminal it asks what it needs");
-        Error::new(ErrorKind::Unreachable, why).with_hint(hint)
-    }
 }
 
 /// Tries something that needs ssh. If it does not reach the machine and may ask, it runs once at the
 /// terminal, so that it asks what it needs, and leaves its connection to a second try.
 pub(super) async fn try_reaching<T>(
     host: &Host,
-    env: Env<'_>,
-    questions: Questions,
+    may_ask: bool,
     mut attempt: impl AsyncFnMut() -> Result<T, Error>,
 ) -> Result<T, Error> {
     let begun = Instant::now();
     let tried = attempt().await;
     let is_unreachable = |error: &Error| error.kind == ErrorKind::Unreachable;
-    let Some(destination) = host.ssh_to() else {
+    let (Some(destination), true) = (host.ssh_to(), tried.as_ref().is_err_and(is_unreachable))
+    else {
         return tried;
     };
-    if questions == Questions::Never
-        || !tried.as_ref().is_err_and(is_unreachable)
-        || begun.elapsed() >= ANSWERS_WITHIN
-    {
+    if !may_ask || begun.elapsed() >= ANSWERS_WITHIN {
         return tried;
     }
-    let command = ssh(env, destination, questions, &["-n", "-T"], "exit 0")?;
+    let command = ssh(&host.links, destination, &["-n", "-T"], "exit 0");
     let status = Command::from(command).stdout(Stdio::null()).status().await;
-    let status = status.map_err(|error| not_started("ssh", &error))?;
+    let status = status.map_err(|error| not_started("ssh".as_ref(), &error))?;
     match status.code() {
-        Some(SSH_FAILED) => Err(Said::default().unreachable(&host.name, destination)),
+        Some(SSH_FAILED) => Err(host.unreachable(destination, "")),
         _ => attempt().await,
     }
 }
@@ -148,107 +69,74 @@ impl FarProcess {
     /// # Errors
     ///
     /// What is wrong with the way there, or with the program there.
-    pub(crate) async fn start(
-        host: &Host,
-        env: Env<'_>,
-        questions: Questions,
-        call: &FarCall,
-    ) -> Result<Self, Error> {
-        let line = call.line();
+    pub(crate) async fn start(host: &Host, may_ask: bool, call: &FarCall) -> Result<Self, Error> {
         let begin = async || {
-            let command = host.command(env, Questions::Never, FAR_CALL)?;
-            Self::begin(host, command, &line).await
+            let way = start_way(host.command(false, FAR_CALL), Stdio::piped())?;
+            let mut this = Self {
+                host: host.name.clone(),
+                way,
+                printed: Vec::new(),
+            };
+            let begun = async {
+                this.way.send(&call.line()).await;
+                this.greeting(host).await
+            };
+            let silent = |_| {
+                let seconds = ANSWERS_WITHIN.as_secs();
+                let why = format!("{} did not answer within {seconds} s", host.name);
+                let hint = "the start files of the login shell there may wait for something";
+                host.not_reached(why).with_hint(hint)
+            };
+            timeout(ANSWERS_WITHIN, begun).await.map_err(silent)??;
+            Ok(this)
         };
-        let begun = try_reaching(host, env, questions, begin).await;
-        begun.map_err(|error| host.not_reached(error))
+        try_reaching(host, may_ask, begin).await
     }
 
-    /// Starts ssh, or another way in, without a terminal: the signals of one are not for it.
-    pub(super) fn spawn(
-        host: &str,
-        command: std::process::Command,
-        stdin: Stdio,
-    ) -> Result<Self, Error> {
-        let name = command.get_program().to_string_lossy().into_owned();
-        let mut command = Command::from(command);
-        command
-            .stdin(stdin)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true);
-        let mut child = command
-            .spawn()
-            .map_err(|error| not_started(&name, &error))?;
-        Ok(Self {
-            host: host.to_owned(),
-            stdin: child.stdin.take(),
-            stdout: BufReader::new(child.stdout.take().expect("stdout is piped")),
-            stderr: child.stderr.take(),
-            child,
-            line: Vec::new(),
-            printed: Vec::new(),
-            said: Said::default(),
-        })
-    }
-
-    async fn begin(host: &Host, command: std::process::Command, line: &str) -> Result<Self, Error> {
-        let mut this = Self::spawn(&host.name, command, Stdio::piped())?;
-        let mut stdin = this.stdin.take().expect("stdin is piped");
-        let ask = async {
-            // What does not read it says so itself.
-            let written = stdin.write_all(line.as_bytes()).await;
-            written.and(stdin.flush().await).ok();
+    /// Executes a call on a machine of the fleet, which the fleet's program reaches; `None` if the host is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`FarProcess::start`].
+    pub(crate) async fn start_in_fleet(host: &Host, call: &FarCall) -> Result<Option<Self>, Error> {
+        let Some(of_fleet) = host.of_fleet() else {
+            return Ok(None);
         };
-        let begun = async { tokio::join!(this.greeting(host), ask).0 };
-        let silent = |_| {
-            let why = format!(
-                "{} did not answer within {} s",
-                host.name,
-                ANSWERS_WITHIN.as_secs()
-            );
-            let hint = "the start files of the login shell there may wait for something";
-            Error::new(ErrorKind::Unreachable, why).with_hint(hint)
-        };
-        timeout(ANSWERS_WITHIN, begun).await.map_err(silent)??;
-        this.stdin = Some(stdin);
-        Ok(this)
-    }
-
-    /// Takes what sends to the execution. Dropping it leaves the execution.
-    pub(crate) fn take_stdin(&mut self) -> Option<ChildStdin> {
-        self.stdin.take()
+        match Self::start(&of_fleet, false, call).await {
+            Err(error) if error.kind == ErrorKind::NoHost => Ok(None),
+            started => started.map(Some),
+        }
     }
 
     /// Reads until the far side says that it has begun, past what start files of the login shell print.
     async fn greeting(&mut self, host: &Host) -> Result<(), Error> {
         let name = &host.name;
         for _ in 0..MOST_NOISE {
-            let Some(line) = self.line_of_way().await else {
-                return Err(self.not_begun(host).await);
+            let Some(line) = self.way.line().await else {
+                let code = self.way.end().await;
+                if let (Some(to), Some(SSH_FAILED)) = (host.ssh_to(), code) {
+                    return Err(host.unreachable(to, &self.way.said.words()));
+                }
+                let end = self.way.said.end(code);
+                let why = format!("tmux-task on {name} did not start{end}");
+                return Err(Error::failed(why).with_hint(SAME_VERSION));
             };
             match serde_json::from_slice(&line) {
-                Ok(FarAnswer::TmuxTask(version)) => return check(name, &version),
-                Ok(FarAnswer::Failed {
-                    why,
-                    hint,
-                    is_unknown,
-                }) => {
-                    let kind = match is_unknown {
-                        true => ErrorKind::NoHost,
-                        false => ErrorKind::Failed,
-                    };
-                    let error = Error::new(kind, why);
-                    return Err(Error { hint, ..error });
+                Ok(FarAnswer::TmuxTask(version)) if version == OURS => return Ok(()),
+                Ok(FarAnswer::TmuxTask(version)) => {
+                    let version = text::one_line(version.as_bytes(), ANSWER_CHARS);
+                    let why = format!("{name} has tmux-task {version}, this is {OURS}");
+                    return Err(Error::failed(why).with_hint(SAME_VERSION));
                 }
+                Ok(FarAnswer::Failed(error)) => return Err(error),
                 Ok(FarAnswer::Stdout(_) | FarAnswer::Stderr(_) | FarAnswer::Exit(_)) | Err(_) => {}
             }
             if let Some(system) = line.strip_prefix(MISSING.as_bytes()) {
-                return Err(missing(host, &text::one_line(system, SAID_CHARS)));
+                return Err(host.missing(&text::one_line(system, ANSWER_CHARS)));
             }
-            self.said.add(&line);
+            self.way.said.add(&line);
         }
-        let words = self.said.words();
+        let words = self.way.said.words();
         let why = format!("{name} prints something else than tmux-task: {words}");
         let hint = match host.ssh_to() {
             Some(to) => {
@@ -257,57 +145,6 @@ impl FarProcess {
             None => format!("`hosts.{name}.command` in the configuration"),
         };
         Err(Error::failed(why).with_hint(hint))
-    }
-
-    /// Returns why the program there has ended before it began.
-    async fn not_begun(&mut self, host: &Host) -> Error {
-        let code = self.end().await;
-        match (host.ssh_to(), code) {
-            (Some(to), Some(SSH_FAILED)) => self.said.unreachable(&host.name, to),
-            _ => {
-                let end = self.said.end(code);
-                let why = format!("tmux-task on {} did not start{end}", host.name);
-                Error::failed(why).with_hint(SAME_VERSION)
-            }
-        }
-    }
-
-    /// Returns the next line that ssh, or another way in, prints, with its end; `None` at the end.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    pub(super) async fn line_of_way(&mut self) -> Option<Vec<u8>> {
-        loop {
-            let mut stdout = (&mut self.stdout).take(MAX_LINE as u64);
-            tokio::select! {
-                // A stream that breaks has ended.
-                _ = stdout.read_until(b'\n', &mut self.line) => {
-                    let line = std::mem::take(&mut self.line);
-                    return (!line.is_empty()).then_some(line);
-                }
-                () = self.said.hear(&mut self.stderr), if self.stderr.is_some() => {}
-            }
-        }
-    }
-
-    /// Waits for the end of ssh, or of another way in, and for what it says until then. Returns its exit code;
-    /// `None` for a signal.
-    pub(super) async fn end(&mut self) -> Option<i32> {
-        let said = async {
-            while self.stderr.is_some() {
-                self.said.hear(&mut self.stderr).await;
-            }
-        };
-        let ended = async {
-            drop(self.child.wait().await);
-            sleep(SAID_WITHIN).await;
-        };
-        tokio::select! {
-            () = said => {}
-            () = ended => {}
-        }
-        self.child.wait().await.ok()?.code()
     }
 
     /// Returns what comes next: what the command prints, or its exit code.
@@ -320,7 +157,7 @@ impl FarProcess {
     ///
     /// When the connection was lost.
     pub(crate) async fn next(&mut self) -> Result<FarAnswer, Error> {
-        let line = self.line_of_way().await.unwrap_or_default();
+        let line = self.way.line().await.unwrap_or_default();
         serde_json::from_slice(&line).map_err(|_| lost(&self.host))
     }
 
@@ -337,66 +174,37 @@ impl FarProcess {
     pub(crate) async fn line(&mut self) -> Result<Result<Vec<u8>, u8>, Error> {
         loop {
             if let Some(end) = memchr::memchr(b'\n', &self.printed) {
-                let rest = self.printed.split_off(end + 1);
-                let mut line = std::mem::replace(&mut self.printed, rest);
+                let mut line: Vec<u8> = self.printed.drain(..=end).collect();
                 line.pop();
                 return Ok(Ok(line));
             }
             match self.next().await? {
-                FarAnswer::Stdout(_) if self.printed.len() >= MAX_LINE => {
+                FarAnswer::Stdout(_) if self.printed.len() >= LONGEST_LINE => {
                     return Err(lost(&self.host));
                 }
                 FarAnswer::Stdout(piece) => self.printed.extend(piece.into_bytes()),
                 FarAnswer::Exit(code) => return Ok(Err(code)),
-                FarAnswer::TmuxTask(_) | FarAnswer::Stderr(_) | FarAnswer::Failed { .. } => {}
+                FarAnswer::TmuxTask(_) | FarAnswer::Stderr(_) | FarAnswer::Failed(_) => {}
             }
         }
     }
 }
 
-/// Returns the error that there is no program on a machine of this kind.
-fn missing(host: &Host, system: &str) -> Error {
-    let name = &host.name;
-    let what = host.config.program.as_deref().unwrap_or("tmux-task");
-    let system = match system {
-        "" => String::new(),
-        system => format!(" ({system})"),
-    };
-    Error::failed(format!("there is no {what} on {name}{system}")).with_hint(format!(
-        "`tmux-task init host {name}` puts this program there"
-    ))
-}
-
-/// Checks that the program there is of our version.
-fn check(host: &str, version: &str) -> Result<(), Error> {
-    if version == OURS {
-        return Ok(());
-    }
-    let version = text::one_line(version.as_bytes(), 40);
-    let why = format!("{host} has tmux-task {version}, this is {OURS}");
-    Err(Error::failed(why).with_hint(SAME_VERSION))
-}
-
 impl Host {
-    /// Returns what executes our program there with these words. At the terminal, ssh has one there, too.
-    fn command(
-        &self,
-        env: Env<'_>,
-        questions: Questions,
-        words: &str,
-    ) -> Result<std::process::Command, Error> {
+    /// Returns what executes our program there with these words. With a terminal here, ssh has one there, too.
+    fn command(&self, has_terminal: bool, words: &str) -> std::process::Command {
         if let Some(prefix) = &self.config.command {
             let mut command = std::process::Command::new(&prefix[0]);
             command.args(&prefix[1..]).args(words.split(' '));
-            return Ok(command);
+            return command;
         }
-        let terminal = match questions {
-            Questions::AtTerminal => "-t",
-            Questions::Never => "-T",
+        let options: &[&str] = match has_terminal {
+            true => &["-t"],
+            false => &["-oBatchMode=yes", "-T"],
         };
         let line = far_line(self.config.program.as_deref(), words);
         let to = self.ssh_to().unwrap_or_default();
-        ssh(env, to, questions, &[terminal], &line)
+        ssh(&self.links, to, options, &line)
     }
 
     /// Executes a call in this terminal. Returns its exit code.
@@ -404,20 +212,20 @@ impl Host {
     /// # Errors
     ///
     /// As [`FarProcess::start`], and when the connection was lost.
-    pub(crate) async fn in_terminal(&self, env: Env<'_>, call: &FarCall) -> Result<u8, Error> {
+    pub(crate) async fn in_terminal(&self, call: &FarCall) -> Result<u8, Error> {
         let words = format!("{FAR_CALL} {}", call.to_word());
-        let command = self.command(env, Questions::AtTerminal, &words)?;
-        let name = command.get_program().to_string_lossy().into_owned();
+        let command = self.command(true, &words);
+        let program = command.get_program().to_owned();
         let begun = Instant::now();
         let status = Command::from(command).status().await;
-        let status = status.map_err(|error| not_started(&name, &error))?;
+        let status = status.map_err(|error| not_started(&program, &error))?;
         match (status.code(), self.ssh_to()) {
             // ssh has said why.
             (Some(SSH_FAILED), Some(to)) if begun.elapsed() < ANSWERS_WITHIN => {
-                Err(self.not_reached(Said::default().unreachable(&self.name, to)))
+                Err(self.unreachable(to, ""))
             }
             (Some(SSH_FAILED), Some(_)) => Err(lost(&self.name)),
-            (Some(NOT_FOUND), Some(_)) => Err(missing(self, "")),
+            (Some(NOT_FOUND), Some(_)) => Err(self.missing("")),
             (code, _) => Ok(code.and_then(|code| code.try_into().ok()).unwrap_or(1)),
         }
     }
@@ -426,26 +234,6 @@ impl Host {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_last_lines_of_what_is_said_are_reported() {
-        let mut said = Said::default();
-        let noise = "@@@@\n".repeat(2000);
-        let text =
-            format!("{noise}\r\nHost key \u{1b}[31mof x changed.\r\n\nVerification failed.\r\n");
-        for piece in text.as_bytes().chunks(100) {
-            said.add(piece);
-        }
-        assert!(said.0.len() <= MOST_SAID);
-        assert_eq!(said.words(), "Host key of x changed.; Verification failed.");
-    }
-
-    #[test]
-    fn another_version_is_named() {
-        assert!(check("gpu1", OURS).is_ok());
-        let error = check("gpu1", "9\n9").unwrap_err().to_string();
-        assert_eq!(error, format!("gpu1 has tmux-task 9 9, this is {OURS}"));
-    }
 
     async fn all_of(script: &str) -> Result<(Vec<u8>, Vec<u8>, u8), Error> {
         let words = ["sh", "-c", script].map(str::to_owned);
@@ -456,16 +244,17 @@ mod tests {
                 ..Default::default()
             },
             may_be_of_fleet: false,
+            links: Default::default(),
         };
         let call = FarCall::default();
-        let mut process = FarProcess::start(&host, &|_| None, Questions::Never, &call).await?;
+        let mut process = FarProcess::start(&host, false, &call).await?;
         let (mut out, mut err) = (Vec::new(), Vec::new());
         loop {
             match process.next().await? {
                 FarAnswer::Stdout(piece) => out.extend(piece.into_bytes()),
                 FarAnswer::Stderr(piece) => err.extend(piece.into_bytes()),
                 FarAnswer::Exit(code) => return Ok((out, err, code)),
-                other @ (FarAnswer::TmuxTask(_) | FarAnswer::Failed { .. }) => panic!("{other:?}"),
+                other @ (FarAnswer::TmuxTask(_) | FarAnswer::Failed(_)) => panic!("{other:?}"),
             }
         }
     }
@@ -483,6 +272,14 @@ mod tests {
         );
         let expected = (b"out".to_vec(), b"err".to_vec(), 255);
         assert_eq!(all_of(&script).await.unwrap(), expected);
+    }
+
+    #[tokio::test]
+    async fn another_version_is_named() {
+        let script = r#"printf '%s\n' '{"tmuxTask":"9\n9"}'"#;
+        let error = all_of(script).await.unwrap_err();
+        let expected = format!("gpu1 has tmux-task 9 9, this is {OURS}");
+        assert_eq!(error.message, expected);
     }
 
     #[tokio::test]

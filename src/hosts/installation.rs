@@ -3,12 +3,11 @@
 use std::fs::File;
 use std::io;
 
-use super::far_call::OURS;
-use super::far_process::{FarProcess, MOST_NOISE, SSH_FAILED, try_reaching};
-use super::host::Host;
-use super::ssh::{Questions, find_program, in_home, of_shell, ssh};
-use crate::model::{Error, text};
-use crate::paths::Env;
+use super::far_process::{ANSWER_CHARS, MOST_NOISE, SSH_FAILED, try_reaching};
+use super::host::{Host, start_way};
+use super::ssh::{find_program, in_home, of_shell, ssh};
+use crate::client::LineProcess;
+use crate::model::{Error, OURS, text};
 use crate::tmux::program;
 
 /// Where it is put, unless the configuration names a path.
@@ -17,20 +16,13 @@ const DEFAULT_PATH: &str = "~/.local/bin/tmux-task";
 /// What does it there, a command a line.
 const SCRIPT: &str = include_str!("../../hooks/install-host.sh");
 
-/// How long the answer may be, in characters.
-const MAX_CHARS: usize = 400;
-
 /// Copies this program to a machine of the same kind that has no `tmux-task`, or one of another version in
 /// the place where this is put. Returns what was done.
 ///
 /// # Errors
 ///
 /// When the host is not reached, and when the program would not run there or not be found.
-pub(crate) async fn install(
-    host: &Host,
-    env: Env<'_>,
-    questions: Questions,
-) -> Result<String, Error> {
+pub(crate) async fn install(host: &Host, may_ask: bool) -> Result<String, Error> {
     let name = &host.name;
     let configured = host.config.program.as_deref();
     let Some(destination) = host.ssh_to() else {
@@ -56,15 +48,10 @@ pub(crate) async fn install(
         let ours = ours
             .and_then(File::open)
             .map_err(|error| Error::io("could not read this program", &error))?;
-        let command = ssh(env, destination, Questions::Never, &["-T"], &line)?;
-        answer(
-            name,
-            destination,
-            FarProcess::spawn(name, command, ours.into())?,
-        )
-        .await
+        let command = ssh(&host.links, destination, &["-oBatchMode=yes", "-T"], &line);
+        answer(host, destination, start_way(command, ours.into())?).await
     };
-    let answer = try_reaching(host, env, questions, attempt).await?;
+    let answer = try_reaching(host, may_ask, attempt).await?;
     let (why, hint) = match answer.split_once(' ') {
         Some(("has", path)) => return Ok(format!("{name} has this version: {path}")),
         Some(("copied", path)) => return Ok(format!("copied this program to {name}: {path}")),
@@ -87,30 +74,26 @@ pub(crate) async fn install(
 }
 
 /// Returns what the script there answers.
-async fn answer(name: &str, destination: &str, mut process: FarProcess) -> Result<String, Error> {
+async fn answer(host: &Host, destination: &str, mut way: LineProcess) -> Result<String, Error> {
     let mut answer = String::new();
-    let mut n_lines = 0;
-    while let Some(line) = process.line_of_way().await {
-        match line.strip_prefix(b"tmux-task: ") {
-            Some(words) => answer = text::one_line(words, MAX_CHARS),
-            // What a login is refused with is often no error.
-            None => process.said.add(&line),
-        }
-        n_lines += 1;
-        if n_lines == MOST_NOISE {
+    // One that does not end is killed.
+    let mut code = None;
+    for _ in 0..MOST_NOISE {
+        let Some(line) = way.line().await else {
+            code = way.end().await;
             break;
+        };
+        match line.strip_prefix(b"tmux-task: ") {
+            Some(words) => answer = text::one_line(words, ANSWER_CHARS),
+            // What a login is refused with is often no error.
+            None => way.said.add(&line),
         }
     }
-    let code = match n_lines {
-        // It is killed.
-        MOST_NOISE => None,
-        _ => process.end().await,
-    };
     match code {
         Some(0) => Ok(answer),
-        Some(SSH_FAILED) => Err(process.said.unreachable(name, destination)),
+        Some(SSH_FAILED) => Err(host.unreachable(destination, &way.said.words())),
         code => {
-            let why = format!("could not install on {name}{}", process.said.end(code));
+            let why = format!("could not install on {}{}", host.name, way.said.end(code));
             Err(Error::failed(why).with_hint(format!(
                 "`ssh {destination} true` has to work; or install the same version there by other means"
             )))

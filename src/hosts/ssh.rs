@@ -1,7 +1,7 @@
-//! OpenSSH's client: its configuration file and command lines.
+//! OpenSSH's client: its options and command lines.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::files;
@@ -11,51 +11,30 @@ use crate::paths::{Env, create_links_folder, unusable};
 /// What the shell there prints in front of its system and machine if it finds no program.
 pub(super) const MISSING: &str = "tmux-task: missing ";
 
-/// Whether ssh may ask for host keys, passphrases and second factors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Questions {
-    /// At the terminal.
-    AtTerminal,
-    /// It fails at once instead.
-    Never,
-}
+/// The configuration, in which the user's own comes first: ssh takes the first value that it finds.
+const CONFIG: &str = include_str!("../../hooks/ssh_config");
 
-/// Returns ssh with its options, the destination, and a command line for the login shell there. Its configuration
-/// file, in which the user's own comes first, is created if it is not there as it should be.
+/// Creates the folder of ssh's sockets, with its configuration.
 ///
 /// # Errors
 ///
-/// When the folder of that file cannot be used.
-pub(super) fn ssh(
-    env: Env<'_>,
-    destination: &str,
-    questions: Questions,
-    options: &[&str],
-    line: &str,
-) -> Result<Command, Error> {
+/// When it cannot be used.
+pub(super) fn create_folder(env: Env<'_>) -> Result<PathBuf, Error> {
     let folder = create_links_folder(env)?;
-    let config = folder.join(CONFIG_FILE);
+    let config = folder.join("ssh_config");
     if fs::read(&config).ok().as_deref() != Some(CONFIG.as_bytes()) {
         let fresh = config.with_extension(std::process::id().to_string());
         files::replace(&config, &fresh, CONFIG.as_bytes())
             .map_err(|error| unusable(&config, &error))?;
     }
-    Ok(ssh_in(&folder, destination, questions, options, line))
+    Ok(folder)
 }
 
-/// The same. The folder has the configuration file, and all sockets.
-fn ssh_in(
-    folder: &Path,
-    destination: &str,
-    questions: Questions,
-    options: &[&str],
-    line: &str,
-) -> Command {
+/// Returns ssh with these options, the destination, and a command line for the login shell there. Connections are
+/// shared, by sockets in the folder.
+pub(super) fn ssh(folder: &Path, destination: &str, options: &[&str], line: &str) -> Command {
     let mut command = Command::new("ssh");
-    command.arg("-F").arg(folder.join(CONFIG_FILE));
-    if questions == Questions::Never {
-        command.arg("-oBatchMode=yes");
-    }
+    command.arg("-F").arg(folder.join("ssh_config"));
     // In a path, `%` begins what ssh fills in.
     let folder = folder.display().to_string().replace('%', "%%");
     command
@@ -67,17 +46,6 @@ fn ssh_in(
         .args(["--", destination, line]);
     command
 }
-
-const CONFIG_FILE: &str = "ssh_config";
-
-/// The configuration. ssh takes the first value that it finds.
-const CONFIG: &str = "# Made by tmux-task. Your own configuration comes first.\n\
-                      Include ~/.ssh/config\n\
-                      Match all\n\
-                      ServerAliveInterval 15\n\
-                      ServerAliveCountMax 3\n\
-                      ConnectTimeout 10\n\
-                      Include /etc/ssh/ssh_config\n";
 
 /// Returns a command line that executes our program there with these words. Without a terminal its first line
 /// is the first of its output, whatever start files of the login shell print: they may leave a line without
@@ -133,27 +101,21 @@ mod tests {
     #[test]
     fn options_of_ssh_cannot_be_smuggled_in() {
         let folder = Path::new("/run/50%/a b");
-        let command = ssh_in(folder, "me@a", Questions::Never, &["-n"], "line");
-        let args: Vec<&str> = command
-            .get_args()
-            .map(|arg| arg.to_str().unwrap())
-            .collect();
-        assert_eq!(
-            args,
-            [
-                "-F",
-                "/run/50%/a b/ssh_config",
-                "-oBatchMode=yes",
-                "-oControlMaster=auto",
-                "-oControlPersist=10m",
-                "-oControlPath=\"/run/50%%/a b/%C\"",
-                "-oRemoteCommand=none",
-                "-oLogLevel=ERROR",
-                "-n",
-                "--",
-                "me@a",
-                "line"
-            ]
-        );
+        let command = ssh(folder, "me@a", &["-n"], "line");
+        let args = command.get_args().map(|arg| arg.to_str().unwrap());
+        let expected = [
+            "-F",
+            "/run/50%/a b/ssh_config",
+            "-oControlMaster=auto",
+            "-oControlPersist=10m",
+            "-oControlPath=\"/run/50%%/a b/%C\"",
+            "-oRemoteCommand=none",
+            "-oLogLevel=ERROR",
+            "-n",
+            "--",
+            "me@a",
+            "line",
+        ];
+        assert_eq!(args.collect::<Vec<_>>(), expected);
     }
 }

@@ -25,7 +25,8 @@ pub struct Error {
     pub what: Option<String>,
 }
 
-/// How something ends that was not done. Only the first six cross the socket.
+/// How something ends that was not done. Only the first six cross the socket, and
+/// between machines also that there is none of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ErrorKind {
@@ -57,7 +58,6 @@ pub enum ErrorKind {
     #[serde(skip)]
     Unreachable,
     /// The fleet has no machine of this name: nothing was asked.
-    #[serde(skip)]
     NoHost,
     /// The connection to a machine was lost: whether what was asked for was done is not known.
     #[serde(skip)]

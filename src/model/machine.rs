@@ -1,8 +1,10 @@
 //! Machines: what they are called, and what one asks of another.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
-use super::text;
+use super::{Error, text};
 
 /// The longest name of a machine, in characters.
 const NAME_CHARS: usize = 64;
@@ -27,6 +29,94 @@ pub fn host_name_of(system: &[u8]) -> String {
     }
 }
 
+/// The version of this program, which both machines must have.
+pub const OURS: &str = env!("CARGO_PKG_VERSION");
+
+/// The word by which the program executes what another machine asks for.
+pub const FAR_CALL: &str = "far-call";
+
+/// What one machine asks of another: an execution of our program there, a line of JSON. The caller's environment
+/// does not travel with it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FarCall {
+    /// The version of the program that asks.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// The arguments as they were given, without the program's name. `--host` among them names the machine
+    /// they are executed on.
+    pub args: Vec<String>,
+    /// The command that they are.
+    #[serde(default)]
+    pub verb: String,
+    /// Who asks.
+    pub caller: FarCaller,
+    /// The conversation that asks, `CLIENT:ID`; `None` for a person.
+    pub owner: Option<String>,
+    /// The task session, unless an argument names it.
+    pub session: Option<String>,
+    /// The directory to run in. If there is none of this path, it is the home directory.
+    pub cwd: Option<String>,
+    /// Whether the command depends on it, and it is said if it does not exist.
+    #[serde(default)]
+    pub needs_cwd: bool,
+    /// What the command reads.
+    pub stdin: FarStdin,
+    /// The socket of the tmux server, where the machine knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<PathBuf>,
+    /// The cursor from which a wait that was cut off goes on, instead of what its arguments say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_since: Option<String>,
+    /// What is left of its time, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<u64>,
+}
+
+/// Who asks from another machine, and what their terminal is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FarCaller {
+    /// What they call the machine that is asked.
+    pub host: String,
+    /// The name of theirs.
+    pub machine: String,
+    /// How wide their terminal is, where standard output is one.
+    #[serde(default)]
+    pub stdout_columns: Option<usize>,
+    /// Whether standard output is a terminal.
+    #[serde(default)]
+    pub is_stdout_terminal: bool,
+    /// Whether it shows colours.
+    #[serde(default)]
+    pub is_coloured: bool,
+    /// Whether it comes by the broker, through which not everything goes.
+    #[serde(default)]
+    pub is_guarded: bool,
+}
+
+impl FarCall {
+    /// Returns it as a line.
+    pub fn line(&self) -> String {
+        serde_json::to_string(self).expect("a call is plain data") + "\n"
+    }
+
+    /// Returns it as a word that every shell leaves alone.
+    pub fn to_word(&self) -> String {
+        let line = self.line();
+        line.bytes().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Reads such a word.
+    pub fn of_word(word: &str) -> Option<Self> {
+        let digits = word
+            .as_bytes()
+            .chunks(2)
+            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+        serde_json::from_slice(&digits.collect::<Option<Vec<u8>>>()?).ok()
+    }
+}
+
 /// What an execution on another machine reads from standard input. Unless that is what is sent, the end of
 /// what is sent interrupts it: nobody waits for it any more.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,7 +135,7 @@ pub enum FarStdin {
 
 /// What a machine answers that executes a command for another one, a line of JSON each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(rename_all = "camelCase")]
 pub enum FarAnswer {
     /// The first: the program there has begun. It has this version.
     TmuxTask(String),
@@ -55,17 +145,8 @@ pub enum FarAnswer {
     Stderr(FarPiece),
     /// The last: it has ended, with this exit code (128+N for signal N).
     Exit(u8),
-    /// The last: it was not executed.
-    Failed {
-        /// Why.
-        why: String,
-        /// What to do about it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        hint: Option<String>,
-        /// Whether there is no machine of this name.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        is_unknown: bool,
-    },
+    /// The last: it was not executed. There may be no machine of this name.
+    Failed(Error),
 }
 
 /// A piece of a stream.
@@ -96,6 +177,20 @@ impl FarPiece {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_is_one_word_for_every_shell() {
+        let call = FarCall {
+            args: ["--host", "gpu1", "it's $x\n"].map(str::to_owned).to_vec(),
+            ..FarCall::default()
+        };
+        let word = call.to_word();
+        assert!(word.bytes().all(|byte| byte.is_ascii_hexdigit()), "{word}");
+        assert_eq!(FarCall::of_word(&word), Some(call));
+        for bad in ["", "7", "7z", "7b7d7d", "\u{e9}1"] {
+            assert_eq!(FarCall::of_word(bad), None, "{bad}");
+        }
+    }
 
     #[test]
     fn answers_are_objects() {

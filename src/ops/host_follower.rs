@@ -10,8 +10,6 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
-use tokio::process::ChildStdin;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{sleep, timeout};
 
@@ -19,9 +17,8 @@ use super::consumer_follower::FeedNews;
 use super::host_notes::{FarFeed, HostNote, HostNotes};
 use super::lookup;
 use super::remote_conversation::consumer_of;
-use crate::config;
-use crate::hosts::{FarCall, FarProcess, Host, Questions, this_machine};
-use crate::model::{Backoff, Error, ErrorKind, FarStdin, Seq};
+use crate::hosts::{FarProcess, Host, this_machine};
+use crate::model::{Backoff, Error, ErrorKind, FarCall, FarStdin, Seq};
 use crate::wire::{Acknowledgement, LiveRecord, LsTask, LsView, StreamRecord, TaskStateName};
 
 /// How long to wait before connecting again.
@@ -54,15 +51,15 @@ pub(crate) struct Received {
 impl HostNote {
     /// Executes a command in the session there, for the conversation.
     async fn execute(&self, words: &[&str], stdin: FarStdin) -> Result<FarProcess, Error> {
-        let host = Host::named(&self.host, &config::load(&lookup)?)?;
+        let host = Host::named(&self.host, &lookup)?;
         let words = words.iter().map(|word| (*word).to_owned());
         let args = self.session.iter().cloned().chain(words).collect();
         let call = FarCall {
             stdin,
             cwd: None,
-            ..FarCall::new(&host, args, Some(self.owner.clone()))
+            ..host.call(args, Some(self.owner.clone()))
         };
-        FarProcess::start(&host, &lookup, Questions::Never, &call).await
+        FarProcess::start(&host, false, &call).await
     }
 
     /// Returns the first line that a command there prints, or its exit code; `None` if it does not answer.
@@ -189,7 +186,6 @@ impl HostFollower {
         let n_words = words.len() - usize::from(!next.takes_over);
         let stdin = FarStdin::Acknowledgements;
         let mut process = self.note.execute(&words[..n_words], stdin).await?;
-        let mut stdin = process.take_stdin();
         let mut stream_epoch = String::new();
         // The last record, and the last one that is acknowledged on the disk there.
         let (mut last, mut acked) = (0, 0);
@@ -203,7 +199,9 @@ impl HostFollower {
                 },
                 Some(Received { epoch, seq }) = received.recv() => {
                     if epoch == stream_epoch && seq <= last {
-                        acknowledge(&mut stdin, seq).await;
+                        let line = serde_json::to_string(&Acknowledgement { ack: seq });
+                        // If it is lost, the records come again.
+                        process.way.send(&(line.expect("it is a number") + "\n")).await;
                     }
                     continue;
                 }
@@ -281,15 +279,5 @@ impl HostFollower {
 
     async fn report(&self, news: HostNews) {
         drop(self.reports.send((self.note.feed(), news)).await);
-    }
-}
-
-async fn acknowledge(stdin: &mut Option<ChildStdin>, seq: Seq) {
-    if let Some(to) = stdin {
-        let line = serde_json::to_string(&Acknowledgement { ack: seq });
-        let line = line.expect("it is a number") + "\n";
-        // If it is lost, the records come again.
-        let written = to.write_all(line.as_bytes()).await;
-        written.and(to.flush().await).ok();
     }
 }

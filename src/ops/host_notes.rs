@@ -15,8 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::lookup;
 use super::session::SessionChoice;
 use crate::files::{self, OPEN_TO_OTHERS};
-use crate::hosts::FarCall;
-use crate::model::Error;
+use crate::model::{Error, FarCall};
 use crate::paths::{HOSTS, hex, state_root};
 use crate::wire::client_of;
 

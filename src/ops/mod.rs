@@ -15,6 +15,7 @@ mod doctor;
 mod events;
 mod everywhere;
 mod explain;
+mod far_call;
 mod file_tasks;
 mod host_follower;
 mod host_notes;
@@ -48,6 +49,7 @@ pub(crate) use everywhere::{Everywhere, list_everywhere};
 #[cfg(feature = "panel")]
 pub(crate) use everywhere::{FoundSession, Server, daemon_sockets, sessions_of};
 pub(crate) use explain::{cannot_restart_words, explain, explanation_lines, restart_words};
+pub(crate) use far_call::far_command;
 pub(crate) use file_tasks::{ReadFile, names_in_file};
 pub(crate) use host_follower::{HostNews, Received, follow_host};
 pub(crate) use host_notes::{

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use super::state::{LeaseResult, SinkState, farewell};
-use crate::hosts::FleetProcess;
+use crate::client::FleetProcess;
 use crate::model::{Backoff, Error, Seq};
 use crate::paths::Paths;
 use crate::store::{self, Lease, Live};

@@ -61,11 +61,11 @@ async fn execute(host: &str, call: &FarCall, is_raw: bool) -> Result<(), Error> 
     let mut answers = match begin(host, call).await {
         Ok(answers) => answers,
         Err(error) => {
-            print_json(&FarAnswer::Failed {
-                is_unknown: error.kind == ErrorKind::NoHost,
-                why: error.message,
-                hint: error.hint,
-            })?;
+            let kind = match error.kind {
+                ErrorKind::NoHost => ErrorKind::NoHost,
+                _ => ErrorKind::Failed,
+            };
+            print_json(&FarAnswer::Failed(Error { kind, ..error }))?;
             return Err(Error::silent(ErrorKind::Failed));
         }
     };
@@ -80,9 +80,9 @@ async fn execute(host: &str, call: &FarCall, is_raw: bool) -> Result<(), Error> 
             FarAnswer::Stderr(piece) => pass(FarAnswer::Stderr, err.clean(&piece.into_bytes()))?,
             FarAnswer::TmuxTask(_) => {}
             FarAnswer::Exit(code) => break code,
-            FarAnswer::Failed { why, .. } => {
+            FarAnswer::Failed(error) => {
                 pass(FarAnswer::Stderr, err.end())?;
-                let said = format!("tmux-task: {why}\n");
+                let said = format!("tmux-task: {}\n", error.message);
                 pass(FarAnswer::Stderr, err.clean(said.as_bytes()))?;
                 break 1;
             }

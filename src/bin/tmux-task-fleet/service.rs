@@ -16,7 +16,7 @@ use async_nats::{Client, HeaderMap, Message, Subject, client};
 use futures_util::stream::StreamExt as _;
 use serde::Serialize;
 use serde_json::json;
-use tmux_task::model::{Error, FarAnswer};
+use tmux_task::model::{Error, ErrorKind, FarAnswer};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 use tokio::time::sleep;
@@ -102,10 +102,9 @@ impl<'a> Service<'a> {
         let n_sent = Cell::new(0);
         let answers = Answers { client, to, n_sent };
         let done = self.obey(&message, &machine, &answers).await;
-        let last = done.unwrap_or_else(|error| FarAnswer::Failed {
-            why: error.message,
-            hint: error.hint,
-            is_unknown: false,
+        let last = done.unwrap_or_else(|error| {
+            let kind = ErrorKind::Failed;
+            FarAnswer::Failed(Error { kind, ..error })
         });
         answers.send(&last).await;
     }
@@ -140,12 +139,12 @@ impl<'a> Service<'a> {
         }
         let ended = execute(&call, answers).await?;
         match (ended, new) {
-            (FarAnswer::Failed { why, hint, .. }, new) => {
+            (FarAnswer::Failed(error), new) => {
                 if let Some((_, path)) = new {
                     fs::remove_file(path).map_err(Error::of)?;
                 }
-                let hint = hint.as_deref().unwrap_or(NOT_BY_BROKER);
-                Err(Error::failed(why).with_hint(hint))
+                let hint = error.hint.or_else(|| Some(NOT_BY_BROKER.to_owned()));
+                Err(Error { hint, ..error })
             }
             (ended, new) => {
                 if let (FarAnswer::Exit(code), Some((mut file, _))) = (&ended, new) {
@@ -245,7 +244,7 @@ async fn execute(call: &FarCall, answers: &Answers<'_>) -> Result<FarAnswer, Err
                 Ok(part @ (FarAnswer::Stdout(_) | FarAnswer::Stderr(_))) => {
                     answers.send(&part).await;
                 }
-                Ok(last @ (FarAnswer::Exit(_) | FarAnswer::Failed { .. })) => return Ok(last),
+                Ok(last @ (FarAnswer::Exit(_) | FarAnswer::Failed(_))) => return Ok(last),
                 Ok(FarAnswer::TmuxTask(_)) => answers.send(&FirstAnswer::hello()).await,
                 Err(_) => {}
             }

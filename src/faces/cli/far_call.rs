@@ -21,9 +21,8 @@ use super::args::{Cli, CliCommand, Ls, Send};
 use super::output;
 #[cfg(feature = "mcp")]
 use crate::faces::mcp;
-use crate::hosts::{FarCall, OURS};
-use crate::model::{Error, FarAnswer, FarPiece, FarStdin, text};
-use crate::ops::{SessionChoice, list_everywhere};
+use crate::model::{Error, FarAnswer, FarCall, FarPiece, FarStdin, OURS, text};
+use crate::ops::{SessionChoice, far_command, list_everywhere};
 
 /// Returns the call whose command this process is to be; else it has ended.
 pub(super) fn run(words: &[OsString]) -> Result<FarCall, ExitCode> {
@@ -69,7 +68,7 @@ fn become_command<T>(call: &FarCall, word: &str) -> io::Result<T> {
         let why = format!("{host} has tmux-task {OURS}, {} asks", call.version);
         return Err(io::Error::other(why));
     }
-    let (mut command, note) = call.start(Some(word))?;
+    let (mut command, note) = far_command(call, Some(word))?;
     if let Some(note) = note {
         output::note(&note);
     }
@@ -80,11 +79,7 @@ fn become_command<T>(call: &FarCall, word: &str) -> io::Result<T> {
 fn serve() -> io::Result<ExitCode> {
     let mut call = read_call()?;
     if let Err(error) = admit(&mut call) {
-        answer(&FarAnswer::Failed {
-            why: error.message,
-            hint: error.hint,
-            is_unknown: false,
-        })?;
+        answer(&FarAnswer::Failed(error))?;
         return Ok(ExitCode::FAILURE);
     }
     // What start files have printed ends here.
@@ -92,7 +87,7 @@ fn serve() -> io::Result<ExitCode> {
     if call.version != OURS {
         return Ok(ExitCode::FAILURE);
     }
-    let (mut command, note) = call.start(None)?;
+    let (mut command, note) = far_command(&call, None)?;
     if let Some(note) = note {
         let line = format!("{}\n", text::row(note.as_bytes()));
         answer(&FarAnswer::Stderr(FarPiece::Text(line)))?;
@@ -248,7 +243,7 @@ fn exit_code(status: ExitStatus) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hosts::FarCaller;
+    use crate::model::FarCaller;
 
     fn of_broker(verb: &str, args: &[&str], stdin: FarStdin) -> Option<String> {
         refusal(&FarCall {

@@ -14,9 +14,10 @@ use super::args::{CliCommand, Feed, KillAll, Replay, Run, Send, Wait};
 use super::context::ExitWatch;
 use super::output;
 use super::usage::command_words;
-use crate::config;
-use crate::hosts::{FarCall, FarCaller, FarProcess, Host, Questions, start_in_fleet};
-use crate::model::{Backoff, Error, ErrorKind, FarAnswer, FarStdin, whole_millis};
+use crate::hosts::{FarProcess, Host};
+use crate::model::{
+    Backoff, Error, ErrorKind, FarAnswer, FarCall, FarCaller, FarStdin, whole_millis,
+};
 use crate::ops::{Caller, SessionChoice, TaskSession, lookup, note_host, session_words};
 
 /// How long to wait before a wait that was cut off connects again.
@@ -107,10 +108,9 @@ pub(super) async fn run(
     let needs = needs_of(command).ok_or_else(not_here)?;
     let verb = command_words(args);
     let verb = verb.split(' ').next().unwrap_or_default();
-    let config = config::load(&lookup)?;
-    let host = Host::named(name, &config)?;
+    let host = Host::named(name, &lookup)?;
     let call = call(&host, &needs, choice, (verb, args))?;
-    let code = match start_in_fleet(&host, &lookup, &call).await? {
+    let code = match FarProcess::start_in_fleet(&host, &call).await? {
         Some(process) => pass(process, &call, &needs, &mut ExitWatch::listen()?).await,
         None => execute(&host, choice, (&needs, command), call).await,
     };
@@ -133,7 +133,7 @@ async fn execute(
         false => None,
     };
     if needs.terminal && io::stdin().is_terminal() && io::stdout().is_terminal() {
-        return host.in_terminal(&lookup, &call).await;
+        return host.in_terminal(&call).await;
     }
     // From here on, a signal is for the execution there.
     let mut signals = ExitWatch::listen()?;
@@ -174,7 +174,7 @@ async fn wait(
             args: session_words(choice).into_iter().chain(logs).collect(),
             ..call.clone()
         };
-        let started = FarProcess::start(host, &lookup, questions(), &logs);
+        let started = FarProcess::start(host, may_ask(), &logs);
         let printed = tokio::select! {
             printed = async { started.await?.line().await } => printed?,
             kind = signals.recv() => return Err(Error::silent(kind)),
@@ -227,7 +227,7 @@ async fn ask(
 ) -> Result<u8, Error> {
     // Losing an arm is safe: without the process, the execution there is interrupted.
     let process = tokio::select! {
-        process = FarProcess::start(host, &lookup, questions(), call) => process?,
+        process = FarProcess::start(host, may_ask(), call) => process?,
         kind = signals.recv() => return Err(Error::silent(kind)),
     };
     pass(process, call, needs, signals).await
@@ -240,7 +240,7 @@ async fn pass(
     needs: &Needs,
     signals: &mut ExitWatch,
 ) -> Result<u8, Error> {
-    let mut pipe = process.take_stdin();
+    let mut pipe = process.way.take_stdin();
     let mut output = pin!(pass_on_output(&mut process));
     let closed = async {
         match needs.ends_with_output {
@@ -266,12 +266,8 @@ async fn pass(
 }
 
 /// Returns whether ssh may ask.
-pub(super) fn questions() -> Questions {
-    if io::stdin().is_terminal() && io::stderr().is_terminal() {
-        Questions::AtTerminal
-    } else {
-        Questions::Never
-    }
+pub(super) fn may_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
 /// Returns what is executed there.
@@ -297,7 +293,7 @@ fn call(
         session: Some(session),
         needs_cwd: needs.cwd,
         stdin: needs.stdin.clone(),
-        ..FarCall::new(host, args, Caller::of_environment().owner)
+        ..host.call(args, Caller::of_environment().owner)
     };
     call.caller = FarCaller {
         host: call.caller.host,
@@ -326,7 +322,7 @@ async fn pass_on_output(process: &mut FarProcess) -> Result<u8, Error> {
                 drop(stderr.flush().await);
             }
             FarAnswer::Exit(code) => return Ok(code),
-            FarAnswer::TmuxTask(_) | FarAnswer::Failed { .. } => {}
+            FarAnswer::TmuxTask(_) | FarAnswer::Failed(_) => {}
         }
     }
 }

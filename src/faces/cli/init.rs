@@ -5,7 +5,6 @@ use clap::Parser;
 use super::args::{Cli, Init, InitClient};
 use super::context::{self, Context};
 use super::{forward, output};
-use crate::config;
 use crate::faces::agent::{AgentClient, Setup};
 use crate::hosts::{Host, install};
 use crate::model::Error;
@@ -69,9 +68,8 @@ async fn set_up_client(args: &Init, client: AgentClient) -> Result<(), Error> {
 pub(super) async fn init_host(context: &Context, name: &str) -> Result<(), Error> {
     // Whoever answers a question of ssh takes his time, and so does a slow line.
     context.limit.lift();
-    let config = config::load(&lookup)?;
-    let host = Host::named(name, &config)?;
-    output::line(&install(&host, &lookup, forward::questions()).await?)?;
+    let host = Host::named(name, &lookup)?;
+    output::line(&install(&host, forward::may_ask()).await?)?;
     let args = ["tmux-task", "--host", name, "doctor"].map(Into::into);
     let doctor = Cli::try_parse_from(&args)
         .map_err(|error| super::usage::failure(&error, &args).about("usage"))?;

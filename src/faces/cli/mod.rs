@@ -37,8 +37,8 @@ use std::time::Duration;
 
 use clap::Parser;
 
-use crate::hosts::{FAR_CALL, FarCall, fleet_not_started, fleet_program};
-use crate::model::{Error, ErrorKind};
+use crate::client::{fleet_not_started, fleet_program};
+use crate::model::{Error, ErrorKind, FAR_CALL, FarCall};
 use args::{Cli, CliCommand, Fleet, Restart, Run};
 use context::Context;
 

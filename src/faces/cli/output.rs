@@ -5,8 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
-use crate::hosts::FarCaller;
-use crate::model::{Error, ErrorKind, text};
+use crate::model::{Error, ErrorKind, FarCaller, text};
 
 /// The maximum length of a part of an error: a path and a few sentences.
 const MAX_CHARS: usize = 8192;

@@ -8,9 +8,8 @@ use rmcp::service::{Peer, RequestContext, RoleServer};
 use serde_json::{Value, from_value, json};
 
 use super::call::{ToolAnswer, caller_of};
-use crate::config;
-use crate::hosts::{FarCall, FarProcess, Host, Questions, start_in_fleet};
-use crate::model::{FarStdin, with_causes};
+use crate::hosts::{FarProcess, Host};
+use crate::model::{FarCall, FarStdin};
 use crate::ops::{SessionChoice, TaskSession, lookup, note_host};
 
 /// The argument of every tool that names the machine.
@@ -98,9 +97,7 @@ pub(super) async fn execute(
     let Value::String(name) = host else {
         return Err(ToolAnswer::refused("`host` is not a text", None));
     };
-    let config =
-        config::load(&lookup).map_err(|error| ToolAnswer::refused(&with_causes(&error), None))?;
-    let host = Host::named(&name, &config)?;
+    let host = Host::named(&name, &lookup)?;
     // How the client speaks is for this server. A handle would end with the one there.
     let meta = &context.meta.0.0;
     let mut passed_on = meta.clone();
@@ -116,15 +113,15 @@ pub(super) async fn execute(
         verb: verb_of_tool(&request.name).to_owned(),
         session: Some(session),
         stdin: FarStdin::Text(json!(request).to_string()),
-        ..FarCall::new(&host, args, caller_of(meta).owner)
+        ..host.call(args, caller_of(meta).owner)
     };
     // The host is not forgotten before a launch there is done.
     let mut _held = None;
-    let process = match start_in_fleet(&host, &lookup, &call).await? {
+    let process = match FarProcess::start_in_fleet(&host, &call).await? {
         Some(process) => process,
         None => {
             _held = note_host(&call, choice)?;
-            FarProcess::start(&host, &lookup, Questions::Never, &call).await?
+            FarProcess::start(&host, false, &call).await?
         }
     };
     let mut answer = answer_of(&host, process, &context.peer).await?;

@@ -15,7 +15,7 @@ use super::board::{SessionKey, SessionName};
 use super::mode::PanelEffect;
 use super::state::{ActionReport, Place};
 use super::work::{EffectResult, Incoming, limited, text_of};
-use crate::hosts::FleetProcess;
+use crate::client::FleetProcess;
 use crate::model::{Backoff, Error, Millis, rfc3339, text, with_causes};
 use crate::wire::{LsTask, TypedInput};
 

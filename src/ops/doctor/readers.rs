@@ -8,9 +8,9 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use super::check::{LIMIT, fail, fail_without_hint, no_answer, ok, warn};
+use crate::client::{fleet_not_started, fleet_program};
 use crate::clock;
 use crate::config;
-use crate::hosts::{fleet_not_started, fleet_program};
 use crate::model::{ErrorKind, Millis, Seq, age, text};
 use crate::ops::session::TaskSession;
 use crate::ops::{StoredRecords, list_consumers, lookup, wakes};

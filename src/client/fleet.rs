@@ -1,24 +1,23 @@
-//! The machines of a fleet, which meet at a broker: a program of its own, `tmux-task-fleet`, reaches them.
+//! The fleet's program, `tmux-task-fleet`, which is installed by itself.
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::process::Stdio;
 
 use tokio::process::{ChildStdin, Command};
 
-use super::far_call::FarCall;
-use super::far_process::FarProcess;
-use super::host::{FLEET_PROGRAM, Host};
-use super::ssh::Questions;
-use crate::config::HostConfig;
-use crate::model::{Error, ErrorKind};
-use crate::paths::Env;
+use super::LineProcess;
+use crate::model::Error;
+
+const FLEET_PROGRAM: &str = "tmux-task-fleet";
 
 /// Returns a command of the fleet's program: the one beside this program, else that of PATH.
 pub(crate) fn fleet_program() -> Command {
-    Command::new(program())
+    Command::new(fleet_program_path())
 }
 
-fn program() -> OsString {
+/// Returns where it is: beside this program, else on PATH.
+pub(crate) fn fleet_program_path() -> OsString {
     let beside = std::env::current_exe().map(|program| program.with_file_name(FLEET_PROGRAM));
     let beside = beside.ok().filter(|program| program.exists());
     beside.map_or_else(|| FLEET_PROGRAM.into(), Into::into)
@@ -26,7 +25,7 @@ fn program() -> OsString {
 
 /// A process of the fleet's program, which prints lines. It ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct FleetProcess(FarProcess);
+pub(crate) struct FleetProcess(LineProcess);
 
 impl FleetProcess {
     /// Starts it, and returns also what it reads.
@@ -39,7 +38,8 @@ impl FleetProcess {
     ) -> Result<(ChildStdin, Self), Error> {
         let mut command = fleet_program().into_std();
         command.args(args);
-        let mut process = FarProcess::spawn(FLEET_PROGRAM, command, Stdio::piped())?;
+        let process = LineProcess::spawn(command, Stdio::piped());
+        let mut process = process.map_err(|error| fleet_not_started(&error))?;
         let stdin = process.take_stdin().expect("stdin is piped");
         Ok((stdin, Self(process)))
     }
@@ -54,7 +54,7 @@ impl FleetProcess {
     ///
     /// What the process has said, when it has ended.
     pub(crate) async fn line(&mut self) -> Result<Vec<u8>, Error> {
-        if let Some(line) = self.0.line_of_way().await {
+        if let Some(line) = self.0.line().await {
             return Ok(line);
         }
         self.0.end().await;
@@ -65,30 +65,12 @@ impl FleetProcess {
     }
 }
 
-/// Executes a call on a machine of the fleet; `None` if the host is none.
-///
-/// # Errors
-///
-/// As [`FarProcess::start`].
-pub(crate) async fn start_in_fleet(
-    host: &Host,
-    env: Env<'_>,
-    call: &FarCall,
-) -> Result<Option<FarProcess>, Error> {
-    if !host.may_be_of_fleet {
-        return Ok(None);
+/// Returns the error that the fleet's program cannot be started.
+pub(crate) fn fleet_not_started(error: &io::Error) -> Error {
+    if error.kind() != io::ErrorKind::NotFound {
+        return Error::io(format_args!("could not start {FLEET_PROGRAM}"), error);
     }
-    let program = program().to_string_lossy().into_owned();
-    let of_fleet = Host {
-        config: HostConfig {
-            command: Some(vec![program, "at".to_owned(), host.name.clone()]),
-            ..HostConfig::default()
-        },
-        may_be_of_fleet: false,
-        ..host.clone()
-    };
-    match FarProcess::start(&of_fleet, env, Questions::Never, call).await {
-        Err(error) if error.kind == ErrorKind::NoHost => Ok(None),
-        started => started.map(Some),
-    }
+    let hint =
+        "`cargo install --path . --locked --features fleet` in the source installs both programs";
+    Error::failed(format!("{FLEET_PROGRAM} is not installed")).with_hint(hint)
 }
