@@ -26,7 +26,7 @@ use crate::protocol::rows::LookRows;
 use crate::session::Change;
 use crate::terminal::PaneOutput;
 use crate::tmux::{
-    self, Connection, FirstLines, ListedSession, LookKind, LookMemory, Server, Target, TmuxError,
+    self, Connection, FirstLines, ListedSession, LookKind, LookMemory, Server, TmuxError,
 };
 
 /// The delay between two attempts to attach.
@@ -499,7 +499,7 @@ impl SessionLink {
             }
         }
         let mut connection = Connection::OneShot(&self.server);
-        let target = Target::Id(session.life.id);
+        let target = format!("{}:", session.life.id);
         tmux::look(&mut connection, &target, &mut self.memory, LookKind::Slice).await
     }
 
@@ -549,7 +549,7 @@ impl SessionLink {
         let rang = tmux::ringing_windows(&mut one_shot, id).await?;
         let mut clients = ControlClients::attach(&self.server, &self.paths, id).await?;
         let mut connection = Connection::Attached(&mut clients.main);
-        let target = Target::Own(id);
+        let target = format!("{id}:");
         // Nothing was reported since what is remembered: all windows are queried.
         self.memory = LookMemory::default();
         let memory = &mut self.memory;

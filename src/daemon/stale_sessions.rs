@@ -23,8 +23,7 @@ use crate::paths::{Env, Paths};
 use crate::process;
 use crate::store::feed::{CountedTimes, LastRead, ReadProgress, has_files};
 use crate::tmux::{
-    self, Connection, ListedSession, ListedTask, LookKind, LookMemory, Server, Target, TmuxError,
-    Unless,
+    self, Connection, ListedSession, ListedTask, LookKind, LookMemory, Server, TmuxError, Unless,
 };
 use crate::wire::{Request, Response};
 
@@ -296,7 +295,7 @@ struct EndedTasks {
 /// Returns the tasks of a session; `None` if the session is gone or something runs in it.
 async fn tasks_of(server: &Server, session: SessionId) -> Result<Option<EndedTasks>, TmuxError> {
     let mut captures = LookMemory::default();
-    let target = Target::Id(session);
+    let target = format!("{session}:");
     let mut connection = Connection::OneShot(server);
     let look = tmux::look(&mut connection, &target, &mut captures, LookKind::Windows).await?;
     Ok(look.and_then(|look| {

@@ -49,9 +49,8 @@ pub(crate) use launch::{
 };
 pub(crate) use launch_lines::Slots;
 pub(crate) use launch_rows::{LaunchAnswer, NewRun, check_name, contended, two_windows};
-pub(crate) use look::{Target, look};
-pub(crate) use look_lines::LookKind;
-pub(crate) use look_memory::LookMemory;
+pub(crate) use look::look;
+pub(crate) use look_memory::{LookKind, LookMemory};
 pub(crate) use output::{
     FirstLines, ask_output, follow_output, read_asked, read_end, read_first_lines, read_output,
 };

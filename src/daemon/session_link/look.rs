@@ -17,7 +17,7 @@ use crate::observe::Evidence;
 use crate::process::{self, Process};
 use crate::protocol::rows::LookRows;
 use crate::session::{self, Departures, LinkState, LookOrder, LookOutcome, replaced_panes};
-use crate::tmux::{self, Connection, LookKind, Probe, Target, TmuxError};
+use crate::tmux::{self, Connection, LookKind, Probe, TmuxError};
 
 /// The result of a look through the control client.
 enum AttachedLook {
@@ -220,7 +220,7 @@ impl SessionLink {
         closed.extend(order.killed.keys());
         self.memory.forget_windows(&closed);
         let mut connection = Connection::Attached(main);
-        let target = Target::Own(life.id);
+        let target = format!("{}:", life.id);
         let look = tmux::look(&mut connection, &target, &mut self.memory, kind).await;
         match synced.and(continued).and(look) {
             Ok(look) => {

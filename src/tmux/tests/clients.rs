@@ -84,9 +84,9 @@ async fn missing_servers_and_sessions_are_distinguished() {
     assert!(matches!(error, TmuxError::ProgramMissing { .. }), "{error}");
     private.server.check_version().await.unwrap();
     let mut captures = LookMemory::default();
-    for target in [Target::Name("kee".into()), Target::Id(SessionId(7))] {
+    for target in ["=kee:", "$7:"] {
         let mut connection = private.connection();
-        let seen = look(&mut connection, &target, &mut captures, LookKind::Windows).await;
+        let seen = look(&mut connection, target, &mut captures, LookKind::Windows).await;
         assert_eq!(seen.unwrap(), None);
     }
 }
