@@ -604,7 +604,7 @@ impl SessionLink {
         self.server_process = None;
         self.is_unreachable = false;
         self.claimed = None;
-        self.options.clear();
+        self.options = WindowOptions::default();
         self.root = None;
         if let Attachment::Attached(clients) = std::mem::replace(&mut self.attachment, detached()) {
             clients.close().await;

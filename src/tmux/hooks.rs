@@ -218,31 +218,35 @@ fn unmark(session: SessionId, pid: u32) -> Command {
     ])
 }
 
-/// Makes windows keep their dead panes and monitor bells, and writes run numbers to windows. Windows that
-/// are gone are skipped.
+/// What is set on a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WindowSetting {
+    pub(crate) window: WindowId,
+    /// Whether it keeps its dead pane and monitors bells from now on.
+    pub(crate) prepares: bool,
+    /// The number of its run.
+    pub(crate) run: Option<u32>,
+}
+
+/// Sets options of windows. Windows that are gone are skipped.
 ///
 /// # Errors
 ///
 /// When no answer came.
 pub(crate) async fn set_window_options(
     connection: &mut Connection<'_>,
-    prepared: &[WindowId],
-    runs: &[(WindowId, u32)],
+    settings: &[WindowSetting],
 ) -> Result<(), TmuxError> {
-    let set = |window: &WindowId, name: &str, value: &str| {
-        Command::new("set-option").args(["-w", "-t", &window.to_string(), name, value])
+    let commands = |set: &WindowSetting| {
+        let command = |name: &str, value: &str| {
+            Command::new("set-option").args(["-w", "-t", &set.window.to_string(), name, value])
+        };
+        let prepared = ["remain-on-exit", "monitor-bell"].map(|name| command(name, "on"));
+        let prepared = prepared.into_iter().filter(|_| set.prepares);
+        let run = set.run.map(|run| command(RUN, &run.to_string()));
+        prepared.chain(run).collect()
     };
-    let prepare = |window| {
-        let names = ["remain-on-exit", "monitor-bell"];
-        names.map(|name| set(window, name, "on")).to_vec()
-    };
-    let number = |(window, run): &(_, u32)| vec![set(window, RUN, &run.to_string())];
-    let prepared = prepared.iter().map(prepare);
-    each(
-        connection,
-        prepared.chain(runs.iter().map(number)).collect(),
-    )
-    .await
+    each(connection, settings.iter().map(commands).collect()).await
 }
 
 /// Runs all groups of commands as one line. If a target is gone and the rest of the line did not run, runs
@@ -451,11 +455,11 @@ pub(crate) async fn check_hooks(
     ];
     let frames = connection.run(&commands).await?;
     let text = |index: usize| frames.get(index).map(Frame::text).unwrap_or_default();
+    let is_there = |index: usize| !text(index).trim().is_empty();
     let mut faults = Vec::new();
     for (index, hook) in [BELL_HOOK, DEATH_HOOK, LINK_HOOK].into_iter().enumerate() {
         if !is_there(index) {
             faults.push(HookFault::missing(name_of(hook)));
-            let is_there = |index: usize| !text(index).trim().is_empty();
         }
     }
     let found = text(3);
@@ -475,15 +479,15 @@ pub(crate) async fn check_hooks(
     Ok(faults)
 }
 
-/// Returns the version of the running server; `None` when it has no session.
-///
-/// # Errors
-///
 /// Returns a format that prints `1` where a hook of ours is found.
 fn is_found(hook: &str) -> String {
     format!("#{{?#{{{hook}}},1,0}}")
 }
 
+/// Returns the version of the running server; `None` when it has no session.
+///
+/// # Errors
+///
 /// When tmux fails, or there is no server.
 pub(crate) async fn server_version(
     connection: &mut Connection<'_>,

@@ -120,23 +120,11 @@ impl LookMemory {
         }
     }
 
-    /// Notes run numbers that were written to the windows' options: a sign does not show them.
-    pub(crate) fn note_runs(&mut self, runs: &[(WindowId, u32)]) {
-        for (window, run) in runs {
-            if let Some(known) = self.windows.get_mut(window) {
-                Arc::make_mut(&mut known.row).run = Some(*run);
-            }
+    /// Notes a run number that was written to a window's option: a sign does not show it.
+    pub(crate) fn note_run(&mut self, window: WindowId, run: u32) {
+        if let Some(known) = self.windows.get_mut(&window) {
+            Arc::make_mut(&mut known.row).run = Some(run);
         }
-    }
-
-    /// Returns the windows that had this name in the last look.
-    #[must_use]
-    pub(crate) fn windows_named(&self, name: &str) -> Vec<WindowId> {
-        let windows = self.windows.iter();
-        windows
-            .filter(|(_, known)| known.row.name == name)
-            .map(|(window, _)| *window)
-            .collect()
     }
 
     /// Whether windows are left for a further [`LookKind::Slice`].

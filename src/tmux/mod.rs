@@ -41,7 +41,8 @@ pub(crate) use control_client::traffic;
 pub(crate) use error::TmuxError;
 pub(crate) use hook_wakeups::{HookWakeups, ReportedWindow, ReportedWindows};
 pub(crate) use hooks::{
-    check_hooks, forget_deaths, install, server_version, set_window_options, uninstall,
+    WindowSetting, check_hooks, forget_deaths, install, server_version, set_window_options,
+    uninstall,
 };
 pub(crate) use keys::{PaneView, PromptPlace, TypingResult, is_key, type_into};
 pub(crate) use launch::{

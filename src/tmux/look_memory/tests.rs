@@ -350,7 +350,7 @@ fn a_run_number_that_was_written_holds_for_windows_that_are_not_asked_again() {
     let mut memory = LookMemory::default();
     look(&mut server, &mut memory, LookKind::Windows);
     let [first, second] = [0, 1].map(|place| server.at(place).unwrap());
-    memory.note_runs(&[(first, 7)]);
+    memory.note_run(first, 7);
     memory.expect([], &BTreeSet::new(), [second]);
     let seen = look(&mut server, &mut memory, LookKind::Windows);
     let run = |window| seen.windows.iter().find(|row| row.window == window)?.run;
