@@ -29,11 +29,16 @@ pub(crate) async fn list_sessions(server: &Server) -> Result<Vec<ListedSession>,
     if server.probe() == Probe::Absent {
         return Ok(Vec::new());
     }
-    let mut sessions = tmux::list_marks(&mut Connection::OneShot(server)).await?;
+    let sessions = tmux::list_marks(&mut Connection::OneShot(server)).await?;
+    Ok(with_keys(sessions))
+}
+
+/// Returns the sessions without folders that cannot be.
+pub(super) fn with_keys(mut sessions: Vec<ListedSession>) -> Vec<ListedSession> {
     for session in &mut sessions {
-        session.folder = session.folder.take().filter(|folder| is_key(folder));
+        session.folder.take_if(|folder| !is_key(folder));
     }
-    Ok(sessions)
+    sessions
 }
 
 /// What a name means.
