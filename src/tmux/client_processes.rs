@@ -8,10 +8,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rustix::process::{Signal, kill_process};
+use rustix::process::Signal;
 use tokio::time::{Instant, sleep};
 
-use super::server::{Server, process};
+use super::server::{Server, signal};
 use crate::files::PROC;
 use crate::model::SessionId;
 
@@ -117,11 +117,7 @@ fn status_field(pid: u32, name: &str) -> Option<String> {
 
 fn end_client(pid: u32) {
     tracing::info!(pid, "ending a control client that was left behind");
-    if let Some(process) = process(pid)
-        && let Err(error) = kill_process(process, Signal::TERM)
-    {
-        tracing::debug!(%error, "could not end the control client");
-    }
+    signal(pid, Signal::TERM);
 }
 
 /// Printed by a client that has connected, and by one that is attached.
