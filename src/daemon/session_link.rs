@@ -204,11 +204,9 @@ impl SessionLink {
     }
 
     /// Pauses busy panes for our client, until a look finds them quiet.
-    pub(super) async fn pause_busy(&mut self) {
-        if let Ok(clients) = self.clients()
-            && let Err(error) = clients.pause_busy().await
-        {
-            self.lose_clients(&error);
+    pub(super) fn pause_busy(&mut self) {
+        if let Ok(clients) = self.clients() {
+            clients.pause_busy();
         }
     }
 
@@ -262,14 +260,11 @@ impl SessionLink {
     }
 
     /// Makes tmux send pending notifications, unless it has not run since the last sweep.
-    pub(super) async fn flush(&mut self) {
-        if !self.idle.may_have_news(self.server_run_time()) {
-            return;
-        }
-        if let Ok(clients) = self.clients()
-            && let Err(error) = clients.main.flush().await
+    pub(super) fn flush(&mut self) {
+        if self.idle.may_have_news(self.server_run_time())
+            && let Ok(clients) = self.clients()
         {
-            self.lose_clients(&error);
+            clients.main.flush();
         }
     }
 

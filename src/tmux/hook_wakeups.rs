@@ -7,7 +7,7 @@
 
 use std::str::FromStr;
 
-use super::control_client::{ConnectedClient, ControlClient};
+use super::control_client::ControlClient;
 use super::error::TmuxError;
 use super::server::Server;
 use crate::model::{SessionId, WindowId};
@@ -95,15 +95,15 @@ pub(crate) struct HookWakeups {
     queued: usize,
 }
 
-impl ConnectedClient {
+impl ControlClient {
     /// Waits until the client is attached, and lets it wait for the hooks of the session. It is
-    /// waiting when this returns. To be called when it has been released.
+    /// waiting when this returns. To be called when its channel has been signalled.
     ///
     /// # Errors
     ///
     /// When the server or the session is missing, or there is no answer in time.
     pub(crate) async fn into_wakeups(
-        self,
+        mut self,
         server: &Server,
         session: SessionId,
     ) -> Result<HookWakeups, TmuxError> {
@@ -120,17 +120,14 @@ impl ConnectedClient {
         let begin = control_line(&[mark(WOKEN)]) + "\n" + &round.repeat(queued);
         // Only now: tmux may read our lines before the client's own command, and the client would
         // wait for the hooks before it attaches.
-        let (control, _) = self.attached(server).await?;
+        self.attached(server).await?;
         let mut waiter = HookWakeups {
-            control,
+            control: self,
             round,
             queued,
         };
-        let begun = async {
-            waiter.control.write(&begin).await?;
-            waiter.mark().await
-        };
-        server.answer(begun).await??;
+        waiter.control.queue(&begin);
+        server.answer(waiter.mark()).await??;
         Ok(waiter)
     }
 }

@@ -31,7 +31,7 @@ mod viewers;
 mod window_options;
 
 pub(crate) use client::{Client, Connection, ReceivedItem};
-pub(crate) use client_processes::{Output, end_clients_left_behind, running_clients};
+pub(crate) use client_processes::{Output, end_clients_left_behind, has_clients, new_channel};
 pub(crate) use commands::{
     ListedSession, ListedTask, Mark, Unless, claim, end_idle_session, existing_panes,
     existing_windows, kill_session, kill_window, list_marks, list_sessions, list_tasks,

@@ -204,7 +204,7 @@ impl SessionLink {
             tracing::debug!(plan = ?kind, "look not taken");
             return Ok(AttachedLook::Skipped(LookOutcome::NotNeeded));
         }
-        let continued = clients.continue_quiet().await;
+        clients.continue_quiet();
         let ControlClients { main, activity, .. } = &mut **clients;
         let mut changed = std::mem::take(&mut activity.changed);
         changed.extend(&order.windows);
@@ -221,7 +221,7 @@ impl SessionLink {
         let mut connection = Connection::Attached(main);
         let target = format!("{}:", life.id);
         let look = tmux::look(&mut connection, &target, &mut self.memory, kind).await;
-        match synced.and(continued).and(look) {
+        match synced.and(look) {
             Ok(look) => {
                 // Each look queries the windows of paused panes.
                 activity.record_look(look.iter().flat_map(LookRows::quietness));
