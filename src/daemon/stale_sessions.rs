@@ -16,12 +16,11 @@ use tokio::sync::mpsc;
 use super::session_link::SessionLink;
 use super::task_output::RunArchiver;
 use super::{Options, ownership};
-use crate::client::{DaemonClient, unexpected};
+use crate::client::DaemonClient;
 use crate::clock::{boot_time, now};
-use crate::model::{Error, ErrorKind, Level, Millis, SessionId, SessionLife, Task};
+use crate::model::{ErrorKind, Level, Millis, SessionId, SessionLife, Task};
 use crate::observe::{Evidence, Observer};
 use crate::paths::{Env, Paths};
-use crate::process;
 use crate::store::feed::{CountedTimes, LastRead, ReadProgress, has_files};
 use crate::tmux::{
     self, Connection, ListedSession, ListedTask, LookKind, LookMemory, Server, TmuxError, Unless,
@@ -362,22 +361,15 @@ fn usage_of(session: &ListedSession, paths: &Paths) -> Option<SessionUsage> {
 
 /// Whether its feed certainly has no reader at this moment.
 async fn has_no_reader(paths: &Paths) -> bool {
-    match tokio::time::timeout(ANSWERS_WITHIN, readers_of(paths)).await {
-        Ok(Ok(readers)) => readers == 0,
-        Ok(Err(error)) => error.kind == ErrorKind::NoDaemon,
-        Err(_elapsed) => false,
-    }
-}
-
-async fn readers_of(paths: &Paths) -> Result<usize, Error> {
-    let mut daemon = DaemonClient::connect(&paths.socket()).await?;
-    if daemon.pid().is_some_and(process::is_stopped) {
-        return Err(Error::failed("the daemon is stopped"));
-    }
-    let Response::Status(status) = daemon.ask(&Request::Status).await? else {
-        return Err(unexpected());
+    let asked = async {
+        let mut daemon = DaemonClient::connect(&paths.socket()).await?;
+        daemon.ask(&Request::Status).await
     };
-    Ok(status.readers)
+    match tokio::time::timeout(ANSWERS_WITHIN, asked).await {
+        Ok(Ok(Response::Status(status))) => status.readers == 0,
+        Ok(Err(error)) => error.kind == ErrorKind::NoDaemon,
+        Ok(Ok(_)) | Err(_) => false,
+    }
 }
 
 #[cfg(test)]

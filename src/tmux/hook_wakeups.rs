@@ -5,8 +5,6 @@
 //! and the server goes from one to the next by itself. More are queued before they are used up, but
 //! not at each wake-up, because the answer would take another turn of the server's loop.
 
-use std::str::FromStr;
-
 use super::control_client::ControlClient;
 use super::error::TmuxError;
 use super::server::Server;
@@ -43,19 +41,6 @@ pub(crate) struct ReportedWindow {
     pub(crate) bells: Option<u64>,
 }
 
-impl FromStr for ReportedWindow {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let (window, bells) = match text.split_once(OF_BELLS) {
-            Some((window, bells)) => (window, Some(bells.parse().map_err(drop)?)),
-            None => (text, None),
-        };
-        let window = window.parse().map_err(drop)?;
-        Ok(Self { window, bells })
-    }
-}
-
 /// The windows that hooks have reported since the last time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReportedWindows {
@@ -72,8 +57,15 @@ impl ReportedWindows {
         if reported.len() >= MOST_REPORTED / 2 {
             return Some(Self::Unknown);
         }
-        let windows = reported.split_terminator(';').map(str::parse);
-        let known: Option<Vec<ReportedWindow>> = windows.map(Result::ok).collect();
+        let read = |text: &str| {
+            let (window, bells) = match text.split_once(OF_BELLS) {
+                Some((window, bells)) => (window, Some(bells.parse().ok()?)),
+                None => (text, None),
+            };
+            let window = window.parse().ok()?;
+            Some(ReportedWindow { window, bells })
+        };
+        let known: Option<Vec<ReportedWindow>> = reported.split_terminator(';').map(read).collect();
         Some(known.map_or(Self::Unknown, Self::Windows))
     }
 }
