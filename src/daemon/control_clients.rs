@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use futures_util::future::{FutureExt as _, OptionFuture};
+use futures_util::future::FutureExt as _;
+use tokio::try_join;
 
 use super::output_follower::OutputFollower;
 use crate::model::{PaneId, SessionId, WindowId};
@@ -11,7 +12,8 @@ use crate::protocol::Notification;
 use crate::session::{Beginning, Change};
 use crate::terminal::{Extent, PaneOutput};
 use crate::tmux::{
-    self, Client, HookWakeups, Output, ReportedWindow, ReportedWindows, Server, TmuxError,
+    self, Client, Connection, HookWakeups, Output, ReceivedItem, ReportedWindow, ReportedWindows,
+    Server, TmuxError,
 };
 
 /// How many changes may be queued before further ones stay in the clients' pipes, where tmux
@@ -56,25 +58,24 @@ impl ControlClients {
         tmux::end_clients_left_behind(server, session).await;
         // What a hook of the user's prints can crash tmux while the third client connects.
         let has_hooks = server.has_attach_hooks(session).await?;
-        let follower = has_hooks.then(|| server.connect(session, Output::Reported));
-        let (waiter, main, follower) = tokio::try_join!(
-            server.connect(session, Output::None),
-            server.connect(session, Output::Reported),
-            if_any(follower),
-        )?;
-        server
-            .release([&waiter, &main].into_iter().chain(&follower))
-            .await?;
-        let follower = follower.map(|follower| follower.into_client(server));
-        let (waiter, main, follower) = tokio::try_join!(
-            waiter.into_wakeups(server, session),
-            main.into_client(server),
-            if_any(follower),
-        )?;
+        let channel = tmux::new_channel(session);
+        let connect = |output| server.connect(&channel, session, output);
+        let (waiter, main) = try_join!(connect(Output::None), connect(Output::Reported))?;
+        let mut follower = None;
+        if has_hooks {
+            follower = Some(connect(Output::Reported).await?);
+        }
+        tmux::signal_channel(&mut Connection::OneShot(server), &channel).await?;
+        let waiter = waiter.into_wakeups(server, session).await?;
+        let main = main.into_client(server).await?;
+        let follower = match follower {
+            Some(follower) => Some(OutputFollower::new(follower.into_client(server).await?)),
+            None => None,
+        };
         drop(lock);
         Ok(Self {
             main,
-            follower: follower.map(OutputFollower::new),
+            follower,
             waiter,
             activity: PaneActivity::default(),
             queued: VecDeque::new(),
@@ -112,7 +113,12 @@ impl ControlClients {
             };
             let change = tokio::select! {
                 woken = waiter.woken() => Some(of_report(woken?, activity)),
-                notification = main.next_notification() => of_notification(&notification?, *session, is_attaching, activity),
+                received = main.next_received() => match received? {
+                    ReceivedItem::Notification(notification) => {
+                        of_notification(&notification, *session, is_attaching, activity)
+                    }
+                    ReceivedItem::Answer(_) => None,
+                },
                 change = followed => Some(change.unwrap_or_else(|_| lose(follower))),
             };
             if let Some(change) = change {
@@ -144,16 +150,15 @@ impl ControlClients {
     }
 
     /// Pauses busy panes until a look finds them quiet.
-    pub(super) async fn pause_busy(&mut self) -> Result<(), TmuxError> {
+    pub(super) fn pause_busy(&mut self) {
         let busy = self.activity.take_busy();
-        self.main.pause_panes(busy, None).await
+        self.main.pause_panes(busy, None);
     }
 
     /// Continues the panes that the last look found quiet. A look by the same client after this
     /// includes their output until then.
-    pub(super) async fn continue_quiet(&mut self) -> Result<(), TmuxError> {
-        let quiet: Vec<PaneId> = self.activity.to_continue().collect();
-        self.main.continue_panes(quiet).await
+    pub(super) fn continue_quiet(&mut self) {
+        self.main.continue_panes(self.activity.to_continue());
     }
 
     /// Reads a pane's output and follows it: all output after the reading arrives. `is_over` says that the
@@ -192,26 +197,16 @@ impl ControlClients {
     }
 
     /// Reads such a pane: the result is a change.
-    pub(super) async fn ask_output(
-        &mut self,
-        pane: PaneId,
-        extent: Extent,
-        begins: Beginning,
-    ) -> Result<(), TmuxError> {
-        let follower = self.follower.as_mut().ok_or(TmuxError::Closed)?;
-        let asked = follower.ask(pane, extent, begins).await;
-        if asked.is_err() {
-            self.queued.push_back(lose(&mut self.follower));
+    pub(super) fn ask_output(&mut self, pane: PaneId, extent: Extent, begins: Beginning) {
+        if let Some(follower) = &mut self.follower {
+            follower.ask(pane, extent, begins);
         }
-        asked
     }
 
     /// Follows exactly these panes from here on.
-    pub(super) async fn follow_only(&mut self, panes: BTreeSet<PaneId>) {
-        if let Some(follower) = &mut self.follower
-            && follower.follow_only(&mut self.main, panes).await.is_err()
-        {
-            self.queued.push_back(lose(&mut self.follower));
+    pub(super) fn follow_only(&mut self, panes: &BTreeSet<PaneId>) {
+        if let Some(follower) = &mut self.follower {
+            follower.follow_only(&mut self.main, panes);
         }
     }
 
@@ -235,13 +230,6 @@ impl ControlClients {
         };
         tokio::join!(self.main.close(), follower, self.waiter.close());
     }
-}
-
-/// Resolves to what comes of the future, if there is one.
-async fn if_any<T>(
-    future: Option<impl Future<Output = Result<T, TmuxError>>>,
-) -> Result<Option<T>, TmuxError> {
-    OptionFuture::from(future).await.transpose()
 }
 
 /// Drops a follower whose connection has broken, and returns the change that this is.

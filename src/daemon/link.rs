@@ -175,7 +175,7 @@ impl LinkTask {
                     Some(Order::Run(job)) => self.run_job(job, &mut aborted).await,
                     Some(Order::Follow(panes)) => {
                         if let Ok(clients) = self.jobs.link.clients() {
-                            within_limit("follow", clients.follow_only(panes)).await;
+                            clients.follow_only(&panes);
                         }
                     }
                     Some(Order::Questions(questions)) => {
@@ -202,7 +202,7 @@ impl LinkTask {
                     if matches!(change, Change::Output) {
                         // A program can print more than tmux keeps in some hundredths of a second.
                         within_limit("first lines", self.jobs.link.read_first_lines()).await;
-                        within_limit("pause panes", self.jobs.link.pause_busy()).await;
+                        self.jobs.link.pause_busy();
                     }
                     self.report(Input::Changed(change)).await;
                 }
@@ -275,7 +275,7 @@ impl LinkTask {
         }
         let has_run = self.jobs.link.terminals.take_has_run();
         if self.flushes.take_due(has_run, now) {
-            within_limit("flush", self.jobs.link.flush()).await;
+            self.jobs.link.flush();
         }
     }
 

@@ -300,8 +300,8 @@ impl LinkJobs {
         let began = Instant::now();
         let clients = self.link.clients().map_err(failed)?;
         if !is_over && clients.receives(pane) {
-            let asked = clients.ask_output(pane, extent, begins).await;
-            return asked.map(|()| None).map_err(failed);
+            clients.ask_output(pane, extent, begins);
+            return Ok(None);
         }
         loop {
             let output = clients.follow_output(pane, extent, is_over, before);
@@ -411,7 +411,6 @@ async fn run_launch(
     }
     let session = link.attached_session();
     if session.is_some() {
-        link.write_runs_named(&launch.name).await;
         launch.session = link.session_name().unwrap_or(launch.session);
     } else {
         // It is looked for by this name.
@@ -438,7 +437,6 @@ async fn restart_launch(
     let (Some(session), Some(restarts)) = (session, &due.task.settings.restarts) else {
         return Ok(None);
     };
-    link.write_runs_of(&[window]).await;
     let found = match tmux::read_spec(&mut link.connection(), window).await {
         Err(error) if error.is_missing() => return Ok(None),
         found => found?,

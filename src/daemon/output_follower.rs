@@ -115,15 +115,9 @@ impl OutputFollower {
     }
 
     /// Reads a pane that is received already: the result is a change, in its place among the others.
-    pub(super) async fn ask(
-        &mut self,
-        pane: PaneId,
-        extent: Extent,
-        begins: Beginning,
-    ) -> Result<(), TmuxError> {
-        tmux::ask_output(&mut self.client, pane, extent).await?;
+    pub(super) fn ask(&mut self, pane: PaneId, extent: Extent, begins: Beginning) {
+        tmux::ask_output(&mut self.client, pane, extent);
         self.asked.push_back(Asked::Output(extent, begins));
-        Ok(())
     }
 
     /// Reads a pane through the other client and follows it: what it prints after the reading arrives as
@@ -139,7 +133,7 @@ impl OutputFollower {
         before: &mut Vec<Change>,
     ) -> Result<PaneOutput, TmuxError> {
         if !std::mem::replace(&mut self.may_lag, true) {
-            main.set_max_lag(&self.name, MAX_LAG_SECS).await?;
+            main.set_max_lag(&self.name, MAX_LAG_SECS);
         }
         let followed = self.followed.insert(pane, FollowedPane::default());
         let was_followed = followed.is_some();
@@ -172,24 +166,19 @@ impl OutputFollower {
     }
 
     /// Follows exactly these panes from here on. All others that have sent output are paused.
-    pub(super) async fn follow_only(
-        &mut self,
-        main: &mut Client,
-        panes: BTreeSet<PaneId>,
-    ) -> Result<(), TmuxError> {
+    pub(super) fn follow_only(&mut self, main: &mut Client, panes: &BTreeSet<PaneId>) {
         let dropped = self
             .followed
             .extract_if(.., |pane, _| !panes.contains(pane));
         let mut unfollowed = std::mem::take(&mut self.unfollowed);
         unfollowed.extend(dropped.map(|(pane, _)| pane));
         if unfollowed.is_empty() {
-            return Ok(());
+            return;
         }
-        main.pause_panes(unfollowed, Some(&self.name)).await?;
+        main.pause_panes(unfollowed, Some(&self.name));
         if self.followed.is_empty() && std::mem::take(&mut self.may_lag) {
-            main.set_max_lag(&self.name, 0).await?;
+            main.set_max_lag(&self.name, 0);
         }
-        Ok(())
     }
 
     /// Receives the output that tmux has for us by now, unless it is late.
@@ -197,7 +186,7 @@ impl OutputFollower {
         if self.is_behind() {
             return Ok(Vec::new());
         }
-        self.client.ask(&[]).await?;
+        self.client.ask(&[]);
         self.asked.push_back(Asked::Mark);
         self.arrived(|follower| follower.asked.is_empty()).await
     }
@@ -208,7 +197,7 @@ impl OutputFollower {
         has_arrived: impl Fn(&Self) -> bool,
     ) -> Result<Vec<Change>, TmuxError> {
         // tmux can keep it back until something is written to the client.
-        self.client.flush().await?;
+        self.client.flush();
         let until = Instant::now() + ARRIVES_WITHIN;
         let mut changes = Vec::new();
         while !has_arrived(self) && !self.is_behind() {

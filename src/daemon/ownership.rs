@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use super::endpoint;
 use crate::model::SessionLife;
 use crate::paths::{Env, Paths, is_key, next_key};
-use crate::process::{is_our_program, parent};
+use crate::process::is_our_program;
 use crate::tmux::{self, Connection, ListedSession, Mark, Probe, Server, TmuxError};
 
 /// How long a daemon that has just marked a session may take until it has control clients on it,
@@ -29,11 +29,16 @@ pub(crate) async fn list_sessions(server: &Server) -> Result<Vec<ListedSession>,
     if server.probe() == Probe::Absent {
         return Ok(Vec::new());
     }
-    let mut sessions = tmux::list_marks(&mut Connection::OneShot(server)).await?;
+    let sessions = tmux::list_marks(&mut Connection::OneShot(server)).await?;
+    Ok(with_keys(sessions))
+}
+
+/// Returns the sessions without folders that cannot be.
+pub(super) fn with_keys(mut sessions: Vec<ListedSession>) -> Vec<ListedSession> {
     for session in &mut sessions {
-        session.folder = session.folder.take().filter(|folder| is_key(folder));
+        session.folder.take_if(|folder| !is_key(folder));
     }
-    Ok(sessions)
+    sessions
 }
 
 /// What a name means.
@@ -167,7 +172,7 @@ pub(super) fn link_name(server: &Server, paths: &Paths, name: &str, is_new: bool
 async fn is_supervised(server: &Server, life: &SessionLife, daemon: u32) -> bool {
     let deadline = Instant::now() + ATTACHES_WITHIN;
     loop {
-        if is_attached(server, life, daemon) {
+        if tmux::has_clients(server, life.id, daemon) {
             return true;
         }
         if !is_our_program(daemon) || Instant::now() >= deadline {
@@ -175,13 +180,6 @@ async fn is_supervised(server: &Server, life: &SessionLife, daemon: u32) -> bool
         }
         sleep(ATTACHES_PAUSE).await;
     }
-}
-
-/// Whether this process has control clients on the session, as far as the system reports (Linux).
-/// The clients of a daemon that was killed have another parent.
-fn is_attached(server: &Server, life: &SessionLife, daemon: u32) -> bool {
-    let clients = tmux::running_clients(server, Some(life.id));
-    clients.into_keys().any(|pid| parent(pid) == Some(daemon))
 }
 
 #[cfg(test)]

@@ -306,7 +306,8 @@ fn assemble(
         last_look,
         &beginning.bookmark,
         claimed,
-    );
+    )
+    .map_err(no_thread)?;
     let input = &options.config.input;
     let settings = Settings {
         quiet: input.quiet,

@@ -5,6 +5,7 @@ mod look;
 mod window_options;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ use crate::protocol::rows::LookRows;
 use crate::session::Change;
 use crate::terminal::PaneOutput;
 use crate::tmux::{
-    self, Connection, FirstLines, ListedSession, LookKind, LookMemory, Server, Target, TmuxError,
+    self, Connection, FirstLines, ListedSession, LookKind, LookMemory, Server, TmuxError,
 };
 
 /// The delay between two attempts to attach.
@@ -96,8 +97,11 @@ enum Attachment {
 
 impl SessionLink {
     /// Returns a link that continues from the last look, if there was one, and from the numbers of earlier
-    /// runs. `claimed` has our mark
-    /// already and is the life to follow.
+    /// runs. `claimed` has our mark already and is the life to follow.
+    ///
+    /// # Errors
+    ///
+    /// When the system is out of descriptors or threads.
     pub(super) fn new(
         server: Server,
         name: String,
@@ -105,14 +109,14 @@ impl SessionLink {
         before: Option<&Snapshot>,
         bookmark: &Bookmark,
         claimed: Option<SessionLife>,
-    ) -> Self {
+    ) -> io::Result<Self> {
         let observer = match before {
             Some(look) => Observer::from_snapshot(look, bookmark),
             None => Observer::numbering_from(&name, bookmark.run_numbers.clone()),
         };
         let saved = || before.and_then(|before| before.life.clone());
         let life = claimed.clone().or_else(saved);
-        Self {
+        Ok(Self {
             server,
             server_process: life.as_ref().and_then(server_of),
             is_unreachable: false,
@@ -128,14 +132,14 @@ impl SessionLink {
             options: WindowOptions::default(),
             began: before.map(begun).unwrap_or_default(),
             watched_windows: before.map(watched_windows).unwrap_or_default(),
-            processes: Processes::new(),
+            processes: Processes::new()?,
             paths,
             claimed,
             root: None,
             terminals: TtyPoller::default(),
             connections: 0,
             name,
-        }
+        })
     }
 
     /// Returns the session that we follow, if it exists.
@@ -200,11 +204,9 @@ impl SessionLink {
     }
 
     /// Pauses busy panes for our client, until a look finds them quiet.
-    pub(super) async fn pause_busy(&mut self) {
-        if let Ok(clients) = self.clients()
-            && let Err(error) = clients.pause_busy().await
-        {
-            self.lose_clients(&error);
+    pub(super) fn pause_busy(&mut self) {
+        if let Ok(clients) = self.clients() {
+            clients.pause_busy();
         }
     }
 
@@ -258,14 +260,11 @@ impl SessionLink {
     }
 
     /// Makes tmux send pending notifications, unless it has not run since the last sweep.
-    pub(super) async fn flush(&mut self) {
-        if !self.idle.may_have_news(self.server_run_time()) {
-            return;
-        }
-        if let Ok(clients) = self.clients()
-            && let Err(error) = clients.main.flush().await
+    pub(super) fn flush(&mut self) {
+        if self.idle.may_have_news(self.server_run_time())
+            && let Ok(clients) = self.clients()
         {
-            self.lose_clients(&error);
+            clients.main.flush();
         }
     }
 
@@ -329,8 +328,8 @@ fn detached() -> Attachment {
 #[derive(Debug)]
 pub(super) struct Processes {
     started_at: Arc<BTreeMap<u32, Millis>>,
-    /// Reports when they end; `None` where the system cannot.
-    ends: Option<ExitWatch>,
+    /// Reports when they end.
+    ends: ExitWatch,
     /// Those that have ended and were in the last look, with their exits where known.
     ended: BTreeMap<u32, Option<Exit>>,
 }
@@ -342,12 +341,12 @@ fn is_hang_up(exit: &Exit) -> bool {
 }
 
 impl Processes {
-    pub(super) fn new() -> Self {
-        Self {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
             started_at: Arc::default(),
-            ends: ends(),
+            ends: ExitWatch::new()?,
             ended: BTreeMap::new(),
-        }
+        })
     }
 
     /// Resolves when one has ended.
@@ -356,13 +355,8 @@ impl Processes {
     ///
     /// Nothing is lost when the future is dropped.
     pub(super) async fn ended(&mut self) {
-        match &mut self.ends {
-            Some(ends) => {
-                let ProcessExit { pid, exit } = ends.next().await;
-                self.ended.insert(pid, exit);
-            }
-            None => std::future::pending().await,
-        }
+        let ProcessExit { pid, exit } = self.ends.next().await;
+        self.ended.insert(pid, exit);
     }
 
     /// Returns those that have ended since the last look and that tmux has hung up on: their windows are
@@ -375,7 +369,7 @@ impl Processes {
 
     /// Collects which processes have ended by now. Returns whether any of them is new.
     pub(super) fn catch_up(&mut self) -> bool {
-        let now_ended = self.ends.as_mut().map(ExitWatch::take).unwrap_or_default();
+        let now_ended = self.ends.take();
         let is_any_new = !now_ended.is_empty();
         for ProcessExit { pid, exit } in now_ended {
             self.ended.insert(pid, exit);
@@ -403,9 +397,7 @@ impl Processes {
     pub(super) fn watch(&mut self, mut pids: Vec<u32>) {
         pids.sort_unstable();
         self.ended.retain(|pid, _| pids.binary_search(pid).is_ok());
-        if let Some(ends) = &mut self.ends {
-            ends.watch(&pids);
-        }
+        self.ends.watch(&pids);
     }
 
     /// Returns when the processes of this look started. Each is queried once.
@@ -421,16 +413,6 @@ impl Processes {
             known.extend(process::starts(pids));
         }
         Arc::clone(&self.started_at)
-    }
-}
-
-fn ends() -> Option<ExitWatch> {
-    match ExitWatch::new() {
-        Ok(ends) => Some(ends),
-        Err(error) => {
-            tracing::warn!(%error, "could not watch processes: only looks find their ends");
-            None
-        }
     }
 }
 
@@ -499,7 +481,7 @@ impl SessionLink {
             }
         }
         let mut connection = Connection::OneShot(&self.server);
-        let target = Target::Id(session.life.id);
+        let target = format!("{}:", session.life.id);
         tmux::look(&mut connection, &target, &mut self.memory, LookKind::Slice).await
     }
 
@@ -549,7 +531,7 @@ impl SessionLink {
         let rang = tmux::ringing_windows(&mut one_shot, id).await?;
         let mut clients = ControlClients::attach(&self.server, &self.paths, id).await?;
         let mut connection = Connection::Attached(&mut clients.main);
-        let target = Target::Own(id);
+        let target = format!("{id}:");
         // Nothing was reported since what is remembered: all windows are queried.
         self.memory = LookMemory::default();
         let memory = &mut self.memory;
@@ -604,7 +586,7 @@ impl SessionLink {
         self.server_process = None;
         self.is_unreachable = false;
         self.claimed = None;
-        self.options.clear();
+        self.options = WindowOptions::default();
         self.root = None;
         if let Attachment::Attached(clients) = std::mem::replace(&mut self.attachment, detached()) {
             clients.close().await;

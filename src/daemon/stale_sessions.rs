@@ -4,6 +4,7 @@
 //! All of it is done on a thread of its own, so that no command waits for it: their daemons are asked,
 //! their feeds are read, and unused sessions are ended.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -15,16 +16,14 @@ use tokio::sync::mpsc;
 use super::session_link::SessionLink;
 use super::task_output::RunArchiver;
 use super::{Options, ownership};
-use crate::client::{DaemonClient, unexpected};
+use crate::client::DaemonClient;
 use crate::clock::{boot_time, now};
-use crate::model::{Error, ErrorKind, Level, Millis, SessionId, SessionLife, Task};
+use crate::model::{ErrorKind, Level, Millis, SessionId, SessionLife, Task};
 use crate::observe::{Evidence, Observer};
 use crate::paths::{Env, Paths};
-use crate::process;
 use crate::store::feed::{CountedTimes, LastRead, ReadProgress, has_files};
 use crate::tmux::{
-    self, Connection, ListedSession, ListedTask, LookKind, LookMemory, Server, Target, TmuxError,
-    Unless,
+    self, Connection, ListedSession, ListedTask, LookKind, LookMemory, Server, TmuxError, Unless,
 };
 use crate::wire::{Request, Response};
 
@@ -108,18 +107,35 @@ impl SessionCleaner {
         thread.spawn(clean).map(drop)
     }
 
+    /// It takes two short answers of tmux, however many sessions there are, to find those of the project: every
+    /// daemon that starts asks for them.
     async fn clean(&self, project: &Project) -> Vec<(Level, String)> {
-        let found = self.find(project).await;
-        let (active, idle) = found.unwrap_or_else(|error| {
-            if !error.is_missing() {
-                tracing::warn!(%error, "could not look for other task sessions");
+        let listed = async {
+            let mut connection = Connection::OneShot(&self.options.server);
+            let all = ownership::with_keys(tmux::list_sessions(&mut connection).await?);
+            let mut tasks = BTreeMap::new();
+            if all.iter().any(|session| project.is_other(session)) {
+                tasks = tmux::list_tasks(&mut connection).await?;
             }
+            Ok::<_, TmuxError>((all, tasks))
+        };
+        let (all, mut tasks) = listed.await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "could not look for other task sessions");
             Default::default()
         });
+        let (mut active, mut idle) = (Vec::new(), Vec::new());
+        for session in all.iter().filter(|session| project.is_other(session)) {
+            let tasks = tasks.remove(&session.life.id).unwrap_or_default();
+            if tasks.iter().any(|task| task.is_alive) {
+                active.push(report(session, &tasks));
+            } else {
+                idle.push(session);
+            }
+        }
         let root = &project.root;
         let mut notices = Vec::new();
         let cleaned = match self.options.clean_after {
-            Some(after) => self.end_unused(idle, after).await,
+            Some(after) => self.end_unused(idle, &all, after).await,
             None => Vec::new(),
         };
         if !cleaned.is_empty() {
@@ -129,72 +145,32 @@ impl SessionCleaner {
             notices.push((Level::Info, text));
         }
         if !active.is_empty() {
-            let reports = active.iter().map(|(session, tasks)| report(session, tasks));
-            let reports: Vec<String> = reports.collect();
-            let text = format!(
-                "Task session(s) of {root} still have active tasks:\n{}",
-                reports.join("\n")
-            );
+            let reports = active.join("\n");
+            let text = format!("Task session(s) of {root} still have active tasks:\n{reports}");
             notices.push((Level::Info, text));
         }
         notices
     }
 
-    /// Returns the other sessions of the project: those with active tasks, with their tasks, and the
-    /// rest. It takes two short answers of tmux, however many sessions there are: every daemon that
-    /// starts asks for them.
-    async fn find(
+    /// Ends those of these sessions, among all, that are unused, and returns a line for each of them.
+    async fn end_unused(
         &self,
-        project: &Project,
-    ) -> Result<(Vec<(ListedSession, Vec<ListedTask>)>, Vec<ListedSession>), TmuxError> {
-        let mut connection = Connection::OneShot(&self.options.server);
-        let mut listed = tmux::list_sessions(&mut connection).await?;
-        listed.retain(|session| project.is_other(session));
-        if listed.is_empty() {
-            return Ok(Default::default());
-        }
-        let mut tasks = tmux::list_tasks(&mut connection).await?;
-        let (mut active, mut idle) = (Vec::new(), Vec::new());
-        for session in listed {
-            let tasks = tasks.remove(&session.life.id).unwrap_or_default();
-            if tasks.iter().any(|task| task.is_alive) {
-                active.push((session, tasks));
-            } else {
-                idle.push(session);
-            }
-        }
-        Ok((active, idle))
-    }
-
-    /// Ends those of these sessions that are unused, and returns a line for each of them.
-    async fn end_unused(&self, idle: Vec<ListedSession>, after: Duration) -> Vec<String> {
-        let marks = match ownership::list_sessions(&self.options.server).await {
-            Ok(marks) => marks,
-            Err(error) => {
-                tracing::warn!(%error, "could not ask which daemons other task sessions have");
-                return Vec::new();
-            }
-        };
-        let mut unused = Vec::new();
+        idle: Vec<&ListedSession>,
+        all: &[ListedSession],
+        after: Duration,
+    ) -> Vec<String> {
+        let mut ends = Vec::new();
         for session in idle {
-            match self.if_unused(&session, &marks, after).await {
-                Ok(Some((tasks, paths))) => unused.push((session, tasks, paths)),
+            match self.if_unused(session, all, after).await {
+                Ok(Some((tasks, paths))) => ends.push(self.end(session, tasks, paths)),
                 Ok(None) => {}
                 Err(error) => {
                     tracing::warn!(%error, session = session.name, "could not look at a session's tasks");
                 }
             }
         }
-        // Their daemons may take a while to answer, so they are asked last.
-        let readerless = unused.iter().map(|(_, _, paths)| has_no_reader(paths));
-        let readerless = join_all(readerless).await;
-        let mut cleaned = Vec::new();
-        for ((session, tasks, paths), has_no_reader) in unused.iter().zip(readerless) {
-            if has_no_reader && self.end(session, tasks, paths).await {
-                cleaned.push(format!("- {}", named(session)));
-            }
-        }
-        cleaned
+        // Their daemons may take a while to answer, so they are asked at once.
+        join_all(ends).await.into_iter().flatten().collect()
     }
 
     /// Returns the tasks and the files of a session that is unused by what these contain; `None` if it
@@ -202,7 +178,7 @@ impl SessionCleaner {
     async fn if_unused(
         &self,
         session: &ListedSession,
-        marks: &[ListedSession],
+        all: &[ListedSession],
         after: Duration,
     ) -> Result<Option<(EndedTasks, Paths)>, TmuxError> {
         let server = &self.options.server;
@@ -210,7 +186,7 @@ impl SessionCleaner {
         let Ok(named) = Paths::locate(server.socket(), &session.name, env) else {
             return Ok(None);
         };
-        let paths = ownership::resolve(marks, &session.name, &named).paths;
+        let paths = ownership::resolve(all, &session.name, &named).paths;
         // The time is read here again: the end of a run can be known no better than by the look at it.
         let is_unused =
             |usage: &SessionUsage| usage.is_unused_for(after, SystemTime::now(), now().wall);
@@ -225,35 +201,35 @@ impl SessionCleaner {
         Ok(is_unused(&usage).then_some((tasks, paths)))
     }
 
-    /// Ends a session in which nothing runs. Returns whether it did.
-    async fn end(&self, session: &ListedSession, tasks: &EndedTasks, paths: &Paths) -> bool {
+    /// Ends a session in which nothing runs, unless its feed has a reader. Returns a line for it if it did.
+    async fn end(
+        &self,
+        session: &ListedSession,
+        tasks: EndedTasks,
+        paths: Paths,
+    ) -> Option<String> {
         let mut connection = Connection::OneShot(&self.options.server);
         for task in &tasks.dead {
             let kept = self
                 .archiver
-                .keep(&mut connection, &tasks.life, paths, task)
+                .keep(&mut connection, &tasks.life, &paths, task)
                 .await;
             if let Err(error) = kept {
                 tracing::warn!(%error, session = session.name, "the session stays, because output of its tasks cannot be stored");
-                return false;
+                return None;
             }
         }
-        // A reader may have come since the daemons were asked.
-        if !has_no_reader(paths).await {
-            return false;
+        if !has_no_reader(&paths).await {
+            return None;
         }
         let _lock = self.options.paths.lock_server().await;
-        match tmux::end_idle_session(&mut connection, &tasks.life, Unless::ActiveOrSeen).await {
-            Ok(true) => {
-                tracing::info!(session = session.name, "ended an inactive task session");
-                true
-            }
-            Ok(false) => false,
-            Err(error) => {
-                tracing::warn!(%error, session = session.name, "could not end an unused session");
-                false
-            }
-        }
+        let ended = tmux::end_idle_session(&mut connection, &tasks.life, Unless::ActiveOrSeen);
+        let is_ended = ended.await.unwrap_or_else(|error| {
+            tracing::warn!(%error, session = session.name, "could not end an unused session");
+            false
+        });
+        tracing::info!(session = session.name, is_ended, "inactive task session");
+        is_ended.then(|| format!("- {}", named(session)))
     }
 }
 
@@ -296,7 +272,7 @@ struct EndedTasks {
 /// Returns the tasks of a session; `None` if the session is gone or something runs in it.
 async fn tasks_of(server: &Server, session: SessionId) -> Result<Option<EndedTasks>, TmuxError> {
     let mut captures = LookMemory::default();
-    let target = Target::Id(session);
+    let target = format!("{session}:");
     let mut connection = Connection::OneShot(server);
     let look = tmux::look(&mut connection, &target, &mut captures, LookKind::Windows).await?;
     Ok(look.and_then(|look| {
@@ -385,22 +361,15 @@ fn usage_of(session: &ListedSession, paths: &Paths) -> Option<SessionUsage> {
 
 /// Whether its feed certainly has no reader at this moment.
 async fn has_no_reader(paths: &Paths) -> bool {
-    match tokio::time::timeout(ANSWERS_WITHIN, readers_of(paths)).await {
-        Ok(Ok(readers)) => readers == 0,
-        Ok(Err(error)) => error.kind == ErrorKind::NoDaemon,
-        Err(_elapsed) => false,
-    }
-}
-
-async fn readers_of(paths: &Paths) -> Result<usize, Error> {
-    let mut daemon = DaemonClient::connect(&paths.socket()).await?;
-    if daemon.pid().is_some_and(process::is_stopped) {
-        return Err(Error::failed("the daemon is stopped"));
-    }
-    let Response::Status(status) = daemon.ask(&Request::Status).await? else {
-        return Err(unexpected());
+    let asked = async {
+        let mut daemon = DaemonClient::connect(&paths.socket()).await?;
+        daemon.ask(&Request::Status).await
     };
-    Ok(status.readers)
+    match tokio::time::timeout(ANSWERS_WITHIN, asked).await {
+        Ok(Ok(Response::Status(status))) => status.readers == 0,
+        Ok(Err(error)) => error.kind == ErrorKind::NoDaemon,
+        Ok(Ok(_)) | Err(_) => false,
+    }
 }
 
 #[cfg(test)]

@@ -158,9 +158,12 @@ impl Observer {
         alive.filter_map(|known| known.task.pid).collect()
     }
 
-    /// Returns the last number that a run of this name has had.
+    /// Returns the last number that a run of this name, or of a task that has it now, has had.
     pub fn last_run(&self, name: &str) -> u32 {
-        self.numbers.last(name)
+        let is_named = |task: &Task| task.name == name && !task.shell;
+        let named = self.windows.values().filter(|known| is_named(&known.task));
+        let runs = named.map(|known| known.run);
+        runs.fold(self.numbers.last(name), u32::max)
     }
 
     /// Returns the name that the number of this run belongs to.

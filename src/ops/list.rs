@@ -9,7 +9,7 @@ use crate::client::unexpected;
 use crate::model::{Body, Error, Ordered as _, Record, Snapshot, StatusCounts, Task};
 use crate::observe::{Evidence, Observer};
 use crate::protocol::rows::LookRows;
-use crate::tmux::{self, LookKind, LookMemory, Target};
+use crate::tmux::{self, LookKind, LookMemory};
 use crate::wire::{LsTask, LsView, Request, Response};
 use crate::{clock, files, process};
 
@@ -102,7 +102,7 @@ pub(crate) async fn count(session: &mut TaskSession) -> Result<StatusCounts, Err
 
 /// Looks at a session that has no daemon.
 pub(super) async fn look(session: &TaskSession) -> Result<Snapshot, Error> {
-    let target = Target::Name(session.name.clone());
+    let target = format!("={}:", session.name);
     let (mut connection, mut memory) = (session.connection(), LookMemory::default());
     let look = tmux::look(&mut connection, &target, &mut memory, LookKind::Windows).await?;
     let evidence = Evidence {

@@ -32,7 +32,7 @@ pub(crate) use program::{ProgramEnd, run_program};
 pub(crate) use slots::{queue_state, wait_for_place};
 pub(crate) use stat::{
     Process, RunTime, ancestor_named, control_group_of, exists, exit_of_zombie, identity,
-    is_our_program, is_stopped, may_run, parent, run_time, started_at, starts, wait_for_any,
+    is_our_program, is_stopped, may_run, run_time, started_at, starts, wait_for_any,
 };
 #[cfg(feature = "panel")]
 pub(crate) use usage::{TreeUsage, tree_usage};

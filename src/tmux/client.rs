@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
-use super::client_processes::Output;
-use super::control_client::{ConnectedClient, ControlClient, note_awaited};
+use super::client_processes::{Output, new_channel};
+use super::commands::signal_channel;
+use super::control_client::{ControlClient, note_awaited};
 use super::error::TmuxError;
 use super::server::{Server, nonce};
 use crate::model::{PaneId, SessionId};
@@ -19,7 +20,7 @@ use crate::protocol::{Command, ControlItem, Frame, Notification, control_line};
 pub(crate) struct Client {
     server: Server,
     control: ControlClient,
-    /// Items received while an answer was awaited, for [`Client::next_notification`]. Bounded by what
+    /// Items received while an answer was awaited, for [`Client::next_received`]. Bounded by what
     /// tmux sends within [`super::one_shot::TIME_LIMIT`].
     received: VecDeque<ReceivedItem>,
     /// The number of lines sent, used in the mark that ends each answer.
@@ -61,21 +62,18 @@ pub(crate) enum ReceivedItem {
     Answer(Vec<Frame>),
 }
 
-impl ConnectedClient {
-    /// Waits until the client is attached. To be called when it has been released.
+impl ControlClient {
+    /// Waits until the client is attached. To be called when its channel has been signalled.
     ///
     /// # Errors
     ///
     /// When the server or the session is missing, or there is no answer in time.
-    pub(crate) async fn into_client(self, server: &Server) -> Result<Client, TmuxError> {
-        let (control, notifications) = self.attached(server).await?;
+    pub(crate) async fn into_client(mut self, server: &Server) -> Result<Client, TmuxError> {
+        let notifications = self.attached(server).await?.into_iter();
         Ok(Client {
             server: server.clone(),
-            control,
-            received: notifications
-                .into_iter()
-                .map(ReceivedItem::Notification)
-                .collect(),
+            control: self,
+            received: notifications.map(ReceivedItem::Notification).collect(),
             calls: 0,
             nonce: nonce(),
             expected: VecDeque::new(),
@@ -95,16 +93,17 @@ impl Server {
         session: SessionId,
         output: Output,
     ) -> Result<Client, TmuxError> {
-        let connected = self.connect(session, output).await?;
-        self.release([&connected]).await?;
-        connected.into_client(self).await
+        let channel = new_channel(session);
+        let client = self.connect(&channel, session, output).await?;
+        signal_channel(&mut Connection::OneShot(self), &channel).await?;
+        client.into_client(self).await
     }
 }
 
 impl Client {
     /// Runs the commands as one line and returns exactly their frames: one for each, and for each
     /// that ran inside `if-shell`, up to the first that failed. Notifications received meanwhile
-    /// are kept for [`Client::next_notification`].
+    /// are kept for [`Client::next_received`].
     ///
     /// # Errors
     ///
@@ -117,8 +116,7 @@ impl Client {
         }
         let is_asked = |expected: &&Expected| matches!(expected, Expected::Asked(..));
         let mut n_before = self.expected.iter().filter(is_asked).count();
-        let line = self.marked_line(commands);
-        self.control.queue(&line);
+        self.ask(commands);
         let Self {
             server,
             control,
@@ -147,34 +145,22 @@ impl Client {
         Ok(frames)
     }
 
-    /// Sends commands, each as its own line, without waiting for their results: where panes print
-    /// faster than tmux reports, an answer can take seconds.
-    ///
-    /// # Errors
-    ///
-    /// [`TmuxError::Closed`] when the connection is closed.
-    async fn say(&mut self, commands: &[Command]) -> Result<(), TmuxError> {
-        if commands.is_empty() {
-            return Ok(());
+    /// Queues commands, each as its own line, without waiting for their results: where panes print
+    /// faster than tmux reports, an answer can take seconds. As with all that is queued, they are sent
+    /// while an answer or a notification is awaited, and a client that is gone is noticed then.
+    fn say(&mut self, commands: impl IntoIterator<Item = Command>) {
+        for command in commands {
+            let line = format!("{}\n", control_line(&[command]));
+            self.control.queue(&line);
+            self.expected.push_back(Expected::Ignored);
         }
-        let lines: String = commands
-            .iter()
-            .map(|command| format!("{}\n", control_line(std::slice::from_ref(command))))
-            .collect();
-        let ignored = commands.iter().map(|_| Expected::Ignored);
-        self.expected.extend(ignored);
-        self.control.write(&lines).await
     }
 
-    /// Runs the commands as one line without waiting: their frames come as a [`ReceivedItem::Answer`]
-    /// in its place among the notifications.
-    ///
-    /// # Errors
-    ///
-    /// [`TmuxError::Closed`] when the connection is closed.
-    pub(crate) async fn ask(&mut self, commands: &[Command]) -> Result<(), TmuxError> {
+    /// Queues the commands as one line: their frames come as a [`ReceivedItem::Answer`] in its place among
+    /// the notifications.
+    pub(crate) fn ask(&mut self, commands: &[Command]) {
         let line = self.marked_line(commands);
-        self.control.write(&line).await
+        self.control.queue(&line);
     }
 
     /// Returns a line of commands and the line that marks the end of its frames, which are expected from
@@ -185,23 +171,6 @@ impl Client {
         let line = format!("{}\ndisplay-message -p {mark}\n", control_line(commands));
         self.expected.push_back(Expected::Asked(mark, Vec::new()));
         line
-    }
-
-    /// Waits for the next notification.
-    ///
-    /// # Errors
-    ///
-    /// [`TmuxError::Closed`] when there will be no further calls.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    pub(crate) async fn next_notification(&mut self) -> Result<Notification, TmuxError> {
-        loop {
-            if let ReceivedItem::Notification(notification) = self.next_received().await? {
-                return Ok(notification);
-            }
-        }
     }
 
     /// Waits for the next notification or answer.
@@ -222,56 +191,33 @@ impl Client {
 
     /// Sets by how many seconds another client may fall behind a pane before tmux pauses the pane for
     /// it. 0 pauses it at once when it prints faster than tmux reports.
-    ///
-    /// # Errors
-    ///
-    /// When tmux is gone.
-    pub(crate) async fn set_max_lag(&mut self, client: &str, secs: u32) -> Result<(), TmuxError> {
+    pub(crate) fn set_max_lag(&mut self, client: &str, secs: u32) {
         let flags = format!("pause-after={secs}");
-        let set = Command::new("refresh-client").args(["-t", client, "-f", &flags]);
-        self.say(&[set]).await
+        self.say([Command::new("refresh-client").args(["-t", client, "-f", &flags])]);
     }
 
     /// Pauses these panes for the client, or for this other one. Their pending output is discarded. They are
     /// never turned off: tmux does not read a pane that is off, which would block its program.
-    ///
-    /// # Errors
-    ///
-    /// When tmux is gone.
-    pub(crate) async fn pause_panes(
+    pub(crate) fn pause_panes(
         &mut self,
         panes: impl IntoIterator<Item = PaneId>,
         other: Option<&str>,
-    ) -> Result<(), TmuxError> {
+    ) {
         let other = other.map(|client| ["-t", client]);
         let pause = |pane| pause_command(pane).args(other.into_iter().flatten());
-        let pauses: Vec<Command> = panes.into_iter().map(pause).collect();
-        self.say(&pauses).await
+        self.say(panes.into_iter().map(pause));
     }
 
     /// Continues these panes for the client.
-    ///
-    /// # Errors
-    ///
-    /// When tmux is gone.
-    pub(crate) async fn continue_panes(
-        &mut self,
-        panes: impl IntoIterator<Item = PaneId>,
-    ) -> Result<(), TmuxError> {
-        let continues: Vec<Command> = panes.into_iter().map(continue_command).collect();
-        self.say(&continues).await
+    pub(crate) fn continue_panes(&mut self, panes: impl IntoIterator<Item = PaneId>) {
+        self.say(panes.into_iter().map(continue_command));
     }
 
     /// Makes tmux send pending notifications. When several panes print at once and tmux pauses all
     /// of them, the notifications can stay queued until something else is written to the client
     /// (3.2 to 3.8 at least): the output that led to the pauses would not be reported.
-    ///
-    /// # Errors
-    ///
-    /// When tmux is gone.
-    pub(crate) async fn flush(&mut self) -> Result<(), TmuxError> {
-        let empty = Command::new("display-message").args(["-p", ""]);
-        self.say(&[empty]).await
+    pub(crate) fn flush(&mut self) {
+        self.say([Command::new("display-message").args(["-p", ""])]);
     }
 
     /// Waits until everything that tmux has for the client by now has arrived.

@@ -8,10 +8,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rustix::process::{Signal, kill_process};
+use rustix::process::Signal;
 use tokio::time::{Instant, sleep};
 
-use super::server::{Server, process};
+use super::server::{Server, signal};
 use crate::files::PROC;
 use crate::model::SessionId;
 
@@ -53,6 +53,14 @@ pub(super) fn let_server_end(server: &Server) {
     left_behind(server, None).into_iter().for_each(end_client);
 }
 
+/// Whether the daemon with this pid, which is that of its own namespace, has control clients on the session,
+/// as far as the system lists processes (Linux).
+pub(crate) fn has_clients(server: &Server, session: SessionId, daemon: u32) -> bool {
+    let clients = running_clients(server, Some(session)).into_iter();
+    let mut its = clients.filter(|(_, of)| *of == daemon);
+    its.any(|(pid, daemon)| is_child_of(pid, daemon))
+}
+
 /// Returns the running control clients of a session, or of any, whose daemon does not run any more.
 fn left_behind(server: &Server, session: Option<SessionId>) -> Vec<u32> {
     let clients = running_clients(server, session).into_iter();
@@ -63,7 +71,7 @@ fn left_behind(server: &Server, session: Option<SessionId>) -> Vec<u32> {
 /// Returns the running control clients of our user that were started as a daemon of this session, or of
 /// any, starts them, as far as the system lists processes (Linux); each with its daemon's pid, which is that
 /// of the daemon's own namespace.
-pub(crate) fn running_clients(server: &Server, session: Option<SessionId>) -> BTreeMap<u32, u32> {
+pub(super) fn running_clients(server: &Server, session: Option<SessionId>) -> BTreeMap<u32, u32> {
     let Ok(processes) = std::fs::read_dir(PROC) else {
         return BTreeMap::new();
     };
@@ -117,11 +125,7 @@ fn status_field(pid: u32, name: &str) -> Option<String> {
 
 fn end_client(pid: u32) {
     tracing::info!(pid, "ending a control client that was left behind");
-    if let Some(process) = process(pid)
-        && let Err(error) = kill_process(process, Signal::TERM)
-    {
-        tracing::debug!(%error, "could not end the control client");
-    }
+    signal(pid, Signal::TERM);
 }
 
 /// Printed by a client that has connected, and by one that is attached.
@@ -199,8 +203,8 @@ impl Server {
 /// Begins the name of the channel on which a client waits; then its daemon's pid and the session follow.
 const CHANNEL: &str = "tmux-task-attach-";
 
-/// Returns the name of a channel on which no other client waits.
-pub(super) fn new_channel(session: SessionId) -> String {
+/// Returns the name of a channel on which nobody waits.
+pub(crate) fn new_channel(session: SessionId) -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     format!("{CHANNEL}{}-{session}-{number}", std::process::id())

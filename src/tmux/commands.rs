@@ -1,6 +1,7 @@
 //! Further tmux commands: listing, marking, ending, channels, and options.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
 
 use super::client::Connection;
 use super::error::TmuxError;
@@ -11,7 +12,7 @@ use super::quoted::{Fields, bounded, quoted, read_rows, row_format};
 use super::rows::IS_LINKED;
 use super::server::Server;
 use super::window_options::{own_format, own_value, print_inherited, read_own};
-use crate::model::{Ordered as _, PaneId, SessionId, SessionLife, WindowId, text};
+use crate::model::{PaneId, SessionId, SessionLife, WindowId, text};
 use crate::protocol::{Command, Frame, control_line};
 
 /// A session of the server, with what its daemons have noted on it.
@@ -219,18 +220,17 @@ pub(crate) async fn existing_windows(
     windows: &[WindowId],
     except: Option<SessionId>,
 ) -> Result<BTreeSet<WindowId>, TmuxError> {
-    if windows.is_empty() {
-        return Ok(BTreeSet::new());
+    let mut found = BTreeSet::new();
+    if !windows.is_empty() {
+        let format = match except {
+            Some(session) => format!("#{{?#{{==:#{{session_id}},{session}}},,#{{window_id}}}}"),
+            None => "#{window_id}".to_owned(),
+        };
+        let list = Command::new("list-windows").args(["-a", "-F", &format]);
+        found = listed_ids(connection, list).await?;
+        found.retain(|window| windows.contains(window));
     }
-    let list = Command::new("list-windows").args(["-a", "-F", "#{window_id} #{session_id}"]);
-    let listed = list_all(connection, list).await?;
-    let row = |line: &str| {
-        let (window, session) = line.split_once(' ')?;
-        let session: SessionId = session.parse().ok()?;
-        (Some(session) != except).then_some(window.parse().ok()?)
-    };
-    let found = listed.lines().filter_map(row);
-    Ok(found.filter(|window| windows.contains(window)).into_set())
+    Ok(found)
 }
 
 /// Returns those of these panes that exist on the server, dead or alive.
@@ -243,28 +243,32 @@ pub(crate) async fn existing_panes(
     panes: &BTreeSet<PaneId>,
 ) -> Result<BTreeSet<PaneId>, TmuxError> {
     let list = Command::new("list-panes").args(["-a", "-F", "#{pane_id}"]);
-    let listed = list_all(connection, list).await?;
-    let found = listed.lines().filter_map(|pane| pane.parse().ok());
-    Ok(found.filter(|pane| panes.contains(pane)).into_set())
+    let mut found = listed_ids(connection, list).await?;
+    found.retain(|pane| panes.contains(pane));
+    Ok(found)
 }
 
 /// Returns the windows of the session that have tmux's bell flag.
 ///
 /// # Errors
 ///
-/// When the session is missing or tmux fails.
+/// When tmux fails.
 pub(crate) async fn ringing_windows(
     connection: &mut Connection<'_>,
     session: SessionId,
 ) -> Result<BTreeSet<WindowId>, TmuxError> {
     let list = Command::new("list-panes").args(["-s", "-t", &format!("{session}:")]);
     let list = list.args(["-F", "#{?window_bell_flag,#{window_id},}"]);
-    let frames = connection.run(&[list]).await?;
-    let listed = last_text(&frames);
-    Ok(listed
-        .lines()
-        .filter_map(|window| window.parse().ok())
-        .collect())
+    listed_ids(connection, list).await
+}
+
+/// Returns the ids that a command lists.
+async fn listed_ids<T: FromStr + Ord>(
+    connection: &mut Connection<'_>,
+    list: Command,
+) -> Result<BTreeSet<T>, TmuxError> {
+    let listed = list_all(connection, list).await?;
+    Ok(listed.lines().filter_map(|id| id.parse().ok()).collect())
 }
 
 /// Sets a session option to a text; `None` unsets the option.

@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::runtime::Handle;
 
-use super::client_processes::{ATTACHED, CONNECTED, Output, line_words, new_channel};
+use super::client_processes::{ATTACHED, CONNECTED, Output, line_words};
 use super::error::TmuxError;
 use super::one_shot::{TIME_LIMIT, TerminateOnDrop};
 use super::server::Server;
@@ -52,7 +52,7 @@ pub(super) fn note_awaited(time: Duration) {
 /// A control client's process. Dropping it closes its stdin and reads on in the background until it
 /// has ended. It is never killed, which can crash the server.
 #[derive(Debug)]
-pub(super) struct ControlClient {
+pub(crate) struct ControlClient {
     /// `None` once it is leaving.
     running: Option<ClientProcess>,
 }
@@ -149,22 +149,6 @@ impl ControlClient {
         }
     }
 
-    /// Writes lines to tmux, after what is queued.
-    ///
-    /// # Cancel safety
-    ///
-    /// What is not written when the future is dropped stays queued.
-    pub(super) async fn write(&mut self, lines: &str) -> Result<(), TmuxError> {
-        self.queue(lines);
-        let running = self.running.as_mut().ok_or(TmuxError::Closed)?;
-        while !running.unsent.is_empty() {
-            let written = running.stdin.write(&running.unsent).await;
-            let n = written.map_err(|_| TmuxError::Closed)?;
-            running.unsent.drain(..n);
-        }
-        Ok(())
-    }
-
     /// Detaches and waits until the client has ended.
     pub(super) async fn close(mut self) {
         if let Some(running) = self.running.take() {
@@ -211,19 +195,9 @@ impl Drop for ControlClient {
 /// The hooks that attaching runs.
 const ATTACH_HOOKS: [&str; 2] = ["client-attached", "client-session-changed"];
 
-/// A control client that has connected to the server and is not attached to the session yet.
-///
-/// Dropping it disconnects it.
-#[derive(Debug)]
-pub(crate) struct ConnectedClient {
-    control: ControlClient,
-    /// The channel on which it waits.
-    channel: String,
-}
-
 impl Server {
-    /// Connects a control client that is to be attached to the session. It is ignored for the size
-    /// of windows.
+    /// Connects a control client that waits on this channel. When that is signalled, all its clients attach
+    /// to the session. They are ignored for the size of windows.
     ///
     /// To be used rarely: tmux up to 3.5a crashes when a session is created or ended, the current
     /// window changes or a client detaches, at the moment in which a control client connects.
@@ -233,15 +207,14 @@ impl Server {
     /// When the program or the server is missing, or there is no answer in time.
     pub(crate) async fn connect(
         &self,
+        channel: &str,
         session: SessionId,
         output: Output,
-    ) -> Result<ConnectedClient, TmuxError> {
-        let channel = new_channel(session);
+    ) -> Result<ControlClient, TmuxError> {
         let target = session.to_string();
-        let mut control = self.start_control(line_words(&channel, output.flags(), &target))?;
-        self.answer(read_until(&mut control, CONNECTED, self))
-            .await??;
-        Ok(ConnectedClient { control, channel })
+        let mut client = self.start_control(line_words(channel, output.flags(), &target))?;
+        self.answer(client.read_until(CONNECTED, self)).await??;
+        Ok(client)
     }
 
     /// Whether a hook of the user's runs when a client attaches to the session.
@@ -260,66 +233,48 @@ impl Server {
         // `client-attached[0] run-shell ...`; of one that is not set, the name at most.
         Ok(shown.iter().any(|frame| frame.text().contains('[')))
     }
-
-    /// Lets connected clients attach.
-    ///
-    /// # Errors
-    ///
-    /// When the server is missing, or there is no answer in time.
-    pub(crate) async fn release(
-        &self,
-        clients: impl IntoIterator<Item = &ConnectedClient>,
-    ) -> Result<(), TmuxError> {
-        let wake = |client: &ConnectedClient| {
-            Command::new("wait-for").args(["-S", client.channel.as_str()])
-        };
-        let commands: Vec<Command> = clients.into_iter().map(wake).collect();
-        self.one_shot(&commands).await.map(drop)
-    }
 }
 
-impl ConnectedClient {
-    /// Waits until it is attached, and returns it with what tmux reported to it meanwhile. To be called when
-    /// it has been released.
+impl ControlClient {
+    /// Waits until a client that has connected is attached, and returns what tmux reported to it meanwhile.
+    /// To be called when its channel has been signalled.
     ///
     /// # Errors
     ///
     /// When the server or the session is missing, or there is no answer in time.
     pub(super) async fn attached(
-        mut self,
+        &mut self,
         server: &Server,
-    ) -> Result<(ControlClient, Vec<Notification>), TmuxError> {
-        let attached = read_until(&mut self.control, ATTACHED, server);
-        let notifications = server.answer(attached).await??;
-        Ok((self.control, notifications))
+    ) -> Result<Vec<Notification>, TmuxError> {
+        server.answer(self.read_until(ATTACHED, server)).await?
     }
-}
 
-/// Reads until tmux has printed this line, and returns what it reported before that.
-async fn read_until(
-    control: &mut ControlClient,
-    line: &str,
-    server: &Server,
-) -> Result<Vec<Notification>, TmuxError> {
-    let mut notifications = Vec::new();
-    // Not returned at once: a hook of the user's may have failed. If it was our command, the client
-    // exits.
-    let mut refusal = None;
-    loop {
-        match control.next().await? {
-            Some(ControlItem::Frame(frame)) if frame.body == [line.as_bytes()] => {
-                return Ok(notifications);
-            }
-            Some(ControlItem::Frame(frame)) if frame.ok => {}
-            Some(ControlItem::Frame(frame)) => {
-                refusal = Some(TmuxError::from_reply("attach-session", &frame.text()));
-            }
-            Some(ControlItem::Notification(notification)) => notifications.push(notification),
-            None => {
-                return Err(match refusal {
-                    Some(refusal) => refusal,
-                    None => server.after_loss().await,
-                });
+    /// Reads until tmux has printed this line, and returns what it reported before that.
+    async fn read_until(
+        &mut self,
+        line: &str,
+        server: &Server,
+    ) -> Result<Vec<Notification>, TmuxError> {
+        let mut notifications = Vec::new();
+        // Not returned at once: a hook of the user's may have failed. If it was our command, the client
+        // exits.
+        let mut refusal = None;
+        loop {
+            match self.next().await? {
+                Some(ControlItem::Frame(frame)) if frame.body == [line.as_bytes()] => {
+                    return Ok(notifications);
+                }
+                Some(ControlItem::Frame(frame)) if frame.ok => {}
+                Some(ControlItem::Frame(frame)) => {
+                    refusal = Some(TmuxError::from_reply("attach-session", &frame.text()));
+                }
+                Some(ControlItem::Notification(notification)) => notifications.push(notification),
+                None => {
+                    return Err(match refusal {
+                        Some(refusal) => refusal,
+                        None => server.after_loss().await,
+                    });
+                }
             }
         }
     }

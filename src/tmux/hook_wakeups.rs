@@ -5,9 +5,7 @@
 //! and the server goes from one to the next by itself. More are queued before they are used up, but
 //! not at each wake-up, because the answer would take another turn of the server's loop.
 
-use std::str::FromStr;
-
-use super::control_client::{ConnectedClient, ControlClient};
+use super::control_client::ControlClient;
 use super::error::TmuxError;
 use super::server::Server;
 use crate::model::{SessionId, WindowId};
@@ -43,19 +41,6 @@ pub(crate) struct ReportedWindow {
     pub(crate) bells: Option<u64>,
 }
 
-impl FromStr for ReportedWindow {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let (window, bells) = match text.split_once(OF_BELLS) {
-            Some((window, bells)) => (window, Some(bells.parse().map_err(drop)?)),
-            None => (text, None),
-        };
-        let window = window.parse().map_err(drop)?;
-        Ok(Self { window, bells })
-    }
-}
-
 /// The windows that hooks have reported since the last time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReportedWindows {
@@ -72,8 +57,15 @@ impl ReportedWindows {
         if reported.len() >= MOST_REPORTED / 2 {
             return Some(Self::Unknown);
         }
-        let windows = reported.split_terminator(';').map(str::parse);
-        let known: Option<Vec<ReportedWindow>> = windows.map(Result::ok).collect();
+        let read = |text: &str| {
+            let (window, bells) = match text.split_once(OF_BELLS) {
+                Some((window, bells)) => (window, Some(bells.parse().ok()?)),
+                None => (text, None),
+            };
+            let window = window.parse().ok()?;
+            Some(ReportedWindow { window, bells })
+        };
+        let known: Option<Vec<ReportedWindow>> = reported.split_terminator(';').map(read).collect();
         Some(known.map_or(Self::Unknown, Self::Windows))
     }
 }
@@ -95,15 +87,15 @@ pub(crate) struct HookWakeups {
     queued: usize,
 }
 
-impl ConnectedClient {
+impl ControlClient {
     /// Waits until the client is attached, and lets it wait for the hooks of the session. It is
-    /// waiting when this returns. To be called when it has been released.
+    /// waiting when this returns. To be called when its channel has been signalled.
     ///
     /// # Errors
     ///
     /// When the server or the session is missing, or there is no answer in time.
     pub(crate) async fn into_wakeups(
-        self,
+        mut self,
         server: &Server,
         session: SessionId,
     ) -> Result<HookWakeups, TmuxError> {
@@ -120,17 +112,14 @@ impl ConnectedClient {
         let begin = control_line(&[mark(WOKEN)]) + "\n" + &round.repeat(queued);
         // Only now: tmux may read our lines before the client's own command, and the client would
         // wait for the hooks before it attaches.
-        let (control, _) = self.attached(server).await?;
+        self.attached(server).await?;
         let mut waiter = HookWakeups {
-            control,
+            control: self,
             round,
             queued,
         };
-        let begun = async {
-            waiter.control.write(&begin).await?;
-            waiter.mark().await
-        };
-        server.answer(begun).await??;
+        waiter.control.queue(&begin);
+        server.answer(waiter.mark()).await??;
         Ok(waiter)
     }
 }

@@ -218,31 +218,35 @@ fn unmark(session: SessionId, pid: u32) -> Command {
     ])
 }
 
-/// Makes windows keep their dead panes and monitor bells, and writes run numbers to windows. Windows that
-/// are gone are skipped.
+/// What is set on a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WindowSetting {
+    pub(crate) window: WindowId,
+    /// Whether it keeps its dead pane and monitors bells from now on.
+    pub(crate) prepares: bool,
+    /// The number of its run.
+    pub(crate) run: Option<u32>,
+}
+
+/// Sets options of windows. Windows that are gone are skipped.
 ///
 /// # Errors
 ///
 /// When no answer came.
 pub(crate) async fn set_window_options(
     connection: &mut Connection<'_>,
-    prepared: &[WindowId],
-    runs: &[(WindowId, u32)],
+    settings: &[WindowSetting],
 ) -> Result<(), TmuxError> {
-    let set = |window: &WindowId, name: &str, value: &str| {
-        Command::new("set-option").args(["-w", "-t", &window.to_string(), name, value])
+    let commands = |set: &WindowSetting| {
+        let command = |name: &str, value: &str| {
+            Command::new("set-option").args(["-w", "-t", &set.window.to_string(), name, value])
+        };
+        let prepared = ["remain-on-exit", "monitor-bell"].map(|name| command(name, "on"));
+        let prepared = prepared.into_iter().filter(|_| set.prepares);
+        let run = set.run.map(|run| command(RUN, &run.to_string()));
+        prepared.chain(run).collect()
     };
-    let prepare = |window| {
-        let names = ["remain-on-exit", "monitor-bell"];
-        names.map(|name| set(window, name, "on")).to_vec()
-    };
-    let number = |(window, run): &(_, u32)| vec![set(window, RUN, &run.to_string())];
-    let prepared = prepared.iter().map(prepare);
-    each(
-        connection,
-        prepared.chain(runs.iter().map(number)).collect(),
-    )
-    .await
+    each(connection, settings.iter().map(commands).collect()).await
 }
 
 /// Runs all groups of commands as one line. If a target is gone and the rest of the line did not run, runs
@@ -422,9 +426,6 @@ impl HookFault {
     }
 }
 
-/// How many windows are asked for hooks of their own. A line of tmux's holds no more.
-const MOST_WINDOWS: usize = 200;
-
 /// Returns the faults of the hooks of a session that a daemon supervises.
 ///
 /// # Errors
@@ -436,45 +437,51 @@ pub(crate) async fn check_hooks(
 ) -> Result<Vec<HookFault>, TmuxError> {
     let target = format!("{session}:");
     let global = |scope: &str, hook: &str| Command::new("show-options").args([scope, hook]);
-    let is_bare = &*IS_BARE;
-    let format = format!("#{{window_id}} #{{monitor-bell}} #{{remain-on-exit}} {is_bare}");
+    // A format finds a hook by its index unless a window or the session has hooks of that name.
+    let of_window = format!(
+        "#{{window_id}} #{{monitor-bell}} #{{remain-on-exit}} {} {}",
+        *IS_BARE,
+        is_found(DEATH_HOOK)
+    );
+    let of_session = [BELL_HOOK, LINK_HOOK].map(is_found).join(" ");
+    let show = |format: &str| Command::new("display-message").args(["-p", "-t", &target, format]);
     let commands = [
         global("-gqv", BELL_HOOK),
         global("-gwqv", DEATH_HOOK),
         global("-gqv", LINK_HOOK),
-        Command::new("show-hooks").args(["-t", &target]),
-        Command::new("display-message").args(["-p", "-t", &target, "#{bell-action}"]),
-        Command::new("list-windows").args(["-t", &target, "-F", &format]),
+        show(&of_session),
+        show("#{bell-action}"),
+        Command::new("list-windows").args(["-t", &target, "-F", &of_window]),
     ];
     let frames = connection.run(&commands).await?;
     let text = |index: usize| frames.get(index).map(Frame::text).unwrap_or_default();
+    let is_there = |index: usize| !text(index).trim().is_empty();
     let mut faults = Vec::new();
     for (index, hook) in [BELL_HOOK, DEATH_HOOK, LINK_HOOK].into_iter().enumerate() {
-        if text(index).trim().is_empty() {
+        if !is_there(index) {
             faults.push(HookFault::missing(name_of(hook)));
         }
     }
-    faults.extend(hidden(&text(3), &[BELL_HOOK, LINK_HOOK], None));
+    let found = text(3);
+    let hooks = [(0, BELL_HOOK), (2, LINK_HOOK)].into_iter();
+    let hidden = hooks.zip(found.split_whitespace());
+    let hidden = hidden.filter(|((index, _), found)| is_there(*index) && *found != "1");
+    faults.extend(hidden.map(|((_, hook), _)| HookFault::hidden(name_of(hook), None)));
     if !["any", "current", "other"].contains(&text(4).trim()) {
         faults.push(HookFault {
             message: "bells of the session are off".to_owned(),
             hint: "`tmux set-option -t SESSION bell-action any`".to_owned(),
         });
     }
-    let windows = text(5);
-    let windows = windows.lines().filter_map(window_faults);
-    let (ids, of_windows): (Vec<WindowId>, Vec<_>) = windows.unzip();
-    faults.extend(of_windows.into_iter().flatten());
-    for ids in ids.chunks(MOST_WINDOWS) {
-        let ask = |id: &WindowId| Command::new("show-hooks").args(["-w", "-t", &id.to_string()]);
-        let commands: Vec<Command> = ids.iter().map(ask).collect();
-        // A window that is gone ends the line. The others were asked in vain, not wrongly.
-        let frames = connection.frames(&commands).await?;
-        for (id, frame) in ids.iter().zip(frames.iter().filter(|frame| frame.ok)) {
-            faults.extend(hidden(&frame.text(), &[DEATH_HOOK], Some(*id)));
-        }
+    for line in text(5).lines() {
+        faults.extend(window_faults(line, is_there(1)).unwrap_or_default());
     }
     Ok(faults)
+}
+
+/// Returns a format that prints `1` where a hook of ours is found.
+fn is_found(hook: &str) -> String {
+    format!("#{{?#{{{hook}}},1,0}}")
 }
 
 /// Returns the version of the running server; `None` when it has no session.
@@ -495,10 +502,10 @@ pub(crate) async fn server_version(
     Ok(first.filter(|text| !text.is_empty()).map(ToOwned::to_owned))
 }
 
-/// Reads the options of a window that events depend on, and returns their faults. Those of a shell belong
-/// to its user.
-fn window_faults(line: &str) -> Option<(WindowId, Vec<HookFault>)> {
-    let [id, rings, keeps_dead_pane, is_shell] =
+/// Reads the options of a window that events depend on, and whether our hook for deaths is found there, and
+/// returns the faults. The options of a shell belong to its user.
+fn window_faults(line: &str, is_hooked: bool) -> Option<Vec<HookFault>> {
+    let [id, rings, keeps_dead_pane, is_shell, is_found] =
         line.split(' ').collect::<Vec<_>>().try_into().ok()?;
     let window = id.parse().ok()?;
     let mut faults = Vec::new();
@@ -517,26 +524,15 @@ fn window_faults(line: &str) -> Option<(WindowId, Vec<HookFault>)> {
             hint: format!("`tmux set-option -w -t {window} remain-on-exit on`"),
         });
     }
-    Some((window, faults))
+    if is_hooked && is_found != "1" {
+        faults.push(HookFault::hidden(name_of(DEATH_HOOK), Some(window)));
+    }
+    Some(faults)
 }
 
 /// Whether an option is on: some versions of tmux print words, some numbers.
 fn is_on(value: &str) -> bool {
     !["off", "0", ""].contains(&value)
-}
-
-/// Returns those of our hooks that the output of `show-hooks` contains.
-fn hidden(shown: &str, ours: &[&'static str], window: Option<WindowId>) -> Vec<HookFault> {
-    let names = ours.iter().map(|hook| name_of(hook));
-    names
-        .filter(|name| {
-            shown.lines().any(|line| {
-                let rest = line.strip_prefix(name);
-                rest.is_some_and(|rest| rest.starts_with('['))
-            })
-        })
-        .map(|hook| HookFault::hidden(hook, window))
-        .collect()
 }
 
 /// Returns the name of a hook without its index.
@@ -565,19 +561,21 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_of_the_session_hides_ours_of_the_same_name() {
-        let shown = "alert-bell[0] display-message x\nafter-new-window[0] run-shell y\n";
-        let expected = [HookFault::hidden("alert-bell", None)];
-        assert_eq!(hidden(shown, &[BELL_HOOK, LINK_HOOK], None), expected);
-        // Older versions list the names of hooks that are not set.
-        assert_eq!(hidden("alert-bell\n", &[BELL_HOOK], None), []);
-        assert_eq!(hidden("", &[BELL_HOOK], None), []);
+    fn a_hook_of_a_window_hides_ours_of_the_same_name() {
+        let expected = [HookFault::hidden("pane-died", Some(WindowId(3)))];
+        assert_eq!(window_faults("@3 1 on 0 0", true).unwrap(), expected);
+        assert_eq!(window_faults("@3 1 on 0 1", true).unwrap(), []);
+        assert_eq!(
+            window_faults("@3 1 on 0 0", false).unwrap(),
+            [],
+            "it is gone"
+        );
     }
 
     #[test]
     fn options_of_shells_are_their_users() {
         let faults = |line: &str| {
-            let (_, faults) = window_faults(line).unwrap();
+            let faults = window_faults(&format!("{line} 1"), true).unwrap();
             let messages = faults.into_iter().map(|fault| fault.message);
             messages.collect::<Vec<_>>()
         };
@@ -589,6 +587,6 @@ mod tests {
             "window @3 closes when its run ends, and its last output with it",
         ];
         assert_eq!(faults("@3 0 off 0"), both);
-        assert_eq!(window_faults("odd"), None);
+        assert_eq!(window_faults("odd", true), None);
     }
 }

@@ -5,17 +5,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::capture::{Capture, CapturedScreen, Shape};
-use super::look_lines::{Limit, LookAnswer, LookKind, Question, WindowQuery};
-use super::rows::WindowDetails;
+use super::error::TmuxError;
+use super::look_lines::{LineAnswer, LookLine, Question, ScreenQuery, WindowQuery};
+use super::rows::ListedWindow;
 use crate::model::{Ordered as _, PaneId, WindowId};
 use crate::protocol::rows::{Death, LookRows, SessionRow, WindowRow};
 
-/// A sweep queries a window in full if that was last done this many seconds ago: an option that was
-/// set, or another program in the foreground, leaves no sign.
-const QUERIED_AGAIN_SECS: i64 = 5;
+/// A sweep queries a window in full if that was last done this many seconds ago, or as many as the session
+/// has windows, so that the cost does not grow with them: an option that was set, or another program in the
+/// foreground, leaves no sign.
+const QUERIED_AGAIN_SECS: usize = 5;
 
-/// The same for each window of the session, so that the cost does not grow with the windows.
-const QUERIED_AGAIN_SECS_PER_WINDOW: i64 = 1;
+/// How far a look goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LookKind {
+    /// Windows that were reported as changed, in full.
+    Windows,
+    /// The same, and the next slice of all windows: as many as one line can ask whether they have
+    /// changed. A sweep takes so many of these looks as [`LookMemory::is_sweeping`] asks for.
+    Slice,
+}
 
 /// What is remembered between two looks at one session.
 #[derive(Debug, Default)]
@@ -111,23 +120,11 @@ impl LookMemory {
         }
     }
 
-    /// Notes run numbers that were written to the windows' options: a sign does not show them.
-    pub(crate) fn note_runs(&mut self, runs: &[(WindowId, u32)]) {
-        for (window, run) in runs {
-            if let Some(known) = self.windows.get_mut(window) {
-                Arc::make_mut(&mut known.row).run = Some(*run);
-            }
+    /// Notes a run number that was written to a window's option: a sign does not show it.
+    pub(crate) fn note_run(&mut self, window: WindowId, run: u32) {
+        if let Some(known) = self.windows.get_mut(&window) {
+            Arc::make_mut(&mut known.row).run = Some(run);
         }
-    }
-
-    /// Returns the windows that had this name in the last look.
-    #[must_use]
-    pub(crate) fn windows_named(&self, name: &str) -> Vec<WindowId> {
-        let windows = self.windows.iter();
-        windows
-            .filter(|(_, known)| known.row.name == name)
-            .map(|(window, _)| *window)
-            .collect()
     }
 
     /// Whether windows are left for a further [`LookKind::Slice`].
@@ -142,293 +139,6 @@ impl LookMemory {
         self.is_same
     }
 
-    /// Returns what the last look has shown of a window of this life of the session.
-    pub(super) fn row(&self, window: WindowId) -> Option<&WindowRow> {
-        self.windows.get(&window).map(|known| &*known.row)
-    }
-
-    /// Returns how many windows the session had in the last look.
-    pub(super) fn n_windows(&self) -> usize {
-        self.windows.len()
-    }
-
-    /// Returns what a look queries first: all windows are listed if none is known, or if nothing else is
-    /// queried.
-    pub(super) fn first_question(&self, kind: LookKind, limit: Limit) -> Question {
-        let reported = self
-            .windows
-            .iter()
-            .filter(|(window, known)| known.is_unsettled() || self.expected.contains(window));
-        let reported = reported.map(|(window, _)| *window);
-        let wanted = reported.chain(self.moved.iter().copied());
-        let mut question = Question {
-            index: self.is_list_wanted || self.windows.is_empty() || limit == Limit::None,
-            windows: wanted
-                .map(|window| (window, self.likely_query(window)))
-                .into_map(),
-        };
-        let all = self.windows.keys().copied();
-        match (kind, limit) {
-            (LookKind::Windows, _) => {}
-            (LookKind::Slice, Limit::None) => {
-                let all = all.map(|window| (window, self.likely_query(window)));
-                question.windows.extend(all);
-            }
-            (LookKind::Slice, Limit::Short) => {
-                let left = |window: &WindowId| {
-                    let sweep = self.sweep.as_ref();
-                    sweep.is_none_or(|sweep| sweep.contains(window))
-                };
-                let left = all.filter(left).map(|window| (window, self.verify(window)));
-                question.add_line(left, self.windows.len());
-            }
-        }
-        question.index |= question.is_empty();
-        question
-    }
-
-    /// Returns how to query whether a window has changed: in full if it probably has, or if the last full
-    /// query was long ago.
-    fn verify(&self, window: WindowId) -> WindowQuery {
-        let query = self.likely_query(window);
-        if query == WindowQuery::Rows && !self.is_old(window) {
-            WindowQuery::Sign
-        } else {
-            query
-        }
-    }
-
-    /// Whether the last full query of a window was long ago.
-    fn is_old(&self, window: WindowId) -> bool {
-        let n_windows = i64::try_from(self.windows.len()).unwrap_or(i64::MAX);
-        let pause = QUERIED_AGAIN_SECS.max(n_windows.saturating_mul(QUERIED_AGAIN_SECS_PER_WINDOW));
-        let known = self.windows.get(&window);
-        known.is_none_or(|known| self.time - known.time >= pause)
-    }
-
-    /// Returns how to query a window in full before there is an answer about it: with its screen only if
-    /// that has probably changed.
-    fn likely_query(&self, window: WindowId) -> WindowQuery {
-        let Some(known) = self.windows.get(&window) else {
-            return WindowQuery::New;
-        };
-        match (known.pane(), &known.capture) {
-            (Some(pane), Some(capture))
-                if capture.is_likely_old(self.time) || self.expected.contains(&window) =>
-            {
-                screen_query(pane, known.shape, Some(capture), false)
-            }
-            (Some(_) | None, Some(_) | None) => WindowQuery::Rows,
-        }
-    }
-
-    /// Returns what is missing from the answers so far, and what was queried and is `unanswered`.
-    pub(super) fn missing(
-        &self,
-        answer: &LookAnswer,
-        unanswered: &BTreeMap<WindowId, WindowQuery>,
-        kind: LookKind,
-    ) -> Question {
-        let is_same_life = answer.session.as_ref().is_some_and(|now| self.is_of(now));
-        let known = |window: &WindowId| self.windows.get(window).filter(|_| is_same_life);
-        // The list of many windows would be the longest line of a sweep.
-        let may_have_come = kind == LookKind::Slice && self.may_have_come(answer);
-        let mut question = Question {
-            index: answer.present.is_none() && (!is_same_life || may_have_come),
-            ..Question::default()
-        };
-        for (window, listed) in &answer.windows {
-            let known = known(window).filter(|known| known.pane() == Some(listed.pane));
-            let last = known.and_then(|known| known.capture.as_ref());
-            let shape = match (&listed.details, known) {
-                (Some(found), _) => found.shape,
-                (None, Some(known)) if known.sign == listed.sign => known.shape,
-                (None, Some(_) | None) => {
-                    let query = self.query(*window, answer, is_same_life);
-                    question.windows.insert(*window, query);
-                    continue;
-                }
-            };
-            let banner = listed.details.as_ref().map_or("", |found| &found.banner);
-            let captured = answer.captured.get(&listed.pane);
-            let is_cut = |captured: &CapturedScreen| captured.is_cut(&shape, banner);
-            let is_stale = last.is_none_or(|last| last.is_stale(&shape));
-            if is_stale && captured.is_none_or(is_cut) {
-                let is_wrapped = captured.is_some_and(|found| found.rows(&shape).is_none());
-                let query = screen_query(listed.pane, shape, last, is_wrapped);
-                question.windows.insert(*window, query);
-            }
-        }
-        for (window, query) in unanswered {
-            if *query != WindowQuery::Sign {
-                let query = self.query(*window, answer, is_same_life);
-                question.windows.insert(*window, query);
-            } else {
-                question.windows.entry(*window).or_insert(WindowQuery::Sign);
-            }
-        }
-        let unknown = answer.present.iter().flatten().filter(|(window, pane)| {
-            !answer.windows.contains_key(window)
-                && known(window).and_then(RememberedWindow::pane) != Some(**pane)
-        });
-        let unknown = unknown.map(|(window, _)| *window);
-        let died = self.unseen_deaths(answer, is_same_life);
-        let died = died.filter(|death| answer.may_have(death));
-        for window in unknown.chain(died.map(|death| death.window)) {
-            if !question.is_in_full(window) {
-                let query = self.query(window, answer, is_same_life);
-                question.windows.insert(window, query);
-            }
-        }
-        question
-    }
-
-    /// Whether what is remembered is of this life of the session.
-    fn is_of(&self, session: &SessionRow) -> bool {
-        let before = self.session.as_ref();
-        before.is_some_and(|before| before.life == session.life)
-    }
-
-    /// Whether the session may have a window that is not known, as far as the first slice of a sweep can
-    /// tell. A sweep asks for each known window, and fails where one is gone: if it has no more windows
-    /// than that, none has come. A window that is linked twice counts twice, so that each sweep lists all.
-    fn may_have_come(&self, answer: &LookAnswer) -> bool {
-        let is_new = |window: &&WindowId| !self.windows.contains_key(window);
-        let n_known = self.windows.len() + answer.windows.keys().filter(is_new).count();
-        let session = answer.session.as_ref();
-        self.sweep.is_none() && session.is_some_and(|session| session.n_windows != n_known)
-    }
-
-    /// Returns the deaths that were recorded after their windows were queried, so that their rows may be
-    /// older. A death is cleared once it is reported, so its window is queried with it.
-    fn unseen_deaths<'a>(
-        &'a self,
-        answer: &'a LookAnswer,
-        is_same_life: bool,
-    ) -> impl Iterator<Item = &'a Death> {
-        answer.deaths.iter().filter(move |death| {
-            let before = match answer.deaths_then.get(&death.window) {
-                Some(deaths) => &**deaths,
-                None if is_same_life => &self.deaths,
-                None => &[],
-            };
-            !before.contains(death)
-        })
-    }
-
-    /// Returns how to query a window in full.
-    fn query(&self, window: WindowId, answer: &LookAnswer, is_same_life: bool) -> WindowQuery {
-        let known = self.windows.get(&window).filter(|_| is_same_life);
-        let indexed = answer.present.as_ref().and_then(|all| all.get(&window));
-        let listed = answer.windows.get(&window).map(|listed| listed.pane);
-        let pane = listed
-            .or_else(|| indexed.copied())
-            .or_else(|| known.and_then(RememberedWindow::pane));
-        let Some(pane) = pane else {
-            return WindowQuery::New;
-        };
-        let known = known.filter(|known| known.pane() == Some(pane));
-        let shape = known.map(|known| known.shape).unwrap_or_default();
-        let last = known.and_then(|known| known.capture.as_ref());
-        screen_query(pane, shape, last, false)
-    }
-
-    /// Merges the answers with what is remembered, and remembers them; `None` without an answer about the
-    /// session itself.
-    pub(super) fn finish_look(
-        &mut self,
-        kind: LookKind,
-        mut answer: LookAnswer,
-        unanswered: BTreeMap<WindowId, WindowQuery>,
-    ) -> Option<LookRows> {
-        let session = answer.session.take()?;
-        let is_same_life = self.is_of(&session);
-        let mut is_same = self.session.as_ref() == Some(&session);
-        // What is missing after the last round is left to the next look, with the deaths from there on.
-        let unseen: BTreeSet<WindowId> = self
-            .unseen_deaths(&answer, is_same_life)
-            .filter(|death| answer.may_have(death))
-            .map(|death| death.window)
-            .collect();
-        let mut deaths = answer.deaths.to_vec();
-        let mut death_record = std::mem::take(&mut answer.record);
-        if let Some(first) = deaths
-            .iter()
-            .position(|death| unseen.contains(&death.window))
-        {
-            deaths.truncate(first);
-            death_record.clear();
-        }
-        if let Some(present) = &answer.present {
-            let n_before = self.windows.len();
-            self.windows
-                .retain(|window, _| present.contains_key(window));
-            is_same &= self.windows.len() == n_before;
-        }
-        is_same &= self.deaths == deaths && answer.captured.is_empty();
-        let asked: BTreeSet<WindowId> = answer.windows.keys().copied().collect();
-        for (window, listed) in std::mem::take(&mut answer.windows) {
-            let Some(found) = listed.details else {
-                continue;
-            };
-            let captured = answer.captured.remove(&listed.pane);
-            is_same &= self.remember(window, listed.sign, found, captured, answer.time);
-        }
-        if kind == LookKind::Slice {
-            self.go_on_sweeping(&asked);
-        }
-        self.is_list_wanted = false;
-        self.expected.clear();
-        self.time = answer.time;
-        self.moved = unanswered.into_keys().chain(unseen).collect();
-        self.deaths.clone_from(&deaths);
-        self.session = Some(session.clone());
-        self.is_same = is_same;
-        let windows = self.windows.values();
-        Some(LookRows {
-            time: answer.time,
-            session,
-            windows: windows.map(|known| Arc::clone(&known.row)).collect(),
-            deaths,
-            death_record,
-        })
-    }
-
-    /// Remembers the rows of a window. Returns whether they are the same as before.
-    fn remember(
-        &mut self,
-        window: WindowId,
-        sign: String,
-        found: WindowDetails,
-        captured: Option<CapturedScreen>,
-        now: i64,
-    ) -> bool {
-        let (mut row, shape) = (found.window, found.shape);
-        let before = self.windows.remove(&window);
-        let mut capture = None;
-        if let Some(pane) = &mut row.pane {
-            let known = before.as_ref();
-            let known = known.filter(|known| known.pane() == Some(pane.pane));
-            let last = known.and_then(|known| known.capture.as_ref());
-            capture = captured
-                .and_then(|captured| Capture::new(last, shape, &captured, &found.banner))
-                .or_else(|| last.cloned());
-            let screen = capture.as_ref().map(|capture| capture.screen.clone());
-            pane.screen = screen.unwrap_or_default();
-        }
-        let row = Arc::new(row);
-        let is_same = before.is_some_and(|known| known.row == row);
-        let remembered = RememberedWindow {
-            sign,
-            row,
-            capture,
-            shape,
-            time: now,
-        };
-        self.windows.insert(window, remembered);
-        is_same
-    }
-
     /// Returns the primary panes with their processes and how many rows of history they have.
     pub(crate) fn histories(&self) -> impl Iterator<Item = (PaneId, Option<u32>, usize)> {
         let known = self.windows.values();
@@ -438,29 +148,332 @@ impl LookMemory {
         })
     }
 
-    /// Notes which windows a slice has queried.
-    fn go_on_sweeping(&mut self, asked: &BTreeSet<WindowId>) {
+    /// Returns what a look queries first: all windows are listed if none is known, or if nothing else is
+    /// queried.
+    fn first_question(&mut self, kind: LookKind, room: usize) -> Question {
         let windows = &self.windows;
-        let all = || windows.keys().copied().collect();
-        let left = self.sweep.get_or_insert_with(all);
-        left.retain(|window| windows.contains_key(window) && !asked.contains(window));
-        if left.is_empty() {
-            self.sweep = None;
+        let unsettled = windows.iter().filter(|(_, known)| known.is_unsettled());
+        let wanted = unsettled.map(|(window, _)| window).chain(&self.expected);
+        let mut question = Question {
+            index: std::mem::take(&mut self.is_list_wanted) || windows.is_empty(),
+            windows: wanted
+                .chain(&self.moved)
+                .map(|window| (*window, self.likely_query(*window)))
+                .into_map(),
+        };
+        if kind == LookKind::Slice {
+            let sweep = self
+                .sweep
+                .get_or_insert_with(|| windows.keys().copied().collect());
+            sweep.retain(|window| windows.contains_key(window));
+            let left: Vec<WindowId> = sweep.iter().copied().collect();
+            let left = left.iter().map(|window| (*window, self.verify(*window)));
+            question.add_line(left, room, self.windows.len());
         }
+        question.index |= question.is_empty();
+        self.expected.clear();
+        self.moved.clear();
+        question
+    }
+
+    /// Returns how to query whether a window has changed: in full if it probably has, or if the last full
+    /// query was long ago.
+    fn verify(&self, window: WindowId) -> WindowQuery {
+        let query = self.likely_query(window);
+        if query == WindowQuery::Full(None) && !self.is_old(window) {
+            WindowQuery::Sign
+        } else {
+            query
+        }
+    }
+
+    /// Whether the last full query of a window was long ago.
+    fn is_old(&self, window: WindowId) -> bool {
+        let pause = i64::try_from(self.windows.len().max(QUERIED_AGAIN_SECS)).unwrap_or(i64::MAX);
+        let known = self.windows.get(&window);
+        known.is_none_or(|known| self.time - known.time >= pause)
+    }
+
+    /// Returns how to query a window in full before there is an answer about it: with its screen only if
+    /// that has probably changed.
+    fn likely_query(&self, window: WindowId) -> WindowQuery {
+        let known = self.windows.get(&window);
+        let is_quiet = known.is_some_and(|known| {
+            let last = known.capture.as_ref();
+            known.pane().is_none() || last.is_none_or(|last| !last.is_likely_old(self.time))
+        });
+        if is_quiet && !self.expected.contains(&window) {
+            WindowQuery::Full(None)
+        } else {
+            self.query(window, None)
+        }
+    }
+
+    /// Returns how to query a window, in which this pane was listed, in full and with its screen.
+    fn query(&self, window: WindowId, listed: Option<PaneId>) -> WindowQuery {
+        let known = self.windows.get(&window);
+        let pane = listed.or_else(|| known?.pane());
+        let known = known.filter(|known| known.pane() == pane);
+        let screen = known.map(|known| screen_query(known.shape, known.capture.as_ref(), false));
+        WindowQuery::Full(Some(ScreenQuery {
+            pane,
+            ..screen.unwrap_or_default()
+        }))
+    }
+
+    /// Remembers what a line has shown of a window. Returns what is to be queried of it again: everything
+    /// if only its sign was and has changed, and its screen where that is older than its rows.
+    fn remember(
+        &mut self,
+        window: WindowId,
+        listed: ListedWindow,
+        captured: Option<CapturedScreen>,
+    ) -> Option<WindowQuery> {
+        let known = self.windows.get(&window);
+        let known = known.filter(|known| known.pane() == Some(listed.pane));
+        let last = known.and_then(|known| known.capture.as_ref());
+        let Some(found) = listed.details else {
+            let shape = match known {
+                Some(known) if known.sign == listed.sign => known.shape,
+                Some(_) | None => return Some(self.query(window, Some(listed.pane))),
+            };
+            let is_stale = last.is_none_or(|last| last.is_stale(&shape));
+            return is_stale.then(|| self.query(window, Some(listed.pane)));
+        };
+        let (mut row, shape, captured) = (found.window, found.shape, captured.as_ref());
+        let is_complete = captured.is_some_and(|captured| !captured.is_cut(&shape, &found.banner));
+        let is_fresh = is_complete || last.is_some_and(|last| !last.is_stale(&shape));
+        let again = (!is_fresh).then(|| {
+            let is_wrapped = captured.is_some_and(|captured| captured.rows(&shape).is_none());
+            WindowQuery::Full(Some(ScreenQuery {
+                pane: Some(listed.pane),
+                ..screen_query(shape, last, is_wrapped)
+            }))
+        });
+        let capture = captured
+            .and_then(|captured| Capture::new(last, shape, captured, &found.banner))
+            .or_else(|| last.cloned());
+        if let Some(pane) = &mut row.pane {
+            let screen = capture.as_ref().map(|capture| capture.screen.clone());
+            pane.screen = screen.unwrap_or_default();
+        }
+        let remembered = RememberedWindow {
+            sign: listed.sign,
+            row: Arc::new(row),
+            capture,
+            shape,
+            time: self.time,
+        };
+        let row = Arc::clone(&remembered.row);
+        let before = self.windows.insert(window, remembered);
+        self.is_same &= captured.is_none() && before.is_some_and(|before| before.row == row);
+        again
     }
 }
 
-/// Returns how to query a window with the screen of its pane with this shape: also as rows if the last
-/// capture had wrapped lines, or this one has, and where the program may draw a cursor.
-fn screen_query(
-    pane: PaneId,
-    shape: Shape,
-    last: Option<&Capture>,
-    is_wrapped: bool,
-) -> WindowQuery {
-    match is_wrapped || shape.is_cursor_hidden || last.is_some_and(Capture::is_wrapped) {
-        true => WindowQuery::ScreenRows(pane, shape),
-        false => WindowQuery::Screen(pane, shape),
+/// Returns how to query the screen of a pane with this shape: also as rows if the last capture had wrapped
+/// lines, or this one has, and where the program may draw a cursor.
+fn screen_query(shape: Shape, last: Option<&Capture>, is_wrapped: bool) -> ScreenQuery {
+    ScreenQuery {
+        pane: None,
+        shape,
+        has_rows: is_wrapped || shape.is_cursor_hidden || last.is_some_and(Capture::is_wrapped),
+    }
+}
+
+/// How often a look queries what the answers so far have left open. Twice is usual; more often only if
+/// windows are opened, closed or end meanwhile.
+const MOST_ROUNDS: usize = 8;
+
+/// One look under way: its lines, one after the other, and their answers, which go into the memory.
+///
+/// Windows can be opened, closed and end between two lines. All that is known of a window is from one
+/// line. A window is gone only if a list of all windows does not contain it. The death record is no newer
+/// than the rows of its windows.
+#[derive(Debug)]
+pub(super) struct Inquiry<'a> {
+    memory: &'a mut LookMemory,
+    kind: LookKind,
+    /// How much one line may ask for.
+    room: usize,
+    /// What is left to query in this round, and what the next one queries.
+    question: Question,
+    next: Question,
+    rounds_left: usize,
+    /// Whether a sweep begins, and nothing has listed all windows.
+    may_list: bool,
+    /// Windows whose deaths were recorded after they were queried, so that their rows may be older. A death
+    /// is cleared once it is reported, so its window is queried with it.
+    behind: BTreeSet<WindowId>,
+    /// Whether all windows inherit options that describe a task.
+    is_inherited: bool,
+    /// The record of deaths at the end of the last line.
+    record: Option<String>,
+}
+
+impl<'a> Inquiry<'a> {
+    /// Begins a look.
+    pub(super) fn new(memory: &'a mut LookMemory, kind: LookKind, room: usize) -> Self {
+        let may_list = kind == LookKind::Slice && memory.sweep.is_none();
+        let question = memory.first_question(kind, room);
+        memory.is_same = true;
+        Self {
+            memory,
+            kind,
+            room,
+            question,
+            next: Question::default(),
+            rounds_left: MOST_ROUNDS,
+            may_list,
+            behind: BTreeSet::new(),
+            is_inherited: false,
+            record: None,
+        }
+    }
+
+    /// Returns what is remembered of a window.
+    pub(super) fn row(&self, window: WindowId) -> Option<&WindowRow> {
+        self.memory.windows.get(&window).map(|known| &*known.row)
+    }
+
+    /// Returns the next line; `None` when nothing is left to query.
+    pub(super) fn next_line(&mut self) -> Option<LookLine> {
+        if self.question.is_empty() {
+            self.rounds_left = self.rounds_left.checked_sub(1)?;
+            self.next.index |= self.may_have_come();
+            self.question = std::mem::take(&mut self.next);
+        }
+        let n_windows = self.memory.windows.len();
+        (!self.question.is_empty()).then(|| self.question.take_line(self.room, n_windows))
+    }
+
+    /// Whether the session may have a window that is not known, as far as the first slice of a sweep can
+    /// tell. A sweep asks for each known window, and fails where one is gone: if it has no more windows
+    /// than that, none has come. A window that is linked twice counts twice, so that each sweep lists all.
+    /// (The list of many windows would be the longest line of a sweep.)
+    fn may_have_come(&self) -> bool {
+        let session = self.memory.session.as_ref();
+        self.may_list && session.is_some_and(|now| now.n_windows != self.memory.windows.len())
+    }
+
+    /// Asks for a line's windows again, after a list of all windows: one of them was gone, or its pane.
+    pub(super) fn ask_again(&mut self, line: &LookLine) {
+        let left = std::mem::take(&mut self.question.windows).into_iter();
+        self.next
+            .windows
+            .extend(left.chain(line.windows.iter().copied()));
+        self.question.index = true;
+    }
+
+    /// Takes the answer to a line.
+    pub(super) fn take(&mut self, line: &LookLine, answer: LineAnswer) {
+        let memory = &mut *self.memory;
+        let before = memory.session.replace(answer.session);
+        let is_of = |before: &SessionRow| {
+            Some(&before.life) == memory.session.as_ref().map(|now| &now.life)
+        };
+        if before.as_ref().is_some_and(|before| !is_of(before)) {
+            // What is remembered is of another life of the session.
+            *memory = LookMemory {
+                session: memory.session.take(),
+                ..LookMemory::default()
+            };
+            (self.question, self.next) = Default::default();
+            self.next.index = answer.present.is_none();
+            self.behind.clear();
+        }
+        memory.is_same &= before == memory.session;
+        memory.time = answer.time;
+        let deaths = Death::parse_record(&answer.record);
+        let new = deaths.iter().filter(|death| !memory.deaths.contains(death));
+        self.behind.extend(new.map(|death| death.window));
+        memory.is_same &= deaths == memory.deaths;
+        memory.deaths = deaths;
+        self.record = Some(answer.record);
+        self.is_inherited |= answer.is_inherited;
+        for (window, listed, captured) in answer.windows {
+            if let (LookKind::Slice, Some(sweep)) = (self.kind, &mut memory.sweep) {
+                sweep.remove(&window);
+            }
+            let again = memory.remember(window, listed, captured);
+            self.next.windows.extend(again.map(|query| (window, query)));
+        }
+        for window in line.in_full() {
+            self.behind.remove(&window);
+        }
+        if let Some(present) = answer.present {
+            self.take_list(&present);
+        }
+        for window in &self.behind {
+            if !self.question.is_in_full(*window) && !self.next.is_in_full(*window) {
+                let query = self.memory.query(*window, None);
+                self.next.windows.insert(*window, query);
+            }
+        }
+    }
+
+    /// Takes a list of all windows of the session, with their primary panes.
+    fn take_list(&mut self, present: &BTreeMap<WindowId, PaneId>) {
+        self.may_list = false;
+        let memory = &mut *self.memory;
+        let is_there = |window: &WindowId| present.contains_key(window);
+        let n_before = memory.windows.len();
+        memory.windows.retain(|window, _| is_there(window));
+        memory.is_same &= memory.windows.len() == n_before;
+        self.behind.retain(is_there);
+        self.question.windows.retain(|window, _| is_there(window));
+        self.next.windows.retain(|window, _| is_there(window));
+        for (window, pane) in present {
+            let known = memory.windows.get(window);
+            if known.and_then(RememberedWindow::pane) != Some(*pane) {
+                self.question.windows.remove(window);
+                let query = memory.query(*window, Some(*pane));
+                self.next.windows.insert(*window, query);
+            }
+        }
+    }
+
+    /// Ends the look.
+    ///
+    /// # Errors
+    ///
+    /// When there is no answer about the session itself.
+    pub(super) fn finish(self) -> Result<LookRows, TmuxError> {
+        let memory = self.memory;
+        let (Some(session), Some(mut death_record)) = (memory.session.clone(), self.record) else {
+            return Err(TmuxError::confused("no session"));
+        };
+        // What is missing after the last round is left to the next look, with the deaths from there on.
+        let is_behind = |death: &Death| self.behind.contains(&death.window);
+        if let Some(first) = memory.deaths.iter().position(is_behind) {
+            memory.deaths.truncate(first);
+            death_record.clear();
+        }
+        let left = self
+            .question
+            .windows
+            .into_keys()
+            .chain(self.next.windows.into_keys());
+        memory.moved = left.chain(self.behind).collect();
+        memory.sweep.take_if(|sweep| {
+            sweep.retain(|window| memory.windows.contains_key(window));
+            self.kind == LookKind::Slice && sweep.is_empty()
+        });
+        let mut deaths = memory.deaths.clone();
+        if self.is_inherited {
+            // A hook cannot tell what it finds.
+            for death in &mut deaths {
+                (death.run, death.owner) = (None, None);
+            }
+        }
+        let windows = memory.windows.values();
+        Ok(LookRows {
+            time: memory.time,
+            session,
+            windows: windows.map(|known| Arc::clone(&known.row)).collect(),
+            deaths,
+            death_record,
+        })
     }
 }
 

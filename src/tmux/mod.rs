@@ -31,7 +31,7 @@ mod viewers;
 mod window_options;
 
 pub(crate) use client::{Client, Connection, ReceivedItem};
-pub(crate) use client_processes::{Output, end_clients_left_behind, running_clients};
+pub(crate) use client_processes::{Output, end_clients_left_behind, has_clients, new_channel};
 pub(crate) use commands::{
     ListedSession, ListedTask, Mark, Unless, claim, end_idle_session, existing_panes,
     existing_windows, kill_session, kill_window, list_marks, list_sessions, list_tasks,
@@ -41,7 +41,8 @@ pub(crate) use control_client::traffic;
 pub(crate) use error::TmuxError;
 pub(crate) use hook_wakeups::{HookWakeups, ReportedWindow, ReportedWindows};
 pub(crate) use hooks::{
-    check_hooks, forget_deaths, install, server_version, set_window_options, uninstall,
+    WindowSetting, check_hooks, forget_deaths, install, server_version, set_window_options,
+    uninstall,
 };
 pub(crate) use keys::{PaneView, PromptPlace, TypingResult, is_key, type_into};
 pub(crate) use launch::{
@@ -49,9 +50,8 @@ pub(crate) use launch::{
 };
 pub(crate) use launch_lines::Slots;
 pub(crate) use launch_rows::{LaunchAnswer, NewRun, check_name, contended, two_windows};
-pub(crate) use look::{Target, look};
-pub(crate) use look_lines::LookKind;
-pub(crate) use look_memory::LookMemory;
+pub(crate) use look::look;
+pub(crate) use look_memory::{LookKind, LookMemory};
 pub(crate) use output::{
     FirstLines, ask_output, follow_output, read_asked, read_end, read_first_lines, read_output,
 };

@@ -8,13 +8,14 @@ use std::convert::Infallible;
 use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::process::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Child;
 use tokio::time::{Instant, sleep};
 
 use super::client_processes::let_server_end;
 use super::error::TmuxError;
-use super::server::{Probe, Server, is_closed, nonce, nudge};
+use super::server::{Probe, Server, is_closed, nonce, nudge, signal};
 use crate::protocol::{Command, Frame, argv, control_line};
 
 /// The time limit for any answer of tmux.
@@ -61,7 +62,9 @@ pub(super) struct TerminateOnDrop(pub(super) Child);
 
 impl Drop for TerminateOnDrop {
     fn drop(&mut self) {
-        terminate(&self.0);
+        if let Some(pid) = self.0.id() {
+            signal(pid, Signal::TERM);
+        }
     }
 }
 
@@ -338,14 +341,6 @@ async fn talk(child: &mut Child, input: Option<String>) -> Result<ClientOutput, 
     out.and(err).map_err(TmuxError::Io)?;
     child.wait().await.map_err(TmuxError::Io)?;
     Ok(output)
-}
-
-fn terminate(child: &Child) {
-    let pid = child.id().and_then(|id| i32::try_from(id).ok());
-    if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
-        let sent = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        tracing::debug!(?pid, ?sent, "a tmux client did not answer");
-    }
 }
 
 #[cfg(linux)]

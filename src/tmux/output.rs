@@ -131,16 +131,8 @@ async fn read(
 
 /// Asks the client that receives all output of a pane for its present contents: the answer, for
 /// [`read_asked`], comes behind all output before it.
-///
-/// # Errors
-///
-/// When tmux is gone.
-pub(crate) async fn ask_output(
-    client: &mut Client,
-    pane: PaneId,
-    extent: Extent,
-) -> Result<(), TmuxError> {
-    client.ask(&reading(pane, extent)).await
+pub(crate) fn ask_output(client: &mut Client, pane: PaneId, extent: Extent) {
+    client.ask(&reading(pane, extent));
 }
 
 /// Reads the answer to [`ask_output`].

@@ -157,32 +157,19 @@ pub(super) fn noted_formats() -> [(&'static str, &'static str); 3] {
 
 /// Lists the windows and panes of the session.
 pub(super) fn index_command(session: &str) -> Command {
-    list_panes(session).args(["-F", &INDEX_FORMAT])
+    Command::new("list-panes").args(["-s", "-t", session, "-F", &INDEX_FORMAT])
 }
 
-/// Lists the signs of the panes of a window of the session. Fails when the window does not exist.
-pub(super) fn window_sign_command(session: &str, window: WindowId, formats: Formats) -> Command {
-    list_window(session, window).args(["-F", formats.sign])
-}
-
-/// Lists everything of all panes of the session.
-pub(super) fn list_command(session: &str, formats: Formats) -> Command {
-    list_panes(session).args(["-F", formats.pane])
-}
-
-/// Lists everything of the panes of a window of the session. Fails when the window does not exist.
-pub(super) fn list_window_command(session: &str, window: WindowId, formats: Formats) -> Command {
-    list_window(session, window).args(["-F", formats.pane])
-}
-
-fn list_panes(session: &str) -> Command {
-    Command::new("list-panes").args(["-s", "-t", session])
-}
-
-fn list_window(session: &str, window: WindowId) -> Command {
-    Command::new("list-panes")
-        .arg("-t")
-        .arg(format!("{session}{window}"))
+/// Lists the panes of a window of the session, with their signs only or with everything. Fails when the
+/// window does not exist.
+pub(super) fn window_command(
+    session: &str,
+    window: WindowId,
+    formats: Formats,
+    is_sign: bool,
+) -> Command {
+    let format = if is_sign { formats.sign } else { formats.pane };
+    Command::new("list-panes").args(["-t", &format!("{session}{window}"), "-F", format])
 }
 
 /// Queries the session itself. It must follow a command that fails when the session is missing,

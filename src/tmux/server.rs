@@ -412,16 +412,14 @@ pub(super) fn nonce() -> String {
 
 /// Makes a tmux server collect children that ended: it can lose the signal that reports them.
 pub(crate) fn nudge(server_pid: u32) {
-    if let Some(pid) = process(server_pid)
-        && let Err(error) = kill_process(pid, Signal::CHILD)
-    {
-        tracing::debug!(server_pid, %error, "could not nudge the tmux server");
-    }
+    signal(server_pid, Signal::CHILD);
 }
 
-/// Returns the process with this number; `None` for a number that none can have.
-pub(super) fn process(pid: u32) -> Option<Pid> {
-    Pid::from_raw(i32::try_from(pid).ok()?)
+/// Signals a server or a client.
+pub(super) fn signal(pid: u32, signal: Signal) {
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let sent = process.map(|process| kill_process(process, signal));
+    tracing::debug!(pid, ?signal, ?sent, "signalled");
 }
 
 #[cfg(test)]

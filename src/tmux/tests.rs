@@ -81,7 +81,7 @@ impl Private {
     }
 
     async fn look(&self, name: &str, captures: &mut LookMemory) -> LookRows {
-        let target = Target::Name(name.into());
+        let target = format!("={name}:");
         let mut connection = self.connection();
         let seen = look(&mut connection, &target, captures, LookKind::Slice).await;
         seen.unwrap().unwrap()

@@ -9,7 +9,6 @@ use tokio::time::Instant;
 
 use super::super::control_clients::ControlClients;
 use super::watched_windows;
-use super::window_options::OptionLine;
 use super::{Attachment, SessionLink};
 use crate::clock::now;
 use crate::model::{Checkpoint, GoneReason, PaneId, SessionLife, Snapshot, WindowId};
@@ -17,7 +16,7 @@ use crate::observe::Evidence;
 use crate::process::{self, Process};
 use crate::protocol::rows::LookRows;
 use crate::session::{self, Departures, LinkState, LookOrder, LookOutcome, replaced_panes};
-use crate::tmux::{self, Connection, LookKind, Probe, Target, TmuxError};
+use crate::tmux::{self, Connection, LookKind, Probe, TmuxError};
 
 /// The result of a look through the control client.
 enum AttachedLook {
@@ -205,7 +204,7 @@ impl SessionLink {
             tracing::debug!(plan = ?kind, "look not taken");
             return Ok(AttachedLook::Skipped(LookOutcome::NotNeeded));
         }
-        let continued = clients.continue_quiet().await;
+        clients.continue_quiet();
         let ControlClients { main, activity, .. } = &mut **clients;
         let mut changed = std::mem::take(&mut activity.changed);
         changed.extend(&order.windows);
@@ -220,9 +219,9 @@ impl SessionLink {
         closed.extend(order.killed.keys());
         self.memory.forget_windows(&closed);
         let mut connection = Connection::Attached(main);
-        let target = Target::Own(life.id);
+        let target = format!("{}:", life.id);
         let look = tmux::look(&mut connection, &target, &mut self.memory, kind).await;
-        match synced.and(continued).and(look) {
+        match synced.and(look) {
             Ok(look) => {
                 // Each look queries the windows of paused panes.
                 activity.record_look(look.iter().flat_map(LookRows::quietness));
@@ -353,37 +352,20 @@ impl SessionLink {
         self.memory.expect(pane, &BTreeSet::new(), [window]);
     }
 
-    /// Sets some options of new windows, or writes some run numbers.
+    /// Sets some options of new windows, and writes some run numbers.
     pub(in crate::daemon) async fn set_some_options(&mut self) {
-        let line = self.options.take_line(self.is_connected());
-        self.set(line).await;
-    }
-
-    /// Writes the run numbers of the windows with this name, from which tmux counts the next run.
-    pub(in crate::daemon) async fn write_runs_named(&mut self, name: &str) {
-        let windows = self.memory.windows_named(name);
-        self.write_runs_of(&windows).await;
-    }
-
-    /// Writes the run numbers of these windows, if tmux has wrong ones, and others where they are few.
-    pub(in crate::daemon) async fn write_runs_of(&mut self, windows: &[WindowId]) {
-        let runs = self.options.take_runs(windows);
-        if !runs.is_empty() {
-            let prepared = Vec::new();
-            self.set(OptionLine { prepared, runs }).await;
-        }
-    }
-
-    async fn set(&mut self, line: OptionLine) {
-        let OptionLine { prepared, runs } = line;
+        let settings = self.options.take_line(self.is_connected());
         let connection = &mut self.connection();
-        if let Err(error) = tmux::set_window_options(connection, &prepared, &runs).await {
+        if let Err(error) = tmux::set_window_options(connection, &settings).await {
             // The next look tries again.
             tracing::warn!(%error, "could not set the options of windows");
             return;
         }
-        self.options.note_prepared(&prepared);
+        self.options.note_set(&settings);
         // A look that does not read these windows again finds the numbers in the memory.
-        self.memory.note_runs(&runs);
+        let runs = settings
+            .iter()
+            .filter_map(|set| Some((set.window, set.run?)));
+        runs.for_each(|(window, run)| self.memory.note_run(window, run));
     }
 }

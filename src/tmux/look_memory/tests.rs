@@ -1,12 +1,15 @@
 use proptest::prelude::*;
 
-use super::super::error::TmuxError;
-use super::super::look::Inquiry;
-use super::super::look_lines::{LookLine, Part, ROWS_PER_LINE, SIGNS_PER_LINE};
+use super::super::look_lines::ROOM;
 use super::*;
 use crate::model::SessionId;
-use crate::protocol::{Command, Frame};
+use crate::protocol::Frame;
 use crate::tmux::rows::Formats;
+
+/// How many of 300 windows fit into one line that asks for their signs only, or for everything of
+/// them.
+const SIGNS_PER_LINE: usize = 15;
+const ROWS_PER_LINE: usize = 6;
 
 /// A tmux server with one session that answers lines.
 #[derive(Debug, Clone)]
@@ -128,13 +131,9 @@ impl FakeServer {
         }
     }
 
-    fn answer(&self, parts: &[(Part, Command)]) -> Vec<Frame> {
+    fn answer(&self, line: &LookLine) -> Vec<Frame> {
         let mut frames = Vec::new();
-        for (part, _) in parts {
-            let answer = match self.session {
-                Some(_) => self.print(*part),
-                None => Err("can't find session: $0".to_owned()),
-            };
+        for answer in self.print(line) {
             let ok = answer.is_ok();
             let (Ok(text) | Err(text)) = answer;
             frames.push(Frame {
@@ -149,37 +148,44 @@ impl FakeServer {
         frames
     }
 
-    fn print(&self, part: Part) -> Result<String, String> {
-        let find = |window: WindowId| {
-            let found = self.windows.get(&window);
-            found.ok_or_else(|| format!("can't find window: {window}"))
-        };
-        let all = |print: fn(WindowId, &FakeWindow) -> String| {
-            let windows = self.windows.iter();
-            windows
-                .map(|(id, window)| print(*id, window))
-                .collect::<Vec<_>>()
-                .join("\n")
-        };
-        match part {
-            Part::Inherited => Ok(String::new()),
-            Part::Index => Ok(all(|id, window| format!("<{id}|{}|0>", window.pane))),
-            Part::Row(window) => Ok(find(window)?.row(window)),
-            Part::AllRows => Ok(all(|id, window| window.row(id))),
-            Part::Sign(window) => Ok(find(window)?.sign_row(window)),
-            Part::Capture(window, None) => Ok(find(window)?.screen()),
-            Part::Capture(_, Some((pane, _))) | Part::CaptureRows(_, pane) => {
-                let mut windows = self.windows.values();
-                let window = windows.find(|window| window.pane == pane);
-                let window = window.ok_or_else(|| format!("can't find pane: {pane}"))?;
-                Ok(window.screen())
-            }
-            Part::Session => {
-                let deaths = self.deaths.join(";");
-                let n = self.windows.len() + self.n_links;
-                Ok(format!("<7|1|$0|1|{n}|demo|||{deaths};>"))
-            }
+    /// What each command of a line prints.
+    fn print(&self, line: &LookLine) -> Vec<Result<String, String>> {
+        if self.session.is_none() {
+            return vec![Err("can't find session: $0".to_owned())];
         }
+        let mut printed = Vec::new();
+        if line.in_full().next().is_some() {
+            printed.push(Ok(String::new()));
+        }
+        if line.index {
+            let ids = |(id, window): (_, &FakeWindow)| format!("<{id}|{}|0>", window.pane);
+            let ids: Vec<String> = self.windows.iter().map(ids).collect();
+            printed.push(Ok(ids.join("\n")));
+        }
+        for (window, query) in &line.windows {
+            let gone = || format!("can't find window: {window}");
+            let found = self.windows.get(window).ok_or_else(gone);
+            printed.push(found.clone().map(|found| match query {
+                WindowQuery::Sign => found.sign_row(*window),
+                WindowQuery::Full(_) => found.row(*window),
+            }));
+            let WindowQuery::Full(Some(screen)) = query else {
+                continue;
+            };
+            let mut windows = self.windows.values();
+            let captured = match screen.pane {
+                None => found,
+                Some(pane) => windows
+                    .find(|window| window.pane == pane)
+                    .ok_or_else(|| format!("can't find pane: {pane}")),
+            };
+            let captured = captured.map(FakeWindow::screen);
+            printed.extend(vec![captured; 1 + usize::from(screen.has_rows)]);
+        }
+        let deaths = self.deaths.join(";");
+        let n = self.windows.len() + self.n_links;
+        printed.push(Ok(format!("<7|1|$0|1|{n}|demo|||{deaths};>")));
+        printed
     }
 }
 
@@ -208,31 +214,50 @@ impl FakeWindow {
     }
 }
 
+/// Asks the next line of a look, and returns it; `None` at its end.
+fn step(server: &FakeServer, inquiry: &mut Inquiry<'_>) -> Result<Option<LookLine>, TmuxError> {
+    let Some(line) = inquiry.next_line() else {
+        return Ok(None);
+    };
+    let commands = line.commands("$0:", Formats::whole());
+    match line.read(&commands, server.answer(&line))? {
+        Some(answer) => inquiry.take(&line, answer),
+        None => inquiry.ask_again(&line),
+    }
+    Ok(Some(line))
+}
+
 /// Takes a look while these things happen, one after each line.
 fn look_while(
     server: &mut FakeServer,
     memory: &mut LookMemory,
     kind: LookKind,
-    limit: Limit,
+    room: usize,
     happens: &[Happens],
 ) -> Result<LookRows, TmuxError> {
     let mut happens = happens.iter();
-    let mut inquiry = Inquiry::new(memory, kind, limit);
-    while let Some(line) = inquiry.next_line(memory) {
-        let commands = line.commands("$0:", Formats::whole());
-        let frames = server.answer(&commands);
-        inquiry.take(&line, &commands, frames)?;
+    let mut inquiry = Inquiry::new(memory, kind, room);
+    while step(server, &mut inquiry)?.is_some() {
         if let Some(what) = happens.next() {
             server.happen(what);
         }
     }
-    inquiry
-        .finish(memory)
-        .ok_or_else(|| TmuxError::confused("no session"))
+    inquiry.finish()
+}
+
+/// Returns the lines of a look.
+fn lines(server: &FakeServer, memory: &mut LookMemory, kind: LookKind) -> Vec<LookLine> {
+    let mut inquiry = Inquiry::new(memory, kind, ROOM);
+    let mut lines = Vec::new();
+    while let Some(line) = step(server, &mut inquiry).unwrap() {
+        lines.push(line);
+    }
+    inquiry.finish().unwrap();
+    lines
 }
 
 fn look(server: &mut FakeServer, memory: &mut LookMemory, kind: LookKind) -> LookRows {
-    look_while(server, memory, kind, Limit::Short, &[]).unwrap()
+    look_while(server, memory, kind, ROOM, &[]).unwrap()
 }
 
 /// Lets so much time pass that a sweep queries all windows in full.
@@ -278,13 +303,7 @@ fn a_window_that_closes_between_two_lines_is_gone_and_no_other_is() {
     look(&mut server, &mut memory, LookKind::Windows);
     memory.expect_all();
     let happens = [Happens::Close(29), Happens::Close(0)];
-    let seen = look_while(
-        &mut server,
-        &mut memory,
-        LookKind::Windows,
-        Limit::Short,
-        &happens,
-    );
+    let seen = look_while(&mut server, &mut memory, LookKind::Windows, ROOM, &happens);
     let seen = seen.unwrap();
     assert_eq!(shown(&seen), there(&server));
     assert_eq!(seen.windows.len(), 28);
@@ -298,22 +317,14 @@ fn a_reported_window_that_is_gone_is_gone_by_a_list_of_all() {
     let closed = server.at(3).unwrap();
     server.happen(&Happens::Close(3));
     memory.expect([], &BTreeSet::new(), [closed]);
-    let mut inquiry = Inquiry::new(&memory, LookKind::Windows, Limit::Short);
-    let mut parts = Vec::new();
-    while let Some(line) = inquiry.next_line(&memory) {
-        let commands = line.commands("$0:", Formats::whole());
-        parts.push(commands.iter().map(|(part, _)| *part).collect::<Vec<_>>());
-        let frames = server.answer(&commands);
-        inquiry.take(&line, &commands, frames).unwrap();
-    }
-    assert_eq!(
-        parts,
-        [
-            vec![Part::Inherited, Part::Row(closed), Part::Session],
-            vec![Part::Index, Part::Session]
-        ]
-    );
-    let seen = inquiry.finish(&mut memory).unwrap();
+    let lines = lines(&server, &mut memory, LookKind::Windows);
+    let asked: Vec<_> = lines
+        .iter()
+        .map(|line| (line.index, line.windows.len()))
+        .collect();
+    assert_eq!(asked, [(false, 1), (true, 0)]);
+    memory.expect([], &BTreeSet::new(), [server.at(0).unwrap()]);
+    let seen = look(&mut server, &mut memory, LookKind::Windows);
     assert_eq!(shown(&seen), there(&server));
 }
 
@@ -327,9 +338,8 @@ fn windows_that_a_command_has_ended_are_looked_for_in_a_list_of_all() {
     server.happen(&Happens::Close(3));
     memory.expect([], &BTreeSet::new(), killed);
     memory.forget_windows(&killed);
-    let mut inquiry = Inquiry::new(&memory, LookKind::Windows, Limit::Short);
-    let line = inquiry.next_line(&memory).unwrap();
-    assert!(line.index && line.windows.is_empty());
+    let lines = lines(&server, &mut memory, LookKind::Windows);
+    assert!(lines[0].index && lines[0].windows.is_empty());
     let seen = look(&mut server, &mut memory, LookKind::Windows);
     assert_eq!(shown(&seen), there(&server));
 }
@@ -340,7 +350,7 @@ fn a_run_number_that_was_written_holds_for_windows_that_are_not_asked_again() {
     let mut memory = LookMemory::default();
     look(&mut server, &mut memory, LookKind::Windows);
     let [first, second] = [0, 1].map(|place| server.at(place).unwrap());
-    memory.note_runs(&[(first, 7)]);
+    memory.note_run(first, 7);
     memory.expect([], &BTreeSet::new(), [second]);
     let seen = look(&mut server, &mut memory, LookKind::Windows);
     let run = |window| seen.windows.iter().find(|row| row.window == window)?.run;
@@ -365,9 +375,8 @@ fn windows_whose_processes_were_hung_up_on_are_queried_if_a_list_of_all_contains
     server.happen(&Happens::Close(3));
     memory.expect(panes, &BTreeSet::new(), []);
     memory.forget_hung_up(&[closed, respawned].into());
-    let mut inquiry = Inquiry::new(&memory, LookKind::Windows, Limit::Short);
-    let line = inquiry.next_line(&memory).unwrap();
-    assert_eq!((line.index, counts(&line)), (true, (1, 0)));
+    let first = &lines(&server, &mut memory, LookKind::Windows)[0];
+    assert_eq!((first.index, counts(first)), (true, (1, 0)));
     let seen = look(&mut server, &mut memory, LookKind::Windows);
     assert_eq!(shown(&seen), there(&server));
     // A window that is known to exist is queried at once.
@@ -375,9 +384,8 @@ fn windows_whose_processes_were_hung_up_on_are_queried_if_a_list_of_all_contains
     memory.expect([], &BTreeSet::new(), [respawned]);
     memory.forget_hung_up(&[server.windows[&respawned].pid].into());
     server.happen(&Happens::Respawn(4));
-    let mut inquiry = Inquiry::new(&memory, LookKind::Windows, Limit::Short);
-    let line = inquiry.next_line(&memory).unwrap();
-    assert!(!line.index && line.in_full().any(|window| window == respawned));
+    let first = &lines(&server, &mut memory, LookKind::Windows)[0];
+    assert!(!first.index && first.in_full().any(|window| window == respawned));
     let seen = look(&mut server, &mut memory, LookKind::Windows);
     assert_eq!(shown(&seen), there(&server));
 }
@@ -403,14 +411,7 @@ fn a_window_that_opens_between_two_lines_is_shown_by_this_look_or_by_the_next() 
         let mut happens = vec![Happens::Nothing; at];
         happens.push(Happens::Open);
         memory.expect_all();
-        look_while(
-            &mut server,
-            &mut memory,
-            LookKind::Windows,
-            Limit::Short,
-            &happens,
-        )
-        .unwrap();
+        look_while(&mut server, &mut memory, LookKind::Windows, ROOM, &happens).unwrap();
         let (seen, _) = sweep(&mut server, &mut memory);
         assert_eq!(shown(&seen), there(&server));
     }
@@ -424,13 +425,7 @@ fn a_death_between_two_lines_is_shown_with_its_window() {
     memory.expect_all();
     // The first line has listed the first window; its death is in the record from then on.
     let happens = [Happens::Die(0)];
-    let seen = look_while(
-        &mut server,
-        &mut memory,
-        LookKind::Windows,
-        Limit::Short,
-        &happens,
-    );
+    let seen = look_while(&mut server, &mut memory, LookKind::Windows, ROOM, &happens);
     let seen = seen.unwrap();
     assert_eq!(seen.deaths.len(), 1);
     assert!(seen.windows[0].pane.as_ref().unwrap().dead.is_some());
@@ -450,14 +445,8 @@ fn the_death_of_a_window_that_opened_between_two_lines_is_shown_with_its_window(
         let mut n_shown = 0;
         for happens in [&happens[..], &[]] {
             memory.expect_all();
-            let seen = look_while(
-                &mut server,
-                &mut memory,
-                LookKind::Windows,
-                Limit::Short,
-                happens,
-            )
-            .unwrap();
+            let seen =
+                look_while(&mut server, &mut memory, LookKind::Windows, ROOM, happens).unwrap();
             for death in &seen.deaths {
                 let mut rows = seen.windows.iter();
                 assert!(rows.any(|row| row.window == death.window), "{seen:?}");
@@ -471,22 +460,17 @@ fn the_death_of_a_window_that_opened_between_two_lines_is_shown_with_its_window(
 #[test]
 fn a_session_that_is_killed_between_two_lines_is_missing() {
     let mut server = FakeServer::new(30);
-    let memory = LookMemory::default();
-    let mut inquiry = Inquiry::new(&memory, LookKind::Windows, Limit::Short);
-    let line = inquiry.next_line(&memory).unwrap();
-    let commands = line.commands("$0:", Formats::whole());
-    let frames = server.answer(&commands);
-    inquiry.take(&line, &commands, frames).unwrap();
+    let mut memory = LookMemory::default();
+    let mut inquiry = Inquiry::new(&mut memory, LookKind::Windows, ROOM);
+    step(&server, &mut inquiry).unwrap();
     server.session = None;
-    let mut error = None;
-    while let Some(line) = inquiry.next_line(&memory) {
-        let commands = line.commands("$0:", Formats::whole());
-        if let Err(missing) = inquiry.take(&line, &commands, server.answer(&commands)) {
-            error = Some(missing);
-            break;
+    let error = loop {
+        match step(&server, &mut inquiry) {
+            Ok(line) => assert!(line.is_some()),
+            Err(error) => break error,
         }
-    }
-    assert!(error.unwrap().is_missing());
+    };
+    assert!(error.is_missing());
 }
 
 #[test]
@@ -494,16 +478,13 @@ fn a_sign_that_is_not_printed_is_no_answer() {
     let mut server = FakeServer::new(3);
     let mut memory = LookMemory::default();
     look(&mut server, &mut memory, LookKind::Windows);
-    let mut inquiry = Inquiry::new(&memory, LookKind::Slice, Limit::Short);
-    let line = inquiry.next_line(&memory).unwrap();
+    let mut inquiry = Inquiry::new(&mut memory, LookKind::Slice, ROOM);
+    let line = inquiry.next_line().unwrap();
     let commands = line.commands("$0:", Formats::whole());
-    let mut frames = server.answer(&commands);
-    for ((part, _), frame) in commands.iter().zip(&mut frames) {
-        if matches!(part, Part::Sign(_)) {
-            frame.body.clear();
-        }
-    }
-    let error = inquiry.take(&line, &commands, frames).unwrap_err();
+    let mut frames = server.answer(&line);
+    assert_eq!(line.windows[0].1, WindowQuery::Sign);
+    frames[0].body.clear();
+    let error = line.read(&commands, frames).unwrap_err();
     assert!(matches!(error, TmuxError::Confused { .. }), "{error}");
 }
 
@@ -533,14 +514,11 @@ fn a_sweep_lists_all_windows_only_if_one_may_have_come() {
     let lists = |server: &mut FakeServer, memory: &mut LookMemory| {
         let mut n_lists = 0;
         loop {
-            let mut inquiry = Inquiry::new(memory, LookKind::Slice, Limit::Short);
-            while let Some(line) = inquiry.next_line(memory) {
-                let commands = line.commands("$0:", Formats::whole());
-                let frames = server.answer(&commands);
-                inquiry.take(&line, &commands, frames).unwrap();
+            let mut inquiry = Inquiry::new(memory, LookKind::Slice, ROOM);
+            while let Some(line) = step(server, &mut inquiry).unwrap() {
                 n_lists += usize::from(line.index);
             }
-            let seen = inquiry.finish(memory).unwrap();
+            let seen = inquiry.finish().unwrap();
             if !memory.is_sweeping() {
                 assert_eq!(shown(&seen), there(server));
                 return n_lists;
@@ -612,17 +590,7 @@ fn counts(line: &LookLine) -> (usize, usize) {
 
 /// Returns the windows that the lines of a look name: with everything, or with their signs.
 fn asked(server: &mut FakeServer, memory: &mut LookMemory, kind: LookKind) -> Vec<(usize, usize)> {
-    let mut inquiry = Inquiry::new(memory, kind, Limit::Short);
-    let mut asked = Vec::new();
-    while let Some(line) = inquiry.next_line(memory) {
-        let commands = line.commands("$0:", Formats::whole());
-        inquiry
-            .take(&line, &commands, server.answer(&commands))
-            .unwrap();
-        asked.push(counts(&line));
-    }
-    inquiry.finish(memory).unwrap();
-    asked
+    lines(server, memory, kind).iter().map(counts).collect()
 }
 
 #[test]
@@ -653,16 +621,7 @@ fn a_slice_of_a_sweep_is_one_short_line() {
     look(&mut server, &mut memory, LookKind::Windows);
     make_old(&mut server, &mut memory);
     for at_most in [1, 1, 1] {
-        let mut inquiry = Inquiry::new(&memory, LookKind::Slice, Limit::Short);
-        let mut n_lines = 0;
-        while let Some(line) = inquiry.next_line(&memory) {
-            let commands = line.commands("$0:", Formats::whole());
-            inquiry
-                .take(&line, &commands, server.answer(&commands))
-                .unwrap();
-            n_lines += 1;
-        }
-        inquiry.finish(&mut memory).unwrap();
+        let n_lines = lines(&server, &mut memory, LookKind::Slice).len();
         assert!(n_lines <= at_most, "{n_lines} lines");
     }
     let (_, n_slices) = sweep(&mut server, &mut memory);
@@ -704,7 +663,8 @@ proptest! {
         before.iter().for_each(|what| server.happen(what));
         server.time += 5;
         let all = LookKind::Slice;
-        let one = look_while(&mut server, &mut one, all, Limit::None, &[]).unwrap();
+        one.expect_all();
+        let one = look_while(&mut server, &mut one, all, usize::MAX, &[]).unwrap();
         let (cut, _) = sweep(&mut server, &mut cut);
         prop_assert_eq!(&one, &cut);
         prop_assert_eq!(shown(&one), there(&server));
@@ -723,7 +683,7 @@ proptest! {
                 make_old(&mut server, &mut memory);
             }
             let never_closed: BTreeSet<WindowId> = server.windows.keys().copied().collect();
-            let seen = look_while(&mut server, &mut memory, kind, Limit::Short, &happens).unwrap();
+            let seen = look_while(&mut server, &mut memory, kind, ROOM, &happens).unwrap();
             let is_there = |window: &WindowId| seen.windows.iter().any(|row| row.window == *window);
             for window in never_closed.iter().filter(|window| server.windows.contains_key(window)) {
                 prop_assert!(is_there(window) || !memory_knew(&memory, *window), "{window} is missing");

@@ -1,5 +1,6 @@
 //! Clients and commands.
 
+use super::super::client_processes::running_clients;
 use super::*;
 
 const HOSTILE: [&str; 17] = [
@@ -84,9 +85,9 @@ async fn missing_servers_and_sessions_are_distinguished() {
     assert!(matches!(error, TmuxError::ProgramMissing { .. }), "{error}");
     private.server.check_version().await.unwrap();
     let mut captures = LookMemory::default();
-    for target in [Target::Name("kee".into()), Target::Id(SessionId(7))] {
+    for target in ["=kee:", "$7:"] {
         let mut connection = private.connection();
-        let seen = look(&mut connection, &target, &mut captures, LookKind::Windows).await;
+        let seen = look(&mut connection, target, &mut captures, LookKind::Windows).await;
         assert_eq!(seen.unwrap(), None);
     }
 }
@@ -126,14 +127,14 @@ async fn a_client_answers_and_notifies() {
     private.asks(&["new-window", "-d", "-t", "keep:", "--", "sleep", "1000"]);
     client.call(&[say("later")]).await.unwrap();
     loop {
-        let notification = client.next_notification().await.unwrap();
-        if notification == Notification::WindowAdd(WindowId(1)) {
+        let added = Notification::WindowAdd(WindowId(1));
+        if client.next_received().await.unwrap() == ReceivedItem::Notification(added) {
             break;
         }
     }
     private.asks(&["kill-session", "-t", "keep"]);
     loop {
-        match client.next_notification().await {
+        match client.next_received().await {
             Ok(_) => {}
             Err(TmuxError::Closed) => break,
             Err(error) => panic!("{error}"),
@@ -152,8 +153,11 @@ async fn a_call_says_which_window_it_is_about() {
     let daemon = std::process::id();
     install(&mut apart, SessionId(0), daemon, "").await.unwrap();
     let server = &private.server;
-    let connected = server.connect(SessionId(0), Output::None).await.unwrap();
-    server.release([&connected]).await.unwrap();
+    let channel = new_channel(SessionId(0));
+    let connected = server.connect(&channel, SessionId(0), Output::None);
+    let connected = connected.await.unwrap();
+    let mut connection = private.connection();
+    signal_channel(&mut connection, &channel).await.unwrap();
     let mut waiter = connected.into_wakeups(server, SessionId(0)).await.unwrap();
     let script = r"while read -r line; do printf '\a'; done";
     private.asks(&["new-window", "-d", "-t", "keep:", "--", "sh", "-c", script]);
@@ -221,7 +225,8 @@ async fn a_client_that_has_connected_attaches_when_it_is_released() {
     let private = Private::started().await;
     let server = &private.server;
     let id = SessionId(0);
-    let client = server.connect(id, Output::None).await.unwrap();
+    let channel = new_channel(id);
+    let client = server.connect(&channel, id, Output::None).await.unwrap();
     let attached = || {
         private.asks(&[
             "display-message",
@@ -237,7 +242,8 @@ async fn a_client_that_has_connected_attaches_when_it_is_released() {
     assert_eq!(running_clients(server, Some(id)).len(), 1);
     end_clients_left_behind(server, id).await;
     assert!(running_clients(server, Some(SessionId(1))).is_empty());
-    server.release([&client]).await.unwrap();
+    let mut connection = private.connection();
+    signal_channel(&mut connection, &channel).await.unwrap();
     let client = client.into_client(server).await.unwrap();
     assert_eq!(attached(), "1");
     client.close().await;

@@ -14,7 +14,12 @@ async fn two_daemons_share_the_hooks() {
                 .await
                 .unwrap();
         }
-        set_window_options(&mut private.connection(), &[WindowId(90), WindowId(n)], &[])
+        let settings = [90, n].map(|window| WindowSetting {
+            window: WindowId(window),
+            prepares: true,
+            run: None,
+        });
+        set_window_options(&mut private.connection(), &settings)
             .await
             .unwrap();
         let target = format!("={name}:");

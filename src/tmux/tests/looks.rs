@@ -12,7 +12,6 @@ async fn a_look_whose_formats_were_taken_away_is_no_answer() {
         .attach(SessionId(0), Output::None)
         .await
         .unwrap();
-    let target = Target::Own(SessionId(0));
     for (name, _) in super::rows::noted_formats() {
         for kind in [LookKind::Slice, LookKind::Windows] {
             let daemon = std::process::id();
@@ -20,11 +19,11 @@ async fn a_look_whose_formats_were_taken_away_is_no_answer() {
             install(&mut apart, SessionId(0), daemon, "").await.unwrap();
             let mut memory = LookMemory::default();
             let mut connection = Connection::Attached(&mut client);
-            let seen = look(&mut connection, &target, &mut memory, LookKind::Windows).await;
+            let seen = look(&mut connection, "$0:", &mut memory, LookKind::Windows).await;
             assert_eq!(seen.unwrap().unwrap().windows.len(), 2);
             private.asks(&["set-option", "-u", "-t", "keep:", name]);
             memory.expect([], &BTreeSet::new(), [WindowId(1)]);
-            let seen = look(&mut connection, &target, &mut memory, kind).await;
+            let seen = look(&mut connection, "$0:", &mut memory, kind).await;
             // Windows that have just printed are queried in full: no sign is needed.
             if name.contains("sign") {
                 assert_eq!(seen.unwrap().unwrap().windows.len(), 2);
@@ -127,8 +126,7 @@ async fn an_attached_look_is_the_same_look() {
     let daemon = std::process::id();
     install(&mut apart, SessionId(0), daemon, "").await.unwrap();
     let mut captures = LookMemory::default();
-    let targets = [Target::Id(SessionId(0)), Target::Own(SessionId(0))];
-    for target in targets.iter().cycle().take(6) {
+    for target in ["$0:", "=keep:"].into_iter().cycle().take(6) {
         let mut connection = Connection::Attached(&mut client);
         let seen = look(&mut connection, target, &mut captures, LookKind::Slice).await;
         let mut seen = seen.unwrap().unwrap();
