@@ -1,9 +1,9 @@
 //! How each input is handled, and the stories that go on with it.
 
 use std::cell::{Ref, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, mpsc};
 use std::task::{Context, Wake, Waker};
 use std::time::Instant;
 
@@ -24,21 +24,21 @@ pub(crate) struct Session {
     /// How many stories have begun.
     n_stories: u64,
     /// The stories that can go on, in the order in which what they wait for was resolved.
-    ready: Arc<Ready>,
+    ready: mpsc::Receiver<StoryId>,
+    /// With what stories are woken.
+    wakes: mpsc::Sender<StoryId>,
 }
-
-type Ready = Mutex<VecDeque<StoryId>>;
 
 /// Wakes a story.
 struct StoryWaker {
     story: StoryId,
-    ready: Arc<Ready>,
+    wakes: mpsc::Sender<StoryId>,
 }
 
 impl Wake for StoryWaker {
     fn wake(self: Arc<Self>) {
-        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        ready.push_back(self.story);
+        // Without a session there is nothing to wake.
+        self.wakes.send(self.story).unwrap_or_default();
     }
 }
 
@@ -50,11 +50,13 @@ impl Session {
         state.spawn(looks::take_sweeps);
         state.spawn(archives::forget_deaths);
         state.spawn(archives::archive_ended);
+        let (wakes, ready) = mpsc::channel();
         Self {
             state: Rc::new(RefCell::new(state)),
             stories: BTreeMap::new(),
             n_stories: 0,
-            ready: Arc::default(),
+            ready,
+            wakes,
         }
     }
 
@@ -179,17 +181,12 @@ impl Session {
             };
             if let Some(new) = new {
                 self.begin(new);
-            } else if let Some(story) = self.next_ready() {
+            } else if let Ok(story) = self.ready.try_recv() {
                 self.poll(story);
             } else if !self.state.borrow_mut().resolve_conditions() {
                 return;
             }
         }
-    }
-
-    fn next_ready(&self) -> Option<StoryId> {
-        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        ready.pop_front()
     }
 
     fn begin(&mut self, new: NewStory) {
@@ -210,8 +207,8 @@ impl Session {
             request,
             to,
         };
-        let ready = Arc::clone(&self.ready);
-        let waker = Waker::from(Arc::new(StoryWaker { story, ready }));
+        let wakes = self.wakes.clone();
+        let waker = Waker::from(Arc::new(StoryWaker { story, wakes }));
         self.stories.insert(story, (begin(cx), waker));
         self.poll(story);
     }
