@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::deaths::{EarlierRun, RecordedDeath, WindowDeaths};
 use super::{Evidence, KnownWindow, UnsettledEnd, command};
@@ -33,8 +32,6 @@ pub struct Observation {
     pub nudge: bool,
     /// Whether no other source has reported it either, so that another look is needed.
     pub unsettled: bool,
-    /// When to look again at the latest, because an exit is not settled.
-    pub next_deadline: Option<Instant>,
 }
 
 /// The state of the task session between looks.
@@ -170,11 +167,6 @@ impl Observer {
         known.map_or(&task.name, |known| &known.run_name)
     }
 
-    /// Returns [`Bookmark::deaths_read`].
-    pub fn deaths_read(&self) -> Option<u64> {
-        self.deaths
-    }
-
     /// Derives a snapshot from a look; `None` means that the session is missing.
     #[must_use]
     pub fn observe(
@@ -243,11 +235,9 @@ impl Observer {
                 }
             };
             let unsettled = known.unsettled;
-            if let Some(deadline) = unsettled.and_then(|end| end.open_until(now.mono)) {
+            if unsettled.is_some_and(|end| end.is_open(now.mono)) {
                 observation.nudge = true;
                 observation.unsettled = true;
-                let earlier = observation.next_deadline;
-                observation.next_deadline = earlier.into_iter().chain([deadline]).min();
             }
             if row.run != Some(known.run) {
                 observation.write_runs.push((row.window, known.run));
@@ -563,9 +553,9 @@ impl<'a> WindowLook<'a> {
         if let Some(exit) = before.and_then(|before| before.task.exit()) {
             return (Life::Dead(exit.clone()), None);
         }
-        let life = match unsettled.open_until(self.now.mono) {
-            Some(_) => Life::Alive,
-            None => Life::Dead(Exit::default()),
+        let life = match unsettled.is_open(self.now.mono) {
+            true => Life::Alive,
+            false => Life::Dead(Exit::default()),
         };
         (life, Some(unsettled))
     }

@@ -164,8 +164,6 @@ pub(crate) struct LinkState {
     pub(crate) session_name: Option<String>,
     /// How much of tmux's data has been processed.
     pub(crate) bookmark: Bookmark,
-    /// The checkpoint to be recorded with the events of the look.
-    pub(crate) checkpoint: Checkpoint,
     /// Whether changes are reported, so that polling is not necessary.
     pub(crate) is_connected: bool,
     /// Whether tmux reports respawns of dead panes, as from 3.8 on, and loses no signal of an end.

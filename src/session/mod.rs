@@ -37,7 +37,6 @@ pub(crate) use input::{
     LogLevel, Look, LookOrder, LookOutcome, PaneRead, PortQuery, Reply, StoreState,
 };
 pub(crate) use listeners::{Beginning, RequestId};
-pub(crate) use looks::{Departures, replaced_panes};
 pub(crate) use machine::Session;
 pub(crate) use pending_restarts::DueRestart;
 pub(crate) use state::Setup;

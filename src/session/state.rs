@@ -17,8 +17,8 @@ use super::pending_restarts::PendingRestarts;
 use super::promise::Resolver;
 use crate::engine::{self, Engine};
 use crate::model::{
-    Bookmark, DeliveredEvent, Event, Level, Now, OpenQuestion, PaneId, Seq, StatusCounts, StopPlan,
-    Task, WindowId,
+    Bookmark, Checkpoint, DeliveredEvent, Event, Level, Now, OpenQuestion, PaneId, Seq,
+    StatusCounts, StopPlan, Task, WindowId,
 };
 use crate::wire::Counters;
 
@@ -330,7 +330,10 @@ impl State {
                     self.effects.push(Effect::Append {
                         records,
                         session_name: self.session_name.clone(),
-                        checkpoint: self.has_looked.then(|| self.link.checkpoint.clone()),
+                        checkpoint: self.has_looked.then(|| Checkpoint {
+                            life: self.link.life.clone(),
+                            deaths_read: self.link.bookmark.deaths_read,
+                        }),
                     });
                 }
                 engine::EngineEffect::Status(counts) => self.effects.push(Effect::Status(counts)),
