@@ -85,8 +85,10 @@ impl State {
         let window = task.window;
         let prompt = self.engine.prompt_of(window);
         let listed = LsTask::new(Arc::clone(task), prompt.map(|prompt| prompt.text.clone()));
+        let usual = self.usual.get(&window);
+        let usual = usual.filter(|(run, _)| task.is_alive() && *run == task.run);
         LsTask {
-            usual_ms: self.usual.of(task),
+            usual_ms: usual.map(|(_, millis)| *millis),
             ..listed.with_restart(
                 self.restarts.next(window, now),
                 self.restarts.why_impossible(window),
@@ -110,7 +112,8 @@ impl State {
         let task = tasks.and_then(|tasks| Some((tasks, tasks.get(&of.window)?)));
         if let Some((tasks, task)) = task.filter(|(_, task)| task.is_alive() && task.run == of.run)
         {
-            self.usual.add(task, millis, tasks);
+            self.usual.insert(task.window, (task.run, millis));
+            self.usual.retain(|window, _| tasks.contains_key(window));
             self.publish_tasks(now);
         }
     }

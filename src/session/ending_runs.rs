@@ -1,5 +1,5 @@
 //! The runs that are being ended and by whom, what waits for them, and what looks show of them meanwhile;
-//! the runs that ended last, and how long live ones usually take.
+//! the runs that ended last.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -364,24 +364,6 @@ impl EndedRuns {
             look.tasks.insert(window, Arc::clone(task));
         }
         look
-    }
-}
-
-/// How long runs usually take, by their windows.
-#[derive(Debug, Default)]
-pub(super) struct UsualDurations(BTreeMap<WindowId, (Option<u32>, Millis)>);
-
-impl UsualDurations {
-    /// Returns how long a task's present run usually takes, while it lives.
-    pub(super) fn of(&self, task: &Task) -> Option<Millis> {
-        let (run, millis) = self.0.get(&task.window)?;
-        (task.is_alive() && *run == task.run).then_some(*millis)
-    }
-
-    /// Adds the duration of a task's present run. Only these tasks exist by now.
-    pub(super) fn add(&mut self, task: &Task, millis: Millis, all: &BTreeMap<WindowId, Arc<Task>>) {
-        self.0.insert(task.window, (task.run, millis));
-        self.0.retain(|window, _| all.contains_key(window));
     }
 }
 

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::ending_runs::{EndedRuns, Endings, UsualDurations};
+use super::ending_runs::{EndedRuns, Endings};
 use super::input::{Effect, LinkState, LogLevel, Reply, StoreState};
 use super::job_queue::JobQueue;
 use super::listeners::{Listeners, RequestId};
@@ -17,7 +17,7 @@ use super::pending_restarts::PendingRestarts;
 use super::promise::Resolver;
 use crate::engine::{self, Engine};
 use crate::model::{
-    Bookmark, Checkpoint, DeliveredEvent, Event, Level, Now, OpenQuestion, PaneId, Seq,
+    Bookmark, Checkpoint, DeliveredEvent, Event, Level, Millis, Now, OpenQuestion, PaneId, Seq,
     StatusCounts, StopPlan, Task, WindowId,
 };
 use crate::wire::Counters;
@@ -139,8 +139,8 @@ pub(crate) struct State {
     pub(super) stop_defaults: StopPlan,
     /// When the ports of runs that are waited for are looked at.
     pub(super) port_looks: PortLooks,
-    /// How long runs usually take, by their windows.
-    pub(super) usual: UsualDurations,
+    /// How long present runs usually take, by their windows.
+    pub(super) usual: BTreeMap<WindowId, (Option<u32>, Millis)>,
     /// The effects of the present input.
     pub(super) effects: Vec<Effect>,
 }
@@ -224,7 +224,7 @@ impl State {
             endings: Endings::default(),
             stop_defaults: stop,
             port_looks: PortLooks::default(),
-            usual: UsualDurations::default(),
+            usual: BTreeMap::new(),
             effects: Vec::new(),
         }
     }
