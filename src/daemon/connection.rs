@@ -256,7 +256,7 @@ async fn answer(writer: &mut WriteHalf, response: Response) -> bool {
 }
 
 /// Returns an answer, or a piece of a task's output, as a line of JSON.
-fn line_of(answer: &impl Serialize) -> Vec<u8> {
+pub(super) fn line_of(answer: &impl Serialize) -> Vec<u8> {
     let mut line = serde_json::to_vec(answer).expect("an answer is plain data");
     line.push(b'\n');
     line
