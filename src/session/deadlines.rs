@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use super::archives::turn_to_change;
 use super::input::{Effect, Job, LogLevel, LookOrder};
 use super::look_schedule::Due;
-use super::pending_restarts::DueRestart;
 use super::state::{Cx, State};
 use crate::model::{Bookmark, DeliveredEvent, Level, Now, Record, Task, WindowId};
 
@@ -229,13 +228,10 @@ async fn restart(cx: Cx, task: Arc<Task>) {
             continue;
         }
         let link = turn_to_change(&cx, |_, changed| changed.window == window).await;
-        let due = cx.with(|state| DueRestart {
-            task: state.task(window).unwrap_or_else(|| Arc::clone(&task)),
-            number,
-            session_name: state.session_name.clone(),
-        });
-        let due = Arc::new(due);
-        match link.run(|outcome| Job::Restart(due, outcome)).await {
+        let present = cx.with(|state| state.task(window));
+        let present = present.unwrap_or_else(|| Arc::clone(&task));
+        let restarted = link.run(|outcome| Job::Restart(present, number, outcome));
+        match restarted.await {
             Ok(None) => {
                 cx.look(LookOrder::of([window])).await;
                 cx.with(|state| {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::listeners::{Beginning, RequestId};
-use super::pending_restarts::DueRestart;
 use super::promise::Resolver;
 use super::typing::Typing;
 use crate::model::{
@@ -278,9 +277,9 @@ pub(crate) enum Job {
     Drain(Resolver<()>),
     /// Start a task, or run it again in its slot, for which the runs with these processes were ended.
     Launch(Box<Launch>, Vec<u32>, Resolver<LaunchOutcome>),
-    /// Run a task again in its window, unless the window has changed: a look shows whether it has. `Some` is
-    /// why that can never succeed.
-    Restart(Arc<DueRestart>, Resolver<Option<String>>),
+    /// Run a task again in its window, unless the window has changed: a look shows whether it has. With which
+    /// restart in a row that is, from 1. `Some` is why that can never succeed.
+    Restart(Arc<Task>, u32, Resolver<Option<String>>),
     /// Forget the environments that were kept for restarts of launches that are not present, and those of
     /// launches that are gone.
     ForgetEnvironments(BTreeSet<String>, BTreeSet<String>, Resolver<()>),

@@ -38,6 +38,5 @@ pub(crate) use input::{
 };
 pub(crate) use listeners::{Beginning, RequestId};
 pub(crate) use machine::Session;
-pub(crate) use pending_restarts::DueRestart;
 pub(crate) use state::Setup;
 pub(crate) use typing::Typing;

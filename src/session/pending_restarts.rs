@@ -11,17 +11,6 @@ use crate::model::{
 };
 use crate::restarts::{Restart, restart_of};
 
-/// A task that is to be run again because its run has failed.
-#[derive(Debug)]
-pub(crate) struct DueRestart {
-    /// The task, as it was at the end of its run.
-    pub(crate) task: Arc<Task>,
-    /// Which restart in a row this is, from 1.
-    pub(crate) number: u32,
-    /// The session's present name.
-    pub(crate) session_name: String,
-}
-
 /// The restarts that are due, now or later, and the ends that were delivered as notices because of them.
 /// What decides is the look: a window whose run goes on, or that is gone, has none.
 #[derive(Debug, Default)]
