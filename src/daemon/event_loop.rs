@@ -116,7 +116,7 @@ impl EventLoop {
         self.take(Input::Due);
         while !self.session.state().has_begun() {
             let report = self.link.report().await;
-            self.take_report(report);
+            self.take(report);
         }
         // Its result is in the feed before the daemon reports that it is ready. A disk that hangs
         // does not prevent serving.
@@ -146,7 +146,7 @@ impl EventLoop {
                     return;
                 }
                 Some(message) = messages.recv() => self.on_message(message),
-                report = self.link.report() => self.take_report(report),
+                report = self.link.report() => self.take(report),
                 stored = self.publisher.store.changed() => {
                     if let Err(error) = stored {
                         // The next daemon continues from what is written.
@@ -251,15 +251,11 @@ impl EventLoop {
         }
     }
 
-    fn take_report(&mut self, report: Input) {
-        if let Input::Changed(change) = &report {
-            tracing::debug!(change = change.name(), "change");
-        }
-        self.take(report);
-    }
-
     /// Passes an input to the session, and carries out the effects.
     fn take(&mut self, input: Input) {
+        if let Input::Changed(change) = &input {
+            tracing::debug!(change = change.name(), "change");
+        }
         let effects = self.session.handle(input, now());
         self.perform_all(effects);
     }
