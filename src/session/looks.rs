@@ -210,16 +210,19 @@ impl State {
         }
         let has_news = !effects.is_empty();
         let recorded: Vec<Record> = records(&effects).cloned().collect();
-        let ended = runs_of(&recorded, |kind| {
-            matches!(kind, EventKind::Exited { replaced: None })
-        });
-        let begun = runs_of(&recorded, |kind| matches!(kind, EventKind::Started { .. }));
-        self.perform(effects);
-        if is_first {
-            self.find_usual_durations(self.windows());
-        } else {
-            self.find_usual_durations(begun.into_iter().map(|(window, _)| window));
+        let (mut ended, mut begun) = (Vec::new(), Vec::new());
+        for record in &recorded {
+            if let Body::Event(event) = &record.body {
+                let task = &event.task;
+                if let EventKind::Exited { replaced: None } = event.kind {
+                    ended.push((task.window, task.run));
+                } else if let EventKind::Started { .. } = event.kind {
+                    begun.push(task.window);
+                }
+            }
         }
+        self.perform(effects);
+        self.find_usual_durations(if is_first { self.windows() } else { begun });
         self.report_all_unseen(now);
         self.publish_tasks(at);
         if !ended.is_empty() {
@@ -301,12 +304,12 @@ impl State {
             let restarts_in = |window| self.restarts.next_in(window, now);
             self.listeners.look(look, prompt_of, restarts_in);
         }
-        if std::mem::take(&mut self.doubts.is_follower_lost) {
+        if std::mem::take(&mut self.is_follower_lost) {
             self.listeners.lose(|_| true);
         }
         // A server that begins to listen usually says so.
         self.port_looks.hurry(now.mono);
-        if std::mem::take(&mut self.doubts.are_sizes_unknown) {
+        if std::mem::take(&mut self.are_sizes_unknown) {
             self.read_sizes();
         }
         self.watch_runs();
@@ -409,18 +412,6 @@ fn records(effects: &[EngineEffect]) -> impl Iterator<Item = &Record> {
         EngineEffect::Append(records) => records.as_slice(),
         EngineEffect::Status(_) => &[],
     })
-}
-
-/// Returns the runs whose events of this kind are recorded.
-fn runs_of(
-    records: &[Record],
-    is_wanted: impl Fn(&EventKind) -> bool,
-) -> Vec<(WindowId, Option<u32>)> {
-    let runs = records.iter().filter_map(|record| match &record.body {
-        Body::Event(event) => is_wanted(&event.kind).then_some((event.task.window, event.task.run)),
-        Body::Notice { .. } | Body::FollowUp { .. } => None,
-    });
-    runs.collect()
 }
 
 /// Whether a look found an event that should have been reported. A respawn of a dead pane is never

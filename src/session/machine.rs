@@ -240,8 +240,8 @@ impl State {
             Change::Printed { pane, bytes } => {
                 self.listeners.print(pane, &bytes, now);
                 let stream = self.listeners.stream(pane);
-                if stream.is_some_and(PaneStream::is_guess) && !self.doubts.are_sizes_unknown {
-                    self.doubts.are_sizes_unknown = true;
+                if stream.is_some_and(PaneStream::is_guess) && !self.are_sizes_unknown {
+                    self.are_sizes_unknown = true;
                     let window = self.task_in(pane).map(|task| task.window);
                     self.order(LookOrder::of(window));
                 }
@@ -263,7 +263,7 @@ impl State {
                 self.lose_asked();
                 // A look finds out whether their windows or the session are gone as well.
                 let panes = self.listeners.panes();
-                self.doubts.is_follower_lost = !panes.is_empty();
+                self.is_follower_lost = !panes.is_empty();
                 let windows = panes.into_iter().filter_map(|pane| self.task_in(pane));
                 let windows: Vec<WindowId> = windows.map(|task| task.window).collect();
                 self.order(LookOrder::of(windows));

@@ -92,8 +92,10 @@ pub(crate) struct State {
     pub(super) link: LinkState,
     /// Whether there was a look.
     pub(super) has_looked: bool,
-    /// What the next look has to decide.
-    pub(super) doubts: Doubts,
+    /// Whether the client that follows output was lost, which the next look has to decide.
+    pub(super) is_follower_lost: bool,
+    /// Whether terminal models of followed panes may differ from the panes, as the next look shows.
+    pub(super) are_sizes_unknown: bool,
     /// Why the last look failed; `None` when it succeeded.
     pub(crate) look_problem: Option<String>,
     /// What the session has done since it began.
@@ -145,15 +147,6 @@ pub(crate) struct State {
     pub(super) effects: Vec<Effect>,
 }
 
-/// What the next look has to decide.
-#[derive(Debug, Default)]
-pub(super) struct Doubts {
-    /// Whether the client that follows output was lost.
-    pub(super) is_follower_lost: bool,
-    /// Whether terminal models of followed panes may differ from the panes.
-    pub(super) are_sizes_unknown: bool,
-}
-
 /// The initial state of a session.
 #[derive(Debug)]
 pub(crate) struct Setup {
@@ -201,7 +194,8 @@ impl State {
                 ..LinkState::default()
             },
             has_looked: false,
-            doubts: Doubts::default(),
+            is_follower_lost: false,
+            are_sizes_unknown: false,
             look_problem: None,
             counters: Counters::default(),
             found_late: 0,
