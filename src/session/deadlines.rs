@@ -74,7 +74,7 @@ impl State {
             }
             Some(Due::Ended | Due::Sweep) if self.jobs.is_sweeping => {}
             Some(Due::Ended) => {
-                self.order(LookOrder::of(self.just_ended())).is_safety = true;
+                self.order(LookOrder::of(self.just_ended())).why = Due::Ended;
             }
             Some(Due::Sweep) => self.jobs.is_sweeping = true,
         }

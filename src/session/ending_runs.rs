@@ -57,8 +57,8 @@ pub(super) struct Ending {
     pub(super) stage: Stage,
     /// The task as it was at its end, once a look has shown that.
     pub(super) ended: Option<Arc<Task>>,
-    /// Whether a look was taken after it had ended.
-    pub(super) is_looked_at: bool,
+    /// Whether a look was taken after it had ended, and tmux has had its time to report how.
+    pub(super) is_overdue: bool,
     /// Whether its window has gone while its processes were being ended.
     pub(super) is_window_gone: bool,
     /// What is left of it after a second.
@@ -84,9 +84,8 @@ pub(super) enum Stage {
     Marking,
     /// Its processes are being ended.
     Stopping,
-    /// Nothing of it is left; a look has to show how it ended. tmux has until this time to report that;
-    /// `None` when that is over.
-    Ended(Option<Instant>),
+    /// Nothing of it is left; a look has to show how it ended.
+    Ended,
     /// Its window is being closed, or kept for what comes next.
     Closing,
 }
@@ -98,7 +97,7 @@ impl Ending {
             reason,
             stage,
             ended: None,
-            is_looked_at: false,
+            is_overdue: false,
             is_window_gone: false,
             waits_for: Vec::new(),
             waiting: Vec::new(),
@@ -136,13 +135,7 @@ impl Endings {
 
     /// Returns when the next time limit is reached.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let ended = self.runs.values().filter_map(|ending| match ending.stage {
-            Stage::Ended(until) => until,
-            Stage::Marking | Stage::Stopping | Stage::Closing => None,
-        });
-        ended
-            .chain(self.limits.values().map(|limit| limit.at))
-            .min()
+        self.limits.values().map(|limit| limit.at).min()
     }
 
     /// Takes out of a look what is not reported yet of runs that are being ended: they count as alive
@@ -160,7 +153,7 @@ impl Endings {
                         // Somebody has closed it, or has ended the session: what runs there may live on, and
                         // is still waited for.
                         Stage::Stopping => ending.is_window_gone = true,
-                        Stage::Marking | Stage::Ended(_) | Stage::Closing => over.push(*window),
+                        Stage::Marking | Stage::Ended | Stage::Closing => over.push(*window),
                     }
                     let Some(reason) = ending.reason else {
                         continue;

@@ -88,12 +88,15 @@ async fn close(cx: Cx, windows: Vec<WindowId>) {
     cx.with(|state| state.windows_closed(&windows, &done));
 }
 
-/// Looks at a window whose run has ended: how is shown now, if tmux reports it.
-async fn look_at_end(cx: Cx, window: WindowId) {
+/// Looks at the window of a run that has ended: how is shown now, if tmux reports it in time.
+async fn look_at_end(cx: Cx, window: WindowId, run: Option<u32>) {
+    let until = cx.with(|state| state.now.mono) + REPORTED_WITHIN;
     cx.look(LookOrder::of([window])).await;
+    cx.sleep_until(until).await;
     cx.with(|state| {
-        if let Some(ending) = state.endings.runs.get_mut(&window) {
-            ending.is_looked_at = true;
+        let ending = state.endings.runs.get_mut(&window);
+        if let Some(ending) = ending.filter(|ending| ending.task.run == run) {
+            ending.is_overdue = true;
         }
         state.proceed_with_endings();
     });
@@ -138,10 +141,10 @@ impl State {
                 }
                 (Some(_) | None, Some(_)) => self.stop_processes(task, plan.clone(), false),
                 // tmux has forgotten the process of an ended run.
-                (Some(_) | None, None) => stage = Stage::Ended(None),
+                (Some(_) | None, None) => stage = Stage::Ended,
             }
             self.endings.begin(Ending {
-                is_looked_at: stage == Stage::Ended(None),
+                is_overdue: stage == Stage::Ended,
                 waiting: vec![waiting],
                 ..Ending::new(Arc::clone(task), reason, stage)
             });
@@ -191,9 +194,10 @@ impl State {
             ending.settle(&Ok(ended));
             self.endings.runs.remove(&window);
         } else if left.is_empty() {
-            ending.stage = Stage::Ended(Some(self.now.mono + REPORTED_WITHIN));
+            ending.stage = Stage::Ended;
             if ending.ended.is_none() {
-                self.spawn(move |cx| look_at_end(cx, window));
+                let run = ending.task.run;
+                self.spawn(move |cx| look_at_end(cx, window, run));
             }
         } else {
             let failure = format!("{}: {}", label(&ending.task), LeftProcess::still_run(left));
@@ -241,8 +245,8 @@ impl State {
     /// Goes on with runs that have ended, and with commands that have waited for them.
     pub(super) fn proceed_with_endings(&mut self) {
         let is_shown = |ending: &Ending| match ending.stage {
-            Stage::Ended(until) => {
-                let is_over = until.is_none() && ending.is_looked_at && !self.is_unsettled;
+            Stage::Ended => {
+                let is_over = ending.is_overdue && !self.is_unsettled;
                 ending.ended.is_some() || !ending.task.is_alive() || is_over
             }
             Stage::Marking | Stage::Stopping | Stage::Closing => false,
@@ -372,11 +376,6 @@ impl State {
 
     /// Ends the runs that have lasted as long as they may.
     pub(super) fn end_overdue(&mut self, now: Now) {
-        for ending in self.endings.runs.values_mut() {
-            if let Stage::Ended(until) = &mut ending.stage {
-                until.take_if(|until| *until <= now.mono);
-            }
-        }
         let limits = self.endings.limits.iter();
         let due: Vec<WindowId> = limits
             .filter(|(_, limit)| limit.at <= now.mono)

@@ -33,15 +33,7 @@ pub(super) async fn take_looks(cx: Cx) {
         let Some(look) = cx.with(|state| state.jobs.look.take()) else {
             continue;
         };
-        let QueuedLook {
-            order,
-            is_safety,
-            then,
-        } = look;
-        let why = match is_safety {
-            true => Due::Ended,
-            false => Due::Triggered,
-        };
+        let QueuedLook { order, why, then } = look;
         cx.with(|state| state.jobs.is_looking = true);
         let outcome = link.run(|outcome| Job::Look(order, outcome)).await;
         cx.with(|state| state.jobs.is_looking = false);
@@ -147,11 +139,11 @@ impl State {
     pub(super) fn order(&mut self, order: LookOrder) -> &mut QueuedLook {
         let look = self.jobs.look.get_or_insert_with(|| QueuedLook {
             order: LookOrder::default(),
-            is_safety: false,
+            why: Due::Triggered,
             then: Vec::new(),
         });
         look.order.join(order);
-        look.is_safety = false;
+        look.why = Due::Triggered;
         look
     }
 
