@@ -675,27 +675,20 @@ impl<'a> WindowLook<'a> {
             .exits
             .get(&pid)
             .filter(|_| self.row.replaced != Some(pid))?;
-        let mut task = Task::clone(&before.task);
-        task.life = Life::Dead(exit.clone());
-        task.ended_at = Some(self.now.wall);
-        Some((0, task))
+        Some((0, ended_now(&before.task, exit.clone(), self.now)))
     }
-}
 
-impl WindowLook<'_> {
     /// Returns the end of a run whose pane was closed while its window remained.
     fn end_of_closed(&self, before: &KnownWindow, death: Option<RecordedDeath<'_>>) -> EndedRun {
-        let mut task = Task::clone(&before.task);
         if let Some((place, death)) = death {
-            return (place, end(task, death, self.now));
+            return (place, end(Task::clone(&before.task), death, self.now));
         }
-        let pid = task.pid;
+        let pid = before.task.pid;
         let by_kernel = pid.and_then(|pid| self.evidence.exits.get(&pid)).cloned();
         let is_hung_up = pid.is_some_and(|pid| self.evidence.hung_up.contains(&pid));
         let hang_up = || Exit::with_signal(Signal::parse("HUP").filter(|_| is_hung_up));
-        task.life = Life::Dead(by_kernel.unwrap_or_else(hang_up));
-        task.ended_at = Some(self.now.wall);
-        (0, task)
+        let exit = by_kernel.unwrap_or_else(hang_up);
+        (0, ended_now(&before.task, exit, self.now))
     }
 }
 
@@ -725,12 +718,7 @@ fn ends_of_gone(
         let next = deaths.later.first().map_or(usize::MAX, |(place, _)| *place);
         match (deaths.own, by_kernel) {
             (Some((place, death)), _) => ended.push((place, end(task.clone(), death, now))),
-            (None, Some(exit)) => {
-                let mut task = task.clone();
-                task.life = Life::Dead(exit.clone());
-                task.ended_at = Some(now.wall);
-                ended.push((next, task));
-            }
+            (None, Some(exit)) => ended.push((next, ended_now(task, exit.clone(), now))),
             (None, None) => {}
         }
     }
@@ -786,6 +774,15 @@ fn end_of_unseen(task: &Task, number: u32, death: &Death, now: Now) -> Task {
     task.started_at = None;
     task.screen = Screen::default();
     end(task, death, now)
+}
+
+/// Returns the task as one that has ended now.
+fn ended_now(task: &Task, exit: Exit, now: Now) -> Task {
+    Task {
+        life: Life::Dead(exit),
+        ended_at: Some(now.wall),
+        ..task.clone()
+    }
 }
 
 /// Returns the task as it was at this death.
