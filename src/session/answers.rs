@@ -38,25 +38,20 @@ async fn read_next_end(cx: Cx) {
     let Some(read) = cx.with(|state| state.jobs.ends.pop_front()) else {
         return;
     };
-    let EndRead {
-        pane,
-        lines,
-        task,
-        readers,
-    } = read;
-    let output = link.run(|outcome| Job::ReadEnd(pane, lines, outcome)).await;
+    let output = link.run(|outcome| Job::ReadEnd(read.pane, read.lines, outcome));
+    let output = output.await;
     let end = cx.with(|state| match output {
         Ok(output) => {
             let (life, anchor) = (state.link.life.as_ref()?, Anchor::at_cursor(&output));
-            let cursor = Cursor::new(life, task.window, task.run?, anchor);
+            let cursor = Cursor::new(life, read.task.window, read.task.run?, anchor);
             Some(Rc::new((cursor, output)))
         }
         Err(error) => {
-            state.log_unread(pane, "cursor", error);
+            state.log_unread(read.pane, "cursor", error);
             None
         }
     });
-    for reader in readers {
+    for reader in read.readers {
         reader.resolve(end.clone());
     }
 }

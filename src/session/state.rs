@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -41,13 +41,6 @@ pub(super) struct Cx {
     pub(super) request: Option<RequestId>,
     /// The name of the session that the request is for, if it names one.
     pub(super) to: Option<Rc<str>>,
-}
-
-/// A story that has not begun.
-pub(super) struct NewStory {
-    pub(super) request: Option<RequestId>,
-    pub(super) to: Option<Rc<str>>,
-    pub(super) begin: Box<dyn FnOnce(Cx) -> Story>,
 }
 
 /// A request that is not answered.
@@ -105,7 +98,11 @@ pub(crate) struct State {
     /// The requests that are not answered.
     pub(super) requests: BTreeMap<RequestId, OpenRequest>,
     /// Stories that begin with the present input.
-    pub(super) new_stories: VecDeque<NewStory>,
+    pub(super) new_stories: VecDeque<(StoryId, Story)>,
+    /// How many stories have begun.
+    n_stories: u64,
+    /// This state, for what stories have of it.
+    me: Weak<RefCell<Self>>,
     /// What stories wait for, in the order in which they began to.
     pub(super) conditions: Vec<Condition>,
     /// When stories go on that wait for a time.
@@ -168,29 +165,20 @@ pub(crate) struct Setup {
 
 impl State {
     /// Returns the state of a session that has not looked yet.
-    pub(super) fn new(setup: Setup, now: Now) -> Self {
-        let Setup {
-            mut engine,
-            session_name,
-            longest_pause,
-            mut bookmark,
-            stop,
-            announced,
-            store,
-        } = setup;
-        let restarts = PendingRestarts::new(engine.last_look(), announced);
-        engine.tried(store.tried);
+    pub(super) fn new(mut setup: Setup, now: Now, me: Weak<RefCell<Self>>) -> Self {
+        setup.engine.tried(setup.store.tried);
         Self {
             now,
-            engine,
-            listeners: Listeners::new(std::mem::take(&mut bookmark.searched)),
-            schedule: LookSchedule::new(longest_pause, now.mono),
+            restarts: PendingRestarts::new(setup.engine.last_look(), setup.announced),
+            engine: setup.engine,
+            listeners: Listeners::new(std::mem::take(&mut setup.bookmark.searched)),
+            schedule: LookSchedule::new(setup.longest_pause, now.mono),
             jobs: JobQueue::default(),
             ended_runs: EndedRuns::default(),
-            store,
-            session_name,
+            store: setup.store,
+            session_name: setup.session_name,
             link: LinkState {
-                bookmark,
+                bookmark: setup.bookmark,
                 ..LinkState::default()
             },
             has_looked: false,
@@ -201,6 +189,8 @@ impl State {
             found_late: 0,
             requests: BTreeMap::new(),
             new_stories: VecDeque::new(),
+            n_stories: 0,
+            me,
             conditions: Vec::new(),
             timers: Vec::new(),
             locks: BTreeMap::new(),
@@ -214,9 +204,8 @@ impl State {
             followed: None,
             questions: BTreeMap::new(),
             unseen: Vec::new(),
-            restarts,
             endings: Endings::default(),
-            stop_defaults: stop,
+            stop_defaults: setup.stop,
             port_looks: PortLooks::default(),
             usual: BTreeMap::new(),
             effects: Vec::new(),
@@ -248,16 +237,22 @@ impl State {
         self.engine.counts().is_some() || self.look_problem.is_some()
     }
 
-    /// Begins a story. It runs to its first await before the present input is handled.
-    pub(super) fn spawn<F: Future<Output = ()> + 'static>(
-        &mut self,
-        begin: impl FnOnce(Cx) -> F + 'static,
-    ) {
-        self.new_stories.push_back(NewStory {
+    /// Begins a story of the session's own.
+    pub(super) fn spawn<F: Future<Output = ()> + 'static>(&mut self, begin: impl FnOnce(Cx) -> F) {
+        let cx = Cx {
+            state: self.me.upgrade().expect("whoever has it asks"),
             request: None,
             to: None,
-            begin: Box::new(|cx| Box::pin(begin(cx))),
-        });
+        };
+        self.begin(Box::pin(begin(cx)));
+    }
+
+    /// Begins a story: it runs to its first await when the present input is handled.
+    pub(super) fn begin(&mut self, story: Story) -> StoryId {
+        self.n_stories += 1;
+        let id = StoryId(self.n_stories);
+        self.new_stories.push_back((id, story));
+        id
     }
 
     /// Sends a request's client something, if it has not left.
@@ -374,9 +369,7 @@ impl State {
 
     /// Returns the windows of the last look.
     pub(super) fn windows(&self) -> Vec<WindowId> {
-        let look = self.engine.last_look();
-        look.map(|look| look.tasks.keys().copied().collect())
-            .unwrap_or_default()
+        self.tasks().iter().map(|task| task.window).collect()
     }
 
     /// Returns a task of the last look.
@@ -386,11 +379,7 @@ impl State {
 
     /// Returns the task whose primary pane this is.
     pub(super) fn task_in(&self, pane: PaneId) -> Option<Arc<Task>> {
-        task_in(&self.engine, pane).cloned()
+        let mut tasks = self.engine.last_look()?.tasks.values();
+        tasks.find(|task| task.pane == Some(pane)).cloned()
     }
-}
-
-fn task_in(engine: &Engine, pane: PaneId) -> Option<&Arc<Task>> {
-    let tasks = &engine.last_look()?.tasks;
-    tasks.values().find(|task| task.pane == Some(pane))
 }
