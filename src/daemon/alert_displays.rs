@@ -296,19 +296,15 @@ mod on_desktop {
     }
 
     fn notice(alert: Alert) -> DesktopNotice {
-        let Alert {
-            subject,
-            level,
-            text,
-        } = alert;
-        let (slot, action) = match subject {
+        let text = alert.text;
+        let (slot, action) = match alert.subject {
             AlertSubject::Task(window) => (Some(u64::from(window.0)), Some(CLICK.to_owned())),
             AlertSubject::Many => (Some(MANY), None),
             AlertSubject::Notice => (None, None),
         };
         let body: Vec<String> = text.details.into_iter().chain(text.advice).collect();
         DesktopNotice {
-            level,
+            level: alert.level,
             title: text.title,
             body: body.join("\n"),
             slot,

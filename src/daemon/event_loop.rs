@@ -123,14 +123,10 @@ impl EventLoop {
         self.wait_for_disk(patience).await;
     }
 
-    /// Starts a scan for other sessions of the project.
-    pub(super) fn scan_others(&self) {
-        self.link.order(Order::ScanOthers);
-    }
-
     /// Serves until the daemon is to stop. What it waits for is everything that can make the daemon do
     /// something.
     pub(super) async fn run(&mut self, messages: &mut mpsc::Receiver<ConnectionMessage>) {
+        self.link.order(Order::ScanOthers);
         let mut stopping = self.stopping.subscribe();
         let timer = Timer::new();
         while !self.is_leaving {
