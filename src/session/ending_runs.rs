@@ -38,14 +38,7 @@ pub(super) struct Endings {
     /// The runs that were being ended, also those that could not be, until a look shows them no more.
     ours: BTreeSet<(WindowId, Option<u32>)>,
     /// When runs have lasted as long as they may, by window.
-    pub(super) limits: BTreeMap<WindowId, TimeLimit>,
-}
-
-/// When a run has lasted as long as it may.
-#[derive(Debug)]
-pub(super) struct TimeLimit {
-    pub(super) run: Option<u32>,
-    pub(super) at: Instant,
+    pub(super) limits: BTreeMap<WindowId, (Option<u32>, Instant)>,
 }
 
 #[derive(Debug)]
@@ -135,7 +128,7 @@ impl Endings {
 
     /// Returns when the next time limit is reached.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.limits.values().map(|limit| limit.at).min()
+        self.limits.values().map(|(_, at)| *at).min()
     }
 
     /// Takes out of a look what is not reported yet of runs that are being ended: they count as alive

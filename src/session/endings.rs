@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::archives::turn_to_change;
-use super::ending_runs::{Ending, RunEnd, RunsEnded, Stage, TimeLimit, WaitingCommand};
+use super::ending_runs::{Ending, RunEnd, RunsEnded, Stage, WaitingCommand};
 use super::input::{ClosedWindows, Effect, Job, LogLevel, LookOrder};
 use super::promise::{Promise, promise};
 use super::state::{Cx, State};
@@ -356,21 +356,15 @@ impl State {
             if !task.is_alive() || task.queued || self.endings.contain(task.window) {
                 continue;
             }
-            let known = limits
-                .get(&task.window)
-                .filter(|known| known.run == task.run);
-            let at = known.map_or_else(
-                || {
+            let at = match limits.get(&task.window) {
+                Some((run, at)) if *run == task.run => *at,
+                Some(_) | None => {
                     let lasted = now.wall.saturating_sub(started_at);
                     let lasted = Duration::from_millis(u64::try_from(lasted).unwrap_or(0));
                     now.mono + limit.saturating_sub(lasted)
-                },
-                |known| known.at,
-            );
-            let run = task.run;
-            self.endings
-                .limits
-                .insert(task.window, TimeLimit { run, at });
+                }
+            };
+            self.endings.limits.insert(task.window, (task.run, at));
         }
     }
 
@@ -378,7 +372,7 @@ impl State {
     pub(super) fn end_overdue(&mut self, now: Now) {
         let limits = self.endings.limits.iter();
         let due: Vec<WindowId> = limits
-            .filter(|(_, limit)| limit.at <= now.mono)
+            .filter(|(_, (_, at))| *at <= now.mono)
             .map(|(window, _)| *window)
             .collect();
         let mut tasks = Vec::new();
