@@ -185,7 +185,7 @@ impl State {
         if needs_nudge {
             self.nudge();
         }
-        let is_first = !std::mem::replace(&mut self.has_looked, true);
+        let is_first = self.engine.counts().is_none();
         if is_first {
             self.resume_endings(&snapshot);
         }

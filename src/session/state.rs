@@ -83,8 +83,6 @@ pub(crate) struct State {
     pub(crate) session_name: String,
     /// The state of the link after the last look.
     pub(super) link: LinkState,
-    /// Whether there was a look.
-    pub(super) has_looked: bool,
     /// Whether the client that follows output was lost, which the next look has to decide.
     pub(super) is_follower_lost: bool,
     /// Whether terminal models of followed panes may differ from the panes, as the next look shows.
@@ -181,7 +179,6 @@ impl State {
                 bookmark: setup.bookmark,
                 ..LinkState::default()
             },
-            has_looked: false,
             is_follower_lost: false,
             are_sizes_unknown: false,
             look_problem: None,
@@ -319,7 +316,7 @@ impl State {
                     self.effects.push(Effect::Append {
                         records,
                         session_name: self.session_name.clone(),
-                        checkpoint: self.has_looked.then(|| Checkpoint {
+                        checkpoint: self.engine.counts().map(|_| Checkpoint {
                             life: self.link.life.clone(),
                             deaths_read: self.link.bookmark.deaths_read,
                         }),
