@@ -23,8 +23,8 @@ use crate::model::{
 use crate::paths::Paths;
 use crate::process;
 use crate::session::{
-    Beginning, Change, ClosedWindows, FoundPorts, Job, LaunchOutcome, LookOrder, LookOutcome,
-    PaneRead, PortQuery,
+    Beginning, Change, ClosedWindows, Job, LaunchOutcome, LookOrder, LookOutcome, PaneRead,
+    PortQuery,
 };
 use crate::terminal::{Extent, PaneOutput};
 use crate::tmux::{self, Connection, LaunchAnswer, LookKind, NewRun, Slots, TmuxError, Unless};
@@ -363,9 +363,8 @@ impl LinkJobs {
     }
 }
 
-/// Finds out on which ports these runs listen, and no other process does.
-fn find_ports(queries: &[PortQuery]) -> Result<FoundPorts, Error> {
-    let began = Instant::now();
+/// Finds out on which ports these runs listen, and no other process does, by their first processes.
+fn find_ports(queries: &[PortQuery]) -> Result<BTreeMap<u32, BTreeSet<u16>>, Error> {
     let mut leaders: BTreeMap<Option<u16>, Vec<u32>> = BTreeMap::new();
     for query in queries {
         leaders.entry(query.port).or_default().push(query.leader);
@@ -379,8 +378,7 @@ fn find_ports(queries: &[PortQuery]) -> Result<FoundPorts, Error> {
             ports.entry(leader).or_default().extend(found);
         }
     }
-    let took = began.elapsed();
-    Ok(FoundPorts { ports, took })
+    Ok(ports)
 }
 
 /// Whether no more output comes from the ended run of this pane.

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::listeners::{Beginning, RequestId};
 use super::promise::Resolver;
@@ -122,15 +121,6 @@ pub(crate) enum LaunchOutcome {
 pub(crate) struct ClosedWindows {
     pub(crate) closed: BTreeSet<WindowId>,
     pub(crate) failure: Option<Error>,
-}
-
-/// The ports that runs listen on.
-#[derive(Debug)]
-pub(crate) struct FoundPorts {
-    /// By their first processes.
-    pub(crate) ports: BTreeMap<u32, BTreeSet<u16>>,
-    /// How long it took to find that out.
-    pub(crate) took: Duration,
 }
 
 /// One look as a snapshot.
@@ -269,8 +259,8 @@ pub(crate) enum Job {
     ReadLog(Arc<Task>, LogRequest, Resolver<TaskLog>),
     /// Read what the last launch of a window's task has said, if that is recorded.
     ReadRecord(WindowId, Resolver<Option<TaskSpec>>),
-    /// Find out on which ports these runs listen.
-    FindPorts(Vec<PortQuery>, Resolver<FoundPorts>),
+    /// Find out on which ports these runs listen, by their first processes.
+    FindPorts(Vec<PortQuery>, Resolver<BTreeMap<u32, BTreeSet<u16>>>),
     /// Search the output of a task's present run.
     Search(Arc<Task>, Arc<Pattern>, Resolver<SearchResult>),
     /// Wait until all output of followed panes has arrived.

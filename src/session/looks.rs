@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::input::{FoundPorts, Job, LinkState, LogLevel, Look, LookOrder, LookOutcome, PortQuery};
+use super::input::{Job, LinkState, LogLevel, Look, LookOrder, LookOutcome, PortQuery};
 use super::job_queue::{QueuedLook, Turn};
 use super::look_schedule::{Due, LookResult, Reporting};
 use super::output_watches::WatchEntry;
@@ -461,10 +461,17 @@ impl State {
 
 async fn look_at_ports(cx: Cx, queries: Vec<PortQuery>) {
     let asked = queries.clone();
-    let found = cx.run(|outcome| Job::FindPorts(asked, outcome)).await;
+    let link = cx.turn(Turn::Command).await;
+    let began = cx.with(|state| state.now.mono);
+    let found = link.run(|outcome| Job::FindPorts(asked, outcome)).await;
+    cx.with(|state| {
+        let now = state.now.mono;
+        state
+            .port_looks
+            .looked(now.saturating_duration_since(began), now);
+    });
     cx.with(|state| match found {
-        Ok(FoundPorts { ports, took }) => {
-            state.port_looks.looked(took, state.now.mono);
+        Ok(ports) => {
             let runs: BTreeMap<_, _> = queries
                 .iter()
                 .map(|query| ((query.window, query.run), query.leader))
@@ -472,7 +479,6 @@ async fn look_at_ports(cx: Cx, queries: Vec<PortQuery>) {
             state.listeners.listens(&runs, &ports);
         }
         Err(error) => {
-            state.port_looks.looked(Duration::ZERO, state.now.mono);
             let message = format!("cannot wait for a port: {}", error.message);
             state.listeners.refuse_port_waits(&Error::failed(message));
         }

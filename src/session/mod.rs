@@ -33,8 +33,8 @@ mod typing;
 mod tests;
 
 pub(crate) use input::{
-    Change, ClosedWindows, Effect, FoundPorts, HeldCommand, Input, Job, LaunchOutcome, LinkState,
-    LogLevel, Look, LookOrder, LookOutcome, PaneRead, PortQuery, Reply, StoreState,
+    Change, ClosedWindows, Effect, HeldCommand, Input, Job, LaunchOutcome, LinkState, LogLevel,
+    Look, LookOrder, LookOutcome, PaneRead, PortQuery, Reply, StoreState,
 };
 pub(crate) use listeners::{Beginning, RequestId};
 pub(crate) use machine::Session;
