@@ -60,10 +60,8 @@ pub(crate) enum AlertAction {
 pub(crate) struct Alerts {
     rules: AlertRules,
     tasks: BTreeMap<WindowId, TaskAlerts>,
-    /// Notices without events.
-    notices: Vec<(Level, String)>,
-    /// Tasks whose displayed question is answered.
-    answered: Vec<WindowId>,
+    /// What waits for nothing: notices without events, and displayed questions that are answered.
+    ready: Vec<AlertAction>,
 }
 
 /// The alerts of one task. It is removed when nothing is pending and its pause is over.
@@ -89,8 +87,7 @@ impl Alerts {
         Self {
             rules,
             tasks: BTreeMap::new(),
-            notices: Vec::new(),
-            answered: Vec::new(),
+            ready: Vec::new(),
         }
     }
 
@@ -114,7 +111,8 @@ impl Alerts {
     /// Takes a notice that is not about events.
     pub(crate) fn add_notice(&mut self, level: Level, text: &str) {
         if self.rules.events.contains(&AlertEvent::Other) {
-            self.notices.push((level, text.to_owned()));
+            let notice = show(AlertSubject::Notice, level, wording::quote(text));
+            self.ready.push(notice);
         }
     }
 
@@ -128,7 +126,7 @@ impl Alerts {
             task.since = None;
         }
         if std::mem::take(&mut task.is_asking) {
-            self.answered.push(window);
+            self.ready.push(AlertAction::Withdraw(window));
         }
     }
 
@@ -140,9 +138,7 @@ impl Alerts {
 
     /// Returns what is due; `session` is the name of the task session.
     pub(crate) fn take_due(&mut self, now: Instant, session: &str) -> Vec<AlertAction> {
-        let answered = std::mem::take(&mut self.answered);
-        let mut actions: Vec<AlertAction> =
-            answered.into_iter().map(AlertAction::Withdraw).collect();
+        let mut actions = std::mem::take(&mut self.ready);
         let mut due = Vec::new();
         for (window, task) in &mut self.tasks {
             if task.due().is_none_or(|due| due > now) {
@@ -156,10 +152,6 @@ impl Alerts {
             }
         }
         self.tasks.retain(|_, task| !task.is_idle(now));
-        let notices = std::mem::take(&mut self.notices);
-        for (level, notice) in notices {
-            actions.push(show(AlertSubject::Notice, level, wording::quote(&notice)));
-        }
         actions.extend(bounded(due, session));
         actions
     }

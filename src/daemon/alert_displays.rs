@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -16,14 +16,8 @@ use crate::model::{Body, Now, SessionId, StatusCounts, WindowId};
 use crate::notice::write_to_terminal;
 use crate::tmux::{self, Connection, TmuxError, Viewer};
 
-/// How many alerts may be queued for a slow desktop. Further ones are only in the feed: a desktop
-/// that hangs must not delay anything.
-#[cfg(all(feature = "notice", not(target_os = "macos")))]
-const DESKTOP_QUEUE: usize = 16;
-
-/// How many clicks may be queued. Nobody clicks more.
-#[cfg(all(feature = "notice", not(target_os = "macos")))]
-const CLICKS_QUEUED: usize = 4;
+/// How long the desktop may take for its queue when the daemon stops.
+const CLOSED_WITHIN: Duration = Duration::from_secs(2);
 
 /// The user option with the counts, for `status-right` and the like.
 const STATUS_OPTION: &str = "@tmux_task_status";
@@ -118,8 +112,14 @@ impl Displays {
 
     /// Lets the desktop finish its queue.
     pub(super) async fn close(self) {
-        if let Some(desktop) = self.desktop {
-            desktop.close().await;
+        let Some(DesktopDisplay { queue, task, .. }) = self.desktop else {
+            return;
+        };
+        drop(queue);
+        // Each notice has its own time limit; a queue full of hung ones is not waited for.
+        let aborter = task.abort_handle();
+        if tokio::time::timeout(CLOSED_WITHIN, task).await.is_err() {
+            aborter.abort();
         }
     }
 }
@@ -238,8 +238,8 @@ fn log_failure(outcome: Result<(), TmuxError>) {
 impl DesktopDisplay {
     #[cfg(all(feature = "notice", not(target_os = "macos")))]
     fn start() -> Option<Self> {
-        let (queue, queued) = mpsc::channel(DESKTOP_QUEUE);
-        let (clicked, clicks) = mpsc::channel(CLICKS_QUEUED);
+        let (queue, queued) = mpsc::channel(on_desktop::QUEUE);
+        let (clicked, clicks) = mpsc::channel(on_desktop::CLICKS);
         let task = tokio::spawn(on_desktop::serve(queued, clicked));
         Some(Self {
             queue,
@@ -253,16 +253,6 @@ impl DesktopDisplay {
         tracing::info!("this program was built without desktop notices");
         None
     }
-
-    async fn close(self) {
-        drop(self.queue);
-        // Each notice has its own time limit; a queue full of hung ones is not waited for.
-        let limit = std::time::Duration::from_secs(2);
-        let aborter = self.task.abort_handle();
-        if tokio::time::timeout(limit, self.task).await.is_err() {
-            aborter.abort();
-        }
-    }
 }
 
 #[cfg(all(feature = "notice", not(target_os = "macos")))]
@@ -271,6 +261,13 @@ mod on_desktop {
 
     use crate::alerts::{Alert, AlertAction, AlertSubject};
     use crate::notice::{Desktop, DesktopNotice};
+
+    /// How many alerts may be queued for a slow desktop. Further ones are only in the feed: a desktop
+    /// that hangs must not delay anything.
+    pub(super) const QUEUE: usize = 16;
+
+    /// How many clicks may be queued. Nobody clicks more.
+    pub(super) const CLICKS: usize = 4;
 
     /// The slot of alerts about many tasks. Those of tasks are the windows' numbers.
     const MANY: u64 = u64::MAX;
@@ -299,19 +296,15 @@ mod on_desktop {
     }
 
     fn notice(alert: Alert) -> DesktopNotice {
-        let Alert {
-            subject,
-            level,
-            text,
-        } = alert;
-        let (slot, action) = match subject {
+        let text = alert.text;
+        let (slot, action) = match alert.subject {
             AlertSubject::Task(window) => (Some(u64::from(window.0)), Some(CLICK.to_owned())),
             AlertSubject::Many => (Some(MANY), None),
             AlertSubject::Notice => (None, None),
         };
         let body: Vec<String> = text.details.into_iter().chain(text.advice).collect();
         DesktopNotice {
-            level,
+            level: alert.level,
             title: text.title,
             body: body.join("\n"),
             slot,

@@ -77,7 +77,6 @@ pub(super) async fn serve(
                 return;
             }
         };
-        let command = held.take();
         tracing::debug!(request = request.name(), "request");
         // Not by way of the event loop, unless tmux is asked.
         let response = match request {
@@ -115,8 +114,7 @@ pub(super) async fn serve(
             }
             request => {
                 let line = RequestLine { to, request };
-                let commands = (command, &mut held);
-                if forward(&mut reader, &mut writer, &requests, line, commands).await {
+                if forward(&mut reader, &mut writer, &requests, line, &mut held).await {
                     continue;
                 }
                 return;
@@ -125,6 +123,7 @@ pub(super) async fn serve(
         if !answer(&mut writer, response).await {
             return;
         }
+        drop(held.take());
     }
 }
 
@@ -132,16 +131,15 @@ type ReadHalf = BufReader<tokio::net::unix::OwnedReadHalf>;
 type WriteHalf = tokio::net::unix::OwnedWriteHalf;
 
 /// Answers one request. Returns whether the connection continues. A client that disconnects stops
-/// waiting. `commands` are that of the run that was started before, which begins when a wait has begun or
-/// this request is answered, and where that of a run goes which is to wait for the next request.
+/// waiting. `held` is the command of the run that was started before, which begins when a wait has begun or
+/// this request is answered, and then that of a run which is to wait for the next request.
 async fn forward(
     reader: &mut ReadHalf,
     writer: &mut WriteHalf,
     requests: &mpsc::Sender<ConnectionMessage>,
     line: RequestLine,
-    commands: (Option<HeldCommand>, &mut Option<HeldCommand>),
+    held: &mut Option<HeldCommand>,
 ) -> bool {
-    let (mut command, held) = commands;
     let is_held = line.request.holds_command();
     let begins_with = if matches!(line.request, Request::Follow { .. }) {
         line_of(&FOLLOWING)
@@ -168,7 +166,7 @@ async fn forward(
             drop(room);
             let line = match reply {
                 Reply::Begun => {
-                    drop(command.take());
+                    drop(held.take());
                     begins_with.clone()
                 }
                 Reply::Output(Some(piece)) => line_of(&piece),
@@ -256,7 +254,7 @@ async fn answer(writer: &mut WriteHalf, response: Response) -> bool {
 }
 
 /// Returns an answer, or a piece of a task's output, as a line of JSON.
-fn line_of(answer: &impl Serialize) -> Vec<u8> {
+pub(super) fn line_of(answer: &impl Serialize) -> Vec<u8> {
     let mut line = serde_json::to_vec(answer).expect("an answer is plain data");
     line.push(b'\n');
     line

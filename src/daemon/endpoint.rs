@@ -35,9 +35,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// The locks of a task session.
 #[derive(Debug)]
 pub(super) struct Locks {
-    runtime: Lock,
+    runtime: File,
     /// `None` where the state folder's file system has no locks.
-    state: Option<Lock>,
+    state: Option<File>,
 }
 
 impl Locks {
@@ -63,10 +63,10 @@ impl Locks {
 }
 
 /// Takes the lock in the state folder, where it has locks, and writes our runtime folder behind our pid.
-fn take_state(paths: &Paths) -> Result<Option<Lock>, DaemonError> {
+fn take_state(paths: &Paths) -> Result<Option<File>, DaemonError> {
     let path = paths.state_lock();
     let held = hold(&path).and_then(|mut lock| {
-        let written = writeln!(lock.file, "{}", paths.runtime.display());
+        let written = writeln!(lock, "{}", paths.runtime.display());
         written.map_err(|error| unusable(&path, &error))?;
         Ok(lock)
     });
@@ -173,7 +173,11 @@ impl Endpoint {
 
     fn make_again(&mut self) -> Result<bool, DaemonError> {
         let path = self.paths.lock();
-        let is_locked = self.locks.runtime.is_at(&path);
+        let is_locked = self
+            .locks
+            .runtime
+            .metadata()
+            .is_ok_and(|ours| is_file(&ours, &path));
         if is_locked && self.socket.is_there() {
             return Ok(false);
         }
@@ -299,9 +303,7 @@ fn spare() -> Option<File> {
 
 /// Sends why the connection is refused. A new connection has room for that, so this never blocks.
 fn refuse(socket: UnixStream, message: String) {
-    let refusal = Response::Refused(Error::failed(message));
-    let mut line = serde_json::to_vec(&refusal).expect("a refusal is plain data");
-    line.push(b'\n');
+    let line = connection::line_of(&Response::Refused(Error::failed(message)));
     let sent = socket.into_std();
     if let Err(error) = sent.and_then(|mut socket| socket.write_all(&line)) {
         tracing::debug!(%error, "could not send a refusal");
@@ -315,27 +317,15 @@ const STOPPED_WITHIN: Duration = Duration::from_secs(9);
 /// giving it to the one who waits.
 const LOCK_POLL: Duration = Duration::from_millis(5);
 
-/// The lock, held as long as this lives.
-#[derive(Debug)]
-pub(super) struct Lock {
-    file: File,
-}
-
-impl Lock {
-    /// Whether this is the file at `path`: it may have been deleted and created again.
-    pub(super) fn is_at(&self, path: &Path) -> bool {
-        self.file.metadata().is_ok_and(|ours| is_file(&ours, path))
-    }
-}
-
-/// Whether the file at `path`, which may be a link, is the identified one.
+/// Whether the file at `path`, which may be a link, is the identified one: that may have been deleted, and
+/// another one created.
 fn is_file(found: &Metadata, path: &Path) -> bool {
     fs::symlink_metadata(path)
         .is_ok_and(|there| (there.dev(), there.ino()) == (found.dev(), found.ino()))
 }
 
-/// Takes the lock and writes our pid into it.
-fn hold(path: &Path) -> Result<Lock, DaemonError> {
+/// Takes the lock, which is held as long as its file is open, and writes our pid into it.
+fn hold(path: &Path) -> Result<File, DaemonError> {
     let failed = |error| unusable(path, &error);
     let mut file = files::open_to_write(path).map_err(failed)?;
     match file.try_lock() {
@@ -354,7 +344,7 @@ fn hold(path: &Path) -> Result<Lock, DaemonError> {
         .and_then(|()| file.rewind())
         .map_err(failed)?;
     writeln!(file, "{}", std::process::id()).map_err(failed)?;
-    Ok(Lock { file })
+    Ok(file)
 }
 
 fn unusable(path: &Path, error: &io::Error) -> DaemonError {

@@ -116,21 +116,17 @@ impl EventLoop {
         self.take(Input::Due);
         while !self.session.state().has_begun() {
             let report = self.link.report().await;
-            self.take_report(report);
+            self.take(report);
         }
         // Its result is in the feed before the daemon reports that it is ready. A disk that hangs
         // does not prevent serving.
         self.wait_for_disk(patience).await;
     }
 
-    /// Starts a scan for other sessions of the project.
-    pub(super) fn scan_others(&self) {
-        self.link.order(Order::ScanOthers);
-    }
-
     /// Serves until the daemon is to stop. What it waits for is everything that can make the daemon do
     /// something.
     pub(super) async fn run(&mut self, messages: &mut mpsc::Receiver<ConnectionMessage>) {
+        self.link.order(Order::ScanOthers);
         let mut stopping = self.stopping.subscribe();
         let timer = Timer::new();
         while !self.is_leaving {
@@ -146,7 +142,7 @@ impl EventLoop {
                     return;
                 }
                 Some(message) = messages.recv() => self.on_message(message),
-                report = self.link.report() => self.take_report(report),
+                report = self.link.report() => self.take(report),
                 stored = self.publisher.store.changed() => {
                     if let Err(error) = stored {
                         // The next daemon continues from what is written.
@@ -251,15 +247,11 @@ impl EventLoop {
         }
     }
 
-    fn take_report(&mut self, report: Input) {
-        if let Input::Changed(change) = &report {
-            tracing::debug!(change = change.name(), "change");
-        }
-        self.take(report);
-    }
-
     /// Passes an input to the session, and carries out the effects.
     fn take(&mut self, input: Input) {
+        if let Input::Changed(change) = &input {
+            tracing::debug!(change = change.name(), "change");
+        }
         let effects = self.session.handle(input, now());
         self.perform_all(effects);
     }

@@ -23,8 +23,8 @@ use crate::model::{
 use crate::paths::Paths;
 use crate::process;
 use crate::session::{
-    Beginning, Change, ClosedWindows, DueRestart, FoundPorts, Job, LaunchOutcome, LookOrder,
-    LookOutcome, PaneRead, PortQuery,
+    Beginning, Change, ClosedWindows, Job, LaunchOutcome, LookOrder, LookOutcome, PaneRead,
+    PortQuery,
 };
 use crate::terminal::{Extent, PaneOutput};
 use crate::tmux::{self, Connection, LaunchAnswer, LookKind, NewRun, Slots, TmuxError, Unless};
@@ -155,8 +155,8 @@ impl LinkJobs {
                 let launched = run_launch(&mut self.link, paths, *launch, &ended).await;
                 outcome.resolve(launched?);
             }
-            Job::Restart(due, outcome) => {
-                let restarted = restart_launch(&mut self.link, &self.options, &due).await;
+            Job::Restart(task, number, outcome) => {
+                let restarted = restart_launch(&mut self.link, &self.options, &task, number).await;
                 outcome.resolve(restarted.map_err(failed)?);
             }
             Job::ForgetEnvironments(present, gone, outcome) => {
@@ -363,9 +363,8 @@ impl LinkJobs {
     }
 }
 
-/// Finds out on which ports these runs listen, and no other process does.
-fn find_ports(queries: &[PortQuery]) -> Result<FoundPorts, Error> {
-    let began = Instant::now();
+/// Finds out on which ports these runs listen, and no other process does, by their first processes.
+fn find_ports(queries: &[PortQuery]) -> Result<BTreeMap<u32, BTreeSet<u16>>, Error> {
     let mut leaders: BTreeMap<Option<u16>, Vec<u32>> = BTreeMap::new();
     for query in queries {
         leaders.entry(query.port).or_default().push(query.leader);
@@ -379,8 +378,7 @@ fn find_ports(queries: &[PortQuery]) -> Result<FoundPorts, Error> {
             ports.entry(leader).or_default().extend(found);
         }
     }
-    let took = began.elapsed();
-    Ok(FoundPorts { ports, took })
+    Ok(ports)
 }
 
 /// Whether no more output comes from the ended run of this pane.
@@ -430,11 +428,12 @@ async fn run_launch(
 async fn restart_launch(
     link: &mut SessionLink,
     options: &Options,
-    due: &DueRestart,
+    task: &Task,
+    number: u32,
 ) -> Result<Option<String>, TmuxError> {
-    let (window, paths) = (due.task.window, &options.paths);
+    let (window, paths) = (task.window, &options.paths);
     let session = link.session();
-    let (Some(session), Some(restarts)) = (session, &due.task.settings.restarts) else {
+    let (Some(session), Some(restarts)) = (session, &task.settings.restarts) else {
         return Ok(None);
     };
     let found = match tmux::read_spec(&mut link.connection(), window).await {
@@ -445,7 +444,11 @@ async fn restart_launch(
     let Some((token, spec)) = found.filter(|(_, spec)| is_same(spec)) else {
         return Ok(None);
     };
-    let mut launch = match launch_again(link, paths, due, restarts, spec) {
+    let restarts = TaskRestarts {
+        used: number,
+        ..restarts.clone()
+    };
+    let mut launch = match launch_again(link, paths, task, restarts, spec) {
         Ok(launch) => launch,
         Err(why) => return Ok(Some(why)),
     };
@@ -461,8 +464,8 @@ async fn restart_launch(
 fn launch_again(
     link: &SessionLink,
     paths: &Paths,
-    due: &DueRestart,
-    restarts: &TaskRestarts,
+    task: &Task,
+    restarts: TaskRestarts,
     mut spec: TaskSpec,
 ) -> Result<Launch, String> {
     if let Some(cwd) = spec.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
@@ -475,18 +478,15 @@ fn launch_again(
         let why = with_causes(&error);
         format!("its environment is not available any more: {why}")
     })?;
-    spec.settings.restarts = Some(TaskRestarts {
-        used: due.number,
-        ..restarts.clone()
-    });
-    let name = due.task.name.clone();
+    spec.settings.restarts = Some(restarts);
+    let name = task.name.clone();
     Ok(Launch {
-        session: due.session_name.clone(),
+        session: link.session_name().unwrap_or_default(),
         spec,
         token: tmux::unique_token(),
         environment,
         program: tmux::program_of_panes().map_err(|error| error.message)?,
-        owner: due.task.owner.clone(),
+        owner: task.owner.clone(),
         started: clock::now().wall,
         last_run: link.observer.last_run(&name),
         replaces: Replaces::Ended,

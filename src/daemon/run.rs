@@ -114,7 +114,6 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
         if let Some(manager) = &events.service_manager {
             manager.is_ready();
         }
-        events.scan_others();
         let serving = endpoint.serve(requests, streams.clone(), stopping.clone(), &mut tasks);
         tokio::select! {
             () = events.run(&mut messages) => {}

@@ -26,8 +26,8 @@ const PATIENCE_WHEN_READY: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub(crate) struct ServiceManager {
     address: SocketAddr,
-    /// The longest time between two signs of life that it accepts; `None` when it expects none.
-    watchdog: Option<Duration>,
+    /// How often it gets a sign of life: twice as often as it expects; `None` when it expects none.
+    alive_every: Option<Duration>,
     /// When it gets the next sign of life.
     alive_at: Option<Instant>,
 }
@@ -42,18 +42,12 @@ impl ServiceManager {
         let ours = u64::from(std::process::id());
         let is_for_us = number("WATCHDOG_PID").is_none_or(|pid| pid == ours);
         let watchdog = number("WATCHDOG_USEC").filter(|micros| is_for_us && *micros > 0);
-        let watchdog = watchdog.map(Duration::from_micros);
+        let alive_every = watchdog.map(|micros| Duration::from_micros(micros) / 2);
         Some(Self {
             address,
-            watchdog,
-            alive_at: watchdog.map(|_| Instant::now()),
+            alive_every,
+            alive_at: alive_every.map(|_| Instant::now()),
         })
-    }
-
-    /// Returns how often it gets a sign of life: twice as often as it expects; `None` when it
-    /// expects none.
-    fn alive_every(&self) -> Option<Duration> {
-        self.watchdog.map(|limit| limit / 2)
     }
 
     /// Returns when [`ServiceManager::send_due`] is due.
@@ -66,7 +60,7 @@ impl ServiceManager {
     pub(super) fn send_due(&mut self, now: Instant) {
         if self.alive_at.is_some_and(|at| at <= now) {
             self.send("WATCHDOG=1", PATIENCE);
-            self.alive_at = self.alive_every().map(|every| now + every);
+            self.alive_at = self.alive_every.map(|every| now + every);
         }
     }
 
@@ -137,7 +131,7 @@ mod tests {
 
     fn alive_every(variables: &[(&str, &str)]) -> Option<Duration> {
         let socket = [("NOTIFY_SOCKET", "/run/notify")];
-        named(&[&socket[..], variables].concat())?.alive_every()
+        named(&[&socket[..], variables].concat())?.alive_every
     }
 
     #[test]

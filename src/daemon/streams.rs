@@ -1,18 +1,18 @@
 //! Readers of the live feed, served on a separate thread: the one that answers requests never reads
 //! the feed.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWrite, BufReader, Interest, copy_buf, sink};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 
 use crate::model::{Error, Seq};
-use crate::store::{self, Lease, Live, ReaderHandle, StreamError, Subscription};
+use crate::store::{self, Lease, Live, ReaderHandle, ReaderThread, StreamError, Subscription};
 use crate::wire::{Acknowledgement, After, Filter, ReaderStart, parse_object};
 
 /// Starts streams.
@@ -65,7 +65,9 @@ impl Streams {
         self.readers.run(serving).await;
     }
 
-    /// Prints the live feed, from the record after `after`, on stdout until its reader closes it.
+    /// Prints the live feed, from the record after `after`, on stdout until its reader closes it. A thread
+    /// of its own waits for that reader: stdout is shared, and must not be made non-blocking for the other
+    /// processes that have it.
     pub(super) async fn print(self, after: Seq) {
         let start = ReaderStart::After(After {
             epoch: None,
@@ -75,12 +77,14 @@ impl Streams {
             return;
         };
         let printing = async move {
-            let mut stdout = Stdout::new();
-            if let Err(error) = store::serve(subscription, &mut stdout).await {
+            if let Err(error) = store::serve(subscription, &mut Stdout).await {
                 tracing::info!(%error, "stdout is closed; supervising goes on");
             }
         };
-        self.readers.run(printing).await;
+        match ReaderThread::start("stdout") {
+            Ok(thread) => thread.handle().run(printing).await,
+            Err(error) => tracing::error!(%error, "the feed is not printed"),
+        }
     }
 }
 
@@ -158,72 +162,25 @@ fn register_again(socket: &UnixStream) -> io::Result<UnixStream> {
     UnixStream::from_std(copy.into())
 }
 
-/// Writes without waiting as long as the reader keeps up. A thread, which tokio uses to write
-/// stdout, takes over when it would block: waking it for each record delays the reader by a tenth
-/// of a millisecond.
-#[derive(Debug)]
-pub(super) struct Stdout {
-    thread: tokio::io::Stdout,
-    /// Whether the thread may have something left to write, which comes first.
-    is_thread_busy: bool,
-}
-
-impl Stdout {
-    pub(super) fn new() -> Self {
-        Self {
-            thread: tokio::io::stdout(),
-            is_thread_busy: false,
-        }
-    }
-}
+/// Stdout, which blocks the thread as long as its reader does not keep up.
+struct Stdout;
 
 impl AsyncWrite for Stdout {
     fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if !self.is_thread_busy
-            && let Some(written) = write_at_once(bytes)
-        {
-            return Poll::Ready(written);
-        }
-        self.is_thread_busy = true;
-        Pin::new(&mut self.thread).poll_write(context, bytes)
+        Poll::Ready(io::stdout().write(bytes))
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = ready!(Pin::new(&mut self.thread).poll_flush(context));
-        self.is_thread_busy = false;
-        Poll::Ready(flushed)
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(io::stdout().flush())
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.thread).poll_shutdown(context)
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
-}
-
-/// Writes what can be written at once; `None` when nothing can, or it is not known. Stdout is
-/// shared: it must not be made non-blocking for the other processes that have it.
-#[cfg(linux)]
-fn write_at_once(bytes: &[u8]) -> Option<io::Result<usize>> {
-    use std::io::IoSlice;
-
-    use rustix::io::{Errno, ReadWriteFlags, pwritev2};
-
-    /// The file's position: a pipe has none.
-    const HERE: u64 = u64::MAX;
-    let bytes = [IoSlice::new(bytes)];
-    match pwritev2(io::stdout(), &bytes, HERE, ReadWriteFlags::NOWAIT) {
-        Ok(n) => Some(Ok(n)),
-        Err(Errno::AGAIN | Errno::INTR | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => None,
-        Err(error) => Some(Err(error.into())),
-    }
-}
-
-#[cfg(not(linux))]
-fn write_at_once(_bytes: &[u8]) -> Option<io::Result<usize>> {
-    None
 }
 
 #[cfg(test)]

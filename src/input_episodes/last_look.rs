@@ -54,26 +54,6 @@ impl LastLook {
         }
     }
 
-    /// Applies the rule that a call asks at most once, and only by text that was there when it
-    /// began.
-    pub(super) fn judge_by_call(&mut self, before: Option<&Episode>, task: &Task) {
-        let is_reported = before
-            .is_some_and(|before| before.is_reported() && is_same_read(before.read, self.read()));
-        if is_reported || self.read().is_none() {
-            return;
-        }
-        let (Some(call), Some(judgement)) = (&self.call, &mut self.judgement) else {
-            return;
-        };
-        if let Some(found) = &judgement.found
-            && call.does_not_own(found, &task.screen)
-        {
-            judgement.found = None;
-            judgement.is_settled = true;
-            judgement.rule = "printed during the same call of read";
-        }
-    }
-
     /// Whether another look shows the same, and that is not a question.
     pub(super) fn is_unchanged_without_prompt(
         &self,
@@ -93,8 +73,10 @@ impl LastLook {
     }
 }
 
+/// Judges a task at this look. `episode` is what it asked at the look before.
 pub(super) fn see(
     before: Option<LastLook>,
+    episode: Option<&Episode>,
     task: &Arc<Task>,
     terminal: Option<&Arc<TtyEvidence>>,
     user_rules: &UserRules,
@@ -102,40 +84,72 @@ pub(super) fn see(
 ) -> LastLook {
     let is_open = task.is_alive() && is_known(task);
     let evidence = terminal.map(Arc::as_ref);
-    let call = follow_read(
-        before.as_ref().and_then(|before| before.call.as_ref()),
-        task,
-        evidence,
-    );
-    let still = before.filter(|before| {
+    let last = before.as_ref();
+    let call = follow_read(last.and_then(|last| last.call.as_ref()), task, evidence);
+    let place = last.and_then(|last| last.place.clone());
+    let still = last.map(|last| last.still.clone());
+    let reads = last.and_then(LastLook::n_reads);
+    let reads = reads.zip(evidence.and_then(|evidence| evidence.n_reads));
+    let same = before.filter(|before| {
         before.screen.has_rows_of(&task.screen)
             && !is_printing(&before.screen, &task.screen, terminal)
     });
-    let is_same = still.as_ref().is_some_and(|before| {
+    let since = same.as_ref().map_or(now.mono, |before| before.since);
+    let is_still = same.is_some();
+    let judged = same.filter(|before| {
         before.screen == task.screen
             && before.terminal.as_ref() == terminal
             && before.judgement.is_some() == is_open
     });
-    let judge = || is_open.then(|| prompt::judge_task(task, evidence, user_rules));
-    let is_still = still.is_some();
-    let (judgement, since, still) = match still {
-        Some(before) => {
-            let judgement = if is_same { before.judgement } else { judge() };
-            (judgement, before.since, before.still)
-        }
-        // What asks is known only after the judgement.
-        None => (judge(), now.mono, StillRows::all(&task.screen, now.mono)),
+    let mut judgement = match judged {
+        Some(before) => before.judgement,
+        None => is_open.then(|| prompt::judge_task(task, evidence, user_rules)),
     };
+    if let (Some(judgement), Some(call)) = (&mut judgement, &call) {
+        judge_by_call(judgement, call, episode, evidence, &task.screen);
+    }
+    let place = follow_echo(place.as_ref(), task, evidence, judgement.as_mut());
+    let asking = match judgement.as_ref().map(|judgement| &judgement.found) {
+        Some(Some(found)) => Some(found.rows.clone()),
+        // Whether it asks is known only once its terminal was examined.
+        Some(None) if terminal.is_none() => prompt::rows_if_keys_are_read(&task.screen),
+        Some(None) | None => None,
+    };
+    let asking = asking.unwrap_or_default();
+    let was_read = reads.map(|(before, after)| before != after);
     LastLook {
         screen: task.screen.clone(),
         terminal: terminal.cloned(),
         judgement,
         since,
         is_still,
-        still,
-        may_ask: false,
+        may_ask: !asking.is_empty(),
+        still: StillRows::follow(still, &task.screen, asking, was_read, now.mono),
         call,
-        place: None,
+        place,
+    }
+}
+
+/// Applies the rule that a call asks at most once, and only by text that was there when it began.
+fn judge_by_call(
+    judgement: &mut Judgement,
+    call: &OngoingRead,
+    episode: Option<&Episode>,
+    evidence: Option<&TtyEvidence>,
+    screen: &Screen,
+) {
+    let Some(read) = evidence.and_then(|evidence| evidence.read) else {
+        return;
+    };
+    let is_reported =
+        |episode: &Episode| episode.is_reported() && is_same_read(episode.read, Some(read));
+    if let Some(found) = &judgement.found
+        && !episode.is_some_and(is_reported)
+        && call.does_not_own(found, screen)
+    {
+        judgement.found = None;
+        judgement.is_settled = true;
+        judgement.rule = "printed during the same call of read";
     }
 }
 
@@ -320,15 +334,6 @@ pub(super) struct StillRows {
 }
 
 impl StillRows {
-    /// All rows of this screen.
-    pub(super) fn all(screen: &Screen, since: Instant) -> Self {
-        Self {
-            rows: Arc::clone(&screen.rows),
-            since,
-            n_below: 0,
-        }
-    }
-
     /// Returns the rows `asking` of this screen; empty stands for all rows. Their figures may have
     /// changed only if it is certain that nothing `was_read`: otherwise they may count questions.
     pub(super) fn follow(

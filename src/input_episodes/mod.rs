@@ -17,7 +17,7 @@ use crate::prompt::{self, Judgement, PromptMatch, UserRules};
 mod last_look;
 mod task_look;
 
-use last_look::{Episode, LastLook, Phase, StillRows, follow_echo, is_known, resolve, see};
+use last_look::{Episode, LastLook, Phase, is_known, resolve, see};
 use task_look::TaskLook;
 
 /// The episodes of all tasks, across looks.
@@ -58,28 +58,9 @@ impl Episodes {
                 continue;
             }
             let last = self.last_look.remove(&task.window);
-            let place = last.as_ref().and_then(|last| last.place.clone());
-            let still = last.as_ref().map(|last| last.still.clone());
             let n_reads = last.as_ref().and_then(LastLook::n_reads);
-            let mut last_look = see(last, task, terminal, &self.user_rules, now);
-            last_look.judge_by_call(before.as_ref(), task);
-            let evidence = terminal.map(Arc::as_ref);
-            let judgement = last_look.judgement.as_mut();
-            last_look.place = follow_echo(place.as_ref(), task, evidence, judgement);
-            let judged = last_look.judgement.as_ref();
-            let found = judged.and_then(|judged| judged.found.as_ref());
-            let asking = found.map(|found| found.rows.clone());
-            // Whether it asks is known only once its terminal was examined.
-            let possible = || {
-                judged
-                    .filter(|judged| terminal.is_none() && judged.found.is_none())
-                    .and_then(|_| prompt::rows_if_keys_are_read(&task.screen))
-            };
-            let asking = asking.or_else(possible).unwrap_or_default();
-            last_look.may_ask = !asking.is_empty();
-            let reads = n_reads.zip(last_look.n_reads());
-            let was_read = reads.map(|(before, after)| before != after);
-            last_look.still = StillRows::follow(still, &task.screen, asking, was_read, now.mono);
+            let rules = &self.user_rules;
+            let mut last_look = see(last, before.as_ref(), task, terminal, rules, now);
             let found = last_look
                 .judgement
                 .as_ref()

@@ -101,19 +101,20 @@ impl ReadCall {
     }
 }
 
-/// What the threads of the foreground programs do with the terminal.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What the threads of the foreground programs do with the terminal. Of what several of them do, the last
+/// one in this order counts: a hidden program may read or poll.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum TtyUse {
-    /// One of them is blocked reading from it.
-    Reading,
-    /// One of them waits for several files, and the terminal is or may be one of them.
-    Polling,
     /// None of them reads from it.
     Elsewhere,
     /// The system hides this, or the terminal was not examined.
     #[default]
     Unknown,
+    /// One of them waits for several files, and the terminal is or may be one of them.
+    Polling,
+    /// One of them is blocked reading from it.
+    Reading,
 }
 
 impl TtyUse {

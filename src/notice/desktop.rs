@@ -27,10 +27,6 @@ const MAX_TITLE_CHARS: usize = 100;
 /// The maximum length of a body, in characters.
 const MAX_BODY_CHARS: usize = 1000;
 
-/// How many slots are remembered: each has a connection to the bus while its notice is shown. An
-/// older notice is not replaced.
-const MOST_SLOTS: usize = 64;
-
 /// The signal that another program shows notifications from now on.
 const OTHER_NOTIFIER: &str = "type='signal',sender='org.freedesktop.DBus',\
     interface='org.freedesktop.DBus',member='NameOwnerChanged',\
@@ -180,14 +176,6 @@ impl Desktop {
     fn keep(&mut self, slot: u64, handle: NotificationHandle) {
         self.shown
             .retain(|_, shown| shown.handle.strong_count() > 0);
-        if self.shown.len() >= MOST_SLOTS && !self.shown.contains_key(&slot) {
-            // The server counts its ids upwards.
-            let id = |shown: &Shown| shown.handle.upgrade().map(|handle| handle.id());
-            let oldest = self.shown.iter().min_by_key(|(_, shown)| id(shown));
-            if let Some(oldest) = oldest.map(|(slot, _)| *slot) {
-                self.shown.remove(&oldest);
-            }
-        }
         let handle = Arc::new(handle);
         let shown = Shown {
             handle: Arc::downgrade(&handle),

@@ -62,14 +62,9 @@ impl UnsettledEnd {
         Self { since, looks }
     }
 
-    /// Returns until when tmux is waited for; `None` if that is over.
-    fn open_until(self, now: Instant) -> Option<Instant> {
-        let until = self.since + SETTLE_LIMIT;
-        if now < until {
-            Some(until)
-        } else {
-            (self.looks < SETTLE_LOOKS).then_some(now)
-        }
+    /// Whether tmux is still waited for.
+    fn is_open(self, now: Instant) -> bool {
+        now < self.since + SETTLE_LIMIT || self.looks < SETTLE_LOOKS
     }
 }
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::deaths::{EarlierRun, RecordedDeath, WindowDeaths};
 use super::{Evidence, KnownWindow, UnsettledEnd, command};
@@ -33,8 +32,6 @@ pub struct Observation {
     pub nudge: bool,
     /// Whether no other source has reported it either, so that another look is needed.
     pub unsettled: bool,
-    /// When to look again at the latest, because an exit is not settled.
-    pub next_deadline: Option<Instant>,
 }
 
 /// The state of the task session between looks.
@@ -173,11 +170,6 @@ impl Observer {
         known.map_or(&task.name, |known| &known.run_name)
     }
 
-    /// Returns [`Bookmark::deaths_read`].
-    pub fn deaths_read(&self) -> Option<u64> {
-        self.deaths
-    }
-
     /// Derives a snapshot from a look; `None` means that the session is missing.
     #[must_use]
     pub fn observe(
@@ -246,11 +238,9 @@ impl Observer {
                 }
             };
             let unsettled = known.unsettled;
-            if let Some(deadline) = unsettled.and_then(|end| end.open_until(now.mono)) {
+            if unsettled.is_some_and(|end| end.is_open(now.mono)) {
                 observation.nudge = true;
                 observation.unsettled = true;
-                let earlier = observation.next_deadline;
-                observation.next_deadline = earlier.into_iter().chain([deadline]).min();
             }
             if row.run != Some(known.run) {
                 observation.write_runs.push((row.window, known.run));
@@ -566,9 +556,9 @@ impl<'a> WindowLook<'a> {
         if let Some(exit) = before.and_then(|before| before.task.exit()) {
             return (Life::Dead(exit.clone()), None);
         }
-        let life = match unsettled.open_until(self.now.mono) {
-            Some(_) => Life::Alive,
-            None => Life::Dead(Exit::default()),
+        let life = match unsettled.is_open(self.now.mono) {
+            true => Life::Alive,
+            false => Life::Dead(Exit::default()),
         };
         (life, Some(unsettled))
     }
@@ -688,27 +678,20 @@ impl<'a> WindowLook<'a> {
             .exits
             .get(&pid)
             .filter(|_| self.row.replaced != Some(pid))?;
-        let mut task = Task::clone(&before.task);
-        task.life = Life::Dead(exit.clone());
-        task.ended_at = Some(self.now.wall);
-        Some((0, task))
+        Some((0, ended_now(&before.task, exit.clone(), self.now)))
     }
-}
 
-impl WindowLook<'_> {
     /// Returns the end of a run whose pane was closed while its window remained.
     fn end_of_closed(&self, before: &KnownWindow, death: Option<RecordedDeath<'_>>) -> EndedRun {
-        let mut task = Task::clone(&before.task);
         if let Some((place, death)) = death {
-            return (place, end(task, death, self.now));
+            return (place, end(Task::clone(&before.task), death, self.now));
         }
-        let pid = task.pid;
+        let pid = before.task.pid;
         let by_kernel = pid.and_then(|pid| self.evidence.exits.get(&pid)).cloned();
         let is_hung_up = pid.is_some_and(|pid| self.evidence.hung_up.contains(&pid));
         let hang_up = || Exit::with_signal(Signal::parse("HUP").filter(|_| is_hung_up));
-        task.life = Life::Dead(by_kernel.unwrap_or_else(hang_up));
-        task.ended_at = Some(self.now.wall);
-        (0, task)
+        let exit = by_kernel.unwrap_or_else(hang_up);
+        (0, ended_now(&before.task, exit, self.now))
     }
 }
 
@@ -738,12 +721,7 @@ fn ends_of_gone(
         let next = deaths.later.first().map_or(usize::MAX, |(place, _)| *place);
         match (deaths.own, by_kernel) {
             (Some((place, death)), _) => ended.push((place, end(task.clone(), death, now))),
-            (None, Some(exit)) => {
-                let mut task = task.clone();
-                task.life = Life::Dead(exit.clone());
-                task.ended_at = Some(now.wall);
-                ended.push((next, task));
-            }
+            (None, Some(exit)) => ended.push((next, ended_now(task, exit.clone(), now))),
             (None, None) => {}
         }
     }
@@ -799,6 +777,15 @@ fn end_of_unseen(task: &Task, number: u32, death: &Death, now: Now) -> Task {
     task.started_at = None;
     task.screen = Screen::default();
     end(task, death, now)
+}
+
+/// Returns the task as one that has ended now.
+fn ended_now(task: &Task, exit: Exit, now: Now) -> Task {
+    Task {
+        life: Life::Dead(exit),
+        ended_at: Some(now.wall),
+        ..task.clone()
+    }
 }
 
 /// Returns the task as it was at this death.

@@ -16,22 +16,14 @@ use nix::unistd::Pid;
 #[cfg(linux)]
 #[derive(Debug)]
 pub(crate) struct CpuActivity {
-    /// `None` where not all of them could be counted.
-    counters: Option<Vec<Counter>>,
+    /// Their clocks, with their counts; `None` where not all of them could be counted.
+    counters: Option<Vec<(ClockId, TimeSpec)>>,
 }
 
 /// The same where processes cannot be counted.
 #[cfg(not(linux))]
 #[derive(Debug, Default)]
 pub(crate) struct CpuActivity;
-
-/// The count of one process.
-#[cfg(linux)]
-#[derive(Debug)]
-struct Counter {
-    clock: ClockId,
-    count: TimeSpec,
-}
 
 #[cfg(linux)]
 impl Default for CpuActivity {
@@ -49,14 +41,14 @@ impl CpuActivity {
     #[must_use]
     pub(crate) fn lasts(&self) -> bool {
         let counters = self.counters.as_deref().unwrap_or_default();
-        let lasts = |counter: &Counter| counter.clock.now() == Ok(counter.count);
+        let lasts = |(clock, count): &(ClockId, TimeSpec)| clock.now() == Ok(*count);
         !counters.is_empty() && counters.iter().all(lasts)
     }
 
     /// Stores the count of a process.
     pub(super) fn count(&mut self, pid: u32) {
         if let Some(counters) = &mut self.counters {
-            match Counter::new(pid) {
+            match count_of(pid) {
                 Some(counter) => counters.push(counter),
                 None => self.miss(),
             }
@@ -79,12 +71,9 @@ impl CpuActivity {
 }
 
 #[cfg(linux)]
-impl Counter {
-    fn new(pid: u32) -> Option<Self> {
-        let clock = clock_getcpuclockid(Pid::from_raw(pid.try_into().ok()?)).ok()?;
-        let count = clock.now().ok()?;
-        Some(Self { clock, count })
-    }
+fn count_of(pid: u32) -> Option<(ClockId, TimeSpec)> {
+    let clock = clock_getcpuclockid(Pid::from_raw(pid.try_into().ok()?)).ok()?;
+    Some((clock, clock.now().ok()?))
 }
 
 #[cfg(linux)]

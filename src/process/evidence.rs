@@ -77,24 +77,17 @@ fn known(evidence: TtyEvidence) -> Option<Arc<TtyEvidence>> {
     (evidence != TtyEvidence::default()).then(|| Arc::new(evidence))
 }
 
-fn with_modes(evidence: TtyEvidence, modes: Option<TtyModes>) -> TtyEvidence {
-    let Some(modes) = modes else {
-        return evidence;
-    };
-    let evidence = TtyEvidence {
-        echo: Some(modes.echo),
-        canonical: Some(modes.canonical),
-        ..evidence
-    };
-    match evidence.reader {
+fn with_modes(mut evidence: TtyEvidence, modes: Option<TtyModes>) -> TtyEvidence {
+    if let Some(modes) = modes {
+        evidence.echo = Some(modes.echo);
+        evidence.canonical = Some(modes.canonical);
         // Such a program checks again and again whether something was typed.
-        TtyUse::Reading if modes.reads_end => TtyEvidence {
-            reader: TtyUse::Polling,
-            read: None,
-            ..evidence
-        },
-        TtyUse::Reading | TtyUse::Polling | TtyUse::Elsewhere | TtyUse::Unknown => evidence,
+        if modes.reads_end && evidence.reader == TtyUse::Reading {
+            evidence.reader = TtyUse::Polling;
+            evidence.read = None;
+        }
     }
+    evidence
 }
 
 /// Examines the terminal `tty`, in which tmux started a process.
@@ -148,18 +141,10 @@ fn of_members(front: &ForegroundGroup, takes_keys: bool) -> TtyEvidence {
         foreground: Foreground::Command,
         ..TtyEvidence::default()
     };
-    for member in front
-        .members
-        .iter()
-        .filter(|member| member.stopped_by.is_none())
-    {
-        add(
-            &mut evidence,
-            member,
-            facts::does(member, front, takes_keys),
-            front,
-            takes_keys,
-        );
+    let members = front.members.iter();
+    for member in members.filter(|member| member.stopped_by.is_none()) {
+        let does = facts::does(member, front, takes_keys);
+        add(&mut evidence, member, does, front, takes_keys);
     }
     if evidence.reader != TtyUse::Reading {
         let detached = front.others.iter().filter(|other| {
@@ -191,13 +176,7 @@ fn add(
     front: &ForegroundGroup,
     takes_keys: bool,
 ) {
-    // The strongest evidence counts: reading, then polling. A hidden program may do either.
-    evidence.reader = match (evidence.reader, does) {
-        (TtyUse::Reading, _) | (_, TtyUse::Reading) => TtyUse::Reading,
-        (TtyUse::Polling, _) | (_, TtyUse::Polling) => TtyUse::Polling,
-        (TtyUse::Unknown, _) | (_, TtyUse::Unknown) => TtyUse::Unknown,
-        (TtyUse::Elsewhere, TtyUse::Elsewhere) => TtyUse::Elsewhere,
-    };
+    evidence.reader = evidence.reader.max(does);
     if evidence.read.is_none() {
         evidence.read = thread.and_then(|thread| facts::read_call(member, thread, &front.tty));
     }

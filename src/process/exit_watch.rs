@@ -1,26 +1,24 @@
 //! Reports at once when processes end, whoever their parents are.
 //!
-//! The descriptor of a process becomes readable when it ends. One thread sleeps until one of them is: idle
+//! The descriptor of a process becomes readable when it ends. One thread waits for all of them: idle
 //! processes cost nothing, and the exit status is read before the parent has had time to reap the
 //! process. Only Linux shows that status. Where there are no such descriptors, nothing is reported here,
 //! and tmux's hooks have to.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Read as _, Write as _};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use tokio::sync::mpsc;
+use tokio::net::unix::pipe;
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
 
 use super::{exit_of_zombie, stat};
 use crate::model::Exit;
-
-/// The thread needs almost no stack.
-const STACK: usize = 64 * 1024;
 
 /// A process that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,24 +31,13 @@ pub(crate) struct ProcessExit {
 /// Watches processes and reports when they end.
 #[derive(Debug)]
 pub(crate) struct ExitWatch {
-    files: WatchedFiles,
-    /// A byte makes the thread look at the files again; it ends when this is closed.
-    wake: UnixStream,
+    thread: Handle,
+    /// Dropping it ends the thread.
+    _stop: oneshot::Sender<()>,
     ended: mpsc::UnboundedReceiver<ProcessExit>,
-    /// For processes that had ended before they could be watched.
     sender: mpsc::UnboundedSender<ProcessExit>,
-    watched: BTreeSet<u32>,
-}
-
-/// The descriptors of watched processes that have not ended, by pid.
-#[derive(Debug, Clone, Default)]
-struct WatchedFiles(Arc<Mutex<BTreeMap<u32, Arc<OwnedFd>>>>);
-
-impl WatchedFiles {
-    /// Nothing that could panic is done while it is locked.
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<OwnedFd>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    /// What waits for the end of each process; `None` where nothing can, or it had ended before.
+    watched: BTreeMap<u32, Option<AbortHandle>>,
 }
 
 impl ExitWatch {
@@ -62,53 +49,47 @@ impl ExitWatch {
     pub(crate) fn new() -> io::Result<Self> {
         // Unbounded, but each watched process is sent at most once.
         let (sender, ended) = mpsc::unbounded_channel();
-        let (wake, woken) = UnixStream::pair()?;
-        wake.set_nonblocking(true)?;
-        let files = WatchedFiles::default();
-        let (watched, reporter) = (files.clone(), sender.clone());
+        let runtime = Builder::new_current_thread().enable_io().build()?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel::<()>();
         thread::Builder::new()
             .name("process-ends".to_owned())
-            .stack_size(STACK)
-            .spawn(move || sleep(&watched, &woken, &reporter))?;
+            .spawn(move || drop(runtime.block_on(stopped)))?;
         Ok(Self {
-            files,
-            wake,
+            thread: handle,
+            _stop: stop,
             ended,
             sender,
-            watched: BTreeSet::new(),
+            watched: BTreeMap::new(),
         })
     }
 
     /// Watches exactly these processes from now on. `pids` is in ascending order.
     pub(crate) fn watch(&mut self, pids: &[u32]) {
-        if self.watched.iter().eq(pids) {
+        if self.watched.keys().eq(pids) {
             return;
         }
-        let is_wanted = |pid: &u32| pids.binary_search(pid).is_ok();
-        self.watched.retain(is_wanted);
-        let mut files = self.files.lock();
-        files.retain(|pid, _| is_wanted(pid));
-        for &pid in pids {
-            if !self.watched.insert(pid) {
-                continue;
-            }
-            match stat::open(pid) {
-                Ok(file) => drop(files.insert(pid, Arc::new(file))),
-                // The receiver is ours.
-                Err(Errno::SRCH) => drop(self.sender.send(ProcessExit { pid, exit: None })),
-                Err(Errno::NOSYS) => {}
-                Err(error) => {
-                    self.watched.remove(&pid);
-                    tracing::debug!(pid, %error, "could not watch a process");
-                }
-            }
+        let is_left = |pid: &u32, _: &mut _| pids.binary_search(pid).is_err();
+        for (_, wait) in self.watched.extract_if(.., is_left) {
+            wait.iter().for_each(AbortHandle::abort);
         }
-        drop(files);
-        // With a full buffer, the thread has enough to look at the files again.
-        if let Err(error) = self.wake.write(&[0])
-            && error.kind() != io::ErrorKind::WouldBlock
-        {
-            tracing::debug!(%error, "processes that end are not noticed at once");
+        for &pid in pids {
+            let Entry::Vacant(place) = self.watched.entry(pid) else {
+                continue;
+            };
+            match stat::open(pid) {
+                Ok(file) => {
+                    let wait = report_end(pid, file, self.sender.clone());
+                    place.insert(Some(self.thread.spawn(wait).abort_handle()));
+                }
+                Err(Errno::SRCH) => {
+                    // The receiver is ours.
+                    drop(self.sender.send(ProcessExit { pid, exit: None }));
+                    place.insert(None);
+                }
+                Err(Errno::NOSYS) => drop(place.insert(None)),
+                Err(error) => tracing::debug!(pid, %error, "could not watch a process"),
+            }
         }
     }
 
@@ -131,45 +112,21 @@ impl ExitWatch {
     }
 }
 
-/// Reports the ends of processes until nobody watches any more.
-fn sleep(files: &WatchedFiles, mut woken: &UnixStream, ended: &mpsc::UnboundedSender<ProcessExit>) {
-    loop {
-        // What is not watched any more stays open until the next round.
-        let watched = files.lock().clone();
-        let mut polled = vec![PollFd::new(woken, PollFlags::IN)];
-        polled.extend(
-            watched
-                .values()
-                .map(|file| PollFd::new(file, PollFlags::IN)),
-        );
-        match poll(&mut polled, None) {
-            Ok(_) => {}
-            Err(Errno::INTR) => continue,
-            Err(error) => {
-                tracing::error!(%error, "processes that end are no longer noticed at once");
-                return;
-            }
-        }
-        let mut are_ready = polled.iter().map(|polled| !polled.revents().is_empty());
-        let is_woken = are_ready.next() == Some(true);
-        for ((&pid, file), _) in watched.iter().zip(are_ready).filter(|(_, is)| *is) {
-            let exit = exit_of_zombie(pid);
-            // Another process may have the pid by now, and be watched.
-            let mut files = files.lock();
-            if files
-                .get(&pid)
-                .is_some_and(|known| Arc::ptr_eq(known, file))
-            {
-                files.remove(&pid);
-            }
-            drop(files);
-            if ended.send(ProcessExit { pid, exit }).is_err() {
-                return;
-            }
-        }
-        if is_woken && woken.read(&mut [0; 64]).unwrap_or_default() == 0 {
-            return;
-        }
+/// Reports the end of the process of this descriptor.
+async fn report_end(pid: u32, file: OwnedFd, ended: mpsc::UnboundedSender<ProcessExit>) {
+    let over = async {
+        // It is waited for like a pipe.
+        pipe::Receiver::from_owned_fd_unchecked(file)?
+            .readable()
+            .await
+    };
+    match over.await {
+        // Nobody watches any more if it is not taken.
+        Ok(()) => drop(ended.send(ProcessExit {
+            pid,
+            exit: exit_of_zombie(pid),
+        })),
+        Err(error) => tracing::error!(pid, %error, "the end of a process is not noticed at once"),
     }
 }
 

@@ -28,11 +28,9 @@ pub(super) fn does(
     let tty = &front.tty;
     let mut sum = TtyUse::Elsewhere;
     for thread in &process.threads {
-        match blocked::does(&facts, *thread, tty, takes_keys) {
-            TtyUse::Reading => return (TtyUse::Reading, Some(*thread)),
-            TtyUse::Polling => sum = TtyUse::Polling,
-            TtyUse::Unknown if sum == TtyUse::Elsewhere => sum = TtyUse::Unknown,
-            TtyUse::Unknown | TtyUse::Elsewhere => {}
+        sum = sum.max(blocked::does(&facts, *thread, tty, takes_keys));
+        if sum == TtyUse::Reading {
+            return (sum, Some(*thread));
         }
     }
     if process.threads.is_empty() {

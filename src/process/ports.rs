@@ -75,7 +75,7 @@ mod system {
         port: Option<u16>,
     ) -> Option<BTreeMap<u32, Listening>> {
         let sockets = sockets(port)?;
-        let holders = Holders::among(&sockets, leaders);
+        let holders = Holders::read(&sockets, leaders, false);
         let of = |leader: &u32| (*leader, divide(&sockets, &holders.own_of(*leader)));
         Some(leaders.iter().map(of).into_map())
     }
@@ -84,7 +84,7 @@ mod system {
     #[must_use]
     pub(crate) fn port_holders(port: u16, leader: Option<u32>) -> Vec<PortHolder> {
         let mut sockets = sockets(Some(port)).unwrap_or_default();
-        let found = Holders::all(&sockets, leader.as_slice());
+        let found = Holders::read(&sockets, leader.as_slice(), true);
         if let Some(leader) = leader {
             let own = found.own_of(leader);
             sockets.retain(|socket| !own.contains(&socket.inode));
@@ -129,17 +129,9 @@ mod system {
     }
 
     impl Holders {
-        /// Reads the files of all processes; the runs with these first processes may be asked for.
-        fn all(sockets: &[Socket], leaders: &[u32]) -> Self {
-            Self::read(sockets, leaders, true)
-        }
-
-        /// Reads the files of what may belong to one of these runs: they are ten times as dear as the
-        /// environment, and that as a time.
-        fn among(sockets: &[Socket], leaders: &[u32]) -> Self {
-            Self::read(sockets, leaders, false)
-        }
-
+        /// Reads the files of all processes, or of what may belong to one of the runs with these first
+        /// processes, for which alone may be asked then: files are ten times as dear as the environment, and
+        /// that as a time.
         fn read(sockets: &[Socket], leaders: &[u32], all: bool) -> Self {
             let inodes = sockets.iter().map(|socket| socket.inode).into_set();
             let table = if inodes.is_empty() {

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::process::ExitStatus;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -48,7 +47,7 @@ pub(crate) async fn run_program(
     let command = command.process_group(0).kill_on_drop(true);
     let mut child = command.spawn().map_err(ProgramEnd::NotStarted)?;
     let group = Group::of(&child);
-    let (said, complained) = (Mutex::default(), Mutex::default());
+    let (mut said, mut complained) = (Vec::new(), Vec::new());
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let write = async move {
         if let Some(mut stdin) = stdin {
@@ -58,12 +57,12 @@ pub(crate) async fn run_program(
     let talking = async {
         tokio::join!(
             write,
-            keep_last(stdout, &said),
-            keep_last(stderr, &complained)
+            keep_last(stdout, &mut said),
+            keep_last(stderr, &mut complained)
         )
     };
-    let mut talking = std::pin::pin!(talking);
     let ended = timeout(limit, async {
+        let mut talking = std::pin::pin!(talking);
         tokio::select! {
             status = child.wait() => {
                 drop(timeout(SAID_WITHIN, talking).await);
@@ -82,21 +81,17 @@ pub(crate) async fn run_program(
     if status.success() {
         return Ok(());
     }
-    let take = |said: &Mutex<Vec<u8>>| {
-        std::mem::take(&mut *said.lock().unwrap_or_else(PoisonError::into_inner))
-    };
-    let all = [take(&said), take(&complained)].concat();
+    let all = [said, complained].concat();
     let all = String::from_utf8_lossy(&all);
     let last = all.lines().rfind(|line| !line.trim().is_empty());
     let last = last.map(|line| text::one_line(line.as_bytes(), MAX_REPORTED));
     Err(ProgramEnd::Failed(status, last))
 }
 
-async fn keep_last(from: Option<impl AsyncRead + Unpin>, said: &Mutex<Vec<u8>>) {
+async fn keep_last(from: Option<impl AsyncRead + Unpin>, said: &mut Vec<u8>) {
     let Some(mut from) = from else { return };
     let mut part = [0; 4096];
     while let Ok(n @ 1..) = from.read(&mut part).await {
-        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
         said.extend_from_slice(&part[..n]);
         let n_more = said.len().saturating_sub(MAX_SAID);
         said.drain(..n_more);

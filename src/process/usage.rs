@@ -17,14 +17,6 @@ pub(crate) struct TreeUsage {
     pub(crate) memory: u64,
 }
 
-/// One process, by its line in `/proc`.
-#[derive(Debug, Clone, Copy)]
-struct ProcessUsage {
-    parent: u32,
-    ticks: u64,
-    pages: u64,
-}
-
 /// Returns the use of each of these processes and its descendants; nothing for those that are gone,
 /// or where the system does not report it (only Linux does). All of `/proc` is read once.
 #[must_use]
@@ -32,60 +24,48 @@ pub(crate) fn tree_usage(roots: &[u32]) -> BTreeMap<u32, TreeUsage> {
     if roots.is_empty() {
         return BTreeMap::new();
     }
-    let Ok(entries) = fs::read_dir(PROC) else {
-        return BTreeMap::new();
-    };
-    let pids = entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let processes: BTreeMap<u32, ProcessUsage> = pids
-        .filter_map(|pid: u32| Some((pid, used(pid)?)))
-        .into_map();
-    let page = u64::try_from(rustix::param::page_size()).unwrap_or_default();
-    let per_second = rustix::param::clock_ticks_per_second().max(1);
-    let usage = |(ticks, pages): (u64, u64)| TreeUsage {
-        cpu: Duration::from_millis(ticks.saturating_mul(1000) / per_second),
-        memory: pages.saturating_mul(page),
-    };
-    sums(&processes, roots)
-        .into_iter()
-        .map(|(pid, sum)| (pid, usage(sum)))
-        .into_map()
+    let entries = fs::read_dir(PROC).into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    sums(&pids.filter_map(used).into_map(), roots)
 }
 
-/// Returns the sums of ticks and pages by root.
-fn sums(processes: &BTreeMap<u32, ProcessUsage>, roots: &[u32]) -> BTreeMap<u32, (u64, u64)> {
-    let mut sums: BTreeMap<u32, (u64, u64)> = roots
+/// Returns the sums by root, of processes with their parents.
+fn sums(processes: &BTreeMap<u32, (u32, TreeUsage)>, roots: &[u32]) -> BTreeMap<u32, TreeUsage> {
+    let mut sums = roots
         .iter()
         .filter(|pid| processes.contains_key(pid))
-        .map(|pid| (*pid, (0, 0)))
+        .map(|pid| (*pid, TreeUsage::default()))
         .into_map();
-    let above = |pid: &u32| Some(processes.get(pid)?.parent);
-    for (pid, process) in processes {
+    let above = |pid: &u32| Some(processes.get(pid)?.0);
+    for (pid, (_, used)) in processes {
         // The table is not of one instant, so it may contain a circle.
         let mut seen = BTreeSet::new();
         let line = std::iter::successors(Some(*pid), above);
         for ancestor in line.take_while(|ancestor| seen.insert(*ancestor)) {
-            if let Some((ticks, pages)) = sums.get_mut(&ancestor) {
-                *ticks = ticks.saturating_add(process.ticks);
-                *pages = pages.saturating_add(process.pages);
+            if let Some(sum) = sums.get_mut(&ancestor) {
+                sum.cpu = sum.cpu.saturating_add(used.cpu);
+                sum.memory = sum.memory.saturating_add(used.memory);
             }
         }
     }
     sums
 }
 
-fn used(pid: u32) -> Option<ProcessUsage> {
+/// Returns a process with its parent, and what it has used by itself.
+fn used(pid: u32) -> Option<(u32, (u32, TreeUsage))> {
     let stat = stat::read(pid)?;
     // 14 to 17: user and system time, and those of children that were waited for.
-    let ticks = (14..=17)
+    let ticks: u64 = (14..=17)
         .filter_map(|field| stat.number::<u64>(field))
         .sum();
-    Some(ProcessUsage {
-        parent: stat.number(4)?,
-        ticks,
-        pages: stat.number(24).unwrap_or_default(),
-    })
+    let per_second = rustix::param::clock_ticks_per_second().max(1);
+    let pages: u64 = stat.number(24).unwrap_or_default();
+    let page = u64::try_from(rustix::param::page_size()).unwrap_or_default();
+    let used = TreeUsage {
+        cpu: Duration::from_millis(ticks.saturating_mul(1000) / per_second),
+        memory: pages.saturating_mul(page),
+    };
+    Some((pid, (stat.number(4)?, used)))
 }
 
 #[cfg(test)]
@@ -96,25 +76,23 @@ mod tests {
     fn descendants_count_for_each_of_their_ancestors_that_is_asked_for() {
         let processes = [(1, 0), (10, 1), (11, 10), (12, 11), (20, 1)];
         let processes = processes.map(|(pid, parent)| {
-            let used = ProcessUsage {
-                parent,
-                ticks: 1,
-                pages: u64::from(pid),
+            let used = TreeUsage {
+                cpu: Duration::from_millis(1),
+                memory: u64::from(pid),
             };
-            (pid, used)
+            (pid, (parent, used))
         });
         let found = sums(&BTreeMap::from(processes), &[10, 11, 20, 99]);
-        let expected = [(10, (3, 33)), (11, (2, 23)), (20, (1, 20))];
+        let expected = [(10, 3, 33), (11, 2, 23), (20, 1, 20)].map(|(pid, millis, memory)| {
+            let cpu = Duration::from_millis(millis);
+            (pid, TreeUsage { cpu, memory })
+        });
         assert_eq!(found, BTreeMap::from(expected));
     }
 
     #[test]
     fn a_circle_ends() {
-        let used = |parent| ProcessUsage {
-            parent,
-            ticks: 1,
-            pages: 1,
-        };
+        let used = |parent| (parent, TreeUsage::default());
         let processes = BTreeMap::from([(5, used(6)), (6, used(5))]);
         assert_eq!(sums(&processes, &[7]), BTreeMap::new());
     }

@@ -38,25 +38,20 @@ async fn read_next_end(cx: Cx) {
     let Some(read) = cx.with(|state| state.jobs.ends.pop_front()) else {
         return;
     };
-    let EndRead {
-        pane,
-        lines,
-        task,
-        readers,
-    } = read;
-    let output = link.run(|outcome| Job::ReadEnd(pane, lines, outcome)).await;
+    let output = link.run(|outcome| Job::ReadEnd(read.pane, read.lines, outcome));
+    let output = output.await;
     let end = cx.with(|state| match output {
         Ok(output) => {
             let (life, anchor) = (state.link.life.as_ref()?, Anchor::at_cursor(&output));
-            let cursor = Cursor::new(life, task.window, task.run?, anchor);
+            let cursor = Cursor::new(life, read.task.window, read.task.run?, anchor);
             Some(Rc::new((cursor, output)))
         }
         Err(error) => {
-            state.log_unread(pane, "cursor", error);
+            state.log_unread(read.pane, "cursor", error);
             None
         }
     });
-    for reader in readers {
+    for reader in read.readers {
         reader.resolve(end.clone());
     }
 }
@@ -85,8 +80,10 @@ impl State {
         let window = task.window;
         let prompt = self.engine.prompt_of(window);
         let listed = LsTask::new(Arc::clone(task), prompt.map(|prompt| prompt.text.clone()));
+        let usual = self.usual.get(&window);
+        let usual = usual.filter(|(run, _)| task.is_alive() && *run == task.run);
         LsTask {
-            usual_ms: self.usual.of(task),
+            usual_ms: usual.map(|(_, millis)| *millis),
             ..listed.with_restart(
                 self.restarts.next(window, now),
                 self.restarts.why_impossible(window),
@@ -110,7 +107,8 @@ impl State {
         let task = tasks.and_then(|tasks| Some((tasks, tasks.get(&of.window)?)));
         if let Some((tasks, task)) = task.filter(|(_, task)| task.is_alive() && task.run == of.run)
         {
-            self.usual.add(task, millis, tasks);
+            self.usual.insert(task.window, (task.run, millis));
+            self.usual.retain(|window, _| tasks.contains_key(window));
             self.publish_tasks(now);
         }
     }

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use super::archives::turn_to_change;
 use super::input::{Effect, Job, LogLevel, LookOrder};
 use super::look_schedule::Due;
-use super::pending_restarts::DueRestart;
 use super::state::{Cx, State};
 use crate::model::{Bookmark, DeliveredEvent, Level, Now, Record, Task, WindowId};
 
@@ -37,7 +36,6 @@ impl State {
             self.unreported_at,
             self.listeners.next_deadline(),
             self.next_port_look(),
-            self.restarts.next_deadline(),
             self.endings.next_deadline(),
         ]
         .into_iter()
@@ -60,7 +58,6 @@ impl State {
         self.listeners.tick(now);
         self.report_matches(now);
         self.look_at_ports(now);
-        self.restart_due(now);
         self.end_overdue(now);
         if self.jobs.has_look() {
             return;
@@ -77,7 +74,7 @@ impl State {
             }
             Some(Due::Ended | Due::Sweep) if self.jobs.is_sweeping => {}
             Some(Due::Ended) => {
-                self.order(LookOrder::of(self.just_ended())).is_safety = true;
+                self.order(LookOrder::of(self.just_ended())).why = Due::Ended;
             }
             Some(Due::Sweep) => self.jobs.is_sweeping = true,
         }
@@ -164,7 +161,8 @@ impl State {
         let Some(look) = self.engine.last_look() else {
             return;
         };
-        let prevented = self.restarts.look(look, records, now);
+        let planned = self.restarts.plan(look, now);
+        let prevented = self.restarts.look(look, records);
         if let Some((present, gone)) = self.restarts.note_kept(look) {
             self.spawn(|cx| async move {
                 let forget = |outcome| Job::ForgetEnvironments(present, gone, outcome);
@@ -178,15 +176,8 @@ impl State {
             }
             self.deliver_end(end, now);
         }
-        self.restart_due(now);
-    }
-
-    /// Runs tasks again whose pause is over.
-    fn restart_due(&mut self, now: Now) {
-        for (window, number) in self.restarts.take_due(now) {
-            if let Some(task) = self.task(window) {
-                self.spawn(move |cx| restart(cx, task, number));
-            }
+        for task in planned {
+            self.spawn(|cx| restart(cx, task));
         }
     }
 
@@ -227,29 +218,34 @@ impl State {
     }
 }
 
-/// Runs a task again whose run has failed.
-async fn restart(cx: Cx, task: Arc<Task>, number: u32) {
+/// Runs a task again whose run has failed, when its pause is over: until it runs, or a look shows that it is
+/// not to be run again.
+async fn restart(cx: Cx, task: Arc<Task>) {
     let window = task.window;
-    let link = turn_to_change(&cx, |_, changed| changed.window == window).await;
-    let due = Arc::new(DueRestart {
-        task: Arc::clone(&task),
-        number,
-        session_name: cx.with(|state| state.session_name.clone()),
-    });
-    match link.run(|outcome| Job::Restart(due, outcome)).await {
-        Ok(None) => {
-            cx.look(LookOrder::of([window])).await;
-            cx.with(|state| {
-                if state.restarts.is_starting(window) {
-                    let error = "tmux found another window, but it has not changed";
-                    state.put_restart_off(window, error.to_owned());
-                }
-            });
+    while let Some((due, number)) = cx.with(|state| state.restarts.due(&task)) {
+        if cx.with(|state| state.now.mono) < due {
+            cx.sleep_until(due).await;
+            continue;
         }
-        Ok(Some(why)) => cx.with(|state| state.give_restart_up(&task, why, state.now)),
-        Err(error) => cx.with(|state| {
-            state.put_restart_off(window, error.message);
-            state.order(LookOrder::of([window]));
-        }),
+        let link = turn_to_change(&cx, |_, changed| changed.window == window).await;
+        let present = cx.with(|state| state.task(window));
+        let present = present.unwrap_or_else(|| Arc::clone(&task));
+        let restarted = link.run(|outcome| Job::Restart(present, number, outcome));
+        match restarted.await {
+            Ok(None) => {
+                cx.look(LookOrder::of([window])).await;
+                cx.with(|state| {
+                    if state.restarts.due(&task).is_some() {
+                        let error = "tmux found another window, but it has not changed";
+                        state.put_restart_off(window, error.to_owned());
+                    }
+                });
+            }
+            Ok(Some(why)) => cx.with(|state| state.give_restart_up(&task, why, state.now)),
+            Err(error) => cx.with(|state| {
+                state.put_restart_off(window, error.message);
+                state.order(LookOrder::of([window]));
+            }),
+        }
     }
 }

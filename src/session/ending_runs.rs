@@ -1,5 +1,5 @@
 //! The runs that are being ended and by whom, what waits for them, and what looks show of them meanwhile;
-//! the runs that ended last, and how long live ones usually take.
+//! the runs that ended last.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -38,14 +38,7 @@ pub(super) struct Endings {
     /// The runs that were being ended, also those that could not be, until a look shows them no more.
     ours: BTreeSet<(WindowId, Option<u32>)>,
     /// When runs have lasted as long as they may, by window.
-    pub(super) limits: BTreeMap<WindowId, TimeLimit>,
-}
-
-/// When a run has lasted as long as it may.
-#[derive(Debug)]
-pub(super) struct TimeLimit {
-    pub(super) run: Option<u32>,
-    pub(super) at: Instant,
+    pub(super) limits: BTreeMap<WindowId, (Option<u32>, Instant)>,
 }
 
 #[derive(Debug)]
@@ -57,8 +50,8 @@ pub(super) struct Ending {
     pub(super) stage: Stage,
     /// The task as it was at its end, once a look has shown that.
     pub(super) ended: Option<Arc<Task>>,
-    /// Whether a look was taken after it had ended.
-    pub(super) is_looked_at: bool,
+    /// Whether a look was taken after it had ended, and tmux has had its time to report how.
+    pub(super) is_overdue: bool,
     /// Whether its window has gone while its processes were being ended.
     pub(super) is_window_gone: bool,
     /// What is left of it after a second.
@@ -84,9 +77,8 @@ pub(super) enum Stage {
     Marking,
     /// Its processes are being ended.
     Stopping,
-    /// Nothing of it is left; a look has to show how it ended. tmux has until this time to report that;
-    /// `None` when that is over.
-    Ended(Option<Instant>),
+    /// Nothing of it is left; a look has to show how it ended.
+    Ended,
     /// Its window is being closed, or kept for what comes next.
     Closing,
 }
@@ -98,7 +90,7 @@ impl Ending {
             reason,
             stage,
             ended: None,
-            is_looked_at: false,
+            is_overdue: false,
             is_window_gone: false,
             waits_for: Vec::new(),
             waiting: Vec::new(),
@@ -136,13 +128,7 @@ impl Endings {
 
     /// Returns when the next time limit is reached.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let ended = self.runs.values().filter_map(|ending| match ending.stage {
-            Stage::Ended(until) => until,
-            Stage::Marking | Stage::Stopping | Stage::Closing => None,
-        });
-        ended
-            .chain(self.limits.values().map(|limit| limit.at))
-            .min()
+        self.limits.values().map(|(_, at)| *at).min()
     }
 
     /// Takes out of a look what is not reported yet of runs that are being ended: they count as alive
@@ -160,7 +146,7 @@ impl Endings {
                         // Somebody has closed it, or has ended the session: what runs there may live on, and
                         // is still waited for.
                         Stage::Stopping => ending.is_window_gone = true,
-                        Stage::Marking | Stage::Ended(_) | Stage::Closing => over.push(*window),
+                        Stage::Marking | Stage::Ended | Stage::Closing => over.push(*window),
                     }
                     let Some(reason) = ending.reason else {
                         continue;
@@ -364,24 +350,6 @@ impl EndedRuns {
             look.tasks.insert(window, Arc::clone(task));
         }
         look
-    }
-}
-
-/// How long runs usually take, by their windows.
-#[derive(Debug, Default)]
-pub(super) struct UsualDurations(BTreeMap<WindowId, (Option<u32>, Millis)>);
-
-impl UsualDurations {
-    /// Returns how long a task's present run usually takes, while it lives.
-    pub(super) fn of(&self, task: &Task) -> Option<Millis> {
-        let (run, millis) = self.0.get(&task.window)?;
-        (task.is_alive() && *run == task.run).then_some(*millis)
-    }
-
-    /// Adds the duration of a task's present run. Only these tasks exist by now.
-    pub(super) fn add(&mut self, task: &Task, millis: Millis, all: &BTreeMap<WindowId, Arc<Task>>) {
-        self.0.insert(task.window, (task.run, millis));
-        self.0.retain(|window, _| all.contains_key(window));
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::archives::turn_to_change;
-use super::ending_runs::{Ending, RunEnd, RunsEnded, Stage, TimeLimit, WaitingCommand};
+use super::ending_runs::{Ending, RunEnd, RunsEnded, Stage, WaitingCommand};
 use super::input::{ClosedWindows, Effect, Job, LogLevel, LookOrder};
 use super::promise::{Promise, promise};
 use super::state::{Cx, State};
@@ -88,12 +88,15 @@ async fn close(cx: Cx, windows: Vec<WindowId>) {
     cx.with(|state| state.windows_closed(&windows, &done));
 }
 
-/// Looks at a window whose run has ended: how is shown now, if tmux reports it.
-async fn look_at_end(cx: Cx, window: WindowId) {
+/// Looks at the window of a run that has ended: how is shown now, if tmux reports it in time.
+async fn look_at_end(cx: Cx, window: WindowId, run: Option<u32>) {
+    let until = cx.with(|state| state.now.mono) + REPORTED_WITHIN;
     cx.look(LookOrder::of([window])).await;
+    cx.sleep_until(until).await;
     cx.with(|state| {
-        if let Some(ending) = state.endings.runs.get_mut(&window) {
-            ending.is_looked_at = true;
+        let ending = state.endings.runs.get_mut(&window);
+        if let Some(ending) = ending.filter(|ending| ending.task.run == run) {
+            ending.is_overdue = true;
         }
         state.proceed_with_endings();
     });
@@ -138,10 +141,10 @@ impl State {
                 }
                 (Some(_) | None, Some(_)) => self.stop_processes(task, plan.clone(), false),
                 // tmux has forgotten the process of an ended run.
-                (Some(_) | None, None) => stage = Stage::Ended(None),
+                (Some(_) | None, None) => stage = Stage::Ended,
             }
             self.endings.begin(Ending {
-                is_looked_at: stage == Stage::Ended(None),
+                is_overdue: stage == Stage::Ended,
                 waiting: vec![waiting],
                 ..Ending::new(Arc::clone(task), reason, stage)
             });
@@ -191,9 +194,10 @@ impl State {
             ending.settle(&Ok(ended));
             self.endings.runs.remove(&window);
         } else if left.is_empty() {
-            ending.stage = Stage::Ended(Some(self.now.mono + REPORTED_WITHIN));
+            ending.stage = Stage::Ended;
             if ending.ended.is_none() {
-                self.spawn(move |cx| look_at_end(cx, window));
+                let run = ending.task.run;
+                self.spawn(move |cx| look_at_end(cx, window, run));
             }
         } else {
             let failure = format!("{}: {}", label(&ending.task), LeftProcess::still_run(left));
@@ -241,8 +245,8 @@ impl State {
     /// Goes on with runs that have ended, and with commands that have waited for them.
     pub(super) fn proceed_with_endings(&mut self) {
         let is_shown = |ending: &Ending| match ending.stage {
-            Stage::Ended(until) => {
-                let is_over = until.is_none() && ending.is_looked_at && !self.is_unsettled;
+            Stage::Ended => {
+                let is_over = ending.is_overdue && !self.is_unsettled;
                 ending.ended.is_some() || !ending.task.is_alive() || is_over
             }
             Stage::Marking | Stage::Stopping | Stage::Closing => false,
@@ -352,34 +356,23 @@ impl State {
             if !task.is_alive() || task.queued || self.endings.contain(task.window) {
                 continue;
             }
-            let known = limits
-                .get(&task.window)
-                .filter(|known| known.run == task.run);
-            let at = known.map_or_else(
-                || {
+            let at = match limits.get(&task.window) {
+                Some((run, at)) if *run == task.run => *at,
+                Some(_) | None => {
                     let lasted = now.wall.saturating_sub(started_at);
                     let lasted = Duration::from_millis(u64::try_from(lasted).unwrap_or(0));
                     now.mono + limit.saturating_sub(lasted)
-                },
-                |known| known.at,
-            );
-            let run = task.run;
-            self.endings
-                .limits
-                .insert(task.window, TimeLimit { run, at });
+                }
+            };
+            self.endings.limits.insert(task.window, (task.run, at));
         }
     }
 
     /// Ends the runs that have lasted as long as they may.
     pub(super) fn end_overdue(&mut self, now: Now) {
-        for ending in self.endings.runs.values_mut() {
-            if let Stage::Ended(until) = &mut ending.stage {
-                until.take_if(|until| *until <= now.mono);
-            }
-        }
         let limits = self.endings.limits.iter();
         let due: Vec<WindowId> = limits
-            .filter(|(_, limit)| limit.at <= now.mono)
+            .filter(|(_, (_, at))| *at <= now.mono)
             .map(|(window, _)| *window)
             .collect();
         let mut tasks = Vec::new();

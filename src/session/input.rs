@@ -2,10 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::listeners::{Beginning, RequestId};
-use super::pending_restarts::DueRestart;
 use super::promise::Resolver;
 use super::typing::Typing;
 use crate::model::{
@@ -125,15 +123,6 @@ pub(crate) struct ClosedWindows {
     pub(crate) failure: Option<Error>,
 }
 
-/// The ports that runs listen on.
-#[derive(Debug)]
-pub(crate) struct FoundPorts {
-    /// By their first processes.
-    pub(crate) ports: BTreeMap<u32, BTreeSet<u16>>,
-    /// How long it took to find that out.
-    pub(crate) took: Duration,
-}
-
 /// One look as a snapshot.
 #[derive(Debug)]
 pub(crate) struct Look {
@@ -164,8 +153,6 @@ pub(crate) struct LinkState {
     pub(crate) session_name: Option<String>,
     /// How much of tmux's data has been processed.
     pub(crate) bookmark: Bookmark,
-    /// The checkpoint to be recorded with the events of the look.
-    pub(crate) checkpoint: Checkpoint,
     /// Whether changes are reported, so that polling is not necessary.
     pub(crate) is_connected: bool,
     /// Whether tmux reports respawns of dead panes, as from 3.8 on, and loses no signal of an end.
@@ -272,17 +259,17 @@ pub(crate) enum Job {
     ReadLog(Arc<Task>, LogRequest, Resolver<TaskLog>),
     /// Read what the last launch of a window's task has said, if that is recorded.
     ReadRecord(WindowId, Resolver<Option<TaskSpec>>),
-    /// Find out on which ports these runs listen.
-    FindPorts(Vec<PortQuery>, Resolver<FoundPorts>),
+    /// Find out on which ports these runs listen, by their first processes.
+    FindPorts(Vec<PortQuery>, Resolver<BTreeMap<u32, BTreeSet<u16>>>),
     /// Search the output of a task's present run.
     Search(Arc<Task>, Arc<Pattern>, Resolver<SearchResult>),
     /// Wait until all output of followed panes has arrived.
     Drain(Resolver<()>),
     /// Start a task, or run it again in its slot, for which the runs with these processes were ended.
     Launch(Box<Launch>, Vec<u32>, Resolver<LaunchOutcome>),
-    /// Run a task again in its window, unless the window has changed: a look shows whether it has. `Some` is
-    /// why that can never succeed.
-    Restart(Arc<DueRestart>, Resolver<Option<String>>),
+    /// Run a task again in its window, unless the window has changed: a look shows whether it has. With which
+    /// restart in a row that is, from 1. `Some` is why that can never succeed.
+    Restart(Arc<Task>, u32, Resolver<Option<String>>),
     /// Forget the environments that were kept for restarts of launches that are not present, and those of
     /// launches that are gone.
     ForgetEnvironments(BTreeSet<String>, BTreeSet<String>, Resolver<()>),

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use super::input::{LookOrder, PaneRead};
 use super::listeners::Beginning;
+use super::look_schedule::Due;
 use super::promise::Resolver;
 use crate::model::{Error, PaneId, Task};
 use crate::terminal::PaneOutput;
@@ -123,8 +124,7 @@ impl JobQueue {
 #[derive(Debug)]
 pub(super) struct QueuedLook {
     pub(super) order: LookOrder,
-    /// Whether it is a safety look.
-    pub(super) is_safety: bool,
+    pub(super) why: Due,
     pub(super) then: Vec<Resolver<()>>,
 }
 

@@ -135,31 +135,23 @@ impl LookSchedule {
 
     /// Notes a look.
     pub(super) fn looked(&mut self, result: LookResult, now: Instant) {
-        let LookResult {
-            reporting,
-            why,
-            has_changed,
-            is_unsettled,
-            is_whole,
-            n_windows,
-        } = result;
         self.last = now;
         self.wanted = None;
-        self.reporting = reporting;
-        self.n_windows = n_windows;
-        let (first, most) = match reporting {
+        self.reporting = result.reporting;
+        self.n_windows = result.n_windows;
+        let (first, most) = match result.reporting {
             Reporting::Absent => ABSENT,
             Reporting::Nothing => UNREPORTED,
             Reporting::AllButRespawns => (FIRST_WITH_DEAD, WITH_DEAD),
             Reporting::All => (FIRST_SWEEP, self.longest),
         };
-        let pause = if has_changed {
+        let pause = if result.has_changed {
             Some(first)
-        } else if is_whole || why == Due::Ended {
+        } else if result.is_whole || result.why == Due::Ended {
             let doubled = (self.pause * 2).max(first);
-            let is_late = reporting == Reporting::All && doubled > SOON;
+            let is_late = result.reporting == Reporting::All && doubled > SOON;
             Some(if is_late {
-                doubled.max(late_sweep_pause(n_windows))
+                doubled.max(late_sweep_pause(result.n_windows))
             } else {
                 doubled
             })
@@ -171,13 +163,13 @@ impl LookSchedule {
             self.pause = pause.min(most).min(self.longest);
             self.safety = self.last + self.pause;
         }
-        if is_whole {
+        if result.is_whole {
             self.sweep_by = None;
         }
-        if has_changed {
+        if result.has_changed {
             self.sweep_by.get_or_insert(now + PUT_OFF);
         }
-        if is_unsettled {
+        if result.is_unsettled {
             let pause = self.settling.next_pause();
             self.want(self.last + pause);
         } else {

@@ -1,12 +1,11 @@
-//! Processes looks: records, waits, also for ports, when to look again, what a look does not have any
-//! more, and how the output of runs with patterns is searched: before a look that shows their end, and
-//! from the reads with which it begins.
+//! Processes looks: records, waits, also for ports, when to look again, and how the output of runs with
+//! patterns is searched: before a look that shows their end, and from the reads with which it begins.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::input::{FoundPorts, Job, LinkState, LogLevel, Look, LookOrder, LookOutcome, PortQuery};
+use super::input::{Job, LinkState, LogLevel, Look, LookOrder, LookOutcome, PortQuery};
 use super::job_queue::{QueuedLook, Turn};
 use super::look_schedule::{Due, LookResult, Reporting};
 use super::output_watches::WatchEntry;
@@ -15,7 +14,7 @@ use super::promise::Resolver;
 use super::state::{Cx, SAVE_WITHIN, State};
 use crate::engine::EngineEffect;
 use crate::model::{
-    Body, Difference, Error, EventKind, GoneReason, Now, PaneId, Record, Snapshot, Task, WindowId,
+    Body, Difference, Error, EventKind, Now, PaneId, Record, Snapshot, Task, WindowId,
 };
 use crate::terminal::Stamp;
 
@@ -34,15 +33,7 @@ pub(super) async fn take_looks(cx: Cx) {
         let Some(look) = cx.with(|state| state.jobs.look.take()) else {
             continue;
         };
-        let QueuedLook {
-            order,
-            is_safety,
-            then,
-        } = look;
-        let why = match is_safety {
-            true => Due::Ended,
-            false => Due::Triggered,
-        };
+        let QueuedLook { order, why, then } = look;
         cx.with(|state| state.jobs.is_looking = true);
         let outcome = link.run(|outcome| Job::Look(order, outcome)).await;
         cx.with(|state| state.jobs.is_looking = false);
@@ -148,11 +139,11 @@ impl State {
     pub(super) fn order(&mut self, order: LookOrder) -> &mut QueuedLook {
         let look = self.jobs.look.get_or_insert_with(|| QueuedLook {
             order: LookOrder::default(),
-            is_safety: false,
+            why: Due::Triggered,
             then: Vec::new(),
         });
         look.order.join(order);
-        look.is_safety = false;
+        look.why = Due::Triggered;
         look
     }
 
@@ -194,7 +185,7 @@ impl State {
         if needs_nudge {
             self.nudge();
         }
-        let is_first = !std::mem::replace(&mut self.has_looked, true);
+        let is_first = self.engine.counts().is_none();
         if is_first {
             self.resume_endings(&snapshot);
         }
@@ -211,16 +202,19 @@ impl State {
         }
         let has_news = !effects.is_empty();
         let recorded: Vec<Record> = records(&effects).cloned().collect();
-        let ended = runs_of(&recorded, |kind| {
-            matches!(kind, EventKind::Exited { replaced: None })
-        });
-        let begun = runs_of(&recorded, |kind| matches!(kind, EventKind::Started { .. }));
-        self.perform(effects);
-        if is_first {
-            self.find_usual_durations(self.windows());
-        } else {
-            self.find_usual_durations(begun.into_iter().map(|(window, _)| window));
+        let (mut ended, mut begun) = (Vec::new(), Vec::new());
+        for record in &recorded {
+            if let Body::Event(event) = &record.body {
+                let task = &event.task;
+                if let EventKind::Exited { replaced: None } = event.kind {
+                    ended.push((task.window, task.run));
+                } else if let EventKind::Started { .. } = event.kind {
+                    begun.push(task.window);
+                }
+            }
         }
+        self.perform(effects);
+        self.find_usual_durations(if is_first { self.windows() } else { begun });
         self.report_all_unseen(now);
         self.publish_tasks(at);
         if !ended.is_empty() {
@@ -302,12 +296,12 @@ impl State {
             let restarts_in = |window| self.restarts.next_in(window, now);
             self.listeners.look(look, prompt_of, restarts_in);
         }
-        if std::mem::take(&mut self.doubts.is_follower_lost) {
+        if std::mem::take(&mut self.is_follower_lost) {
             self.listeners.lose(|_| true);
         }
         // A server that begins to listen usually says so.
         self.port_looks.hurry(now.mono);
-        if std::mem::take(&mut self.doubts.are_sizes_unknown) {
+        if std::mem::take(&mut self.are_sizes_unknown) {
             self.read_sizes();
         }
         self.watch_runs();
@@ -412,18 +406,6 @@ fn records(effects: &[EngineEffect]) -> impl Iterator<Item = &Record> {
     })
 }
 
-/// Returns the runs whose events of this kind are recorded.
-fn runs_of(
-    records: &[Record],
-    is_wanted: impl Fn(&EventKind) -> bool,
-) -> Vec<(WindowId, Option<u32>)> {
-    let runs = records.iter().filter_map(|record| match &record.body {
-        Body::Event(event) => is_wanted(&event.kind).then_some((event.task.window, event.task.run)),
-        Body::Notice { .. } | Body::FollowUp { .. } => None,
-    });
-    runs.collect()
-}
-
 /// Whether a look found an event that should have been reported. A respawn of a dead pane is never
 /// reported.
 fn should_have_been_reported(effects: &[EngineEffect], dead: &BTreeSet<WindowId>) -> bool {
@@ -440,53 +422,6 @@ fn should_have_been_reported(effects: &[EngineEffect], dead: &BTreeSet<WindowId>
         },
         Body::Notice { .. } | Body::FollowUp { .. } => false,
     })
-}
-
-/// The windows that are gone since the last look and whose tasks were alive, or may be restarted.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Departures {
-    /// Those that a command of ours has ended, with its reason.
-    pub(crate) killed: BTreeMap<WindowId, GoneReason>,
-    /// Those that may have been moved to another session: only tmux knows.
-    pub(crate) unexplained: Vec<WindowId>,
-}
-
-impl Departures {
-    /// Compares the windows that the last look watched, with the pids of their live runs, with those
-    /// that are present now. `killed` has the windows that a command of ours has ended, `ended` the
-    /// processes that have ended.
-    pub(crate) fn new(
-        watched: &[(WindowId, Option<u32>)],
-        present: &BTreeSet<WindowId>,
-        killed: &BTreeMap<WindowId, GoneReason>,
-        ended: &BTreeSet<u32>,
-    ) -> Self {
-        let mut departures = Self::default();
-        for (window, pid) in watched {
-            if present.contains(window) {
-                continue;
-            }
-            match killed.get(window) {
-                Some(reason) => drop(departures.killed.insert(*window, *reason)),
-                // A pane whose process has ended was not moved.
-                None if pid.is_some_and(|pid| ended.contains(&pid)) => {}
-                None => departures.unexplained.push(*window),
-            }
-        }
-        departures
-    }
-}
-
-/// Returns the panes that were primary and are not any more, in windows that still exist.
-pub(crate) fn replaced_panes(
-    before: &BTreeMap<WindowId, PaneId>,
-    now: impl IntoIterator<Item = (WindowId, PaneId)>,
-) -> BTreeSet<PaneId> {
-    let replaced = now.into_iter().filter_map(|(window, pane)| {
-        let was = before.get(&window)?;
-        (*was != pane).then_some(*was)
-    });
-    replaced.collect()
 }
 
 impl State {
@@ -526,10 +461,17 @@ impl State {
 
 async fn look_at_ports(cx: Cx, queries: Vec<PortQuery>) {
     let asked = queries.clone();
-    let found = cx.run(|outcome| Job::FindPorts(asked, outcome)).await;
+    let link = cx.turn(Turn::Command).await;
+    let began = cx.with(|state| state.now.mono);
+    let found = link.run(|outcome| Job::FindPorts(asked, outcome)).await;
+    cx.with(|state| {
+        let now = state.now.mono;
+        state
+            .port_looks
+            .looked(now.saturating_duration_since(began), now);
+    });
     cx.with(|state| match found {
-        Ok(FoundPorts { ports, took }) => {
-            state.port_looks.looked(took, state.now.mono);
+        Ok(ports) => {
             let runs: BTreeMap<_, _> = queries
                 .iter()
                 .map(|query| ((query.window, query.run), query.leader))
@@ -537,55 +479,8 @@ async fn look_at_ports(cx: Cx, queries: Vec<PortQuery>) {
             state.listeners.listens(&runs, &ports);
         }
         Err(error) => {
-            state.port_looks.looked(Duration::ZERO, state.now.mono);
             let message = format!("cannot wait for a port: {}", error.message);
             state.listeners.refuse_port_waits(&Error::failed(message));
         }
     });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tmux_is_asked_only_about_windows_that_nothing_explains() {
-        let alive = [
-            (WindowId(1), Some(71)),
-            (WindowId(2), Some(72)),
-            (WindowId(3), Some(73)),
-            (WindowId(4), Some(74)),
-            (WindowId(5), None),
-        ];
-        let killed = BTreeMap::from([
-            (WindowId(2), GoneReason::AgentKilled),
-            (WindowId(9), GoneReason::UserKilled),
-        ]);
-        let departures = Departures::new(
-            &alive,
-            &BTreeSet::from([WindowId(1)]),
-            &killed,
-            &BTreeSet::from([72, 73]),
-        );
-        let expected = Departures {
-            killed: BTreeMap::from([(WindowId(2), GoneReason::AgentKilled)]),
-            unexplained: vec![WindowId(4), WindowId(5)],
-        };
-        assert_eq!(departures, expected);
-    }
-
-    #[test]
-    fn a_pane_is_replaced_only_where_its_window_is_left() {
-        let before = BTreeMap::from([
-            (WindowId(1), PaneId(1)),
-            (WindowId(2), PaneId(2)),
-            (WindowId(3), PaneId(3)),
-        ]);
-        let now = [
-            (WindowId(1), PaneId(1)),
-            (WindowId(2), PaneId(8)),
-            (WindowId(4), PaneId(9)),
-        ];
-        assert_eq!(replaced_panes(&before, now), BTreeSet::from([PaneId(2)]));
-    }
 }

@@ -1,9 +1,9 @@
 //! How each input is handled, and the stories that go on with it.
 
 use std::cell::{Ref, RefCell};
-use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::rc::{Rc, Weak};
+use std::sync::{Arc, mpsc};
 use std::task::{Context, Wake, Waker};
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use super::listeners::RequestId;
 use super::looks;
 use super::output_watches::PaneStream;
 use super::requests;
-use super::state::{Cx, NewStory, OpenRequest, SAVE_WITHIN, Setup, State, Story, StoryId};
+use super::state::{Cx, OpenRequest, SAVE_WITHIN, Setup, State, Story, StoryId};
 use crate::model::{Now, Task, WindowId};
 use crate::wire::RequestLine;
 
@@ -21,40 +21,42 @@ use crate::wire::RequestLine;
 pub(crate) struct Session {
     state: Rc<RefCell<State>>,
     stories: BTreeMap<StoryId, (Story, Waker)>,
-    /// How many stories have begun.
-    n_stories: u64,
     /// The stories that can go on, in the order in which what they wait for was resolved.
-    ready: Arc<Ready>,
+    ready: mpsc::Receiver<StoryId>,
+    /// With what stories are woken.
+    wakes: mpsc::Sender<StoryId>,
 }
-
-type Ready = Mutex<VecDeque<StoryId>>;
 
 /// Wakes a story.
 struct StoryWaker {
     story: StoryId,
-    ready: Arc<Ready>,
+    wakes: mpsc::Sender<StoryId>,
 }
 
 impl Wake for StoryWaker {
     fn wake(self: Arc<Self>) {
-        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        ready.push_back(self.story);
+        // Without a session there is nothing to wake.
+        self.wakes.send(self.story).unwrap_or_default();
     }
 }
 
 impl Session {
     /// Returns a session that has not looked yet.
     pub(crate) fn new(setup: Setup, now: Now) -> Self {
-        let mut state = State::new(setup, now);
-        state.spawn(looks::take_looks);
-        state.spawn(looks::take_sweeps);
-        state.spawn(archives::forget_deaths);
-        state.spawn(archives::archive_ended);
+        let new = |me: &Weak<_>| RefCell::new(State::new(setup, now, Weak::clone(me)));
+        let state = Rc::new_cyclic(new);
+        let mut begun = state.borrow_mut();
+        begun.spawn(looks::take_looks);
+        begun.spawn(looks::take_sweeps);
+        begun.spawn(archives::forget_deaths);
+        begun.spawn(archives::archive_ended);
+        drop(begun);
+        let (wakes, ready) = mpsc::channel();
         Self {
-            state: Rc::new(RefCell::new(state)),
+            state,
             stories: BTreeMap::new(),
-            n_stories: 0,
-            ready: Arc::default(),
+            ready,
+            wakes,
         }
     }
 
@@ -123,17 +125,22 @@ impl Session {
 
     fn begin_request(&mut self, request_id: RequestId, line: RequestLine) {
         let RequestLine { to, request } = line;
-        let story = NewStory {
+        let cx = Cx {
+            state: Rc::clone(&self.state),
             request: Some(request_id),
             to: to.map(Into::into),
-            begin: Box::new(|cx| {
-                Box::pin(async move {
-                    let reply = requests::serve(&cx, request).await;
-                    cx.answer(reply);
-                })
-            }),
         };
-        self.state.borrow_mut().new_stories.push_back(story);
+        let mut state = self.state.borrow_mut();
+        let story = state.begin(Box::pin(async move {
+            let reply = requests::serve(&cx, request).await;
+            cx.answer(reply);
+        }));
+        let open = OpenRequest {
+            story,
+            is_kept: false,
+            has_left: false,
+        };
+        state.requests.insert(request_id, open);
     }
 
     fn leave(&mut self, request_id: RequestId) {
@@ -177,43 +184,17 @@ impl Session {
                 state.send_pieces();
                 state.new_stories.pop_front()
             };
-            if let Some(new) = new {
-                self.begin(new);
-            } else if let Some(story) = self.next_ready() {
+            if let Some((story, future)) = new {
+                let wakes = self.wakes.clone();
+                let waker = Waker::from(Arc::new(StoryWaker { story, wakes }));
+                self.stories.insert(story, (future, waker));
+                self.poll(story);
+            } else if let Ok(story) = self.ready.try_recv() {
                 self.poll(story);
             } else if !self.state.borrow_mut().resolve_conditions() {
                 return;
             }
         }
-    }
-
-    fn next_ready(&self) -> Option<StoryId> {
-        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        ready.pop_front()
-    }
-
-    fn begin(&mut self, new: NewStory) {
-        let NewStory { request, to, begin } = new;
-        self.n_stories += 1;
-        let story = StoryId(self.n_stories);
-        if let Some(request_id) = request {
-            let open = OpenRequest {
-                story,
-                is_kept: false,
-                has_left: false,
-            };
-            let mut state = self.state.borrow_mut();
-            state.requests.insert(request_id, open);
-        }
-        let cx = Cx {
-            state: Rc::clone(&self.state),
-            request,
-            to,
-        };
-        let ready = Arc::clone(&self.ready);
-        let waker = Waker::from(Arc::new(StoryWaker { story, ready }));
-        self.stories.insert(story, (begin(cx), waker));
-        self.poll(story);
     }
 
     fn poll(&mut self, story: StoryId) {
@@ -243,8 +224,8 @@ impl State {
             Change::Printed { pane, bytes } => {
                 self.listeners.print(pane, &bytes, now);
                 let stream = self.listeners.stream(pane);
-                if stream.is_some_and(PaneStream::is_guess) && !self.doubts.are_sizes_unknown {
-                    self.doubts.are_sizes_unknown = true;
+                if stream.is_some_and(PaneStream::is_guess) && !self.are_sizes_unknown {
+                    self.are_sizes_unknown = true;
                     let window = self.task_in(pane).map(|task| task.window);
                     self.order(LookOrder::of(window));
                 }
@@ -266,7 +247,7 @@ impl State {
                 self.lose_asked();
                 // A look finds out whether their windows or the session are gone as well.
                 let panes = self.listeners.panes();
-                self.doubts.is_follower_lost = !panes.is_empty();
+                self.is_follower_lost = !panes.is_empty();
                 let windows = panes.into_iter().filter_map(|pane| self.task_in(pane));
                 let windows: Vec<WindowId> = windows.map(|task| task.window).collect();
                 self.order(LookOrder::of(windows));

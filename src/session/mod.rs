@@ -33,12 +33,10 @@ mod typing;
 mod tests;
 
 pub(crate) use input::{
-    Change, ClosedWindows, Effect, FoundPorts, HeldCommand, Input, Job, LaunchOutcome, LinkState,
-    LogLevel, Look, LookOrder, LookOutcome, PaneRead, PortQuery, Reply, StoreState,
+    Change, ClosedWindows, Effect, HeldCommand, Input, Job, LaunchOutcome, LinkState, LogLevel,
+    Look, LookOrder, LookOutcome, PaneRead, PortQuery, Reply, StoreState,
 };
 pub(crate) use listeners::{Beginning, RequestId};
-pub(crate) use looks::{Departures, replaced_panes};
 pub(crate) use machine::Session;
-pub(crate) use pending_restarts::DueRestart;
 pub(crate) use state::Setup;
 pub(crate) use typing::Typing;

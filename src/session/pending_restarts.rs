@@ -11,17 +11,6 @@ use crate::model::{
 };
 use crate::restarts::{Restart, restart_of};
 
-/// A task that is to be run again because its run has failed.
-#[derive(Debug)]
-pub(crate) struct DueRestart {
-    /// The task, as it was at the end of its run.
-    pub(crate) task: Arc<Task>,
-    /// Which restart in a row this is, from 1.
-    pub(crate) number: u32,
-    /// The session's present name.
-    pub(crate) session_name: String,
-}
-
 /// The restarts that are due, now or later, and the ends that were delivered as notices because of them.
 /// What decides is the look: a window whose run goes on, or that is gone, has none.
 #[derive(Debug, Default)]
@@ -42,25 +31,13 @@ struct PendingRestart {
     run: Option<u32>,
     restarts: TaskRestarts,
     restart: Restart,
+    /// When it is run again. That has begun if this time is over.
     due: Now,
-    state: State,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum State {
-    /// It is not due yet.
-    Pending,
-    /// The command is queued or runs, or its result has not been looked at.
-    Starting,
-    /// It cannot be run again, for this reason.
-    Impossible(String),
+    /// Why it cannot be run again.
+    impossible: Option<String>,
 }
 
 impl PendingRestart {
-    fn due_at(&self) -> Option<Instant> {
-        (self.state == State::Pending).then_some(self.due.mono)
-    }
-
     fn is_of(&self, task: &Task) -> bool {
         (self.run, Some(&self.restarts)) == (task.run, task.settings.restarts.as_ref())
     }
@@ -81,17 +58,11 @@ impl PendingRestarts {
         }
     }
 
-    /// Plans the restarts that follow from a look, whose records these are. Returns the ends that no
-    /// restart will follow although nobody has seen to that: the policy was removed, or the window or the
-    /// pane is elsewhere. A window that is closed, or that shows another run, has nothing to deliver: whoever
-    /// ended it or ran it again has seen it.
-    pub(super) fn look(
-        &mut self,
-        look: &Snapshot,
-        records: &[Record],
-        now: Now,
-    ) -> Vec<PreventedRestart> {
-        self.plan(look, now);
+    /// Notes the ends in a look, whose records these are. Returns those that no restart will follow although
+    /// nobody has seen to that: the policy was removed, or the window or the pane is elsewhere. A window that
+    /// is closed, or that shows another run, has nothing to deliver: whoever ended it or ran it again has seen
+    /// it.
+    pub(super) fn look(&mut self, look: &Snapshot, records: &[Record]) -> Vec<PreventedRestart> {
         // A session that is missing may have lost its last window to another one.
         if self.life != look.life && look.life.is_some() {
             self.life.clone_from(&look.life);
@@ -130,31 +101,37 @@ impl PendingRestarts {
         prevented
     }
 
-    fn plan(&mut self, look: &Snapshot, now: Now) {
+    /// Plans the restarts that follow from a look. Returns the tasks for which none was planned before.
+    pub(super) fn plan(&mut self, look: &Snapshot, now: Now) -> Vec<Arc<Task>> {
         let mut before = std::mem::take(&mut self.pending);
+        let mut planned = Vec::new();
         for (window, task) in &look.tasks {
             let (Some(restart), Some(restarts)) = (restart_of(task), &task.settings.restarts)
             else {
                 continue;
             };
             let known = before.remove(window).filter(|known| known.is_of(task));
-            let pending = known.unwrap_or_else(|| PendingRestart {
-                run: task.run,
-                restarts: restarts.clone(),
-                restart,
-                due: now.after(still(task, restart, now)),
-                state: State::Pending,
+            let pending = known.unwrap_or_else(|| {
+                planned.push(Arc::clone(task));
+                PendingRestart {
+                    run: task.run,
+                    restarts: restarts.clone(),
+                    restart,
+                    due: now.after(still(task, restart, now)),
+                    impossible: None,
+                }
             });
             self.pending.insert(*window, pending);
         }
+        planned
     }
 
-    /// Returns when the next restart is due.
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.pending
-            .values()
-            .filter_map(PendingRestart::due_at)
-            .min()
+    /// Returns when this task is run again, and which restart in a row that is; `None` if it is not, by
+    /// the last look.
+    pub(super) fn due(&self, task: &Task) -> Option<(Instant, u32)> {
+        let pending = self.pending.get(&task.window)?;
+        let is_wanted = pending.impossible.is_none() && pending.is_of(task);
+        is_wanted.then_some((pending.due.mono, pending.restart.number))
     }
 
     /// Returns the restart of a task that waits for one.
@@ -173,51 +150,26 @@ impl PendingRestarts {
     /// Returns in what time a task is restarted that waits for that.
     pub(super) fn next_in(&self, window: WindowId, now: Now) -> Option<Duration> {
         let pending = self.pending.get(&window)?;
-        match &pending.state {
-            State::Pending => Some(pending.due.mono.saturating_duration_since(now.mono)),
-            State::Starting => Some(Duration::ZERO),
-            State::Impossible(_) => None,
-        }
+        let still = pending.due.mono.saturating_duration_since(now.mono);
+        pending.impossible.is_none().then_some(still)
     }
 
     /// Returns why a task whose run has failed cannot be run again.
     pub(super) fn why_impossible(&self, window: WindowId) -> Option<String> {
-        match &self.pending.get(&window)?.state {
-            State::Impossible(why) => Some(why.clone()),
-            State::Pending | State::Starting => None,
-        }
-    }
-
-    /// Takes the windows whose restarts are due, with their numbers.
-    pub(super) fn take_due(&mut self, now: Now) -> Vec<(WindowId, u32)> {
-        let mut due = Vec::new();
-        for (window, pending) in &mut self.pending {
-            if pending.due_at().is_some_and(|at| at <= now.mono) {
-                pending.state = State::Starting;
-                due.push((*window, pending.restart.number));
-            }
-        }
-        due
-    }
-
-    /// Whether a restart was begun whose result no look has shown yet.
-    pub(super) fn is_starting(&self, window: WindowId) -> bool {
-        let pending = self.pending.get(&window);
-        pending.is_some_and(|pending| pending.state == State::Starting)
+        self.pending.get(&window)?.impossible.clone()
     }
 
     /// Notes that a restart has started nothing: it is due again then.
     pub(super) fn put_off(&mut self, window: WindowId, until: Now) {
         if let Some(pending) = self.pending.get_mut(&window) {
             pending.due = until;
-            pending.state = State::Pending;
         }
     }
 
     /// Notes that a task cannot be run again, and why. Returns its end if a restart was announced.
     pub(super) fn give_up(&mut self, window: WindowId, why: String) -> Option<DeliveredEvent> {
         if let Some(pending) = self.pending.get_mut(&window) {
-            pending.state = State::Impossible(why);
+            pending.impossible = Some(why);
         }
         self.announced.remove(&window)
     }

@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::ending_runs::{EndedRuns, Endings, UsualDurations};
+use super::ending_runs::{EndedRuns, Endings};
 use super::input::{Effect, LinkState, LogLevel, Reply, StoreState};
 use super::job_queue::JobQueue;
 use super::listeners::{Listeners, RequestId};
@@ -17,8 +17,8 @@ use super::pending_restarts::PendingRestarts;
 use super::promise::Resolver;
 use crate::engine::{self, Engine};
 use crate::model::{
-    Bookmark, DeliveredEvent, Event, Level, Now, OpenQuestion, PaneId, Seq, StatusCounts, StopPlan,
-    Task, WindowId,
+    Bookmark, Checkpoint, DeliveredEvent, Event, Level, Millis, Now, OpenQuestion, PaneId, Seq,
+    StatusCounts, StopPlan, Task, WindowId,
 };
 use crate::wire::Counters;
 
@@ -41,13 +41,6 @@ pub(super) struct Cx {
     pub(super) request: Option<RequestId>,
     /// The name of the session that the request is for, if it names one.
     pub(super) to: Option<Rc<str>>,
-}
-
-/// A story that has not begun.
-pub(super) struct NewStory {
-    pub(super) request: Option<RequestId>,
-    pub(super) to: Option<Rc<str>>,
-    pub(super) begin: Box<dyn FnOnce(Cx) -> Story>,
 }
 
 /// A request that is not answered.
@@ -90,10 +83,10 @@ pub(crate) struct State {
     pub(crate) session_name: String,
     /// The state of the link after the last look.
     pub(super) link: LinkState,
-    /// Whether there was a look.
-    pub(super) has_looked: bool,
-    /// What the next look has to decide.
-    pub(super) doubts: Doubts,
+    /// Whether the client that follows output was lost, which the next look has to decide.
+    pub(super) is_follower_lost: bool,
+    /// Whether terminal models of followed panes may differ from the panes, as the next look shows.
+    pub(super) are_sizes_unknown: bool,
     /// Why the last look failed; `None` when it succeeded.
     pub(crate) look_problem: Option<String>,
     /// What the session has done since it began.
@@ -103,7 +96,11 @@ pub(crate) struct State {
     /// The requests that are not answered.
     pub(super) requests: BTreeMap<RequestId, OpenRequest>,
     /// Stories that begin with the present input.
-    pub(super) new_stories: VecDeque<NewStory>,
+    pub(super) new_stories: VecDeque<(StoryId, Story)>,
+    /// How many stories have begun.
+    n_stories: u64,
+    /// This state, for what stories have of it.
+    me: Weak<RefCell<Self>>,
     /// What stories wait for, in the order in which they began to.
     pub(super) conditions: Vec<Condition>,
     /// When stories go on that wait for a time.
@@ -139,19 +136,10 @@ pub(crate) struct State {
     pub(super) stop_defaults: StopPlan,
     /// When the ports of runs that are waited for are looked at.
     pub(super) port_looks: PortLooks,
-    /// How long runs usually take, by their windows.
-    pub(super) usual: UsualDurations,
+    /// How long present runs usually take, by their windows.
+    pub(super) usual: BTreeMap<WindowId, (Option<u32>, Millis)>,
     /// The effects of the present input.
     pub(super) effects: Vec<Effect>,
-}
-
-/// What the next look has to decide.
-#[derive(Debug, Default)]
-pub(super) struct Doubts {
-    /// Whether the client that follows output was lost.
-    pub(super) is_follower_lost: bool,
-    /// Whether terminal models of followed panes may differ from the panes.
-    pub(super) are_sizes_unknown: bool,
 }
 
 /// The initial state of a session.
@@ -175,38 +163,31 @@ pub(crate) struct Setup {
 
 impl State {
     /// Returns the state of a session that has not looked yet.
-    pub(super) fn new(setup: Setup, now: Now) -> Self {
-        let Setup {
-            mut engine,
-            session_name,
-            longest_pause,
-            mut bookmark,
-            stop,
-            announced,
-            store,
-        } = setup;
-        let restarts = PendingRestarts::new(engine.last_look(), announced);
-        engine.tried(store.tried);
+    pub(super) fn new(mut setup: Setup, now: Now, me: Weak<RefCell<Self>>) -> Self {
+        setup.engine.tried(setup.store.tried);
         Self {
             now,
-            engine,
-            listeners: Listeners::new(std::mem::take(&mut bookmark.searched)),
-            schedule: LookSchedule::new(longest_pause, now.mono),
+            restarts: PendingRestarts::new(setup.engine.last_look(), setup.announced),
+            engine: setup.engine,
+            listeners: Listeners::new(std::mem::take(&mut setup.bookmark.searched)),
+            schedule: LookSchedule::new(setup.longest_pause, now.mono),
             jobs: JobQueue::default(),
             ended_runs: EndedRuns::default(),
-            store,
-            session_name,
+            store: setup.store,
+            session_name: setup.session_name,
             link: LinkState {
-                bookmark,
+                bookmark: setup.bookmark,
                 ..LinkState::default()
             },
-            has_looked: false,
-            doubts: Doubts::default(),
+            is_follower_lost: false,
+            are_sizes_unknown: false,
             look_problem: None,
             counters: Counters::default(),
             found_late: 0,
             requests: BTreeMap::new(),
             new_stories: VecDeque::new(),
+            n_stories: 0,
+            me,
             conditions: Vec::new(),
             timers: Vec::new(),
             locks: BTreeMap::new(),
@@ -220,11 +201,10 @@ impl State {
             followed: None,
             questions: BTreeMap::new(),
             unseen: Vec::new(),
-            restarts,
             endings: Endings::default(),
-            stop_defaults: stop,
+            stop_defaults: setup.stop,
             port_looks: PortLooks::default(),
-            usual: UsualDurations::default(),
+            usual: BTreeMap::new(),
             effects: Vec::new(),
         }
     }
@@ -254,16 +234,22 @@ impl State {
         self.engine.counts().is_some() || self.look_problem.is_some()
     }
 
-    /// Begins a story. It runs to its first await before the present input is handled.
-    pub(super) fn spawn<F: Future<Output = ()> + 'static>(
-        &mut self,
-        begin: impl FnOnce(Cx) -> F + 'static,
-    ) {
-        self.new_stories.push_back(NewStory {
+    /// Begins a story of the session's own.
+    pub(super) fn spawn<F: Future<Output = ()> + 'static>(&mut self, begin: impl FnOnce(Cx) -> F) {
+        let cx = Cx {
+            state: self.me.upgrade().expect("whoever has it asks"),
             request: None,
             to: None,
-            begin: Box::new(|cx| Box::pin(begin(cx))),
-        });
+        };
+        self.begin(Box::pin(begin(cx)));
+    }
+
+    /// Begins a story: it runs to its first await when the present input is handled.
+    pub(super) fn begin(&mut self, story: Story) -> StoryId {
+        self.n_stories += 1;
+        let id = StoryId(self.n_stories);
+        self.new_stories.push_back((id, story));
+        id
     }
 
     /// Sends a request's client something, if it has not left.
@@ -330,7 +316,10 @@ impl State {
                     self.effects.push(Effect::Append {
                         records,
                         session_name: self.session_name.clone(),
-                        checkpoint: self.has_looked.then(|| self.link.checkpoint.clone()),
+                        checkpoint: self.engine.counts().map(|_| Checkpoint {
+                            life: self.link.life.clone(),
+                            deaths_read: self.link.bookmark.deaths_read,
+                        }),
                     });
                 }
                 engine::EngineEffect::Status(counts) => self.effects.push(Effect::Status(counts)),
@@ -377,9 +366,7 @@ impl State {
 
     /// Returns the windows of the last look.
     pub(super) fn windows(&self) -> Vec<WindowId> {
-        let look = self.engine.last_look();
-        look.map(|look| look.tasks.keys().copied().collect())
-            .unwrap_or_default()
+        self.tasks().iter().map(|task| task.window).collect()
     }
 
     /// Returns a task of the last look.
@@ -389,11 +376,7 @@ impl State {
 
     /// Returns the task whose primary pane this is.
     pub(super) fn task_in(&self, pane: PaneId) -> Option<Arc<Task>> {
-        task_in(&self.engine, pane).cloned()
+        let mut tasks = self.engine.last_look()?.tasks.values();
+        tasks.find(|task| task.pane == Some(pane)).cloned()
     }
-}
-
-fn task_in(engine: &Engine, pane: PaneId) -> Option<&Arc<Task>> {
-    let tasks = &engine.last_look()?.tasks;
-    tasks.values().find(|task| task.pane == Some(pane))
 }

@@ -127,8 +127,11 @@ impl Cx {
         self.until(move |state| state.store.tried >= seq).await;
     }
 
-    /// Waits until this time.
+    /// Waits until this time, unless it is over.
     pub(super) async fn sleep_until(&self, at: Instant) {
+        if self.with(|state| at <= state.now.mono) {
+            return;
+        }
         let (resolver, is_due) = promise();
         self.with(|state| state.timers.push((at, resolver)));
         is_due.await;

@@ -295,7 +295,7 @@ impl Driver {
     #[track_caller]
     fn restarted(&mut self, end: Option<String>) {
         self.done(|job| {
-            let Job::Restart(_, outcome) = job else {
+            let Job::Restart(_, _, outcome) = job else {
                 return false;
             };
             outcome.resolve(end);
@@ -567,7 +567,7 @@ fn describe(job: &Job) -> String {
         Job::Kill(windows, _) => format!("kill {windows:?}"),
         Job::Archive(task, ..) => format!("archive {}", task.window),
         Job::Type(typing, _) => format!("type {}", typing.task.window),
-        Job::Restart(due, _) => format!("restart {} {}", due.task.window, due.number),
+        Job::Restart(task, number, _) => format!("restart {} {number}", task.window),
         Job::ReadRecord(window, _) => format!("read record of {window}"),
         Job::ReadLog(task, ..) => format!("read log of {}", task.window),
         Job::FindPorts(queries, _) => format!("ports {queries:?}"),

@@ -11,11 +11,11 @@ use super::super::control_clients::ControlClients;
 use super::watched_windows;
 use super::{Attachment, SessionLink};
 use crate::clock::now;
-use crate::model::{Checkpoint, GoneReason, PaneId, SessionLife, Snapshot, WindowId};
+use crate::model::{GoneReason, PaneId, SessionLife, Snapshot, WindowId};
 use crate::observe::Evidence;
 use crate::process::{self, Process};
 use crate::protocol::rows::LookRows;
-use crate::session::{self, Departures, LinkState, LookOrder, LookOutcome, replaced_panes};
+use crate::session::{self, LinkState, LookOrder, LookOutcome};
 use crate::tmux::{self, Connection, LookKind, Probe, TmuxError};
 
 /// The result of a look through the control client.
@@ -95,10 +95,6 @@ impl SessionLink {
                 life: self.life.clone(),
                 session_name: self.session_name(),
                 bookmark: self.observer.bookmark(),
-                checkpoint: Checkpoint {
-                    life: self.life.clone(),
-                    deaths_read: self.observer.deaths_read(),
-                },
                 is_connected: self.is_connected(),
                 reports_respawns: self.reports_respawns,
                 connection: self.connections,
@@ -246,8 +242,12 @@ impl SessionLink {
     /// Returns the panes of runs that are not their window's primary one in this look, and still exist.
     pub(super) async fn moved_panes(&mut self, look: Option<&LookRows>) -> BTreeSet<PaneId> {
         let rows = look.into_iter().flat_map(|look| &look.windows);
-        let panes = rows.filter_map(|row| Some((row.window, row.pane.as_ref()?.pane)));
-        let replaced = replaced_panes(&self.run_panes, panes);
+        let replaced: BTreeSet<PaneId> = rows
+            .filter_map(|row| {
+                let (was, is) = (self.run_panes.get(&row.window)?, row.pane.as_ref()?.pane);
+                (*was != is).then_some(*was)
+            })
+            .collect();
         if replaced.is_empty() {
             return replaced;
         }
@@ -268,11 +268,19 @@ impl SessionLink {
         ended: &BTreeSet<u32>,
     ) -> BTreeMap<WindowId, GoneReason> {
         let rows = look.into_iter().flat_map(|look| &look.windows);
-        let present = rows.map(|row| row.window).collect();
-        let Departures {
-            killed: mut reasons,
-            unexplained,
-        } = Departures::new(&self.watched_windows, &present, killed, ended);
+        let present: BTreeSet<WindowId> = rows.map(|row| row.window).collect();
+        let (mut reasons, mut unexplained) = (BTreeMap::new(), Vec::new());
+        for (window, pid) in &self.watched_windows {
+            if present.contains(window) {
+                continue;
+            }
+            match killed.get(window) {
+                Some(reason) => drop(reasons.insert(*window, *reason)),
+                // A pane whose process has ended was not moved.
+                None if pid.is_some_and(|pid| ended.contains(&pid)) => {}
+                None => unexplained.push(*window),
+            }
+        }
         if !unexplained.is_empty() && self.server_listens() {
             match tmux::existing_windows(&mut self.connection(), &unexplained, None).await {
                 Ok(found) => {

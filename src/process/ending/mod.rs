@@ -50,7 +50,7 @@ impl RunEnder {
         let (sender, reports) = mpsc::unbounded_channel();
         thread::Builder::new()
             .name("run-ender".to_owned())
-            .spawn(move || Worker::new(taken, woken, sender).run())?;
+            .spawn(move || Worker::run(&taken, woken, sender))?;
         Ok(Self {
             orders,
             wake,

@@ -51,7 +51,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The thread's state. It ends with the daemon, whose end closes `woken`.
 pub(super) struct Worker {
-    orders: Receiver<EndOrder>,
     /// Readable when there is an order.
     woken: UnixStream,
     reports: mpsc::UnboundedSender<EndReport>,
@@ -90,26 +89,22 @@ impl Strangers {
 }
 
 impl Worker {
-    pub(super) fn new(
-        orders: Receiver<EndOrder>,
+    pub(super) fn run(
+        orders: &Receiver<EndOrder>,
         woken: UnixStream,
         reports: mpsc::UnboundedSender<EndReport>,
-    ) -> Self {
-        Self {
-            orders,
+    ) {
+        let mut worker = Self {
             woken,
             reports,
             runs: BTreeMap::new(),
             strangers: Strangers::default(),
-        }
-    }
-
-    pub(super) fn run(mut self) {
-        while self.sleep() {
-            while let Ok(order) = self.orders.try_recv() {
-                self.take(order);
+        };
+        while worker.sleep() {
+            while let Ok(order) = orders.try_recv() {
+                worker.take(order);
             }
-            self.step();
+            worker.step();
         }
     }
 

@@ -29,10 +29,7 @@ impl Driver {
             self.job
         );
         let found = BTreeMap::from([(7, ports.iter().copied().collect())]);
-        let found = FoundPorts {
-            ports: found,
-            took: Duration::from_millis(ms),
-        };
+        self.now = self.now.after(Duration::from_millis(ms));
         self.done(|job| {
             let Job::FindPorts(_, outcome) = job else {
                 return false;
