@@ -2,26 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::version::Version;
-use crate::model::{Error, ErrorKind, with_causes};
+use crate::model::{Error, ErrorKind};
 
 /// Why tmux did not carry out a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TmuxError {
-    /// The program does not exist or may not be executed.
-    #[error("could not start `{}`", .program.display())]
-    ProgramMissing {
-        program: PathBuf,
-        /// The cause.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The program is another one than tmux.
-    #[error("`{}` is not tmux: `-V` does not print a version of tmux", .program.display())]
-    NotTmux { program: PathBuf },
-    /// The program is older than the oldest supported version.
-    #[error("tmux {version} is too old, 3.2 or newer is needed")]
-    TooOld { version: Version },
     /// Nothing listens on the socket, or the server has ended.
     #[error("no tmux server is running on `{}`", .socket.display())]
     NoServer { socket: PathBuf },
@@ -36,18 +21,6 @@ pub(crate) enum TmuxError {
         /// The server's pid.
         pid: u32,
     },
-    /// The socket's path is a file of another kind, which tmux would replace.
-    #[error("{} is not a tmux socket but something else", .path.display())]
-    NotASocket { path: PathBuf },
-    /// The socket, or the folder of tmux's sockets, belongs to another user.
-    #[error("{} belongs to another user, whom a tmux client would obey", .path.display())]
-    NotOurs { path: PathBuf },
-    /// A server's name is a path or empty.
-    #[error("-L takes the name of a tmux server, without `/`")]
-    NoName,
-    /// The socket's folder does not exist.
-    #[error("there is no folder {} for the tmux server's socket", .folder.display())]
-    NoFolder { folder: PathBuf },
     /// The server has no such session.
     #[error("tmux has no such session ({reply})")]
     NoSuchSession {
@@ -88,41 +61,26 @@ pub(crate) enum TmuxError {
     /// Input or output of the tmux program failed.
     #[error("could not talk to tmux")]
     Io(#[source] std::io::Error),
-    /// It was not given to tmux, or undone: what tmux would have made of it is not what was asked for.
+    /// It was not given to tmux, or undone: there is no such program or server to give it to, or what tmux
+    /// would have made of it is not what was asked for.
     #[error(transparent)]
     Refused(#[from] Error),
 }
 
 impl From<TmuxError> for Error {
     fn from(error: TmuxError) -> Self {
-        use ErrorKind::{Failed, Missing, Usage};
-        let (kind, hint) = match &error {
-            TmuxError::ProgramMissing { .. } => (
-                Failed,
-                "install tmux 3.2 or newer, or name it with --tmux or $TMUX_TASK_TMUX",
-            ),
-            TmuxError::NotTmux { .. } => (
-                Failed,
-                "name tmux 3.2 or newer with --tmux or $TMUX_TASK_TMUX",
-            ),
-            TmuxError::TooOld { .. } => (Failed, "name a newer one with --tmux or $TMUX_TASK_TMUX"),
-            TmuxError::NoServer { .. } => (Missing, "`tmux-task run NAME -- COMMAND` starts one"),
-            TmuxError::NotASocket { .. } => (Failed, "-S takes the path of a tmux server's socket"),
-            TmuxError::NoName => (Usage, "-S takes the path of a server of yours"),
-            TmuxError::NotOurs { .. } => (Failed, "-S takes the path of a server of yours"),
-            TmuxError::NoFolder { .. } => (Failed, "make it, or name another path with -S"),
-            TmuxError::NoSuchSession { .. } => return Self::missing(with_causes(&error)),
-            TmuxError::Unreachable { .. }
-            | TmuxError::OtherDaemon { .. }
-            | TmuxError::Rejected { .. }
-            | TmuxError::Confused { .. }
-            | TmuxError::Lost { .. }
-            | TmuxError::Closed
-            | TmuxError::TimedOut
-            | TmuxError::Io(_)
-            | TmuxError::Refused(_) => return error.of_launch(),
-        };
-        Self::new(kind, with_causes(&error)).with_hint(hint)
+        let is_missing = error.is_missing();
+        let starts = "`tmux-task run NAME -- COMMAND` starts one";
+        let hint = matches!(error, TmuxError::NoServer { .. }).then(|| starts.to_owned());
+        let error = error.of_launch();
+        match is_missing {
+            true => Self {
+                kind: ErrorKind::Missing,
+                hint,
+                ..error
+            },
+            false => error,
+        }
     }
 }
 
