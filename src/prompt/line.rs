@@ -91,90 +91,64 @@ pub(super) fn asks(text: &str) -> Option<Ask> {
         return None;
     }
     let plain_text = &*plain(text);
-    let ask = |kind, rule| {
+    let ask = |kind, is_plain, rule| {
         Some(Ask {
             kind,
-            secret: false,
-            is_plain: true,
-            rule,
-        })
-    };
-    let weak = |kind, rule| {
-        Some(Ask {
-            kind,
-            secret: false,
-            is_plain: false,
-            rule,
-        })
-    };
-    let hidden = |rule| {
-        Some(Ask {
-            kind: PromptKind::Password,
-            secret: true,
-            is_plain: true,
+            secret: kind == PromptKind::Password,
+            is_plain,
             rule,
         })
     };
     if DEBUGGER.is_match(plain_text) {
-        return ask(PromptKind::Debugger, "debugger prompt");
+        return ask(PromptKind::Debugger, true, "debugger prompt");
     }
     if let Some(before) = secret::unmasked(text)
         && asks(before)
             .is_some_and(|ask| matches!(ask.kind, PromptKind::Text | PromptKind::Password))
     {
-        return hidden("what is typed is masked");
+        return ask(PromptKind::Password, true, "what is typed is masked");
     }
     if secret::is_label(text) && !words::is_progress(text) {
-        return hidden("asks for a secret");
+        return ask(PromptKind::Password, true, "asks for a secret");
     }
     if let Some((kind, is_plain)) = choices::offered(text) {
-        let rule = CHOICES_RULE;
-        return if is_plain {
-            ask(kind, rule)
-        } else {
-            weak(kind, rule)
-        };
+        return ask(kind, is_plain, CHOICES_RULE);
     }
     if TYPE_YES.is_match(plain_text) {
-        return ask(PromptKind::Confirm, "asks to type yes");
+        return ask(PromptKind::Confirm, true, "asks to type yes");
     }
     if is_key(text) || is_foreign_key(text) {
-        return ask(PromptKind::Key, "asks for a key");
+        return ask(PromptKind::Key, true, "asks for a key");
     }
     if COMMAND.is_match(plain_text) {
-        return ask(PromptKind::Confirm, COMMAND_RULE);
+        return ask(PromptKind::Confirm, true, COMMAND_RULE);
     }
     if DEFAULTED.is_match(text) || (QUESTION.is_match(text) && !text.ends_with(';')) {
         let is_url = text.rsplit(' ').next().is_some_and(|w| w.contains("://"));
         return if is_url {
             None
         } else {
-            ask(kind_of_question(text), MARK_RULE)
+            ask(kind_of_question(text), true, MARK_RULE)
         };
     }
     if UNMARKED.is_match(plain_text) {
-        return ask(PromptKind::Confirm, "usual words");
+        return ask(PromptKind::Confirm, true, "usual words");
     }
     if (FIELD.is_match(text) || DEFAULTED_FIELD.is_match(text)) && !words::is_progress(text) {
-        let kind = if CHOOSE.is_match(plain_text) {
-            PromptKind::Menu
-        } else {
-            PromptKind::Text
-        };
         // `Choose a colour:` shows it by itself.
-        return if kind == PromptKind::Menu {
-            ask(kind, "asks to choose")
+        return if CHOOSE.is_match(plain_text) {
+            ask(PromptKind::Menu, true, "asks to choose")
         } else if words::is_report(text) {
             None
         } else {
-            weak(kind, LABEL_RULE)
+            ask(PromptKind::Text, false, LABEL_RULE)
         };
     }
     if asks_for_range(text) {
-        return weak(PromptKind::Menu, "asks to choose from a range");
+        return ask(PromptKind::Menu, false, "asks to choose from a range");
     }
     if is_invitation(text) {
-        return weak(PromptKind::Menu, "words before the cursor");
+        return ask(PromptKind::Menu, false, "words before the cursor");
     }
     None
 }
