@@ -435,7 +435,7 @@ fn ended(what: &str, result: &WaitResult, json: bool) -> Result<(), Error> {
         (None, Some(0)) => return Ok(()),
         (None, Some(code)) => ErrorKind::OfTask(u8::try_from(code & 0xff).unwrap_or(1)),
         // tmux does not know it.
-        (None, None) => ErrorKind::RunFailed,
+        (None, None) => ErrorKind::Failed.of_run(),
     };
     if json {
         return Err(Error::silent(kind));
