@@ -39,7 +39,7 @@ pub use now::{
     AgeClock, Backoff, BootTime, Millis, Now, age, limit_words, parse_rfc3339, rfc3339, took,
     whole_millis, written,
 };
-pub use reason::{GoneReason, Reason, Signal};
+pub use reason::{GoneReason, Signal};
 pub use record::{
     Body, Checkpoint, Context, DeliveredEvent, Delivery, Details, FEED_VERSION, FollowUpOptions,
     Kind, Message, Record, SESSION_CHARS, Seq, ShellDelivery,

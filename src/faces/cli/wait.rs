@@ -12,7 +12,7 @@ use super::args::{FollowRun, Signal, Wait};
 use super::context::{self, Context};
 use super::output;
 use crate::model::{
-    self, AnswerBy, Condition, Error, ErrorKind, Reason, Stop, WaitOutcome, WaitResult,
+    self, AnswerBy, Condition, Error, ErrorKind, GoneReason, Stop, WaitOutcome, WaitResult,
     whole_millis,
 };
 use crate::ops::{self, Awaited, Caller, StartedRun, TaskSession, WaitNews};
@@ -418,7 +418,7 @@ pub(super) async fn wait_for_launched(
         Some(_) | None => {
             let kind = match result.reason {
                 // As `timeout` does.
-                Some(Reason::TimedOut) => ErrorKind::TimedOut,
+                Some(GoneReason::TimedOut) => ErrorKind::TimedOut,
                 Some(_) | None => ErrorKind::Impossible,
             };
             Err(Error::new(kind, why(&result, timeout)).about(what))
