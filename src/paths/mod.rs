@@ -6,7 +6,8 @@
 
 mod names;
 
-use std::ffi::OsString;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-pub(crate) use names::{Names, hex, is_key, next_key};
+pub(crate) use names::{hex, is_key, next_key};
 
 use crate::files::{self, Fault, OPEN_TO_OTHERS, RefusedFile, WRITABLE_BY_OTHERS, our_uid};
 use crate::model::{Backoff, Error};
@@ -126,11 +127,6 @@ impl Paths {
         }
     }
 
-    /// Returns the names that lead to these files.
-    pub(crate) fn names(&self) -> Names {
-        Names::of(&self.state, &self.key)
-    }
-
     /// Returns the feed's file.
     pub(crate) fn feed(&self) -> PathBuf {
         self.state.join("feed.jsonl")
@@ -191,24 +187,18 @@ impl Paths {
     /// Returns the sockets of all daemons of this user that have this runtime folder, by name. Their
     /// daemons may be gone.
     pub(crate) fn sockets(&self) -> Vec<PathBuf> {
-        let mut folders = vec![self.runtime.clone()];
+        let socket = self.socket();
         // Where those are whose paths would be too long.
-        let stand_ins = tmp_root();
-        if self.runtime_file("sock").starts_with(&stand_ins) && self.runtime != stand_ins {
-            folders.push(stand_ins);
-        }
+        let stand_ins = socket.parent().unwrap_or(&self.runtime);
+        let folders = BTreeSet::from([self.runtime.as_path(), stand_ins]);
         let entries = folders
-            .iter()
+            .into_iter()
             .filter_map(|folder| std::fs::read_dir(folder).ok());
         let files = entries
             .flatten()
             .filter_map(|entry| Some(entry.ok()?.path()));
-        let mut sockets: Vec<PathBuf> = files
-            .filter(|file| {
-                file.extension()
-                    .is_some_and(|extension| extension == "sock")
-            })
-            .collect();
+        let is_socket = |file: &PathBuf| file.extension() == Some(OsStr::new("sock"));
+        let mut sockets: Vec<PathBuf> = files.filter(is_socket).collect();
         sockets.sort();
         sockets
     }
@@ -243,15 +233,9 @@ impl Paths {
     ///
     /// When it cannot be created, or when another user could change its contents.
     pub(crate) fn create_runtime(&self) -> Result<(), Error> {
+        make_runtime_folder(&self.runtime)?;
         let socket = self.socket();
-        let stand_in = socket.parent().filter(|folder| *folder != self.runtime);
-        for folder in [Some(self.runtime.as_path()), stand_in]
-            .into_iter()
-            .flatten()
-        {
-            make_runtime_folder(folder)?;
-        }
-        Ok(())
+        make_runtime_folder(socket.parent().unwrap_or(&self.runtime))
     }
 }
 
@@ -383,14 +367,11 @@ pub(crate) fn state_root(env: Env<'_>) -> Result<PathBuf, Error> {
     if let Some(dir) = own(env, STATE_DIR)? {
         return Ok(dir);
     }
-    if let Some(dir) = folder_of(env, "XDG_STATE_HOME") {
-        return Ok(dir.join("tmux-task"));
-    }
-    let home = folder_of(env, "HOME").ok_or_else(|| {
+    let folder = folder_in_home(env, "XDG_STATE_HOME", ".local/state").ok_or_else(|| {
         let names = "TMUX_TASK_STATE_DIR, XDG_STATE_HOME nor HOME";
         Error::failed(format!("no folder for state: neither {names} is set"))
     })?;
-    Ok(home.join(".local/state/tmux-task"))
+    Ok(folder.join("tmux-task"))
 }
 
 /// Returns the folder of sockets and locks. `XDG_RUNTIME_DIR` of another user, which `su` leaves set,
