@@ -57,22 +57,17 @@ pub(super) fn examine_program() -> DoctorCheck {
     });
     let version = env!("CARGO_PKG_VERSION");
     let message = format!("tmux-task {version}, {}", path.display());
-    match found {
-        Some(found) if is_same_file(&found, &path) => ok(CHECK, message),
-        Some(found) => warn(
-            CHECK,
-            message,
-            format!(
-                "a shell finds {} first, and tmux-task-run calls that one; remove it, or change PATH",
-                found.display()
-            ),
+    let hint = match found {
+        Some(found) if is_same_file(&found, &path) => return ok(CHECK, message),
+        Some(found) => format!(
+            "a shell finds {} first, and tmux-task-run calls that one; remove it, or change PATH",
+            found.display()
         ),
-        None => warn(
-            CHECK,
-            message,
-            "it is not on PATH: tmux-task-run finds it only beside itself, in ~/.cargo/bin or ~/.local/bin, or by TMUX_TASK_PROGRAM",
-        ),
-    }
+        None => "it is not on PATH: tmux-task-run finds it only beside itself, in ~/.cargo/bin or \
+                 ~/.local/bin, or by TMUX_TASK_PROGRAM"
+            .to_owned(),
+    };
+    warn(CHECK, message, hint)
 }
 
 fn judge_locale(env: Env<'_>) -> DoctorCheck {

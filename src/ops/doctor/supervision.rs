@@ -10,7 +10,7 @@ use super::check::{LIMIT, fail, fail_without_hint, no_answer, ok, silent, warn};
 use super::readers;
 use crate::client::{DaemonClient, STOP_OLDER_DAEMON};
 use crate::model::{Error, ErrorKind, Millis, SessionId, with_causes};
-use crate::ops::session::{TaskSession, is_autostart_forbidden};
+use crate::ops::session::TaskSession;
 use crate::ops::{APPLY_CONFIG, lookup};
 use crate::tmux::{Connection, Probe, TmuxError, check_hooks, list_sessions};
 use crate::wire::{DaemonConfig, DaemonStatus, DoctorCheck, Request, Response, SinkStatus};
@@ -180,24 +180,19 @@ fn without_daemon(session: &TaskSession, exists: bool) -> DoctorCheck {
              seconds; ask again",
         );
     }
-    if socket.symlink_metadata().is_ok() {
-        let message = format!("none runs; one that was killed left {shown}");
-        if !exists {
-            return ok("daemon", message);
-        }
-        let hint = "start one with `tmux-task daemon --detach`; it replaces the socket";
-        return warn("daemon", message, hint);
-    }
-    if !exists {
-        return ok("daemon", "none runs; the first task starts one");
-    }
-    let hint = if is_autostart_forbidden() {
-        "start one with `tmux-task daemon --detach`: $TMUX_TASK_NO_AUTOSTART keeps commands from \
-         doing so"
-    } else {
-        "start one with `tmux-task daemon --detach`; the next command about its tasks does so, too"
+    let message = match socket.symlink_metadata() {
+        Ok(_) => format!("none runs; one that was killed left {shown}"),
+        Err(_) if exists => "none runs: nothing is recorded".to_owned(),
+        Err(_) => "none runs; the first task starts one".to_owned(),
     };
-    warn("daemon", "none runs: nothing is recorded", hint)
+    match exists {
+        true => warn(
+            "daemon",
+            message,
+            "start one with `tmux-task daemon --detach`",
+        ),
+        false => ok("daemon", message),
+    }
 }
 
 /// Without a daemon no hooks are expected.
