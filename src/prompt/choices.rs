@@ -17,23 +17,8 @@ const NO: &str = "\
     tidak không ไม่ ไม่ใช่ いいえ 否 不 不是 아니요 아니오";
 
 /// The letters for yes and no, by language.
-const LETTER_PAIRS: &[(&str, &str)] = &[
-    ("y", "n"),
-    ("j", "n"),
-    ("o", "n"),
-    ("s", "n"),
-    ("t", "n"),
-    ("d", "n"),
-    ("a", "n"),
-    ("i", "n"),
-    ("e", "h"),
-    ("k", "e"),
-    ("y", "t"),
-    ("д", "н"),
-    ("т", "н"),
-    ("ν", "ο"),
-    ("כ", "ל"),
-];
+const LETTER_PAIRS: &str = "\
+    y/n j/n o/n s/n t/n d/n a/n i/n e/h k/e y/t д/н т/н ν/ο כ/ל";
 
 const OPENING: &str = "[(<（【［「";
 const CLOSING: &str = "])>）】］」";
@@ -223,8 +208,11 @@ fn kind_of(choices: &str) -> PromptKind {
             .zip(position_of(no))
             .is_some_and(|(yes_at, no_at)| yes_at < no_at || yes == "y")
     };
+    let mut letter_pairs = LETTER_PAIRS
+        .split(' ')
+        .filter_map(|pair| pair.split_once('/'));
     let is_confirm = YES.split(' ').any(|word| position_of(word).is_some())
-        || LETTER_PAIRS.iter().any(|(yes, no)| is_pair(yes, no));
+        || letter_pairs.any(|(yes, no)| is_pair(yes, no));
     if is_confirm && words.len() <= CONFIRM_AT_MOST {
         PromptKind::Confirm
     } else {
