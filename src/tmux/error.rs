@@ -22,11 +22,8 @@ pub(crate) enum TmuxError {
         pid: u32,
     },
     /// The server has no such session.
-    #[error("tmux has no such session ({reply})")]
-    NoSuchSession {
-        /// tmux's reply.
-        reply: String,
-    },
+    #[error("tmux has no such session ({0})")]
+    NoSuchSession(String),
     /// Another daemon supervises the session, and has its files elsewhere.
     #[error(
         "another daemon (pid {pid}) supervises the session and has its files in other folders: call \
@@ -43,11 +40,8 @@ pub(crate) enum TmuxError {
         reply: String,
     },
     /// The answer of tmux does not fit the question.
-    #[error("could not read tmux's answer: {detail}")]
-    Confused {
-        /// What is wrong with it.
-        detail: String,
-    },
+    #[error("could not read tmux's answer: {0}")]
+    Confused(String),
     /// A client lost its connection to a server that still listens. Whether its commands were carried
     /// out is not known.
     #[error("the connection to the tmux server on `{}` was lost", .socket.display())]
@@ -108,9 +102,7 @@ impl TmuxError {
 
     /// Returns the error for an answer that does not fit the question.
     pub(super) fn confused(detail: impl Into<String>) -> Self {
-        Self::Confused {
-            detail: detail.into(),
-        }
+        Self::Confused(detail.into())
     }
 
     /// Parses tmux's reply when it refuses a command.
@@ -119,7 +111,7 @@ impl TmuxError {
         // The last one is the reply of a server without any session.
         let signs = ["can't find session", "no sessions", "no current target"];
         if signs.iter().any(|sign| reply.starts_with(sign)) {
-            return Self::NoSuchSession { reply };
+            return Self::NoSuchSession(reply);
         }
         Self::Rejected {
             command: command.to_owned(),
