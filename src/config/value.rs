@@ -48,12 +48,9 @@ pub(super) fn parse_size(text: &str) -> Option<u64> {
     let (number, bits) = units
         .iter()
         .find_map(|(unit, bits)| Some((text.strip_suffix(unit)?, bits)))?;
-    whole_number(number)?.checked_mul(1 << bits)
-}
-
-fn whole_number(text: &str) -> Option<u64> {
-    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|_| is_plain)
+    let is_whole = number.bytes().all(|byte| byte.is_ascii_digit());
+    let number: u64 = number.parse().ok().filter(|_| is_whole)?;
+    number.checked_mul(1 << bits)
 }
 
 /// Parses a duration: numbers with the units `ms`, `s`, `m`, `h` and `d`, the largest unit first,
