@@ -36,19 +36,6 @@ const RUNTIME_DIR: &str = "TMUX_TASK_RUNTIME_DIR";
 /// closing NUL, Linux for 108).
 const MAX_SOCKET_PATH: usize = 103;
 
-/// Returns what to do about a folder that cannot be used.
-fn advice(variable: &str, path: &Path, refused: &RefusedFile) -> String {
-    let set = format!("set {variable} to a folder of yours");
-    let is_owned = matches!(refused.fault, Fault::Owner(_));
-    if is_owned && variable == STATE_DIR && our_uid() == 0 {
-        format!("with sudo, give -H, or {set}")
-    } else if refused.path == path {
-        format!("remove it, or {set}")
-    } else {
-        set
-    }
-}
-
 /// Returns the folder of the adapters for agents; `None` when there is no home folder.
 pub(crate) fn adapters_folder(env: Env<'_>) -> Option<PathBuf> {
     Some(folder_in_home(env, "XDG_DATA_HOME", ".local/share")?.join("tmux-task/adapters"))
@@ -304,13 +291,22 @@ pub(crate) fn check_runtime(env: Env<'_>) -> Result<PathBuf, Error> {
     }
 }
 
-/// Returns why a folder cannot be used, which the variable may name.
+/// Returns why a folder cannot be used, which the variable may name, and what to do about it.
 fn place_error(path: &Path, variable: &str, error: &io::Error) -> Error {
     let refused = error.get_ref().and_then(|inner| inner.downcast_ref());
-    match refused {
-        Some(refused) => Error::failed(format!("{refused}; {}", advice(variable, path, refused))),
-        None => unusable(path, error),
-    }
+    let Some(refused): Option<&RefusedFile> = refused else {
+        return unusable(path, error);
+    };
+    let is_owned = matches!(refused.fault, Fault::Owner(_));
+    let first = if is_owned && variable == STATE_DIR && our_uid() == 0 {
+        "with sudo, give -H, or "
+    } else if refused.path == path {
+        "remove it, or "
+    } else {
+        ""
+    };
+    let set = format!("set {variable} to a folder of yours");
+    Error::failed(format!("{refused}; {first}{set}"))
 }
 
 /// Returns the error that a folder cannot be created or examined.
@@ -410,51 +406,34 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long to wait before the lock is tried again: longer and longer, since many processes may wait.
 const PAUSE: Backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(16));
 
-/// A lock that is held until this is dropped or the process ends.
-#[derive(Debug)]
-pub(crate) struct FileLock {
-    /// `None` when the lock was not available.
-    _file: Option<File>,
-}
-
 impl Paths {
-    /// Waits for the lock of the tmux server, at most for a few seconds.
-    pub(crate) async fn lock_server(&self) -> FileLock {
-        FileLock::hold(
-            &self
-                .runtime
-                .join(format!("server-{}.lock", self.server_key)),
-        )
-        .await
+    /// Waits for the lock of the tmux server, at most for a few seconds. It is held until the file is dropped
+    /// or the process ends; `None` when it was not available.
+    pub(crate) async fn lock_server(&self) -> Option<File> {
+        let file = format!("server-{}.lock", self.server_key);
+        lock(&self.runtime.join(file)).await
     }
 
-    /// Waits for the lock under which the daemon of this session is started, at most for a few
-    /// seconds.
-    pub(crate) async fn lock_start(&self) -> FileLock {
-        FileLock::hold(&self.runtime.join(format!("{}.start", self.key))).await
+    /// Waits in the same way for the lock under which the daemon of this session is started.
+    pub(crate) async fn lock_start(&self) -> Option<File> {
+        lock(&self.runtime.join(format!("{}.start", self.key))).await
     }
 }
 
-impl FileLock {
-    async fn hold(path: &Path) -> Self {
-        let file = match files::open_to_write(path) {
-            Ok(file) => file,
-            Err(error) => {
-                tracing::debug!(%error, path = %path.display(), "no lock");
-                return Self { _file: None };
-            }
-        };
-        let deadline = Instant::now() + PATIENCE;
-        let mut pause = PAUSE;
-        while file.try_lock().is_err() {
-            if Instant::now() >= deadline {
-                tracing::warn!(path = %path.display(), "continues without a lock that another process holds");
-                return Self { _file: None };
-            }
-            sleep(pause.next_pause()).await;
+async fn lock(path: &Path) -> Option<File> {
+    let file = files::open_to_write(path)
+        .inspect_err(|error| tracing::debug!(%error, path = %path.display(), "no lock"))
+        .ok()?;
+    let deadline = Instant::now() + PATIENCE;
+    let mut pause = PAUSE;
+    while file.try_lock().is_err() {
+        if Instant::now() >= deadline {
+            tracing::warn!(path = %path.display(), "continues without a lock that another process holds");
+            return None;
         }
-        Self { _file: Some(file) }
+        sleep(pause.next_pause()).await;
     }
+    Some(file)
 }
 
 #[cfg(test)]
