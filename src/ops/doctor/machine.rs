@@ -154,30 +154,23 @@ fn examine_folder(name: &'static str, path: Result<PathBuf, Error>) -> DoctorChe
         // The error contains what to do.
         Err(error) => return fail_without_hint(name, error.message),
     };
-    let read_only = |path: &Path, error: io::Error| {
-        fail(
-            name,
-            format!(
-                "cannot write to {}: {}",
-                path.display(),
-                with_causes(&error)
-            ),
-            "change its owner or mode, or name other folders with $TMUX_TASK_STATE_DIR and \
-             $TMUX_TASK_RUNTIME_DIR",
-        )
+    let nearest = files::nearest_folder(&path).map_or_else(|| path.clone(), |(nearest, _)| nearest);
+    let free = || -> io::Result<u64> {
+        if nearest.exists() && !nearest.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        access(&nearest, Access::WRITE_OK | Access::EXEC_OK)?;
+        let disk = statvfs(&nearest)?;
+        Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
     };
-    let Some((nearest, _)) = files::nearest_folder(&path) else {
-        return read_only(&path, io::ErrorKind::NotFound.into());
-    };
-    if !nearest.is_dir() {
-        return read_only(&nearest, io::ErrorKind::NotADirectory.into());
-    }
-    if let Err(errno) = access(&nearest, Access::WRITE_OK | Access::EXEC_OK) {
-        return read_only(&nearest, errno.into());
-    }
-    match statvfs(&nearest) {
-        Ok(disk) => judge_space(name, &path, disk.f_bavail.saturating_mul(disk.f_frsize)),
-        Err(errno) => read_only(&nearest, errno.into()),
+    match free() {
+        Ok(free) => judge_space(name, &path, free),
+        Err(error) => {
+            let (shown, why) = (nearest.display(), with_causes(&error));
+            let hint = "change its owner or mode, or name other folders with $TMUX_TASK_STATE_DIR and \
+                        $TMUX_TASK_RUNTIME_DIR";
+            fail(name, format!("cannot write to {shown}: {why}"), hint)
+        }
     }
 }
 

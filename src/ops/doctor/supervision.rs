@@ -107,7 +107,7 @@ async fn examine_daemon(session: &TaskSession, exists: bool) -> Supervisor {
             without_daemon(session, exists)
         }
         Ok(Err(error)) if error.kind != ErrorKind::Version => refuses(&error),
-        Ok(_) => other_version("another version", STOP_OLDER_DAEMON),
+        Ok(_) => other_version("another version"),
     };
     supervisor.checks.push(check);
     supervisor
@@ -118,9 +118,9 @@ fn refuses(error: &Error) -> DoctorCheck {
     fail("daemon", error.to_string(), hint)
 }
 
-fn other_version(version: &str, hint: &str) -> DoctorCheck {
+fn other_version(version: &str) -> DoctorCheck {
     let message = format!("is {version}, this program is {VERSION}");
-    warn("daemon", message, hint)
+    warn("daemon", message, STOP_OLDER_DAEMON)
 }
 
 fn judge_status(status: &DaemonStatus) -> Vec<DoctorCheck> {
@@ -128,7 +128,7 @@ fn judge_status(status: &DaemonStatus) -> Vec<DoctorCheck> {
     let mut checks = vec![if version == VERSION {
         ok("daemon", format!("pid {}, of this version", status.pid))
     } else {
-        other_version(version, STOP_OLDER_DAEMON)
+        other_version(version)
     }];
     let hint = "`tmux-task daemon status` shows when it is over, and the path of the log";
     let problems = status.problems.iter();
