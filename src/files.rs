@@ -292,31 +292,16 @@ pub(crate) fn put_aside(path: &Path, suffix: &str) -> io::Result<PathBuf> {
 ///
 /// When it cannot be renamed.
 pub(crate) fn put_aside_as(path: &Path, other: &Path, suffix: &str) -> io::Result<PathBuf> {
-    let name = other.file_name().unwrap_or_default();
-    for n in 1..=MOST_ASIDE {
-        let mut aside = name.to_owned();
-        aside.push(format!(".{suffix}-{n}"));
-        let aside = other.with_file_name(aside);
-        match rename_to_free(path, &aside) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            renamed => return renamed.map(|()| aside),
-        }
-    }
-    Err(io::ErrorKind::AlreadyExists.into())
-}
-
-/// Renames a file, unless the new name is taken.
-fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
-    #[cfg(linux)]
-    match rustix::fs::renameat_with(CWD, from, CWD, to, rustix::fs::RenameFlags::NOREPLACE) {
-        // The file system cannot check that by itself.
-        Err(Errno::INVAL | Errno::NOSYS) => {}
-        renamed => return renamed.map_err(io::Error::from),
-    }
-    if fs::symlink_metadata(to).is_ok() {
-        return Err(io::ErrorKind::AlreadyExists.into());
-    }
-    fs::rename(from, to)
+    let aside = |n: u32| {
+        let mut name = other.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{suffix}-{n}"));
+        other.with_file_name(name)
+    };
+    let mut names = (1..=MOST_ASIDE).map(aside);
+    let free = names.find(|name| fs::symlink_metadata(name).is_err());
+    let free = free.ok_or(io::ErrorKind::AlreadyExists)?;
+    fs::rename(path, &free)?;
+    Ok(free)
 }
 
 /// Writes to the disk which files a folder of ours contains.

@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::IpAddr;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use clap::Args;
+use regex::Regex;
 
 use super::named_path::NamedPath;
 use super::reader::{Table, Value};
@@ -352,32 +354,27 @@ impl HttpUrl {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let wrong = |why: &str| format!("`{}` {why}", quotable(text));
-        if text.starts_with("https://") {
-            return Err(wrong("is refused: https is not supported, only http"));
-        }
-        let is_plain = |c: char| c.is_ascii_graphic();
-        let rest = text
-            .strip_prefix("http://")
-            .filter(|_| text.chars().all(is_plain));
-        let rest =
-            rest.ok_or_else(|| wrong("is not an address like http://127.0.0.1:3000/health"))?;
         // A fragment is not sent.
-        let rest = rest.split('#').next().unwrap_or_default();
-        let (authority, path) = match rest.find(['/', '?']) {
-            Some(at) => rest.split_at(at),
-            None => (rest, ""),
-        };
-        let slash = if path.starts_with('/') { "" } else { "/" };
-        let (host, port) = match authority.rsplit_once(':') {
-            Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
-            Some(_) | None => (authority, None),
-        };
-        let port = port.map_or(Ok(80), str::parse).unwrap_or_default();
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        if host.is_empty() || host.contains('@') || port == 0 {
-            return Err(wrong("is not an address like http://127.0.0.1:3000/health"));
+        static URL: LazyLock<Regex> = LazyLock::new(|| {
+            let host = r"(?:\[([^\]]+)\]|([^\[\]/?#:@]+))";
+            Regex::new(&format!(
+                r"^http://{host}(?::([0-9]+))?([/?][^#]*)?(?:#.*)?$"
+            ))
+            .expect("a constant pattern compiles")
+        });
+        let wrong = |why: &str| Err(format!("`{}` {why}", quotable(text)));
+        if text.starts_with("https://") {
+            return wrong("is refused: https is not supported, only http");
         }
+        let is_plain = text.chars().all(|c| c.is_ascii_graphic());
+        let parts = URL.captures(text).filter(|_| is_plain);
+        let part = |n: usize| Some(parts.as_ref()?.get(n)?.as_str());
+        let port = part(3).map_or(Ok(80), str::parse).unwrap_or_default();
+        let Some(host) = part(1).or(part(2)).filter(|_| port != 0) else {
+            return wrong("is not an address like http://127.0.0.1:3000/health");
+        };
+        let path = part(4).unwrap_or_default();
+        let slash = if path.starts_with('/') { "" } else { "/" };
         Ok(Self {
             host: host.to_owned(),
             port,

@@ -20,8 +20,6 @@ mod show;
     allow(dead_code, reason = "only webhooks send messages")
 )]
 mod sinks;
-#[cfg(feature = "mcp")]
-mod texts;
 mod value;
 
 #[cfg(test)]
@@ -37,6 +35,4 @@ pub(crate) use show::{EXAMPLE, Setting, ShownConfig, show};
 #[cfg(feature = "webhook")]
 pub(crate) use sinks::{Format, MessageConfig, Webhook};
 pub(crate) use sinks::{SinkConfig, SinkFilter, SinkTarget};
-#[cfg(feature = "mcp")]
-pub(crate) use texts::{OneOrMany, one_or_many};
 pub(crate) use value::{read_duration, read_time};

@@ -46,16 +46,15 @@ impl NamedPath {
     ///
     /// When it does not exist or is not a directory.
     pub(crate) fn resolve(&self) -> Result<PathBuf, Error> {
-        let invalid = |why: &str| self.invalid(why);
         let shown = self.path.to_string_lossy();
         let shown = quotable(&shown);
         match self.path.canonicalize() {
             Ok(path) if path.is_dir() => Ok(path),
-            Ok(_) => Err(invalid(&format!("`{shown}` is not a directory"))),
+            Ok(_) => Err(self.invalid(format_args!("`{shown}` is not a directory"))),
             Err(error) => {
                 let is_home = self.path.iter().any(|part| part == "~");
                 let note = if is_home { "; `~` is not expanded" } else { "" };
-                Err(invalid(&format!(
+                Err(self.invalid(format_args!(
                     "cannot run in `{shown}`: {}{note}",
                     with_causes(&error)
                 )))

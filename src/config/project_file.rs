@@ -1,7 +1,7 @@
 //! Reads a file that describes the tasks of a project, for `up` and `down`: `tmux-task.toml`, or a
 //! Procfile.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
@@ -76,20 +76,37 @@ pub(crate) fn is_procfile(path: &Path) -> bool {
 /// one.
 fn parse_procfile(path: &Path, text: &str) -> Result<Vec<TaskEntry>, Error> {
     let invalid =
-        |start: usize, problem: String| invalid(path, line_of(text.as_bytes(), start), problem);
+        |start: usize, problem: &str| invalid(path, line_of(text.as_bytes(), start), problem);
     let named = |file: &str, start: usize, key: String| NamedPath {
         path: path.with_file_name(file),
         file: path.to_owned(),
         line: line_of(text.as_bytes(), start),
         key,
     };
-    let processes = parse_processes(text).map_err(|(start, problem)| invalid(start, problem))?;
     let has_env = fs::symlink_metadata(path.with_file_name(ENV_FILE)).is_ok();
     let env_file = has_env.then(|| named(ENV_FILE, 0, "env-file".to_owned()));
-    let mut tasks = Vec::new();
-    for (name, (start, command)) in processes {
+    let mut tasks: Vec<(usize, TaskEntry)> = Vec::new();
+    let mut end = 0;
+    for whole in text.split_inclusive('\n') {
+        let start = end;
+        end += whole.len();
+        let line = whole.trim_start_matches('\u{feff}').trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let parts = line.split_once(':');
+        let parts = parts.map(|(name, command)| (name.trim_end(), command.trim_start()));
+        let Some((name, command)) = parts.filter(|(_, command)| !command.is_empty()) else {
+            return Err(invalid(start, "it is not `NAME: COMMAND`"));
+        };
+        if command.contains('\0') {
+            return Err(invalid(start, "a command must not contain a NUL"));
+        }
+        if tasks.iter().any(|(_, task)| task.name == name) {
+            return Err(invalid(start, "an earlier line has this name"));
+        }
         let key = format!("tasks.{}", quotable(name));
-        check_name(name).map_err(|why| invalid(start, format!("`{key}`: {why}")))?;
+        check_name(name).map_err(|why| invalid(start, &format!("`{key}`: {why}")))?;
         let task = TaskEntry {
             name: name.to_owned(),
             spec: TaskSpec {
@@ -174,39 +191,6 @@ fn circle_in(tasks: &[(usize, TaskEntry)]) -> String {
     names.join(" after ")
 }
 
-/// The processes by name: where each is in the text, and its command, a shell line.
-pub(super) type Processes<'a> = BTreeMap<&'a str, (usize, &'a str)>;
-
-/// Returns the processes of a text.
-///
-/// # Errors
-///
-/// Where something is wrong, and what.
-fn parse_processes(text: &str) -> Result<Processes<'_>, (usize, String)> {
-    let mut processes = BTreeMap::new();
-    let mut start = 0;
-    for whole in text.split_inclusive('\n') {
-        let at = start;
-        start += whole.len();
-        let line = whole.trim_start_matches('\u{feff}').trim();
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let parts = line.split_once(':');
-        let parts = parts.map(|(name, command)| (name.trim_end(), command.trim_start()));
-        let Some((name, command)) = parts.filter(|(_, command)| !command.is_empty()) else {
-            return Err((at, "it is not `NAME: COMMAND`".to_owned()));
-        };
-        if command.contains('\0') {
-            return Err((at, "a command must not contain a NUL".to_owned()));
-        }
-        if processes.insert(name, (at, command)).is_some() {
-            return Err((at, "an earlier line has this name".to_owned()));
-        }
-    }
-    Ok(processes)
-}
-
 #[cfg(test)]
 mod tests;
 
@@ -216,30 +200,28 @@ mod procfile_tests {
 
     #[test]
     fn a_line_has_a_name_and_a_command() {
+        let parse = |text: &str| parse_procfile(Path::new("Procfile"), text);
         let text = "\u{feff}# c\r\nweb: bundle exec rails s -p 3000\r\n\n\
                     worker_1:rake jobs:work # not a comment for us\n  css : yarn build --watch";
-        let processes = parse_processes(text).unwrap();
-        let at = |name| text.find(name).unwrap();
+        let tasks = parse(text).unwrap();
+        let found = tasks
+            .iter()
+            .map(|task| (task.name.as_str(), task.cwd.line, task.spec.shown()));
         let expected = [
-            ("css", (at("  css"), "yarn build --watch")),
-            ("web", (at("web:"), "bundle exec rails s -p 3000")),
-            (
-                "worker_1",
-                (at("worker_1"), "rake jobs:work # not a comment for us"),
-            ),
+            ("web", 2, "bundle exec rails s -p 3000"),
+            ("worker_1", 4, "rake jobs:work # not a comment for us"),
+            ("css", 5, "yarn build --watch"),
         ];
-        assert_eq!(processes, BTreeMap::from(expected));
-        for (text, at, problem) in [
-            ("web: x\nnothing\n", 7, "it is not `NAME: COMMAND`"),
-            ("web:\n", 0, "it is not `NAME: COMMAND`"),
-            ("web: a\n\nweb: b\n", 8, "an earlier line has this name"),
-            ("web: a\0\n", 0, "a command must not contain a NUL"),
+        let expected = expected.map(|(name, line, command)| (name, line, command.to_owned()));
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+        for (text, problem) in [
+            ("web: x\nnothing\n", "2: it is not `NAME: COMMAND`"),
+            ("web:\n", "1: it is not `NAME: COMMAND`"),
+            ("web: a\n\nweb: b\n", "3: an earlier line has this name"),
+            ("web: a\0\n", "1: a command must not contain a NUL"),
         ] {
-            assert_eq!(
-                parse_processes(text),
-                Err((at, problem.to_owned())),
-                "{text:?}"
-            );
+            let error = parse(text).unwrap_err();
+            assert_eq!(error.message, format!("Procfile:{problem}"), "{text:?}");
         }
     }
 }

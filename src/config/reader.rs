@@ -127,6 +127,16 @@ impl<'a> Table<'a> {
         self.read(key, read).unwrap_or(default)
     }
 
+    /// Returns the items of the list of strings that a key has, see [`Value::list`]; none if it is left out.
+    pub(super) fn list<T>(
+        &mut self,
+        key: &'static str,
+        expected: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Vec<T> {
+        self.read_or(key, Vec::new(), |value| value.list(expected, parse))
+    }
+
     /// Returns what `read` makes of the table of a key, which is empty if it is left out.
     pub(super) fn table<T>(&mut self, key: &'static str, read: impl Fn(&mut Table<'_>) -> T) -> T {
         let found = self.read(key, |value| value.table("a table", |table| Ok(read(table))));

@@ -60,11 +60,7 @@ impl Config {
         ];
         Self {
             notices: file.read_or("notices", NoticesConfig::default(), NoticesConfig::read),
-            env_withhold: file
-                .read("env-withhold", |value| {
-                    value.list("a list of names of variables", name_pattern)
-                })
-                .unwrap_or_default(),
+            env_withhold: file.list("env-withhold", "a list of names of variables", name_pattern),
             stop: file.table("stop", StopConfig::read),
             input: file.table("input", InputConfig::read),
             logs: file.table("logs", LogsConfig::read),
@@ -240,17 +236,11 @@ impl InputConfig {
     fn read(table: &mut Table<'_>) -> Self {
         let expressions = "a list of regular expressions";
         let task = |text: &str| Ok(text.to_owned());
-        let tasks = table.read("mute-tasks", |value| {
-            value.list("a list of names of tasks", task)
-        });
+        let muted = table.list("mute-tasks", "a list of names of tasks", task);
         Self {
-            ask: table
-                .read("ask", |value| value.list(expressions, expression))
-                .unwrap_or_default(),
-            ignore: table
-                .read("ignore", |value| value.list(expressions, expression))
-                .unwrap_or_default(),
-            mute_tasks: tasks.unwrap_or_default().into_iter().collect(),
+            ask: table.list("ask", expressions, expression),
+            ignore: table.list("ignore", expressions, expression),
+            mute_tasks: muted.into_iter().collect(),
             quiet: table.read_or("quiet", Duration::from_millis(200), |value| {
                 value.duration_within(
                     "a duration like \"200ms\" or \"2s\"",

@@ -11,10 +11,7 @@ use regex::{Captures, Regex};
 
 use super::reader::Value;
 use super::value::{absolute_file, quotable, wrong};
-use crate::model::{EventType, Kind, Level};
-
-/// The maximum length of a sink's name.
-const NAME_CHARS: usize = 40;
+use crate::model::{EventType, Kind, Level, TASK_NAME_RULE, is_task_name};
 
 /// How long a delivery may take, by default and at most.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -111,59 +108,38 @@ impl SinkConfig {
             });
             let shell = table.read("shell", |value| value.text("a line for `sh`", line));
             let webhook = table.read("webhook", |value| value.text("an address", address));
-            let secret_file =
-                table.read("secret-file", |value| value.text("a path", absolute_file));
-            let ca_file = table.read("ca-file", |value| value.text("a path", absolute_file));
-            let format = table.read("format", |value| value.word(&Format::NAMES));
-            let title = table.read("title", |value| value.text("a text", Template::parse));
-            let headers = table.read("headers", read_headers).unwrap_or_default();
-            let body = table.read("body", |value| value.text("a text", Template::parse));
-            let timeout = table.read("timeout", |value| {
+            let file = |value: &Value<'_>| value.text("a path", absolute_file);
+            let text = |value: &Value<'_>| value.text("a text", Template::parse);
+            let secret_file = table.read("secret-file", file);
+            let ca_file = table.read("ca-file", file);
+            let message = MessageConfig {
+                format: table.read_or("format", Format::Json, |value| value.word(&Format::NAMES)),
+                title: table.read("title", text),
+                headers: table.read_or("headers", Vec::new(), read_headers),
+                body: table.read("body", text),
+            };
+            let timeout = table.read_or("timeout", TIMEOUT, |value| {
                 value.duration_within(
                     "a duration like \"30s\"",
                     "is not a duration like 30s or 2m, up to 1h",
                     Duration::from_nanos(1)..=LONGEST_TIMEOUT,
                 )
             });
-            let kinds = table.read("kinds", |value| {
-                value.list("a list of kinds of records", known)
-            });
-            let types = table.read("types", |value| {
-                value.list("a list of types of events", known)
-            });
-            let tasks = table.read("tasks", |value| {
-                value.list("a list of names of tasks", plain)
-            });
-            let owners = table.read("owners", |value| value.list("a list of owners", plain));
-            let level = table.read("level", |value| value.word(&LEVELS));
+            let mut filter = SinkFilter {
+                kinds: table.list("kinds", "a list of kinds of records", known),
+                types: table.list("types", "a list of types of events", known),
+                tasks: table.list("tasks", "a list of names of tasks", plain),
+                owners: table.list("owners", "a list of owners", plain),
+                level: table.read("level", |value| value.word(&LEVELS)),
+            };
 
             let name = name.ok_or("a sink needs a `name`")?;
-            let of_webhooks = [
-                "secret-file",
-                "ca-file",
-                "format",
-                "title",
-                "headers",
-                "body",
-            ];
+            let of_webhooks = "secret-file ca-file format title headers body";
             if webhook.is_none()
-                && let Some(key) = of_webhooks.into_iter().find(|key| table.has(key))
+                && let Some(key) = of_webhooks.split(' ').find(|key| table.has(key))
             {
                 return Err(format!("sink `{name}`: only a `webhook` has `{key}`"));
             }
-            let message = MessageConfig {
-                format: format.unwrap_or_default(),
-                title,
-                headers,
-                body,
-            };
-            let mut filter = SinkFilter {
-                kinds: kinds.unwrap_or_default(),
-                types: types.unwrap_or_default(),
-                tasks: tasks.unwrap_or_default(),
-                owners: owners.unwrap_or_default(),
-                level,
-            };
             // A person reads it: what is written for them are the messages.
             let is_for_people = message.format == Format::Text || message.body.is_some();
             if is_for_people && filter.kinds.is_empty() && filter.types.is_empty() {
@@ -193,7 +169,7 @@ impl SinkConfig {
                 name,
                 target,
                 filter,
-                timeout: timeout.unwrap_or(TIMEOUT),
+                timeout,
             })
         })
     }
@@ -202,15 +178,10 @@ impl SinkConfig {
 const LEVELS: [(&str, Level); 2] = [("info", Level::Info), ("warning", Level::Warning)];
 
 fn name(name: &str) -> Result<String, String> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name.len() <= NAME_CHARS
-        && name.chars().all(is_plain);
-    is_name.then(|| name.to_owned()).ok_or_else(|| {
-        let rule =
-            format!("is not 1 to {NAME_CHARS} of `A-Z a-z 0-9 . _ -`, the first a letter or digit");
-        wrong(name, &rule)
-    })
+    match is_task_name(name) {
+        true => Ok(name.to_owned()),
+        false => Err(wrong(name, &format!("is not {TASK_NAME_RULE}"))),
+    }
 }
 
 /// Reads an argument of a program, which cannot have a NUL.
@@ -315,18 +286,8 @@ const HTML: &str = ":html";
 const MAX_HEADER: usize = 4096;
 
 /// Headers that each delivery sets itself.
-const OWN_HEADERS: [&str; 10] = [
-    "connection",
-    "content-length",
-    "expect",
-    "host",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "user-agent",
-    "title",
-];
+const OWN_HEADERS: &str = "\
+    connection content-length expect host te trailer transfer-encoding upgrade user-agent title";
 
 impl Template {
     fn parse(template: &str) -> Result<Self, String> {
@@ -384,7 +345,7 @@ fn read_headers(value: &Value<'_>) -> Option<Vec<Header>> {
         if name.is_empty() || !name.chars().all(is_token) {
             return Err(wrong(&name, "is not the name of a header"));
         }
-        if OWN_HEADERS.contains(&lower.as_str()) || lower.starts_with("webhook-") {
+        if OWN_HEADERS.split(' ').any(|own| own == lower) || lower.starts_with("webhook-") {
             return Err(wrong(&name, "cannot be set here; the title is key `title`"));
         }
         Ok(Header { name: lower, value })

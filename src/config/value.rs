@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::string::FromUtf8Error;
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use jiff::{Span, SpanRelativeTo};
 
 use crate::files::{Fault, RefusedFile};
 use crate::model::{Error, text};
@@ -48,48 +48,32 @@ pub(super) fn parse_size(text: &str) -> Option<u64> {
     let (number, bits) = units
         .iter()
         .find_map(|(unit, bits)| Some((text.strip_suffix(unit)?, bits)))?;
-    whole_number(number)?.checked_mul(1 << bits)
+    let is_whole = number.bytes().all(|byte| byte.is_ascii_digit());
+    let number: u64 = number.parse().ok().filter(|_| is_whole)?;
+    number.checked_mul(1 << bits)
 }
-
-fn whole_number(text: &str) -> Option<u64> {
-    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|_| is_plain)
-}
-
-/// The seconds of a day.
-const DAY: u64 = 24 * 3600;
 
 /// Parses a duration: numbers with the units `ms`, `s`, `m`, `h` and `d`, the largest unit first,
 /// such as `500ms`, `1.5m`, `1m30s` or `30d`. A number alone is seconds. A number of days is whole.
 /// `None` when it is not a duration, or too long.
 pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
-    if text.chars().all(|c| c.is_ascii_digit() || c == '.') {
-        return parse_with_units(&format!("{text}s"));
-    }
-    parse_with_units(text)
-}
-
-fn parse_with_units(text: &str) -> Option<Duration> {
-    // `-1s`, `1h ago` and `1 h, 2 m` are durations for the parser, but not wanted here.
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '.';
-    if !text.chars().all(is_plain) {
-        return None;
-    }
-    if let Some((days, rest)) = text.split_once('d') {
-        let days = Some(days).filter(|days| days.bytes().all(|byte| byte.is_ascii_digit()))?;
-        let days: u64 = days.parse().ok()?;
-        let rest = match rest {
-            "" => Duration::ZERO,
-            rest => parse_with_units(rest).filter(|_| !rest.contains('d'))?,
-        };
-        return Duration::from_secs(days.checked_mul(DAY)?).checked_add(rest);
-    }
-    let duration: SignedDuration = match text.strip_prefix('.') {
-        Some(_) => format!("0{text}").parse(),
-        None => text.parse(),
-    }
-    .ok()?;
-    duration.try_into().ok()
+    let is_of_number = |c: char| c.is_ascii_digit() || c == '.';
+    let zero = if text.starts_with('.') { "0" } else { "" };
+    let unit = if text.chars().all(is_of_number) {
+        "s"
+    } else {
+        ""
+    };
+    // `-1s`, `1h ago` and `1 h, 2 m` are durations for the parser, but not wanted here, and neither are weeks.
+    let is_plain = text
+        .chars()
+        .all(|c| c.is_ascii_alphabetic() || is_of_number(c));
+    let span: Span = format!("{zero}{text}{unit}").parse().ok()?;
+    let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
+    duration
+        .try_into()
+        .ok()
+        .filter(|_| is_plain && span.get_weeks() == 0)
 }
 
 /// Reads a duration of the command line.

@@ -157,9 +157,9 @@ pub(super) async fn claim(
 /// Makes a name of the session lead to its files. If the session has just got them, it is their only name.
 pub(super) fn link_name(server: &Server, paths: &Paths, name: &str, is_new: bool) {
     let linked = if is_new {
-        paths.names().begin_session(server.socket(), name)
+        paths.begin_session(server.socket(), name)
     } else {
-        paths.names().add(server.socket(), name)
+        paths.add_name(server.socket(), name)
     };
     if let Err(error) = linked {
         // Commands ask tmux then.

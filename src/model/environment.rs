@@ -7,102 +7,39 @@ use serde::{Deserialize, Serialize};
 
 use super::{lossless, text};
 
-/// Variables of the terminal, of tmux or of the shell itself, besides `TERM*`.
-const OF_TERMINAL: [&str; 8] = [
-    "TMUX",
-    "TMUX_PANE",
-    "COLUMNS",
-    "LINES",
-    "SHLVL",
-    "PWD",
-    "OLDPWD",
-    "_",
-];
+// Lists of variables: names with blanks between them. A `*` at the end of one matches any rest.
 
-/// Variables that name or open an agent's conversation. A `*` at the end matches any rest.
-const OF_CONVERSATION: [&str; 16] = [
-    "PI_SESSION_ID",
-    "PI_SESSION_FILE",
-    "PI_TMUX_ROOT_CWD",
-    "CLAUDECODE",
-    "CLAUDE_CODE_*",
-    "CLAUDE_PID",
-    "CODEX_THREAD_ID",
-    "CODEX_SESSION_ID",
-    "CODEX_TOOL_CALL_ID",
-    "CODEX_MANAGED_*",
-    "OPENCODE",
-    "OPENCODE_PID",
-    "AI_AGENT",
-    "AGENT",
-    "TMUX_TASK_MACHINE",
-    "TMUX_TASK_OWNER",
-];
+/// Variables of the terminal, of tmux or of the shell itself.
+const OF_TERMINAL: &str = "TERM* TMUX TMUX_PANE COLUMNS LINES SHLVL PWD OLDPWD _";
 
-/// Variables that open an agent's conversation and are secrets as well.
-const PASSWORDS: [&str; 1] = ["OPENCODE_SERVER_PASSWORD"];
+/// Variables that name or open an agent's conversation.
+const OF_CONVERSATION: &str = "\
+    PI_SESSION_ID PI_SESSION_FILE PI_TMUX_ROOT_CWD \
+    CLAUDECODE CLAUDE_CODE_* CLAUDE_PID \
+    CODEX_THREAD_ID CODEX_SESSION_ID CODEX_TOOL_CALL_ID CODEX_MANAGED_* \
+    OPENCODE OPENCODE_PID OPENCODE_SERVER_PASSWORD \
+    AI_AGENT AGENT TMUX_TASK_MACHINE TMUX_TASK_OWNER";
 
 /// Variables that a tmux server started by us receives: those of a login, and those needed to
 /// start.
-const OF_LOGIN: [&str; 38] = [
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "PATH",
-    "HOSTNAME",
-    "MAIL",
-    "LANG",
-    "LANGUAGE",
-    "LC_*",
-    "LOCPATH",
-    "LOCALE_ARCHIVE",
-    "TZ",
-    "TZDIR",
-    "TMPDIR",
-    "TMUX_TMPDIR",
-    "TERM",
-    "TERMINFO",
-    "TERMINFO_DIRS",
-    "COLORTERM",
-    "XDG_*",
-    "DISPLAY",
-    "WAYLAND_DISPLAY",
-    "XAUTHORITY",
-    "WINDOWID",
-    "DBUS_SESSION_BUS_ADDRESS",
-    "SSH_AUTH_SOCK",
-    "SSH_AGENT_PID",
-    "SSH_CONNECTION",
-    "SSH_CLIENT",
-    "SSH_TTY",
-    "SSH_ASKPASS",
-    "KRB5CCNAME",
-    "EDITOR",
-    "VISUAL",
-    "LD_LIBRARY_PATH",
-    "LD_PRELOAD",
-    "DYLD_*",
-];
+const OF_LOGIN: &str = "\
+    HOME USER LOGNAME SHELL PATH HOSTNAME MAIL EDITOR VISUAL \
+    LANG LANGUAGE LC_* LOCPATH LOCALE_ARCHIVE TZ TZDIR \
+    TMPDIR TMUX_TMPDIR TERM TERMINFO TERMINFO_DIRS COLORTERM \
+    XDG_* DISPLAY WAYLAND_DISPLAY XAUTHORITY WINDOWID DBUS_SESSION_BUS_ADDRESS \
+    SSH_AUTH_SOCK SSH_AGENT_PID SSH_CONNECTION SSH_CLIENT SSH_TTY SSH_ASKPASS KRB5CCNAME \
+    LD_LIBRARY_PATH LD_PRELOAD DYLD_*";
 
 /// Variables that a daemon needs besides those of a login: our own settings, the conversation that it
 /// is started for, the way to the addresses of sinks, and what a panic prints.
-const OF_DAEMON: [&str; 14] = [
-    "TMUX_TASK_*",
-    "CLAUDE_CODE_SESSION_ID",
-    "CODEX_THREAD_ID",
-    "PI_SESSION_ID",
-    "HTTP_PROXY",
-    "http_proxy",
-    "HTTPS_PROXY",
-    "https_proxy",
-    "ALL_PROXY",
-    "all_proxy",
-    "NO_PROXY",
-    "no_proxy",
-    "RUST_BACKTRACE",
-    "RUST_LIB_BACKTRACE",
-];
+const OF_DAEMON: &str = "\
+    TMUX_TASK_* CLAUDE_CODE_SESSION_ID CODEX_THREAD_ID PI_SESSION_ID \
+    HTTP_PROXY http_proxy HTTPS_PROXY https_proxy ALL_PROXY all_proxy NO_PROXY no_proxy \
+    RUST_BACKTRACE RUST_LIB_BACKTRACE";
+
+fn is_in(list: &str, name: &str) -> bool {
+    list.split(' ').any(|pattern| covers_name(pattern, name))
+}
 
 /// The variables of a caller's environment that are not passed to a task.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -121,16 +58,15 @@ impl WithheldVariables {
 
     /// Whether the variable is withheld.
     pub fn covers(&self, name: &str) -> bool {
-        name.starts_with("TERM")
-            || OF_TERMINAL.contains(&name)
-            || self.names().any(|pattern| covers_name(pattern, name))
+        is_in(OF_TERMINAL, name) || self.names().any(|pattern| covers_name(pattern, name))
     }
 
     /// Returns the names, or prefixes ending in `*`, that no task may see, whoever set them.
     /// Variables of the terminal are not included, because a task has a terminal of its own.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        let always = OF_CONVERSATION.iter().chain(&PASSWORDS).copied();
-        always.chain(self.more.iter().map(String::as_str))
+        OF_CONVERSATION
+            .split(' ')
+            .chain(self.more.iter().map(String::as_str))
     }
 }
 
@@ -174,13 +110,13 @@ impl TaskEnvironment {
 /// Whether the variable may be passed to a tmux server that we start. It stays in the server's
 /// environment, where every later window can read it.
 pub fn reaches_tmux_server(name: &str) -> bool {
-    OF_LOGIN.iter().any(|pattern| covers_name(pattern, name))
+    is_in(OF_LOGIN, name)
 }
 
 /// Whether a daemon that a command starts keeps the variable. It runs for days, and everything else
 /// in its caller's environment, such as an agent's tokens, is not its business.
 pub fn reaches_daemon(name: &str) -> bool {
-    reaches_tmux_server(name) || OF_DAEMON.iter().any(|pattern| covers_name(pattern, name))
+    reaches_tmux_server(name) || is_in(OF_DAEMON, name)
 }
 
 /// Whether `text` is a name, or a prefix followed by `*`, as [`WithheldVariables`] takes them.
@@ -339,10 +275,12 @@ mod tests {
         ] {
             assert!(!reaches_tmux_server(name), "{name}");
         }
-        assert!(OF_LOGIN.iter().all(|name| *name == "TERM"
-            || *name == "TERMINFO"
-            || *name == "TERMINFO_DIRS"
-            || !WithheldVariables::default().covers(name)));
+        let withheld = WithheldVariables::default();
+        assert!(
+            OF_LOGIN
+                .split(' ')
+                .all(|name| name.starts_with("TERM") || !withheld.covers(name))
+        );
     }
 
     #[track_caller]

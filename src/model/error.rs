@@ -71,18 +71,9 @@ pub enum ErrorKind {
     /// A wait for the end of a run ended because the task asks for input.
     #[serde(skip)]
     Asked,
-    /// A task's own exit code, passed through.
+    /// A task's own exit code, passed through, or one of those of [`ErrorKind::of_run`].
     #[serde(skip)]
     OfTask(u8),
-    /// `run --wait`: the task asks for input.
-    #[serde(skip)]
-    RunAsked,
-    /// `run --wait`: the time limit was reached.
-    #[serde(skip)]
-    RunTimedOut,
-    /// `run --wait`: it failed itself, independently of the task.
-    #[serde(skip)]
-    RunFailed,
     /// The user interrupted it.
     #[serde(skip)]
     Interrupted,
@@ -111,9 +102,6 @@ impl ErrorKind {
             Self::Asked => 6,
             Self::Lost => 7,
             Self::OfTask(code) => code,
-            Self::RunAsked => 123,
-            Self::RunTimedOut => 124,
-            Self::RunFailed => 125,
             Self::Interrupted => 130,
             Self::Signalled(signal) => 128_u8.saturating_add(signal),
         }
@@ -124,32 +112,23 @@ impl ErrorKind {
         matches!(self, Self::Missing | Self::NoDaemon)
     }
 
-    /// Returns the kind for `run --wait`, whose codes must be distinct from the task's own.
+    /// Returns the kind for `run --wait`, whose codes must be distinct from the task's own: 123 if the task
+    /// asks for input, 124 if the time limit was reached, 125 if it failed itself.
     #[must_use]
     pub fn of_run(self) -> Self {
-        match self {
-            Self::Failed
-            | Self::Missing
-            | Self::Impossible
-            | Self::Version
-            | Self::OtherSession
-            | Self::NoDaemon
-            | Self::DaemonEnded
-            | Self::DaemonEndedInWait
-            | Self::Unreachable
-            | Self::NoHost
-            | Self::Lost
-            | Self::NotOurs => Self::RunFailed,
-            Self::TimedOut => Self::RunTimedOut,
-            Self::Asked => Self::RunAsked,
-            kind @ (Self::OutputClosed
-            | Self::Usage
-            | Self::OfTask(_)
-            | Self::RunAsked
-            | Self::RunTimedOut
-            | Self::RunFailed
-            | Self::Interrupted
-            | Self::Signalled(_)) => kind,
+        let is_distinct = matches!(
+            self,
+            Self::OutputClosed
+                | Self::Usage
+                | Self::OfTask(_)
+                | Self::Interrupted
+                | Self::Signalled(_)
+        );
+        match self.exit_code() {
+            _ if is_distinct => self,
+            6 => Self::OfTask(123),
+            4 => Self::OfTask(124),
+            _ => Self::OfTask(125),
         }
     }
 }

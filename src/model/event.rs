@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::id::shown_by_wire_name;
 use super::reason::EndedByName;
-use super::{ASKER_CHARS, GoneReason, Reason, Task, text};
+use super::{ASKER_CHARS, GoneReason, Task, text};
 
 /// The maximum length of a line or a text of an event, in characters.
 const LINE_CHARS: usize = 4096;
@@ -144,32 +144,31 @@ impl AnswerBy {
     /// Returns how a prompt is answered; its kind is `None` where it is not known. Whether the answer
     /// is a secret counts first: a field of a dialog may be one.
     pub fn of(kind: Option<PromptKind>, is_secret: bool) -> Self {
+        use PromptKind::{Confirm, Debugger, Dialog, Editor, Key, Menu, Pager, Password, Text};
         match kind {
             _ if is_secret => Self::Secret,
-            Some(PromptKind::Password) => Self::Secret,
-            None | Some(PromptKind::Confirm | PromptKind::Text | PromptKind::Debugger) => {
-                Self::Text
-            }
-            Some(
-                PromptKind::Menu
-                | PromptKind::Key
-                | PromptKind::Pager
-                | PromptKind::Editor
-                | PromptKind::Dialog,
-            ) => Self::Keys,
+            Some(Password) => Self::Secret,
+            None | Some(Confirm | Text | Debugger) => Self::Text,
+            Some(Menu | Key | Pager | Editor | Dialog) => Self::Keys,
         }
     }
 }
 
-/// Who ended a live run by starting the next one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Who replaced a live run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "ReplacedByName")]
 pub enum ReplacedBy {
-    /// Our launcher, for the task's owner, who knows, or for a user, whose run is everybody's. A task
-    /// without an owner is everybody's, too.
+    /// `tmux-task run` or the helper.
+    // For the task's owner, who knows, or for a user, whose run is everybody's. A task without an owner is
+    // everybody's, too.
     Launcher,
-    /// Our launcher, for another agent than the one that owns the task.
+    /// The same, for another agent than the one that owns the task. Programs are told so besides, by
+    /// `EndedByName`.
+    #[serde(rename = "launcher", skip_deserializing)]
     OtherAgent,
-    /// Anything else, for example `respawn-window -k`.
+    /// Anything else.
+    // For example `respawn-window -k`.
     Other,
 }
 
@@ -270,12 +269,12 @@ struct EventLine {
     /// `exited`: `replaced` when a later run ended this one. `disappeared`: `userKilled`,
     /// `agentKilled` or `moved`, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Reason")]
-    reason: Option<Reason>,
+    #[schemars(with = "GoneReason")]
+    reason: Option<GoneReason>,
     /// `exited` with `replaced`: who started the later run, `launcher` or `other`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "ReplacedByName")]
-    replaced_by: Option<ReplacedByName>,
+    #[schemars(with = "ReplacedBy")]
+    replaced_by: Option<ReplacedBy>,
     /// `agentKilled`, and `replaced` by the launcher: who did it, where that is not the task's owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "EndedByName")]
@@ -289,16 +288,6 @@ struct EventLine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     rerun: Option<bool>,
-}
-
-/// Who replaced a live run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-enum ReplacedByName {
-    /// `tmux-task run` or the helper.
-    Launcher,
-    /// Anything else.
-    Other,
 }
 
 impl From<Event> for EventLine {
@@ -315,11 +304,8 @@ impl From<Event> for EventLine {
         match kind {
             EventKind::Started { rerun } => fields.rerun = Some(rerun),
             EventKind::Exited { replaced } => {
-                fields.reason = replaced.map(|_| Reason::Replaced);
-                fields.replaced_by = replaced.map(|by| match by {
-                    ReplacedBy::Launcher | ReplacedBy::OtherAgent => ReplacedByName::Launcher,
-                    ReplacedBy::Other => ReplacedByName::Other,
-                });
+                fields.reason = replaced.map(|_| GoneReason::Replaced);
+                fields.replaced_by = replaced;
                 let is_other = replaced == Some(ReplacedBy::OtherAgent);
                 fields.ended_by = is_other.then_some(EndedByName::OtherAgent);
             }
@@ -338,7 +324,7 @@ impl From<Event> for EventLine {
             }
             EventKind::InputResolved { prompt } => fields.prompt = Some(prompt.text),
             EventKind::Disappeared { reason } => {
-                fields.reason = reason.map(Reason::from);
+                fields.reason = reason;
                 let is_other = reason == Some(GoneReason::OtherAgentKilled);
                 fields.ended_by = is_other.then_some(EndedByName::OtherAgent);
                 let asked_by = fields.task.asked_by.as_ref();
@@ -362,11 +348,8 @@ impl From<EventLine> for Event {
             },
         };
         let replaced_by = match (fields.replaced_by, fields.ended_by) {
-            (Some(ReplacedByName::Launcher), None) => ReplacedBy::Launcher,
-            (Some(ReplacedByName::Launcher), Some(EndedByName::OtherAgent)) => {
-                ReplacedBy::OtherAgent
-            }
-            (Some(ReplacedByName::Other) | None, _) => ReplacedBy::Other,
+            (Some(ReplacedBy::Launcher), Some(EndedByName::OtherAgent)) => ReplacedBy::OtherAgent,
+            (by, _) => by.unwrap_or(ReplacedBy::Other),
         };
         let kind = match fields.event_type {
             EventType::Started => EventKind::Started {
@@ -388,9 +371,10 @@ impl From<EventLine> for Event {
             EventType::Input => EventKind::Input { prompt: prompt() },
             EventType::InputResolved => EventKind::InputResolved { prompt: prompt() },
             EventType::Disappeared => EventKind::Disappeared {
-                reason: fields
-                    .reason
-                    .and_then(|reason| reason.gone(fields.ended_by)),
+                reason: match fields.ended_by {
+                    Some(EndedByName::OtherAgent) => Some(GoneReason::OtherAgentKilled),
+                    None => fields.reason,
+                },
             },
         };
         let mut task = fields.task;

@@ -69,9 +69,15 @@ pub const TASK_NAME_RULE: &str = "1 to 40 of `A-Z a-z 0-9 . _ -`, the first a le
 
 /// Whether a task can be started with this name.
 pub fn is_task_name(name: &str) -> bool {
-    let starts = name.starts_with(|c: char| c.is_ascii_alphanumeric());
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    starts && name.len() <= 40 && name.bytes().all(is_part)
+    is_name(name, 40, "._-")
+}
+
+/// Whether this has at most so many characters, ASCII letters, digits and these marks, and the first is a
+/// letter or digit.
+pub(crate) fn is_name(text: &str, most: usize, marks: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || marks.contains(c);
+    let starts = text.starts_with(|c: char| c.is_ascii_alphanumeric());
+    starts && text.len() <= most && text.chars().all(is_part)
 }
 
 /// Checks the name of a consumer, which is also the name of its file: 1 to 120 of `A-Za-z0-9._:-`, the
@@ -81,12 +87,7 @@ pub fn is_task_name(name: &str) -> bool {
 ///
 /// When it is not one; the line says what is allowed.
 pub fn check_consumer_name(name: &str) -> Result<(), String> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-');
-    let first = name.chars().next();
-    let is_name = first.is_some_and(|c| c.is_ascii_alphanumeric())
-        && name.len() <= 120
-        && name.chars().all(is_plain);
-    if is_name {
+    if is_name(name, 120, "._:-") {
         return Ok(());
     }
     Err(format!(

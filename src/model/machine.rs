@@ -4,16 +4,14 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Error, text};
+use super::{Error, is_name, text};
 
 /// The longest name of a machine, in characters.
 const NAME_CHARS: usize = 64;
 
 /// Whether this can be the name of a machine, in texts and in names of consumers.
 pub fn is_host_name(name: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    let starts = name.starts_with(|c: char| c.is_ascii_alphanumeric());
-    starts && name.len() <= NAME_CHARS && name.chars().all(is_plain)
+    is_name(name, NAME_CHARS, "._-")
 }
 
 /// Returns the name of a machine to which its system gives this one: what has no place in a name is replaced.

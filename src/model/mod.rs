@@ -32,8 +32,8 @@ pub use error::{Error, ErrorKind, with_causes};
 pub use event::{
     AnswerBy, Event, EventKind, EventType, Level, OutputMatches, Prompt, PromptKind, ReplacedBy,
 };
-pub(crate) use id::shown_by_wire_name;
 pub use id::{PaneId, SessionId, TASK_NAME_RULE, WindowId, check_consumer_name, is_task_name};
+pub(crate) use id::{is_name, shown_by_wire_name};
 pub use machine::{
     FAR_CALL, FarAnswer, FarCall, FarCaller, FarPiece, FarStdin, OURS, host_name_of, is_host_name,
 };
@@ -41,7 +41,7 @@ pub use now::{
     AgeClock, Backoff, BootTime, Millis, Now, age, limit_words, parse_rfc3339, rfc3339, took,
     whole_millis, written,
 };
-pub use reason::{GoneReason, Reason, Signal};
+pub use reason::{GoneReason, Signal};
 pub use record::{
     Body, Checkpoint, Context, DeliveredEvent, Delivery, Details, FEED_VERSION, FollowUpOptions,
     Kind, Message, Record, SESSION_CHARS, Seq, ShellDelivery,

@@ -14,55 +14,27 @@ pub enum CommandReader {
     Client,
 }
 
-const SHELLS: &[&str] = &[
-    "ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "pwsh", "rbash", "sh",
-    "tcsh", "xonsh", "zsh",
-];
+// Names with blanks between them.
 
-const SHELL_HOSTS: &[&str] = &["busybox"];
+const SHELLS: &str = "\
+    ash bash csh dash elvish fish ksh mksh nu pwsh rbash sh tcsh xonsh zsh";
 
-const INTERPRETERS: &[&str] = &[
-    "R", "bc", "bpython", "bun", "csi", "dc", "deno", "ecl", "erl", "expect", "gforth", "ghci",
-    "gosh", "gsi", "guile", "iex", "ipython", "irb", "janet", "jshell", "julia", "lua", "luajit",
-    "node", "ocaml", "octave", "php", "pry", "pypy", "python", "racket", "ruby", "sbcl", "scala",
-    "scheme", "tclsh", "utop", "wish",
-];
+const SHELL_HOSTS: &str = "busybox";
 
-const CLIENTS: &[&str] = &[
-    // Language runtimes whose consoles run under the runtime's name.
-    "beam.smp",
-    "clisp",
-    "ghc",
-    "gnuplot",
-    "java",
-    "maxima",
-    "perl",
-    "swipl",
-    // Databases.
-    "mariadb",
-    "mongo",
-    "mongosh",
-    "mysql",
-    "psql",
-    "redis-cli",
-    "sqlite3",
-    // Network clients.
-    "ftp",
-    "lftp",
-    "nc",
-    "sftp",
-    "ssh",
-    "telnet",
-    "tnftp",
-    // Tools with their own command prompts.
-    "bluetoothctl",
-    "ed",
-    "nmcli",
-    "parted",
-    "virsh",
-];
+const INTERPRETERS: &str = "\
+    R bc bpython bun csi dc deno ecl erl expect gforth ghci gosh gsi guile iex ipython irb janet \
+    jshell julia lua luajit node ocaml octave php pry pypy python racket ruby sbcl scala scheme \
+    tclsh utop wish";
 
-const ALL: [(CommandReader, &[&str]); 4] = [
+/// Language runtimes whose consoles run under the runtime's name, databases, network clients, and tools with
+/// their own command prompts.
+const CLIENTS: &str = "\
+    beam.smp clisp ghc gnuplot java maxima perl swipl \
+    mariadb mongo mongosh mysql psql redis-cli sqlite3 \
+    ftp lftp nc sftp ssh telnet tnftp \
+    bluetoothctl ed nmcli parted virsh";
+
+const ALL: [(CommandReader, &str); 4] = [
     (CommandReader::Shell, SHELLS),
     (CommandReader::ShellHost, SHELL_HOSTS),
     (CommandReader::Interpreter, INTERPRETERS),
@@ -75,7 +47,7 @@ pub fn command_reader(name: &str) -> Option<CommandReader> {
     let name = name.strip_prefix('-').unwrap_or(name);
     let bare = without_version(name);
     ALL.iter()
-        .find(|(_, names)| names.contains(&name) || names.contains(&bare))
+        .find(|(_, names)| names.split(' ').any(|known| known == name || known == bare))
         .map(|(reader, _)| *reader)
 }
 
@@ -84,10 +56,9 @@ pub fn command_reader(name: &str) -> Option<CommandReader> {
 pub fn is_prompt_of_command_reader(word: &str) -> bool {
     let word = word.to_lowercase();
     ALL.iter().any(|(_, names)| {
-        let mut names = names.iter();
-        names.any(|name| {
+        names.split(' ').any(|name| {
             let part = name.trim_end_matches("-cli");
-            [*name, part, without_version(part)].contains(&word.as_str())
+            [name, part, without_version(part)].contains(&word.as_str())
         })
     })
 }
@@ -125,7 +96,7 @@ mod tests {
     #[test]
     fn no_program_is_of_two_kinds() {
         let mut seen = BTreeSet::new();
-        for name in ALL.iter().flat_map(|(_, names)| *names) {
+        for name in ALL.iter().flat_map(|(_, names)| names.split(' ')) {
             assert!(seen.insert(name), "{name} is listed twice");
         }
     }

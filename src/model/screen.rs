@@ -1,7 +1,8 @@
 //! What a pane shows, and how much of it is told.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use regex::Regex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -299,19 +300,20 @@ impl std::fmt::Debug for SecretText {
 // Text without what programs redraw all the time: turning signs, growing dots, and times. A prompt with
 // such a part is one prompt, however often it is drawn.
 
-/// What is left out of a text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LeftOut {
-    /// Turning signs and growing dots.
-    Signs,
-    /// Times as well.
-    SignsAndTimes,
-}
+/// A time that is shown, and not asked about: it is the first of its row, in brackets, or behind a word such
+/// as `in`. `0:09`, `12:00:03`, `9s`, `1.5 s`, `10 seconds`, `1m 5s`.
+static SHOWN_TIME: LazyLock<Regex> = LazyLock::new(|| {
+    let unit = "(?:ms|s|secs?|seconds?|m|mins?|minutes?|h|hours?)";
+    let time =
+        format!(r"(?:[0-9]+(?::[0-9]{{2}})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)? ?{unit})(?-u:\b)");
+    let before = r"^(?:[^\pL\pN]*[^\pL\pN.])?|[(\[{<]\s*|(?:^|\s)(?:in|after|within)\s+";
+    Regex::new(&format!(r"({before}){time}(?:\s*{time})*")).expect("a constant pattern compiles")
+});
 
-/// Returns the text without what a program may animate in it, and without white space, which moves
-/// when that changes its width.
+/// Returns the text without what a program may animate in it, a zero in place of a time that it shows, and
+/// without white space, which moves when that changes its width.
 pub fn without_animation(text: &str) -> String {
-    without(text, LeftOut::SignsAndTimes)
+    without_signs(&SHOWN_TIME.replace_all(text, "${1}0"))
 }
 
 /// Whether two texts are the same, apart from what is animated in them.
@@ -319,32 +321,22 @@ pub fn is_same_but_animated(text: &str, other: &str) -> bool {
     text == other || without_animation(text) == without_animation(other)
 }
 
-fn without(text: &str, left_out: LeftOut) -> String {
+fn without_signs(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
-    let mut rest = String::with_capacity(text.len());
-    let mut at = 0;
-    while let Some(c) = chars.get(at) {
-        let time = match left_out {
-            LeftOut::Signs => None,
-            LeftOut::SignsAndTimes => time_length(&chars, at),
-        };
-        if let Some(length) = time {
-            at += length;
-            continue;
-        }
-        if !c.is_whitespace() && !is_sign_at(&chars, at) && !is_dot_at(&chars, at) {
-            rest.push(*c);
-        }
-        at += 1;
-    }
-    rest
+    let is_kept = |at: &usize| {
+        !chars[*at].is_whitespace() && !is_sign_at(&chars, *at) && !is_dot_at(&chars, *at)
+    };
+    (0..chars.len())
+        .filter(is_kept)
+        .map(|at| chars[at])
+        .collect()
 }
 
 /// Whether two texts differ at most in turning signs, growing dots and white space. A time may be what
 /// is asked about.
 pub fn is_same_except_signs(text: &str, other: &str) -> bool {
-    let rest = without(text, LeftOut::Signs);
-    !rest.is_empty() && rest == without(other, LeftOut::Signs)
+    let rest = without_signs(text);
+    !rest.is_empty() && rest == without_signs(other)
 }
 
 /// Returns the text without a turning sign at its end, behind white space; `None` where there is
@@ -415,64 +407,6 @@ fn is_dot_at(chars: &[char], at: usize) -> bool {
     chars[at] == '.'
         && before.next().is_some_and(|c| c.is_alphanumeric())
         && behind.next().is_none_or(ends_word)
-}
-
-/// Whether a time there is shown, and not asked about: it is the first of its row, in brackets, or
-/// behind a word such as `in`.
-fn shows_time(chars: &[char], start: usize) -> bool {
-    let text: String = chars[..start].iter().collect();
-    let before = text.trim_end();
-    before.chars().all(|c| !c.is_alphanumeric())
-        || before.ends_with(['(', '[', '{', '<'])
-        || before
-            .rsplit(char::is_whitespace)
-            .next()
-            .is_some_and(|word| matches!(word, "in" | "after" | "within"))
-        // The second part of `1m 5s`.
-        || before.ends_with(['h', 'm', 's']) && is_time_before(before)
-}
-
-/// Whether the text ends with a time such as `1m`.
-fn is_time_before(text: &str) -> bool {
-    let number = text.trim_end_matches(['h', 'm', 's']);
-    let word = number.rsplit(|c: char| !c.is_ascii_digit()).next();
-    word.is_some_and(|digits| !digits.is_empty())
-}
-
-/// Returns the length of the time that begins there: `0:09`, `12:00:03`, `9s`, `1.5 s`, `10 seconds`.
-fn time_length(chars: &[char], start: usize) -> Option<usize> {
-    const UNITS: &[&str] = &[
-        "s", "sec", "secs", "second", "seconds", "ms", "m", "min", "mins", "minute", "minutes",
-        "h", "hour", "hours",
-    ];
-    let is_digit = |at: usize| chars.get(at).is_some_and(char::is_ascii_digit);
-    let is_of_word = |at: usize| chars.get(at).is_some_and(|c| c.is_alphanumeric());
-    let goes_on = |at: usize| is_of_word(at) || chars.get(at) == Some(&'.');
-    if !is_digit(start) || start.checked_sub(1).is_some_and(goes_on) || !shows_time(chars, start) {
-        return None;
-    }
-    let digits = |at: usize| (at..).take_while(|at| is_digit(*at)).count();
-    let mut end = start + digits(start);
-    let mut is_clock = false;
-    while chars.get(end) == Some(&':') && digits(end + 1) == 2 {
-        end += 3;
-        is_clock = true;
-    }
-    if chars.get(end) == Some(&'.') && is_digit(end + 1) {
-        end += 1 + digits(end + 1);
-    }
-    if is_clock {
-        return (!is_of_word(end)).then_some(end - start);
-    }
-    let unit_at = end + usize::from(chars.get(end) == Some(&' '));
-    let unit: String = chars[unit_at.min(chars.len())..]
-        .iter()
-        .take_while(|c| c.is_alphabetic())
-        .collect();
-    let end = unit_at + unit.chars().count();
-    // `1m5s` is two of them.
-    let is_time = UNITS.contains(&unit.as_str()) && !is_of_word(end);
-    is_time.then_some(end - start)
 }
 
 #[cfg(test)]

@@ -5,9 +5,7 @@ use serde::de::{Deserializer, Error as _};
 use serde::ser::{SerializeMap as _, Serializer};
 use serde::{Deserialize, Serialize};
 
-use super::{
-    GoneReason, Millis, PaneId, Reason, Screen, Signal, Stop, TaskSettings, WindowId, text,
-};
+use super::{GoneReason, Millis, PaneId, Screen, Signal, Stop, TaskSettings, WindowId, text};
 
 /// The maximum length of a window's name, in characters.
 const NAME_CHARS: usize = 200;
@@ -96,7 +94,7 @@ pub struct Task {
     pub queued: bool,
     /// Why its run is being ended, from the stop signal until the window is gone. Absent: it is not.
     #[serde(default)]
-    #[schemars(with = "Reason")]
+    #[schemars(with = "GoneReason")]
     pub ending: Option<GoneReason>,
     /// Who asked for that from another machine, `OWNER@MACHINE` or `MACHINE`; in an event, who asked for
     /// what it tells, which the event has itself.

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::id::shown_by_wire_name;
-use super::{Exit, PortHolder, PromptKind, Reason, millis};
+use super::{Exit, GoneReason, PortHolder, PromptKind, millis};
 
 /// What a wait is for. A text is a pattern where it is searched for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,7 +140,7 @@ pub struct WaitResult {
     pub cursor: Option<String>,
     /// `disappeared`: why, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<Reason>,
+    pub reason: Option<GoneReason>,
     /// The exit code, if no signal ended the run.
     pub exit_code: Option<i32>,
     /// The signal that ended the run.

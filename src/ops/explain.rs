@@ -25,20 +25,18 @@ pub(crate) async fn explain(session: &mut TaskSession, name: &str) -> Result<Exp
 
 /// Returns why a task is or is not judged to wait for a person, as lines of `name value`.
 pub(crate) fn explanation_lines(explanation: &Explanation, now: Millis) -> Vec<String> {
-    let line = |name: &str, value: String| format!("{name:<9} {value}");
-    let stopped = explanation
-        .terminal
-        .as_ref()
-        .and_then(|terminal| terminal.stopped);
+    let mut lines = Vec::new();
+    let mut add = |name: &str, value: String| lines.push(format!("{name:<9} {value}"));
+    let terminal = explanation.terminal.as_ref();
+    let stopped = terminal.and_then(|terminal| terminal.stopped);
     let in_background = stopped.is_some_and(Stop::is_in_background);
     let state = match explanation.state {
         ExplainedState::Working if in_background => "not reported".to_owned(),
         ExplainedState::Ended => "has ended".to_owned(),
         ExplainedState::Waiting => {
-            let since = explanation.waiting_since.map_or_else(String::new, |since| {
-                format!(", for {}", seconds(now - since))
-            });
-            format!("waits for input{since}")
+            let since = explanation.waiting_since;
+            let since = since.map(|since| format!(", for {}", seconds(now - since)));
+            format!("waits for input{}", since.unwrap_or_default())
         }
         ExplainedState::Muted => "waits for input; the configuration keeps it quiet".to_owned(),
         ExplainedState::Asking => "asks for input; not reported (yet)".to_owned(),
@@ -51,69 +49,50 @@ pub(crate) fn explanation_lines(explanation: &Explanation, now: Millis) -> Vec<S
         Some(_) => format!("is stopped by a signal; {state}"),
         None => state,
     };
-    let mut lines = vec![
-        line(
-            "task",
-            format!("{} ({})", explanation.window_id, explanation.window_name),
-        ),
-        line("state", state),
-        line("rule", explanation.rule.clone()),
-    ];
+    let name = &explanation.window_name;
+    add("task", format!("{} ({name})", explanation.window_id));
+    add("state", state);
+    add("rule", explanation.rule.clone());
     if in_background {
-        lines.push(line("advice", Stop::ADVICE.to_owned()));
+        add("advice", Stop::ADVICE.to_owned());
     }
     if let Some(restart) = explanation.next_restart {
-        lines.push(line("restart", restart_words(restart, now)));
+        add("restart", restart_words(restart, now));
     }
     if let Some(why) = &explanation.cannot_restart {
-        lines.push(line("restart", cannot_restart_words(why)));
+        add("restart", cannot_restart_words(why));
     }
     if let (Some(prompt), Some(kind)) = (&explanation.prompt, explanation.prompt_kind) {
-        let secret = if explanation.secret == Some(true) {
-            ", secret"
+        let is_secret = explanation.secret == Some(true);
+        let secret = if is_secret { ", secret" } else { "" };
+        add("prompt", format!("{prompt} ({kind}{secret})"));
+    }
+    if let Some(shown) = &explanation.line {
+        add("line", text::one_line(shown.as_bytes(), LINE));
+    }
+    if let (Some(x), Some(y)) = (explanation.cursor_x, explanation.cursor_y) {
+        let is_alternate = explanation.alternate_on == Some(true);
+        let screen = if is_alternate {
+            ", alternate screen"
         } else {
             ""
         };
-        lines.push(line("prompt", format!("{prompt} ({kind}{secret})")));
-    }
-    if let Some(shown) = &explanation.line {
-        lines.push(line("line", text::one_line(shown.as_bytes(), LINE)));
-    }
-    if let (Some(x), Some(y)) = (explanation.cursor_x, explanation.cursor_y) {
-        let screen = match explanation.alternate_on {
-            Some(true) => ", alternate screen",
-            Some(false) | None => "",
-        };
-        lines.push(line("cursor", format!("column {x}, row {y}{screen}")));
+        add("cursor", format!("column {x}, row {y}{screen}"));
     }
     if let Some(ms) = explanation.quiet_ms {
         let ms = i64::try_from(ms).unwrap_or(i64::MAX);
-        lines.push(line("quiet", format!("for {}", seconds(ms))));
+        add("quiet", format!("for {}", seconds(ms)));
     }
-    match &explanation.terminal {
-        None => lines.push(line("terminal", "nothing is known".to_owned())),
-        Some(terminal) => {
-            let mode = |name: &str, on: Option<bool>| match on {
-                Some(true) => format!("{name} on"),
-                Some(false) => format!("{name} off"),
-                None => format!("{name} unknown"),
-            };
-            let modes = [
-                mode("echo", terminal.echo),
-                mode("lines", terminal.canonical),
-            ];
-            lines.push(line("terminal", modes.join(", ")));
-            lines.push(line(
-                "programs",
-                format!(
-                    "{}: {}, {}",
-                    terminal.programs.join(" "),
-                    terminal.reader,
-                    terminal.foreground
-                ),
-            ));
-        }
-    }
+    let Some(terminal) = terminal else {
+        add("terminal", "nothing is known".to_owned());
+        return lines;
+    };
+    let mode = |on: Option<bool>| on.map_or("unknown", |on| if on { "on" } else { "off" });
+    let (echo, canonical) = (mode(terminal.echo), mode(terminal.canonical));
+    add("terminal", format!("echo {echo}, lines {canonical}"));
+    let (reader, foreground) = (terminal.reader, terminal.foreground);
+    let programs = terminal.programs.join(" ");
+    add("programs", format!("{programs}: {reader}, {foreground}"));
     lines
 }
 

@@ -6,7 +6,8 @@
 
 mod names;
 
-use std::ffi::OsString;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-pub(crate) use names::{Names, hex, is_key, next_key};
+pub(crate) use names::{hex, is_key, next_key};
 
 use crate::files::{self, Fault, OPEN_TO_OTHERS, RefusedFile, WRITABLE_BY_OTHERS, our_uid};
 use crate::model::{Backoff, Error};
@@ -34,19 +35,6 @@ const RUNTIME_DIR: &str = "TMUX_TASK_RUNTIME_DIR";
 /// The longest socket path that works on every system (macOS has room for 104 bytes with the
 /// closing NUL, Linux for 108).
 const MAX_SOCKET_PATH: usize = 103;
-
-/// Returns what to do about a folder that cannot be used.
-fn advice(variable: &str, path: &Path, refused: &RefusedFile) -> String {
-    let set = format!("set {variable} to a folder of yours");
-    let is_owned = matches!(refused.fault, Fault::Owner(_));
-    if is_owned && variable == STATE_DIR && our_uid() == 0 {
-        format!("with sudo, give -H, or {set}")
-    } else if refused.path == path {
-        format!("remove it, or {set}")
-    } else {
-        set
-    }
-}
 
 /// Returns the folder of the adapters for agents; `None` when there is no home folder.
 pub(crate) fn adapters_folder(env: Env<'_>) -> Option<PathBuf> {
@@ -126,11 +114,6 @@ impl Paths {
         }
     }
 
-    /// Returns the names that lead to these files.
-    pub(crate) fn names(&self) -> Names {
-        Names::of(&self.state, &self.key)
-    }
-
     /// Returns the feed's file.
     pub(crate) fn feed(&self) -> PathBuf {
         self.state.join("feed.jsonl")
@@ -191,24 +174,18 @@ impl Paths {
     /// Returns the sockets of all daemons of this user that have this runtime folder, by name. Their
     /// daemons may be gone.
     pub(crate) fn sockets(&self) -> Vec<PathBuf> {
-        let mut folders = vec![self.runtime.clone()];
+        let socket = self.socket();
         // Where those are whose paths would be too long.
-        let stand_ins = tmp_root();
-        if self.runtime_file("sock").starts_with(&stand_ins) && self.runtime != stand_ins {
-            folders.push(stand_ins);
-        }
+        let stand_ins = socket.parent().unwrap_or(&self.runtime);
+        let folders = BTreeSet::from([self.runtime.as_path(), stand_ins]);
         let entries = folders
-            .iter()
+            .into_iter()
             .filter_map(|folder| std::fs::read_dir(folder).ok());
         let files = entries
             .flatten()
             .filter_map(|entry| Some(entry.ok()?.path()));
-        let mut sockets: Vec<PathBuf> = files
-            .filter(|file| {
-                file.extension()
-                    .is_some_and(|extension| extension == "sock")
-            })
-            .collect();
+        let is_socket = |file: &PathBuf| file.extension() == Some(OsStr::new("sock"));
+        let mut sockets: Vec<PathBuf> = files.filter(is_socket).collect();
         sockets.sort();
         sockets
     }
@@ -243,15 +220,9 @@ impl Paths {
     ///
     /// When it cannot be created, or when another user could change its contents.
     pub(crate) fn create_runtime(&self) -> Result<(), Error> {
+        make_runtime_folder(&self.runtime)?;
         let socket = self.socket();
-        let stand_in = socket.parent().filter(|folder| *folder != self.runtime);
-        for folder in [Some(self.runtime.as_path()), stand_in]
-            .into_iter()
-            .flatten()
-        {
-            make_runtime_folder(folder)?;
-        }
-        Ok(())
+        make_runtime_folder(socket.parent().unwrap_or(&self.runtime))
     }
 }
 
@@ -320,13 +291,22 @@ pub(crate) fn check_runtime(env: Env<'_>) -> Result<PathBuf, Error> {
     }
 }
 
-/// Returns why a folder cannot be used, which the variable may name.
+/// Returns why a folder cannot be used, which the variable may name, and what to do about it.
 fn place_error(path: &Path, variable: &str, error: &io::Error) -> Error {
     let refused = error.get_ref().and_then(|inner| inner.downcast_ref());
-    match refused {
-        Some(refused) => Error::failed(format!("{refused}; {}", advice(variable, path, refused))),
-        None => unusable(path, error),
-    }
+    let Some(refused): Option<&RefusedFile> = refused else {
+        return unusable(path, error);
+    };
+    let is_owned = matches!(refused.fault, Fault::Owner(_));
+    let first = if is_owned && variable == STATE_DIR && our_uid() == 0 {
+        "with sudo, give -H, or "
+    } else if refused.path == path {
+        "remove it, or "
+    } else {
+        ""
+    };
+    let set = format!("set {variable} to a folder of yours");
+    Error::failed(format!("{refused}; {first}{set}"))
 }
 
 /// Returns the error that a folder cannot be created or examined.
@@ -383,14 +363,11 @@ pub(crate) fn state_root(env: Env<'_>) -> Result<PathBuf, Error> {
     if let Some(dir) = own(env, STATE_DIR)? {
         return Ok(dir);
     }
-    if let Some(dir) = folder_of(env, "XDG_STATE_HOME") {
-        return Ok(dir.join("tmux-task"));
-    }
-    let home = folder_of(env, "HOME").ok_or_else(|| {
+    let folder = folder_in_home(env, "XDG_STATE_HOME", ".local/state").ok_or_else(|| {
         let names = "TMUX_TASK_STATE_DIR, XDG_STATE_HOME nor HOME";
         Error::failed(format!("no folder for state: neither {names} is set"))
     })?;
-    Ok(home.join(".local/state/tmux-task"))
+    Ok(folder.join("tmux-task"))
 }
 
 /// Returns the folder of sockets and locks. `XDG_RUNTIME_DIR` of another user, which `su` leaves set,
@@ -429,51 +406,34 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long to wait before the lock is tried again: longer and longer, since many processes may wait.
 const PAUSE: Backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(16));
 
-/// A lock that is held until this is dropped or the process ends.
-#[derive(Debug)]
-pub(crate) struct FileLock {
-    /// `None` when the lock was not available.
-    _file: Option<File>,
-}
-
 impl Paths {
-    /// Waits for the lock of the tmux server, at most for a few seconds.
-    pub(crate) async fn lock_server(&self) -> FileLock {
-        FileLock::hold(
-            &self
-                .runtime
-                .join(format!("server-{}.lock", self.server_key)),
-        )
-        .await
+    /// Waits for the lock of the tmux server, at most for a few seconds. It is held until the file is dropped
+    /// or the process ends; `None` when it was not available.
+    pub(crate) async fn lock_server(&self) -> Option<File> {
+        let file = format!("server-{}.lock", self.server_key);
+        lock(&self.runtime.join(file)).await
     }
 
-    /// Waits for the lock under which the daemon of this session is started, at most for a few
-    /// seconds.
-    pub(crate) async fn lock_start(&self) -> FileLock {
-        FileLock::hold(&self.runtime.join(format!("{}.start", self.key))).await
+    /// Waits in the same way for the lock under which the daemon of this session is started.
+    pub(crate) async fn lock_start(&self) -> Option<File> {
+        lock(&self.runtime.join(format!("{}.start", self.key))).await
     }
 }
 
-impl FileLock {
-    async fn hold(path: &Path) -> Self {
-        let file = match files::open_to_write(path) {
-            Ok(file) => file,
-            Err(error) => {
-                tracing::debug!(%error, path = %path.display(), "no lock");
-                return Self { _file: None };
-            }
-        };
-        let deadline = Instant::now() + PATIENCE;
-        let mut pause = PAUSE;
-        while file.try_lock().is_err() {
-            if Instant::now() >= deadline {
-                tracing::warn!(path = %path.display(), "continues without a lock that another process holds");
-                return Self { _file: None };
-            }
-            sleep(pause.next_pause()).await;
+async fn lock(path: &Path) -> Option<File> {
+    let file = files::open_to_write(path)
+        .inspect_err(|error| tracing::debug!(%error, path = %path.display(), "no lock"))
+        .ok()?;
+    let deadline = Instant::now() + PATIENCE;
+    let mut pause = PAUSE;
+    while file.try_lock().is_err() {
+        if Instant::now() >= deadline {
+            tracing::warn!(path = %path.display(), "continues without a lock that another process holds");
+            return None;
         }
-        Self { _file: Some(file) }
+        sleep(pause.next_pause()).await;
     }
+    Some(file)
 }
 
 #[cfg(test)]

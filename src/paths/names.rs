@@ -4,11 +4,12 @@
 //! its daemon makes a link to the folder, `names/KEY`. All names mean the session until another session
 //! gets one of them, or a new session gets the folder. Links are read here and nowhere followed.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::{fs, io};
 
 use sha2::{Digest, Sha256};
 
+use super::Paths;
 use crate::files;
 
 /// The folder of the links, beside the folders that they lead to.
@@ -26,28 +27,13 @@ pub(super) fn key_of(root: &Path, server_socket: &Path, name: &str) -> String {
     linked(&root.join(NAMES).join(&own)).unwrap_or(own)
 }
 
-/// The names that lead to a state folder.
-#[derive(Debug)]
-pub(crate) struct Names {
-    /// The folder that contains the state folder.
-    root: PathBuf,
-    key: String,
-}
-
-impl Names {
-    pub(super) fn of(state: &Path, key: &str) -> Self {
-        Self {
-            root: state.parent().unwrap_or(state).to_owned(),
-            key: key.to_owned(),
-        }
-    }
-
+impl Paths {
     /// Makes a name lead to the folder.
     ///
     /// # Errors
     ///
     /// When the link cannot be made.
-    pub(crate) fn add(&self, server_socket: &Path, name: &str) -> io::Result<()> {
+    pub(crate) fn add_name(&self, server_socket: &Path, name: &str) -> io::Result<()> {
         self.link(&own_key(server_socket, name), &self.key)
     }
 
@@ -58,24 +44,20 @@ impl Names {
     ///
     /// When the links cannot be changed.
     pub(crate) fn begin_session(&self, server_socket: &Path, name: &str) -> io::Result<()> {
-        self.forget()?;
+        self.forget_names()?;
         if own_key(server_socket, name) != self.key {
             let mut free = next_key(&self.key);
-            while self.root.join(&free).exists() {
+            while self.state.with_file_name(&free).exists() {
                 free = next_key(&free);
             }
             self.link(&self.key, &free)?;
         }
-        self.add(server_socket, name)
+        self.add_name(server_socket, name)
     }
 
     /// Removes the links to the folder.
-    ///
-    /// # Errors
-    ///
-    /// When one cannot be removed.
-    pub(crate) fn forget(&self) -> io::Result<()> {
-        let entries = files::if_there(fs::read_dir(self.root.join(NAMES)))?;
+    fn forget_names(&self) -> io::Result<()> {
+        let entries = files::if_there(fs::read_dir(self.state.with_file_name(NAMES)))?;
         for entry in entries.into_iter().flatten() {
             let path = entry?.path();
             if linked(&path).as_ref() == Some(&self.key) {
@@ -87,7 +69,7 @@ impl Names {
 
     /// Makes the name with the key `from` lead to the folder with the key `to`.
     fn link(&self, from: &str, to: &str) -> io::Result<()> {
-        let names = self.root.join(NAMES);
+        let names = self.state.with_file_name(NAMES);
         let link = names.join(from);
         if linked(&link).as_deref().unwrap_or(from) == to {
             return Ok(());
@@ -154,7 +136,6 @@ pub(crate) fn hex(bytes: &[u8], digits: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::paths::Paths;
     use std::ffi::OsString;
     use std::os::unix::fs::symlink;
 
@@ -178,7 +159,7 @@ mod tests {
         let root = root();
         let key = |name: &str| locate(root.path(), name).key;
         let paths = locate(root.path(), "work");
-        let add = |name: &str| paths.names().add(Path::new(SERVER), name).unwrap();
+        let add = |name: &str| paths.add_name(Path::new(SERVER), name).unwrap();
         add("work");
         let links = root.path().join(NAMES);
         assert!(!links.exists(), "its own name needs no link");
@@ -191,7 +172,7 @@ mod tests {
         assert_ne!(key("other"), paths.key);
         // Another session gets one of the names.
         let other = locate(root.path(), "other");
-        other.names().add(Path::new(SERVER), "work").unwrap();
+        other.add_name(Path::new(SERVER), "work").unwrap();
         assert_eq!((key("work"), key("new")), (other.key, paths.key.clone()));
         // And gives it back.
         add("work");
@@ -205,17 +186,17 @@ mod tests {
         let key = |name: &str| locate(root.path(), name).key;
         let paths = locate(root.path(), "work");
         let server = Path::new(SERVER);
-        paths.names().begin_session(server, "work").unwrap();
+        paths.begin_session(server, "work").unwrap();
         assert!(!root.path().join(NAMES).exists());
-        paths.names().add(server, "new").unwrap();
-        paths.names().add(server, "third").unwrap();
+        paths.add_name(server, "new").unwrap();
+        paths.add_name(server, "third").unwrap();
         let taken = next_key(&paths.key);
         fs::create_dir(paths.state.with_file_name(&taken)).unwrap();
-        paths.names().begin_session(server, "third").unwrap();
+        paths.begin_session(server, "third").unwrap();
         assert_eq!(key("third"), paths.key);
         assert_ne!(key("new"), paths.key);
         assert_eq!(key("work"), next_key(&taken));
-        paths.names().begin_session(server, "work").unwrap();
+        paths.begin_session(server, "work").unwrap();
         assert_eq!(key("work"), paths.key);
         assert_ne!(key("third"), paths.key);
     }
@@ -224,7 +205,7 @@ mod tests {
     fn only_a_link_to_a_folder_beside_it_counts() {
         let root = root();
         let paths = locate(root.path(), "work");
-        paths.names().add(Path::new(SERVER), "new").unwrap();
+        paths.add_name(Path::new(SERVER), "new").unwrap();
         let names = root.path().join(NAMES);
         let link = names.join(own_key(Path::new(SERVER), "new"));
         let found = || locate(root.path(), "new").key;
@@ -241,13 +222,13 @@ mod tests {
         fs::write(&link, format!("../{}", paths.key)).unwrap();
         assert_eq!(found(), own);
         // What is in the way is replaced.
-        paths.names().add(Path::new(SERVER), "new").unwrap();
+        paths.add_name(Path::new(SERVER), "new").unwrap();
         assert_eq!(found(), paths.key);
         // A folder of links behind a link is not ours.
         let aside = root.path().join("aside");
         fs::rename(&names, &aside).unwrap();
         symlink(&aside, &names).unwrap();
         assert_eq!(found(), own);
-        assert!(paths.names().add(Path::new(SERVER), "new").is_err());
+        assert!(paths.add_name(Path::new(SERVER), "new").is_err());
     }
 }

@@ -92,61 +92,27 @@ fn last_sentence(text: &str) -> (&str, &str) {
 /// Whether a question begins as those in which a program guesses what went wrong: `Did you mean`,
 /// `Does the file exist`, `Are you missing`, `Maybe`.
 fn begins_guess(text: &str) -> bool {
-    const GUESSES: &[&str] = &[
-        "did",
-        "didn",
-        "does",
-        "doesn",
-        "was",
-        "were",
-        "has",
-        "hasn",
-        "had",
-        "have",
-        "haven",
-        "isn",
-        "aren",
-        "why",
-        "maybe",
-        "perhaps",
-        "possibly",
-        "possible",
-        "or",
-        "and",
-        "typo",
-        "forgot",
-        "forgotten",
-    ];
+    const GUESSES: &str = "\
+        did didn does doesn was were has hasn had have haven isn aren why maybe perhaps possibly \
+        possible or and typo forgot forgotten";
     let (word, rest) = split_word(text);
     let asks_to_agree = |rest: &str| {
         let mut words = rest.split(|c| !is_of_word(c));
-        words.any(|word| {
-            is_one_of(
-                word,
-                &[
-                    "ok", "okay", "correct", "right", "fine", "good", "sure", "ready",
-                ],
-            )
-        })
+        words.any(|word| is_one_of(word, "ok okay correct right fine good sure ready"))
     };
     is_one_of(word, GUESSES)
-        || (is_one_of(word, &["is", "are"]) && !asks_to_agree(rest))
-        || after_words(text, &[&["are"], &["you"], &["sure"]]).is_some_and(|rest| {
+        || (is_one_of(word, "is are") && !asks_to_agree(rest))
+        || after_words(text, &["are", "you", "sure"]).is_some_and(|rest| {
             let (word, _) = split_word(rest);
-            !is_one_of(word, &["you", "about", "to", "we", "i"])
+            !is_one_of(word, "you about to we i")
         })
-        || after_words(text, &[&["do"], &["you"], &["need", "have", "use"]]).is_some()
+        || after_words(text, &["do", "you", "need have use"]).is_some()
 }
 
 /// Whether a question begins by offering something: `Would you like`, `Shall we`.
 fn begins_offer(text: &str) -> bool {
     let (word, _) = split_word(text);
-    is_one_of(
-        word,
-        &[
-            "ready", "go", "run", "ship", "open", "show", "rerun", "view",
-        ],
-    )
+    is_one_of(word, "ready go run ship open show rerun view")
 }
 
 #[cfg(test)]

@@ -4,103 +4,21 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::words::{DIGIT, LETTER, MARK, pattern, patterns};
+use super::words::{DIGIT, LETTER, MARK, is_one_of, pattern, patterns};
 use crate::model::PromptKind;
 
 /// Words for yes and for no, in lower case, of two letters or more. Single letters are too
 /// ambiguous (see [`LETTER_PAIRS`]).
-const YES: &[&str] = &[
-    "yes",
-    "yep",
-    "yeah",
-    "ja",
-    "jah",
-    "oui",
-    "si",
-    "sí",
-    "sì",
-    "sim",
-    "да",
-    "так",
-    "tak",
-    "da",
-    "evet",
-    "ano",
-    "áno",
-    "igen",
-    "kyllä",
-    "joo",
-    "taip",
-    "jā",
-    "ναι",
-    "כן",
-    "نعم",
-    "بله",
-    "हाँ",
-    "ya",
-    "có",
-    "ใช่",
-    "はい",
-    "是",
-    "是的",
-    "예",
-    "네",
-];
-const NO: &[&str] = &[
-    "no",
-    "nope",
-    "nein",
-    "nee",
-    "non",
-    "não",
-    "nao",
-    "нет",
-    "ні",
-    "не",
-    "nie",
-    "nu",
-    "hayır",
-    "ne",
-    "nem",
-    "ei",
-    "nē",
-    "nej",
-    "nei",
-    "όχι",
-    "לא",
-    "لا",
-    "خیر",
-    "नहीं",
-    "tidak",
-    "không",
-    "ไม่",
-    "ไม่ใช่",
-    "いいえ",
-    "否",
-    "不",
-    "不是",
-    "아니요",
-    "아니오",
-];
+const YES: &str = "\
+    yes yep yeah ja jah oui si sí sì sim да так tak da evet ano áno igen kyllä joo taip jā ναι \
+    כן نعم بله हाँ ya có ใช่ はい 是 是的 예 네";
+const NO: &str = "\
+    no nope nein nee non não nao нет ні не nie nu hayır ne nem ei nē nej nei όχι לא لا خیر नहीं \
+    tidak không ไม่ ไม่ใช่ いいえ 否 不 不是 아니요 아니오";
 
 /// The letters for yes and no, by language.
-const LETTER_PAIRS: &[(&str, &str)] = &[
-    ("y", "n"),
-    ("j", "n"),
-    ("o", "n"),
-    ("s", "n"),
-    ("t", "n"),
-    ("d", "n"),
-    ("a", "n"),
-    ("i", "n"),
-    ("e", "h"),
-    ("k", "e"),
-    ("y", "t"),
-    ("д", "н"),
-    ("т", "н"),
-    ("ν", "ο"),
-    ("כ", "ל"),
-];
+const LETTER_PAIRS: &str = "\
+    y/n j/n o/n s/n t/n d/n a/n i/n e/h k/e y/t д/н т/н ν/ο כ/ל";
 
 const OPENING: &str = "[(<（【［「";
 const CLOSING: &str = "])>）】］」";
@@ -183,7 +101,7 @@ pub(super) fn offered(text: &str) -> Option<(PromptKind, bool)> {
         let word = found.name("asked").or_else(|| found.name("ended"))?;
         let word = word.as_str().to_lowercase();
         let word = word.as_str();
-        if matches!(word, "y" | "n") || YES.contains(&word) || NO.contains(&word) {
+        if matches!(word, "y" | "n") || is_one_of(word, YES) || is_one_of(word, NO) {
             return Some((PromptKind::Confirm, true));
         }
     }
@@ -290,8 +208,11 @@ fn kind_of(choices: &str) -> PromptKind {
             .zip(position_of(no))
             .is_some_and(|(yes_at, no_at)| yes_at < no_at || yes == "y")
     };
-    let is_confirm = YES.iter().any(|word| position_of(word).is_some())
-        || LETTER_PAIRS.iter().any(|(yes, no)| is_pair(yes, no));
+    let mut letter_pairs = LETTER_PAIRS
+        .split(' ')
+        .filter_map(|pair| pair.split_once('/'));
+    let is_confirm = YES.split(' ').any(|word| position_of(word).is_some())
+        || letter_pairs.any(|(yes, no)| is_pair(yes, no));
     if is_confirm && words.len() <= CONFIRM_AT_MOST {
         PromptKind::Confirm
     } else {

@@ -91,90 +91,64 @@ pub(super) fn asks(text: &str) -> Option<Ask> {
         return None;
     }
     let plain_text = &*plain(text);
-    let ask = |kind, rule| {
+    let ask = |kind, is_plain, rule| {
         Some(Ask {
             kind,
-            secret: false,
-            is_plain: true,
-            rule,
-        })
-    };
-    let weak = |kind, rule| {
-        Some(Ask {
-            kind,
-            secret: false,
-            is_plain: false,
-            rule,
-        })
-    };
-    let hidden = |rule| {
-        Some(Ask {
-            kind: PromptKind::Password,
-            secret: true,
-            is_plain: true,
+            secret: kind == PromptKind::Password,
+            is_plain,
             rule,
         })
     };
     if DEBUGGER.is_match(plain_text) {
-        return ask(PromptKind::Debugger, "debugger prompt");
+        return ask(PromptKind::Debugger, true, "debugger prompt");
     }
     if let Some(before) = secret::unmasked(text)
         && asks(before)
             .is_some_and(|ask| matches!(ask.kind, PromptKind::Text | PromptKind::Password))
     {
-        return hidden("what is typed is masked");
+        return ask(PromptKind::Password, true, "what is typed is masked");
     }
     if secret::is_label(text) && !words::is_progress(text) {
-        return hidden("asks for a secret");
+        return ask(PromptKind::Password, true, "asks for a secret");
     }
     if let Some((kind, is_plain)) = choices::offered(text) {
-        let rule = CHOICES_RULE;
-        return if is_plain {
-            ask(kind, rule)
-        } else {
-            weak(kind, rule)
-        };
+        return ask(kind, is_plain, CHOICES_RULE);
     }
     if TYPE_YES.is_match(plain_text) {
-        return ask(PromptKind::Confirm, "asks to type yes");
+        return ask(PromptKind::Confirm, true, "asks to type yes");
     }
     if is_key(text) || is_foreign_key(text) {
-        return ask(PromptKind::Key, "asks for a key");
+        return ask(PromptKind::Key, true, "asks for a key");
     }
     if COMMAND.is_match(plain_text) {
-        return ask(PromptKind::Confirm, COMMAND_RULE);
+        return ask(PromptKind::Confirm, true, COMMAND_RULE);
     }
     if DEFAULTED.is_match(text) || (QUESTION.is_match(text) && !text.ends_with(';')) {
         let is_url = text.rsplit(' ').next().is_some_and(|w| w.contains("://"));
         return if is_url {
             None
         } else {
-            ask(kind_of_question(text), MARK_RULE)
+            ask(kind_of_question(text), true, MARK_RULE)
         };
     }
     if UNMARKED.is_match(plain_text) {
-        return ask(PromptKind::Confirm, "usual words");
+        return ask(PromptKind::Confirm, true, "usual words");
     }
     if (FIELD.is_match(text) || DEFAULTED_FIELD.is_match(text)) && !words::is_progress(text) {
-        let kind = if CHOOSE.is_match(plain_text) {
-            PromptKind::Menu
-        } else {
-            PromptKind::Text
-        };
         // `Choose a colour:` shows it by itself.
-        return if kind == PromptKind::Menu {
-            ask(kind, "asks to choose")
+        return if CHOOSE.is_match(plain_text) {
+            ask(PromptKind::Menu, true, "asks to choose")
         } else if words::is_report(text) {
             None
         } else {
-            weak(kind, LABEL_RULE)
+            ask(PromptKind::Text, false, LABEL_RULE)
         };
     }
     if asks_for_range(text) {
-        return weak(PromptKind::Menu, "asks to choose from a range");
+        return ask(PromptKind::Menu, false, "asks to choose from a range");
     }
     if is_invitation(text) {
-        return weak(PromptKind::Menu, "words before the cursor");
+        return ask(PromptKind::Menu, false, "words before the cursor");
     }
     None
 }
@@ -195,8 +169,8 @@ pub(super) fn is_request(text: &str) -> bool {
     let (verb, rest) = split_word(after_please(from_first_word(text)));
     let rest = rest.trim_end_matches(|c| !is_of_word(c));
     let (between, place) = split_last_word(rest);
-    is_one_of(verb, &["paste", "enter", "type", "input", "provide"])
-        && is_one_of(place, &["below", "here"])
+    is_one_of(verb, "paste enter type input provide")
+        && is_one_of(place, "below here")
         && between.chars().count() <= DISTANCE
 }
 
@@ -209,13 +183,13 @@ fn is_of_spinner(text: &str) -> bool {
 
 /// Whether a line orders to type something: `Enter your query:`, `Paste the key:`.
 pub(super) fn is_order(text: &str) -> bool {
-    const ARTICLES: &[&str] = &["a", "an", "the", "your", "one", "some", "any", "another"];
+    const ARTICLES: &str = "a an the your one some any another";
     const LENGTH: usize = 80;
     let text = text.trim();
     let (verb, rest) = split_word(after_please(text));
     let (next, _) = split_word(rest.trim_start());
-    let is_verb = is_one_of(verb, &["enter", "specify", "provide", "paste"])
-        || (is_one_of(verb, &["type", "choose", "select", "pick"]) && is_one_of(next, ARTICLES));
+    let is_verb = is_one_of(verb, "enter specify provide paste")
+        || (is_one_of(verb, "type choose select pick") && is_one_of(next, ARTICLES));
     is_verb
         && rest.starts_with(' ')
         && text.ends_with([':', '：'])
@@ -232,33 +206,29 @@ pub(super) fn is_key_line(text: &str) -> bool {
     let start = from_first_word(text);
     let (word, rest) = split_word(start);
     let rest = rest.strip_prefix(',').unwrap_or(rest);
-    let start = if is_one_of(word, &["please"]) && rest.starts_with(char::is_whitespace) {
+    let start = if is_one_of(word, "please") && rest.starts_with(char::is_whitespace) {
         rest.trim_start()
     } else {
         start
     };
     let (verb, rest) = split_word(start);
-    is_one_of(verb, &["press", "hit", "strike", "tap"])
-        && rest.chars().count() <= LENGTH
-        && is_key(text)
+    is_one_of(verb, "press hit strike tap") && rest.chars().count() <= LENGTH && is_key(text)
 }
 
 fn after_please(text: &str) -> &str {
-    after_words(text, &[&["please"]]).unwrap_or(text)
+    after_words(text, &["please"]).unwrap_or(text)
 }
 
 /// `Enter selection (default: Application) [1..3]`.
 fn asks_for_range(text: &str) -> bool {
     let (verb, _) = split_word(after_please(from_first_word(text)));
-    is_one_of(verb, &["enter", "select", "choose", "type", "pick"]) && RANGE.is_match(&plain(text))
+    is_one_of(verb, "enter select choose type pick") && RANGE.is_match(&plain(text))
 }
 
 /// One or two words that ask for input, before a mark: `What now>`.
 fn is_invitation(text: &str) -> bool {
-    const FIRST: &[&str] = &[
-        "what", "which", "who", "where", "when", "how", "why", "enter", "type", "select", "choose",
-        "pick", "give", "say", "your", "please", "new",
-    ];
+    const FIRST: &str =
+        "what which who where when how why enter type select choose pick give say your please new";
     const MARKS: usize = 4;
     let Some(text) = text.strip_suffix(['>', '›']) else {
         return false;
@@ -288,7 +258,7 @@ pub(super) fn is_decision(text: &str) -> bool {
 /// Whether a line names a key that ends what a program does: `Press any key to abort`.
 pub(super) fn names_end_of_work(text: &str) -> bool {
     let mut words = text.split(|c| !is_of_word(c));
-    words.any(|word| is_one_of(word, &["abort", "cancel", "skip", "stop", "interrupt"]))
+    words.any(|word| is_one_of(word, "abort cancel skip stop interrupt"))
 }
 
 /// Whether a line ends in a mark to type behind, directly behind a word or alone: `Token>`. The tip of
@@ -305,7 +275,7 @@ pub(super) fn ends_in_mark(text: &str) -> bool {
 /// Whether a line begins by asking to choose: `Select a type, press q to quit`.
 pub(super) fn asks_to_choose(text: &str) -> bool {
     let (verb, rest) = split_word(after_please(from_first_word(text)));
-    is_one_of(verb, &["select", "choose", "pick"]) && rest.starts_with(' ')
+    is_one_of(verb, "select choose pick") && rest.starts_with(' ')
 }
 
 fn is_key(text: &str) -> bool {
@@ -351,101 +321,26 @@ pub(super) fn kind_of_question(text: &str) -> PromptKind {
 
 /// `May I have your name?`: polite, not a yes-or-no question.
 pub(super) fn is_polite(text: &str) -> bool {
-    const ASKING: &[&[&str]] = &[
-        &["may", "can", "could", "might", "will", "would"],
-        &["i", "we", "you"],
-    ];
-    const WISHES: &[&str] = &[
-        "have", "get", "know", "ask", "see", "tell", "give", "enter", "provide", "specify", "type",
-        "name", "say", "choose", "select",
-    ];
+    const ASKING: &[&str] = &["may can could might will would", "i we you"];
+    const WISHES: &str =
+        "have get know ask see tell give enter provide specify type name say choose select";
     after_words(text, ASKING)
         .is_some_and(|text| is_one_of(split_word(after_please(text)).0, WISHES))
 }
 
 /// Whether a question begins as those that yes or no answers, perhaps behind a program's name.
 pub(super) fn begins_yes_or_no(text: &str) -> bool {
-    const STARTS: &[&str] = &[
-        "are",
-        "is",
-        "do",
-        "does",
-        "did",
-        "would",
-        "will",
-        "should",
-        "shall",
-        "can",
-        "could",
-        "may",
-        "might",
-        "have",
-        "has",
-        "had",
-        "was",
-        "were",
-        "ok",
-        "okay",
-        "continue",
-        "proceed",
-        "overwrite",
-        "replace",
-        "remove",
-        "delete",
-        "erase",
-        "wipe",
-        "discard",
-        "drop",
-        "clear",
-        "reset",
-        "descend",
-        "add",
-        "extract",
-        "accept",
-        "apply",
-        "install",
-        "launch",
-        "deploy",
-        "publish",
-        "send",
-        "save",
-        "commit",
-        "push",
-        "merge",
-        "retry",
-        "try",
-        "restart",
-        "start",
-        "stop",
-        "quit",
-        "exit",
-        "leave",
-        "confirm",
-        "create",
-        "update",
-        "upgrade",
-        "abort",
-        "cancel",
-        "ignore",
-        "skip",
-        "keep",
-        "include",
-        "really",
-        "allow",
-        "trust",
-        "enable",
-        "disable",
-        "want",
-        "use",
-        "fix",
-        "format",
-        "restore",
-        "reload",
-    ];
+    const STARTS: &str = "\
+        are is do does did would will should shall can could may might have has had was were ok \
+        okay continue proceed overwrite replace remove delete erase wipe discard drop clear \
+        reset descend add extract accept apply install launch deploy publish send save commit \
+        push merge retry try restart start stop quit exit leave confirm create update upgrade \
+        abort cancel ignore skip keep include really allow trust enable disable want use fix \
+        format restore reload";
     let is_start = |text: &str| {
         let (word, rest) = split_word(text);
         let next = rest.strip_prefix(' ').map_or("", |rest| split_word(rest).0);
-        is_one_of(word, STARTS) || (is_one_of(word, &["set"]) && is_one_of(next, &["up"]))
+        is_one_of(word, STARTS) || (is_one_of(word, "set") && is_one_of(next, "up"))
     };
     let behind_name = || {
         let (name, rest) = text.split_once(": ")?;

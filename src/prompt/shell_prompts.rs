@@ -1,7 +1,6 @@
 //! Text that looks like a question and is none: prompts of shells and interpreters that wait for
 //! commands, and key hints of programs that are working.
 
-use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -123,7 +122,7 @@ pub(super) fn are_shells(programs: &[String]) -> bool {
 
 /// Whether the last rows name the keys that a program accepts while it works.
 pub(super) fn has_hints(screen: &Screen) -> bool {
-    has_hints_in(&screen.rows, |row| row)
+    has_hints_in(&screen.rows, None)
 }
 
 /// The same, where the keys that end or cancel an input are no hint: `press Ctrl-D when done`.
@@ -134,10 +133,7 @@ pub(super) fn has_hints_besides_end(screen: &Screen) -> bool {
             r"(?:(?:ctrl|control) ?[-+ ] ?|\^)(?:d\b|c to (?:cancel|abort)\b)[\x22'`\])>]?",
         ))
     });
-    has_hints_in(&screen.rows, |row| match END.replace_all(&row, "") {
-        Cow::Owned(text) => Cow::Owned(text),
-        Cow::Borrowed(_) => row.clone(),
-    })
+    has_hints_in(&screen.rows, Some(&END))
 }
 
 /// Whether these rows name the keys of a program that goes on working until something changes. Keys
@@ -150,14 +146,11 @@ pub(super) fn has_hints_of_watcher(rows: &[String]) -> bool {
             r"|\b(?:quit|stop|exit)\b.{0,30}\b(?:ctrl|control)[-+ ]?c\b",
         ))
     });
-    has_hints_in(rows, |row| match ENDS.replace_all(&row, "") {
-        Cow::Owned(text) => Cow::Owned(text),
-        Cow::Borrowed(_) => row.clone(),
-    })
+    has_hints_in(rows, Some(&ENDS))
 }
 
-/// `without` leaves out what is no hint.
-fn has_hints_in(rows: &[String], without: impl Fn(Cow<'_, str>) -> Cow<'_, str>) -> bool {
+/// What `besides` matches is no hint.
+fn has_hints_in(rows: &[String], besides: Option<&Regex>) -> bool {
     static HINT: LazyLock<Regex> = LazyLock::new(|| {
         plain_pattern(concat!(
             r"\bwatch usage\b|\bwatching for (?:file )?changes\b|\bwaiting for (?:file )?changes\b",
@@ -170,7 +163,12 @@ fn has_hints_in(rows: &[String], without: impl Fn(Cow<'_, str>) -> Cow<'_, str>)
     let rows = rows.iter().rev().filter(|row| !is_blank(row));
     let mut rows = rows.take(HINT_ROWS);
     rows.any(|row| {
-        HINT.is_match(&without(plain(row))) && !line::is_decision(row) && !line::asks_to_choose(row)
+        let text = plain(row);
+        let is_hint = match besides {
+            Some(besides) => HINT.is_match(&besides.replace_all(&text, "")),
+            None => HINT.is_match(&text),
+        };
+        is_hint && !line::is_decision(row) && !line::asks_to_choose(row)
     })
 }
 

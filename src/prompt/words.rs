@@ -78,8 +78,8 @@ pub(super) fn split_last_word(text: &str) -> (&str, &str) {
 }
 
 /// Returns what follows these words at the very start of the text, with white space between and
-/// behind them.
-pub(super) fn after_words<'t>(text: &'t str, words: &[&[&str]]) -> Option<&'t str> {
+/// behind them. In place of each there may be other ones.
+pub(super) fn after_words<'t>(text: &'t str, words: &[&str]) -> Option<&'t str> {
     words.iter().try_fold(text, |text, options| {
         let (word, rest) = split_word(text);
         let rest = is_one_of(word, options).then_some(rest)?;
@@ -88,11 +88,12 @@ pub(super) fn after_words<'t>(text: &'t str, words: &[&[&str]]) -> Option<&'t st
     })
 }
 
-/// Whether the word is one of these ASCII words, in upper or lower case.
-pub(super) fn is_one_of(word: &str, options: &[&str]) -> bool {
-    options
-        .iter()
-        .any(|option| option.eq_ignore_ascii_case(word))
+/// Whether the word is one of these ASCII words, in upper or lower case. A list of words is a text with
+/// blanks between them.
+pub(super) fn is_one_of(word: &str, words: &str) -> bool {
+    words
+        .split(' ')
+        .any(|other| other.eq_ignore_ascii_case(word))
 }
 
 /// Whether the text begins with this ASCII text, in upper or lower case.
@@ -157,10 +158,9 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
 // Lines that end with a colon and report something, or show progress: they are no labels.
 
 /// The words of logs, before a colon.
-const LOG_WORDS: &[&str] = &[
-    "error", "warn", "warning", "info", "debug", "note", "notice", "trace", "fatal", "hint",
-    "usage", "remote", "stderr", "stdout", "output", "result", "status", "time",
-];
+const LOG_WORDS: &str = "\
+    error warn warning info debug note notice trace fatal hint usage remote stderr stdout output \
+    result status time";
 
 /// Whether the line is one of a log or of progress: these also leave the cursor behind a colon.
 pub(super) fn is_progress(text: &str) -> bool {
@@ -189,10 +189,9 @@ fn begins_progress(text: &str) -> bool {
             return true;
         }
     }
-    is_one_of(word, &["progress", "done", "total", "elapsed", "eta"])
-        || (is_one_of(word, &["step"]) && next().chars().count() == 1 && DIGIT.has_all(next()))
-        || (is_one_of(word, &["time"])
-            && is_one_of(next(), &["taken", "elapsed", "left", "remaining", "spent"]))
+    is_one_of(word, "progress done total elapsed eta")
+        || (is_one_of(word, "step") && next().chars().count() == 1 && DIGIT.has_all(next()))
+        || (is_one_of(word, "time") && is_one_of(next(), "taken elapsed left remaining spent"))
 }
 
 /// Whether it is a report before its figure: `epoch 3 loss:`, `Took 3.2s:`, `Server ready:`. A
@@ -209,10 +208,8 @@ pub(super) fn is_report(text: &str) -> bool {
 
 /// `Took`, `Finished in`, `Loaded 5`.
 fn begins_report(text: &str) -> bool {
-    const STARTS: &[&str] = &[
-        "took", "found", "built", "ran", "got", "wrote", "spent", "sent", "saw",
-    ];
-    if STARTS.iter().any(|start| begins_with(text, start)) {
+    const STARTS: &str = "took found built ran got wrote spent sent saw";
+    if STARTS.split(' ').any(|start| begins_with(text, start)) {
         return true;
     }
     let (word, rest) = split_word(text);
@@ -222,32 +219,14 @@ fn begins_report(text: &str) -> bool {
         && LETTER.has_all(word)
         && object.len() < rest.len()
         && (object.starts_with(|c| DIGIT.has(c))
-            || is_one_of(
-                split_word(object).0,
-                &["in", "at", "to", "from", "with", "on", "by"],
-            ))
+            || is_one_of(split_word(object).0, "in at to from with on by"))
 }
 
 /// `ready:`, `changed:`, `applied:`.
 fn ends_report(text: &str) -> bool {
-    const ENDS: &[&str] = &[
-        "ready",
-        "complete",
-        "ok",
-        "done",
-        "success",
-        "successful",
-        "up",
-        "down",
-        "loss",
-        "acc",
-        "accuracy",
-        "perplexity",
-        "throughput",
-        "latency",
-        "fps",
-        "lr",
-    ];
+    const ENDS: &str = "\
+        ready complete ok done success successful up down loss acc accuracy perplexity \
+        throughput latency fps lr";
     let Some(text) = text.strip_suffix(':') else {
         return false;
     };
@@ -305,11 +284,11 @@ mod tests {
         assert_eq!(split_last_word("fort fahren"), ("fort ", "fahren"));
         assert_eq!(split_last_word("fahren?"), ("fahren?", ""));
         assert_eq!(
-            after_words("Can  You say", &[&["may", "can"], &["you"]]),
+            after_words("Can  You say", &["may can", "you"]),
             Some("say")
         );
-        assert_eq!(after_words("Can you", &[&["can"], &["you"]]), None);
-        assert_eq!(after_words("Canny you", &[&["can"]]), None);
+        assert_eq!(after_words("Can you", &["can", "you"]), None);
+        assert_eq!(after_words("Canny you", &["can"]), None);
         assert!(begins_with("RANdom", "ran") && !begins_with("é", "e"));
         assert!(ends_with("shutTING", "ting") && !ends_with("ing", "ting") && !ends_with("é", "e"));
     }

@@ -49,7 +49,8 @@ pub(crate) fn reach(event: &Event) -> Reach {
             reason:
                 None
                 | Some(
-                    GoneReason::UserKilled
+                    GoneReason::Replaced
+                    | GoneReason::UserKilled
                     | GoneReason::OtherAgentKilled
                     | GoneReason::TimedOut
                     | GoneReason::Moved,
@@ -183,7 +184,7 @@ pub(crate) fn text_of(event: &Event) -> String {
 /// Says why a task is no longer in the session.
 fn gone(reason: Option<GoneReason>, task: &Task) -> String {
     let by = match reason {
-        None => "",
+        None | Some(GoneReason::Replaced) => "",
         Some(GoneReason::UserKilled) => " after the user manually killed it",
         Some(GoneReason::AgentKilled) => " after the agent killed it",
         Some(GoneReason::OtherAgentKilled) => " after another agent killed it",

@@ -1,6 +1,5 @@
 use std::collections::VecDeque;
 
-use super::LINE_OVERLAP;
 use super::row::{Buffer, Charsets, Row};
 
 /// The state of a terminal's screen, and queries on it. [`super::writer::Writer`] changes it.
@@ -55,11 +54,6 @@ impl Head {
         row.render(&mut self.buffer);
         self.open |= row.open;
         self.changed |= row.changed;
-    }
-
-    /// Drops all but the part that the next piece of the line overlaps with.
-    pub(super) fn shorten(&mut self) {
-        self.buffer.keep_end(LINE_OVERLAP);
     }
 }
 

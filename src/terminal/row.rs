@@ -446,47 +446,14 @@ impl Charsets {
     }
 }
 
+/// The letters of line drawing, and what each draws.
+const LETTERS: &str = "+,-.0`abcdefghijklmnopqrstuvwxyz{|}~";
+const DRAWN: &str = "→←↑↓▮◆▒␉␌␍␊°±␤␋┘┐┌└┼⎺⎻─⎼⎽├┤┴┬│≤≥π≠£·";
+
 /// Returns the drawn form of a character, as tmux shows it on a terminal that supports Unicode.
 pub(crate) fn drawn(c: char) -> char {
-    match c {
-        '+' => '→',
-        ',' => '←',
-        '-' => '↑',
-        '.' => '↓',
-        '0' => '▮',
-        '`' => '◆',
-        'a' => '▒',
-        'b' => '␉',
-        'c' => '␌',
-        'd' => '␍',
-        'e' => '␊',
-        'f' => '°',
-        'g' => '±',
-        'h' => '␤',
-        'i' => '␋',
-        'j' => '┘',
-        'k' => '┐',
-        'l' => '┌',
-        'm' => '└',
-        'n' => '┼',
-        'o' => '⎺',
-        'p' => '⎻',
-        'q' => '─',
-        'r' => '⎼',
-        's' => '⎽',
-        't' => '├',
-        'u' => '┤',
-        'v' => '┴',
-        'w' => '┬',
-        'x' => '│',
-        'y' => '≤',
-        'z' => '≥',
-        '{' => 'π',
-        '|' => '≠',
-        '}' => '£',
-        '~' => '·',
-        c => c,
-    }
+    let letter = LETTERS.find(c);
+    letter.and_then(|at| DRAWN.chars().nth(at)).unwrap_or(c)
 }
 
 /// How many bytes of a line are reported around a change, and kept of what scrolled off.

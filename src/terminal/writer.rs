@@ -1,8 +1,8 @@
 use std::ops::Range;
 
-use super::LINE_LIMIT;
 use super::grid::{ActiveScreen, Grid, Head, Modes, SavedCursor, blank_rows, usual_tabs};
 use super::row::{Buffer, Charsets, Line, Stamp, Wrap, width_of};
+use super::{LINE_LIMIT, LINE_OVERLAP};
 
 /// The changes of one call to a screen. Reports each line before it changes.
 pub(super) struct Writer<'a> {
@@ -379,7 +379,8 @@ impl<'a> Writer<'a> {
             if std::mem::take(&mut head.changed) {
                 (self.line)(&head.buffer.line(false));
             }
-            head.shorten();
+            // The next piece of the line overlaps with it.
+            head.buffer.keep_end(LINE_OVERLAP);
         }
     }
 

@@ -2,26 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::version::Version;
-use crate::model::{Error, ErrorKind, with_causes};
+use crate::model::{Error, ErrorKind};
 
 /// Why tmux did not carry out a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TmuxError {
-    /// The program does not exist or may not be executed.
-    #[error("could not start `{}`", .program.display())]
-    ProgramMissing {
-        program: PathBuf,
-        /// The cause.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The program is another one than tmux.
-    #[error("`{}` is not tmux: `-V` does not print a version of tmux", .program.display())]
-    NotTmux { program: PathBuf },
-    /// The program is older than the oldest supported version.
-    #[error("tmux {version} is too old, 3.2 or newer is needed")]
-    TooOld { version: Version },
     /// Nothing listens on the socket, or the server has ended.
     #[error("no tmux server is running on `{}`", .socket.display())]
     NoServer { socket: PathBuf },
@@ -36,24 +21,9 @@ pub(crate) enum TmuxError {
         /// The server's pid.
         pid: u32,
     },
-    /// The socket's path is a file of another kind, which tmux would replace.
-    #[error("{} is not a tmux socket but something else", .path.display())]
-    NotASocket { path: PathBuf },
-    /// The socket, or the folder of tmux's sockets, belongs to another user.
-    #[error("{} belongs to another user, whom a tmux client would obey", .path.display())]
-    NotOurs { path: PathBuf },
-    /// A server's name is a path or empty.
-    #[error("-L takes the name of a tmux server, without `/`")]
-    NoName,
-    /// The socket's folder does not exist.
-    #[error("there is no folder {} for the tmux server's socket", .folder.display())]
-    NoFolder { folder: PathBuf },
     /// The server has no such session.
-    #[error("tmux has no such session ({reply})")]
-    NoSuchSession {
-        /// tmux's reply.
-        reply: String,
-    },
+    #[error("tmux has no such session ({0})")]
+    NoSuchSession(String),
     /// Another daemon supervises the session, and has its files elsewhere.
     #[error(
         "another daemon (pid {pid}) supervises the session and has its files in other folders: call \
@@ -70,11 +40,8 @@ pub(crate) enum TmuxError {
         reply: String,
     },
     /// The answer of tmux does not fit the question.
-    #[error("could not read tmux's answer: {detail}")]
-    Confused {
-        /// What is wrong with it.
-        detail: String,
-    },
+    #[error("could not read tmux's answer: {0}")]
+    Confused(String),
     /// A client lost its connection to a server that still listens. Whether its commands were carried
     /// out is not known.
     #[error("the connection to the tmux server on `{}` was lost", .socket.display())]
@@ -88,41 +55,26 @@ pub(crate) enum TmuxError {
     /// Input or output of the tmux program failed.
     #[error("could not talk to tmux")]
     Io(#[source] std::io::Error),
-    /// It was not given to tmux, or undone: what tmux would have made of it is not what was asked for.
+    /// It was not given to tmux, or undone: there is no such program or server to give it to, or what tmux
+    /// would have made of it is not what was asked for.
     #[error(transparent)]
     Refused(#[from] Error),
 }
 
 impl From<TmuxError> for Error {
     fn from(error: TmuxError) -> Self {
-        use ErrorKind::{Failed, Missing, Usage};
-        let (kind, hint) = match &error {
-            TmuxError::ProgramMissing { .. } => (
-                Failed,
-                "install tmux 3.2 or newer, or name it with --tmux or $TMUX_TASK_TMUX",
-            ),
-            TmuxError::NotTmux { .. } => (
-                Failed,
-                "name tmux 3.2 or newer with --tmux or $TMUX_TASK_TMUX",
-            ),
-            TmuxError::TooOld { .. } => (Failed, "name a newer one with --tmux or $TMUX_TASK_TMUX"),
-            TmuxError::NoServer { .. } => (Missing, "`tmux-task run NAME -- COMMAND` starts one"),
-            TmuxError::NotASocket { .. } => (Failed, "-S takes the path of a tmux server's socket"),
-            TmuxError::NoName => (Usage, "-S takes the path of a server of yours"),
-            TmuxError::NotOurs { .. } => (Failed, "-S takes the path of a server of yours"),
-            TmuxError::NoFolder { .. } => (Failed, "make it, or name another path with -S"),
-            TmuxError::NoSuchSession { .. } => return Self::missing(with_causes(&error)),
-            TmuxError::Unreachable { .. }
-            | TmuxError::OtherDaemon { .. }
-            | TmuxError::Rejected { .. }
-            | TmuxError::Confused { .. }
-            | TmuxError::Lost { .. }
-            | TmuxError::Closed
-            | TmuxError::TimedOut
-            | TmuxError::Io(_)
-            | TmuxError::Refused(_) => return error.of_launch(),
-        };
-        Self::new(kind, with_causes(&error)).with_hint(hint)
+        let is_missing = error.is_missing();
+        let starts = "`tmux-task run NAME -- COMMAND` starts one";
+        let hint = matches!(error, TmuxError::NoServer { .. }).then(|| starts.to_owned());
+        let error = error.of_launch();
+        match is_missing {
+            true => Self {
+                kind: ErrorKind::Missing,
+                hint,
+                ..error
+            },
+            false => error,
+        }
     }
 }
 
@@ -150,9 +102,7 @@ impl TmuxError {
 
     /// Returns the error for an answer that does not fit the question.
     pub(super) fn confused(detail: impl Into<String>) -> Self {
-        Self::Confused {
-            detail: detail.into(),
-        }
+        Self::Confused(detail.into())
     }
 
     /// Parses tmux's reply when it refuses a command.
@@ -161,7 +111,7 @@ impl TmuxError {
         // The last one is the reply of a server without any session.
         let signs = ["can't find session", "no sessions", "no current target"];
         if signs.iter().any(|sign| reply.starts_with(sign)) {
-            return Self::NoSuchSession { reply };
+            return Self::NoSuchSession(reply);
         }
         Self::Rejected {
             command: command.to_owned(),

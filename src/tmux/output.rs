@@ -358,9 +358,7 @@ fn read_state(shape: &Frame) -> Result<(PaneOutput, String), TmuxError> {
 }
 
 fn unreadable() -> TmuxError {
-    TmuxError::Confused {
-        detail: "a pane's shape cannot be read".to_owned(),
-    }
+    TmuxError::confused("a pane's shape cannot be read")
 }
 
 /// Reads the screen and as many of the last rows of the history as contain enough whole lines: so many at

@@ -16,13 +16,20 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command as Process};
 
 use super::error::TmuxError;
-use super::version::Version;
+use super::version::{is_supported, version_in};
 use crate::files::our_uid;
+use crate::model::Error;
 use crate::model::environment::reaches_tmux_server;
 use crate::protocol::Command;
 
 /// The program that is used if none is named.
 const PROGRAM: &str = "tmux";
+
+/// What to do where there is no tmux.
+const INSTALL: &str = "install tmux 3.2 or newer, or name it with --tmux or $TMUX_TASK_TMUX";
+
+/// What to do where a server cannot be named so.
+const A_SERVER_OF_YOURS: &str = "-S takes the path of a server of yours";
 
 /// The user's choice of program and server. What is `None` is left to the environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -51,8 +58,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`TmuxError::NoName`] and [`TmuxError::NotOurs`]. [`TmuxError::NotASocket`] when the path is a
-    /// file of another kind, which tmux would delete. When neither `$TMUX_TMPDIR` nor `/tmp` exists, or the working directory is gone.
+    /// When the name is a path, or the socket is another user's or a file of another kind, which tmux would
+    /// delete. When neither `$TMUX_TMPDIR` nor `/tmp` exists, or the working directory is gone.
     pub(crate) fn locate(
         choice: &ServerChoice,
         env: &dyn Fn(&str) -> Option<OsString>,
@@ -74,7 +81,10 @@ impl Server {
             (None, Some(name)) => {
                 // Another word would lead out of the folder that only its user can write to.
                 let is_name = Path::new(name).file_name() == Some(name);
-                let named = is_name.then_some(name).ok_or(TmuxError::NoName)?;
+                let named = is_name.then_some(name).ok_or_else(|| {
+                    Error::usage("-L takes the name of a tmux server, without `/`")
+                        .with_hint(A_SERVER_OF_YOURS)
+                })?;
                 default_folder(set("TMUX_TMPDIR"))?.join(named)
             }
             (None, None) => match set("TMUX").and_then(|value| first_field(&value)) {
@@ -85,7 +95,11 @@ impl Server {
         let socket = canonical(std::path::absolute(socket).map_err(TmuxError::Io)?);
         let is_other = std::fs::metadata(&socket).is_ok_and(|found| !found.file_type().is_socket());
         if is_other {
-            return Err(TmuxError::NotASocket { path: socket });
+            let socket = socket.display();
+            let other = Error::failed(format!("{socket} is not a tmux socket but something else"));
+            return Err(other
+                .with_hint("-S takes the path of a tmux server's socket")
+                .into());
         }
         check_owner(&socket)?;
         Ok(Self {
@@ -117,41 +131,34 @@ impl Server {
         &self.program
     }
 
-    /// Runs the program to get its version.
-    ///
-    /// # Errors
-    ///
-    /// When the program cannot be run.
-    ///
-    /// # Cancel safety
-    ///
-    /// When the future is dropped, the program is killed.
-    pub(crate) async fn version(&self) -> Result<Version, TmuxError> {
-        let mut process = self.process();
-        process.arg("-V").stdin(Stdio::null()).kill_on_drop(true);
-        let output = process
-            .output()
-            .await
-            .map_err(|source| self.not_started(source))?;
-        Ok(Version::parse(&String::from_utf8_lossy(&output.stdout)))
-    }
-
-    /// Returns the program's version if it is supported.
+    /// Runs the program, and returns its version if it is supported.
     ///
     /// # Errors
     ///
     /// When the program cannot be run, is not tmux or is too old.
-    pub(crate) async fn check_version(&self) -> Result<Version, TmuxError> {
-        let version = self.version().await?;
-        if !version.is_known() {
-            Err(TmuxError::NotTmux {
-                program: self.program.clone(),
-            })
-        } else if version.is_supported() {
-            Ok(version)
-        } else {
-            Err(TmuxError::TooOld { version })
-        }
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the program is killed.
+    pub(crate) async fn check_version(&self) -> Result<String, TmuxError> {
+        let mut process = self.process();
+        process.arg("-V").stdin(Stdio::null()).kill_on_drop(true);
+        let output = process.output().await;
+        let output = output.map_err(|source| self.not_started(source))?;
+        let error = match version_in(&String::from_utf8_lossy(&output.stdout)) {
+            Some(version) if is_supported(&version) => return Ok(version),
+            Some(version) => {
+                let what = format!("tmux {version} is too old, 3.2 or newer is needed");
+                Error::failed(what).with_hint("name a newer one with --tmux or $TMUX_TASK_TMUX")
+            }
+            None => {
+                let program = self.program.display();
+                let why = "`-V` does not print a version of tmux";
+                Error::failed(format!("`{program}` is not tmux: {why}"))
+                    .with_hint("name tmux 3.2 or newer with --tmux or $TMUX_TASK_TMUX")
+            }
+        };
+        Err(error.into())
     }
 
     /// Whether the program was named by the user.
@@ -164,7 +171,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`TmuxError::ProgramMissing`].
+    /// When there is none.
     pub(crate) fn check_program(&self) -> Result<(), TmuxError> {
         let is_name = self.program.components().count() <= 1;
         let folders = std::env::var_os("PATH").filter(|_| is_name);
@@ -183,7 +190,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`TmuxError::NoFolder`] when a server cannot be started because the folder is missing.
+    /// When a server cannot be started because the folder is missing.
     pub(crate) fn create_socket_folder(&self) -> Result<(), TmuxError> {
         self.check_socket_folder()?;
         let Some(folder) = self.missing_folder() else {
@@ -202,13 +209,18 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`TmuxError::NoFolder`] when another folder is missing.
+    /// When another folder is missing.
     pub(crate) fn check_socket_folder(&self) -> Result<(), TmuxError> {
         let is_tmux_own = |folder: &Path| folder.file_name() == Some(OsStr::new(&folder_name()));
         match self.missing_folder().filter(|folder| !is_tmux_own(folder)) {
-            Some(folder) => Err(TmuxError::NoFolder {
-                folder: folder.to_owned(),
-            }),
+            Some(folder) => {
+                let folder = folder.display();
+                let what = format!("there is no folder {folder} for the tmux server's socket");
+                let error = Error::failed(what);
+                Err(error
+                    .with_hint("make it, or name another path with -S")
+                    .into())
+            }
             None => Ok(()),
         }
     }
@@ -247,10 +259,8 @@ impl Server {
     }
 
     pub(super) fn not_started(&self, source: std::io::Error) -> TmuxError {
-        TmuxError::ProgramMissing {
-            program: self.program.clone(),
-            source,
-        }
+        let what = format!("could not start `{}`", self.program.display());
+        Error::io(what, &source).with_hint(INSTALL).into()
     }
 
     pub(super) fn no_server(&self) -> TmuxError {
@@ -296,9 +306,11 @@ fn default_folder(tmpdir: Option<OsString>) -> Result<PathBuf, TmuxError> {
 /// server says, and so would run any program for another user.
 fn check_owner(path: &Path) -> Result<(), TmuxError> {
     match std::fs::symlink_metadata(path) {
-        Ok(found) if found.uid() != our_uid() => Err(TmuxError::NotOurs {
-            path: path.to_owned(),
-        }),
+        Ok(found) if found.uid() != our_uid() => {
+            let path = path.display();
+            let what = format!("{path} belongs to another user, whom a tmux client would obey");
+            Err(Error::failed(what).with_hint(A_SERVER_OF_YOURS).into())
+        }
         Ok(_) | Err(_) => Ok(()),
     }
 }

@@ -16,7 +16,7 @@ use output_watch::FoundLine;
 pub(crate) use output_watch::OutputWatch;
 
 use crate::model::{
-    self, Exit, GoneReason, Now, Prompt, Reason, Snapshot, Task, WaitOutcome, WaitResult, WindowId,
+    self, Exit, GoneReason, Now, Prompt, Snapshot, Task, WaitOutcome, WaitResult, WindowId,
     whole_millis,
 };
 use crate::terminal::{Line, PaneOutput, Pattern, Stamp};
@@ -274,7 +274,7 @@ impl Wait {
             return Some(match ended {
                 Some(exit) if !reason.is_some_and(GoneReason::is_end) => self.ended(exit, None),
                 exit => WaitResult {
-                    reason: reason.map(Reason::from),
+                    reason,
                     ..WaitResult::new(WaitOutcome::Disappeared).with_exit(exit)
                 },
             });

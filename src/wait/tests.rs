@@ -196,7 +196,7 @@ fn a_run_that_was_ended_on_purpose_has_not_succeeded() {
     replaced.launcher_replaced.insert(WINDOW, 101);
     for condition in [Condition::Exit, text("x")] {
         let gone = WaitResult {
-            reason: Some(Reason::TimedOut),
+            reason: Some(GoneReason::TimedOut),
             exit_code: Some(0),
             ..WaitResult::new(WaitOutcome::Disappeared)
         };

@@ -5,8 +5,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    AnswerBy, Condition, ErrorKind, Millis, NextRestart, PortHolder, Prompt, PromptKind, ReadCall,
-    Reason, RunEnd, Task, TtyEvidence, WaitOutcome, WaitResult, limit_words, port_words,
+    AnswerBy, Condition, ErrorKind, GoneReason, Millis, NextRestart, PortHolder, Prompt,
+    PromptKind, ReadCall, RunEnd, Task, TtyEvidence, WaitOutcome, WaitResult, limit_words,
+    port_words,
 };
 use crate::prompt::Judgement;
 use crate::restarts::restarts_in;
@@ -406,10 +407,12 @@ impl WaitResult {
     /// task's name.
     fn gone_words(&self) -> &'static str {
         match self.reason {
-            Some(Reason::UserKilled | Reason::AgentKilled) => "was killed",
-            Some(Reason::TimedOut) => "was ended by its time limit",
-            Some(Reason::Moved) => "has moved to another session",
-            Some(Reason::Replaced) | None => "has disappeared",
+            Some(
+                GoneReason::UserKilled | GoneReason::AgentKilled | GoneReason::OtherAgentKilled,
+            ) => "was killed",
+            Some(GoneReason::TimedOut) => "was ended by its time limit",
+            Some(GoneReason::Moved) => "has moved to another session",
+            Some(GoneReason::Replaced) | None => "has disappeared",
         }
     }
 

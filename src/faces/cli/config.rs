@@ -71,14 +71,10 @@ async fn show(context: &Context, args: Json) -> Result<(), Error> {
         None => "\n# no file: there is no home directory".to_owned(),
     });
     for setting in &shown.settings {
-        let Setting {
-            key,
-            value,
-            line: at,
-        } = setting;
-        let value = value.as_deref().unwrap_or("(none)");
-        let source = at.map_or("default".to_owned(), |at| format!("line {at}"));
-        lines.push(line(key, value, &source));
+        let value = setting.value.as_deref().unwrap_or("(none)");
+        let source = setting.line.map(|line| format!("line {line}"));
+        let source = source.as_deref().unwrap_or("default");
+        lines.push(line(&setting.key, value, source));
     }
     if let Some(daemon) = &daemon {
         let of_other = daemon

@@ -5,8 +5,7 @@ use super::context::Context;
 use super::output;
 use crate::model::{Error, ErrorKind, text};
 use crate::ops;
-use crate::terminal::columns_of;
-use crate::wire::{DoctorCheck, DoctorReport};
+use crate::wire::DoctorReport;
 
 pub(super) async fn run(context: &Context, args: Json) -> Result<(), Error> {
     // Each check has a time limit of its own.
@@ -23,20 +22,17 @@ pub(super) async fn run(context: &Context, args: Json) -> Result<(), Error> {
     Ok(())
 }
 
+/// How wide the names of the checks are.
+const WIDTH: usize = 11;
+
 fn lines(report: &DoctorReport) -> Vec<String> {
-    let widths = report.checks.iter().map(|check| columns_of(check.check));
-    let width = widths.max().unwrap_or_default();
     let mut lines = Vec::new();
-    for DoctorCheck {
-        check,
-        result,
-        message,
-        hint,
-    } in &report.checks
-    {
-        lines.push(format!("{result:4}  {check:width$}  {message}"));
-        let indent = " ".repeat(width + 8);
-        lines.extend(hint.iter().map(|hint| format!("{indent}hint: {hint}")));
+    for found in &report.checks {
+        let (check, message) = (found.check, &found.message);
+        lines.push(format!("{:4}  {check:WIDTH$}  {message}", found.result));
+        let indent = " ".repeat(WIDTH + 8);
+        let hints = found.hint.iter();
+        lines.extend(hints.map(|hint| format!("{indent}hint: {hint}")));
     }
     lines.push(format!(
         "{}, {}",
@@ -56,7 +52,7 @@ fn counted(number: usize, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::CheckResult;
+    use crate::wire::{CheckResult, DoctorCheck};
 
     fn check(check: &'static str, result: CheckResult, hint: Option<&str>) -> DoctorCheck {
         DoctorCheck {
@@ -81,11 +77,11 @@ mod tests {
         assert_eq!(
             lines(&report),
             [
-                "ok    tmux    the tmux",
-                "warn  locale  the locale",
-                "              hint: set LANG",
-                "fail  daemon  the daemon",
-                "              hint: resume it",
+                "ok    tmux         the tmux",
+                "warn  locale       the locale",
+                "                   hint: set LANG",
+                "fail  daemon       the daemon",
+                "                   hint: resume it",
                 "no failures, 1 warning",
             ]
         );

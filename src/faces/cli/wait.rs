@@ -12,7 +12,7 @@ use super::args::{FollowRun, Signal, Wait};
 use super::context::{self, Context};
 use super::output;
 use crate::model::{
-    self, AnswerBy, Condition, Error, ErrorKind, Reason, Stop, WaitOutcome, WaitResult,
+    self, AnswerBy, Condition, Error, ErrorKind, GoneReason, Stop, WaitOutcome, WaitResult,
     whole_millis,
 };
 use crate::ops::{self, Awaited, Caller, StartedRun, TaskSession, WaitNews};
@@ -418,7 +418,7 @@ pub(super) async fn wait_for_launched(
         Some(_) | None => {
             let kind = match result.reason {
                 // As `timeout` does.
-                Some(Reason::TimedOut) => ErrorKind::TimedOut,
+                Some(GoneReason::TimedOut) => ErrorKind::TimedOut,
                 Some(_) | None => ErrorKind::Impossible,
             };
             Err(Error::new(kind, why(&result, timeout)).about(what))
@@ -435,7 +435,7 @@ fn ended(what: &str, result: &WaitResult, json: bool) -> Result<(), Error> {
         (None, Some(0)) => return Ok(()),
         (None, Some(code)) => ErrorKind::OfTask(u8::try_from(code & 0xff).unwrap_or(1)),
         // tmux does not know it.
-        (None, None) => ErrorKind::RunFailed,
+        (None, None) => ErrorKind::Failed.of_run(),
     };
     if json {
         return Err(Error::silent(kind));

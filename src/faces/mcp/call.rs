@@ -2,18 +2,19 @@
 //! is answered: text for a model, and what to do next where something failed.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::future::{Future, pending};
 use std::pin::Pin;
 use std::time::Duration;
 
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RoleServer};
-use serde::de::{self, Deserialize as _, Deserializer};
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{self, Deserialize as _, Deserializer, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio::time::{Instant, interval, timeout};
 
-use crate::config::{OneOrMany, one_or_many};
 use crate::model::{Error, ErrorKind, text};
 use crate::ops::Caller;
 
@@ -328,10 +329,25 @@ pub(super) fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Durat
 
 /// Reads one text or a list of them.
 pub(super) fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    Ok(match one_or_many(from, "a list of texts")? {
-        OneOrMany::One(text) => vec![text],
-        OneOrMany::Many(texts) => texts,
-    })
+    struct Texts;
+
+    impl<'de> Visitor<'de> for Texts {
+        type Value = Vec<String>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("a list of texts")
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<String>, E> {
+            Ok(vec![text.to_owned()])
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, texts: A) -> Result<Vec<String>, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(texts))
+        }
+    }
+
+    from.deserialize_any(Texts)
 }
 
 /// Returns a line of a task's output as sanitised, bounded text.

@@ -201,6 +201,7 @@ pub(crate) fn describe(event: &Event) -> String {
         EventKind::Disappeared { reason } => {
             let why = match reason {
                 None => "",
+                Some(GoneReason::Replaced) => " replaced",
                 Some(GoneReason::UserKilled) => " userKilled",
                 Some(GoneReason::AgentKilled) => " agentKilled",
                 Some(GoneReason::OtherAgentKilled) => " otherAgentKilled",

@@ -4,8 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::{env, io};
 
-use rustix::fs::{Access, StatVfs, access, statvfs};
-use rustix::process::{Resource, getrlimit};
+use rustix::fs::{Access, access, statvfs};
 use tokio::time::timeout;
 
 use super::check::{LIMIT, fail, fail_without_hint, no_answer, ok, on_disk, silent, warn};
@@ -18,9 +17,6 @@ use crate::ops::lookup;
 use crate::paths::{self, Env};
 use crate::tmux::{Connection, Probe, Server, TmuxError, server_version};
 use crate::wire::DoctorCheck;
-
-/// A daemon uses a descriptor for each task and up to two for each connection.
-const FEW_DESCRIPTORS: u64 = 1024;
 
 /// The program's name, as a shell looks for it.
 const PROGRAM: &str = "tmux-task";
@@ -39,14 +35,12 @@ pub(super) async fn examine() -> Vec<DoctorCheck> {
         )),
         examine_desktop(),
     );
-    let limits = getrlimit(Resource::Nofile);
     vec![
         judge_locale(&lookup),
         configuration,
         state,
         runtime,
         desktop,
-        judge_limits(limits.current, limits.maximum),
     ]
 }
 
@@ -59,30 +53,21 @@ pub(super) fn examine_program() -> DoctorCheck {
     };
     let found = lookup("PATH").and_then(|folders| {
         let mut candidates = env::split_paths(&folders).map(|folder| folder.join(PROGRAM));
-        candidates.find(|candidate| is_executable(candidate))
+        candidates.find(|file| file.is_file() && access(file, Access::EXEC_OK).is_ok())
     });
     let version = env!("CARGO_PKG_VERSION");
     let message = format!("tmux-task {version}, {}", path.display());
-    match found {
-        Some(found) if is_same_file(&found, &path) => ok(CHECK, message),
-        Some(found) => warn(
-            CHECK,
-            message,
-            format!(
-                "a shell finds {} first, and tmux-task-run calls that one; remove it, or change PATH",
-                found.display()
-            ),
+    let hint = match found {
+        Some(found) if is_same_file(&found, &path) => return ok(CHECK, message),
+        Some(found) => format!(
+            "a shell finds {} first, and tmux-task-run calls that one; remove it, or change PATH",
+            found.display()
         ),
-        None => warn(
-            CHECK,
-            message,
-            "it is not on PATH: tmux-task-run finds it only beside itself, in ~/.cargo/bin or ~/.local/bin, or by TMUX_TASK_PROGRAM",
-        ),
-    }
-}
-
-fn is_executable(path: &Path) -> bool {
-    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+        None => "it is not on PATH: tmux-task-run finds it only beside itself, in ~/.cargo/bin or \
+                 ~/.local/bin, or by TMUX_TASK_PROGRAM"
+            .to_owned(),
+    };
+    warn(CHECK, message, hint)
 }
 
 fn judge_locale(env: Env<'_>) -> DoctorCheck {
@@ -156,22 +141,6 @@ async fn notifier() -> Result<String, String> {
     Err("this program was built without desktop notices".to_owned())
 }
 
-fn judge_limits(soft: Option<u64>, hard: Option<u64>) -> DoctorCheck {
-    let shown = |limit: Option<u64>| limit.map_or("unlimited".to_owned(), |n| n.to_string());
-    match hard {
-        Some(hard) if hard < FEW_DESCRIPTORS => warn(
-            "descriptors",
-            format!("the hard limit is {hard}"),
-            "raise it (`ulimit -Hn`, limits.conf): a daemon needs one for each task and up to two \
-             for each reader",
-        ),
-        hard => ok(
-            "descriptors",
-            format!("soft limit {}, hard limit {}", shown(soft), shown(hard)),
-        ),
-    }
-}
-
 /// With less space left, a feed of the usual size may not fit.
 const LITTLE: u64 = 64 << 20;
 
@@ -185,59 +154,40 @@ fn examine_folder(name: &'static str, path: Result<PathBuf, Error>) -> DoctorChe
         // The error contains what to do.
         Err(error) => return fail_without_hint(name, error.message),
     };
-    let read_only = |path: &Path, error: io::Error| {
-        fail(
-            name,
-            format!(
-                "cannot write to {}: {}",
-                path.display(),
-                with_causes(&error)
-            ),
-            "change its owner or mode, or name other folders with $TMUX_TASK_STATE_DIR and \
-             $TMUX_TASK_RUNTIME_DIR",
-        )
+    let nearest = files::nearest_folder(&path).map_or_else(|| path.clone(), |(nearest, _)| nearest);
+    let free = || -> io::Result<u64> {
+        if nearest.exists() && !nearest.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        access(&nearest, Access::WRITE_OK | Access::EXEC_OK)?;
+        let disk = statvfs(&nearest)?;
+        Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
     };
-    let Some((nearest, _)) = files::nearest_folder(&path) else {
-        return read_only(&path, io::ErrorKind::NotFound.into());
-    };
-    if !nearest.is_dir() {
-        return read_only(&nearest, io::ErrorKind::NotADirectory.into());
-    }
-    if let Err(errno) = access(&nearest, Access::WRITE_OK | Access::EXEC_OK) {
-        return read_only(&nearest, errno.into());
-    }
-    match statvfs(&nearest) {
-        Ok(disk) => judge_space(name, &path, &disk),
-        Err(errno) => read_only(&nearest, errno.into()),
+    match free() {
+        Ok(free) => judge_space(name, &path, free),
+        Err(error) => {
+            let (shown, why) = (nearest.display(), with_causes(&error));
+            let hint = "change its owner or mode, or name other folders with $TMUX_TASK_STATE_DIR and \
+                        $TMUX_TASK_RUNTIME_DIR";
+            fail(name, format!("cannot write to {shown}: {why}"), hint)
+        }
     }
 }
 
-fn judge_space(name: &'static str, path: &Path, disk: &StatVfs) -> DoctorCheck {
-    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-    // File systems without a fixed number of files report 0 of 0.
-    let has_no_file_left = disk.f_files > 0 && disk.f_favail == 0;
-    let is_full = free < NOTHING || has_no_file_left;
-    if !is_full && free >= LITTLE {
-        return ok(
-            name,
-            format!("{}, {} free", path.display(), text::size(free)),
-        );
+fn judge_space(name: &'static str, path: &Path, free: u64) -> DoctorCheck {
+    let (path, shown) = (path.display(), text::size(free));
+    if free >= LITTLE {
+        return ok(name, format!("{path}, {shown} free"));
     }
-    let grade = if is_full { fail } else { warn };
+    let grade = if free < NOTHING { fail } else { warn };
     grade(
         name,
-        format!(
-            "{} free on the disk of {}",
-            text::size(free),
-            path.display()
-        ),
+        format!("{shown} free on the disk of {path}"),
         "make room: what cannot be written waits in memory, and its readers with it",
     )
 }
 
 // The tmux program and its server.
-
-const INSTALL: &str = "install tmux 3.2 or newer, or name it with --tmux or $TMUX_TASK_TMUX";
 
 /// Checks the tmux program and its server.
 pub(super) async fn examine_tmux(server: Result<Server, TmuxError>) -> Vec<DoctorCheck> {
@@ -245,12 +195,20 @@ pub(super) async fn examine_tmux(server: Result<Server, TmuxError>) -> Vec<Docto
         Ok(server) => server,
         Err(error) => return vec![unusable(&with_causes(&error))],
     };
-    let ((program, of_program), (running, of_server)) =
-        tokio::join!(examine_tmux_program(&server), examine_server(&server));
-    let mut checks = vec![program, running];
-    if let (Some(program), Some(server)) = (of_program, of_server)
-        && program != server
-    {
+    let (program, (running, of_server)) = tokio::join!(
+        timeout(LIMIT, server.check_version()),
+        examine_server(&server)
+    );
+    let program = match program {
+        Ok(Ok(version)) => version,
+        Ok(Err(error)) => {
+            let Error { message, hint, .. } = error.into();
+            return vec![fail("tmux", message, hint.unwrap_or_default()), running];
+        }
+        Err(_elapsed) => return vec![no_answer("tmux"), running],
+    };
+    let mut checks = vec![ok("tmux", format!("tmux {program}")), running];
+    if let Some(server) = of_server.filter(|server| *server != program) {
         checks.push(warn(
             "server",
             format!("the server is tmux {server}, the program is tmux {program}"),
@@ -259,29 +217,6 @@ pub(super) async fn examine_tmux(server: Result<Server, TmuxError>) -> Vec<Docto
         ));
     }
     checks
-}
-
-/// Also returns the version of tmux that was found.
-async fn examine_tmux_program(server: &Server) -> (DoctorCheck, Option<String>) {
-    let program = server.program().display();
-    let version = match timeout(LIMIT, server.version()).await {
-        Ok(Ok(version)) => version,
-        Ok(Err(error)) => {
-            let message = format!("cannot run `{program}`: {}", with_causes(&error));
-            return (fail("tmux", message, INSTALL), None);
-        }
-        Err(_elapsed) => return (no_answer("tmux"), None),
-    };
-    if !version.is_known() {
-        let message = format!("`{program}` is not tmux: it prints no version");
-        let hint = "name tmux 3.2 or newer with --tmux or $TMUX_TASK_TMUX";
-        return (fail("tmux", message, hint), None);
-    }
-    let check = match version.is_supported() {
-        true => ok("tmux", format!("tmux {version}")),
-        false => fail("tmux", format!("tmux {version} is too old"), INSTALL),
-    };
-    (check, version.is_supported().then(|| version.to_string()))
 }
 
 /// Also returns the version of the server that runs.
@@ -355,16 +290,6 @@ mod tests {
         check_locale(&all, "LC_ALL=C is not UTF-8");
         check_locale(&[], "neither LC_ALL, LC_CTYPE nor LANG is set");
     }
-
-    #[test]
-    fn few_descriptors_are_few_for_a_daemon_that_raises_its_limit() {
-        let found = |soft, hard| judge_limits(soft, hard).message;
-        assert_eq!(found(Some(256), Some(256)), "the hard limit is 256");
-        let plenty = "soft limit 256, hard limit 4096";
-        assert_eq!(found(Some(256), Some(4096)), plenty);
-        let unlimited = "soft limit unlimited, hard limit unlimited";
-        assert_eq!(found(None, None), unlimited);
-    }
 }
 
 #[cfg(test)]
@@ -372,23 +297,13 @@ mod folders_tests {
     use super::*;
     use crate::wire::CheckResult;
 
-    fn found_space(free: u64, files: u64, files_left: u64) -> CheckResult {
-        let mut disk = statvfs("/").unwrap();
-        disk.f_frsize = 1;
-        disk.f_bavail = free;
-        disk.f_files = files;
-        disk.f_favail = files_left;
-        judge_space("state", Path::new("/state"), &disk).result
-    }
-
     #[test]
-    fn a_disk_is_full_without_space_or_without_files() {
+    fn a_disk_is_full_without_space() {
         use CheckResult::{Fail, Ok, Warn};
-        assert_eq!(found_space(LITTLE, 10, 5), Ok);
-        assert_eq!(found_space(LITTLE - 1, 10, 5), Warn);
-        assert_eq!(found_space(NOTHING - 1, 10, 5), Fail);
-        assert_eq!(found_space(LITTLE, 10, 0), Fail);
-        assert_eq!(found_space(LITTLE, 0, 0), Ok);
+        let found = |free| judge_space("state", Path::new("/state"), free).result;
+        assert_eq!(found(LITTLE), Ok);
+        assert_eq!(found(LITTLE - 1), Warn);
+        assert_eq!(found(NOTHING - 1), Fail);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::check::{LIMIT, fail, fail_without_hint, no_answer, ok, silent, warn};
 use super::readers;
 use crate::client::{DaemonClient, STOP_OLDER_DAEMON};
 use crate::model::{Error, ErrorKind, Millis, SessionId, with_causes};
-use crate::ops::session::{TaskSession, is_autostart_forbidden};
+use crate::ops::session::TaskSession;
 use crate::ops::{APPLY_CONFIG, lookup};
 use crate::tmux::{Connection, Probe, TmuxError, check_hooks, list_sessions};
 use crate::wire::{DaemonConfig, DaemonStatus, DoctorCheck, Request, Response, SinkStatus};
@@ -24,9 +24,8 @@ struct Supervisor {
     checks: Vec<DoctorCheck>,
     /// The pid of a daemon that listens.
     pid: Option<u32>,
-    answers: bool,
-    /// The sinks that it runs.
-    sinks: Vec<SinkStatus>,
+    /// The sinks that it runs, if it answers.
+    sinks: Option<Vec<SinkStatus>>,
 }
 
 /// Checks the session, if it can be said which one is meant.
@@ -56,11 +55,12 @@ pub(super) async fn examine(session: Result<TaskSession, Error>) -> Vec<DoctorCh
         ),
     }];
     checks.extend(supervisor.checks);
-    if supervisor.answers {
+    if supervisor.sinks.is_some() {
         checks.extend(hooks);
     }
-    if supervisor.answers || supervisor.pid.is_none() {
-        checks.extend(readers::examine(&session, supervisor.sinks).await);
+    if supervisor.sinks.is_some() || supervisor.pid.is_none() {
+        let sinks = supervisor.sinks.unwrap_or_default();
+        checks.extend(readers::examine(&session, sinks).await);
     }
     checks.extend(examine_login(session.server.pid(), supervisor.pid).await);
     checks
@@ -91,11 +91,10 @@ async fn examine_daemon(session: &TaskSession, exists: bool) -> Supervisor {
     });
     let check = match asked.await {
         Ok(Ok(Response::Status(status))) => {
-            supervisor.answers = true;
             supervisor.checks = judge_status(&status);
             let configuration = judge_config(status.config, status.started_at).await;
             supervisor.checks.extend(configuration);
-            supervisor.sinks = status.sinks;
+            supervisor.sinks = Some(status.sinks);
             return supervisor;
         }
         Err(_elapsed) => silent("daemon", "the daemon", supervisor.pid, |pid| {
@@ -108,7 +107,7 @@ async fn examine_daemon(session: &TaskSession, exists: bool) -> Supervisor {
             without_daemon(session, exists)
         }
         Ok(Err(error)) if error.kind != ErrorKind::Version => refuses(&error),
-        Ok(_) => other_version("another version", STOP_OLDER_DAEMON),
+        Ok(_) => other_version("another version"),
     };
     supervisor.checks.push(check);
     supervisor
@@ -119,9 +118,9 @@ fn refuses(error: &Error) -> DoctorCheck {
     fail("daemon", error.to_string(), hint)
 }
 
-fn other_version(version: &str, hint: &str) -> DoctorCheck {
+fn other_version(version: &str) -> DoctorCheck {
     let message = format!("is {version}, this program is {VERSION}");
-    warn("daemon", message, hint)
+    warn("daemon", message, STOP_OLDER_DAEMON)
 }
 
 fn judge_status(status: &DaemonStatus) -> Vec<DoctorCheck> {
@@ -129,7 +128,7 @@ fn judge_status(status: &DaemonStatus) -> Vec<DoctorCheck> {
     let mut checks = vec![if version == VERSION {
         ok("daemon", format!("pid {}, of this version", status.pid))
     } else {
-        other_version(version, STOP_OLDER_DAEMON)
+        other_version(version)
     }];
     let hint = "`tmux-task daemon status` shows when it is over, and the path of the log";
     let problems = status.problems.iter();
@@ -181,24 +180,19 @@ fn without_daemon(session: &TaskSession, exists: bool) -> DoctorCheck {
              seconds; ask again",
         );
     }
-    if socket.symlink_metadata().is_ok() {
-        let message = format!("none runs; one that was killed left {shown}");
-        if !exists {
-            return ok("daemon", message);
-        }
-        let hint = "start one with `tmux-task daemon --detach`; it replaces the socket";
-        return warn("daemon", message, hint);
-    }
-    if !exists {
-        return ok("daemon", "none runs; the first task starts one");
-    }
-    let hint = if is_autostart_forbidden() {
-        "start one with `tmux-task daemon --detach`: $TMUX_TASK_NO_AUTOSTART keeps commands from \
-         doing so"
-    } else {
-        "start one with `tmux-task daemon --detach`; the next command about its tasks does so, too"
+    let message = match socket.symlink_metadata() {
+        Ok(_) => format!("none runs; one that was killed left {shown}"),
+        Err(_) if exists => "none runs: nothing is recorded".to_owned(),
+        Err(_) => "none runs; the first task starts one".to_owned(),
     };
-    warn("daemon", "none runs: nothing is recorded", hint)
+    match exists {
+        true => warn(
+            "daemon",
+            message,
+            "start one with `tmux-task daemon --detach`",
+        ),
+        false => ok("daemon", message),
+    }
 }
 
 /// Without a daemon no hooks are expected.
@@ -226,19 +220,8 @@ const SERVICE: &str = "docs/service.md says how to run tmux-task as a service";
 /// How long `loginctl` may take.
 const LOGINCTL_LIMIT: Duration = Duration::from_secs(1);
 
-/// To which part of a user's processes a process belongs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Group {
-    /// One login.
-    Login,
-    /// The user's own systemd.
-    UserManager,
-    /// No login: a service of the system, or a container.
-    System,
-}
-
 /// What the system does when a login ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 struct Policy {
     /// `KillUserProcesses` of logind.
     kills_processes: bool,
@@ -247,27 +230,19 @@ struct Policy {
 }
 
 /// Checks the given processes, or what would be started from here.
-pub(super) async fn examine_login(server: Option<u32>, daemon: Option<u32>) -> Vec<DoctorCheck> {
-    let mut processes = vec![
+async fn examine_login(server: Option<u32>, daemon: Option<u32>) -> Vec<DoctorCheck> {
+    let here = server.or(daemon).is_none().then(std::process::id);
+    let processes = [
         ("the tmux server, with all tasks,", server),
         ("the daemon", daemon),
-        ("what is started here", Some(std::process::id())),
+        ("what is started here", here),
     ];
-    processes.retain(|(_, pid)| pid.is_some());
-    if processes.len() > 1 {
-        processes.pop();
-    }
-    let groups: Vec<(&str, Group)> = processes
-        .into_iter()
-        .filter_map(|(who, pid)| Some((who, group_of(&process::control_group_of(pid?)?))))
-        .collect();
-    let concerns_logins = groups.iter().any(|(_, group)| *group != Group::System);
     let mut ends = Vec::new();
-    if concerns_logins
-        && Path::new(SYSTEMD).exists()
-        && let Some(policy_of_logins) = policy_of_logins().await
-    {
-        ends = judge_logout(&groups, policy_of_logins);
+    if let Some(policy) = policy_of_logins().await {
+        let judge = |(who, pid): (&str, Option<u32>)| {
+            judge_logout(who, &process::control_group_of(pid?)?, policy)
+        };
+        ends.extend(processes.into_iter().filter_map(judge));
     }
     if ends.is_empty() {
         ends.push(ok("logout", "tasks survive the end of the login"));
@@ -275,39 +250,34 @@ pub(super) async fn examine_login(server: Option<u32>, daemon: Option<u32>) -> V
     ends
 }
 
-/// Returns which processes end with the login.
-fn judge_logout(groups: &[(&str, Group)], policy_of_logins: Policy) -> Vec<DoctorCheck> {
-    let judge_one = |(who, group): &(&str, Group)| match group {
-        Group::Login if policy_of_logins.kills_processes => Some(warn(
+/// Returns whether a process of this control group ends with the login. Those of a login are in
+/// `/user.slice/user-1000.slice/session-3.scope`, those of the user's own systemd in
+/// `/user.slice/user-1000.slice/user@1000.service/...`, and others are services or containers.
+fn judge_logout(who: &str, group: &str, policy: Policy) -> Option<DoctorCheck> {
+    let has = |is_part: fn(&str) -> bool| group.split('/').any(is_part);
+    if has(|part| part.starts_with("user@")) {
+        return (!policy.lingers).then(|| {
+            warn(
+                "logout",
+                format!("{who} ends with your last login"),
+                format!("`loginctl enable-linger` keeps it; {SERVICE}"),
+            )
+        });
+    }
+    let is_of_login = has(|part| part.starts_with("session-") && part.ends_with(".scope"));
+    (is_of_login && policy.kills_processes).then(|| {
+        warn(
             "logout",
             format!("{who} ends with this login: systemd ends its processes (KillUserProcesses)"),
             format!("start tmux in a scope of its own; {SERVICE}"),
-        )),
-        Group::UserManager if !policy_of_logins.lingers => Some(warn(
-            "logout",
-            format!("{who} ends with your last login"),
-            format!("`loginctl enable-linger` keeps it; {SERVICE}"),
-        )),
-        Group::Login | Group::UserManager | Group::System => None,
-    };
-    groups.iter().filter_map(judge_one).collect()
-}
-
-/// Reads `/user.slice/user-1000.slice/session-3.scope` and
-/// `/user.slice/user-1000.slice/user@1000.service/...`.
-fn group_of(path: &str) -> Group {
-    let mut parts = path.split('/');
-    if parts.any(|part| part.starts_with("user@")) {
-        return Group::UserManager;
-    }
-    let is_login = |part: &str| part.starts_with("session-") && part.ends_with(".scope");
-    if path.split('/').any(is_login) {
-        return Group::Login;
-    }
-    Group::System
+        )
+    })
 }
 
 async fn policy_of_logins() -> Option<Policy> {
+    if !Path::new(SYSTEMD).exists() {
+        return None;
+    }
     let uid = rustix::process::getuid().as_raw().to_string();
     // Without an argument: the properties of logind itself.
     let of_manager = ["show-user", "--property=KillUserProcesses"];
@@ -335,37 +305,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_belongs_to_a_login_a_manager_or_the_system() {
-        let user = "/user.slice/user-1000.slice";
-        let of = |rest: &str| group_of(&format!("{user}{rest}"));
-        assert_eq!(of("/session-3.scope"), Group::Login);
-        assert_eq!(
-            of("/user@1000.service/app.slice/x.scope"),
-            Group::UserManager
-        );
-        assert_eq!(group_of("/system.slice/cron.service"), Group::System);
-        assert_eq!(group_of("/"), Group::System);
-    }
-
-    #[test]
     fn what_ends_with_the_login_is_reported() {
-        let ends = |group, kills_processes, lingers| {
-            let policy_of_logins = Policy {
+        let check = |group: &str, kills_processes, lingers, expected: Option<&str>| {
+            let policy = Policy {
                 kills_processes,
                 lingers,
             };
-            let found = judge_logout(&[("the daemon", group)], policy_of_logins);
-            found.first().map(|found| found.message.clone())
+            let found = judge_logout("the daemon", group, policy);
+            let message = found.map(|found| found.message);
+            assert_eq!(message.is_some(), expected.is_some(), "{group}");
+            assert!(message.is_none_or(|message| message.contains(expected.unwrap())));
         };
-        let found = |group, kills, lingers, words: &str| {
-            let ends = ends(group, kills, lingers);
-            assert!(ends.is_some_and(|message| message.contains(words)));
-        };
-        assert_eq!(ends(Group::Login, false, false), None);
+        let of_login = "/user.slice/user-1000.slice/session-3.scope";
+        check(of_login, false, false, None);
         // Lingering keeps the user's systemd only.
-        found(Group::Login, true, true, "the daemon ends with this login");
-        assert_eq!(ends(Group::UserManager, true, true), None);
-        found(Group::UserManager, false, false, "with your last login");
-        assert_eq!(ends(Group::System, true, false), None);
+        check(
+            of_login,
+            true,
+            true,
+            Some("the daemon ends with this login"),
+        );
+        let of_manager = "/user.slice/user-1000.slice/user@1000.service/app.slice/x.scope";
+        check(of_manager, true, true, None);
+        check(of_manager, false, false, Some("with your last login"));
+        check("/system.slice/cron.service", true, false, None);
+        check("/", true, false, None);
     }
 }

@@ -82,7 +82,7 @@ async fn missing_servers_and_sessions_are_distinguished() {
     };
     let server = Server::locate(&choice, &|_| None).unwrap();
     let error = server.check_version().await.unwrap_err();
-    assert!(matches!(error, TmuxError::ProgramMissing { .. }), "{error}");
+    assert!(matches!(error, TmuxError::Refused(_)), "{error}");
     private.server.check_version().await.unwrap();
     let mut captures = LookMemory::default();
     for target in ["=kee:", "$7:"] {
