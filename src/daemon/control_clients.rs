@@ -8,7 +8,7 @@ use super::output_follower::OutputFollower;
 use crate::model::{PaneId, SessionId, WindowId};
 use crate::paths::Paths;
 use crate::protocol::Notification;
-use crate::session::{Beginning, Change};
+use crate::session::Change;
 use crate::terminal::{Extent, PaneOutput};
 use crate::tmux::{
     self, Client, HookWakeups, Output, ReportedWindow, ReportedWindows, Server, TmuxError,
@@ -196,10 +196,9 @@ impl ControlClients {
         &mut self,
         pane: PaneId,
         extent: Extent,
-        begins: Beginning,
     ) -> Result<(), TmuxError> {
         let follower = self.follower.as_mut().ok_or(TmuxError::Closed)?;
-        let asked = follower.ask(pane, extent, begins).await;
+        let asked = follower.ask(pane, extent).await;
         if asked.is_err() {
             self.queued.push_back(lose(&mut self.follower));
         }

@@ -9,7 +9,6 @@ use tokio::time::Instant;
 
 use super::Options;
 use super::alert_displays::{self, DueAlerts};
-use super::output_follower::judged;
 use super::session_link::SessionLink;
 use super::stale_sessions::{Project, SessionCleaner};
 use super::task_output::{RunArchiver, matches_in, read_task_log};
@@ -23,8 +22,8 @@ use crate::model::{
 use crate::paths::Paths;
 use crate::process;
 use crate::session::{
-    Beginning, Change, ClosedWindows, DueRestart, FoundPorts, Job, LaunchOutcome, LookOrder,
-    LookOutcome, PaneRead, PortQuery,
+    Change, ClosedWindows, DueRestart, FoundPorts, Job, LaunchOutcome, LookOrder, LookOutcome,
+    PortQuery,
 };
 use crate::terminal::{Extent, PaneOutput};
 use crate::tmux::{self, Connection, LaunchAnswer, LookKind, NewRun, Slots, TmuxError, Unless};
@@ -118,11 +117,10 @@ impl LinkJobs {
                 extent,
                 is_over,
                 last_of,
-                begins,
                 outcome,
             } => {
                 let order = (pane, extent, is_over);
-                outcome.resolve(self.read(order, last_of, begins, before).await?);
+                outcome.resolve(self.read(order, last_of, before).await?);
             }
             Job::ReadEnd(pane, lines, outcome) => {
                 let end = self.link.read_end(pane, lines).await;
@@ -294,13 +292,12 @@ impl LinkJobs {
         &mut self,
         (pane, extent, is_over): (PaneId, Extent, bool),
         last_of: Option<Arc<Task>>,
-        begins: Beginning,
         before: &mut Vec<Change>,
-    ) -> Result<Option<PaneRead>, Error> {
+    ) -> Result<Option<Box<PaneOutput>>, Error> {
         let began = Instant::now();
         let clients = self.link.clients().map_err(failed)?;
         if !is_over && clients.receives(pane) {
-            let asked = clients.ask_output(pane, extent, begins).await;
+            let asked = clients.ask_output(pane, extent).await;
             return asked.map(|()| None).map_err(failed);
         }
         loop {
@@ -314,7 +311,7 @@ impl LinkJobs {
                 tokio::time::sleep(LAST_OUTPUT_PAUSE).await;
                 continue;
             }
-            return Ok(Some(judged(output, begins)));
+            return Ok(Some(Box::new(output)));
         }
     }
 

@@ -14,10 +14,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use crate::clock;
 use crate::model::{Error, PaneId};
 use crate::protocol::Notification;
-use crate::session::{Beginning, Change, PaneRead};
+use crate::session::Change;
 use crate::terminal::{Extent, PaneOutput};
 use crate::tmux::{self, Client, Connection, ReceivedItem, TmuxError};
 
@@ -74,7 +73,7 @@ struct OlderOutput {
 #[derive(Debug)]
 enum Asked {
     /// What a pane contains there. Waits and searches begin with it.
-    Output(Extent, Beginning),
+    Output(Extent),
     /// Nothing: all earlier output has arrived.
     Mark,
 }
@@ -115,14 +114,9 @@ impl OutputFollower {
     }
 
     /// Reads a pane that is received already: the result is a change, in its place among the others.
-    pub(super) async fn ask(
-        &mut self,
-        pane: PaneId,
-        extent: Extent,
-        begins: Beginning,
-    ) -> Result<(), TmuxError> {
+    pub(super) async fn ask(&mut self, pane: PaneId, extent: Extent) -> Result<(), TmuxError> {
         tmux::ask_output(&mut self.client, pane, extent).await?;
-        self.asked.push_back(Asked::Output(extent, begins));
+        self.asked.push_back(Asked::Output(extent));
         Ok(())
     }
 
@@ -234,11 +228,10 @@ impl OutputFollower {
         match received {
             ReceivedItem::Notification(notification) => self.on_notification(notification),
             ReceivedItem::Answer(frames) => match self.asked.pop_front()? {
-                Asked::Output(extent, begins) => {
-                    let outcome = tmux::read_asked(frames, extent);
-                    let outcome = outcome.map_err(|error| Error::failed(error.to_string()));
-                    let outcome = outcome.map(|output| judged(output, begins));
-                    Some(Change::Read(Box::new(outcome)))
+                Asked::Output(extent) => {
+                    let read = tmux::read_asked(frames, extent).map(Box::new);
+                    let read = read.map_err(|error| Error::failed(error.to_string()));
+                    Some(Change::Read(read))
                 }
                 Asked::Mark => None,
             },
@@ -290,11 +283,4 @@ impl OutputFollower {
         }
         self.unfollowed.insert(pane).then_some(Change::Unfollowed)
     }
-}
-
-/// Returns the outcome of a read with which waits and searches begin.
-pub(super) fn judged(output: PaneOutput, mut begins: Beginning) -> PaneRead {
-    begins.judge(&output, clock::now());
-    let output = Box::new(output);
-    PaneRead { output, begins }
 }

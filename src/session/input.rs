@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::listeners::{Beginning, RequestId};
+use super::listeners::RequestId;
 use super::pending_restarts::DueRestart;
 use super::promise::Resolver;
 use super::typing::Typing;
@@ -61,7 +61,7 @@ pub(crate) enum Change {
     Paused(PaneId),
     /// A pane was read that is followed already: the outcome of the first such read that is not
     /// finished.
-    Read(Box<Result<PaneRead, Error>>),
+    Read(Result<Box<PaneOutput>, Error>),
     /// The client that follows output was lost, and some of the output with it.
     FollowerLost,
     /// Windows were resized.
@@ -100,13 +100,6 @@ pub(crate) enum LookOutcome {
     NotNeeded,
     /// A slice of all windows shows nothing new, and there are further slices.
     NothingNew,
-}
-
-/// A pane's output, and what begins with it, which is judged. From there on the pane is followed.
-#[derive(Debug)]
-pub(crate) struct PaneRead {
-    pub(crate) output: Box<PaneOutput>,
-    pub(crate) begins: Beginning,
 }
 
 /// What comes of a launch.
@@ -260,11 +253,9 @@ pub(crate) enum Job {
         /// The ended run whose last output is wanted. tmux may not have read all of it yet; the job
         /// waits for a short time.
         last_of: Option<Arc<Task>>,
-        /// What begins with it.
-        begins: Beginning,
         /// `None` if the pane is followed already: then what is read follows as a change, behind the output
         /// before it.
-        outcome: Resolver<Option<PaneRead>>,
+        outcome: Resolver<Option<Box<PaneOutput>>>,
     },
     /// Read the screen of a pane and at least this many of its last lines, without following it.
     ReadEnd(PaneId, usize, Resolver<Box<PaneOutput>>),

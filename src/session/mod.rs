@@ -34,9 +34,9 @@ mod tests;
 
 pub(crate) use input::{
     Change, ClosedWindows, Effect, FoundPorts, HeldCommand, Input, Job, LaunchOutcome, LinkState,
-    LogLevel, Look, LookOrder, LookOutcome, PaneRead, PortQuery, Reply, StoreState,
+    LogLevel, Look, LookOrder, LookOutcome, PortQuery, Reply, StoreState,
 };
-pub(crate) use listeners::{Beginning, RequestId};
+pub(crate) use listeners::RequestId;
 pub(crate) use looks::{Departures, replaced_panes};
 pub(crate) use machine::Session;
 pub(crate) use pending_restarts::DueRestart;
