@@ -43,8 +43,9 @@ pub(super) struct OutputFollower {
     silent: BTreeSet<PaneId>,
     /// Panes that were read, until the report of that has arrived: what arrives before it is older.
     read: BTreeMap<PaneId, OlderOutput>,
-    /// What was asked of tmux, in order.
-    asked: VecDeque<Asked>,
+    /// What was asked of tmux for its place in the output, in order: what a pane contains there, or nothing,
+    /// to know that all earlier output has arrived.
+    asked: VecDeque<Option<Extent>>,
     /// Panes that are not followed and have sent output: to be paused.
     unfollowed: BTreeSet<PaneId>,
     /// Whether the client may fall behind.
@@ -67,15 +68,6 @@ struct OlderOutput {
     n_readings: usize,
     /// Whether it is not needed.
     is_dropped: bool,
-}
-
-/// What is asked of tmux for its place in the output.
-#[derive(Debug)]
-enum Asked {
-    /// What a pane contains there. Waits and searches begin with it.
-    Output(Extent),
-    /// Nothing: all earlier output has arrived.
-    Mark,
 }
 
 impl OutputFollower {
@@ -116,7 +108,7 @@ impl OutputFollower {
     /// Reads a pane that is received already: the result is a change, in its place among the others.
     pub(super) async fn ask(&mut self, pane: PaneId, extent: Extent) -> Result<(), TmuxError> {
         tmux::ask_output(&mut self.client, pane, extent).await?;
-        self.asked.push_back(Asked::Output(extent));
+        self.asked.push_back(Some(extent));
         Ok(())
     }
 
@@ -192,7 +184,7 @@ impl OutputFollower {
             return Ok(Vec::new());
         }
         self.client.ask(&[]).await?;
-        self.asked.push_back(Asked::Mark);
+        self.asked.push_back(None);
         self.arrived(|follower| follower.asked.is_empty()).await
     }
 
@@ -227,14 +219,12 @@ impl OutputFollower {
     fn on_received(&mut self, received: ReceivedItem) -> Option<Change> {
         match received {
             ReceivedItem::Notification(notification) => self.on_notification(notification),
-            ReceivedItem::Answer(frames) => match self.asked.pop_front()? {
-                Asked::Output(extent) => {
-                    let read = tmux::read_asked(frames, extent).map(Box::new);
-                    let read = read.map_err(|error| Error::failed(error.to_string()));
-                    Some(Change::Read(read))
-                }
-                Asked::Mark => None,
-            },
+            ReceivedItem::Answer(frames) => {
+                let extent = self.asked.pop_front()??;
+                let read = tmux::read_asked(frames, extent).map(Box::new);
+                let read = read.map_err(|error| Error::failed(error.to_string()));
+                Some(Change::Read(read))
+            }
         }
     }
 
