@@ -506,7 +506,7 @@ async fn start(
 ) -> Result<Option<LaunchOutcome>, TmuxError> {
     // tmux can crash when windows change while a control client of another daemon connects.
     let _lock = paths.lock_server().await;
-    let files = tmux::prepare(launch, &paths.runtime, &paths.kept_environments())?;
+    let file = tmux::prepare(launch, &paths.runtime, &paths.kept_environments())?;
     let server = link.server.clone();
     let mut connection = match session {
         Some(_) => link.connection(),
@@ -525,7 +525,7 @@ async fn start(
         LaunchAnswer::Live(window, pid) => LaunchOutcome::Live(window, pid),
         LaunchAnswer::Started(run) => {
             link.note_launched(run.window, Some(run.pane));
-            let gate = files.hand_over(&run.pane.to_string());
+            let gate = file.release(&run.pane.to_string());
             LaunchOutcome::Started(Box::new(launched_run(&run)), Box::new(gate))
         }
     }))

@@ -545,7 +545,6 @@ impl SessionLink {
         let identity = process::identity(pid).unwrap_or_default();
         let installed = tmux::install(&mut one_shot, id, pid, &identity);
         self.reports_respawns = installed.await?;
-        tmux::complete_launches(&mut one_shot, id, &self.paths.runtime).await?;
         let rang = tmux::ringing_windows(&mut one_shot, id).await?;
         let mut clients = ControlClients::attach(&self.server, &self.paths, id).await?;
         let mut connection = Connection::Attached(&mut clients.main);

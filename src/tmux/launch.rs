@@ -3,8 +3,6 @@
 //! tmux itself is the lock: each step is one line of commands, which the server runs without
 //! interruption. If the state has changed since it was read, the step starts over.
 
-use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,26 +12,14 @@ use super::error::TmuxError;
 use super::launch_lines::{Attempt, LaunchLines, Slots};
 use super::launch_rows::{ATTEMPTS, LaunchAnswer, NewRun, check_name, check_token, contended};
 use super::server::{Server, nonce};
-use super::task_exec::{PaneOrder, TaskFile, complete_launch, orphaned_launches};
-use super::window_options::MARK;
+use super::task_exec::{PaneOrder, TaskFile};
 use crate::files::PROC;
-use crate::model::{Error, Launch, PaneId, SessionId, Slot};
-use crate::protocol::{Command, Frame};
+use crate::model::{Error, Launch, SessionId, Slot};
 
 /// How often to wait for a server that others may be starting, and how long each time: nothing
 /// reports that its socket exists.
 const START_ATTEMPTS: usize = 10;
 const PAUSE: Duration = Duration::from_millis(20);
-
-/// The files of a launch. Dropping them removes them, unless [`LaunchFiles::hand_over`] has left them to the
-/// pane.
-#[derive(Debug)]
-pub(crate) struct LaunchFiles {
-    /// What the pane reads. The command waits while this is locked.
-    file: TaskFile,
-    /// The copy for restarts.
-    kept: Option<TaskFile>,
-}
 
 /// Checks everything that can be checked without tmux, and writes the task's file to the folder `runtime`, and
 /// to `kept` the environment of a task that may be run again by itself. Both are private to the user.
@@ -41,11 +27,7 @@ pub(crate) struct LaunchFiles {
 /// # Errors
 ///
 /// When the input is refused, or a file cannot be written.
-pub(crate) fn prepare(
-    launch: &mut Launch,
-    runtime: &Path,
-    kept: &Path,
-) -> Result<LaunchFiles, Error> {
+pub(crate) fn prepare(launch: &mut Launch, runtime: &Path, kept: &Path) -> Result<TaskFile, Error> {
     check_name(&launch.name)?;
     check_token(&launch.token)?;
     let session = &launch.session;
@@ -72,13 +54,11 @@ pub(crate) fn prepare(
     };
     // The first launch keeps the environment for all restarts that follow from it.
     let restarts = launch.spec.settings.restarts.as_mut();
-    let is_first = restarts.is_some_and(|restarts| {
-        let is_first = restarts.token.is_empty();
-        if is_first {
-            restarts.token.clone_from(&launch.token);
-        }
-        is_first
-    });
+    let first = restarts.filter(|restarts| restarts.token.is_empty());
+    let is_first = first.is_some();
+    if let Some(restarts) = first {
+        restarts.token.clone_from(&launch.token);
+    }
     let mut order = PaneOrder {
         environment: launch.environment.clone(),
         spec: launch.spec.clone(),
@@ -88,27 +68,15 @@ pub(crate) fn prepare(
     order.environment.name_task(session, name, slot.as_deref());
     order.check_size()?;
     let file = TaskFile::write(runtime, &launch.token, &order);
-    let file = file.map_err(|error| not_written(runtime, &error))?;
-    let kept = match is_first {
-        true => {
-            let written = TaskFile::keep(kept, &launch.token, &order);
-            Some(written.map_err(|error| not_written(kept, &error))?)
-        }
-        false => None,
-    };
+    let mut file = file.map_err(|error| not_written(runtime, &error))?;
+    if is_first {
+        let written = file.keep(kept, &launch.token, &order.environment);
+        written.map_err(|error| not_written(kept, &error))?;
+    }
     let path = file.path().map(str::to_owned);
     launch.file =
         path.ok_or_else(|| not_written(runtime, &io::ErrorKind::InvalidFilename.into()))?;
-    Ok(LaunchFiles { file, kept })
-}
-
-impl LaunchFiles {
-    /// Leaves the file to the pane, whose task was started, and the copy to the daemon. The command begins when
-    /// the result is dropped.
-    pub(crate) fn hand_over(self, pane: &str) -> impl Debug + Send + use<> {
-        drop(self.kept.map(TaskFile::leave));
-        self.file.release(pane)
-    }
+    Ok(file)
 }
 
 /// Starts the task in its slot, one of these: creates the window where it is missing, otherwise runs it again
@@ -169,39 +137,6 @@ pub(crate) async fn find_launched(
     LaunchLines::new(launch, String::new(), Slots::OfName, &[])
         .find_launched(connection)
         .await
-}
-
-/// Lets the commands of this session begin whose launcher was killed before it could note that.
-///
-/// # Errors
-///
-/// When tmux fails.
-pub(crate) async fn complete_launches(
-    connection: &mut Connection<'_>,
-    session: SessionId,
-    runtime: &Path,
-) -> Result<(), TmuxError> {
-    let orphaned = orphaned_launches(runtime);
-    if orphaned.is_empty() {
-        return Ok(());
-    }
-    let format = format!("#{{{MARK}}} #{{pane_id}}");
-    let target = session.to_string();
-    let list = Command::new("list-panes").args(["-s", "-t", &target, "-F", &format]);
-    let frames = connection.run(&[list]).await?;
-    // The primary pane of a window is the one with the lowest id.
-    let mut panes: BTreeMap<&str, PaneId> = BTreeMap::new();
-    let text = frames.last().map(Frame::text).unwrap_or_default();
-    for (token, pane) in text.lines().filter_map(|line| line.split_once(' ')) {
-        if let (true, Ok(pane)) = (orphaned.contains(token), pane.parse()) {
-            let known = panes.entry(token).or_insert(pane);
-            *known = pane.min(*known);
-        }
-    }
-    for (token, pane) in panes {
-        complete_launch(runtime, token, &pane.to_string());
-    }
-    Ok(())
 }
 
 /// Returns the path of this program for tmux to start. If its file was replaced or removed meanwhile,

@@ -44,9 +44,7 @@ pub(crate) use hooks::{
     check_hooks, forget_deaths, install, server_version, set_window_options, uninstall,
 };
 pub(crate) use keys::{PaneView, PromptPlace, TypingResult, is_key, type_into};
-pub(crate) use launch::{
-    complete_launches, find_launched, launch, prepare, program, program_of_panes, unique_token,
-};
+pub(crate) use launch::{find_launched, launch, prepare, program, program_of_panes, unique_token};
 pub(crate) use launch_lines::Slots;
 pub(crate) use launch_rows::{LaunchAnswer, NewRun, check_name, contended, two_windows};
 pub(crate) use look::{Target, look};

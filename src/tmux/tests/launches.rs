@@ -102,7 +102,7 @@ async fn a_client_that_is_attached_launches_too() {
     let task = private.task("keep", "api", &["echo up; exec sleep 1000"]);
     let (mut launched, mut ended) = (Vec::new(), Vec::new());
     while launched.len() < 2 {
-        let (task, files) = private.prepare(&task).unwrap();
+        let (task, file) = private.prepare(&task).unwrap();
         let done = launch(
             &mut connection,
             &private.server,
@@ -122,7 +122,7 @@ async fn a_client_that_is_attached_launches_too() {
         }
         let found = find_launched(&mut private.connection(), &task).await;
         assert_eq!(found.unwrap().unwrap().run, launched.len() as u32);
-        files.hand_over("%9");
+        file.release("%9");
     }
     let [first, second] = launched.as_slice() else {
         unreachable!()
