@@ -11,7 +11,7 @@ use super::Options;
 use super::alert_displays::{self, DueAlerts};
 use super::session_link::SessionLink;
 use super::stale_sessions::{Project, SessionCleaner};
-use super::task_output::{RunArchiver, matches_in, read_task_log};
+use super::task_output::{RunArchiver, read_task_log};
 use super::typing::type_into_task;
 use crate::alerts::Place;
 use crate::clock;
@@ -28,7 +28,7 @@ use crate::session::{
 use crate::terminal::{Extent, PaneOutput};
 use crate::tmux::{self, Connection, LaunchAnswer, LookKind, NewRun, Slots, TmuxError, Unless};
 use crate::wait::{Anchor, Cursor};
-use crate::wire::{LaunchedRun, LogRequest, SearchResult, TaskLog};
+use crate::wire::{LaunchedRun, LogRequest, TaskLog};
 
 /// How long tmux may take to read the last output of a run after the kernel has reported its end.
 const LAST_OUTPUT_LIMIT: Duration = Duration::from_millis(100);
@@ -123,7 +123,10 @@ impl LinkJobs {
                 outcome.resolve(self.read(order, last_of, before).await?);
             }
             Job::ReadEnd(pane, lines, outcome) => {
-                let end = self.link.read_end(pane, lines).await;
+                let has_text = |line: &&String| !line.trim().is_empty();
+                let are_enough = |read: &[String]| read.iter().filter(has_text).count() >= lines;
+                let (connection, rows) = (&mut self.link.connection(), lines.max(1));
+                let end = tmux::read_end(connection, pane, false, rows, are_enough).await;
                 outcome.resolve(Box::new(end.map_err(failed)?));
             }
             Job::ReadLog(task, request, outcome) => {
@@ -134,14 +137,6 @@ impl LinkJobs {
                 outcome.resolve(found.map_err(failed)?.map(|(_, spec)| spec));
             }
             Job::FindPorts(queries, outcome) => outcome.resolve(find_ports(&queries)?),
-            Job::Search(task, pattern, outcome) => {
-                let mut found = SearchResult::default();
-                if task.pane.is_some() {
-                    let log = self.read_log(&task, &LogRequest::default()).await?;
-                    found = matches_in(log, &pattern);
-                }
-                outcome.resolve(found);
-            }
             Job::Drain(outcome) => {
                 if let Ok(clients) = self.link.clients() {
                     clients.drain_output().await;
@@ -304,9 +299,8 @@ impl LinkJobs {
             let output = clients.follow_output(pane, extent, is_over, before);
             let output = output.await.map_err(failed)?;
             // The kernel may have reported the end before tmux has read all output.
-            let has_all_output = last_of
-                .as_ref()
-                .is_none_or(|task| has_all_output(&output, task));
+            let is_other = |task: &Arc<Task>| output.pid.is_some() && output.pid != task.pid;
+            let has_all_output = output.is_dead || last_of.as_ref().is_none_or(is_other);
             if !has_all_output && began.elapsed() < LAST_OUTPUT_LIMIT {
                 tokio::time::sleep(LAST_OUTPUT_PAUSE).await;
                 continue;
@@ -378,11 +372,6 @@ fn find_ports(queries: &[PortQuery]) -> Result<FoundPorts, Error> {
     }
     let took = began.elapsed();
     Ok(FoundPorts { ports, took })
-}
-
-/// Whether no more output comes from the ended run of this pane.
-fn has_all_output(output: &PaneOutput, task: &Task) -> bool {
-    output.is_dead || (output.pid.is_some() && output.pid != task.pid)
 }
 
 fn failed(error: TmuxError) -> Error {

@@ -24,7 +24,6 @@ use crate::paths::Paths;
 use crate::process::{self, ExitWatch, Process, ProcessExit, RunTime};
 use crate::protocol::rows::LookRows;
 use crate::session::Change;
-use crate::terminal::PaneOutput;
 use crate::tmux::{
     self, Connection, FirstLines, ListedSession, LookKind, LookMemory, Server, Target, TmuxError,
 };
@@ -267,19 +266,6 @@ impl SessionLink {
         {
             self.lose_clients(&error);
         }
-    }
-
-    /// Reads the present end of a pane's output: its screen, and so much of the history that this many whole
-    /// lines with text are there.
-    pub(super) async fn read_end(
-        &mut self,
-        pane: PaneId,
-        lines: usize,
-    ) -> Result<PaneOutput, TmuxError> {
-        let are_enough =
-            |read: &[String]| read.iter().filter(|line| !line.trim().is_empty()).count() >= lines;
-        let (connection, rows) = (&mut self.connection(), lines.max(1));
-        tmux::read_end(connection, pane, false, rows, are_enough).await
     }
 
     /// Whether changes are reported, so that polling is not necessary.

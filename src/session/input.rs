@@ -13,8 +13,8 @@ use crate::model::{
     OpenQuestion, PaneId, Record, Seq, SessionLife, Snapshot, StatusCounts, Task, TaskSpec,
     WindowId,
 };
-use crate::terminal::{Extent, PaneOutput, Pattern};
-use crate::wire::{Answer, LaunchedRun, LogRequest, RequestLine, SearchResult, TaskBoard, TaskLog};
+use crate::terminal::{Extent, PaneOutput};
+use crate::wire::{Answer, LaunchedRun, LogRequest, RequestLine, TaskBoard, TaskLog};
 
 /// Everything that can make a session do something.
 #[derive(Debug)]
@@ -265,8 +265,6 @@ pub(crate) enum Job {
     ReadRecord(WindowId, Resolver<Option<TaskSpec>>),
     /// Find out on which ports these runs listen.
     FindPorts(Vec<PortQuery>, Resolver<FoundPorts>),
-    /// Search the output of a task's present run.
-    Search(Arc<Task>, Arc<Pattern>, Resolver<SearchResult>),
     /// Wait until all output of followed panes has arrived.
     Drain(Resolver<()>),
     /// Start a task, or run it again in its slot, for which the runs with these processes were ended.

@@ -128,22 +128,20 @@ impl Listeners {
         }
     }
 
-    /// Begins to follow a pane with this screen, and returns the stamp of old output.
-    pub(super) fn follow(&mut self, pane: PaneId, output: &PaneOutput) -> Stamp {
+    /// Begins to follow a pane with this screen, and returns the stamp of old output. If it was resized, its
+    /// present contents are old.
+    pub(super) fn follow(&mut self, pane: PaneId, output: &PaneOutput, is_resized: bool) -> Stamp {
         let stream = self.pane_streams.entry(pane);
-        stream.or_insert_with(|| PaneStream::new(output)).stamp()
+        let stream = stream.or_insert_with(|| PaneStream::new(output));
+        if is_resized {
+            stream.show(output);
+        }
+        stream.stamp()
     }
 
     /// Returns the output of a followed pane.
     pub(super) fn stream(&self, pane: PaneId) -> Option<&PaneStream> {
         self.pane_streams.get(&pane)
-    }
-
-    /// Handles a resize of a pane: its present contents are old.
-    pub(super) fn resize(&mut self, pane: PaneId, output: &PaneOutput) {
-        if let Some(stream) = self.pane_streams.get_mut(&pane) {
-            stream.show(output);
-        }
     }
 
     /// Adds a stream of a task's output. The last of these lines are sent first.

@@ -40,5 +40,6 @@ pub(crate) use listeners::RequestId;
 pub(crate) use looks::{Departures, replaced_panes};
 pub(crate) use machine::Session;
 pub(crate) use pending_restarts::DueRestart;
+pub(crate) use requests::matches_in;
 pub(crate) use state::Setup;
 pub(crate) use typing::Typing;

@@ -70,13 +70,22 @@ async fn take_up(cx: Cx, pane: PaneId) {
 
 /// Processes what the ended run of this pane has written last.
 pub(super) async fn read_last_output(cx: &Cx, pane: PaneId, task: &Arc<Task>) {
-    // Only if more was written than has arrived, the whole history is read.
-    for extent in [Extent::SCREEN, Extent::ALL] {
-        let read = read_ended(cx, pane, extent, task).await;
-        if !cx.with(|state| state.is_last_output_missing(pane, task, extent, read)) {
-            return;
-        }
+    let read = read_ended(cx, pane, Extent::SCREEN, task).await;
+    let is_missing = cx.with(|state| {
+        let output = state.last_output(pane, task, read);
+        let stream = state.listeners.stream(pane);
+        output.is_some_and(|output| stream.is_some_and(|stream| stream.is_short_of(&output)))
+    });
+    if !is_missing {
+        return;
     }
+    // More was written than has arrived: the beginning of it is in the history.
+    let read = read_ended(cx, pane, Extent::ALL, task).await;
+    cx.with(|state| {
+        if let Some(output) = state.last_output(pane, task, read) {
+            state.listeners.end(pane, task.run, &output, state.now);
+        }
+    });
 }
 
 /// Searches the output of an ended run, which was not followed.
@@ -212,11 +221,8 @@ impl State {
     fn follow_read(&mut self, pane: PaneId, begins: Beginning, output: &PaneOutput) {
         let now = self.now;
         let begins = self.without_later(pane, begins);
-        let since = self.listeners.follow(pane, output);
-        if begins.is_resized {
-            self.listeners.resize(pane, output);
-        }
-        // They are joined once for all waits.
+        let since = self.listeners.follow(pane, output, begins.is_resized);
+        // The lines of the read are joined once for all waits.
         let lines = OnceCell::new();
         for mut active in begins.waits {
             let verdict = active.wait.read_entry(output, &lines, now);
@@ -275,34 +281,27 @@ impl State {
         }
     }
 
-    /// Processes the contents of an ended run's pane. Returns whether more was written than has arrived: the
-    /// beginning of it is in the history.
-    fn is_last_output_missing(
+    /// Returns the contents of an ended run's pane, if they could be read and are that run's.
+    fn last_output(
         &mut self,
         pane: PaneId,
-        task: &Arc<Task>,
-        extent: Extent,
+        task: &Task,
         read: Result<Box<PaneOutput>, Error>,
-    ) -> bool {
-        let output = match read {
-            Ok(output) => output,
+    ) -> Option<Box<PaneOutput>> {
+        match read {
+            Ok(output) if is_other_run(&output, task) => {
+                let text =
+                    format!("a run was replaced before its last output was read pane={pane}");
+                self.log(LogLevel::Debug, text);
+                // The read has paused the pane.
+                self.order_take_up(pane);
+                None
+            }
+            Ok(output) => Some(output),
             Err(error) => {
                 self.log_unread(pane, "last output of a run", error);
-                return false;
+                None
             }
-        };
-        if is_other_run(&output, task) {
-            let text = format!("a run was replaced before its last output was read pane={pane}");
-            self.log(LogLevel::Debug, text);
-            // The read has paused the pane.
-            self.order_take_up(pane);
-            return false;
         }
-        if extent == Extent::SCREEN {
-            let stream = self.listeners.stream(pane);
-            return stream.is_some_and(|stream| stream.is_short_of(&output));
-        }
-        self.listeners.end(pane, task.run, &output, self.now);
-        false
     }
 }

@@ -22,8 +22,8 @@ use crate::model::{
 use crate::model::{Task, WindowId};
 use crate::terminal::{Extent, PaneOutput};
 use crate::wire::{
-    LaunchedRun, Request, RequestLine, Response, SearchMatch, SearchRequest, SearchResult,
-    SendRequest, TypedInput, WaitRequest,
+    LaunchedRun, Request, RequestLine, Response, SearchRequest, SendRequest, TaskLog, TypedInput,
+    WaitRequest,
 };
 
 const PANE: PaneId = PaneId(1);
@@ -554,7 +554,6 @@ fn describe(job: &Job) -> String {
         Job::ReadRecord(window, _) => format!("read record of {window}"),
         Job::ReadLog(task, ..) => format!("read log of {}", task.window),
         Job::FindPorts(queries, _) => format!("ports {queries:?}"),
-        Job::Search(task, ..) => format!("search {}", task.window),
         Job::FindName(name, _) => format!("find name {name}"),
         Job::KillSession(..)
         | Job::Prune(..)
