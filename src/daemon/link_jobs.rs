@@ -506,11 +506,12 @@ async fn start(
         // Our client was detached during the launch.
         Err(TmuxError::Closed) if session.is_some() => {
             let found = tmux::find_launched(&mut Connection::OneShot(&server), launch).await?;
-            found.map(LaunchAnswer::Started)
+            found.map_or(LaunchAnswer::NoSession, LaunchAnswer::Started)
         }
         answer => answer?,
     };
-    Ok(answer.map(|answer| match answer {
+    Ok(Some(match answer {
+        LaunchAnswer::NoSession => return Ok(None),
         LaunchAnswer::Live(window, pid) => LaunchOutcome::Live(window, pid),
         LaunchAnswer::Started(run) => {
             link.note_launched(run.window, Some(run.pane));

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use super::client::Connection;
 use super::error::TmuxError;
-use super::launch_lines::{Attempt, LaunchLines, Slots};
-use super::launch_rows::{ATTEMPTS, LaunchAnswer, NewRun, check_name, check_token, contended};
+use super::launch_lines::{
+    ATTEMPTS, LaunchAnswer, LaunchLines, Slots, check_name, check_token, contended,
+};
 use super::server::{Server, nonce};
 use super::task_exec::{PaneOrder, TaskFile};
 use crate::files::PROC;
@@ -81,13 +82,12 @@ pub(crate) fn prepare(launch: &mut Launch, runtime: &Path, kept: &Path) -> Resul
 
 /// Starts the task in its slot, one of these: creates the window where it is missing, otherwise runs it again
 /// in the window of that name. Without a `session`, that of the launch's name is meant, and created where it is
-/// missing. `ended` are the processes of the live runs that were ended for it. Returns `None` when the given
-/// session does not exist any more, or has no such window.
+/// missing. `ended` are the processes of the live runs that were ended for it.
 ///
 /// # Errors
 ///
 /// When the input is refused, before tmux is touched; when two windows have the name; when tmux
-/// fails. After [`TmuxError::Closed`] the task may have been started: see [`find_launched`].
+/// fails. After [`TmuxError::Closed`] the task may have been started: see [`find_launched`](super::find_launched).
 pub(crate) async fn launch(
     connection: &mut Connection<'_>,
     server: &Server,
@@ -95,48 +95,33 @@ pub(crate) async fn launch(
     launch: &Launch,
     slots: Slots,
     ended: &[u32],
-) -> Result<Option<LaunchAnswer>, TmuxError> {
+) -> Result<LaunchAnswer, TmuxError> {
     check_token(&launch.token)?;
     let target = session.map_or_else(|| format!("={}", launch.session), |id| id.to_string());
     let lines = LaunchLines::new(launch, target, slots, ended);
     let mut no_server = None;
     for attempt in 0..ATTEMPTS {
         match lines.attempt(connection).await? {
-            Attempt::Done(answer) => return Ok(Some(answer)),
-            Attempt::Contended => {}
-            Attempt::NoSession if session.is_some() => return Ok(None),
-            Attempt::NoSession => match lines.create_session(server).await {
-                // Clients that start the same server together can each connect to another's and
-                // see it exit.
-                Err(error) if error.is_missing() && attempt < START_ATTEMPTS => {
-                    no_server = Some(error);
-                    tokio::time::sleep(PAUSE).await;
-                }
-                launched => {
-                    if let Some(launched) = launched? {
-                        return Ok(Some(LaunchAnswer::Started(launched)));
+            None => {}
+            Some(LaunchAnswer::NoSession) if session.is_none() => {
+                match lines.create_session(server).await {
+                    // Clients that start the same server together can each connect to another's and
+                    // see it exit.
+                    Err(error) if error.is_missing() && attempt < START_ATTEMPTS => {
+                        no_server = Some(error);
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                    launched => {
+                        if let Some(launched) = launched? {
+                            return Ok(LaunchAnswer::Started(launched));
+                        }
                     }
                 }
-            },
+            }
+            Some(answer) => return Ok(answer),
         }
     }
     Err(no_server.unwrap_or_else(|| contended().into()))
-}
-
-/// Returns what a launch has started if its answer was lost; `None` when it started nothing. What
-/// it replaced is not known.
-///
-/// # Errors
-///
-/// When tmux fails.
-pub(crate) async fn find_launched(
-    connection: &mut Connection<'_>,
-    launch: &Launch,
-) -> Result<Option<NewRun>, TmuxError> {
-    check_token(&launch.token)?;
-    LaunchLines::new(launch, String::new(), Slots::OfName, &[])
-        .find_launched(connection)
-        .await
 }
 
 /// Returns the path of this program for tmux to start. If its file was replaced or removed meanwhile,

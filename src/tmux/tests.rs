@@ -157,13 +157,13 @@ impl Private {
             let done = launch(&mut connection, &self.server, None, &task, slots, &ended);
             // Several at once do not have room on the stack.
             match Box::pin(done).await? {
-                Some(LaunchAnswer::Started(run)) => {
+                LaunchAnswer::Started(run) => {
                     file.release(&run.pane.to_string());
                     return Ok(run);
                 }
                 // As if it had been ended: tmux does not know yet.
-                Some(LaunchAnswer::Live(_, pid)) => ended.push(pid),
-                None => unreachable!("it is created"),
+                LaunchAnswer::Live(_, pid) => ended.push(pid),
+                LaunchAnswer::NoSession => unreachable!("it is created"),
             }
         }
     }
