@@ -87,7 +87,7 @@ pub(crate) fn prepare(launch: &mut Launch, runtime: &Path, kept: &Path) -> Resul
 /// # Errors
 ///
 /// When the input is refused, before tmux is touched; when two windows have the name; when tmux
-/// fails. After [`TmuxError::Closed`] the task may have been started: see [`find_launched`](super::find_launched).
+/// fails. After [`TmuxError::Closed`] the task may have been started: `find_launched` says whether it was.
 pub(crate) async fn launch(
     connection: &mut Connection<'_>,
     server: &Server,

@@ -526,8 +526,8 @@ fn first_panes(all: Vec<LaunchRow>) -> Vec<LaunchRow> {
 /// count as a task, and be replaced; the last one would hide which window this launch has created.
 const OWN: [&str; 3] = ["@tmux_task_command", "@pi_task_command", MARK];
 
-/// Finds the tasks among the windows of a session, `=NAME` or `$3`, for which this format is true, and the names
-/// of the server's control clients; `None` when the session is missing.
+/// Finds the tasks among the windows of a session, `=NAME` or `$3`, for which this format is true, and the
+/// names of the server's control clients; `None` when the session is missing.
 ///
 /// # Errors
 ///
