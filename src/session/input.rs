@@ -61,7 +61,7 @@ pub(crate) enum Change {
     Paused(PaneId),
     /// A pane was read that is followed already: the outcome of the first such read that is not
     /// finished.
-    Read(Result<Box<PaneOutput>, Error>),
+    Read(PaneRead),
     /// The client that follows output was lost, and some of the output with it.
     FollowerLost,
     /// Windows were resized.
@@ -101,6 +101,9 @@ pub(crate) enum LookOutcome {
     /// A slice of all windows shows nothing new, and there are further slices.
     NothingNew,
 }
+
+/// What a pane contains, or why it could not be read.
+pub(crate) type PaneRead = Result<Box<PaneOutput>, Error>;
 
 /// What comes of a launch.
 #[derive(Debug)]

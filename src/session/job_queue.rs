@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::input::LookOrder;
+use super::input::{LookOrder, PaneRead};
 use super::listeners::Beginning;
 use super::promise::Resolver;
 use crate::model::{Error, PaneId, Task};
@@ -57,7 +57,7 @@ pub(super) struct JobQueue {
     /// The panes that listeners begin to follow.
     pub(super) beginning: Vec<PaneId>,
     /// Reads whose outcomes come with the output of their panes, in order.
-    pub(super) asked: VecDeque<(PaneId, Resolver<Result<Box<PaneOutput>, Error>>)>,
+    pub(super) asked: VecDeque<(PaneId, Resolver<PaneRead>)>,
     /// The ended runs whose output is to be archived, with why they were ended.
     pub(super) archives: VecDeque<(Arc<Task>, Option<&'static str>)>,
 }

@@ -4,7 +4,7 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use super::input::{Job, LogLevel, LookOrder, Reply};
+use super::input::{Job, LogLevel, LookOrder, PaneRead, Reply};
 use super::job_queue::Turn;
 use super::listeners::{ActiveWait, Beginning};
 use super::output_watches::{PaneStream, is_other_run};
@@ -126,7 +126,7 @@ async fn read(
     pane: PaneId,
     extent: Extent,
     last_of: Option<Arc<Task>>,
-) -> Result<Box<PaneOutput>, Error> {
+) -> PaneRead {
     let task = cx.with(|state| state.task_in(pane));
     let is_over = last_of.is_some() || task.is_some_and(|task| !task.is_alive());
     let read = link.run(|outcome| Job::Read {
@@ -150,12 +150,7 @@ async fn read(
 }
 
 /// Reads the pane of an ended run, before everything else.
-async fn read_ended(
-    cx: &Cx,
-    pane: PaneId,
-    extent: Extent,
-    task: &Arc<Task>,
-) -> Result<Box<PaneOutput>, Error> {
+async fn read_ended(cx: &Cx, pane: PaneId, extent: Extent, task: &Arc<Task>) -> PaneRead {
     let link = cx.turn(Turn::LastOutput).await;
     cx.with(|state| state.jobs.last_output_of = Some(pane));
     let read = read(cx, link, pane, extent, Some(Arc::clone(task))).await;
@@ -286,7 +281,7 @@ impl State {
         &mut self,
         pane: PaneId,
         task: &Task,
-        read: Result<Box<PaneOutput>, Error>,
+        read: PaneRead,
     ) -> Option<Box<PaneOutput>> {
         match read {
             Ok(output) if is_other_run(&output, task) => {
