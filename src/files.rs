@@ -118,15 +118,6 @@ pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {
     open_with(path, OFlags::RDWR | OFlags::CREATE)
 }
 
-/// Opens a file of ours that exists for reading and writing.
-///
-/// # Errors
-///
-/// As [`open`].
-pub(crate) fn open_existing_to_write(path: &Path) -> io::Result<File> {
-    open_with(path, OFlags::RDWR)
-}
-
 /// Opens a file of ours for appending. Creates it if it is missing.
 ///
 /// # Errors

@@ -9,7 +9,7 @@ use super::output_follower::OutputFollower;
 use crate::model::{PaneId, SessionId, WindowId};
 use crate::paths::Paths;
 use crate::protocol::Notification;
-use crate::session::{Beginning, Change};
+use crate::session::Change;
 use crate::terminal::{Extent, PaneOutput};
 use crate::tmux::{
     self, Client, Connection, HookWakeups, Output, ReceivedItem, ReportedWindow, ReportedWindows,
@@ -197,9 +197,9 @@ impl ControlClients {
     }
 
     /// Reads such a pane: the result is a change.
-    pub(super) fn ask_output(&mut self, pane: PaneId, extent: Extent, begins: Beginning) {
+    pub(super) fn ask_output(&mut self, pane: PaneId, extent: Extent) {
         if let Some(follower) = &mut self.follower {
-            follower.ask(pane, extent, begins);
+            follower.ask(pane, extent);
         }
     }
 

@@ -9,10 +9,9 @@ use tokio::time::Instant;
 
 use super::Options;
 use super::alert_displays::{self, DueAlerts};
-use super::output_follower::judged;
 use super::session_link::SessionLink;
 use super::stale_sessions::{Project, SessionCleaner};
-use super::task_output::{RunArchiver, matches_in, read_task_log};
+use super::task_output::{RunArchiver, read_task_log};
 use super::typing::type_into_task;
 use crate::alerts::Place;
 use crate::clock;
@@ -23,13 +22,12 @@ use crate::model::{
 use crate::paths::Paths;
 use crate::process;
 use crate::session::{
-    Beginning, Change, ClosedWindows, Job, LaunchOutcome, LookOrder, LookOutcome, PaneRead,
-    PortQuery,
+    Change, ClosedWindows, Job, LaunchOutcome, LookOrder, LookOutcome, PortQuery,
 };
 use crate::terminal::{Extent, PaneOutput};
 use crate::tmux::{self, Connection, LaunchAnswer, LookKind, NewRun, Slots, TmuxError, Unless};
 use crate::wait::{Anchor, Cursor};
-use crate::wire::{LaunchedRun, LogRequest, SearchResult, TaskLog};
+use crate::wire::{LaunchedRun, LogRequest, TaskLog};
 
 /// How long tmux may take to read the last output of a run after the kernel has reported its end.
 const LAST_OUTPUT_LIMIT: Duration = Duration::from_millis(100);
@@ -118,14 +116,16 @@ impl LinkJobs {
                 extent,
                 is_over,
                 last_of,
-                begins,
                 outcome,
             } => {
                 let order = (pane, extent, is_over);
-                outcome.resolve(self.read(order, last_of, begins, before).await?);
+                outcome.resolve(self.read(order, last_of, before).await?);
             }
             Job::ReadEnd(pane, lines, outcome) => {
-                let end = self.link.read_end(pane, lines).await;
+                let has_text = |line: &&String| !line.trim().is_empty();
+                let are_enough = |read: &[String]| read.iter().filter(has_text).count() >= lines;
+                let (connection, rows) = (&mut self.link.connection(), lines.max(1));
+                let end = tmux::read_end(connection, pane, false, rows, are_enough).await;
                 outcome.resolve(Box::new(end.map_err(failed)?));
             }
             Job::ReadLog(task, request, outcome) => {
@@ -136,14 +136,6 @@ impl LinkJobs {
                 outcome.resolve(found.map_err(failed)?.map(|(_, spec)| spec));
             }
             Job::FindPorts(queries, outcome) => outcome.resolve(find_ports(&queries)?),
-            Job::Search(task, pattern, outcome) => {
-                let mut found = SearchResult::default();
-                if task.pane.is_some() {
-                    let log = self.read_log(&task, &LogRequest::default()).await?;
-                    found = matches_in(log, &pattern);
-                }
-                outcome.resolve(found);
-            }
             Job::Drain(outcome) => {
                 if let Ok(clients) = self.link.clients() {
                     clients.drain_output().await;
@@ -294,27 +286,25 @@ impl LinkJobs {
         &mut self,
         (pane, extent, is_over): (PaneId, Extent, bool),
         last_of: Option<Arc<Task>>,
-        begins: Beginning,
         before: &mut Vec<Change>,
-    ) -> Result<Option<PaneRead>, Error> {
+    ) -> Result<Option<Box<PaneOutput>>, Error> {
         let began = Instant::now();
         let clients = self.link.clients().map_err(failed)?;
         if !is_over && clients.receives(pane) {
-            clients.ask_output(pane, extent, begins);
+            clients.ask_output(pane, extent);
             return Ok(None);
         }
         loop {
             let output = clients.follow_output(pane, extent, is_over, before);
             let output = output.await.map_err(failed)?;
             // The kernel may have reported the end before tmux has read all output.
-            let has_all_output = last_of
-                .as_ref()
-                .is_none_or(|task| has_all_output(&output, task));
+            let is_other = |task: &Arc<Task>| output.pid.is_some() && output.pid != task.pid;
+            let has_all_output = output.is_dead || last_of.as_ref().is_none_or(is_other);
             if !has_all_output && began.elapsed() < LAST_OUTPUT_LIMIT {
                 tokio::time::sleep(LAST_OUTPUT_PAUSE).await;
                 continue;
             }
-            return Ok(Some(judged(output, begins)));
+            return Ok(Some(Box::new(output)));
         }
     }
 
@@ -379,11 +369,6 @@ fn find_ports(queries: &[PortQuery]) -> Result<BTreeMap<u32, BTreeSet<u16>>, Err
         }
     }
     Ok(ports)
-}
-
-/// Whether no more output comes from the ended run of this pane.
-fn has_all_output(output: &PaneOutput, task: &Task) -> bool {
-    output.is_dead || (output.pid.is_some() && output.pid != task.pid)
 }
 
 fn failed(error: TmuxError) -> Error {
@@ -507,7 +492,7 @@ async fn start(
 ) -> Result<Option<LaunchOutcome>, TmuxError> {
     // tmux can crash when windows change while a control client of another daemon connects.
     let _lock = paths.lock_server().await;
-    let files = tmux::prepare(launch, &paths.runtime, &paths.kept_environments())?;
+    let file = tmux::prepare(launch, &paths.runtime, &paths.kept_environments())?;
     let server = link.server.clone();
     let mut connection = match session {
         Some(_) => link.connection(),
@@ -518,15 +503,16 @@ async fn start(
         // Our client was detached during the launch.
         Err(TmuxError::Closed) if session.is_some() => {
             let found = tmux::find_launched(&mut Connection::OneShot(&server), launch).await?;
-            found.map(LaunchAnswer::Started)
+            found.map_or(LaunchAnswer::NoSession, LaunchAnswer::Started)
         }
         answer => answer?,
     };
-    Ok(answer.map(|answer| match answer {
+    Ok(Some(match answer {
+        LaunchAnswer::NoSession => return Ok(None),
         LaunchAnswer::Live(window, pid) => LaunchOutcome::Live(window, pid),
         LaunchAnswer::Started(run) => {
             link.note_launched(run.window, Some(run.pane));
-            let gate = files.hand_over(&run.pane.to_string());
+            let gate = file.release(&run.pane.to_string());
             LaunchOutcome::Started(Box::new(launched_run(&run)), Box::new(gate))
         }
     }))

@@ -36,7 +36,6 @@ pub(crate) use endpoint::{DaemonError, has_left, held_elsewhere, is_held, writte
 pub(crate) use ownership::{list_sessions, resolve};
 pub(crate) use run::run;
 pub(crate) use service_manager::ServiceManager;
-pub(crate) use task_output::matches_in;
 
 /// A daemon's options.
 #[derive(Debug, Clone)]

@@ -14,10 +14,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use crate::clock;
 use crate::model::{Error, PaneId};
 use crate::protocol::Notification;
-use crate::session::{Beginning, Change, PaneRead};
+use crate::session::Change;
 use crate::terminal::{Extent, PaneOutput};
 use crate::tmux::{self, Client, Connection, ReceivedItem, TmuxError};
 
@@ -44,8 +43,9 @@ pub(super) struct OutputFollower {
     silent: BTreeSet<PaneId>,
     /// Panes that were read, until the report of that has arrived: what arrives before it is older.
     read: BTreeMap<PaneId, OlderOutput>,
-    /// What was asked of tmux, in order.
-    asked: VecDeque<Asked>,
+    /// What was asked of tmux for its place in the output, in order: what a pane contains there, or nothing,
+    /// to know that all earlier output has arrived.
+    asked: VecDeque<Option<Extent>>,
     /// Panes that are not followed and have sent output: to be paused.
     unfollowed: BTreeSet<PaneId>,
     /// Whether the client may fall behind.
@@ -68,15 +68,6 @@ struct OlderOutput {
     n_readings: usize,
     /// Whether it is not needed.
     is_dropped: bool,
-}
-
-/// What is asked of tmux for its place in the output.
-#[derive(Debug)]
-enum Asked {
-    /// What a pane contains there. Waits and searches begin with it.
-    Output(Extent, Beginning),
-    /// Nothing: all earlier output has arrived.
-    Mark,
 }
 
 impl OutputFollower {
@@ -115,9 +106,9 @@ impl OutputFollower {
     }
 
     /// Reads a pane that is received already: the result is a change, in its place among the others.
-    pub(super) fn ask(&mut self, pane: PaneId, extent: Extent, begins: Beginning) {
+    pub(super) fn ask(&mut self, pane: PaneId, extent: Extent) {
         tmux::ask_output(&mut self.client, pane, extent);
-        self.asked.push_back(Asked::Output(extent, begins));
+        self.asked.push_back(Some(extent));
     }
 
     /// Reads a pane through the other client and follows it: what it prints after the reading arrives as
@@ -187,7 +178,7 @@ impl OutputFollower {
             return Ok(Vec::new());
         }
         self.client.ask(&[]);
-        self.asked.push_back(Asked::Mark);
+        self.asked.push_back(None);
         self.arrived(|follower| follower.asked.is_empty()).await
     }
 
@@ -222,15 +213,12 @@ impl OutputFollower {
     fn on_received(&mut self, received: ReceivedItem) -> Option<Change> {
         match received {
             ReceivedItem::Notification(notification) => self.on_notification(notification),
-            ReceivedItem::Answer(frames) => match self.asked.pop_front()? {
-                Asked::Output(extent, begins) => {
-                    let outcome = tmux::read_asked(frames, extent);
-                    let outcome = outcome.map_err(|error| Error::failed(error.to_string()));
-                    let outcome = outcome.map(|output| judged(output, begins));
-                    Some(Change::Read(Box::new(outcome)))
-                }
-                Asked::Mark => None,
-            },
+            ReceivedItem::Answer(frames) => {
+                let extent = self.asked.pop_front()??;
+                let read = tmux::read_asked(frames, extent).map(Box::new);
+                let read = read.map_err(|error| Error::failed(error.to_string()));
+                Some(Change::Read(read))
+            }
         }
     }
 
@@ -279,11 +267,4 @@ impl OutputFollower {
         }
         self.unfollowed.insert(pane).then_some(Change::Unfollowed)
     }
-}
-
-/// Returns the outcome of a read with which waits and searches begin.
-pub(super) fn judged(output: PaneOutput, mut begins: Beginning) -> PaneRead {
-    begins.judge(&output, clock::now());
-    let output = Box::new(output);
-    PaneRead { output, begins }
 }

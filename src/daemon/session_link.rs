@@ -25,7 +25,6 @@ use crate::paths::Paths;
 use crate::process::{self, ExitWatch, Process, ProcessExit, RunTime};
 use crate::protocol::rows::LookRows;
 use crate::session::Change;
-use crate::terminal::PaneOutput;
 use crate::tmux::{
     self, Connection, FirstLines, ListedSession, LookKind, LookMemory, Server, TmuxError,
 };
@@ -266,19 +265,6 @@ impl SessionLink {
         {
             clients.main.flush();
         }
-    }
-
-    /// Reads the present end of a pane's output: its screen, and so much of the history that this many whole
-    /// lines with text are there.
-    pub(super) async fn read_end(
-        &mut self,
-        pane: PaneId,
-        lines: usize,
-    ) -> Result<PaneOutput, TmuxError> {
-        let are_enough =
-            |read: &[String]| read.iter().filter(|line| !line.trim().is_empty()).count() >= lines;
-        let (connection, rows) = (&mut self.connection(), lines.max(1));
-        tmux::read_end(connection, pane, false, rows, are_enough).await
     }
 
     /// Whether changes are reported, so that polling is not necessary.
@@ -527,7 +513,6 @@ impl SessionLink {
         let identity = process::identity(pid).unwrap_or_default();
         let installed = tmux::install(&mut one_shot, id, pid, &identity);
         self.reports_respawns = installed.await?;
-        tmux::complete_launches(&mut one_shot, id, &self.paths.runtime).await?;
         let rang = tmux::ringing_windows(&mut one_shot, id).await?;
         let mut clients = ControlClients::attach(&self.server, &self.paths, id).await?;
         let mut connection = Connection::Attached(&mut clients.main);

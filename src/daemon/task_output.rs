@@ -1,4 +1,4 @@
-//! The output of a task's run: read whole, from a cursor on, or searched; archived when the run has ended
+//! The output of a task's run: read whole or from a cursor on; archived when the run has ended
 //! or is about to be replaced.
 
 use std::io;
@@ -12,10 +12,10 @@ use crate::model::{Error, ErrorKind, SessionLife, Task};
 use crate::paths::Paths;
 use crate::store::archive::{Limits, RunInfo};
 use crate::store::{Archiver, KeptRun};
-use crate::terminal::{Extent, History, Line, Pattern};
+use crate::terminal::{Extent, History};
 use crate::tmux::{self, Connection};
 use crate::wait::{Anchor, Cursor};
-use crate::wire::{LogRequest, SearchMatch, SearchResult, TaskLog};
+use crate::wire::{LogRequest, TaskLog};
 
 /// How many rows of the history are read at first for each line that is wanted, and how many
 /// besides: lines of up to eight times the width of the pane are common, and blank rows at the end
@@ -91,29 +91,6 @@ pub(crate) async fn read_task_log(
         gap_after: gap.filter(|gap| *gap > 0),
         gone: false,
     })
-}
-
-/// Returns the lines of an output that match.
-pub(crate) fn matches_in(log: TaskLog, pattern: &Pattern) -> SearchResult {
-    let incomplete = log.missing().into_iter().collect();
-    let is_match = |line: &String| {
-        let runs = [(line.len(), 1)];
-        pattern.find(&Line::new(line, &runs, true), 0).is_some()
-    };
-    let lines = log.lines.into_iter().enumerate();
-    let found = lines.filter(|(_, line)| is_match(line));
-    let matches = found.map(|(index, line)| SearchMatch {
-        window_id: log.window_id.clone(),
-        window_name: log.window_name.clone(),
-        run: log.run,
-        line_number: index + 1,
-        line,
-        may_lack_beginning: log.may_lack_beginning,
-    });
-    SearchResult {
-        matches: matches.collect(),
-        incomplete,
-    }
 }
 
 /// Reads the output of runs and queues it for writing.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::listeners::{Beginning, RequestId};
+use super::listeners::RequestId;
 use super::promise::Resolver;
 use super::typing::Typing;
 use crate::model::{
@@ -11,8 +11,8 @@ use crate::model::{
     OpenQuestion, PaneId, Record, Seq, SessionLife, Snapshot, StatusCounts, Task, TaskSpec,
     WindowId,
 };
-use crate::terminal::{Extent, PaneOutput, Pattern};
-use crate::wire::{Answer, LaunchedRun, LogRequest, RequestLine, SearchResult, TaskBoard, TaskLog};
+use crate::terminal::{Extent, PaneOutput};
+use crate::wire::{Answer, LaunchedRun, LogRequest, RequestLine, TaskBoard, TaskLog};
 
 /// Everything that can make a session do something.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub(crate) enum Change {
     Paused(PaneId),
     /// A pane was read that is followed already: the outcome of the first such read that is not
     /// finished.
-    Read(Box<Result<PaneRead, Error>>),
+    Read(PaneRead),
     /// The client that follows output was lost, and some of the output with it.
     FollowerLost,
     /// Windows were resized.
@@ -100,12 +100,8 @@ pub(crate) enum LookOutcome {
     NothingNew,
 }
 
-/// A pane's output, and what begins with it, which is judged. From there on the pane is followed.
-#[derive(Debug)]
-pub(crate) struct PaneRead {
-    pub(crate) output: Box<PaneOutput>,
-    pub(crate) begins: Beginning,
-}
+/// What a pane contains, or why it could not be read.
+pub(crate) type PaneRead = Result<Box<PaneOutput>, Error>;
 
 /// What comes of a launch.
 #[derive(Debug)]
@@ -247,11 +243,9 @@ pub(crate) enum Job {
         /// The ended run whose last output is wanted. tmux may not have read all of it yet; the job
         /// waits for a short time.
         last_of: Option<Arc<Task>>,
-        /// What begins with it.
-        begins: Beginning,
         /// `None` if the pane is followed already: then what is read follows as a change, behind the output
         /// before it.
-        outcome: Resolver<Option<PaneRead>>,
+        outcome: Resolver<Option<Box<PaneOutput>>>,
     },
     /// Read the screen of a pane and at least this many of its last lines, without following it.
     ReadEnd(PaneId, usize, Resolver<Box<PaneOutput>>),
@@ -261,8 +255,6 @@ pub(crate) enum Job {
     ReadRecord(WindowId, Resolver<Option<TaskSpec>>),
     /// Find out on which ports these runs listen, by their first processes.
     FindPorts(Vec<PortQuery>, Resolver<BTreeMap<u32, BTreeSet<u16>>>),
-    /// Search the output of a task's present run.
-    Search(Arc<Task>, Arc<Pattern>, Resolver<SearchResult>),
     /// Wait until all output of followed panes has arrived.
     Drain(Resolver<()>),
     /// Start a task, or run it again in its slot, for which the runs with these processes were ended.

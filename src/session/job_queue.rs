@@ -58,7 +58,7 @@ pub(super) struct JobQueue {
     /// The panes that listeners begin to follow.
     pub(super) beginning: Vec<PaneId>,
     /// Reads whose outcomes come with the output of their panes, in order.
-    pub(super) asked: VecDeque<(PaneId, Resolver<Result<PaneRead, Error>>)>,
+    pub(super) asked: VecDeque<(PaneId, Resolver<PaneRead>)>,
     /// The ended runs whose output is to be archived, with why they were ended.
     pub(super) archives: VecDeque<(Arc<Task>, Option<&'static str>)>,
 }

@@ -1,15 +1,14 @@
 //! Listeners of tasks: waits in progress, output streams, runs that are searched, and the panes that they
 //! follow; what begins with a read of a pane.
 
-use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::output_watches::{OutputWatches, PaneStream, WatchEntry};
+use super::output_watches::{OutputWatches, PaneStream};
 use super::promise::Resolver;
 use crate::model::{Error, Now, PaneId, Prompt, Snapshot, Task, WaitResult, WindowId, text};
-use crate::terminal::{Extent, History, PaneOutput, Pattern, Stamp, UnwrappedLine, Utf8Splitter};
+use crate::terminal::{Extent, History, PaneOutput, Stamp, Utf8Splitter};
 use crate::wait::{Spec, Wait};
 
 /// Identifies a request until it is answered.
@@ -35,8 +34,6 @@ pub(super) struct ActiveWait {
     pub(super) wait: Wait,
     /// The pane whose output it follows, if it needs output.
     pub(super) pane: Option<PaneId>,
-    /// What the read of the pane that it began with says of it.
-    pub(super) verdict: Option<WaitResult>,
     /// Gets its end, or why it cannot go on.
     pub(super) done: Resolver<Result<EndedWait, Error>>,
 }
@@ -131,22 +128,20 @@ impl Listeners {
         }
     }
 
-    /// Begins to follow a pane with this screen, and returns the stamp of old output.
-    pub(super) fn follow(&mut self, pane: PaneId, output: &PaneOutput) -> Stamp {
+    /// Begins to follow a pane with this screen, and returns the stamp of old output. If it was resized, its
+    /// present contents are old.
+    pub(super) fn follow(&mut self, pane: PaneId, output: &PaneOutput, is_resized: bool) -> Stamp {
         let stream = self.pane_streams.entry(pane);
-        stream.or_insert_with(|| PaneStream::new(output)).stamp()
+        let stream = stream.or_insert_with(|| PaneStream::new(output));
+        if is_resized {
+            stream.show(output);
+        }
+        stream.stamp()
     }
 
     /// Returns the output of a followed pane.
     pub(super) fn stream(&self, pane: PaneId) -> Option<&PaneStream> {
         self.pane_streams.get(&pane)
-    }
-
-    /// Handles a resize of a pane: its present contents are old.
-    pub(super) fn resize(&mut self, pane: PaneId, output: &PaneOutput) {
-        if let Some(stream) = self.pane_streams.get_mut(&pane) {
-            stream.show(output);
-        }
     }
 
     /// Adds a stream of a task's output. The last of these lines are sent first.
@@ -382,13 +377,12 @@ impl Listeners {
     }
 }
 
-/// What begins with a read of a pane. The link has it while it reads, and judges it, because that can take
-/// long.
+/// What begins with a read of a pane.
 #[derive(Debug, Default)]
-pub(crate) struct Beginning {
+pub(super) struct Beginning {
     pub(super) waits: Vec<ActiveWait>,
     /// Runs that are searched from then on.
-    pub(super) watches: Vec<WatchEntry>,
+    pub(super) watches: Vec<Arc<Task>>,
     pub(super) output_streams: Vec<OutputStream>,
     /// Whether the pane's size may have changed, so that its present contents are old.
     pub(super) is_resized: bool,
@@ -416,94 +410,13 @@ impl Beginning {
         }
     }
 
-    /// Returns what refuses all that begins with it: it is not here while the link has it.
-    pub(super) fn refusers(&self) -> Vec<Box<dyn Fn(Error)>> {
-        fn refuser<T: 'static>(done: &Resolver<Result<T, Error>>) -> Box<dyn Fn(Error)> {
-            let done = done.clone();
-            Box::new(move |refusal| done.resolve(Err(refusal)))
+    /// Refuses the requests that begin with it.
+    pub(super) fn refuse(&self, refusal: &Error) {
+        for active in &self.waits {
+            active.done.resolve(Err(refusal.clone()));
         }
-        let waits = self.waits.iter().map(|active| refuser(&active.done));
-        let streams = self.output_streams.iter();
-        waits
-            .chain(streams.map(|stream| refuser(&stream.done)))
-            .collect()
-    }
-
-    /// Judges the read: whether a text of a wait is there already, what was written behind the anchors of
-    /// waits, and what is found in the runs that are searched. It can take milliseconds for a long history;
-    /// the lines are joined once for all waits.
-    pub(crate) fn judge(&mut self, output: &PaneOutput, now: Now) {
-        let lines = OnceCell::new();
-        for active in &mut self.waits {
-            let is_there = |text: &Pattern| {
-                let lines: &Vec<UnwrappedLine> = lines.get_or_init(|| output.unwrapped(0, 0));
-                let mut lines = lines.iter();
-                lines.any(|row| text.find(&row.line(true), 0).is_some())
-            };
-            let wait = &mut active.wait;
-            wait.matched_at_entry = wait.spec.texts().any(is_there);
-            if let Some(anchor) = wait.anchor.clone() {
-                active.verdict = wait.read_since(Some(&anchor), output, now);
-            }
+        for stream in &self.output_streams {
+            stream.done.resolve(Err(refusal.clone()));
         }
-        for entry in &mut self.watches {
-            if output.pid.is_some() && output.pid != entry.task.pid {
-                // The pane runs something else.
-                entry.watch.on_loss();
-                entry.watch.on_output(now.mono);
-            } else {
-                let anchor = Some(&entry.anchor);
-                entry.watch.read_since(anchor, output, false, now.mono);
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::test_notation::snapshot;
-    use crate::wait::Condition;
-
-    #[test]
-    fn each_wait_learns_whether_its_own_text_is_there() {
-        let now = Now {
-            mono: Instant::now(),
-            wall: 0,
-        };
-        let snapshot = snapshot("life 1; @1#1 a running pid=7");
-        let task = snapshot.tasks.values().next().unwrap();
-        let entry = |texts: &[&str]| {
-            let text = |text: &&str| Condition::Text(Pattern::parse(text, false, false).unwrap());
-            let spec = Spec {
-                conditions: texts.iter().map(text).collect(),
-                stops: Vec::new(),
-                timeout: None,
-                through_prompts: false,
-                is_final: false,
-            };
-            ActiveWait {
-                request_id: RequestId(1),
-                wait: Wait::begin(spec, Arc::clone(task), None, now),
-                pane: None,
-                verdict: None,
-                done: super::super::promise::promise().0,
-            }
-        };
-        let texts: [&[&str]; 5] = [&["first"], &["second"], &[], &["x", "irst se"], &["third"]];
-        let mut begins = Beginning {
-            waits: texts.map(entry).into(),
-            ..Beginning::default()
-        };
-        let output = PaneOutput {
-            rows: ["first", " second"].map(str::to_owned).to_vec(),
-            width: 5,
-            height: 2,
-            ..PaneOutput::default()
-        };
-        begins.judge(&output, now);
-        let waits = begins.waits.iter();
-        let is_there: Vec<bool> = waits.map(|active| active.wait.matched_at_entry).collect();
-        assert_eq!(is_there, [true, true, false, true, false]);
     }
 }

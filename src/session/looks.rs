@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use super::input::{Job, LinkState, LogLevel, Look, LookOrder, LookOutcome, PortQuery};
 use super::job_queue::{QueuedLook, Turn};
 use super::look_schedule::{Due, LookResult, Reporting};
-use super::output_watches::WatchEntry;
 use super::pane_reads::{read_ended_run, read_last_output};
 use super::promise::Resolver;
 use super::state::{Cx, SAVE_WITHIN, State};
@@ -16,7 +15,6 @@ use crate::engine::EngineEffect;
 use crate::model::{
     Body, Difference, Error, EventKind, Now, PaneId, Record, Snapshot, Task, WindowId,
 };
-use crate::terminal::Stamp;
 
 /// How long after a safety look the report of what it has found may come: the look may have been under
 /// way when that happened.
@@ -93,10 +91,10 @@ async fn take(cx: &Cx, look: Box<Look>, why: Due, then: Vec<Resolver<()>>) {
     let unsearched = cx.with(|state| state.unsearched_ends(&look.snapshot));
     if let Some(ended) = unsearched {
         drain(cx).await;
-        for (pane, task, watch) in ended {
-            match watch {
-                None => read_last_output(cx, pane, &task).await,
-                Some(entry) => read_ended_run(cx, pane, task, entry).await,
+        for (pane, task, is_followed) in ended {
+            match is_followed {
+                true => read_last_output(cx, pane, &task).await,
+                false => read_ended_run(cx, pane, task).await,
             }
         }
     }
@@ -129,9 +127,8 @@ async fn drain(cx: &Cx) {
     drop(link.run(Job::Drain).await);
 }
 
-/// An ended run whose last output is to be searched before a look is taken; with its search if that has not
-/// begun.
-type UnsearchedEnd = (PaneId, Arc<Task>, Option<Box<WatchEntry>>);
+/// An ended run whose last output is to be searched before a look is taken, and whether it was followed.
+type UnsearchedEnd = (PaneId, Arc<Task>, bool);
 
 impl State {
     /// Orders a look with a trigger. One that is ordered already is combined with it; one that is under way is
@@ -326,18 +323,14 @@ impl State {
                 let is_known = |known: &Arc<Task>| known.run == task.run && !known.is_alive();
                 let is_new =
                     !task.is_alive() && !before.tasks.get(&task.window).is_some_and(is_known);
-                let Some(pane) = task
-                    .pane
-                    .filter(|_| is_new && task.settings.notify_on.is_some())
-                else {
-                    continue;
-                };
                 let watches = &mut self.listeners.watches;
-                if watches.is_following(task) {
-                    ended.push((pane, Arc::clone(task), None));
-                } else if let Some(entry) = watches.begin(task, look.life.as_ref()) {
-                    ended.push((pane, Arc::clone(task), Some(Box::new(entry))));
-                }
+                let is_followed = watches.is_following(task);
+                let pane = match is_followed {
+                    _ if !is_new => None,
+                    true => task.pane,
+                    false => watches.begin(task, look.life.as_ref()),
+                };
+                ended.extend(pane.map(|pane| (pane, Arc::clone(task), is_followed)));
             }
         }
         (has_gone || !ended.is_empty()).then_some(ended)
@@ -360,23 +353,10 @@ impl State {
         let Some(look) = self.engine.last_look() else {
             return;
         };
-        let entries = self.listeners.watches.begin_all(look);
-        for (pane, entry) in entries {
-            self.begin_with(pane).watches.push(entry);
+        let begun = self.listeners.watches.begin_all(look);
+        for (pane, task) in begun {
+            self.begin_with(pane).watches.push(task);
         }
-    }
-
-    /// Continues after the read with which the search of runs begins.
-    pub(super) fn watches_begun(&mut self, entries: Vec<WatchEntry>, since: Stamp, now: Now) {
-        for entry in entries {
-            let window = entry.task.window;
-            self.listeners.watches.begun(entry, since);
-            if self.task(window).is_none_or(|task| !task.is_alive()) {
-                // Its run has ended meanwhile: the next look reports what was found.
-                self.order(LookOrder::of([window]));
-            }
-        }
-        self.report_matches(now);
     }
 
     /// Orders looks that report what was found by now.

@@ -240,7 +240,7 @@ impl State {
             }
             Change::Read(read) => {
                 if let Some((_, asked)) = self.jobs.asked.pop_front() {
-                    asked.resolve(*read);
+                    asked.resolve(read);
                 }
             }
             Change::FollowerLost => {

@@ -34,9 +34,10 @@ mod tests;
 
 pub(crate) use input::{
     Change, ClosedWindows, Effect, HeldCommand, Input, Job, LaunchOutcome, LinkState, LogLevel,
-    Look, LookOrder, LookOutcome, PaneRead, PortQuery, Reply, StoreState,
+    Look, LookOrder, LookOutcome, PortQuery, Reply, StoreState,
 };
-pub(crate) use listeners::{Beginning, RequestId};
+pub(crate) use listeners::RequestId;
 pub(crate) use machine::Session;
+pub(crate) use requests::matches_in;
 pub(crate) use state::Setup;
 pub(crate) use typing::Typing;

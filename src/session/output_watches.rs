@@ -9,15 +9,6 @@ use crate::model::{Now, OutputMatches, PaneId, SessionLife, Snapshot, Task, Wind
 use crate::terminal::{Line, PaneOutput, Stamp, Terminal, comparable};
 use crate::wait::{Anchor, Cursor, OutputWatch};
 
-/// A run whose search begins.
-#[derive(Debug)]
-pub(crate) struct WatchEntry {
-    /// The task, with the run.
-    pub(super) task: Arc<Task>,
-    pub(super) watch: OutputWatch,
-    pub(super) anchor: Anchor,
-}
-
 /// The runs that are searched, by window.
 #[derive(Debug, Default)]
 pub(super) struct OutputWatches {
@@ -82,13 +73,9 @@ impl OutputWatches {
         run.is_some_and(|run| run.run == task.run && run.state == WatchState::Following)
     }
 
-    /// Begins to search a task's run with the next read of its pane. `life` is that of the session.
-    /// Returns `None` for a task without patterns.
-    pub(super) fn begin(
-        &mut self,
-        task: &Arc<Task>,
-        life: Option<&SessionLife>,
-    ) -> Option<WatchEntry> {
+    /// Begins to search a task's run with the next read of its pane, which is returned; `None` for a task
+    /// without patterns. `life` is that of the session.
+    pub(super) fn begin(&mut self, task: &Task, life: Option<&SessionLife>) -> Option<PaneId> {
         let watch = OutputWatch::new(task.settings.notify_on.as_ref()?).ok()?;
         let pane = task.pane?;
         let restored = self.restored.remove(&task.window);
@@ -106,24 +93,26 @@ impl OutputWatches {
                 is_ordered: false,
             });
         run.state = WatchState::Beginning;
-        let entry = WatchEntry {
-            task: Arc::clone(task),
-            watch: run.watch.clone(),
-            anchor: run.settled.clone(),
-        };
         self.runs.insert(task.window, run);
-        Some(entry)
+        Some(pane)
     }
 
-    /// Continues with what the read of a pane has shown; from there on, output with a later stamp than
+    /// Searches the run of a task in this read of its pane; from there on, output with a later stamp than
     /// `since` is searched.
-    pub(super) fn begun(&mut self, entry: WatchEntry, since: Stamp) {
-        let run = self.runs.get_mut(&entry.task.window);
-        if let Some(run) = run.filter(|run| run.run == entry.task.run) {
-            run.watch = entry.watch;
-            run.watch.count_from(since);
-            run.state = WatchState::Following;
+    pub(super) fn begun(&mut self, task: &Task, output: &PaneOutput, since: Stamp, now: Instant) {
+        let run = self.runs.get_mut(&task.window);
+        let Some(run) = run.filter(|run| run.run == task.run) else {
+            return;
+        };
+        if is_other_run(output, task) {
+            run.watch.on_loss();
+            run.watch.on_output(now);
+        } else {
+            let anchor = Some(&run.settled);
+            run.watch.read_since(anchor, output, false, now);
         }
+        run.watch.count_from(since);
+        run.state = WatchState::Following;
     }
 
     /// Notes that this pane could not be read.
@@ -211,22 +200,20 @@ impl OutputWatches {
         })
     }
 
-    /// Ends the search of runs that have ended, and begins with those that have not begun. Returns their
-    /// panes.
-    pub(super) fn begin_all(&mut self, look: &Snapshot) -> Vec<(PaneId, WatchEntry)> {
+    /// Ends the search of runs that have ended, and begins with those that have not begun. Returns these
+    /// tasks and their panes.
+    pub(super) fn begin_all(&mut self, look: &Snapshot) -> Vec<(PaneId, Arc<Task>)> {
         self.runs
             .retain(|window, run| !is_over(look, *window, run.run));
-        let mut entries = Vec::new();
+        let mut begun = Vec::new();
         for task in look.tasks.values().filter(|task| task.is_alive()) {
             let known = self.runs.get(&task.window);
             let is_known = known.is_some_and(|run| run.state != WatchState::Lost);
-            let entry = match is_known {
-                false => self.begin(task, look.life.as_ref()),
-                true => None,
-            };
-            entries.extend(task.pane.zip(entry));
+            if !is_known && let Some(pane) = self.begin(task, look.life.as_ref()) {
+                begun.push((pane, Arc::clone(task)));
+            }
         }
-        entries
+        begun
     }
 }
 
@@ -234,6 +221,11 @@ impl OutputWatches {
 fn is_over(look: &Snapshot, window: WindowId, run: Option<u32>) -> bool {
     let task = look.tasks.get(&window);
     !task.is_some_and(|task| task.is_alive() && task.run == run)
+}
+
+/// Whether the pane runs another process than the task did at the look.
+pub(super) fn is_other_run(output: &PaneOutput, task: &Task) -> bool {
+    output.pid.is_some() && output.pid != task.pid
 }
 
 /// Notes the present end of a run's output, if all of it is reported and the end is known.

@@ -1,16 +1,17 @@
 //! Reads of followed panes: waits and output streams begin with one, and a pane is read again after it
 //! was paused or resized, or when its run has ended.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use super::input::{Job, LogLevel, LookOrder, PaneRead, Reply};
 use super::job_queue::Turn;
 use super::listeners::{ActiveWait, Beginning};
-use super::output_watches::{PaneStream, WatchEntry};
+use super::output_watches::{PaneStream, is_other_run};
 use super::promise::promise;
 use super::state::{Cx, State};
 use super::stories::Link;
-use crate::model::{Error, Now, PaneId, Task};
+use crate::model::{Error, Now, PaneId, Task, WaitResult};
 use crate::terminal::{Extent, PaneOutput};
 
 /// How many times a pane is read again if it was respawned between look and read.
@@ -22,17 +23,16 @@ async fn begin_to_follow(cx: Cx, pane: PaneId) {
     let Some(begins) = cx.with(|state| state.jobs.begins.remove(&pane)) else {
         return;
     };
-    let refusers = begins.refusers();
-    let extent = begins.extent();
-    let read = read(&cx, link, pane, extent, begins, None).await;
-    let failed = cx.with(|state| state.follow_read(pane, read).err());
-    if let Some(error) = failed {
-        let message = format!("cannot read the task's output: {}", error.message);
-        for refuse in refusers {
-            refuse(Error::failed(message.clone()));
-        }
-    }
+    let read = read(&cx, link, pane, begins.extent(), None).await;
     cx.with(|state| {
+        match read {
+            Ok(output) => state.follow_read(pane, begins, &output),
+            Err(error) => {
+                let message = format!("cannot read the task's output: {}", error.message);
+                begins.refuse(&Error::failed(message));
+                state.listeners.watches.not_begun(pane);
+            }
+        }
         let beginning = &mut state.jobs.beginning;
         if let Some(at) = beginning.iter().position(|other| *other == pane) {
             beginning.remove(at);
@@ -50,9 +50,8 @@ async fn take_up(cx: Cx, pane: PaneId) {
         }
         let task = cx.with(|state| state.task_in(pane));
         let link = cx.turn(Turn::TakeUp).await;
-        let begins = Beginning::default();
-        match read(&cx, link, pane, Extent::ALL, begins, None).await {
-            Ok(PaneRead { output, .. }) => {
+        match read(&cx, link, pane, Extent::ALL, None).await {
+            Ok(output) => {
                 if task.is_none_or(|task| !is_other_run(&output, &task)) {
                     return cx.with(|state| state.listeners.resume(pane, &output, state.now));
                 }
@@ -71,25 +70,40 @@ async fn take_up(cx: Cx, pane: PaneId) {
 
 /// Processes what the ended run of this pane has written last.
 pub(super) async fn read_last_output(cx: &Cx, pane: PaneId, task: &Arc<Task>) {
-    // Only if more was written than has arrived, the whole history is read.
-    for extent in [Extent::SCREEN, Extent::ALL] {
-        let read = read_ended(cx, pane, extent, task, Beginning::default()).await;
-        if !cx.with(|state| state.is_last_output_missing(pane, task, extent, read)) {
-            return;
-        }
+    let read = read_ended(cx, pane, Extent::SCREEN, task).await;
+    let is_missing = cx.with(|state| {
+        let output = state.last_output(pane, task, read);
+        let stream = state.listeners.stream(pane);
+        output.is_some_and(|output| stream.is_some_and(|stream| stream.is_short_of(&output)))
+    });
+    if !is_missing {
+        return;
     }
+    // More was written than has arrived: the beginning of it is in the history.
+    let read = read_ended(cx, pane, Extent::ALL, task).await;
+    cx.with(|state| {
+        if let Some(output) = state.last_output(pane, task, read) {
+            state.listeners.end(pane, task.run, &output, state.now);
+        }
+    });
 }
 
 /// Searches the output of an ended run, which was not followed.
-pub(super) async fn read_ended_run(cx: &Cx, pane: PaneId, task: Arc<Task>, entry: Box<WatchEntry>) {
-    let begins = Beginning {
-        watches: vec![*entry],
-        ..Beginning::default()
-    };
-    let read = read_ended(cx, pane, Extent::ALL, &task, begins).await;
-    if let Err(error) = cx.with(|state| state.follow_read(pane, read)) {
-        cx.with(|state| state.log_unread(pane, "search", error));
-    }
+pub(super) async fn read_ended_run(cx: &Cx, pane: PaneId, task: Arc<Task>) {
+    let read = read_ended(cx, pane, Extent::ALL, &task).await;
+    cx.with(|state| match read {
+        Ok(output) => {
+            let begins = Beginning {
+                watches: vec![task],
+                ..Beginning::default()
+            };
+            state.follow_read(pane, begins, &output);
+        }
+        Err(error) => {
+            state.listeners.watches.not_begun(pane);
+            state.log_unread(pane, "search", error);
+        }
+    });
 }
 
 /// Waits for the turn to read a pane. Only one read at a time is asked of a pane that is followed already:
@@ -111,9 +125,8 @@ async fn read(
     link: Link<'_>,
     pane: PaneId,
     extent: Extent,
-    begins: Beginning,
     last_of: Option<Arc<Task>>,
-) -> Result<PaneRead, Error> {
+) -> PaneRead {
     let task = cx.with(|state| state.task_in(pane));
     let is_over = last_of.is_some() || task.is_some_and(|task| !task.is_alive());
     let read = link.run(|outcome| Job::Read {
@@ -121,7 +134,6 @@ async fn read(
         extent,
         is_over,
         last_of,
-        begins,
         outcome,
     });
     let read = read.await;
@@ -138,16 +150,10 @@ async fn read(
 }
 
 /// Reads the pane of an ended run, before everything else.
-async fn read_ended(
-    cx: &Cx,
-    pane: PaneId,
-    extent: Extent,
-    task: &Arc<Task>,
-    begins: Beginning,
-) -> Result<PaneRead, Error> {
+async fn read_ended(cx: &Cx, pane: PaneId, extent: Extent, task: &Arc<Task>) -> PaneRead {
     let link = cx.turn(Turn::LastOutput).await;
     cx.with(|state| state.jobs.last_output_of = Some(pane));
-    let read = read(cx, link, pane, extent, begins, Some(Arc::clone(task))).await;
+    let read = read(cx, link, pane, extent, Some(Arc::clone(task))).await;
     cx.with(|state| state.jobs.last_output_of = None);
     read
 }
@@ -188,21 +194,6 @@ impl State {
         self.log(LogLevel::Debug, text);
     }
 
-    /// Follows a pane from a read of it on, and begins what begins with that.
-    fn follow_read(&mut self, pane: PaneId, read: Result<PaneRead, Error>) -> Result<(), Error> {
-        match read {
-            Ok(PaneRead { output, begins }) => {
-                let begins = self.without_later(pane, begins);
-                self.begin_all(pane, begins, &output, self.now);
-                Ok(())
-            }
-            Err(error) => {
-                self.listeners.watches.not_begun(pane);
-                Err(error)
-            }
-        }
-    }
-
     /// Returns what can begin with a read of this pane. While it is paused, what was written before the
     /// read arrives later, with another one: those that must not get it begin behind that.
     fn without_later(&mut self, pane: PaneId, mut begins: Beginning) -> Beginning {
@@ -221,14 +212,17 @@ impl State {
         begins
     }
 
-    fn begin_all(&mut self, pane: PaneId, begins: Beginning, output: &PaneOutput, now: Now) {
-        let since = self.listeners.follow(pane, output);
-        if begins.is_resized {
-            self.listeners.resize(pane, output);
-        }
+    /// Follows a pane from a read of it on, and begins what begins with that.
+    fn follow_read(&mut self, pane: PaneId, begins: Beginning, output: &PaneOutput) {
+        let now = self.now;
+        let begins = self.without_later(pane, begins);
+        let since = self.listeners.follow(pane, output, begins.is_resized);
+        // The lines of the read are joined once for all waits.
+        let lines = OnceCell::new();
         for mut active in begins.waits {
+            let verdict = active.wait.read_entry(output, &lines, now);
             active.wait.count_from(since);
-            self.start_wait(active, now);
+            self.start_wait(active, verdict, now);
         }
         for stream in begins.output_streams {
             // Its client may have disconnected.
@@ -245,17 +239,30 @@ impl State {
                 }
             }
         }
-        self.watches_begun(begins.watches, since, now);
+        for task in begins.watches {
+            let watches = &mut self.listeners.watches;
+            watches.begun(&task, output, since, now.mono);
+            if self.task(task.window).is_none_or(|task| !task.is_alive()) {
+                // Its run has ended meanwhile: the next look reports what was found.
+                self.order(LookOrder::of([task.window]));
+            }
+        }
+        self.report_matches(now);
     }
 
     /// Adds a wait, or ends it if it has a verdict already.
-    pub(super) fn start_wait(&mut self, mut active: ActiveWait, now: Now) {
+    pub(super) fn start_wait(
+        &mut self,
+        mut active: ActiveWait,
+        verdict: Option<WaitResult>,
+        now: Now,
+    ) {
         if !active.done.is_wanted() {
             // The client has disconnected.
             return;
         }
         self.reply(active.request_id, Reply::Begun);
-        let (wait, verdict) = (&mut active.wait, active.verdict.take());
+        let wait = &mut active.wait;
         let look = self.engine.last_look().cloned().unwrap_or_default();
         let look = self.ended_runs.look_for(&wait.entry, look);
         let prompt = self.engine.prompt_of(wait.window());
@@ -269,39 +276,27 @@ impl State {
         }
     }
 
-    /// Processes the contents of an ended run's pane. Returns whether more was written than has arrived: the
-    /// beginning of it is in the history.
-    fn is_last_output_missing(
+    /// Returns the contents of an ended run's pane, if they could be read and are that run's.
+    fn last_output(
         &mut self,
         pane: PaneId,
-        task: &Arc<Task>,
-        extent: Extent,
-        read: Result<PaneRead, Error>,
-    ) -> bool {
-        let output = match read {
-            Ok(read) => read.output,
+        task: &Task,
+        read: PaneRead,
+    ) -> Option<Box<PaneOutput>> {
+        match read {
+            Ok(output) if is_other_run(&output, task) => {
+                let text =
+                    format!("a run was replaced before its last output was read pane={pane}");
+                self.log(LogLevel::Debug, text);
+                // The read has paused the pane.
+                self.order_take_up(pane);
+                None
+            }
+            Ok(output) => Some(output),
             Err(error) => {
                 self.log_unread(pane, "last output of a run", error);
-                return false;
+                None
             }
-        };
-        if is_other_run(&output, task) {
-            let text = format!("a run was replaced before its last output was read pane={pane}");
-            self.log(LogLevel::Debug, text);
-            // The read has paused the pane.
-            self.order_take_up(pane);
-            return false;
         }
-        if extent == Extent::SCREEN {
-            let stream = self.listeners.stream(pane);
-            return stream.is_some_and(|stream| stream.is_short_of(&output));
-        }
-        self.listeners.end(pane, task.run, &output, self.now);
-        false
     }
-}
-
-/// Whether the pane runs another process than the task did at the look.
-fn is_other_run(output: &PaneOutput, task: &Task) -> bool {
-    output.pid.is_some() && output.pid != task.pid
 }

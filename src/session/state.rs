@@ -292,6 +292,9 @@ impl State {
 
     /// Gives a lock to the next story that waits for it.
     pub(super) fn unlock(&mut self, key: &LockKey) {
+        if let LockKey::Slot(name) = key {
+            self.launch_over(name);
+        }
         let Some(waiting) = self.locks.get_mut(key) else {
             return;
         };

@@ -22,8 +22,8 @@ use crate::model::{
 use crate::model::{Task, WindowId};
 use crate::terminal::{Extent, PaneOutput};
 use crate::wire::{
-    LaunchedRun, Request, RequestLine, Response, SearchMatch, SearchRequest, SearchResult,
-    SendRequest, TypedInput, WaitRequest,
+    LaunchedRun, Request, RequestLine, Response, SearchRequest, SendRequest, TaskLog, TypedInput,
+    WaitRequest,
 };
 
 const PANE: PaneId = PaneId(1);
@@ -340,30 +340,21 @@ impl Driver {
         });
     }
 
-    /// The running read is of a pane that is followed already: it comes with the output. Returns what begins
-    /// with it.
+    /// The running read is of a pane that is followed already: it comes with the output.
     #[track_caller]
-    fn read_is_asked(&mut self) -> Beginning {
-        let mut begun = Beginning::default();
+    fn read_is_asked(&mut self) {
         self.done(|job| {
-            let Job::Read {
-                begins, outcome, ..
-            } = job
-            else {
+            let Job::Read { outcome, .. } = job else {
                 return false;
             };
-            begun = begins;
             outcome.resolve(None);
             true
         });
-        begun
     }
 
     /// What was asked of a pane has come with its output.
-    fn read_comes(&mut self, output: PaneOutput, begins: Beginning) {
-        let output = Box::new(output);
-        let read = PaneRead { output, begins };
-        self.input(Input::Changed(Change::Read(Box::new(Ok(read)))));
+    fn read_comes(&mut self, output: PaneOutput) {
+        self.input(Input::Changed(Change::Read(Ok(Box::new(output)))));
     }
 
     /// The running job has started a run in this window.
@@ -424,17 +415,10 @@ impl Driver {
     /// The running read has these rows.
     #[track_caller]
     fn read(&mut self, rows: &[&str]) {
-        let (output, now) = (output(rows), self.now);
+        let output = output(rows);
         self.done(|job| {
-            if let Job::Read {
-                mut begins,
-                outcome,
-                ..
-            } = job
-            {
-                begins.judge(&output, now);
-                let output = Box::new(output);
-                outcome.resolve(Some(PaneRead { output, begins }));
+            if let Job::Read { outcome, .. } = job {
+                outcome.resolve(Some(Box::new(output)));
                 true
             } else if let Job::ReadEnd(_, _, outcome) = job {
                 let lines = output.lines_from(0, 0);
@@ -540,7 +524,6 @@ fn describe(job: &Job) -> String {
         Job::Read {
             pane,
             extent,
-            begins,
             last_of,
             ..
         } => {
@@ -550,7 +533,7 @@ fn describe(job: &Job) -> String {
             };
             match last_of {
                 Some(_) => format!("read last of {pane} {rows}"),
-                None => format!("read {pane} {rows} for {}", begins.waits.len()),
+                None => format!("read {pane} {rows}"),
             }
         }
         Job::ReadEnd(pane, ..) => format!("read end of {pane}"),
@@ -571,7 +554,6 @@ fn describe(job: &Job) -> String {
         Job::ReadRecord(window, _) => format!("read record of {window}"),
         Job::ReadLog(task, ..) => format!("read log of {}", task.window),
         Job::FindPorts(queries, _) => format!("ports {queries:?}"),
-        Job::Search(task, ..) => format!("search {}", task.window),
         Job::FindName(name, _) => format!("find name {name}"),
         Job::KillSession(..)
         | Job::Prune(..)

@@ -130,7 +130,7 @@ impl PaneOutput {
 
     /// Whether rows may have left the history. tmux drops the oldest tenth of a history that is full, so
     /// it is never shorter than the rest after that.
-    fn may_lack_rows(&self) -> bool {
+    pub(crate) fn may_lack_rows(&self) -> bool {
         if self.limit == 0 {
             return self.cursor.1 + 1 >= self.height;
         }
@@ -155,11 +155,6 @@ impl PaneOutput {
         } else {
             ([first, &left].concat(), Some(first.len()))
         }
-    }
-
-    /// Whether no row has left the history.
-    pub(crate) fn has_first_row(&self) -> bool {
-        self.history < self.limit - self.limit / 10
     }
 
     /// Returns the row of the cursor, counted from the top of the history.
@@ -219,21 +214,10 @@ pub(crate) struct Utf8Splitter {
 impl Utf8Splitter {
     /// Passes on the bytes, except for an incomplete character at their end, which is kept for the
     /// next call. Bytes that are not UTF-8 are passed on unchanged.
-    pub(crate) fn pass(&mut self, mut bytes: &[u8], mut whole: impl FnMut(&[u8])) {
-        if !self.held.is_empty() {
-            while incomplete_tail(&self.held) > 0 {
-                match bytes.split_first() {
-                    Some((&byte, rest)) if is_continuation(byte) => {
-                        self.held.push(byte);
-                        bytes = rest;
-                    }
-                    Some(_) => break,
-                    None => return,
-                }
-            }
-            whole(&self.held);
-            self.held.clear();
-        }
+    pub(crate) fn pass(&mut self, bytes: &[u8], mut whole: impl FnMut(&[u8])) {
+        let held = std::mem::take(&mut self.held);
+        let joined = (!held.is_empty()).then(|| [&held, bytes].concat());
+        let bytes = joined.as_deref().unwrap_or(bytes);
         let (now, later) = bytes.split_at(bytes.len() - incomplete_tail(bytes));
         self.held.extend_from_slice(later);
         if !now.is_empty() {
@@ -348,7 +332,7 @@ mod tests {
             assert!(held.is_empty(), "{bytes:x?}");
         }
         let (handed_on, held) = pieces(&[b"\xe2", b"\xc3", b"x"]);
-        assert_eq!(handed_on, [&b"\xe2"[..], b"\xc3", b"x"]);
+        assert_eq!(handed_on, [&b"\xe2"[..], b"\xc3x"]);
         assert!(held.is_empty());
     }
 

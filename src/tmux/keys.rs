@@ -8,7 +8,7 @@ use super::client::{Connection, all_ok};
 use super::error::TmuxError;
 use super::server::{Server, nonce};
 use crate::model::{PaneId, SecretText, TypedInput, is_same_except_signs, text, without_animation};
-use crate::protocol::{Command, control_line};
+use crate::protocol::{Command, Frame, control_line};
 
 /// The result of typing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,24 +197,20 @@ impl PaneView {
         pane: PaneId,
     ) -> Result<Self, TmuxError> {
         let target = pane.to_string();
+        let shape_and_tty = format!("{SHAPE} #{{?pane_dead,,#{{pane_tty}}}}");
         let ask = [
-            Command::new("display-message").args(["-p", "-t", &target, SHAPE]),
-            Command::new("display-message").args([
-                "-p",
-                "-t",
-                &target,
-                "#{?pane_dead,,#{pane_tty}}",
-            ]),
+            Command::new("display-message").args(["-p", "-t", &target, &shape_and_tty]),
             Command::new("capture-pane").args(["-p", "-t", &target]),
         ];
         let frames = connection.run(&ask).await?;
-        let mut texts = frames.iter().map(crate::protocol::Frame::text);
-        let mut next = || texts.next().unwrap_or_default();
+        let mut texts = frames.iter().map(Frame::text);
+        let shape_and_tty = texts.next().unwrap_or_default();
+        let (shape, tty) = shape_and_tty.rsplit_once(' ').unwrap_or_default();
         Ok(Self {
             pane,
-            shape: next().trim_end().to_owned(),
-            tty: next().trim_end().to_owned(),
-            screen: next(),
+            shape: shape.to_owned(),
+            tty: tty.to_owned(),
+            screen: texts.next().unwrap_or_default(),
         })
     }
 

@@ -3,37 +3,24 @@
 //! tmux itself is the lock: each step is one line of commands, which the server runs without
 //! interruption. If the state has changed since it was read, the step starts over.
 
-use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::client::Connection;
 use super::error::TmuxError;
-use super::launch_lines::{Attempt, LaunchLines, Slots};
-use super::launch_rows::{ATTEMPTS, LaunchAnswer, NewRun, check_name, check_token, contended};
+use super::launch_lines::{
+    ATTEMPTS, LaunchAnswer, LaunchLines, Slots, check_name, check_token, contended,
+};
 use super::server::{Server, nonce};
-use super::task_exec::{PaneOrder, TaskFile, complete_launch, orphaned_launches};
-use super::window_options::MARK;
+use super::task_exec::{PaneOrder, TaskFile};
 use crate::files::PROC;
-use crate::model::{Error, Launch, PaneId, SessionId, Slot};
-use crate::protocol::{Command, Frame};
+use crate::model::{Error, Launch, SessionId, Slot};
 
 /// How often to wait for a server that others may be starting, and how long each time: nothing
 /// reports that its socket exists.
 const START_ATTEMPTS: usize = 10;
 const PAUSE: Duration = Duration::from_millis(20);
-
-/// The files of a launch. Dropping them removes them, unless [`LaunchFiles::hand_over`] has left them to the
-/// pane.
-#[derive(Debug)]
-pub(crate) struct LaunchFiles {
-    /// What the pane reads. The command waits while this is locked.
-    file: TaskFile,
-    /// The copy for restarts.
-    kept: Option<TaskFile>,
-}
 
 /// Checks everything that can be checked without tmux, and writes the task's file to the folder `runtime`, and
 /// to `kept` the environment of a task that may be run again by itself. Both are private to the user.
@@ -41,11 +28,7 @@ pub(crate) struct LaunchFiles {
 /// # Errors
 ///
 /// When the input is refused, or a file cannot be written.
-pub(crate) fn prepare(
-    launch: &mut Launch,
-    runtime: &Path,
-    kept: &Path,
-) -> Result<LaunchFiles, Error> {
+pub(crate) fn prepare(launch: &mut Launch, runtime: &Path, kept: &Path) -> Result<TaskFile, Error> {
     check_name(&launch.name)?;
     check_token(&launch.token)?;
     let session = &launch.session;
@@ -72,13 +55,11 @@ pub(crate) fn prepare(
     };
     // The first launch keeps the environment for all restarts that follow from it.
     let restarts = launch.spec.settings.restarts.as_mut();
-    let is_first = restarts.is_some_and(|restarts| {
-        let is_first = restarts.token.is_empty();
-        if is_first {
-            restarts.token.clone_from(&launch.token);
-        }
-        is_first
-    });
+    let first = restarts.filter(|restarts| restarts.token.is_empty());
+    let is_first = first.is_some();
+    if let Some(restarts) = first {
+        restarts.token.clone_from(&launch.token);
+    }
     let mut order = PaneOrder {
         environment: launch.environment.clone(),
         spec: launch.spec.clone(),
@@ -88,38 +69,25 @@ pub(crate) fn prepare(
     order.environment.name_task(session, name, slot.as_deref());
     order.check_size()?;
     let file = TaskFile::write(runtime, &launch.token, &order);
-    let file = file.map_err(|error| not_written(runtime, &error))?;
-    let kept = match is_first {
-        true => {
-            let written = TaskFile::keep(kept, &launch.token, &order);
-            Some(written.map_err(|error| not_written(kept, &error))?)
-        }
-        false => None,
-    };
+    let mut file = file.map_err(|error| not_written(runtime, &error))?;
+    if is_first {
+        let written = file.keep(kept, &launch.token, &order.environment);
+        written.map_err(|error| not_written(kept, &error))?;
+    }
     let path = file.path().map(str::to_owned);
     launch.file =
         path.ok_or_else(|| not_written(runtime, &io::ErrorKind::InvalidFilename.into()))?;
-    Ok(LaunchFiles { file, kept })
-}
-
-impl LaunchFiles {
-    /// Leaves the file to the pane, whose task was started, and the copy to the daemon. The command begins when
-    /// the result is dropped.
-    pub(crate) fn hand_over(self, pane: &str) -> impl Debug + Send + use<> {
-        drop(self.kept.map(TaskFile::leave));
-        self.file.release(pane)
-    }
+    Ok(file)
 }
 
 /// Starts the task in its slot, one of these: creates the window where it is missing, otherwise runs it again
 /// in the window of that name. Without a `session`, that of the launch's name is meant, and created where it is
-/// missing. `ended` are the processes of the live runs that were ended for it. Returns `None` when the given
-/// session does not exist any more, or has no such window.
+/// missing. `ended` are the processes of the live runs that were ended for it.
 ///
 /// # Errors
 ///
 /// When the input is refused, before tmux is touched; when two windows have the name; when tmux
-/// fails. After [`TmuxError::Closed`] the task may have been started: see [`find_launched`].
+/// fails. After [`TmuxError::Closed`] the task may have been started: `find_launched` says whether it was.
 pub(crate) async fn launch(
     connection: &mut Connection<'_>,
     server: &Server,
@@ -127,81 +95,33 @@ pub(crate) async fn launch(
     launch: &Launch,
     slots: Slots,
     ended: &[u32],
-) -> Result<Option<LaunchAnswer>, TmuxError> {
+) -> Result<LaunchAnswer, TmuxError> {
     check_token(&launch.token)?;
     let target = session.map_or_else(|| format!("={}", launch.session), |id| id.to_string());
     let lines = LaunchLines::new(launch, target, slots, ended);
     let mut no_server = None;
     for attempt in 0..ATTEMPTS {
         match lines.attempt(connection).await? {
-            Attempt::Done(answer) => return Ok(Some(answer)),
-            Attempt::Contended => {}
-            Attempt::NoSession if session.is_some() => return Ok(None),
-            Attempt::NoSession => match lines.create_session(server).await {
-                // Clients that start the same server together can each connect to another's and
-                // see it exit.
-                Err(error) if error.is_missing() && attempt < START_ATTEMPTS => {
-                    no_server = Some(error);
-                    tokio::time::sleep(PAUSE).await;
-                }
-                launched => {
-                    if let Some(launched) = launched? {
-                        return Ok(Some(LaunchAnswer::Started(launched)));
+            None => {}
+            Some(LaunchAnswer::NoSession) if session.is_none() => {
+                match lines.create_session(server).await {
+                    // Clients that start the same server together can each connect to another's and
+                    // see it exit.
+                    Err(error) if error.is_missing() && attempt < START_ATTEMPTS => {
+                        no_server = Some(error);
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                    launched => {
+                        if let Some(launched) = launched? {
+                            return Ok(LaunchAnswer::Started(launched));
+                        }
                     }
                 }
-            },
+            }
+            Some(answer) => return Ok(answer),
         }
     }
     Err(no_server.unwrap_or_else(|| contended().into()))
-}
-
-/// Returns what a launch has started if its answer was lost; `None` when it started nothing. What
-/// it replaced is not known.
-///
-/// # Errors
-///
-/// When tmux fails.
-pub(crate) async fn find_launched(
-    connection: &mut Connection<'_>,
-    launch: &Launch,
-) -> Result<Option<NewRun>, TmuxError> {
-    check_token(&launch.token)?;
-    LaunchLines::new(launch, String::new(), Slots::OfName, &[])
-        .find_launched(connection)
-        .await
-}
-
-/// Lets the commands of this session begin whose launcher was killed before it could note that.
-///
-/// # Errors
-///
-/// When tmux fails.
-pub(crate) async fn complete_launches(
-    connection: &mut Connection<'_>,
-    session: SessionId,
-    runtime: &Path,
-) -> Result<(), TmuxError> {
-    let orphaned = orphaned_launches(runtime);
-    if orphaned.is_empty() {
-        return Ok(());
-    }
-    let format = format!("#{{{MARK}}} #{{pane_id}}");
-    let target = session.to_string();
-    let list = Command::new("list-panes").args(["-s", "-t", &target, "-F", &format]);
-    let frames = connection.run(&[list]).await?;
-    // The primary pane of a window is the one with the lowest id.
-    let mut panes: BTreeMap<&str, PaneId> = BTreeMap::new();
-    let text = frames.last().map(Frame::text).unwrap_or_default();
-    for (token, pane) in text.lines().filter_map(|line| line.split_once(' ')) {
-        if let (true, Ok(pane)) = (orphaned.contains(token), pane.parse()) {
-            let known = panes.entry(token).or_insert(pane);
-            *known = pane.min(*known);
-        }
-    }
-    for (token, pane) in panes {
-        complete_launch(runtime, token, &pane.to_string());
-    }
-    Ok(())
 }
 
 /// Returns the path of this program for tmux to start. If its file was replaced or removed meanwhile,

@@ -1,30 +1,88 @@
-//! The command lines of a launch.
+//! What a launch reads before it changes anything, the command lines that launch, and what comes of it.
 
 use super::client::{Connection, all_ok, continue_command, pause_command};
 use super::error::TmuxError;
-use super::launch_rows::{
-    LaunchAnswer, LaunchRow, NamedWindows, NewRun, are_named, first_panes, is_named, read_rows,
-    row_format, two_windows,
+use super::pane_origin::{EXEC_PANE, HAS_NO_RUN, IS_BARE, IS_OWN_PANE};
+use super::respawn::{
+    ATTACHED_CLIENTS, are_attached, for_clients, list_control_clients, read_control_clients,
 };
-use super::pane_origin::{EXEC_PANE, HAS_NO_RUN};
-use super::respawn::{are_attached, for_clients};
+use super::rows::{IS_FLOATING, IS_LINKED, IS_MARKED, IS_NAMED_BY_TMUX, PaneOrder};
 use super::server::Server;
-use super::window_options::{MARK, RunNumber, option_commands};
-use crate::model::{Error, Launch, ReplacedRun, Replaces, WindowId};
+use super::window_options::{ENDING, MARK, names_format, option_commands, print_inherited};
+use crate::model::{
+    Error, Launch, PaneId, ReplacedRun, Replaces, SessionLife, TASK_NAME_RULE, WindowId,
+    is_task_name, is_token, text,
+};
 use crate::protocol::{Command, Frame, literal_format};
+
+/// How often a launch starts over before it gives up.
+pub(super) const ATTEMPTS: usize = 20;
+
+/// A run that was started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NewRun {
+    /// The life of the session.
+    pub life: SessionLife,
+    /// The task's window.
+    pub window: WindowId,
+    /// Its primary pane.
+    pub pane: PaneId,
+    /// The number of the run, from 1.
+    pub run: u32,
+    /// The previous run in the window; `None` when the window was created for this one.
+    pub replaced: Option<ReplacedRun>,
+}
+
+/// What came of a launch.
+#[derive(Debug)]
+pub(crate) enum LaunchAnswer {
+    Started(NewRun),
+    /// Nothing was started: the run of this window with this first process has to be ended first. The window
+    /// stays when it ends.
+    Live(WindowId, u32),
+    /// Nothing: the session is missing, or has not the window in which the task may run.
+    NoSession,
+}
+
+/// Returns the error that the session had changed at each attempt since it was read.
+pub(crate) fn contended() -> Error {
+    Error::failed(format!(
+        "the session changed during each of {ATTEMPTS} attempts; run the command again"
+    ))
+}
+
+/// Returns the error that a slot is ambiguous.
+pub(crate) fn two_windows(name: &str, first: WindowId, second: WindowId) -> Error {
+    Error::failed(format!(
+        "two windows are named `{name}`: {first} and {second}"
+    ))
+    .with_hint("rename or close one of them")
+}
+
+/// Checks a task's name: 1 to 40 of `A-Za-z0-9._-`, the first a letter or digit.
+///
+/// # Errors
+///
+/// When it is not; the error contains the rule.
+pub(crate) fn check_name(name: &str) -> Result<(), Error> {
+    if is_task_name(name) {
+        Ok(())
+    } else {
+        let shown = text::one_line(name.as_bytes(), 60);
+        Err(Error::usage(format!(
+            "`{shown}` is not a task name: {TASK_NAME_RULE}"
+        )))
+    }
+}
+
+/// Checks a launch's token, which is used in formats.
+pub(super) fn check_token(token: &str) -> Result<(), Error> {
+    let wrong = || Error::usage("the launch has a token that tmux cannot be asked for");
+    is_token(token).then_some(()).ok_or_else(wrong)
+}
 
 /// The history limit of a task's pane, in rows.
 const HISTORY_LIMIT: &str = "50000";
-
-/// The result of one attempt to launch.
-pub(super) enum Attempt {
-    /// The task runs, or the slot has a live run.
-    Done(LaunchAnswer),
-    /// The session changed between reading and launching: nothing was started.
-    Contended,
-    /// The session is missing, or has not the window in which it may run.
-    NoSession,
-}
 
 /// The windows in which a launch may run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,22 +131,19 @@ impl<'a> LaunchLines<'a> {
     }
 
     /// Reads the windows of the name, and launches accordingly. A live run is left to the caller to end,
-    /// so that nothing is ended for a launch that is refused.
+    /// so that nothing is ended for a launch that is refused. Returns `None` when the session changed between
+    /// reading and launching: nothing was started.
     pub(super) async fn attempt(
         &self,
         connection: &mut Connection<'_>,
-    ) -> Result<Attempt, TmuxError> {
-        let NamedWindows {
-            slots,
-            named,
-            control_clients,
-        } = match NamedWindows::find(connection, &self.session, &self.is_slot()).await? {
-            Some(windows) => windows,
-            None => return Ok(Attempt::NoSession),
+    ) -> Result<Option<LaunchAnswer>, TmuxError> {
+        let found = find_slots(connection, &self.session, &self.is_slot()).await?;
+        let Some((slots, control_clients)) = found else {
+            return Ok(Some(LaunchAnswer::NoSession));
         };
         let launched = match slots.as_slice() {
-            [] if self.slots != Slots::OfName => return Ok(Attempt::NoSession),
-            [] => self.create_window(connection, &named).await?,
+            [] if self.slots != Slots::OfName => return Ok(Some(LaunchAnswer::NoSession)),
+            [] => self.create_window(connection).await?,
             [slot] => match self.live_run(slot) {
                 Some(pid) if self.launch.replaces == Replaces::Any => {
                     return self.keep_window(connection, slot, pid).await;
@@ -107,11 +162,11 @@ impl<'a> LaunchLines<'a> {
                 return Err(two_windows(&self.launch.name, first.window, second.window).into());
             }
         };
-        Ok(launched.map_or(Attempt::Contended, |mut run| {
+        Ok(launched.map(|mut run| {
             if !self.ended.is_empty() {
                 run.replaced = Some(ReplacedRun::Live);
             }
-            Attempt::Done(LaunchAnswer::Started(run))
+            LaunchAnswer::Started(run)
         }))
     }
 
@@ -127,76 +182,17 @@ impl<'a> LaunchLines<'a> {
         connection: &mut Connection<'_>,
         slot: &LaunchRow,
         pid: u32,
-    ) -> Result<Attempt, TmuxError> {
+    ) -> Result<Option<LaunchAnswer>, TmuxError> {
         match connection.run(&[self.go_on_if_unchanged(slot)]).await {
-            Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => {
-                Ok(Attempt::Contended)
-            }
-            answer => {
-                answer?;
-                Ok(Attempt::Done(LaunchAnswer::Live(slot.window, pid)))
-            }
+            Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => Ok(None),
+            answer => answer.map(|_| Some(LaunchAnswer::Live(slot.window, pid))),
         }
     }
 
-    /// Finds the window of this launch, wherever it is.
-    pub(super) async fn find_launched(
-        &self,
-        connection: &mut Connection<'_>,
-    ) -> Result<Option<NewRun>, TmuxError> {
-        match connection.run(&[self.list_launched()]).await {
-            Err(error) if error.is_missing() => Ok(None),
-            frames => self.launched(&frames?, None),
-        }
-    }
-
-    /// Lists the window of this launch, wherever it is and whatever its name.
-    fn list_launched(&self) -> Command {
-        Command::new("list-panes")
-            .args([
-                "-a",
-                "-f",
-                &format!("#{{==:#{{{MARK}}},{}}}", self.launch.token),
-                "-F",
-            ])
-            .arg(Self::launched_format())
-    }
-
-    /// Prints the target pane as [`LaunchLines::list_launched`] does, which reads all panes of the
-    /// server.
-    fn show_launched(target: &str) -> Command {
-        let format = Self::launched_format();
-        Command::new("display-message").args(["-p", "-t", target, &format])
-    }
-
-    fn launched_format() -> String {
-        format!("{SERVER_ENDS} {}", row_format())
-    }
-
-    /// Parses the answer to [`LaunchLines::list_launched`] or [`LaunchLines::show_launched`].
-    fn launched(
-        &self,
-        frames: &[Frame],
-        replaced: Option<ReplacedRun>,
-    ) -> Result<Option<NewRun>, TmuxError> {
-        let text = frames.last().map(Frame::text).unwrap_or_default();
-        let ends = text.starts_with('1');
-        let rows: Vec<&str> = text.lines().filter_map(|line| line.get(2..)).collect();
-        let rows = rows.join("\n");
-        let rows = first_panes(read_rows(&rows));
-        let Some(row) = rows.into_iter().find(|row| row.token == self.launch.token) else {
-            return Ok(None);
-        };
-        if ends {
-            return Err(server_ends(&self.launch.name).into());
-        }
-        Ok(Some(NewRun {
-            life: row.life,
-            window: row.window,
-            pane: row.pane,
-            run: row.run,
-            replaced,
-        }))
+    /// Returns the number of a run in a window whose last one has this number, 0 if there was none: one more
+    /// than that and than the last one of the task's name.
+    fn run_after(&self, last: u32) -> u32 {
+        last.max(self.launch.last_run).saturating_add(1)
     }
 
     /// Creates the session with the task as its only window; `None` when another process was
@@ -234,29 +230,19 @@ impl<'a> LaunchLines<'a> {
         self.create(&mut connection, &line, exists).await
     }
 
-    /// Creates the window, unless the windows of its name have changed.
+    /// Creates the window, unless the session is gone.
     async fn create_window(
         &self,
         connection: &mut Connection<'_>,
-        named: &str,
     ) -> Result<Option<NewRun>, TmuxError> {
         let pane_target = format!("{}:", self.session);
-        let is_same = are_named(&self.launch.name, named);
         let line = [
             // Another session must not be used in place of one that is gone.
             Command::new("has-session").args(["-t", &self.session]),
-            // Fails the line if the windows of the name have changed.
-            Command::new("set-option")
-                .args(["-F", "-t", &pane_target, "history-limit"])
-                .arg(format!("#{{?{is_same},{HISTORY_LIMIT},{CHANGED}}}")),
+            Command::new("set-option").args(["-t", &pane_target, "history-limit", HISTORY_LIMIT]),
             self.new_window(&["-a", "-t", &format!("{pane_target}{{end}}")]),
         ];
-        let has_changed = |error: &TmuxError| {
-            let is_refused =
-                matches!(error, TmuxError::Rejected { reply, .. } if reply.ends_with(CHANGED));
-            error.is_missing() || is_refused
-        };
-        self.create(connection, &line, has_changed).await
+        self.create(connection, &line, TmuxError::is_missing).await
     }
 
     /// Runs a line that creates the task's window; `None` where it fails for a reason for which the launch
@@ -269,7 +255,7 @@ impl<'a> LaunchLines<'a> {
     ) -> Result<Option<NewRun>, TmuxError> {
         let frames = connection.unseen().frames(line).await?;
         match (all_ok(line, frames.clone()), self.made(&frames)) {
-            (_, Some(made)) => self.complete(connection, made).await,
+            (_, Some(made)) => self.complete(connection, made).await.map(Some),
             (Err(error), None) if is_contended(&error) => Ok(None),
             (Err(error), None) => Err(error),
             (Ok(_), None) => Err(TmuxError::confused("a new window has no id")),
@@ -278,7 +264,7 @@ impl<'a> LaunchLines<'a> {
 
     /// Creates a window whose process waits to run the task, and prints its row.
     fn new_window(&self, place: &[&str]) -> Command {
-        let made = format!("{} {}", self.launch.token, Self::launched_format());
+        let made = format!("{} {SERVER_ENDS} {}", self.launch.token, row_format());
         let command = Command::new("new-window")
             .args(["-d", "-P", "-F", &made, "-n", &self.launch.name])
             .args(place.iter().copied());
@@ -307,23 +293,21 @@ impl<'a> LaunchLines<'a> {
         Some((read_rows(row.get(2..)?).pop()?, row.starts_with('1')))
     }
 
-    /// Describes the task on a new window; `None` where another launch has taken the window for one that
-    /// a lost launcher has left. Hooks of the user may have run meanwhile, and have renamed or closed it.
+    /// Describes the task on a new window. Hooks of the user may have run meanwhile, and have renamed or
+    /// closed it.
     async fn complete(
         &self,
         connection: &mut Connection<'_>,
         (made, does_server_end): (LaunchRow, bool),
-    ) -> Result<Option<NewRun>, TmuxError> {
+    ) -> Result<NewRun, TmuxError> {
         let name = &self.launch.name;
         if does_server_end {
             return Err(server_ends(name).into());
         }
         let pane = made.pane.to_string();
-        let is_ours = made.pid.map(|pid| format!("#{{==:#{{pane_pid}},{pid}}}"));
-        let mut line: Vec<Command> = is_ours.iter().map(|is| go_on_if(&pane, is)).collect();
-        line.extend(option_commands(self.launch, &pane, RunNumber::First)?);
+        let number = self.run_after(0);
+        let mut line = option_commands(self.launch, &pane, number)?;
         line.push(Command::new("display-message").args(["-p", "-t", &pane, "#{window_name}"]));
-        line.push(Self::show_launched(&pane));
         let gone = || {
             TmuxError::from(
                 Error::failed(format!(
@@ -333,12 +317,11 @@ impl<'a> LaunchLines<'a> {
             )
         };
         let frames = match connection.unseen().run(&line).await {
-            Err(TmuxError::Rejected { reply, .. }) if reply.ends_with(CHANGED) => return Ok(None),
             Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => return Err(gone()),
             Err(error) if error.is_missing() => return Err(gone()),
             answer => answer?,
         };
-        let shown = frames.iter().rev().nth(1).map(Frame::text);
+        let shown = frames.last().map(Frame::text);
         let is_named = shown.is_some_and(|text| text.lines().any(|line| line == name));
         if !is_named {
             let rename = Command::new("rename-window").args(["-t", &pane, name]);
@@ -346,7 +329,7 @@ impl<'a> LaunchLines<'a> {
                 tracing::debug!(%error, %pane, "a new window has another name");
             }
         }
-        self.launched(&frames, None)?.ok_or_else(gone).map(Some)
+        Ok(made.started(number, None))
     }
 
     /// Runs the task again in its window; `None` when the window or one of the control clients is
@@ -368,20 +351,18 @@ impl<'a> LaunchLines<'a> {
                 .args(["-wF", "-t", &pane, "@tmux_task_replaced"])
                 .arg("#{?pane_dead,#{@tmux_task_replaced},#{pane_pid}}"),
         );
-        let (number, replaced) = match slot.run {
-            0 => (RunNumber::First, None),
-            _ => (RunNumber::Next, Some(ReplacedRun::Dead)),
-        };
+        let number = self.run_after(slot.run);
         line.extend(option_commands(self.launch, &pane, number)?);
+        line.push(Command::new("set-option").args(["-wu", "-t", &pane, ENDING]));
         line.push(self.in_pane(Command::new("respawn-pane").args(["-k", "-t", &pane])));
         line.push(Command::new("clear-history").args(["-t", &pane]));
         line.extend(for_clients(continue_command, control_clients, slot.pane));
-        line.push(Self::show_launched(&pane));
-        let frames = match connection.unseen().run(&line).await {
+        match connection.unseen().run(&line).await {
             Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => return Ok(None),
-            answer => answer?,
-        };
-        self.launched(&frames, replaced)
+            answer => drop(answer?),
+        }
+        let replaced = (slot.run > 0).then_some(ReplacedRun::Dead);
+        Ok(Some(slot.started(number, replaced)))
     }
 
     /// Fails the line if the window has another name by now, if a client has attached since they were
@@ -424,4 +405,251 @@ pub(super) fn go_on_if(pane: &str, condition: &str) -> Command {
 /// Whether a line failed because the session has changed since it was read.
 pub(super) fn is_contended(reply: &str) -> bool {
     reply.starts_with("can't find") || reply.starts_with("no such") || reply.ends_with(CHANGED)
+}
+
+/// A pane of the list.
+#[derive(Debug)]
+struct LaunchRow {
+    life: SessionLife,
+    window: WindowId,
+    pane: PaneId,
+    is_floating: bool,
+    /// The number of its last run; 0 if another launch has made it, and has not described it yet.
+    run: u32,
+    /// Whether it has no run that would have to be ended; see [`HAS_NO_RUN`].
+    is_dead: bool,
+    /// Its process; `None` where tmux has forgotten that of a dead pane.
+    pid: Option<u32>,
+    /// The attached clients of the server; see [`ATTACHED_CLIENTS`].
+    attached: String,
+    /// Whether it is a task, and not a shell that tmux has named after its program.
+    is_task: bool,
+}
+
+impl LaunchRow {
+    /// Returns the run with this number that was started in it.
+    fn started(&self, run: u32, replaced: Option<ReplacedRun>) -> NewRun {
+        NewRun {
+            life: self.life.clone(),
+            window: self.window,
+            pane: self.pane,
+            run,
+            replaced,
+        }
+    }
+}
+
+/// Returns what a launch has started if its answer was lost, wherever it is and whatever its name; `None` when
+/// it started nothing. What it replaced is not known.
+///
+/// # Errors
+///
+/// When tmux fails.
+pub(crate) async fn find_launched(
+    connection: &mut Connection<'_>,
+    launch: &Launch,
+) -> Result<Option<NewRun>, TmuxError> {
+    check_token(&launch.token)?;
+    let is_launched = format!("#{{==:#{{{MARK}}},{}}}", launch.token);
+    let list = Command::new("list-panes").args(["-a", "-f", &is_launched, "-F", &row_format()]);
+    let frames = match connection.run(&[list]).await {
+        Err(error) if error.is_missing() => return Ok(None),
+        frames => frames?,
+    };
+    let text = frames.last().map(Frame::text).unwrap_or_default();
+    let row = first_panes(read_rows(&text)).into_iter().next();
+    Ok(row.map(|row| row.started(row.run, None)))
+}
+
+/// Returns the format for a pane in the list.
+fn row_format() -> String {
+    // A task was marked by a launcher, or opened with a command and named by a user. Of windows
+    // that are linked into further sessions only marked ones: the others belong there.
+    let is_bare = &*IS_BARE;
+    let is_users = format!("#{{||:#{{||:{is_bare},{IS_NAMED_BY_TMUX}}},{IS_LINKED}}}");
+    let is_task = format!("#{{?{IS_MARKED},1,#{{?{is_users},0,1}}}}");
+    let is_task = format!("#{{?{},{is_task},0}}", *IS_OWN_PANE);
+    // A window that was never counted had its first run.
+    let has_no_run = &*HAS_NO_RUN;
+    let run = format!(
+        "#{{?@tmux_task_run,#{{@tmux_task_run}},#{{?pane_dead,1,#{{?{has_no_run},0,1}}}}}}"
+    );
+    format!(
+        "#{{pid}} #{{start_time}} #{{session_id}} #{{session_created}} \
+         #{{window_id}} #{{pane_id}} {has_no_run} #{{pane_pid}} {} {is_task} \
+         {} {run}",
+        *ATTACHED_CLIENTS, *IS_FLOATING
+    )
+}
+
+/// Parses the list. Lines of another form are skipped.
+fn read_rows(text: &str) -> Vec<LaunchRow> {
+    text.lines().filter_map(read_row).collect()
+}
+
+fn read_row(line: &str) -> Option<LaunchRow> {
+    let mut fields = line.splitn(12, ' ');
+    let life = SessionLife {
+        server_pid: fields.next()?.parse().ok()?,
+        server_started: fields.next()?.parse().ok()?,
+        id: fields.next()?.parse().ok()?,
+        created: fields.next()?.parse().ok()?,
+    };
+    Some(LaunchRow {
+        life,
+        window: fields.next()?.parse().ok()?,
+        pane: fields.next()?.parse().ok()?,
+        is_dead: fields.next()? == "1",
+        pid: fields.next()?.parse().ok(),
+        attached: fields.next()?.to_owned(),
+        is_task: fields.next()? == "1",
+        is_floating: fields.next()? == "1",
+        run: fields.next()?.parse().unwrap_or(1),
+    })
+}
+
+/// Returns one row per window: that of its primary pane.
+fn first_panes(all: Vec<LaunchRow>) -> Vec<LaunchRow> {
+    let order = |row: &LaunchRow| -> PaneOrder { (row.is_floating, row.pane) };
+    let mut rows: Vec<LaunchRow> = Vec::new();
+    for row in all {
+        match rows.iter_mut().find(|known| known.window == row.window) {
+            Some(known) if order(&row) < order(&*known) => *known = row,
+            Some(_) => {}
+            None => rows.push(row),
+        }
+    }
+    rows
+}
+
+/// Options that a window may not inherit when a task is launched: with the first two any shell would
+/// count as a task, and be replaced; the last one would hide which window this launch has created.
+const OWN: [&str; 3] = ["@tmux_task_command", "@pi_task_command", MARK];
+
+/// Finds the tasks among the windows of a session, `=NAME` or `$3`, for which this format is true, and the
+/// names of the server's control clients; `None` when the session is missing.
+///
+/// # Errors
+///
+/// When tmux fails, and when all windows, or the session's, inherit one of [`OWN`].
+async fn find_slots(
+    connection: &mut Connection<'_>,
+    session: &str,
+    is_slot: &str,
+) -> Result<Option<(Vec<LaunchRow>, Vec<String>)>, TmuxError> {
+    // Without the colon tmux would also search for a window of that name.
+    let target = format!("{session}:");
+    let list = Command::new("list-panes").args(["-s", "-t", &target, "-f", is_slot]);
+    let mut line = vec![
+        list.args(["-F", &row_format()]),
+        list_control_clients(),
+        print_inherited(&names_format(&OWN)),
+    ];
+    // A format also finds these, but cannot tell whose they are.
+    let own = OWN.map(|name| Command::new("show-options").args(["-q", "-t", &target, name]));
+    line.extend(own);
+    let frames = match connection.run(&line).await {
+        Err(error) if error.is_missing() => return Ok(None),
+        answer => answer?,
+    };
+    let [rows, clients, inherited, of_session @ ..] = frames.as_slice() else {
+        return Err(TmuxError::confused("a frame is missing"));
+    };
+    let inherited = inherited.text();
+    let inherited: Vec<&str> = inherited.split_whitespace().collect();
+    for (names, scope, hint) in [
+        (
+            inherited,
+            "for all windows: any shell would",
+            "`tmux set-option -gu NAME` unsets an option (-gwu or -su, where it was set so)",
+        ),
+        (
+            read_own(of_session),
+            "on the session: any shell in it would",
+            "`tmux set-option -t SESSION -u NAME` unsets an option",
+        ),
+    ] {
+        if let Some(names) = in_words(&names) {
+            let refusal = Error::failed(format!("{names} set {scope} count as a task"));
+            return Err(refusal.with_hint(hint).into());
+        }
+    }
+    let rows = read_rows(&rows.text());
+    let attached = rows.first().map_or("", |row| &row.attached);
+    let control_clients = read_control_clients(clients, attached);
+    let mut slots = first_panes(rows);
+    slots.retain(|row| row.is_task);
+    Ok(Some((slots, control_clients)))
+}
+
+/// Returns a format that is true for a window of the name.
+fn is_named(name: &str) -> String {
+    format!("#{{==:#{{window_name}},{name}}}")
+}
+
+/// Returns those of [`OWN`] that have a value, given what `show-options` prints of each.
+fn read_own(frames: &[Frame]) -> Vec<&'static str> {
+    let own = OWN.into_iter().zip(frames);
+    let is_set = |(name, frame): &(&str, &Frame)| {
+        let text = frame.text();
+        let value = text.strip_prefix(name).map(str::trim);
+        value.is_some_and(|value| !matches!(value, "" | "''"))
+    };
+    own.filter(is_set).map(|(name, _)| name).collect()
+}
+
+/// Lists options: `@a is` or `@a, @b are`; `None` without any.
+fn in_words(names: &[&str]) -> Option<String> {
+    match names {
+        [] => None,
+        [name] => Some(format!("{name} is")),
+        names => Some(format!("{} are", names.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked() {
+        for name in ["a", "9", "api-server", "A.b_c-9", &"x".repeat(40)] {
+            assert!(check_name(name).is_ok(), "{name}");
+        }
+        for name in [
+            "",
+            ".a",
+            "-a",
+            "_a",
+            "a b",
+            "a:b",
+            "é",
+            "a\n",
+            "a#{q}",
+            &"x".repeat(41),
+        ] {
+            assert!(check_name(name).is_err(), "{name:?}");
+        }
+        assert_eq!(
+            check_name("a b").unwrap_err().to_string(),
+            "`a b` is not a task name: 1 to 40 of `A-Z a-z 0-9 . _ -`, the first a letter or digit"
+        );
+    }
+
+    #[test]
+    fn of_each_window_the_lowest_pane_counts() {
+        let rows = first_panes(read_rows(
+            "1 2 $0 3 @1 %7 0 9 +a,b+ 0 0 3\n1 2 $0 3 @1 %2 1  +a,b+ 1 0 3\n\
+             1 2 $0 3 @1 %1 0 9 +a,b+ 0 1 3\n1 2 $0 3 @4 %5 0 41 +a,b+ 0 1 \nrubbish",
+        ));
+        let list: Vec<_> = rows
+            .iter()
+            .map(|row| (row.window.0, row.pane.0, row.run))
+            .collect();
+        assert_eq!(list, [(1, 2, 3), (4, 5, 1)]);
+        let list: Vec<_> = rows.iter().map(|row| (row.is_dead, row.is_task)).collect();
+        assert_eq!(list, [(true, true), (false, false)]);
+        assert_eq!((rows[0].pid, rows[1].pid), (None, Some(41)));
+        assert!(rows.iter().all(|row| row.attached == "+a,b+"));
+    }
 }

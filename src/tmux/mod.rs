@@ -12,7 +12,6 @@ mod hooks;
 mod keys;
 mod launch;
 mod launch_lines;
-mod launch_rows;
 mod look;
 mod look_lines;
 mod look_memory;
@@ -45,11 +44,10 @@ pub(crate) use hooks::{
     uninstall,
 };
 pub(crate) use keys::{PaneView, PromptPlace, TypingResult, is_key, type_into};
-pub(crate) use launch::{
-    complete_launches, find_launched, launch, prepare, program, program_of_panes, unique_token,
+pub(crate) use launch::{launch, prepare, program, program_of_panes, unique_token};
+pub(crate) use launch_lines::{
+    LaunchAnswer, NewRun, Slots, check_name, contended, find_launched, two_windows,
 };
-pub(crate) use launch_lines::Slots;
-pub(crate) use launch_rows::{LaunchAnswer, NewRun, check_name, contended, two_windows};
 pub(crate) use look::look;
 pub(crate) use look_memory::{LookKind, LookMemory};
 pub(crate) use output::{

@@ -1,14 +1,8 @@
 //! A pane's output that tmux has, as rows or as lines. A long history is read in slices: a line of commands
 //! each, between which tmux serves other clients.
 //!
-//! tmux counts rows from the top of the screen, so their numbers change while a pane prints. Counted
-//! from the oldest row of the history they stay the same, until tmux removes the oldest tenth of a
-//! full history. So a pane may print meanwhile as long as its history is smaller than tmux leaves a
-//! full one. Other panes have to be quiet: the program has ended, or nothing was printed from the
-//! second on in which the end of the output was read until the last slice was. tmux notes the second
-//! of the last output. That nobody has resized the window, cleared the history or started another
-//! program is seen by the pane's state; except that a history which was cleared and has grown beyond
-//! its former size between two lines looks like one that has grown.
+//! tmux counts rows from the top of the screen, so their numbers change while a pane prints. A pane that
+//! changes meanwhile is read by one line.
 
 use std::collections::VecDeque;
 
@@ -24,9 +18,6 @@ use crate::terminal::{Extent, History, PaneOutput, columns_of};
 /// long.
 const SLICE: usize = 700;
 const RAW_SLICE: usize = 200;
-
-/// How many lines in a row may get nothing because the pane printed too much before them.
-const MAX_MISSES: usize = 5;
 
 impl History {
     /// Returns the command that captures it, with these options.
@@ -164,8 +155,6 @@ pub(super) struct Captured {
     banner: String,
     pub(super) rows: VecDeque<Vec<u8>>,
     pub(super) lines: VecDeque<Vec<u8>>,
-    /// When, by the server's clock, in seconds since 1970.
-    read_at: i64,
 }
 
 impl Captured {
@@ -197,12 +186,11 @@ impl Captured {
             banner,
             rows: rows.body.clone().into(),
             lines: lines.unwrap_or_default().into(),
-            read_at: rows.time,
         })
     }
 
     /// Adds the rows or lines that are missing of this, if they end with one slice of the history; returns
-    /// `false` when they cannot be known any more: see the module.
+    /// `false` when the pane has changed since they were read.
     pub(super) async fn add_older(
         &mut self,
         connection: &mut Connection<'_>,
@@ -210,59 +198,34 @@ impl Captured {
         extent: Extent,
         slice: usize,
     ) -> Result<bool, TmuxError> {
-        let (is_joined, end) = (extent.lines.is_some(), &self.state);
-        let (known, flags) = match is_joined {
-            true => (&mut self.lines, extent.flags()),
-            false => (&mut self.rows, &[][..]),
+        let (known, flags) = match extent.lines {
+            Some(_) => (&mut self.lines, extent.flags()),
+            None => (&mut self.rows, &[][..]),
         };
-        let id = pane.to_string();
+        let (id, history) = (pane.to_string(), self.state.history);
         // tmux counts these numbers up from the top of the screen.
-        let capture = |first: usize, last: usize| {
-            let (first, last) = (format!("-{first}"), format!("-{last}"));
+        let capture = |first: usize, end: usize| {
+            let (first, last) = (history - first, history - (end - 1));
             let capture = Command::new("capture-pane").args(flags.iter().copied());
+            let (first, last) = (format!("-{first}"), format!("-{last}"));
             capture.args(["-p", "-t", &id, "-S", &first, "-E", &last])
         };
-        let activity =
-            Command::new("display-message").args(["-p", "-t", &id, "#{window_activity}"]);
-        let from = extent.history().first_of(end.history);
-        // The size of the history as last seen, by which rows are asked for.
-        let mut history = end.history;
-        let mut missing = end.history.saturating_sub(slice);
-        let mut n_misses = 0;
-        while missing > from && n_misses < MAX_MISSES {
+        let from = extent.history().first_of(history);
+        let mut missing = history.saturating_sub(slice);
+        while missing > from {
             let oldest = missing.saturating_sub(slice).max(from);
-            let (first, last) = (history - oldest, history - missing + 1);
-            let mut commands = vec![shape_command(pane), activity.clone(), capture(first, last)];
-            if is_joined {
-                // One line if the first of these two rows is continued by the second.
-                commands.push(capture(last, last - 1));
-            }
+            // One line if the first of these two rows is continued by the second.
+            let border = capture(missing - 1, missing + 1);
+            let commands = [capture(oldest, missing), border, shape_command(pane)];
             let frames = connection.run(&commands).await?;
-            let [shape, activity, rows, border @ ..] = &frames[..] else {
-                return Ok(false);
+            let [rows, border, shape] = frames.as_slice() else {
+                return Err(unreadable());
             };
-            let (now, _) = read_state(shape)?;
-            let is_known = now.is_dead || is_before(activity, self.read_at) || now.has_first_row();
-            if !is_known || !has_only_printed(end, &now) || now.history < history {
+            if read_state(shape)?.0 != self.state {
                 return Ok(false);
             }
-            // What was asked for has moved up by what was printed since: the answer lacks as many of the
-            // oldest rows, and has rows that are read already.
-            let n_printed = now.history - history;
-            history = now.history;
-            let n_read = (missing - oldest).saturating_sub(n_printed);
-            if n_read == 0 || (is_joined && n_printed > 0) {
-                // Of joined rows it is not known which line has which rows.
-                n_misses += 1;
-                continue;
-            }
-            n_misses = 0;
-            missing -= n_read;
             let mut rows = rows.body.clone();
-            if !is_joined {
-                rows.truncate(n_read);
-            }
-            let is_continued = border.iter().any(|border| border.body.len() == 1);
+            let is_continued = border.body.len() == 1;
             if extent.is_raw {
                 // The next slice was captured as if the terminal had been reset before it.
                 reset_slice(&mut rows, is_continued);
@@ -271,8 +234,9 @@ impl Captured {
                 last.extend(known.pop_front().unwrap_or_default());
             }
             rows.into_iter().rev().for_each(|row| known.push_front(row));
+            missing = oldest;
         }
-        Ok(missing <= from)
+        Ok(true)
     }
 
     pub(super) fn into_output(self, extent: Extent) -> PaneOutput {
@@ -302,21 +266,6 @@ impl Captured {
             ..state
         }
     }
-}
-
-/// Whether a pane is the same as before but for what it has printed.
-fn has_only_printed(before: &PaneOutput, now: &PaneOutput) -> bool {
-    let kind = |pane: &PaneOutput| {
-        let size = (pane.width, pane.height);
-        (size, pane.pid, pane.is_alternate, pane.is_dead)
-    };
-    kind(before) == kind(now)
-}
-
-/// Whether the printed time, in seconds, is before this one.
-fn is_before(printed: &Frame, time: i64) -> bool {
-    let printed = printed.text().trim().parse::<i64>();
-    printed.is_ok_and(|printed| printed < time)
 }
 
 /// Prints a pane's dimensions and state, and the banner of a dead pane.
@@ -433,7 +382,7 @@ pub(crate) async fn read_first_lines(
     }
     let most = FIRST_ROWS.min(begin.limit / 10);
     let n_rows = begin.history.min(most);
-    known.is_final = !begin.has_first_row() || known.n_rows >= most;
+    known.is_final = begin.may_lack_rows() || known.n_rows >= most;
     if known.is_final || n_rows == 0 || n_rows < most.min(known.n_rows * 2) {
         return Ok(());
     }
@@ -446,7 +395,7 @@ pub(crate) async fn read_first_lines(
         return Err(unreadable());
     };
     let (end, _) = read_state(shape)?;
-    if end.has_first_row() && end.pid == begin.pid && end.history >= begin.history {
+    if !end.may_lack_rows() && end.pid == begin.pid && end.history >= begin.history {
         let lines = rows.body.iter().map(|line| expand_tabs(line, end.width));
         // What the pane has printed meanwhile is not wanted.
         let mut n_left = n_rows;

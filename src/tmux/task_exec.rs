@@ -18,10 +18,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::pane_origin::PREFIX;
-use super::window_options::{SPEC, decode_spec};
+use super::pane_origin::{IS_OF_LAUNCHER, PREFIX};
+use super::window_options::{MARK, SPEC, decode_spec};
 use crate::files::{self, PROC, WRITABLE_BY_OTHERS};
 use crate::model::environment::{TaskEnvironment, WithheldVariables, covers_name, is_shell_name};
 use crate::model::{Error, Slot, TaskSpec, lossless, quote_where_needed};
@@ -36,9 +37,10 @@ const HEAD: usize = 12;
 /// left by a launcher that was killed.
 const STALE: Duration = Duration::from_secs(600);
 
-/// How long a pane whose launcher is gone waits for whoever finds out what that has launched.
+/// How long a pane whose launcher is gone waits until tmux has done what that has told it, or the launch is
+/// repeated; and how often it asks.
 const ORPHANED: Duration = Duration::from_secs(10);
-const PAUSE: Duration = Duration::from_millis(10);
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// What tmux sets for the terminal of a pane.
 const OF_PANE: [&str; 7] = [
@@ -273,7 +275,14 @@ fn is_executable(path: &Path) -> bool {
 /// place in its slot if it has one. The process stays the same one throughout. Returns only if that fails.
 pub(crate) fn exec_task(path: &Path, before: impl FnOnce(&Slot)) -> Error {
     let pane = env::var("TMUX_PANE").unwrap_or_default();
-    let taken = take(path, &pane).or_else(|error| {
+    let name = path.file_name().and_then(OsStr::to_str);
+    let token = name.and_then(|name| name.strip_prefix(PREFIX));
+    let launched = format!("#{{?{},#{{{MARK}}},}}", *IS_OF_LAUNCHER);
+    let is_launched = || {
+        let shown = show(&pane, &launched);
+        token.is_some_and(|token| shown.is_some_and(|shown| shown.trim_end() == token))
+    };
+    let taken = take(path, &pane, is_launched).or_else(|error| {
         if error.kind() != io::ErrorKind::NotFound {
             return Err(error);
         }
@@ -295,19 +304,24 @@ pub(crate) fn exec_task(path: &Path, before: impl FnOnce(&Slot)) -> Error {
     Error::io(what, &order.shell().exec())
 }
 
-/// Returns what the window of our pane has recorded, in tmux's environment, if it was respawned by hand.
-fn recorded_order(pane: &str) -> Option<PaneOrder> {
+/// Returns what tmux says of our pane in this format.
+fn show(pane: &str, format: &str) -> Option<String> {
     // The server's own program, unless one is named.
     let inside = env::var("TMUX").ok()?;
     let own = format!("{PROC}/{}/exe", inside.split(',').nth(1)?);
     let named = env::var_os("TMUX_TASK_TMUX").filter(|name| !name.is_empty());
     let program = named.or_else(|| Path::new(&own).exists().then(|| own.into()));
-    let format = format!("#{{pane_pid}}\n#{{{SPEC}}}\n#{{window_name}}\n#{{session_name}}");
     let shown = Command::new(program.unwrap_or_else(|| "tmux".into()))
-        .args(["display-message", "-p", "-t", pane, &format])
+        .args(["display-message", "-p", "-t", pane, format])
         .stderr(Stdio::null())
         .output();
-    let shown = String::from_utf8(shown.ok()?.stdout).ok()?;
+    String::from_utf8(shown.ok()?.stdout).ok()
+}
+
+/// Returns what the window of our pane has recorded, in tmux's environment, if it was respawned by hand.
+fn recorded_order(pane: &str) -> Option<PaneOrder> {
+    let format = format!("#{{pane_pid}}\n#{{{SPEC}}}\n#{{window_name}}\n#{{session_name}}");
+    let shown = show(pane, &format)?;
     let mut lines = shown.lines();
     let ours = [std::process::id(), parent_id()].map(|pid| pid.to_string());
     lines.next().filter(|pid| ours.contains(&(*pid).into()))?;
@@ -322,11 +336,14 @@ fn recorded_order(pane: &str) -> Option<PaneOrder> {
 }
 
 /// The file of a launch, which holds its command back until this is dropped. That removes the file, unless
-/// it was left to the pane or the daemon.
+/// it was left to the pane, and the environment that was kept with it.
 #[derive(Debug)]
-pub(super) struct TaskFile {
+pub(crate) struct TaskFile {
+    /// Empty once it is left to the pane.
     path: PathBuf,
     file: File,
+    /// The environment for restarts: nobody's is at hand then, and the daemon has another one.
+    kept: Option<PathBuf>,
 }
 
 impl TaskFile {
@@ -338,24 +355,18 @@ impl TaskFile {
         remove_files(folder, |name, is_stale| {
             is_stale && name.starts_with(PREFIX)
         });
-        Self::create(folder.join(format!("{PREFIX}{token}")), order)
-    }
-
-    /// Writes a copy that no pane reads, for restarts: nobody's environment is at hand then, and the daemon
-    /// has another one.
-    pub(super) fn keep(folder: &Path, token: &str, order: &PaneOrder) -> io::Result<Self> {
-        files::make_folder(folder, WRITABLE_BY_OTHERS)?;
-        Self::create(folder.join(token), order)
-    }
-
-    /// Writes and locks it. One of a daemon that was killed during the same launch is replaced: a pane that
-    /// waits for it waits for this one then.
-    fn create(path: PathBuf, order: &PaneOrder) -> io::Result<Self> {
+        let path = folder.join(format!("{PREFIX}{token}"));
+        // One of a daemon that was killed during the same launch is replaced: a pane that waits for it waits
+        // for this one then.
         let fresh = path.with_extension("new");
         // It may not be there.
         drop(fs::remove_file(&fresh));
         let file = files::create_new(&fresh)?;
-        let mut written = Self { path: fresh, file };
+        let mut written = Self {
+            path: fresh,
+            file,
+            kept: None,
+        };
         let mut bytes = vec![b' '; HEAD];
         serde_json::to_writer(&mut bytes, order)?;
         (&written.file).write_all(&bytes)?;
@@ -365,73 +376,64 @@ impl TaskFile {
         Ok(written)
     }
 
+    /// Keeps the environment in this folder, which is as the other one.
+    pub(super) fn keep(
+        &mut self,
+        folder: &Path,
+        token: &str,
+        environment: &TaskEnvironment,
+    ) -> io::Result<()> {
+        files::make_folder(folder, WRITABLE_BY_OTHERS)?;
+        let path = folder.join(token);
+        let bytes = serde_json::to_vec(environment)?;
+        files::replace(&path, &path.with_extension("new"), &bytes)?;
+        self.kept = Some(path);
+        Ok(())
+    }
+
     /// Returns its path, if it is UTF-8: tmux supports no other.
     pub(super) fn path(&self) -> Option<&str> {
         self.path.to_str()
     }
 
-    /// Leaves the file to the pane in which the task is launched.
-    pub(super) fn release(self, pane: &str) -> Self {
-        note_pane(&self.file, pane);
-        self.leave()
-    }
-
-    /// Leaves the file where it is.
-    pub(super) fn leave(mut self) -> Self {
+    /// Leaves the file to the pane in which the task was started, whose command begins when the result is
+    /// dropped.
+    pub(crate) fn release(mut self, pane: &str) -> Self {
+        let head = format!("{pane:HEAD$}");
+        let noted = self.file.write_all_at(head.as_bytes(), 0);
+        tracing::debug!(?noted, "a task was launched");
         self.path = PathBuf::new();
+        self.kept = None;
         self
     }
 }
 
 impl Drop for TaskFile {
     fn drop(&mut self) {
-        if !self.path.as_os_str().is_empty() {
-            let removed = fs::remove_file(&self.path);
+        let path = Some(&self.path).filter(|path| !path.as_os_str().is_empty());
+        for path in path.into_iter().chain(&self.kept) {
+            let removed = fs::remove_file(path);
             tracing::debug!(?removed, "a task did not start");
         }
     }
 }
 
-/// Notes in the file the pane in which the task was launched.
-fn note_pane(file: &File, pane: &str) {
-    let noted = file.write_all_at(format!("{pane:HEAD$}").as_bytes(), 0);
-    tracing::debug!(?noted, "a task was launched");
-}
-
-/// Lets the command of a launch begin in this pane, whose launcher was killed before it could note it.
-pub(super) fn complete_launch(folder: &Path, token: &str, pane: &str) {
-    let path = folder.join(format!("{PREFIX}{token}"));
-    // Otherwise it has begun. Whoever waits for the note has locked the file.
-    if let Ok(file) = files::open_existing_to_write(&path) {
-        note_pane(&file, pane);
-    }
-}
-
-/// Returns the tokens of the launches in this folder whose launcher is gone, and has not noted that they are
-/// complete.
-pub(super) fn orphaned_launches(folder: &Path) -> BTreeSet<String> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| {
-            let name = entry.file_name();
-            let token = name.to_str()?.strip_prefix(PREFIX)?;
-            let file = files::open(&entry.path()).ok()?;
-            let mut head = [0; HEAD];
-            file.read_exact_at(&mut head, 0).ok()?;
-            // A pane that waits has locked it for itself alone.
-            let is_held = file.try_lock().is_err() && file.try_lock_shared().is_ok();
-            (head == [b' '; HEAD] && !is_held).then(|| token.to_owned())
-        })
-        .collect()
-}
-
 /// Reads the file at this path when nobody holds the command back any more, and removes it, if it is for
-/// this pane.
-pub(super) fn take(path: &Path, pane: &str) -> io::Result<PaneOrder> {
-    take_from(lock(path)?, path, pane)
+/// this pane. If its launcher was killed before it could note that, `is_launched` says whether it is.
+pub(super) fn take(
+    path: &Path,
+    pane: &str,
+    is_launched: impl Fn() -> bool,
+) -> io::Result<PaneOrder> {
+    take_from(lock(path)?, path, pane, is_launched)
 }
 
-fn take_from(mut file: File, path: &Path, pane: &str) -> io::Result<PaneOrder> {
+fn take_from(
+    mut file: File,
+    path: &Path,
+    pane: &str,
+    is_launched: impl Fn() -> bool,
+) -> io::Result<PaneOrder> {
     let mut head = [0; HEAD];
     let mut waited = Duration::ZERO;
     loop {
@@ -448,23 +450,27 @@ fn take_from(mut file: File, path: &Path, pane: &str) -> io::Result<PaneOrder> {
             file = lock(path).map_err(given_up)?;
             continue;
         }
+        // Its launcher holds no lock: it has died, or files cannot be locked here.
+        if is_launched() {
+            break;
+        }
         if waited >= ORPHANED {
             return Err(io::Error::other("its launch was not completed"));
         }
-        // Its launcher holds no lock: it has died, or files cannot be locked here. Nothing tells when
-        // the head is written.
+        // Nothing tells when the head is written, or tmux has the launch.
         std::thread::sleep(PAUSE);
         waited += PAUSE;
     }
-    let order = read_order(file);
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
     fs::remove_file(path)?;
-    order
+    parse(bytes.get(HEAD..).unwrap_or_default())
 }
 
 /// Opens the file when nobody holds the command back any more.
 fn lock(path: &Path) -> io::Result<File> {
     let file = files::open(path)?;
-    // Where files cannot be locked, the head is all there is to wait for.
+    // Where files cannot be locked, the head and tmux are all there is to wait for.
     file.lock().or_else(|error| match error.raw_os_error() {
         Some(_) => Ok(()),
         None => Err(error),
@@ -474,15 +480,12 @@ fn lock(path: &Path) -> io::Result<File> {
 
 /// Reads the environment of a file that [`TaskFile::keep`] has written.
 pub(crate) fn kept_environment(folder: &Path, token: &str) -> io::Result<TaskEnvironment> {
-    Ok(read_order(files::open(&folder.join(token))?)?.environment)
+    parse(&files::read(&folder.join(token))?)
 }
 
-fn read_order(mut file: File) -> io::Result<PaneOrder> {
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    let order = bytes.get(HEAD..);
-    let order = order.and_then(|order| serde_json::from_slice(order).ok());
-    order.ok_or_else(|| io::Error::other("it is of another version of tmux-task"))
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
+    serde_json::from_slice(bytes)
+        .map_err(|_| io::Error::other("it is of another version of tmux-task"))
 }
 
 /// Removes the files of a folder that are not needed any more, by their names and whether they are
@@ -527,6 +530,13 @@ mod tests {
 
     use super::*;
 
+    impl TaskFile {
+        /// Its launcher was killed, which removes nothing.
+        fn killed(mut self) {
+            self.path = PathBuf::new();
+        }
+    }
+
     fn os(bytes: &[u8]) -> OsString {
         OsStr::from_bytes(bytes).to_owned()
     }
@@ -559,11 +569,14 @@ mod tests {
         let text = |bytes| lossless::Text(os(bytes));
         let variables = variables.map(|(name, value)| (text(name), text(value)));
         order.environment.variables = variables.to_vec();
-        let file = TaskFile::keep(dir.path(), "1-2", &order).unwrap();
+        let mut file = TaskFile::write(dir.path(), "1-2", &order).unwrap();
+        file.keep(dir.path(), "1-2", &order.environment).unwrap();
         let kept = kept_environment(dir.path(), "1-2").unwrap();
         assert_eq!(kept, order.environment);
-        let read = read_order(files::open(&file.path).unwrap()).unwrap();
-        assert_eq!(read, order);
+        let path = file.path.clone();
+        drop(file.release("%7"));
+        assert_eq!(take(&path, "%7", || false).unwrap(), order);
+        kept_environment(dir.path(), "1-2").unwrap();
     }
 
     #[test]
@@ -620,26 +633,23 @@ mod tests {
         drop(gate);
         assert!(probe.try_lock().is_ok());
         drop(probe);
-        let taken = |pane| take(Path::new(&path), pane);
+        let taken = |pane| take(Path::new(&path), pane, || false);
         assert!(taken("%70").is_err() && taken("").is_err());
         assert_eq!(taken("%7").unwrap(), order);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[test]
-    fn a_command_whose_launcher_was_killed_begins_when_its_launch_is_completed() {
+    fn a_command_whose_launcher_was_killed_begins_when_tmux_has_its_launch() {
         let dir = tempfile::tempdir().unwrap();
         let order = order(&[b"true"]);
         let file = TaskFile::write(dir.path(), "1-2", &order).unwrap();
         let path = file.path().unwrap().to_owned();
-        let launches = || orphaned_launches(dir.path());
-        assert_eq!(launches(), BTreeSet::new());
-        drop(file.leave());
-        assert_eq!(launches(), BTreeSet::from(["1-2".to_owned()]));
-        let pane = std::thread::spawn(move || take(Path::new(&path), "%7"));
-        complete_launch(dir.path(), "1-2", "%7");
-        assert_eq!(pane.join().unwrap().unwrap(), order);
-        complete_launch(dir.path(), "1-2", "%7");
+        file.killed();
+        let asked = std::cell::Cell::new(0);
+        let is_launched = || asked.replace(asked.get() + 1) == 2;
+        let taken = take(Path::new(&path), "%7", is_launched);
+        assert_eq!((taken.unwrap(), asked.get()), (order, 3));
     }
 
     #[test]
@@ -652,9 +662,9 @@ mod tests {
         let pane = std::thread::spawn(move || {
             let file = lock(Path::new(&path)).unwrap();
             opened.send(()).unwrap();
-            take_from(file, Path::new(&path), "%7")
+            take_from(file, Path::new(&path), "%7", || false)
         });
-        drop(killed.leave());
+        killed.killed();
         opens.recv().unwrap();
         let gate = write(&[b"second"]).release("%7");
         drop(gate);
@@ -670,7 +680,7 @@ mod tests {
         let opened = files::open(Path::new(&path)).unwrap();
         drop(file);
         assert_eq!(opened.metadata().unwrap().nlink(), 0);
-        assert!(take(Path::new(&path), "%7").is_err());
+        assert!(take(Path::new(&path), "%7", || false).is_err());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 

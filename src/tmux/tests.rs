@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::launch::LaunchFiles;
+use super::task_exec::TaskFile;
 use super::*;
 use crate::model::environment::{TaskEnvironment, WithheldVariables};
 use crate::model::{
@@ -106,7 +106,7 @@ impl Private {
     }
 
     /// Returns the launch with what it needs, and its files.
-    fn prepare(&self, task: &Launch) -> Result<(Launch, LaunchFiles), Error> {
+    fn prepare(&self, task: &Launch) -> Result<(Launch, TaskFile), Error> {
         let mut launch = task.clone();
         launch.token = unique_token();
         let folder = |name| self.dir.path().join(name);
@@ -151,19 +151,19 @@ impl Private {
 
     async fn launch(&self, task: &Launch) -> Result<NewRun, TmuxError> {
         let mut ended = Vec::new();
-        let (task, files) = self.prepare(task)?;
+        let (task, file) = self.prepare(task)?;
         loop {
             let (mut connection, slots) = (self.connection(), Slots::OfName);
             let done = launch(&mut connection, &self.server, None, &task, slots, &ended);
             // Several at once do not have room on the stack.
             match Box::pin(done).await? {
-                Some(LaunchAnswer::Started(run)) => {
-                    files.hand_over(&run.pane.to_string());
+                LaunchAnswer::Started(run) => {
+                    file.release(&run.pane.to_string());
                     return Ok(run);
                 }
                 // As if it had been ended: tmux does not know yet.
-                Some(LaunchAnswer::Live(_, pid)) => ended.push(pid),
-                None => unreachable!("it is created"),
+                LaunchAnswer::Live(_, pid) => ended.push(pid),
+                LaunchAnswer::NoSession => unreachable!("it is created"),
             }
         }
     }

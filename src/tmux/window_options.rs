@@ -216,29 +216,20 @@ pub(crate) async fn read_spec(
     Ok(spec.filter(is_of_launch).map(|(_, spec)| (token, spec)))
 }
 
-/// The number of a launched run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RunNumber {
-    /// The first of its window: one more than the last of the name.
-    First,
-    /// One more than the window's last, and the last of the name.
-    Next,
-}
-
-/// Returns the commands that describe the task on its window.
+/// Returns the commands that describe the task on its window, with the number of its run.
 ///
 /// tmux 3.3a goes over all of its windows after each of them: they are as few as possible.
 pub(super) fn option_commands(
     launch: &Launch,
     target: &str,
-    number: RunNumber,
+    run: u32,
 ) -> Result<Vec<Command>, TmuxError> {
     let set = |flags: &str, name: &str, value: &str| {
         Command::new("set-option").args([flags, "-t", target, name, value])
     };
     let spec = encode_spec(launch);
     let spec = spec.map_err(|_| TmuxError::confused("a launch cannot be recorded"))?;
-    let mut options = vec![
+    Ok(vec![
         set("-w", "remain-on-exit", "on"),
         set("-w", "monitor-bell", "on"),
         set("-w", "automatic-rename", "off"),
@@ -252,24 +243,8 @@ pub(super) fn option_commands(
         set("-w", OWNER, launch.owner.as_deref().unwrap_or_default()),
         set("-w", TASK_PANE, NOT_THE_TASK),
         set("-pF", TASK_PANE, "#{window_id}"),
-    ];
-    let last = launch.last_run;
-    match number {
-        RunNumber::First => options.push(set("-w", RUN, &last.saturating_add(1).to_string())),
-        RunNumber::Next => {
-            options.push(Command::new("set-option").args(["-wu", "-t", target, ENDING]));
-            options.push(set("-wF", RUN, &next_run(last)));
-        }
-    }
-    Ok(options)
-}
-
-/// Returns a format for the number of a window's next run, after the last run of the task's name.
-fn next_run(last: u32) -> String {
-    // A window that was never counted had its first run.
-    let of_window = format!("#{{?{RUN},#{{{RUN}}},1}}");
-    let last = last.max(1);
-    format!("#{{e|+:#{{?#{{e|>:{of_window},{last}}},{of_window},{last}}},1}}")
+        set("-w", RUN, &run.to_string()),
+    ])
 }
 
 // Options that windows and sessions inherit.
@@ -323,7 +298,7 @@ pub(super) fn check_command() -> Command {
 // what a killed one had begun.
 
 /// The window option.
-const ENDING: &str = "@tmux_task_stop";
+pub(super) const ENDING: &str = "@tmux_task_stop";
 
 /// Returns the option's value for a run with this process: `REASON PID`, and who asked for it from another
 /// machine, one word.

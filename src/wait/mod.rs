@@ -6,6 +6,7 @@
 mod cursor;
 mod output_watch;
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ use crate::model::{
     self, Exit, GoneReason, Now, Prompt, Snapshot, Task, WaitOutcome, WaitResult, WindowId,
     whole_millis,
 };
-use crate::terminal::{Line, PaneOutput, Pattern, Stamp};
+use crate::terminal::{Line, PaneOutput, Pattern, Stamp, UnwrappedLine};
 
 /// What a wait is for.
 pub(crate) type Condition = model::Condition<Pattern>;
@@ -140,6 +141,24 @@ impl Wait {
 
     pub(crate) fn window(&self) -> WindowId {
         self.entry.window
+    }
+
+    /// Processes the read of the pane with which it begins: whether one of its texts is there already, and
+    /// what was written behind its anchor. `lines` are those of the read, joined once for all waits.
+    pub(crate) fn read_entry(
+        &mut self,
+        output: &PaneOutput,
+        lines: &OnceCell<Vec<UnwrappedLine>>,
+        now: Now,
+    ) -> Option<WaitResult> {
+        let is_there = |text: &Pattern| {
+            let lines = lines.get_or_init(|| output.unwrapped(0, 0));
+            let mut lines = lines.iter();
+            lines.any(|row| text.find(&row.line(true), 0).is_some())
+        };
+        self.matched_at_entry = self.spec.texts().any(is_there);
+        let anchor = self.anchor.clone()?;
+        self.read_since(Some(&anchor), output, now)
     }
 
     /// Processes a line that was written. [`Wait::on_output`] gives the result for all lines that came

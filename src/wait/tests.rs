@@ -54,6 +54,24 @@ fn wait(conditions: Vec<Condition>) -> Wait {
     wait
 }
 
+#[test]
+fn each_wait_learns_whether_its_own_text_is_there() {
+    let output = PaneOutput {
+        rows: ["first", " second"].map(str::to_owned).to_vec(),
+        width: 5,
+        height: 2,
+        ..PaneOutput::default()
+    };
+    let lines = OnceCell::new();
+    let texts: [&[&str]; 5] = [&["first"], &["second"], &[], &["x", "irst se"], &["third"]];
+    let is_there = texts.map(|texts| {
+        let mut wait = wait(texts.iter().map(|one| text(one)).collect());
+        assert!(wait.read_entry(&output, &lines, now()).is_none());
+        wait.matched_at_entry
+    });
+    assert_eq!(is_there, [true, true, false, true, false]);
+}
+
 /// Writes a line whose first `old` bytes were there when the wait began.
 fn say(wait: &mut Wait, line: &str, old: usize) -> Option<WaitResult> {
     let runs = [(old, 5), (line.len(), 6)];

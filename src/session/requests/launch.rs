@@ -15,18 +15,6 @@ use crate::wire::{Answer, LaunchedRun, Response};
 /// The maximum time between a launch and the wait that the launching command begins.
 const WAIT_BEGINS_WITHIN: Duration = Duration::from_secs(5);
 
-/// A launch into the slot of this name, until it is over.
-struct Launching<'a> {
-    cx: &'a Cx,
-    name: &'a str,
-}
-
-impl Drop for Launching<'_> {
-    fn drop(&mut self) {
-        self.cx.with(|state| state.launch_over(self.name));
-    }
-}
-
 /// Starts a task, after the live run of its slot has ended if there is one. Launches into one slot follow
 /// each other. tmux is asked to launch first, and says which run is alive: nothing is ended for a launch
 /// that it refuses.
@@ -37,7 +25,6 @@ pub(super) async fn run(cx: &Cx, launch: Launch) -> Result<Reply, Error> {
     cx.first_look(LookOrder::barrier(windows)).await?;
     cx.with(|state| state.begin_launch(&launch))?;
     let slot = cx.lock(LockKey::Slot(name.to_owned())).await;
-    let launching = Launching { cx, name };
     let mut ended = Vec::new();
     let ending = cx.with(|state| state.endings.of_name(name));
     if !ending.is_empty() {
@@ -78,7 +65,7 @@ pub(super) async fn run(cx: &Cx, launch: Launch) -> Result<Reply, Error> {
         state.unseen.extend(unseen_task(&launch, &run));
         state.report_all_unseen(state.now);
     });
-    drop((launching, slot));
+    drop(slot);
     // The command of a client that leaves begins at once.
     cx.release()?;
     cx.recorded().await;

@@ -16,6 +16,8 @@ use super::state::{Cx, State};
 use crate::model::{Error, Snapshot, Task, WindowId};
 use crate::wire::{Request, Response};
 
+pub(crate) use output::matches_in;
+
 /// How to start a missing session.
 const NO_SESSION_HINT: &str =
     "`tmux-task run NAME -- COMMAND` starts a task and with it the session";

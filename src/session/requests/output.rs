@@ -7,8 +7,8 @@ use super::super::listeners::OutputStream;
 use super::super::promise::promise;
 use super::super::state::Cx;
 use crate::model::{Error, Task, WindowId};
-use crate::terminal::{Pattern, Utf8Splitter};
-use crate::wire::{LogRequest, Response, SearchRequest, SearchResult};
+use crate::terminal::{Line, Pattern, Utf8Splitter};
+use crate::wire::{LogRequest, Response, SearchMatch, SearchRequest, SearchResult, TaskLog};
 
 /// Sends the output of the task in this window from here on.
 pub(super) async fn follow(cx: &Cx, window: &str, raw: bool, lines: usize) -> Result<Reply, Error> {
@@ -69,17 +69,18 @@ pub(super) async fn search(cx: &Cx, request: &SearchRequest) -> Result<Response,
     let windows = name.map(|name| cx.with(|state| state.windows_named(name)));
     cx.first_look(LookOrder::barrier(windows.unwrap_or_default()))
         .await?;
-    let pattern = Arc::new(Pattern::parse(pattern, *regex, *ignore_case)?);
+    let pattern = Pattern::parse(pattern, *regex, *ignore_case)?;
     let tasks = cx.with(|state| match name {
         Some(name) => state.find_task(name).map(|task| vec![task]),
         None => state.look().map(|_| state.tasks()),
     })?;
     let mut found = SearchResult::default();
-    for task in tasks {
+    for task in tasks.into_iter().filter(|task| task.pane.is_some()) {
         let window = task.window;
-        let search = |outcome| Job::Search(task, Arc::clone(&pattern), outcome);
-        match cx.run(search).await {
-            Ok(further) => {
+        let read = |outcome| Job::ReadLog(task, LogRequest::default(), outcome);
+        match cx.run(read).await {
+            Ok(log) => {
+                let further = matches_in(log, &pattern);
                 found.matches.extend(further.matches);
                 found.incomplete.extend(further.incomplete);
             }
@@ -95,6 +96,29 @@ pub(super) async fn search(cx: &Cx, request: &SearchRequest) -> Result<Response,
         }
     }
     Ok(Response::Matches(found))
+}
+
+/// Returns the lines of an output that match.
+pub(crate) fn matches_in(log: TaskLog, pattern: &Pattern) -> SearchResult {
+    let incomplete = log.missing().into_iter().collect();
+    let is_match = |line: &String| {
+        let runs = [(line.len(), 1)];
+        pattern.find(&Line::new(line, &runs, true), 0).is_some()
+    };
+    let lines = log.lines.into_iter().enumerate();
+    let found = lines.filter(|(_, line)| is_match(line));
+    let matches = found.map(|(index, line)| SearchMatch {
+        window_id: log.window_id.clone(),
+        window_name: log.window_name.clone(),
+        run: log.run,
+        line_number: index + 1,
+        line,
+        may_lack_beginning: log.may_lack_beginning,
+    });
+    SearchResult {
+        matches: matches.collect(),
+        incomplete,
+    }
 }
 
 /// Returns the task of this name or window id, after a look at it.

@@ -121,12 +121,11 @@ impl State {
             request_id: cx.request.ok_or_else(|| Error::failed("no request"))?,
             wait: Wait::begin(spec, task, anchor, self.now),
             pane,
-            verdict: None,
             done,
         };
         match pane {
             Some(pane) => self.begin_with(pane).waits.push(active),
-            None => self.start_wait(active, self.now),
+            None => self.start_wait(active, None, self.now),
         }
         Ok(())
     }

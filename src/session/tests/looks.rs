@@ -33,7 +33,7 @@ fn everything_but_archiving_goes_before_the_next_slice_of_a_sweep() {
     driver.look_finds(LookOutcome::NothingNew);
     driver.did(&["look @1"]);
     driver.look_at(false, shown);
-    driver.did(&["read %1 All for 1"]);
+    driver.did(&["read %1 All"]);
     driver.read(&["working"]);
     driver.did(&["begun 1"]);
     // tmux serves others before the next slice.

@@ -60,7 +60,7 @@ fn a_pane_that_was_paused_is_read_from_where_it_was() {
     // Output that arrives while it is paused has a gap before it.
     driver.print("done");
     driver.look("life 1; @1#1 a running pid=7");
-    driver.did(&["read %1 All for 0"]);
+    driver.did(&["read %1 All"]);
     driver.read(&["one", "two", "three", "done"]);
     driver.did(&["read end of %1"]);
     driver.read(&["one", "two", "three", "done"]);
@@ -129,7 +129,7 @@ fn waits_that_begin_at_once_share_one_look_and_one_reading() {
     driver.did(&["look @1"]);
     driver.look("life 1; @1#1 a running pid=7");
     driver.look("life 1; @1#1 a running pid=7");
-    driver.did(&["look @1", "read %1 All for 40"]);
+    driver.did(&["look @1", "read %1 All"]);
     driver.read(&["text 3"]);
     let did = driver.take();
     let begun = did.iter().filter(|did| did.starts_with("begun")).count();
@@ -152,7 +152,7 @@ fn a_wait_that_needs_no_history_reads_none() {
     }));
     driver.take();
     driver.look("life 1; @1#1 a running pid=7");
-    driver.did(&["read %1 LastRow for 1"]);
+    driver.did(&["read %1 LastRow"]);
     assert_eq!(driver.followed, BTreeSet::from([PANE]));
 }
 
@@ -255,8 +255,8 @@ fn a_read_that_comes_behind_output_delays_nothing_else() {
     driver.begin("done", &["one"]);
     driver.wait(Some("two"));
     driver.look("life 1; @1#1 a running pid=7");
-    assert!(driver.take().contains(&"read %1 All for 1".to_owned()));
-    let mut begins = driver.read_is_asked();
+    assert!(driver.take().contains(&"read %1 All".to_owned()));
+    driver.read_is_asked();
     // Another wait begins with the next read; meanwhile the list is asked for.
     driver.wait(Some("three"));
     driver.look("life 1; @1#1 a running pid=7");
@@ -268,10 +268,8 @@ fn a_read_that_comes_behind_output_delays_nothing_else() {
     // What was written before the read is old, what comes after it is not.
     driver.print("\r\ntwo");
     driver.did(&[]);
-    let output = output(&["one", "two"]);
-    begins.judge(&output, driver.now);
-    driver.read_comes(output, begins);
-    driver.did(&["begun 2", "read %1 All for 1"]);
+    driver.read_comes(output(&["one", "two"]));
+    driver.did(&["begun 2", "read %1 All"]);
     driver.read_is_asked();
     driver.print("\r\ntwo\r\n");
     let did = driver.take();
@@ -284,17 +282,16 @@ fn what_begins_while_its_pane_is_paused_begins_behind_what_is_missing() {
     driver.begin("done", &["one"]);
     driver.wait(Some("two"));
     driver.look("life 1; @1#1 a running pid=7");
-    let begins = driver.read_is_asked();
+    driver.read_is_asked();
     driver.take();
     // The pane contains more than has arrived.
     driver.input(Input::Changed(Change::Paused(PANE)));
-    let output = output(&["one", "two"]);
-    driver.read_comes(output, begins);
+    driver.read_comes(output(&["one", "two"]));
     driver.look("life 1; @1#1 a running pid=7");
     let did = driver.take();
     assert!(!did.iter().any(|did| did.starts_with("begun")), "{did:?}");
     driver.read(&["one", "two"]);
-    driver.did(&["read %1 All for 1"]);
+    driver.did(&["read %1 All"]);
     // Of what was missing the wait gets nothing.
     driver.read(&["one", "two"]);
     driver.did(&["begun 2"]);

@@ -152,7 +152,7 @@ fn a_launch_is_answered_when_its_output_is_followed() {
     driver.take();
     driver.look(RUNS);
     let did = driver.take();
-    assert_eq!(did, ["append event", "read %1 All for 0"]);
+    assert_eq!(did, ["append event", "read %1 All"]);
     driver.read(&[""]);
     let did = driver.take();
     assert!(did.contains(&"answer 1".to_owned()), "{did:?}");

@@ -354,31 +354,23 @@ fn looks_go_between_the_tasks_of_a_search() {
     let mut driver = Driver::new(shown);
     driver.ask(Request::Search(SearchRequest {
         task: None,
-        pattern: "x".to_owned(),
+        pattern: "e".to_owned(),
         regex: false,
         ignore_case: false,
     }));
     driver.did(&["look barrier"]);
     driver.not_needed();
-    driver.did(&["search @1"]);
-    let found = |line: &str| SearchResult {
-        matches: vec![SearchMatch {
-            window_id: String::new(),
-            window_name: String::new(),
-            run: None,
-            line_number: 1,
-            line: line.to_owned(),
-            may_lack_beginning: false,
-        }],
-        incomplete: Vec::new(),
-    };
+    driver.did(&["read log of @1"]);
     let finds = |driver: &mut Driver, line: &str| {
-        let found = found(line);
+        let log = TaskLog {
+            lines: vec![line.to_owned()],
+            ..TaskLog::default()
+        };
         driver.done(|job| {
-            let Job::Search(_, _, outcome) = job else {
+            let Job::ReadLog(_, _, outcome) = job else {
                 return false;
             };
-            outcome.resolve(found);
+            outcome.resolve(log);
             true
         });
     };
@@ -391,7 +383,7 @@ fn looks_go_between_the_tasks_of_a_search() {
     driver.fail("can't find pane: %2");
     driver.did(&[
         "log Debug a window was closed before it was searched error=\"can't find pane: %2\" window=@2",
-        "search @3",
+        "read log of @3",
     ]);
     finds(&mut driver, "three");
     driver.did(&["answer 1 one three"]);

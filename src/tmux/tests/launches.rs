@@ -102,7 +102,7 @@ async fn a_client_that_is_attached_launches_too() {
     let task = private.task("keep", "api", &["echo up; exec sleep 1000"]);
     let (mut launched, mut ended) = (Vec::new(), Vec::new());
     while launched.len() < 2 {
-        let (task, files) = private.prepare(&task).unwrap();
+        let (task, file) = private.prepare(&task).unwrap();
         let done = launch(
             &mut connection,
             &private.server,
@@ -112,17 +112,18 @@ async fn a_client_that_is_attached_launches_too() {
             &ended,
         )
         .await;
-        match done.unwrap().unwrap() {
+        match done.unwrap() {
             LaunchAnswer::Started(run) => launched.push(run),
             LaunchAnswer::Live(window, pid) => {
                 assert_eq!(window, launched[0].window);
                 ended.push(pid);
                 continue;
             }
+            LaunchAnswer::NoSession => unreachable!("it is there"),
         }
         let found = find_launched(&mut private.connection(), &task).await;
         assert_eq!(found.unwrap().unwrap().run, launched.len() as u32);
-        files.hand_over("%9");
+        file.release("%9");
     }
     let [first, second] = launched.as_slice() else {
         unreachable!()
@@ -155,7 +156,7 @@ async fn a_client_that_is_attached_launches_too() {
         &[],
     )
     .await;
-    assert!(gone.unwrap().is_none());
+    assert!(matches!(gone.unwrap(), LaunchAnswer::NoSession));
     let mut forged = absent.clone();
     forged.token = "}#(touch owned)".to_owned();
     let refused = launch(
@@ -190,46 +191,6 @@ async fn a_launch_finds_its_window_whatever_the_name_means_to_tmux() {
     private.asks(&[&command[..], &["sleep 1000"]].concat());
     let refused = private.launch(&task).await;
     assert!(refused.unwrap_err().to_string().starts_with("two windows"));
-}
-
-#[tokio::test]
-async fn six_launches_at_once_make_one_window() {
-    let private = Private::new();
-    let task = private.task("S", "api", &["sleep", "1000"]);
-    let six = tokio::join!(
-        private.launch(&task),
-        private.launch(&task),
-        private.launch(&task),
-        private.launch(&task),
-        private.launch(&task),
-        private.launch(&task),
-    );
-    let six: [Result<NewRun, TmuxError>; 6] = six.into();
-    let six: Vec<NewRun> = six.into_iter().map(|done| done.unwrap()).collect();
-    assert_eq!(
-        six.iter().filter(|done| done.replaced.is_none()).count(),
-        1,
-        "{six:?}"
-    );
-    let mut runs: Vec<u32> = six.iter().map(|done| done.run).collect();
-    runs.sort_unstable();
-    assert_eq!(runs, [1, 2, 3, 4, 5, 6]);
-    assert_eq!(
-        private.asks(&["list-windows", "-t", "=S"]).lines().count(),
-        1
-    );
-
-    let other = private.task("S", "web", &["sleep", "1000"]);
-    let (a, b, c) = tokio::join!(
-        private.launch(&other),
-        private.launch(&other),
-        private.launch(&other)
-    );
-    let created = [a, b, c]
-        .into_iter()
-        .filter(|done| done.as_ref().unwrap().replaced.is_none())
-        .count();
-    assert_eq!(created, 1);
 }
 
 /// Its launcher is lost, or has only made the window so far.

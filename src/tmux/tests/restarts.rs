@@ -85,10 +85,10 @@ async fn a_launch_in_a_window_starts_over_if_a_client_attaches_after_the_clients
         client
     };
     let (result, mut client) = tokio::join!(restarted(token.clone()), attached);
-    assert!(matches!(result, Some(LaunchAnswer::Started(run)) if run.run == 2));
+    assert!(matches!(result, LaunchAnswer::Started(run) if run.run == 2));
     assert_eq!(of_pane("#{@tmux_task_run}"), "2");
     // Another launch has used the window since.
-    assert!(restarted(token).await.is_none());
+    assert!(matches!(restarted(token).await, LaunchAnswer::NoSession));
     client.kill().unwrap();
     client.wait().unwrap();
 }

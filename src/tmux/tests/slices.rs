@@ -151,67 +151,6 @@ async fn a_followed_pane_is_completed_with_what_is_above_its_end() {
 }
 
 #[tokio::test]
-async fn rows_keep_their_place_while_a_pane_prints() {
-    let private = Private::started().await;
-    let prints = "seq 1000; while read -r n; do seq $n; echo printed $n; done";
-    private.asks(&["new-window", "-d", "-t", "keep:", "--", "sh", "-c", prints]);
-    let mut connection = private.connection();
-    let history = until(async || {
-        let history = private.asks(&["display-message", "-p", "-t", "%1", "#{history_size}"]);
-        let n_rows: usize = history.parse().unwrap();
-        (n_rows > 970).then_some(n_rows).ok_or(history)
-    })
-    .await;
-    let numbers = |from: usize| -> Vec<String> {
-        let to = history - 50;
-        (from + 1..=to).map(|n| n.to_string()).collect()
-    };
-    let ends = [
-        Extent::of_lines(History::LastRows(50), false),
-        Extent {
-            rows: History::LastRows(50),
-            ..Extent::ALL
-        },
-    ];
-    let mut captured = Vec::new();
-    for end in ends {
-        let read = Captured::read(&mut connection, PANE, end, None).await;
-        captured.push((end, read.unwrap()));
-    }
-    assert_eq!(captured[0].1.state.history, history);
-    // Less than a slice, more, and more than what is missing.
-    for n_printed in ["3", "70", "700"] {
-        private.asks(&["send-keys", "-t", "%1", n_printed, "Enter"]);
-        until(async || {
-            let shown = private.asks(&["capture-pane", "-p", "-t", "%1"]);
-            let is_printed = shown.contains(&format!("printed {n_printed}"));
-            is_printed.then_some(()).ok_or(shown)
-        })
-        .await;
-        for (end, captured) in &captured {
-            for from in [0, 1, 333, history - 51] {
-                let last = History::LastRows(history - from);
-                let extent = match end.lines {
-                    Some(_) => Extent::of_lines(last, false),
-                    None => Extent { rows: last, ..*end },
-                };
-                let mut read = captured.clone();
-                let older = read.add_older(&mut connection, PANE, extent, 50);
-                assert!(older.await.unwrap(), "only printed");
-                let expected = numbers(from);
-                let output = read.into_output(extent);
-                let rows = match end.lines {
-                    Some(_) => output.lines,
-                    None => output.rows,
-                };
-                let shown = rows[..expected.len()] == expected[..];
-                assert!(shown, "{extent:?} after {n_printed}: {rows:?}");
-            }
-        }
-    }
-}
-
-#[tokio::test]
 async fn a_pane_that_changes_between_two_slices_is_not_read_in_slices() {
     async fn is_read(connection: &mut Connection<'_>, end: &Captured) -> bool {
         let mut captured = end.clone();
@@ -224,7 +163,6 @@ async fn a_pane_that_changes_between_two_slices_is_not_read_in_slices() {
     private.asks(&["set-option", "-g", "history-limit", "300"]);
     story(&private, "read -r _; echo more; read -r _; exit 0").await;
     let mut connection = private.connection();
-    // A pane that lives is read in slices once it has printed nothing in this second.
     let before = until(async || {
         let mut connection = private.connection();
         let end = end(&mut connection, 50, false).await;
