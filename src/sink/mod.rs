@@ -13,7 +13,7 @@ mod webhook;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use std::{env, io};
 
@@ -26,11 +26,11 @@ use tokio::time::{sleep, timeout};
 
 use crate::clock;
 use crate::config::{Config, SinkConfig, SinkFilter, SinkTarget};
-use crate::model::environment::{covers_name, reaches_tmux_server};
-use crate::model::{Backoff, Body, Error, Level, Millis, Record, Seq, with_causes};
+use crate::model::environment::reaches_tmux_server;
+use crate::model::{Backoff, Error, Level, Millis, Record, Seq, with_causes};
 use crate::paths::Paths;
 use crate::process::{ProgramEnd, run_program};
-use crate::store::{self, Lease, Live, ReaderThread, Subscription};
+use crate::store::{self, Lease, Live, ReaderThread, Subscription, run_on};
 use crate::wire::{ConsumeRequest, ConsumerStatus, Filter, SINK_PREFIX, SinkStatus, StreamRecord};
 use delivery::Delivery;
 use fleet::Publisher;
@@ -72,12 +72,8 @@ impl Sinks {
         let mut states = Vec::new();
         let mut all = Vec::new();
         for config in configs {
-            let state = Arc::new(SinkState {
-                name: config.name.clone(),
-                kind: config.target.kind(),
-                owners: config.filter.owners.clone(),
-                progress: Mutex::default(),
-            });
+            let owners = &config.filter.owners;
+            let state = SinkState::new(&config.name, config.target.kind(), owners);
             states.push(Arc::clone(&state));
             all.push(RunningSink {
                 config: config.clone(),
@@ -93,7 +89,9 @@ impl Sinks {
         for (mut running, first) in all.into_iter().zip(leases) {
             let first = first.ok();
             let handle = thread.handle();
-            tasks.spawn(async move { handle.run(async move { running.run(first).await }).await });
+            tasks.spawn(
+                async move { run_on(&handle, async move { running.run(first).await }).await },
+            );
         }
         if config.has_fleet {
             let stopping = stopping.subscribe();
@@ -101,7 +99,9 @@ impl Sinks {
             states.push(publisher.state());
             let first = timeout(CREATED_WITHIN, publisher.lease()).await.ok();
             let handle = thread.handle();
-            tasks.spawn(async move { handle.run(async move { publisher.run(first).await }).await });
+            tasks.spawn(
+                async move { run_on(&handle, async move { publisher.run(first).await }).await },
+            );
         }
         Ok(Some(Self {
             states,
@@ -117,28 +117,8 @@ impl Sinks {
 
     /// Returns what is known of each; `consumers` are those of the feed.
     pub(crate) fn status(&self, consumers: &[ConsumerStatus]) -> Vec<SinkStatus> {
-        let status = |state: &Arc<SinkState>| {
-            let name = state.consumer();
-            let consumer = consumers.iter().find(|one| one.name == name);
-            let progress = state
-                .progress
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            let error = progress.error.clone();
-            SinkStatus {
-                name: state.name.clone(),
-                kind: state.kind.to_owned(),
-                cursor: consumer.map_or(0, |one| one.cursor),
-                lag: consumer.map_or(0, |one| one.lag),
-                delivered: progress.delivered,
-                failed: progress.failed,
-                error_at: error.as_ref().map(|(_, at)| *at),
-                error: error.map(|(why, _)| why),
-                reached: progress.is_reached,
-                owners: state.owners.clone(),
-            }
-        };
-        self.states.iter().map(status).collect()
+        let states = self.states.iter();
+        states.map(|state| state.status(consumers)).collect()
     }
 }
 
@@ -211,25 +191,13 @@ async fn execute(words: &[String], limit: Duration, delivery: &Delivery) -> Resu
     })
 }
 
-/// Returns the part of a sink's filter that its stream has.
+/// Returns which records a sink gets.
 fn filter_of(config: &SinkFilter) -> Filter {
     let (kinds, types) = (config.kinds.clone(), config.types.clone());
-    Filter::new(kinds, types, config.tasks.clone())
-}
-
-/// Whether a record that the stream passes is wanted.
-fn wants(config: &SinkFilter, body: &Body) -> bool {
-    let (level, owner) = match body {
-        Body::Event(event) => (event.level(), &event.task.owner),
-        Body::Notice { level, owner, .. } | Body::FollowUp { level, owner, .. } => (*level, owner),
-    };
-    let is_important = config.level != Some(Level::Warning) || level == Level::Warning;
-    // What has no owner is everybody's.
-    let is_theirs = config.owners.is_empty()
-        || owner
-            .as_ref()
-            .is_none_or(|owner| config.owners.iter().any(|one| covers_name(one, owner)));
-    is_important && is_theirs
+    let mut filter = Filter::new(kinds, types, config.tasks.clone());
+    filter.owners.clone_from(&config.owners);
+    filter.only_warnings = config.level == Some(Level::Warning);
+    filter
 }
 
 // A sink that runs: it delivers each record until the sink has it.
@@ -260,9 +228,7 @@ impl RunningSink {
             filter: filter_of(&self.config.filter),
         };
         let pid = Some(std::process::id());
-        let leased = self.live.consume_from(request, pid, self.last_seq).await?;
-        leased.1.set_owners(&self.config.filter.owners);
-        Ok(leased)
+        self.live.consume(request, pid, self.last_seq).await
     }
 
     async fn run(&mut self, mut first: Option<LeaseResult>) {
@@ -315,7 +281,7 @@ impl RunningSink {
             let Ok(StreamRecord::Durable(record)) = serde_json::from_str(&line) else {
                 continue;
             };
-            if wants(&self.config.filter, &record.body) && !self.deliver(&record, &line).await {
+            if !self.deliver(&record, &line).await {
                 return false;
             }
             if let Err(refusal) = self.live.acknowledge(lease, record.seq) {
@@ -422,14 +388,14 @@ mod tests {
         at: &str,
         wanted: bool,
     ) {
-        let config = SinkFilter {
+        let mut filter = filter_of(&SinkFilter {
             owners: owners.iter().map(|&owner| owner.to_owned()).collect(),
             level,
             ..SinkFilter::default()
-        };
+        });
         let notice = serde_json::json!({"kind": "notice", "level": at, "text": "", "events": [], "owner": of});
         let body = serde_json::from_value(notice).unwrap();
-        assert_eq!(wants(&config, &body), wanted);
+        assert_eq!(filter.wants(1, &body), wanted);
     }
 
     #[test]
