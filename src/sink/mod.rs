@@ -18,7 +18,7 @@ use std::time::Duration;
 use std::{env, io};
 
 use futures_util::future::join_all;
-use tokio::io::{AsyncBufReadExt, BufReader, DuplexStream, duplex};
+use tokio::io::{AsyncBufReadExt, BufReader, duplex};
 use tokio::process::Command;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -86,7 +86,7 @@ impl Sinks {
         // What happens from here on is for them, so they exist before anything can happen.
         let leases = all.iter().map(|sink| timeout(CREATED_WITHIN, sink.lease()));
         let leases = join_all(leases).await;
-        for (mut running, first) in all.into_iter().zip(leases) {
+        for (running, first) in all.into_iter().zip(leases) {
             let first = first.ok();
             let handle = thread.handle();
             tasks.spawn(
@@ -231,97 +231,75 @@ impl RunningSink {
         self.live.consume(request, pid, self.last_seq).await
     }
 
-    async fn run(&mut self, mut first: Option<LeaseResult>) {
+    /// Runs until the daemon stops. A delivery that is under way then has a moment to end.
+    async fn run(&self, first: Option<LeaseResult>) {
+        let mut stopping = self.stopping.clone();
+        tokio::select! {
+            () = self.keep_delivering(first) => {}
+            () = farewell(&mut stopping) => {}
+        }
+    }
+
+    async fn keep_delivering(&self, mut first: Option<LeaseResult>) {
+        let mut stopping = self.stopping.clone();
         let mut retry = RETRY;
         loop {
             let leased = match first.take() {
                 Some(leased) => leased,
                 None => self.lease().await,
             };
-            match leased {
+            let why = match leased {
                 Ok((subscription, lease)) => {
                     retry = RETRY;
-                    if !self.serve(subscription, &lease).await {
-                        return;
-                    }
-                    self.state
-                        .fail("another process reads as its consumer".to_owned());
+                    self.serve(subscription, &lease).await;
+                    "another process reads as its consumer".to_owned()
                 }
-                Err(refusal) => self.state.fail(refusal.message),
-            }
-            if !self.pause(&mut retry).await {
+                Err(refusal) => refusal.message,
+            };
+            if *stopping.borrow() {
                 return;
+            }
+            self.state.fail(why);
+            tokio::select! {
+                () = sleep(retry.next_pause()) => {}
+                _ = stopping.wait_for(|is_stopping| *is_stopping) => return,
             }
         }
     }
 
-    /// Delivers what the stream has. Returns whether to begin another one.
-    async fn serve(&mut self, subscription: Subscription, lease: &Lease) -> bool {
+    /// Delivers what the stream has, until it ends.
+    async fn serve(&self, subscription: Subscription, lease: &Lease) {
         let (reader, mut writer) = duplex(READ_AHEAD);
         let writing = async move {
             if let Err(error) = store::serve(subscription, &mut writer).await {
                 tracing::debug!(%error, "the stream of a sink has ended");
             }
         };
-        let is_going_on = {
-            let delivering = self.deliver_all(reader, lease);
-            let mut delivering = std::pin::pin!(delivering);
-            tokio::select! {
-                is_going_on = &mut delivering => is_going_on,
-                () = writing => delivering.await,
+        let delivering = async {
+            let mut lines = BufReader::new(reader).lines();
+            while let Ok(Some(line)) = lines.next_line().await {
+                let Ok(StreamRecord::Durable(record)) = serde_json::from_str(&line) else {
+                    continue;
+                };
+                self.deliver(&record, &line).await;
+                if let Err(refusal) = self.live.acknowledge(lease, record.seq) {
+                    let why = refusal.message;
+                    tracing::warn!(why, "a sink's record was not acknowledged");
+                }
             }
         };
-        is_going_on && !*self.stopping.borrow()
+        tokio::join!(writing, delivering);
     }
 
-    /// Returns whether the stream has ended, and not the sink.
-    async fn deliver_all(&mut self, reader: DuplexStream, lease: &Lease) -> bool {
-        let mut lines = BufReader::new(reader).lines();
-        while let Ok(Some(line)) = lines.next_line().await {
-            let Ok(StreamRecord::Durable(record)) = serde_json::from_str(&line) else {
-                continue;
-            };
-            if !self.deliver(&record, &line).await {
-                return false;
-            }
-            if let Err(refusal) = self.live.acknowledge(lease, record.seq) {
-                tracing::warn!(
-                    why = refusal.message,
-                    "a sink's record was not acknowledged"
-                );
-            }
-        }
-        true
-    }
-
-    /// Delivers a record, however often it takes. Returns `false` when the daemon stops before.
-    async fn deliver(&mut self, record: &Record, line: &str) -> bool {
+    /// Delivers a record, however often it takes.
+    async fn deliver(&self, record: &Record, line: &str) {
         let delivery = Delivery::new(&self.state.name, record, line);
         let mut retry = RETRY;
-        loop {
-            let delivered = tokio::select! {
-                delivered = deliver(&self.config, &delivery, clock::now().wall) => delivered,
-                () = farewell(&mut self.stopping) => return false,
-            };
-            match delivered {
-                Ok(()) => {
-                    self.state.succeed();
-                    return true;
-                }
-                Err(error) => self.state.fail(with_causes(&error)),
-            }
-            if !self.pause(&mut retry).await {
-                return false;
-            }
+        while let Err(error) = deliver(&self.config, &delivery, clock::now().wall).await {
+            self.state.fail(with_causes(&error));
+            sleep(retry.next_pause()).await;
         }
-    }
-
-    /// Waits before the next attempt. Returns `false` at once when the daemon stops.
-    async fn pause(&mut self, retry: &mut Backoff) -> bool {
-        tokio::select! {
-            () = sleep(retry.next_pause()) => true,
-            _ = self.stopping.wait_for(|is_stopping| *is_stopping) => false,
-        }
+        self.state.succeed();
     }
 }
 
