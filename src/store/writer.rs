@@ -225,7 +225,6 @@ impl Writer {
             SavedSession::new(snapshot, bookmark, &self.feed.epoch, self.progress.tried);
         let pending = &mut self.feed.pending;
         pending.forget_settled(snapshot, *first_undelivered);
-        pending.forget_before(*first_undelivered);
         if self.progress.tried == self.progress.written {
             self.has_undelivered = self.feed.pending.first_undelivered().is_some();
         }

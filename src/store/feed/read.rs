@@ -24,20 +24,16 @@ pub enum FeedLine {
 impl FeedLine {
     /// Parses a line, with or without its line end.
     pub(super) fn parse(bytes: &[u8]) -> Self {
-        match serde_json::from_slice::<Box<Record>>(bytes) {
-            Ok(record) if is_sequence_number(record.seq) => Self::Record(record),
-            Ok(record) => {
-                tracing::warn!(
-                    seq = record.seq,
-                    "a line of the feed is damaged: no such number"
-                );
-                Self::Damaged
-            }
-            Err(error) => Self::parse_unknown(bytes).unwrap_or_else(|| {
-                tracing::warn!(%error, "a line of the feed is damaged");
-                Self::Damaged
-            }),
-        }
+        let why = match serde_json::from_slice::<Box<Record>>(bytes) {
+            Ok(record) if is_sequence_number(record.seq) => return Self::Record(record),
+            Ok(record) => format!("no record has the number {}", record.seq),
+            Err(error) => match Self::parse_unknown(bytes) {
+                Some(unknown) => return unknown,
+                None => error.to_string(),
+            },
+        };
+        tracing::warn!(why, "a line of the feed is damaged");
+        Self::Damaged
     }
 
     /// Parses a line that is not a record of this version; `None` when it is not one of a later

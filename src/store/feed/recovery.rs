@@ -305,25 +305,19 @@ impl PendingEvents {
             .retain(|event| !events.contains(&event.seq));
     }
 
-    /// Drops the announced restarts that the last look shows to be settled. `first` is the number of the
-    /// first event that is not delivered yet.
+    /// Drops what the last look shows to be settled: announced restarts, and events before `first`, the
+    /// first one that is not delivered yet, or all of them. It was decided that those are not delivered.
     pub fn forget_settled(&mut self, look: &Snapshot, first: Option<Seq>) {
+        let is_open = |seq| first.is_some_and(|first| first <= seq);
         self.restarting.retain(|end| {
             let ended = &end.event.task;
             let task = look.tasks.get(&ended.window);
             task.is_some_and(|task| {
-                let is_undelivered = first.is_some_and(|first| first <= end.seq);
                 !task.is_alive()
                     && task.run == ended.run
-                    && (task.settings.restarts.is_some() || is_undelivered)
+                    && (task.settings.restarts.is_some() || is_open(end.seq))
             })
         });
-    }
-
-    /// Drops the events before this number, or all of them: it was decided that they are not
-    /// delivered.
-    pub fn forget_before(&mut self, first: Option<Seq>) {
-        let is_open = |seq| first.is_some_and(|first| seq >= first);
         self.undelivered.retain(|event| is_open(event.seq));
     }
 
