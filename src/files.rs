@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, readlinkat, symlinkat, unlinkat};
 use rustix::io::Errno;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 /// Mode bits that let other users write.
 pub(crate) const WRITABLE_BY_OTHERS: u32 = 0o022;
@@ -169,6 +171,30 @@ pub(crate) fn json_line(value: &impl serde::Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
     Ok(line)
+}
+
+/// Returns what a file of ours has, which is JSON with this version; `None` when there is no such file. The
+/// error is one line.
+///
+/// # Errors
+///
+/// When it cannot be read, or is something else.
+pub(crate) fn load_json<T: DeserializeOwned>(
+    path: &Path,
+    version: u32,
+) -> Result<Option<T>, String> {
+    #[derive(Deserialize)]
+    struct Version {
+        v: u32,
+    }
+    let read = if_there(read(path)).map_err(|error| error.to_string())?;
+    let Some(bytes) = read else { return Ok(None) };
+    let not_json = |error: serde_json::Error| error.to_string();
+    let Version { v } = serde_json::from_slice(&bytes).map_err(not_json)?;
+    if v != version {
+        return Err(format!("it has version {v}"));
+    }
+    serde_json::from_slice(&bytes).map(Some).map_err(not_json)
 }
 
 /// Returns the contents of a file written by the user or the administrator, such as a

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep};
 use crate::files;
 use crate::model::environment::reaches_daemon;
 use crate::model::{Error, ErrorKind, Seq, with_causes};
-use crate::wire::{Acknowledgement, Answer, Filter, ReaderStart, Request, Response, request_line};
+use crate::wire::{Acknowledgement, Answer, Request, Response, request_line};
 
 pub(crate) use fleet::{FleetProcess, fleet_not_started, fleet_program, fleet_program_path};
 pub(crate) use line_process::{LONGEST_LINE, LineProcess};
@@ -205,26 +205,6 @@ impl DaemonClient {
         self.stream(&request).await.map(drop)
     }
 
-    /// Subscribes to the feed and returns the stream's first line. [`DaemonClient::line`] returns the
-    /// others.
-    ///
-    /// # Errors
-    ///
-    /// When the daemon refuses, ends or cannot be understood.
-    pub(crate) async fn subscribe(
-        &mut self,
-        start: ReaderStart,
-        filter: Filter,
-    ) -> Result<String, Error> {
-        self.stream(&Request::Subscribe {
-            start,
-            filter,
-            tasks: false,
-            stored: None,
-        })
-        .await
-    }
-
     /// Acknowledges the record `seq` and all before it, as the consumer that this connection reads
     /// as. The confirmation is a line of the stream.
     ///
@@ -386,25 +366,22 @@ fn not_started(why: impl Into<String>) -> Error {
 ///
 /// When it does not start or does not listen.
 pub(crate) async fn connect_or_start(how: &Start) -> Result<DaemonClient, Error> {
-    match DaemonClient::connect(&how.socket).await {
-        Err(error) if error.kind == ErrorKind::NoDaemon => {}
-        other => return other.map_err(|error| not_started(error.message)),
-    }
-    start(how).await?;
-    // If two commands start it at once, one waits here for the other's daemon to listen.
-    let deadline = Instant::now() + LISTENING_WITHIN;
-    let mut start_again = Instant::now() + LEAVING_TAKES;
+    let (mut deadline, mut start_at) = (None, Instant::now());
     loop {
         match DaemonClient::connect(&how.socket).await {
-            Err(error) if error.kind == ErrorKind::NoDaemon && Instant::now() < deadline => {
-                if Instant::now() >= start_again {
-                    // The one that was there may have been leaving.
-                    start(how).await?;
-                    start_again = Instant::now() + LEAVING_TAKES;
-                }
-                sleep(Duration::from_millis(5)).await;
-            }
+            Err(error)
+                if error.kind == ErrorKind::NoDaemon
+                    && deadline.is_none_or(|deadline| Instant::now() < deadline) => {}
             other => return other.map_err(|error| not_started(error.message)),
+        }
+        if start_at <= Instant::now() {
+            // The one that was there may have been leaving.
+            start(how).await?;
+            deadline.get_or_insert_with(|| Instant::now() + LISTENING_WITHIN);
+            start_at = Instant::now() + LEAVING_TAKES;
+        } else {
+            // If two commands start it at once, one waits here for the other's daemon to listen.
+            sleep(Duration::from_millis(5)).await;
         }
     }
 }

@@ -80,9 +80,6 @@ pub(super) async fn serve(
         tracing::debug!(request = request.name(), "request");
         // Not by way of the event loop, unless tmux is asked.
         let response = match request {
-            request if to.is_some() && !request.is_for_session() => {
-                Response::Refused(Error::usage("this request does not name its session"))
-            }
             Request::Subscribe {
                 start,
                 filter,
@@ -94,8 +91,9 @@ pub(super) async fn serve(
                 return stream(reader, writer, &streams, subscribed).await;
             }
             Request::Consume(request) => {
+                let last_seq = streams.live.last_seq();
                 let consumed = tokio::select! {
-                    consumed = streams.live.consume(request, pid_of(&reader)) => consumed,
+                    consumed = streams.live.consume(request, pid_of(&reader), last_seq) => consumed,
                     () = closed(&mut reader) => return,
                 };
                 let consumed = consumed.map(|(subscription, lease)| (subscription, Some(lease)));

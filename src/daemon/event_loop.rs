@@ -419,7 +419,7 @@ impl EventLoop {
     }
 
     fn n_readers(&self) -> usize {
-        self.publisher.store.live.readers.n()
+        self.publisher.store.live.consumers.n_readers()
     }
 
     fn store_state(&self) -> StoreState {

@@ -6,10 +6,13 @@ use crate::model::{Bookmark, Checkpoint, EventKind, OutputMatches, RunNumbers, S
 use crate::paths::{Paths, hex};
 use crate::store::archive;
 use crate::store::feed::{
-    DamagedSnapshot, FeedError, FeedState, Journal, PendingEvents, RecordedLook, finish_removal,
-    load_saved, recover,
+    DamagedFile, FeedError, FeedState, Journal, PendingEvents, RecordedLook, SavedSession,
+    finish_removal, load_saved, recover,
 };
-use crate::wire::{SavedSession, can_have_lost};
+use crate::wire::can_have_lost;
+
+/// How a saved snapshot that cannot be used is handled.
+const FROM_FEED: &str = "continuing from the feed alone";
 
 /// The initial state of a daemon.
 #[derive(Debug)]
@@ -34,7 +37,7 @@ pub(super) fn begin(paths: &Paths, name: &str, fresh: bool) -> Result<InitialSta
     };
     let (mut replay, mut recovered) = read(saved.as_ref())?;
     if let Some(damaged) = too_far_ahead(paths, saved.as_ref(), &recovered) {
-        set_aside(&damaged);
+        damaged.set_aside(FROM_FEED);
         saved = None;
         (replay, recovered) = read(None)?;
     }
@@ -66,7 +69,7 @@ pub(super) fn begin(paths: &Paths, name: &str, fresh: bool) -> Result<InitialSta
     let memory = RestoredState {
         last_look,
         waiting: recovered.pending.waiting(),
-        undelivered: recovered.pending.undelivered().to_vec(),
+        undelivered: recovered.pending.undelivered.clone(),
         last_seq,
     };
     Ok(InitialState {
@@ -81,18 +84,9 @@ pub(super) fn begin(paths: &Paths, name: &str, fresh: bool) -> Result<InitialSta
 /// Returns the saved snapshot. One that cannot be used is kept under another name.
 fn load(paths: &Paths) -> Option<SavedSession> {
     load_saved(&paths.saved()).unwrap_or_else(|damaged| {
-        set_aside(&damaged);
+        damaged.set_aside(FROM_FEED);
         None
     })
-}
-
-fn set_aside(damaged: &DamagedSnapshot) {
-    match damaged.set_aside() {
-        Ok(kept) => {
-            tracing::error!(%damaged, kept = %kept.display(), "continuing from the feed alone")
-        }
-        Err(error) => tracing::error!(%damaged, %error, "continuing from the feed alone"),
-    }
 }
 
 /// Returns what is wrong with a saved snapshot whose last record this feed cannot have had.
@@ -100,16 +94,16 @@ fn too_far_ahead(
     paths: &Paths,
     saved: Option<&SavedSession>,
     recovered: &FeedState,
-) -> Option<DamagedSnapshot> {
+) -> Option<DamagedFile> {
     let saved = saved?;
     let is_of_feed = recovered
         .epoch
         .as_ref()
         .is_none_or(|epoch| *epoch == saved.epoch);
     let (last_seq, end) = (saved.last_seq, recovered.last_seq);
-    (is_of_feed && !can_have_lost(end, last_seq)).then(|| DamagedSnapshot {
-        path: paths.saved(),
-        why: format!("its last record is {last_seq}, and the feed ends with {end}"),
+    (is_of_feed && !can_have_lost(end, last_seq)).then(|| {
+        let why = format!("its last record is {last_seq}, and the feed ends with {end}");
+        DamagedFile::snapshot(&paths.saved(), why)
     })
 }
 

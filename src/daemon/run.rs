@@ -215,8 +215,6 @@ async fn leave(
     if timeout_at(deadline, drained).await.is_err() {
         tasks.shutdown().await;
     }
-    // Stores how far they have read.
-    live.readers.note();
     // A stuck reader may have used up the time.
     let saved_by = deadline.max(Instant::now() + POSITIONS);
     if timeout_at(saved_by, live.consumers.close()).await.is_err() {
@@ -270,7 +268,7 @@ fn assemble(
     let (archiver, usual) = Archiver::start().map_err(no_thread)?;
     let archiver = Arc::new(archiver);
     let ages = Ages::load(&paths.feed(), &crate::clock::boot_time());
-    let announced = beginning.pending.restarting().to_vec();
+    let announced = beginning.pending.restarting.clone();
     let store = Store::start(StoreSetup {
         journal: beginning.journal,
         epoch: beginning.epoch.clone(),
@@ -284,9 +282,6 @@ fn assemble(
     })
     .map_err(no_thread)?;
     let live = Arc::clone(&store.live);
-    readers
-        .handle()
-        .start(Arc::clone(&live.readers).keep_noted());
     let context = Context {
         epoch: beginning.epoch,
         session_name: options.session.clone(),

@@ -312,10 +312,11 @@ impl SessionUsage {
                 .is_ok_and(|since| since >= after)
         };
         let ReadProgress {
-            feed,
+            last_run,
             read,
             consumers,
             counted,
+            ..
         } = &self.progress;
         let noted = counted.and_then(|counted| counted.last_run);
         let mut noted = consumers
@@ -328,7 +329,7 @@ impl SessionUsage {
         !read.as_ref().is_some_and(is_lately)
             && is_noted_past
             && !self.progress.has_unread()
-            && [feed.last_run, self.last_end]
+            && [*last_run, self.last_end]
                 .into_iter()
                 .flatten()
                 .chain(consumers.iter().map(|consumer| consumer.used_at))
@@ -415,8 +416,8 @@ mod tests {
         // The clock was set back.
         check(false, |used, now| used.progress.read = read(0, now + HOUR));
         let follow_up = |used: &mut SessionUsage| {
-            used.progress.feed.epoch = "e".to_owned();
-            used.progress.feed.last_follow_up = Some(7);
+            used.progress.epoch = "e".to_owned();
+            used.progress.last_follow_up = Some(7);
         };
         let mut used = unused();
         follow_up(&mut used);
@@ -448,9 +449,7 @@ mod tests {
             used.progress.read.as_mut().unwrap().counted = Some(6);
         });
         // A run whose window is closed is only in the feed.
-        check(false, |used, _| {
-            used.progress.feed.last_run = Some(WALL - 1000)
-        });
+        check(false, |used, _| used.progress.last_run = Some(WALL - 1000));
     }
 
     #[test]
@@ -481,8 +480,8 @@ mod tests {
             "the clock was set since it was read"
         );
         used.progress.consumers[0].used_after = 5;
-        used.progress.feed.epoch = "e".to_owned();
-        used.progress.feed.last_follow_up = Some(7);
+        used.progress.epoch = "e".to_owned();
+        used.progress.last_follow_up = Some(7);
         used.progress.read = read(7, now - HOUR);
         assert!(
             !used.is_unused_for(HOUR, now, WALL),

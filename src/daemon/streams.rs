@@ -10,9 +10,10 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWrite, BufReader, Interest, copy_buf, sink};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
+use tokio::runtime::Handle;
 
-use crate::model::{Error, Seq};
-use crate::store::{self, Lease, Live, ReaderHandle, ReaderThread, StreamError, Subscription};
+use crate::model::{Error, ErrorKind, Seq};
+use crate::store::{self, Lease, Live, ReaderThread, Subscription, run_on};
 use crate::wire::{Acknowledgement, After, Filter, ReaderStart, parse_object};
 
 /// Starts streams.
@@ -21,7 +22,7 @@ pub(super) struct Streams {
     /// What readers subscribe to.
     pub(super) live: Arc<Live>,
     /// The thread that serves them.
-    pub(super) readers: ReaderHandle,
+    pub(super) readers: Handle,
 }
 
 impl Streams {
@@ -54,15 +55,15 @@ impl Streams {
             };
             tokio::select! {
                 served = store::serve(subscription, &mut writer) => match served {
-                    Ok(()) | Err(StreamError::Gone(_)) => {}
-                    Err(error @ (StreamError::Feed(_) | StreamError::Refused(_))) => {
+                    Err(error) if error.kind != ErrorKind::OutputClosed => {
                         tracing::error!(%error, "a reader was cut off");
                     }
+                    Ok(()) | Err(_) => {}
                 },
                 () = listening => {}
             }
         };
-        self.readers.run(serving).await;
+        run_on(&self.readers, serving).await;
     }
 
     /// Prints the live feed, from the record after `after`, on stdout until its reader closes it. A thread
@@ -82,7 +83,7 @@ impl Streams {
             }
         };
         match ReaderThread::start("stdout") {
-            Ok(thread) => thread.handle().run(printing).await,
+            Ok(thread) => run_on(&thread.handle(), printing).await,
             Err(error) => tracing::error!(%error, "the feed is not printed"),
         }
     }

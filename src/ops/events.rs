@@ -7,8 +7,8 @@ use tokio::time::{Instant, timeout_at};
 use super::caller::Caller;
 use super::session::TaskSession;
 use super::stored_feed::StoredRecords;
-use crate::client::{DaemonClient, Hello};
-use crate::model::{Body, Error, Event, Kind, Millis, Record, Seq};
+use crate::client::Hello;
+use crate::model::{Body, Error, Event, Kind, Millis, Seq};
 use crate::wire::{After, Filter, LiveRecord, ReaderStart, Request, StoredUse, StreamRecord};
 
 /// How long to wait for further events after one that was waited for: what happens at once is one
@@ -73,36 +73,47 @@ pub(crate) async fn next_events(
     after: After,
     query: EventQuery,
 ) -> Result<Events, Error> {
-    let until = Instant::now() + query.wait;
+    let mut until = Instant::now() + query.wait;
     let mut daemon = session.daemon_or_start().await?;
     announce(session, caller).await;
-    let filter = Filter::new(vec![Kind::Event], Vec::new(), query.tasks);
-    let begun = daemon
-        .subscribe(ReaderStart::After(after.clone()), filter)
-        .await?;
-    let mut reading = EventReading::new(after, query.most, &begun)?;
+    let mut announce_at = Instant::now() + ANNOUNCED_EVERY;
+    let seq = after.seq;
+    let request = Request::Subscribe {
+        start: ReaderStart::After(after),
+        filter: Filter::new(vec![Kind::Event], Vec::new(), query.tasks),
+        tasks: false,
+        stored: None,
+    };
+    let hello = Hello::parse(&daemon.stream(&request).await?)?;
+    let mut found = Events::after(hello.epoch, seq);
     // What was recorded before the stream began; the filter has left out the others.
-    while !reading.found.has_more {
-        let line = daemon.next_line().await?;
-        if reading.read(&line) {
-            reading.skip_to(reading.last_before);
+    while !found.has_more {
+        if found.read(&daemon.next_line().await?, query.most) {
+            found.skip_to(hello.last_seq);
             break;
         }
     }
-    while reading.found.events.is_empty() && Instant::now() < until {
-        let part = until.min(Instant::now() + ANNOUNCED_EVERY);
-        if !reading.read_live(&mut daemon, part, 1).await? {
-            break;
+    let is_waiting = found.events.is_empty();
+    while is_waiting && found.events.len() < query.most && Instant::now() < until {
+        let had_none = found.events.is_empty();
+        match timeout_at(until.min(announce_at), daemon.line()).await {
+            Ok(line) => match line? {
+                Some(line) => _ = found.read(&line, query.most),
+                // The daemon stops; the next one continues the feed.
+                None => break,
+            },
+            Err(_elapsed) if announce_at <= Instant::now() => {
+                announce(session, caller).await;
+                announce_at = Instant::now() + ANNOUNCED_EVERY;
+            }
+            Err(_elapsed) => {}
         }
-        if reading.found.events.is_empty() {
-            announce(session, caller).await;
-        } else {
-            let (until, most) = (Instant::now() + LINGER, reading.most);
-            reading.read_live(&mut daemon, until, most).await?;
+        if had_none && !found.events.is_empty() {
+            until = Instant::now() + LINGER;
         }
     }
-    note_seen(session, caller, &reading.found.events).await;
-    Ok(reading.found)
+    note_seen(session, caller, &found.events).await;
+    Ok(found)
 }
 
 /// Tells the daemon that the caller reads events and will say which, before they are delivered.
@@ -112,59 +123,40 @@ async fn announce(session: &TaskSession, caller: &Caller) {
     }
 }
 
-/// Events that are being read from a stream.
-struct EventReading {
-    /// What was read so far. The position after it is the last record that was read or left out.
-    found: Events,
-    /// The last record when the stream began.
-    last_before: Seq,
-    most: usize,
-}
-
-impl EventReading {
-    fn new(after: After, most: usize, hello: &str) -> Result<Self, Error> {
-        let hello = Hello::parse(hello)?;
-        Ok(Self {
-            found: Events {
-                events: Vec::new(),
-                removed: Vec::new(),
-                next: After {
-                    epoch: Some(hello.epoch),
-                    seq: after.seq,
-                },
-                has_more: false,
+impl Events {
+    fn after(epoch: String, seq: Seq) -> Self {
+        Self {
+            events: Vec::new(),
+            removed: Vec::new(),
+            next: After {
+                epoch: Some(epoch),
+                seq,
             },
-            last_before: hello.last_seq,
-            most,
-        })
-    }
-
-    /// Reads live events until there are `enough`. Returns whether the stream continues.
-    async fn read_live(
-        &mut self,
-        daemon: &mut DaemonClient,
-        until: Instant,
-        enough: usize,
-    ) -> Result<bool, Error> {
-        while self.found.events.len() < enough {
-            let Ok(line) = timeout_at(until, daemon.line()).await else {
-                return Ok(true);
-            };
-            match line? {
-                Some(line) => _ = self.read(&line),
-                // The daemon stops; the next one continues the feed.
-                None => return Ok(false),
-            }
+            has_more: false,
         }
-        Ok(true)
     }
 
-    /// Reads a line. Returns whether what was stored ends with it.
-    fn read(&mut self, line: &str) -> bool {
+    /// Reads a line of a stream, of which `most` events are wanted. Returns whether what was stored ends
+    /// with it.
+    fn read(&mut self, line: &str, most: usize) -> bool {
         match serde_json::from_str::<StreamRecord>(line) {
-            Ok(StreamRecord::Durable(record)) => self.add(*record),
+            Ok(StreamRecord::Durable(record)) => {
+                let Body::Event(event) = record.body else {
+                    return false;
+                };
+                if self.events.len() >= most {
+                    self.has_more = true;
+                    return false;
+                }
+                self.next.seq = record.seq;
+                self.events.push(FeedEvent {
+                    seq: record.seq,
+                    time: record.time,
+                    event: *event,
+                });
+            }
             Ok(StreamRecord::Live(LiveRecord::Gap { from, to })) => {
-                self.found.removed.push((from, to));
+                self.removed.push((from, to));
                 self.skip_to(to);
             }
             // The other live records say nothing of events.
@@ -175,24 +167,8 @@ impl EventReading {
         false
     }
 
-    fn add(&mut self, record: Record) {
-        let Body::Event(event) = record.body else {
-            return;
-        };
-        if self.found.events.len() >= self.most {
-            self.found.has_more = true;
-            return;
-        }
-        self.found.next.seq = record.seq;
-        self.found.events.push(FeedEvent {
-            seq: record.seq,
-            time: record.time,
-            event: *event,
-        });
-    }
-
     fn skip_to(&mut self, seq: Seq) {
-        self.found.next.seq = self.found.next.seq.max(seq);
+        self.next.seq = self.next.seq.max(seq);
     }
 }
 
@@ -213,17 +189,6 @@ async fn note_seen(session: &TaskSession, caller: &Caller, events: &[FeedEvent])
 mod tests {
     use super::*;
 
-    const HELLO: &str =
-        r#"{"kind":"hello","v":1,"epoch":"e","lastSeq":9,"version":"1","sessionName":"s"}"#;
-
-    fn reading(after: Seq, most: usize) -> EventReading {
-        let after = After {
-            epoch: None,
-            seq: after,
-        };
-        EventReading::new(after, most, HELLO).unwrap()
-    }
-
     fn event(seq: Seq) -> String {
         format!(
             r#"{{"v":1,"seq":{seq},"epoch":"e","time":"2026-01-01T00:00:00.000Z","sessionName":"s","kind":"event","type":"started","level":"info","task":{{"windowId":"@1","windowName":"api"}}}}"#
@@ -232,14 +197,13 @@ mod tests {
 
     #[test]
     fn the_next_position_is_behind_what_was_read() {
-        let mut read = reading(3, 2);
-        assert!(!read.read(&event(4)));
-        assert!(!read.read(r#"{"kind":"gap","from":5,"to":6}"#));
-        assert!(!read.read(&event(7)));
-        assert!(!read.found.has_more);
+        let mut events = Events::after("e".to_owned(), 3);
+        assert!(!events.read(&event(4), 2));
+        assert!(!events.read(r#"{"kind":"gap","from":5,"to":6}"#, 2));
+        assert!(!events.read(&event(7), 2));
+        assert!(!events.has_more);
         // It is left for the next call.
-        assert!(!read.read(&event(8)));
-        let events = read.found;
+        assert!(!events.read(&event(8), 2));
         assert_eq!((events.next.seq, events.has_more), (7, true));
         assert_eq!(events.next.epoch.as_deref(), Some("e"));
         assert_eq!(events.removed, [(5, 6)]);
@@ -247,10 +211,10 @@ mod tests {
 
     #[test]
     fn records_of_later_versions_are_left_out() {
-        let mut read = reading(0, 2);
+        let mut events = Events::after("e".to_owned(), 0);
         for line in [r#"{"kind":"new"}"#, "nonsense", r#"{"kind":"sync"}"#] {
-            assert_eq!(read.read(line), line.contains("sync"));
+            assert_eq!(events.read(line, 2), line.contains("sync"));
         }
-        assert!(read.found.events.is_empty());
+        assert!(events.events.is_empty());
     }
 }

@@ -63,15 +63,10 @@ impl Publisher {
         last_seq: Seq,
         stopping: watch::Receiver<bool>,
     ) -> Self {
-        let state = SinkState {
-            name: NAME.to_owned(),
-            kind: "broker",
-            owners: Vec::new(),
-            progress: Default::default(),
-        };
+        let state = SinkState::new(NAME, "broker", &[]);
         state.reaches(false);
         Self {
-            state: Arc::new(state),
+            state,
             live,
             paths: paths.clone(),
             last_seq,
@@ -92,7 +87,7 @@ impl Publisher {
             filter: Filter::default(),
         };
         let pid = Some(std::process::id());
-        self.live.consume_from(request, pid, self.last_seq).await
+        self.live.consume(request, pid, self.last_seq).await
     }
 
     pub(super) async fn run(&mut self, mut first: Option<LeaseResult>) {

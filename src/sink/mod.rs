@@ -13,12 +13,12 @@ mod webhook;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use std::{env, io};
 
 use futures_util::future::join_all;
-use tokio::io::{AsyncBufReadExt, BufReader, DuplexStream, duplex};
+use tokio::io::{AsyncBufReadExt, BufReader, duplex};
 use tokio::process::Command;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -26,11 +26,11 @@ use tokio::time::{sleep, timeout};
 
 use crate::clock;
 use crate::config::{Config, SinkConfig, SinkFilter, SinkTarget};
-use crate::model::environment::{covers_name, reaches_tmux_server};
-use crate::model::{Backoff, Body, Error, Level, Millis, Record, Seq, with_causes};
+use crate::model::environment::reaches_tmux_server;
+use crate::model::{Backoff, Error, Level, Millis, Record, Seq, with_causes};
 use crate::paths::Paths;
 use crate::process::{ProgramEnd, run_program};
-use crate::store::{self, Lease, Live, ReaderThread, Subscription};
+use crate::store::{self, Lease, Live, ReaderThread, Subscription, run_on};
 use crate::wire::{ConsumeRequest, ConsumerStatus, Filter, SINK_PREFIX, SinkStatus, StreamRecord};
 use delivery::Delivery;
 use fleet::Publisher;
@@ -72,12 +72,8 @@ impl Sinks {
         let mut states = Vec::new();
         let mut all = Vec::new();
         for config in configs {
-            let state = Arc::new(SinkState {
-                name: config.name.clone(),
-                kind: config.target.kind(),
-                owners: config.filter.owners.clone(),
-                progress: Mutex::default(),
-            });
+            let owners = &config.filter.owners;
+            let state = SinkState::new(&config.name, config.target.kind(), owners);
             states.push(Arc::clone(&state));
             all.push(RunningSink {
                 config: config.clone(),
@@ -90,10 +86,12 @@ impl Sinks {
         // What happens from here on is for them, so they exist before anything can happen.
         let leases = all.iter().map(|sink| timeout(CREATED_WITHIN, sink.lease()));
         let leases = join_all(leases).await;
-        for (mut running, first) in all.into_iter().zip(leases) {
+        for (running, first) in all.into_iter().zip(leases) {
             let first = first.ok();
             let handle = thread.handle();
-            tasks.spawn(async move { handle.run(async move { running.run(first).await }).await });
+            tasks.spawn(
+                async move { run_on(&handle, async move { running.run(first).await }).await },
+            );
         }
         if config.has_fleet {
             let stopping = stopping.subscribe();
@@ -101,7 +99,9 @@ impl Sinks {
             states.push(publisher.state());
             let first = timeout(CREATED_WITHIN, publisher.lease()).await.ok();
             let handle = thread.handle();
-            tasks.spawn(async move { handle.run(async move { publisher.run(first).await }).await });
+            tasks.spawn(
+                async move { run_on(&handle, async move { publisher.run(first).await }).await },
+            );
         }
         Ok(Some(Self {
             states,
@@ -117,28 +117,8 @@ impl Sinks {
 
     /// Returns what is known of each; `consumers` are those of the feed.
     pub(crate) fn status(&self, consumers: &[ConsumerStatus]) -> Vec<SinkStatus> {
-        let status = |state: &Arc<SinkState>| {
-            let name = state.consumer();
-            let consumer = consumers.iter().find(|one| one.name == name);
-            let progress = state
-                .progress
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            let error = progress.error.clone();
-            SinkStatus {
-                name: state.name.clone(),
-                kind: state.kind.to_owned(),
-                cursor: consumer.map_or(0, |one| one.cursor),
-                lag: consumer.map_or(0, |one| one.lag),
-                delivered: progress.delivered,
-                failed: progress.failed,
-                error_at: error.as_ref().map(|(_, at)| *at),
-                error: error.map(|(why, _)| why),
-                reached: progress.is_reached,
-                owners: state.owners.clone(),
-            }
-        };
-        self.states.iter().map(status).collect()
+        let states = self.states.iter();
+        states.map(|state| state.status(consumers)).collect()
     }
 }
 
@@ -211,25 +191,13 @@ async fn execute(words: &[String], limit: Duration, delivery: &Delivery) -> Resu
     })
 }
 
-/// Returns the part of a sink's filter that its stream has.
+/// Returns which records a sink gets.
 fn filter_of(config: &SinkFilter) -> Filter {
     let (kinds, types) = (config.kinds.clone(), config.types.clone());
-    Filter::new(kinds, types, config.tasks.clone())
-}
-
-/// Whether a record that the stream passes is wanted.
-fn wants(config: &SinkFilter, body: &Body) -> bool {
-    let (level, owner) = match body {
-        Body::Event(event) => (event.level(), &event.task.owner),
-        Body::Notice { level, owner, .. } | Body::FollowUp { level, owner, .. } => (*level, owner),
-    };
-    let is_important = config.level != Some(Level::Warning) || level == Level::Warning;
-    // What has no owner is everybody's.
-    let is_theirs = config.owners.is_empty()
-        || owner
-            .as_ref()
-            .is_none_or(|owner| config.owners.iter().any(|one| covers_name(one, owner)));
-    is_important && is_theirs
+    let mut filter = Filter::new(kinds, types, config.tasks.clone());
+    filter.owners.clone_from(&config.owners);
+    filter.only_warnings = config.level == Some(Level::Warning);
+    filter
 }
 
 // A sink that runs: it delivers each record until the sink has it.
@@ -260,102 +228,78 @@ impl RunningSink {
             filter: filter_of(&self.config.filter),
         };
         let pid = Some(std::process::id());
-        let leased = self.live.consume_from(request, pid, self.last_seq).await?;
-        leased.1.set_owners(&self.config.filter.owners);
-        Ok(leased)
+        self.live.consume(request, pid, self.last_seq).await
     }
 
-    async fn run(&mut self, mut first: Option<LeaseResult>) {
+    /// Runs until the daemon stops. A delivery that is under way then has a moment to end.
+    async fn run(&self, first: Option<LeaseResult>) {
+        let mut stopping = self.stopping.clone();
+        tokio::select! {
+            () = self.keep_delivering(first) => {}
+            () = farewell(&mut stopping) => {}
+        }
+    }
+
+    async fn keep_delivering(&self, mut first: Option<LeaseResult>) {
+        let mut stopping = self.stopping.clone();
         let mut retry = RETRY;
         loop {
             let leased = match first.take() {
                 Some(leased) => leased,
                 None => self.lease().await,
             };
-            match leased {
+            let why = match leased {
                 Ok((subscription, lease)) => {
                     retry = RETRY;
-                    if !self.serve(subscription, &lease).await {
-                        return;
-                    }
-                    self.state
-                        .fail("another process reads as its consumer".to_owned());
+                    self.serve(subscription, &lease).await;
+                    "another process reads as its consumer".to_owned()
                 }
-                Err(refusal) => self.state.fail(refusal.message),
-            }
-            if !self.pause(&mut retry).await {
+                Err(refusal) => refusal.message,
+            };
+            if *stopping.borrow() {
                 return;
+            }
+            self.state.fail(why);
+            tokio::select! {
+                () = sleep(retry.next_pause()) => {}
+                _ = stopping.wait_for(|is_stopping| *is_stopping) => return,
             }
         }
     }
 
-    /// Delivers what the stream has. Returns whether to begin another one.
-    async fn serve(&mut self, subscription: Subscription, lease: &Lease) -> bool {
+    /// Delivers what the stream has, until it ends.
+    async fn serve(&self, subscription: Subscription, lease: &Lease) {
         let (reader, mut writer) = duplex(READ_AHEAD);
         let writing = async move {
             if let Err(error) = store::serve(subscription, &mut writer).await {
                 tracing::debug!(%error, "the stream of a sink has ended");
             }
         };
-        let is_going_on = {
-            let delivering = self.deliver_all(reader, lease);
-            let mut delivering = std::pin::pin!(delivering);
-            tokio::select! {
-                is_going_on = &mut delivering => is_going_on,
-                () = writing => delivering.await,
+        let delivering = async {
+            let mut lines = BufReader::new(reader).lines();
+            while let Ok(Some(line)) = lines.next_line().await {
+                let Ok(StreamRecord::Durable(record)) = serde_json::from_str(&line) else {
+                    continue;
+                };
+                self.deliver(&record, &line).await;
+                if let Err(refusal) = self.live.acknowledge(lease, record.seq) {
+                    let why = refusal.message;
+                    tracing::warn!(why, "a sink's record was not acknowledged");
+                }
             }
         };
-        is_going_on && !*self.stopping.borrow()
+        tokio::join!(writing, delivering);
     }
 
-    /// Returns whether the stream has ended, and not the sink.
-    async fn deliver_all(&mut self, reader: DuplexStream, lease: &Lease) -> bool {
-        let mut lines = BufReader::new(reader).lines();
-        while let Ok(Some(line)) = lines.next_line().await {
-            let Ok(StreamRecord::Durable(record)) = serde_json::from_str(&line) else {
-                continue;
-            };
-            if wants(&self.config.filter, &record.body) && !self.deliver(&record, &line).await {
-                return false;
-            }
-            if let Err(refusal) = self.live.acknowledge(lease, record.seq) {
-                tracing::warn!(
-                    why = refusal.message,
-                    "a sink's record was not acknowledged"
-                );
-            }
-        }
-        true
-    }
-
-    /// Delivers a record, however often it takes. Returns `false` when the daemon stops before.
-    async fn deliver(&mut self, record: &Record, line: &str) -> bool {
+    /// Delivers a record, however often it takes.
+    async fn deliver(&self, record: &Record, line: &str) {
         let delivery = Delivery::new(&self.state.name, record, line);
         let mut retry = RETRY;
-        loop {
-            let delivered = tokio::select! {
-                delivered = deliver(&self.config, &delivery, clock::now().wall) => delivered,
-                () = farewell(&mut self.stopping) => return false,
-            };
-            match delivered {
-                Ok(()) => {
-                    self.state.succeed();
-                    return true;
-                }
-                Err(error) => self.state.fail(with_causes(&error)),
-            }
-            if !self.pause(&mut retry).await {
-                return false;
-            }
+        while let Err(error) = deliver(&self.config, &delivery, clock::now().wall).await {
+            self.state.fail(with_causes(&error));
+            sleep(retry.next_pause()).await;
         }
-    }
-
-    /// Waits before the next attempt. Returns `false` at once when the daemon stops.
-    async fn pause(&mut self, retry: &mut Backoff) -> bool {
-        tokio::select! {
-            () = sleep(retry.next_pause()) => true,
-            _ = self.stopping.wait_for(|is_stopping| *is_stopping) => false,
-        }
+        self.state.succeed();
     }
 }
 
@@ -422,14 +366,14 @@ mod tests {
         at: &str,
         wanted: bool,
     ) {
-        let config = SinkFilter {
+        let mut filter = filter_of(&SinkFilter {
             owners: owners.iter().map(|&owner| owner.to_owned()).collect(),
             level,
             ..SinkFilter::default()
-        };
+        });
         let notice = serde_json::json!({"kind": "notice", "level": at, "text": "", "events": [], "owner": of});
         let body = serde_json::from_value(notice).unwrap();
-        assert_eq!(wants(&config, &body), wanted);
+        assert_eq!(filter.wants(1, &body), wanted);
     }
 
     #[test]

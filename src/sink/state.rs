@@ -1,6 +1,6 @@
 //! What is known of a sink, and what ends it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -9,67 +9,72 @@ use tokio::time::sleep;
 use crate::clock;
 use crate::model::Error;
 use crate::store::{Lease, Subscription};
-use crate::wire::SINK_PREFIX;
+use crate::wire::{ConsumerStatus, SINK_PREFIX, SinkStatus};
 
 /// How long deliveries may take when the daemon stops.
 const FINAL_DELIVERY_LIMIT: Duration = Duration::from_millis(300);
 
-/// What is known of a sink.
+/// What is known of a sink, besides its position.
 #[derive(Debug)]
 pub(super) struct SinkState {
     pub(super) name: String,
-    pub(super) kind: &'static str,
-    pub(super) owners: Vec<String>,
-    pub(super) progress: Mutex<Progress>,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Progress {
-    pub(super) delivered: u64,
-    pub(super) failed: u64,
-    /// The last error and when it happened; `None` after a success.
-    pub(super) error: Option<(String, i64)>,
-    /// Whether others reach this machine by it, where they do by a sink.
-    pub(super) is_reached: Option<bool>,
+    status: Mutex<SinkStatus>,
 }
 
 impl SinkState {
+    pub(super) fn new(name: &str, kind: &str, owners: &[String]) -> Arc<Self> {
+        Arc::new(Self {
+            name: name.to_owned(),
+            status: Mutex::new(SinkStatus {
+                name: name.to_owned(),
+                kind: kind.to_owned(),
+                owners: owners.to_owned(),
+                ..SinkStatus::default()
+            }),
+        })
+    }
+
     pub(super) fn consumer(&self) -> String {
         format!("{SINK_PREFIX}{}", self.name)
     }
 
+    /// Returns what is known of it; its consumer is one of these.
+    pub(super) fn status(&self, consumers: &[ConsumerStatus]) -> SinkStatus {
+        let name = self.consumer();
+        let mut status = self.locked().clone();
+        if let Some(consumer) = consumers.iter().find(|one| one.name == name) {
+            (status.cursor, status.lag) = (consumer.cursor, consumer.lag);
+        }
+        status
+    }
+
     pub(super) fn succeed(&self) {
-        self.update(|progress| {
-            progress.delivered += 1;
-            progress.error = None;
-        });
+        let mut status = self.locked();
+        status.delivered += 1;
+        (status.error, status.error_at) = (None, None);
     }
 
     /// Notes whether others reach this machine by the sink; then nothing is wrong with it.
     pub(super) fn reaches(&self, is_reached: bool) {
-        self.update(|progress| {
-            progress.is_reached = Some(is_reached);
-            if is_reached {
-                progress.error = None;
-            }
-        });
-    }
-
-    pub(super) fn fail(&self, why: String) {
-        let mut is_news = false;
-        self.update(|progress| {
-            progress.failed += 1;
-            is_news = progress.error.as_ref().is_none_or(|(last, _)| *last != why);
-            progress.error = Some((why.clone(), clock::now().wall));
-        });
-        if is_news {
-            tracing::warn!(sink = self.name, why, "a record was not delivered");
+        let mut status = self.locked();
+        status.reached = Some(is_reached);
+        if is_reached {
+            (status.error, status.error_at) = (None, None);
         }
     }
 
-    fn update(&self, change: impl FnOnce(&mut Progress)) {
+    pub(super) fn fail(&self, why: String) {
+        let mut status = self.locked();
+        status.failed += 1;
+        if status.error.as_ref() != Some(&why) {
+            tracing::warn!(sink = self.name, why, "a record was not delivered");
+        }
+        (status.error, status.error_at) = (Some(why), Some(clock::now().wall));
+    }
+
+    fn locked(&self) -> MutexGuard<'_, SinkStatus> {
         // Nothing is left half done while it is held.
-        change(&mut self.progress.lock().unwrap_or_else(PoisonError::into_inner));
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

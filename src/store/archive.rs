@@ -4,7 +4,6 @@
 //! Each run is one file: a line of JSON with the run's data, then its output. The number of files
 //! and their total size are bounded; the oldest are removed first.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -229,152 +228,23 @@ const LAST: usize = 10;
 /// How many of them make a usual duration.
 const LEAST: usize = 2;
 
-/// How many names are remembered. The stored runs have fewer.
-const NAMES: usize = 1000;
-
-/// The durations of the last successful runs.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Durations {
-    /// By the task's name, the last one last.
-    by_name: BTreeMap<String, Vec<RunDuration>>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct RunDuration {
-    command: Option<String>,
-    millis: Millis,
-}
-
-impl Durations {
-    /// Reads the stored runs of a session.
-    ///
-    /// # Errors
-    ///
-    /// When the folder or a run's file cannot be read.
-    pub(crate) fn read(folder: &Path) -> io::Result<Self> {
-        let mut durations = Self::default();
-        for run in &list(folder)? {
-            durations.add(run);
-        }
-        Ok(durations)
+/// Returns the median duration of the last successful ones of these runs that have this name. A run with
+/// another command does not count, if both commands are known. `None` if there are fewer than two.
+fn usual_duration(runs: &[RunInfo], name: &str, command: Option<&str>) -> Option<Millis> {
+    let is_same = |run: &&RunInfo| {
+        let of_run = run.current_command.as_deref();
+        run.has_succeeded()
+            && run.window_name == name
+            && (of_run.is_none() || command.is_none() || of_run == command)
+    };
+    let same = runs.iter().rev().filter(is_same);
+    let mut millis: Vec<Millis> = same.filter_map(RunInfo::duration).take(LAST).collect();
+    if millis.len() < LEAST {
+        return None;
     }
-
-    /// Adds a run that has ended, if it succeeded.
-    pub(crate) fn add(&mut self, run: &RunInfo) {
-        let Some(millis) = run.duration().filter(|_| run.has_succeeded()) else {
-            return;
-        };
-        if self.by_name.len() >= NAMES && !self.by_name.contains_key(&run.window_name) {
-            self.by_name.clear();
-        }
-        let of_name = self.by_name.entry(run.window_name.clone()).or_default();
-        of_name.push(RunDuration {
-            command: run.current_command.clone(),
-            millis,
-        });
-        let excess = of_name.len().saturating_sub(LAST);
-        of_name.drain(..excess);
-    }
-
-    /// Returns the median duration of the last successful runs of this name. A run with another
-    /// command does not count, if both commands are known. `None` if there are fewer than two.
-    pub(crate) fn usual(&self, name: &str, command: Option<&str>) -> Option<Millis> {
-        let is_same = |earlier: &&RunDuration| match (&earlier.command, command) {
-            (Some(earlier), Some(command)) => earlier == command,
-            (None, _) | (_, None) => true,
-        };
-        let of_name = self.by_name.get(name)?.iter().filter(is_same);
-        let millis: Vec<Millis> = of_name.map(|earlier| earlier.millis).collect();
-        if millis.len() < LEAST {
-            return None;
-        }
-        median(millis)
-    }
-}
-
-/// Returns the median; the upper one of two.
-fn median(mut millis: Vec<Millis>) -> Option<Millis> {
     millis.sort_unstable();
+    // The upper one of two.
     millis.get(millis.len() / 2).copied()
-}
-
-#[cfg(test)]
-mod durations_tests {
-    use super::*;
-
-    fn run(command: Option<&str>, millis: Millis, exit_code: Option<i32>) -> RunInfo {
-        RunInfo {
-            window_id: "@1".to_owned(),
-            window_name: "tests".to_owned(),
-            run: 1,
-            current_command: command.map(str::to_owned),
-            task_cwd: None,
-            started_at: Some(1000),
-            ended_at: Some(1000 + millis),
-            exit_code,
-            exit_signal: None,
-            reason: None,
-            gap_after: None,
-        }
-    }
-
-    fn durations(runs: &[RunInfo]) -> Durations {
-        let mut durations = Durations::default();
-        for run in runs {
-            durations.add(run);
-        }
-        durations
-    }
-
-    #[test]
-    fn two_successful_runs_of_the_same_command_make_a_usual_duration() {
-        let make = Some("make test");
-        let mut all = durations(&[
-            run(make, 40_000, Some(0)),
-            run(make, 100, Some(2)),
-            run(make, 7, None),
-            run(Some("make bench"), 900_000, Some(0)),
-            // Somebody ended it.
-            RunInfo {
-                reason: Some("userKilled".to_owned()),
-                ..run(make, 7_000, Some(0))
-            },
-        ]);
-        assert_eq!(all.usual("tests", make), None);
-        all.add(&run(make, 38_000, Some(0)));
-        assert_eq!(all.usual("tests", make), Some(40_000));
-        all.add(&run(make, 50_000, Some(0)));
-        assert_eq!(all.usual("tests", make), Some(40_000));
-        assert_eq!(all.usual("tests", Some("make bench")), None);
-        assert_eq!(all.usual("test", make), None);
-        // A command that is not known may be any.
-        assert_eq!(all.usual("tests", None), Some(50_000));
-    }
-
-    #[test]
-    fn the_last_runs_count() {
-        let mut all = durations(&[run(None, 1, Some(0)), run(None, 1, Some(0))]);
-        for _ in 0..LAST {
-            all.add(&run(None, 5000, Some(0)));
-        }
-        assert_eq!(all.usual("tests", None), Some(5000));
-        assert_eq!(all.by_name["tests"].len(), LAST);
-        let mut unknown = run(None, 5, Some(0));
-        unknown.started_at = None;
-        all.add(&unknown);
-        assert_eq!(all.usual("tests", None), Some(5000));
-    }
-
-    #[test]
-    fn the_number_of_names_is_limited() {
-        let mut all = Durations::default();
-        for n in 0..=NAMES {
-            let mut one = run(None, 5, Some(0));
-            one.window_name = format!("task-{n}");
-            all.add(&one);
-        }
-        assert_eq!(all.by_name.len(), 1);
-    }
 }
 
 /// How many bytes of output may be queued. Further output is dropped, so that a disk that hangs
@@ -485,20 +355,33 @@ fn run(
     n_queued: &AtomicUsize,
     usual: &async_mpsc::Sender<UsualDuration>,
 ) {
-    let mut durations = DurationCache::default();
+    // The stored runs of the last folder that was asked for, which are read once.
+    let mut known: Option<(PathBuf, Vec<RunInfo>)> = None;
     for job in queue {
         match job {
             ArchiveJob::Keep(run, reply) => {
                 let kept = keep(&run);
-                if kept.is_ok() {
-                    durations.add(&run.folder, &run.about);
+                if let Some((folder, runs)) = &mut known
+                    && *folder == run.folder
+                    && kept.is_ok()
+                {
+                    runs.push(run.about.clone());
+                    let n_removed = runs.len().saturating_sub(run.limits.runs);
+                    runs.drain(..n_removed);
                 }
                 n_queued.fetch_sub(run.n_bytes(), Ordering::Relaxed);
                 answer(reply, kept);
             }
             ArchiveJob::FindUsual(folder, task) => {
-                let of_folder = durations.of(&folder);
-                if let Some(millis) = of_folder.usual(&task.name, task.command.as_deref())
+                let of_folder = known.take().filter(|(known, _)| *known == folder);
+                let (_, runs) = known.insert(of_folder.unwrap_or_else(|| {
+                    let runs = list(&folder).unwrap_or_else(|error| {
+                        tracing::warn!(%error, "could not read the stored runs");
+                        Vec::new()
+                    });
+                    (folder, runs)
+                }));
+                if let Some(millis) = usual_duration(runs, &task.name, task.command.as_deref())
                     && usual.try_send((task, millis)).is_err()
                 {
                     tracing::debug!("too many usual durations at once");
@@ -508,31 +391,6 @@ fn run(
                 // The receiver may have been dropped.
                 done.send(()).unwrap_or_default();
             }
-        }
-    }
-}
-
-/// The durations of the last folder, so that the stored runs are read once.
-#[derive(Debug, Default)]
-struct DurationCache(Option<(PathBuf, Durations)>);
-
-impl DurationCache {
-    fn of(&mut self, folder: &Path) -> &Durations {
-        let known = self.0.take().filter(|(known, _)| known == folder);
-        let (_, durations) = self.0.insert(known.unwrap_or_else(|| {
-            let durations = Durations::read(folder).unwrap_or_else(|error| {
-                tracing::warn!(%error, "could not read the stored runs");
-                Durations::default()
-            });
-            (folder.to_owned(), durations)
-        }));
-        durations
-    }
-
-    /// Adds a stored run. If the runs of its folder are not read yet, they will include it.
-    fn add(&mut self, folder: &Path, run: &RunInfo) {
-        if let Some((_, durations)) = self.0.as_mut().filter(|(known, _)| known == folder) {
-            durations.add(run);
         }
     }
 }
@@ -688,5 +546,50 @@ mod tests {
             find(dir.path(), "api", Some(5)).unwrap().unwrap().lines,
             ["line 3", "line 4"]
         );
+    }
+    fn timed(command: Option<&str>, millis: Millis, exit_code: Option<i32>) -> RunInfo {
+        RunInfo {
+            current_command: command.map(str::to_owned),
+            started_at: Some(1000),
+            ended_at: Some(1000 + millis),
+            exit_code,
+            ..about("@1", "tests", 1)
+        }
+    }
+
+    #[test]
+    fn two_successful_runs_of_the_same_command_make_a_usual_duration() {
+        let make = Some("make test");
+        let mut all = vec![
+            timed(make, 40_000, Some(0)),
+            timed(make, 100, Some(2)),
+            timed(make, 7, None),
+            timed(Some("make bench"), 900_000, Some(0)),
+            // Somebody ended it.
+            RunInfo {
+                reason: Some("userKilled".to_owned()),
+                ..timed(make, 7_000, Some(0))
+            },
+        ];
+        assert_eq!(usual_duration(&all, "tests", make), None);
+        all.push(timed(make, 38_000, Some(0)));
+        assert_eq!(usual_duration(&all, "tests", make), Some(40_000));
+        all.push(timed(make, 50_000, Some(0)));
+        assert_eq!(usual_duration(&all, "tests", make), Some(40_000));
+        assert_eq!(usual_duration(&all, "tests", Some("make bench")), None);
+        assert_eq!(usual_duration(&all, "test", make), None);
+        // A command that is not known may be any.
+        assert_eq!(usual_duration(&all, "tests", None), Some(50_000));
+    }
+
+    #[test]
+    fn the_last_runs_count() {
+        let mut all = vec![timed(None, 1, Some(0)); 2];
+        all.extend(vec![timed(None, 5000, Some(0)); LAST]);
+        assert_eq!(usual_duration(&all, "tests", None), Some(5000));
+        let mut unknown = timed(None, 5, Some(0));
+        unknown.started_at = None;
+        all.push(unknown);
+        assert_eq!(usual_duration(&all, "tests", None), Some(5000));
     }
 }

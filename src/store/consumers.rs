@@ -1,11 +1,14 @@
-//! The consumers of a feed: who reads as which consumer, and how far each has acknowledged.
+//! The readers of a feed: who reads, as which consumer, and how far each has read or acknowledged.
 //!
 //! All of it is in memory; a thread saves what changed. Only requests to create or remove a consumer wait
 //! for the disk.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use std::{io, thread};
 
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout_at};
@@ -13,7 +16,10 @@ use tokio::time::{Instant, timeout_at};
 use super::position::Position;
 use crate::clock;
 use crate::model::{AgeClock, Error, Millis, Seq};
-use crate::store::feed::{FeedFiles, Holder, Retention};
+use crate::store::feed::{
+    FeedFiles, Holder, Retention, load_consumers, note_read, remove_consumer, store_consumer,
+    sync_consumers,
+};
 use crate::wire::{
     ConsumeRequest, ConsumerAudience, ConsumerList, ConsumerStatus, SavedConsumer,
     check_consumer_name,
@@ -30,47 +36,55 @@ const SAVE_EVERY: Seq = 1000;
 /// How often it is noted that a consumer is being read, in milliseconds.
 const NOTE_USE_EVERY: Millis = 3_600_000;
 
+/// How often a present reader is noted, so that its session does not count as unused.
+const NOTE_READING_EVERY: Duration = Duration::from_secs(60);
+
+/// How long to wait before a disk that refused is tried again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// How a consumer whose file cannot be read is handled.
+const STARTS_AGAIN: &str = "the consumer's position is lost: it starts again at the first record";
+
 /// The version of a consumer's file.
 const VERSION: u32 = 1;
 
-/// The result of saving or removing a consumer, for the one who asked; the error is one line.
-pub(super) type SaveResult = Result<(), String>;
-
-/// The consumers of one feed.
+/// The readers and consumers of one feed.
 #[derive(Debug)]
 pub(crate) struct Consumers {
     /// The feed's epoch.
     pub(super) epoch: String,
     /// The feed's clock.
     ages: AgeClock,
+    /// The file with the time when the feed was last read, and the last follow-up read: start-up scans of
+    /// other daemons use it.
+    last_reader: PathBuf,
     state: Mutex<ConsumerTable>,
     /// Wakes the thread that saves.
-    pub(super) work: Condvar,
+    work: Condvar,
+    /// Notified when the thread has saved what it could.
+    saved: Notify,
     /// Notified when a reader leaves.
     left: Notify,
 }
 
 /// The consumers, and what is to be done about them on the disk.
 #[derive(Debug, Default)]
-pub(super) struct ConsumerTable {
+struct ConsumerTable {
     consumers: BTreeMap<String, Consumer>,
     /// Consumers whose files are to be removed, before anything is saved.
-    removed: Vec<(String, oneshot::Sender<SaveResult>)>,
-    /// The number of the last lease.
-    last_lease: u64,
-    /// Why consumers cannot be saved; `None` while they can.
-    pub(super) problem: Option<String>,
+    removed: BTreeSet<String>,
+    /// The number of the last lease or reader.
+    last_number: u64,
+    /// The readers that are there, by number: for whom each reads.
+    present: BTreeMap<u64, ConsumerAudience>,
+    /// The sequence number of the last follow-up that was written to one of them; 0 for none.
+    last_follow_up: Seq,
+    /// Whether it is to be noted that the feed is read.
+    is_read: bool,
+    /// Why the disk refused last; `None` while it accepts everything.
+    problem: Option<String>,
     /// Set when the daemon leaves: the thread saves once more, answers and ends.
-    pub(super) closing: Option<oneshot::Sender<()>>,
-}
-
-/// When a consumer is used.
-#[derive(Debug, Clone, Copy)]
-struct UseTime {
-    /// In milliseconds since 1970.
-    wall: Millis,
-    /// By the feed's clock.
-    counted: Millis,
+    closing: Option<oneshot::Sender<()>>,
 }
 
 #[derive(Debug)]
@@ -83,8 +97,6 @@ struct Consumer {
     /// Whether it is to be saved now.
     is_dirty: bool,
     reader: Option<ReaderOf>,
-    /// Those who wait until it is saved.
-    waiting: Vec<oneshot::Sender<SaveResult>>,
 }
 
 /// The present reader of a consumer.
@@ -92,21 +104,12 @@ struct Consumer {
 struct ReaderOf {
     lease: u64,
     pid: Option<u32>,
-    /// Its acknowledgements that are not saved yet.
-    acknowledged: VecDeque<Seq>,
-    /// Those that are saved, to be confirmed.
-    confirmed: VecDeque<Seq>,
+    /// Its acknowledgements that are not confirmed yet.
+    acknowledged: Vec<Seq>,
     /// Why its stream ends: it has sent something that is no acknowledgement of a record.
     refusal: Option<Error>,
     /// Notified when there is something to tell it.
     changed: Arc<Notify>,
-}
-
-/// What the thread does at once: all of it needs one sync of the folder.
-#[derive(Debug, Default)]
-pub(super) struct Batch {
-    pub(super) removals: Vec<(String, oneshot::Sender<SaveResult>)>,
-    pub(super) saves: Vec<SavedConsumer>,
 }
 
 impl Consumers {
@@ -117,6 +120,7 @@ impl Consumers {
         last_seq: Seq,
         saved: Vec<SavedConsumer>,
         ages: AgeClock,
+        last_reader: PathBuf,
     ) -> Self {
         let mut state = ConsumerTable::default();
         let now = ages.at(clock::since_boot());
@@ -140,18 +144,170 @@ impl Consumers {
             epoch.clone_into(&mut record.epoch);
             let name = record.name.clone();
             let consumer = Consumer {
+                record,
+                position: Position::new(cursor, first_left_out),
                 saved: Some(cursor),
                 is_dirty: is_moved || is_early,
-                ..Consumer::of(record, Position::new(cursor, first_left_out))
+                reader: None,
             };
             state.consumers.insert(name, consumer);
         }
         Self {
             epoch: epoch.to_owned(),
             ages,
+            last_reader,
             state: Mutex::new(state),
             work: Condvar::new(),
+            saved: Notify::new(),
             left: Notify::new(),
+        }
+    }
+
+    /// Loads the consumers of a feed from their folder and starts the thread that saves them:
+    /// acknowledgements are confirmed when they are on the disk, and neither requests nor the feed wait
+    /// for it.
+    ///
+    /// # Errors
+    ///
+    /// When the thread cannot be made.
+    pub(super) fn start(
+        folder: PathBuf,
+        epoch: &str,
+        last_seq: Seq,
+        ages: AgeClock,
+        last_reader: PathBuf,
+    ) -> io::Result<Arc<Self>> {
+        let consumers = Self::new(epoch, last_seq, load(&folder), ages, last_reader);
+        let consumers = Arc::new(consumers);
+        let kept = Arc::clone(&consumers);
+        thread::Builder::new()
+            .name("consumers".to_owned())
+            .spawn(move || kept.keep_saved(&folder))?;
+        Ok(consumers)
+    }
+
+    /// Saves what changes until the daemon leaves.
+    fn keep_saved(&self, folder: &Path) {
+        loop {
+            let is_idle = |state: &mut ConsumerTable| {
+                !state.has_work() && !state.is_read && state.closing.is_none()
+            };
+            let state = self.state();
+            let patience = match state.present.is_empty() {
+                true => Duration::MAX,
+                false => NOTE_READING_EVERY,
+            };
+            let waited = self.work.wait_timeout_while(state, patience, is_idle);
+            let (mut state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+            let is_read = state.is_read || waited.timed_out() && !state.present.is_empty();
+            let has_work = state.has_work();
+            let closing = state.closing.take();
+            drop(state);
+            if is_read {
+                self.note_reading();
+            }
+            if has_work {
+                self.save(folder);
+            }
+            if let Some(closing) = closing {
+                // Whoever asked may have given up waiting.
+                closing.send(()).unwrap_or_default();
+                return;
+            }
+            if self.problem().is_some() {
+                // An early wake-up only tries early.
+                drop(self.work.wait_timeout(self.state(), RETRY_AFTER));
+            }
+        }
+    }
+
+    /// Saves and removes what has changed, with one sync of the folder for all of it.
+    fn save(&self, folder: &Path) {
+        let (mut removals, saves) = self.state().take_work();
+        let mut problem = None;
+        let mut is_done = |outcome: io::Result<()>| match outcome {
+            Ok(()) => true,
+            Err(error) => {
+                problem.get_or_insert(error.to_string());
+                false
+            }
+        };
+        removals.retain(|name| is_done(remove_consumer(folder, name)));
+        let saves = saves.into_iter();
+        let saves = saves.map(|saved| (is_done(store_consumer(folder, &saved)), saved));
+        let saves: Vec<(bool, SavedConsumer)> = saves.collect();
+        let is_synced = is_done(sync_consumers(folder));
+        let mut state = self.state();
+        if is_synced {
+            state.removed.retain(|name| !removals.contains(name));
+        }
+        for (is_stored, saved) in &saves {
+            state.settle(saved, is_synced && *is_stored);
+        }
+        if problem.is_some() != state.problem.is_some() {
+            match &problem {
+                Some(why) => tracing::error!(why, "consumers cannot be saved"),
+                None => tracing::info!("consumers can be saved again"),
+            }
+        }
+        state.problem = problem;
+        self.saved.notify_waiters();
+    }
+
+    /// Counts one more reader, for this audience.
+    pub(super) fn begin_reading(self: &Arc<Self>, audience: ConsumerAudience) -> Reading {
+        let mut state = self.state();
+        state.last_number += 1;
+        let number = state.last_number;
+        state.present.insert(number, audience);
+        state.is_read = true;
+        drop(state);
+        self.work.notify_one();
+        Reading {
+            consumers: Arc::clone(self),
+            number,
+        }
+    }
+
+    /// Returns how many readers there are.
+    pub(crate) fn n_readers(&self) -> usize {
+        self.state().present.len()
+    }
+
+    /// Returns for which owners messages are read now; `None` for all owners.
+    pub(super) fn owners_read_for(&self) -> Vec<Option<String>> {
+        let state = self.state();
+        let of_messages = state.present.values().filter(|one| one.follow_ups);
+        of_messages.map(|one| one.owners.first().cloned()).collect()
+    }
+
+    /// Stores that the feed is read now, and up to which follow-up.
+    pub(super) fn note_reading(&self) {
+        let mut state = self.state();
+        state.is_read = false;
+        let seq = state.last_follow_up;
+        drop(state);
+        let now = self.ages.at(clock::since_boot());
+        if let Err(error) = note_read(&self.last_reader, &self.epoch, seq, now) {
+            tracing::warn!(%error, "could not note that the feed is read");
+        }
+    }
+
+    /// Resolves when the disk has what makes this true; the error is why it refused.
+    async fn on_disk(&self, is_done: impl Fn(&ConsumerTable) -> bool) -> Result<(), String> {
+        loop {
+            let mut saved = pin!(self.saved.notified());
+            saved.as_mut().enable();
+            if is_done(&self.state()) {
+                return Ok(());
+            }
+            saved.await;
+            let state = self.state();
+            if let Some(why) = &state.problem
+                && !is_done(&state)
+            {
+                return Err(why.clone());
+            }
         }
     }
 
@@ -175,11 +331,11 @@ impl Consumers {
         let name = &request.name;
         check_consumer_name(name).map_err(Error::usage)?;
         let deadline = Instant::now() + LEAVES_WITHIN;
-        let (lease, created) = loop {
-            let mut left = std::pin::pin!(self.left.notified());
+        let lease = loop {
+            let mut left = pin!(self.left.notified());
             left.as_mut().enable();
             match self.try_lease(request, pid, last_seq) {
-                Ok(leased) => break leased,
+                Ok(lease) => break lease,
                 Err(reader) => {
                     if timeout_at(deadline, left).await.is_err() {
                         return Err(is_read(name, reader)
@@ -188,79 +344,77 @@ impl Consumers {
                 }
             }
         };
-        if let Some(created) = created
-            && let Ok(Err(why)) = created.await
-        {
-            let message = format!("could not create consumer `{name}`: {why}");
-            return Err(Error::failed(message));
-        }
+        let has_file = |state: &ConsumerTable| {
+            let consumer = state.consumers.get(name);
+            consumer.is_none_or(|consumer| consumer.saved.is_some())
+        };
+        let failed = |why| Error::failed(format!("could not create consumer `{name}`: {why}"));
+        self.on_disk(has_file).await.map_err(failed)?;
         Ok(lease)
     }
 
-    /// Returns the lease, and what resolves when a consumer that was created is saved; the error is
-    /// the present reader's pid.
+    /// Returns the lease; the error is the present reader's pid.
     fn try_lease(
         self: &Arc<Self>,
         request: &ConsumeRequest,
         pid: Option<u32>,
         last_seq: Seq,
-    ) -> Result<(Lease, Option<oneshot::Receiver<SaveResult>>), Option<u32>> {
-        let now = self.now();
+    ) -> Result<Lease, Option<u32>> {
         let mut state = self.state();
-        state.last_lease += 1;
-        let id = state.last_lease;
-        let start = if request.from_now { last_seq } else { 0 };
-        let consumer = state
-            .consumers
-            .entry(request.name.clone())
-            .or_insert_with(|| {
-                let record = SavedConsumer {
+        let ConsumerTable {
+            consumers,
+            removed,
+            last_number,
+            ..
+        } = &mut *state;
+        let create = || {
+            removed.remove(&request.name);
+            let cursor = if request.from_now { last_seq } else { 0 };
+            Consumer {
+                record: SavedConsumer {
                     v: VERSION,
                     name: request.name.clone(),
                     epoch: self.epoch.clone(),
-                    cursor: start,
+                    cursor,
                     first_left_out: None,
-                    created_at: now.wall,
-                    used_at: now.wall,
-                    used_after: now.counted,
+                    created_at: clock::now().wall,
+                    used_at: 0,
+                    used_after: 0,
                     audience: ConsumerAudience::default(),
-                };
-                Consumer::of(record, Position::new(start, None))
-            });
+                },
+                position: Position::new(cursor, None),
+                saved: None,
+                is_dirty: true,
+                reader: None,
+            }
+        };
+        let consumer = consumers.entry(request.name.clone());
+        let consumer = consumer.or_insert_with(create);
         if let Some(reader) = &consumer.reader {
             if !request.take_over {
                 return Err(reader.pid);
             }
             reader.changed.notify_one();
         }
+        *last_number += 1;
         let changed = Arc::new(Notify::new());
         consumer.reader = Some(ReaderOf {
-            lease: id,
+            lease: *last_number,
             pid,
-            acknowledged: VecDeque::new(),
-            confirmed: VecDeque::new(),
+            acknowledged: Vec::new(),
             refusal: None,
             changed: Arc::clone(&changed),
         });
         consumer.position.rewind();
         consumer.record.audience = request.filter.audience();
-        consumer.use_at(now);
-        let cursor = consumer.position.cursor();
-        let created = consumer.saved.is_none().then(|| {
-            let (saved, is_saved) = oneshot::channel();
-            consumer.waiting.push(saved);
-            is_saved
-        });
-        drop(state);
-        self.work.notify_one();
-        let lease = Lease {
+        self.note_use(consumer);
+        Ok(Lease {
             consumers: Arc::clone(self),
             name: request.name.clone(),
-            id,
-            cursor,
+            id: *last_number,
+            cursor: consumer.position.cursor(),
             changed,
-        };
-        Ok((lease, created))
+        })
     }
 
     /// Forgets a consumer; it is gone from the disk when this resolves.
@@ -269,7 +423,6 @@ impl Consumers {
     ///
     /// When there is none of this name, a process reads as it, or its file cannot be removed.
     pub(crate) async fn remove(&self, name: &str) -> Result<(), Error> {
-        let (removed, is_removed) = oneshot::channel();
         {
             let mut state = self.state();
             let Some(consumer) = state.consumers.get(name) else {
@@ -280,16 +433,12 @@ impl Consumers {
                 return Err(is_read(name, reader.pid).with_hint("end that process first"));
             }
             state.consumers.remove(name);
-            state.removed.push((name.to_owned(), removed));
+            state.removed.insert(name.to_owned());
         }
         self.work.notify_one();
-        match is_removed.await {
-            Ok(Err(why)) => {
-                let message = format!("could not remove consumer `{name}`: {why}");
-                Err(Error::failed(message))
-            }
-            Ok(Ok(())) | Err(_) => Ok(()),
-        }
+        let failed = |why| Error::failed(format!("could not remove consumer `{name}`: {why}"));
+        let is_removed = |state: &ConsumerTable| !state.removed.contains(name);
+        self.on_disk(is_removed).await.map_err(failed)
     }
 
     /// Returns the consumers of a feed with these files by name, with how far each is behind the feed's last
@@ -300,7 +449,7 @@ impl Consumers {
         files: &FeedFiles,
         retention: &Retention,
     ) -> ConsumerList {
-        let now = self.now().counted;
+        let now = self.ages.at(clock::since_boot());
         let state = self.state();
         let status = |(name, consumer): (&String, &Consumer)| ConsumerStatus {
             name: name.clone(),
@@ -324,58 +473,49 @@ impl Consumers {
     /// Returns the consumers as retention takes them into account. Those that are being read count as
     /// used now, also for the next daemon if this one is killed.
     pub(super) fn holders(&self) -> Vec<Holder> {
-        let now = self.now();
+        let now = self.ages.at(clock::since_boot());
         let mut state = self.state();
-        let mut has_work = false;
         for consumer in state.consumers.values_mut() {
-            if consumer.reader.is_some()
-                && now.counted - consumer.record.used_after > NOTE_USE_EVERY
-            {
-                consumer.use_at(now);
-                has_work = true;
+            if consumer.reader.is_some() && now - consumer.record.used_after > NOTE_USE_EVERY {
+                self.note_use(consumer);
             }
         }
-        let holders = state.consumers.values().map(Consumer::holder).collect();
-        drop(state);
-        if has_work {
-            self.work.notify_one();
-        }
-        holders
+        state.consumers.values().map(Consumer::holder).collect()
     }
 
     /// Returns why consumers cannot be saved; `None` while they can.
     pub(crate) fn problem(&self) -> Option<String> {
         let state = self.state();
         // What could not be created is not tried again.
-        state.problem.clone().filter(|_| state.has_work())
+        let why = state.problem.as_ref().filter(|_| state.has_work())?;
+        Some(format!("could not save consumers: {why}"))
     }
 
     /// Resolves when every position is saved, or was refused; nothing is saved afterwards.
     pub(crate) async fn close(&self) {
         let (done, closed) = oneshot::channel();
-        self.begin_to_close(done);
+        {
+            let mut state = self.state();
+            for consumer in state.consumers.values_mut() {
+                consumer.is_dirty |= consumer.saved != Some(consumer.position.cursor());
+            }
+            state.is_read |= !state.present.is_empty();
+            state.closing = Some(done);
+        }
+        self.work.notify_one();
         // Without an answer the thread has gone.
         drop(closed.await);
     }
 
-    fn begin_to_close(&self, done: oneshot::Sender<()>) {
-        let mut state = self.state();
-        for consumer in state.consumers.values_mut() {
-            consumer.is_dirty |= consumer.saved != Some(consumer.position.cursor());
-        }
-        state.closing = Some(done);
-        drop(state);
+    /// Notes that a consumer is used now, and has it saved.
+    fn note_use(&self, consumer: &mut Consumer) {
+        consumer.record.used_at = clock::now().wall;
+        consumer.record.used_after = self.ages.at(clock::since_boot());
+        consumer.is_dirty = true;
         self.work.notify_one();
     }
 
-    fn now(&self) -> UseTime {
-        UseTime {
-            wall: clock::now().wall,
-            counted: self.ages.at(clock::since_boot()),
-        }
-    }
-
-    pub(super) fn state(&self) -> MutexGuard<'_, ConsumerTable> {
+    fn state(&self) -> MutexGuard<'_, ConsumerTable> {
         // Nothing is left half done where it is held.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -399,36 +539,20 @@ impl Consumer {
         }
     }
 
-    /// Returns one that has no file yet.
-    fn of(record: SavedConsumer, position: Position) -> Self {
-        Self {
-            record,
-            position,
-            saved: None,
-            is_dirty: true,
-            reader: None,
-            waiting: Vec::new(),
-        }
-    }
-
-    /// Notes that it is used now.
-    fn use_at(&mut self, now: UseTime) {
-        self.record.used_at = now.wall;
-        self.record.used_after = now.counted;
-        self.is_dirty = true;
+    fn is_read_by(&self, lease: u64) -> bool {
+        self.reader.as_ref().map(|reader| reader.lease) == Some(lease)
     }
 }
 
 impl ConsumerTable {
-    /// Whether there is something to save or remove.
-    pub(super) fn has_work(&self) -> bool {
+    /// Whether there is a consumer to save or remove.
+    fn has_work(&self) -> bool {
         !self.removed.is_empty() || self.consumers.values().any(|consumer| consumer.is_dirty)
     }
 
-    /// Takes everything that is to be saved and removed, each consumer once: the acknowledgements
-    /// that came during a sync are covered by the next one.
-    pub(super) fn take_batch(&mut self) -> Batch {
-        let removals = std::mem::take(&mut self.removed);
+    /// Returns what is to be removed and saved, each consumer once: the acknowledgements that come
+    /// during a sync are covered by the next one.
+    fn take_work(&mut self) -> (BTreeSet<String>, Vec<SavedConsumer>) {
         let dirty = self.consumers.values_mut().filter(|one| one.is_dirty);
         let saves = dirty.map(|consumer| {
             consumer.is_dirty = false;
@@ -438,36 +562,72 @@ impl ConsumerTable {
                 ..consumer.record.clone()
             }
         });
-        let saves = saves.collect();
-        Batch { removals, saves }
+        (self.removed.clone(), saves.collect())
     }
 
-    /// Applies the outcome of a save: answers those who wait for it, and confirms what it covers.
-    pub(super) fn settle(&mut self, saved: &SavedConsumer, outcome: &SaveResult) {
+    /// Notes whether this is on the disk: what it covers is confirmed then.
+    fn settle(&mut self, saved: &SavedConsumer, is_saved: bool) {
         let consumer = self.consumers.get_mut(&saved.name);
         // Not for a later one of its name.
         let consumer = consumer.filter(|one| one.record.created_at == saved.created_at);
         let Some(consumer) = consumer else { return };
-        for waiting in consumer.waiting.drain(..) {
-            // Whoever asked may have left.
-            waiting.send(outcome.clone()).unwrap_or_default();
-        }
-        if outcome.is_err() {
+        if !is_saved {
             consumer.is_dirty = true;
             return;
         }
         consumer.saved = Some(saved.cursor);
-        let Some(reader) = &mut consumer.reader else {
-            return;
-        };
-        let acknowledged = std::mem::take(&mut reader.acknowledged).into_iter();
-        let (durable, later) = acknowledged.partition(|seq| *seq <= saved.cursor);
-        reader.acknowledged = later;
-        let durable: VecDeque<Seq> = durable;
-        for seq in durable {
-            push_bounded(&mut reader.confirmed, seq);
+        if let Some(reader) = &consumer.reader
+            && !reader.acknowledged.is_empty()
+        {
             reader.changed.notify_one();
         }
+    }
+}
+
+/// Returns the consumers in this folder. What cannot be read is kept under another name: the
+/// consumer starts again at the first record, and nothing is skipped.
+fn load(folder: &Path) -> Vec<SavedConsumer> {
+    // A daemon that was killed may have replaced a file and not synced the folder. What is removed from
+    // the feed depends on the positions in it.
+    if let Err(error) = sync_consumers(folder) {
+        tracing::warn!(%error, "could not sync the folder of consumers");
+    }
+    let loaded = load_consumers(folder).unwrap_or_else(|error| {
+        tracing::error!(%error, folder = %folder.display(), "could not read the consumers");
+        Vec::new()
+    });
+    let mut consumers = Vec::new();
+    for consumer in loaded {
+        match consumer {
+            Ok(consumer) => consumers.push(consumer),
+            Err(damaged) => damaged.set_aside(STARTS_AGAIN),
+        }
+    }
+    consumers
+}
+
+/// One reader. Dropping it decreases the number of readers.
+#[derive(Debug)]
+pub(super) struct Reading {
+    consumers: Arc<Consumers>,
+    number: u64,
+}
+
+impl Reading {
+    /// Notes that all follow-ups up to this one were written to this reader.
+    pub(super) fn has_read(&self, follow_up: Seq) {
+        let mut state = self.consumers.state();
+        if state.last_follow_up < follow_up {
+            state.last_follow_up = follow_up;
+            state.is_read = true;
+            self.consumers.work.notify_one();
+        }
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.consumers.state().present.remove(&self.number);
     }
 }
 
@@ -488,28 +648,19 @@ impl Lease {
         self.cursor
     }
 
-    /// Notes that only the messages of these owners are passed on of what is read.
-    pub(crate) fn set_owners(&self, owners: &[String]) {
-        self.update(|consumer| {
-            owners.clone_into(&mut consumer.record.audience.owners);
-            consumer.is_dirty = true;
-        });
-        self.consumers.work.notify_one();
-    }
-
     /// Acknowledges this record and all before it. The confirmation is sent when that is durable.
     pub(crate) fn acknowledge(&self, seq: Seq) {
-        let now = self.consumers.now();
-        let is_ours = self.update(|consumer| {
+        self.update(|consumer| {
             consumer.position.acknowledge(seq);
-            consumer.use_at(now);
-            if let Some(reader) = &mut consumer.reader {
-                push_bounded(&mut reader.acknowledged, seq);
-            }
+            self.consumers.note_use(consumer);
+            let Some(reader) = &mut consumer.reader else {
+                return;
+            };
+            let waiting = &mut reader.acknowledged;
+            let is_full = waiting.len() >= MOST_UNCONFIRMED;
+            let last = waiting.pop_if(|_| is_full).unwrap_or_default();
+            waiting.push(seq.max(last));
         });
-        if is_ours {
-            self.consumers.work.notify_one();
-        }
     }
 
     /// Ends the stream because of what the reader sent.
@@ -523,12 +674,13 @@ impl Lease {
     }
 
     /// Takes the confirmations to be sent, and returns why the stream ends, if it does.
-    pub(super) fn take_replies(&self) -> (VecDeque<Seq>, Option<StreamEnd>) {
-        let mut replies = (VecDeque::new(), Some(StreamEnd::Replaced));
+    pub(super) fn take_replies(&self) -> (Vec<Seq>, Option<StreamEnd>) {
+        let mut replies = (Vec::new(), Some(StreamEnd::Replaced));
         self.update(|consumer| {
-            if let Some(reader) = &mut consumer.reader {
-                let end = reader.refusal.clone().map(StreamEnd::Refused);
-                replies = (std::mem::take(&mut reader.confirmed), end);
+            if let (Some(reader), saved) = (&mut consumer.reader, consumer.saved) {
+                let is_durable = |seq: &mut Seq| Some(*seq) <= saved;
+                let confirmed = reader.acknowledged.extract_if(.., is_durable).collect();
+                replies = (confirmed, reader.refusal.clone().map(StreamEnd::Refused));
             }
         });
         replies
@@ -550,49 +702,41 @@ impl Lease {
 
     /// Marks a record as left out by the filter.
     pub(super) fn left_out(&self, seq: Seq, is_follow_up: bool) {
-        let mut is_dirty = false;
         self.update(|consumer| {
             consumer.position.left_out(seq, is_follow_up);
             let saved = consumer.saved.unwrap_or_default();
-            is_dirty = consumer.position.cursor() >= saved + SAVE_EVERY && !consumer.is_dirty;
-            consumer.is_dirty |= is_dirty;
+            if consumer.position.cursor() >= saved + SAVE_EVERY && !consumer.is_dirty {
+                consumer.is_dirty = true;
+                self.consumers.work.notify_one();
+            }
         });
-        if is_dirty {
-            self.consumers.work.notify_one();
-        }
     }
 
-    /// Changes the consumer, unless another reader has taken it over; returns whether it did.
-    fn update(&self, change: impl FnOnce(&mut Consumer)) -> bool {
+    /// Changes the consumer, unless another reader has taken it over.
+    fn update(&self, change: impl FnOnce(&mut Consumer)) {
         let mut state = self.consumers.state();
         let consumer = state.consumers.get_mut(&self.name);
-        let ours = consumer.filter(|consumer| {
-            let reader = consumer.reader.as_ref();
-            reader.is_some_and(|reader| reader.lease == self.id)
-        });
-        ours.map(change).is_some()
+        if let Some(consumer) = consumer.filter(|consumer| consumer.is_read_by(self.id)) {
+            change(consumer);
+        }
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
         let mut state = self.consumers.state();
-        let Some(consumer) = state.consumers.get_mut(&self.name) else {
+        let consumer = state.consumers.get_mut(&self.name);
+        let Some(consumer) = consumer.filter(|consumer| consumer.is_read_by(self.id)) else {
             return;
         };
-        let is_ours = |reader: &ReaderOf| reader.lease == self.id;
-        if !consumer.reader.as_ref().is_some_and(is_ours) {
-            return;
-        }
         if consumer.saved.is_some() {
             consumer.reader = None;
-            consumer.use_at(self.consumers.now());
+            self.consumers.note_use(consumer);
         } else {
             // It could not be created.
             state.consumers.remove(&self.name);
         }
         drop(state);
-        self.consumers.work.notify_one();
         self.consumers.left.notify_waiters();
     }
 }
@@ -610,31 +754,5 @@ pub(super) enum StreamEnd {
     Refused(Error),
 }
 
-/// Adds an acknowledgement or confirmation to those that wait. If there are too many, it replaces
-/// the last one.
-fn push_bounded(waiting: &mut VecDeque<Seq>, seq: Seq) {
-    if waiting.len() >= MOST_UNCONFIRMED
-        && let Some(last) = waiting.back_mut()
-    {
-        *last = seq.max(*last);
-        return;
-    }
-    waiting.push_back(seq);
-}
-
 #[cfg(test)]
 mod tests;
-
-#[cfg(test)]
-mod bound_tests {
-    use super::*;
-
-    #[test]
-    fn confirmations_that_are_not_read_take_bounded_memory() {
-        let mut waiting = VecDeque::new();
-        let n = 3 * MOST_UNCONFIRMED as Seq;
-        (1..=n).for_each(|seq| push_bounded(&mut waiting, seq));
-        assert_eq!(waiting.len(), MOST_UNCONFIRMED);
-        assert_eq!((waiting.front(), waiting.back()), (Some(&1), Some(&n)));
-    }
-}

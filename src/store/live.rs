@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{broadcast, watch};
 
 use super::consumers::{Consumers, Lease};
-use super::read_marks::Readers;
 use super::stream::{CHANGES_KEPT, FeedBeginning, FeedChange, Subscription, TaskChanges};
 use crate::clock;
 use crate::model::{Error, Millis, Seq};
@@ -47,7 +46,6 @@ pub(crate) struct Live {
     path: PathBuf,
     pub(crate) epoch: String,
     state: Mutex<LiveState>,
-    pub(crate) readers: Arc<Readers>,
     /// The tasks as the last look saw them.
     tasks: watch::Sender<Arc<TaskBoard>>,
     pub(crate) consumers: Arc<Consumers>,
@@ -82,11 +80,6 @@ impl Live {
                 status: None,
                 news: Some(broadcast::Sender::new(CHANGES_KEPT)),
             }),
-            readers: Arc::new(Readers::new(
-                beginning.last_reader.clone(),
-                &beginning.epoch,
-                beginning.ages.clock(),
-            )),
             tasks: watch::Sender::new(Arc::default()),
             consumers,
             retention: beginning.retention,
@@ -94,8 +87,11 @@ impl Live {
         }
     }
 
-    /// Returns a stream for a reader, with the tasks and their changes if `with_tasks`. Refuses a
-    /// sequence number that the feed does not have. Nothing is read yet.
+    /// Returns a stream for a reader, with the tasks and their changes if `with_tasks`.
+    ///
+    /// # Errors
+    ///
+    /// When the feed does not have the record that is named, or the daemon is leaving.
     pub(crate) fn subscribe(
         &self,
         start: &ReaderStart,
@@ -103,12 +99,26 @@ impl Live {
         with_tasks: bool,
         stored: Option<StoredUse>,
     ) -> Result<Subscription, Error> {
+        let mut stream = self.open(start, filter, stored.is_some())?;
+        stream.tasks = with_tasks.then(|| TaskChanges::new(self.tasks.subscribe()));
+        if stored != Some(StoredUse::Examine) {
+            stream.reading = Some(self.consumers.begin_reading(stream.audience()));
+        }
+        Ok(stream)
+    }
+
+    /// Returns a stream that is no reader yet. Nothing is read.
+    fn open(
+        &self,
+        start: &ReaderStart,
+        filter: Filter,
+        is_stored: bool,
+    ) -> Result<Subscription, Error> {
         // Everything published from here on reaches the subscription; everything earlier is within
         // its end.
         let state = self.state();
         let Some(news) = &state.news else {
-            let message = "the daemon is leaving".to_owned();
-            return Err(Error::failed(message));
+            return Err(Error::failed("the daemon is leaving"));
         };
         let beginning = FeedBeginning {
             path: self.path.clone(),
@@ -116,13 +126,8 @@ impl Live {
             session_name: state.session_name.clone(),
             end: state.end,
         };
-        let news = news.subscribe();
-        let mut stream = Subscription::new(beginning, start, filter, stored.is_some(), news)?;
+        let mut stream = Subscription::new(beginning, start, filter, is_stored, news.subscribe())?;
         stream.status.clone_from(&state.status);
-        stream.tasks = with_tasks.then(|| TaskChanges::new(self.tasks.subscribe()));
-        if stored != Some(StoredUse::Examine) {
-            stream.reading = Some(self.readers.begin(stream.audience()));
-        }
         Ok(stream)
     }
 
@@ -132,27 +137,13 @@ impl Live {
     }
 
     /// Makes the process `pid` the reader of a consumer, and returns its stream: what the consumer
-    /// has not acknowledged, and what follows. A consumer that is created is durable when this
-    /// resolves.
+    /// has not acknowledged, and what follows. A consumer that is created, which is durable when this
+    /// resolves, starts after `last_seq` if it starts at the present end.
     ///
     /// # Errors
     ///
     /// When another process reads as this consumer, or it cannot be created.
     pub(crate) async fn consume(
-        &self,
-        request: ConsumeRequest,
-        pid: Option<u32>,
-    ) -> Result<(Subscription, Arc<Lease>), Error> {
-        self.consume_from(request, pid, self.end().last_seq).await
-    }
-
-    /// As [`Live::consume`], where a new consumer that starts at the present end starts after
-    /// `last_seq` instead.
-    ///
-    /// # Errors
-    ///
-    /// As [`Live::consume`].
-    pub(crate) async fn consume_from(
         &self,
         request: ConsumeRequest,
         pid: Option<u32>,
@@ -164,10 +155,11 @@ impl Live {
             epoch: None,
             seq: lease.cursor(),
         });
-        let mut subscription = self.subscribe(&start, request.filter, false, None)?;
+        let mut subscription = self.open(&start, request.filter, false)?;
         subscription.consumer = Some(Arc::clone(&lease));
-        if request.name.starts_with(SINK_PREFIX) {
-            subscription.reading = None;
+        if !request.name.starts_with(SINK_PREFIX) {
+            let reading = self.consumers.begin_reading(subscription.audience());
+            subscription.reading = Some(reading);
         }
         Ok((subscription, lease))
     }
@@ -180,8 +172,8 @@ impl Live {
     /// When the feed has no such record, or the daemon is leaving.
     pub(crate) fn subscribe_to_pass_on(&self, seq: Seq) -> Result<Subscription, Error> {
         let start = ReaderStart::After(After { epoch: None, seq });
-        let mut subscription = self.subscribe(&start, Filter::default(), true, None)?;
-        subscription.reading = None;
+        let mut subscription = self.open(&start, Filter::default(), false)?;
+        subscription.tasks = Some(TaskChanges::new(self.tasks.subscribe()));
         Ok(subscription)
     }
 
@@ -223,7 +215,7 @@ impl Live {
     pub(crate) fn message_readers(&self) -> MessageReaders {
         MessageReaders {
             consumers: self.consumer_list().consumers,
-            programs: self.readers.owners(),
+            programs: self.consumers.owners_read_for(),
             daemon_started_at: self.started_at,
         }
     }

@@ -10,15 +10,14 @@ pub mod feed;
 mod handle;
 mod live;
 mod position;
-mod read_marks;
 mod stream;
 mod writer;
 
 pub(crate) use archive::{Archiver, KeptRun, UsualDuration};
 pub(crate) use consumers::Lease;
-pub(crate) use handle::{ReaderHandle, ReaderThread, Store};
+pub(crate) use handle::{ReaderThread, Store, run_on};
 pub(crate) use live::{Live, StoreSetup};
-pub(crate) use stream::{StoredFeed, StreamError, Subscription, serve};
+pub(crate) use stream::{StoredFeed, Subscription, serve};
 pub(crate) use writer::{MOST_WAITING, SavedLook, StoreReport, with_waiting};
 
 #[cfg(test)]

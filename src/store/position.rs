@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use crate::model::Seq;
 
-/// How many unacknowledged records are known by number. Behind them the position follows what is
-/// acknowledged, and left-out records count once nothing is unacknowledged.
+/// How many unacknowledged records are known one by one. Further ones are acknowledged together, by the
+/// last of them, as a gap is.
 const MOST_KNOWN: usize = 1024;
 
 /// A consumer's position in the feed.
@@ -18,12 +18,8 @@ pub(super) struct Position {
     cursor: Seq,
     /// The last record that was sent or left out.
     passed: Seq,
-    /// The last record that was sent.
-    sent: Seq,
-    /// The first records that were sent and not acknowledged, at most [`MOST_KNOWN`].
-    unacknowledged: VecDeque<Seq>,
-    /// Whether there are more of them.
-    has_more: bool,
+    /// The records and gaps that were sent and not acknowledged, each with its first and last number.
+    unacknowledged: VecDeque<(Seq, Seq)>,
     /// The first follow-up that was left out: it is still to be read by another reader.
     first_left_out: Option<Seq>,
 }
@@ -34,9 +30,7 @@ impl Position {
         Self {
             cursor,
             passed: cursor,
-            sent: 0,
             unacknowledged: VecDeque::new(),
-            has_more: false,
             first_left_out,
         }
     }
@@ -60,11 +54,10 @@ impl Position {
     pub(super) fn sent(&mut self, from: Seq, to: Seq) {
         self.passed = self.passed.max(to);
         if to > self.cursor {
-            self.sent = to;
-            if self.unacknowledged.len() >= MOST_KNOWN {
-                self.has_more = true;
-            } else if !self.has_more {
-                self.unacknowledged.push_back(from.max(self.cursor + 1));
+            let is_full = self.unacknowledged.len() >= MOST_KNOWN;
+            match self.unacknowledged.back_mut() {
+                Some((_, last)) if is_full => *last = to,
+                Some(_) | None => self.unacknowledged.push_back((from, to)),
             }
         }
         self.settle();
@@ -86,19 +79,13 @@ impl Position {
     }
 
     fn settle(&mut self) {
-        while self
-            .unacknowledged
-            .front()
-            .is_some_and(|seq| *seq <= self.cursor)
-        {
-            self.unacknowledged.pop_front();
-        }
-        if self.sent <= self.cursor {
-            self.has_more = false;
-            self.cursor = self.cursor.max(self.passed);
-        } else if let Some(first) = self.unacknowledged.front() {
-            self.cursor = self.cursor.max(first - 1);
-        }
+        let known = &mut self.unacknowledged;
+        while known
+            .pop_front_if(|(_, last)| *last <= self.cursor)
+            .is_some()
+        {}
+        let settled = known.front().map_or(self.passed, |(first, _)| first - 1);
+        self.cursor = self.cursor.max(settled);
     }
 }
 

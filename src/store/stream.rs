@@ -1,7 +1,6 @@
 //! Serves one reader of the feed, from the disk and at its own pace, live or without a daemon.
 
 use std::collections::VecDeque;
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,16 +9,15 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 use tokio::task::coop::consume_budget;
 
-use super::consumers::{Consumers, Lease, StreamEnd};
-use super::read_marks::{Audience, ReaderGuard, Readers};
+use super::consumers::{Consumers, Lease, Reading, StreamEnd};
 use crate::clock;
-use crate::model::{Error, FEED_VERSION, Millis, Seq, WindowId};
+use crate::model::{Error, ErrorKind, FEED_VERSION, Millis, Seq, WindowId};
 use crate::store::feed::{
     self, Ages, FeedEnd, FeedError, FeedFiles, FeedLine, Reader, Retention, Sequence,
 };
 use crate::wire::{
-    After, ConsumerList, Filter, LastRecords, LiveRecord, LsTask, ReaderStart, Response, StoredUse,
-    TaskBoard,
+    After, ConsumerAudience, ConsumerList, Filter, LastRecords, LiveRecord, LsTask, ReaderStart,
+    Response, StoredUse, TaskBoard,
 };
 
 /// A notification for readers. A reader that falls behind by more than the channel's capacity skips
@@ -75,7 +73,7 @@ pub(crate) struct Subscription {
     /// Whether follow-ups were left out, which therefore still need another reader.
     has_skipped: bool,
     /// Counts this reader; `None` for what passes records on or examines them: nobody has read them then.
-    pub(super) reading: Option<ReaderGuard>,
+    pub(super) reading: Option<Reading>,
     /// As which consumer it reads, if as one.
     pub(super) consumer: Option<Arc<Lease>>,
 }
@@ -135,13 +133,12 @@ impl Subscription {
         })
     }
 
-    /// Returns for whom it is read.
-    pub(super) fn audience(&self) -> Audience {
-        let is_for_user = self.is_stored || self.tasks.is_some();
-        match &self.filter.owner {
-            _ if is_for_user || !self.filter.audience().follow_ups => Audience::User,
-            Some(owner) => Audience::Owner(owner.clone()),
-            None => Audience::AllOwners,
+    /// Returns for whom messages are read by it. What is stored, and a panel, is for the user.
+    pub(super) fn audience(&self) -> ConsumerAudience {
+        if self.is_stored || self.tasks.is_some() {
+            ConsumerAudience::default()
+        } else {
+            self.filter.audience()
         }
     }
 
@@ -221,18 +218,10 @@ fn wants(filter: &mut Filter, since: Option<Millis>, line: &FeedLine) -> bool {
     passes && since.is_none_or(|since| time().is_none_or(|time| time >= since))
 }
 
-/// Why a stream ended early.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum StreamError {
-    /// The reader has disconnected, or was told why its stream ends, which is normal.
-    #[error("the reader left")]
-    Gone(#[from] io::Error),
-    /// The feed cannot be read.
-    #[error(transparent)]
-    Feed(#[from] FeedError),
-    /// The feed does not have what is asked for.
-    #[error(transparent)]
-    Refused(#[from] Error),
+/// Returns the error of a stream whose reader has disconnected, or was told why its stream ends, which is
+/// normal.
+fn gone() -> Error {
+    Error::new(ErrorKind::OutputClosed, "the reader left")
 }
 
 /// How many bytes are collected before they are written to a reader.
@@ -245,8 +234,8 @@ struct Lines<'a, W> {
 }
 
 impl<W: AsyncWrite + Unpin> Lines<'_, W> {
-    async fn add(&mut self, record: &impl serde::Serialize) -> io::Result<()> {
-        serde_json::to_writer(&mut self.bytes, record).map_err(io::Error::from)?;
+    async fn add(&mut self, record: &impl serde::Serialize) -> Result<(), Error> {
+        serde_json::to_writer(&mut self.bytes, record).map_err(Error::of)?;
         self.bytes.push(b'\n');
         if self.bytes.len() >= CHUNK {
             self.write().await?;
@@ -254,21 +243,29 @@ impl<W: AsyncWrite + Unpin> Lines<'_, W> {
         Ok(())
     }
 
-    async fn write(&mut self) -> io::Result<()> {
+    async fn write(&mut self) -> Result<(), Error> {
         if !self.bytes.is_empty() {
-            self.writer.write_all(&self.bytes).await?;
-            self.writer.flush().await?;
+            self.writer
+                .write_all(&self.bytes)
+                .await
+                .map_err(|_left| gone())?;
+            self.writer.flush().await.map_err(|_left| gone())?;
             self.bytes.clear();
         }
         Ok(())
     }
 }
 
-/// Writes the stream until the daemon stops or the reader leaves.
+/// Writes the stream until the daemon stops.
+///
+/// # Errors
+///
+/// [`ErrorKind::OutputClosed`] when the reader has left, or was told why its stream ends; others when the
+/// feed cannot be read.
 pub(crate) async fn serve(
     subscription: Subscription,
     writer: &mut (impl AsyncWrite + Unpin),
-) -> Result<(), StreamError> {
+) -> Result<(), Error> {
     let bytes = Vec::new();
     let lines = Lines { writer, bytes };
     Stream {
@@ -286,7 +283,7 @@ struct Stream<'a, W> {
 }
 
 impl<W: AsyncWrite + Unpin> Stream<'_, W> {
-    async fn run(&mut self) -> Result<(), StreamError> {
+    async fn run(&mut self) -> Result<(), Error> {
         self.lines.add(&self.from.hello).await?;
         if let Some(status) = self.from.status.take() {
             self.lines.add(&status).await?;
@@ -326,7 +323,7 @@ impl<W: AsyncWrite + Unpin> Stream<'_, W> {
     }
 
     /// Adds what has changed of the tasks, where that is wanted.
-    async fn add_tasks(&mut self) -> Result<(), StreamError> {
+    async fn add_tasks(&mut self) -> Result<(), Error> {
         let tasks = self.from.tasks.as_mut();
         if let Some(record) = tasks.and_then(TaskChanges::next_record) {
             self.lines.add(&record).await?;
@@ -336,7 +333,7 @@ impl<W: AsyncWrite + Unpin> Stream<'_, W> {
 
     /// Adds the confirmations that wait for a consumer's reader. Fails behind the last line if its stream
     /// ends.
-    async fn add_replies(&mut self) -> Result<(), StreamError> {
+    async fn add_replies(&mut self) -> Result<(), Error> {
         let Some(consumer) = &self.from.consumer else {
             return Ok(());
         };
@@ -352,11 +349,11 @@ impl<W: AsyncWrite + Unpin> Stream<'_, W> {
             None => return Ok(()),
         }
         self.lines.write().await?;
-        Err(io::Error::from(io::ErrorKind::ConnectionAborted).into())
+        Err(gone())
     }
 
     /// Writes the records up to this end of the feed.
-    async fn add_records(&mut self, end: FeedEnd) -> Result<(), StreamError> {
+    async fn add_records(&mut self, end: FeedEnd) -> Result<(), Error> {
         let mut follow_up = None;
         while let Some(line) = self.from.next_line(&end)? {
             // Yields to other readers, even if everything read is left out.
@@ -398,7 +395,7 @@ impl<W: AsyncWrite + Unpin> Stream<'_, W> {
     }
 
     /// Adds a gap record if records are missing.
-    async fn add_gap(&mut self, gap: Option<(Seq, Seq)>) -> Result<(), StreamError> {
+    async fn add_gap(&mut self, gap: Option<(Seq, Seq)>) -> Result<(), Error> {
         let Some((from, to)) = gap else {
             return Ok(());
         };
@@ -407,8 +404,7 @@ impl<W: AsyncWrite + Unpin> Stream<'_, W> {
         if let Some(consumer) = &self.from.consumer {
             consumer.sent(from, to);
         }
-        self.lines.add(&LiveRecord::Gap { from, to }).await?;
-        Ok(())
+        self.lines.add(&LiveRecord::Gap { from, to }).await
     }
 }
 
@@ -506,9 +502,9 @@ impl StoredFeed {
         mut writer: impl AsyncWrite + Unpin,
     ) {
         let refusal = match self.stream(&start, filter, stored, &mut writer).await {
-            Ok(()) | Err(StreamError::Gone(_)) => return,
-            Err(StreamError::Refused(refusal)) => refusal,
-            Err(StreamError::Feed(error)) => error.into(),
+            Ok(()) => return,
+            Err(error) if error.kind == ErrorKind::OutputClosed => return,
+            Err(refusal) => refusal,
         };
         let line = serde_json::to_string(&Response::Refused(refusal)).unwrap_or_default() + "\n";
         // A reader that has left needs no reason.
@@ -521,7 +517,7 @@ impl StoredFeed {
         filter: Filter,
         stored: StoredUse,
         writer: &mut (impl AsyncWrite + Unpin),
-    ) -> Result<(), StreamError> {
+    ) -> Result<(), Error> {
         let (epoch, end) = feed::end_of_files(&self.feed)?;
         let beginning = FeedBeginning {
             path: self.feed.clone(),
@@ -534,11 +530,13 @@ impl StoredFeed {
         let Some(epoch) = epoch.filter(|_| stored == StoredUse::Print) else {
             return serve(stream, writer).await;
         };
-        let ages = Ages::load(&self.feed, &clock::boot_time()).clock();
-        let readers = Arc::new(Readers::new(self.last_reader.clone(), &epoch, ages));
-        stream.reading = Some(readers.begin(Audience::User));
+        let ages = Ages::load(&self.feed, &clock::boot_time());
+        let last_reader = self.last_reader.clone();
+        let readers = Consumers::new(&epoch, end.last_seq, Vec::new(), ages.clock(), last_reader);
+        let readers = Arc::new(readers);
+        stream.reading = Some(readers.begin_reading(ConsumerAudience::default()));
         serve(stream, writer).await?;
-        readers.store();
+        readers.note_reading();
         Ok(())
     }
 
@@ -558,12 +556,10 @@ impl StoredFeed {
             active_first: end.segment,
             active_bytes: end.at,
         };
-        let mut saved = Vec::new();
-        for consumer in feed::load_consumers(&self.consumers).map_err(failed)? {
-            saved.push(consumer.map_err(|damaged| failed(std::io::Error::other(damaged)))?);
-        }
+        let saved = feed::read_consumers(&self.consumers).map_err(failed)?;
         let epoch = epoch.unwrap_or_default();
-        let consumers = Consumers::new(&epoch, end.last_seq, saved, ages.clock());
+        let last_reader = self.last_reader.clone();
+        let consumers = Consumers::new(&epoch, end.last_seq, saved, ages.clock(), last_reader);
         Ok(consumers.list(end.last_seq, &files, &retention))
     }
 }

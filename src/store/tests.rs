@@ -17,12 +17,10 @@ use crate::model::test_notation::{notice, number, snapshot};
 use crate::model::{Body, Bookmark, Context, Record, Seq, Snapshot, Task, WindowId};
 use crate::store::archive::{self, Limits, RunInfo};
 use crate::store::feed::{
-    Ages, FeedFiles, Journal, Retention, closed_segments, end_of_files, load_saved, recover,
-    store_consumer,
+    Ages, FeedFiles, Journal, Retention, SavedSession, closed_segments, end_of_files, load_saved,
+    recover, store_consumer,
 };
-use crate::wire::{
-    After, ConsumerAudience, Filter, LiveRecord, ReaderStart, SavedConsumer, SavedSession,
-};
+use crate::wire::{After, ConsumerAudience, Filter, LiveRecord, ReaderStart, SavedConsumer};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -106,6 +104,7 @@ impl Desk {
             beginning.journal.end().last_seq,
             Vec::new(),
             beginning.ages.clock(),
+            beginning.last_reader.clone(),
         ));
         let live = Arc::new(Live::new(&beginning, consumers));
         let mut subscription = live
@@ -212,7 +211,7 @@ fn a_snapshot_is_saved_with_what_the_feed_leaves_open_there() {
     assert_eq!(feed.undelivered.len(), 2);
     let recovered = recover(&desk.feed, desk.load().as_ref(), drop).unwrap();
     assert_eq!(recovered.last_seq, 5);
-    assert_eq!(recovered.pending.undelivered(), []);
+    assert_eq!(recovered.pending.undelivered, []);
     assert_eq!(recovered.end, length(&desk.feed));
 
     // What is never delivered is not kept for ever.
@@ -274,7 +273,7 @@ async fn a_stream_goes_on_while_records_are_appended_and_ends_with_the_store() {
     let subscription = live
         .subscribe(&ReaderStart::Now, Filter::default(), false, None)
         .unwrap();
-    assert_eq!(live.readers.n(), 1);
+    assert_eq!(live.consumers.n_readers(), 1);
     store.append(vec![notice(1, &[])], &context());
     while store.report().written < 1 {
         store.changed().await.unwrap();
@@ -288,7 +287,7 @@ async fn a_stream_goes_on_while_records_are_appended_and_ends_with_the_store() {
     let stream = String::from_utf8(stream).unwrap();
     let n_records = stream.matches("\"kind\":\"notice\"").count();
     assert_eq!(n_records, 2, "{stream}");
-    assert_eq!(live.readers.n(), 0);
+    assert_eq!(live.consumers.n_readers(), 0);
     let refused = live.subscribe(&ReaderStart::Now, Filter::default(), false, None);
     assert_eq!(refused.unwrap_err().message, "the daemon is leaving");
 }
@@ -459,7 +458,7 @@ async fn a_segment_ends_where_all_is_delivered_and_what_is_not_stays() {
     assert!(files.closed.len() > 6, "{files:?}");
     drop(store);
     let recovered = recover(&desk.feed, desk.load().as_ref(), drop).unwrap();
-    assert_eq!(recovered.pending.undelivered().len(), 1);
+    assert_eq!(recovered.pending.undelivered.len(), 1);
 }
 
 #[tokio::test]

@@ -11,8 +11,10 @@ use tokio::sync::{oneshot, watch};
 use super::live::{Live, StoreSetup};
 use crate::clock;
 use crate::model::{Bookmark, Context, Millis, Record, Seq, Snapshot, StatusCounts, with_causes};
-use crate::store::feed::{FeedError, closed_segments, remove_before, store_saved, sync_saved};
-use crate::wire::{LiveRecord, SavedSession};
+use crate::store::feed::{
+    FeedError, SavedSession, closed_segments, remove_before, store_saved, sync_saved,
+};
+use crate::wire::LiveRecord;
 
 /// A job of the writing thread. Jobs are done in order.
 #[derive(Debug)]
@@ -90,7 +92,7 @@ pub(super) struct Writer {
     n_unsaved: Arc<AtomicUsize>,
     /// What is known of the progress; `tried` is the last record that is queued.
     progress: StoreReport,
-    /// When a disk that refused is tried again.
+    /// When a disk that refused, records or the snapshot, is tried again.
     retry_at: Option<Instant>,
     /// Counts to publish once the records queued before are written.
     statuses: Vec<StatusCounts>,
@@ -100,8 +102,6 @@ pub(super) struct Writer {
     saved_seq: Option<Seq>,
     /// Whether events on the disk are not delivered yet.
     has_undelivered: bool,
-    /// When to try again to save a snapshot.
-    save_again_at: Option<Instant>,
     /// When to check which segments are kept.
     check_at: Instant,
 }
@@ -124,7 +124,6 @@ impl Writer {
             statuses: Vec::new(),
             unsaved: None,
             saved_seq: None,
-            save_again_at: None,
             check_at: Instant::now() + FIRST_CHECK,
         };
         let published = writer.publish_closed();
@@ -142,7 +141,7 @@ impl Writer {
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return,
             };
-            let is_retry = self.retry_at.is_some_and(|at| at <= Instant::now());
+            let is_retry = self.retry_at.take_if(|at| *at <= Instant::now()).is_some();
             let (mut has_records, mut closed) = (false, Vec::new());
             for job in first.into_iter().chain(queue.try_iter()) {
                 match job {
@@ -176,8 +175,9 @@ impl Writer {
     /// Returns the next job, or a timeout when there is something to do without one: to try a failed
     /// write again, or to check which segments are kept.
     fn next(&self, queue: &Receiver<StoreJob>) -> Result<StoreJob, RecvTimeoutError> {
-        let at = [self.retry_at, self.save_again_at];
-        let at = at.into_iter().flatten().fold(self.check_at, Instant::min);
+        let at = self
+            .retry_at
+            .map_or(self.check_at, |at| at.min(self.check_at));
         queue.recv_timeout(at.saturating_duration_since(Instant::now()))
     }
 
@@ -225,13 +225,11 @@ impl Writer {
             SavedSession::new(snapshot, bookmark, &self.feed.epoch, self.progress.tried);
         let pending = &mut self.feed.pending;
         pending.forget_settled(snapshot, *first_undelivered);
-        pending.forget_before(*first_undelivered);
         if self.progress.tried == self.progress.written {
             self.has_undelivered = self.feed.pending.first_undelivered().is_some();
         }
-        saved.feed = (self.progress.tried > 0).then(|| self.feed.pending.to_saved());
+        saved.feed = (self.progress.tried > 0).then(|| self.feed.pending.clone());
         self.unsaved = Some(saved);
-        self.save_again_at = None;
     }
 
     /// Writes everything queued, if that is due, and publishes the result.
@@ -288,7 +286,7 @@ impl Writer {
     }
 
     fn on_written(&mut self) {
-        if self.retry_at.take().is_some() {
+        if self.progress.problem.take().is_some() {
             tracing::info!(
                 last_seq = self.progress.tried,
                 "the feed can be written again"
@@ -296,7 +294,6 @@ impl Writer {
         }
         self.progress.written = self.progress.tried;
         self.has_undelivered = self.feed.pending.first_undelivered().is_some();
-        self.progress.problem = None;
     }
 
     fn on_refused(&mut self, error: &FeedError) {
@@ -335,12 +332,11 @@ impl Writer {
         let Some(saved) = self.unsaved.take_if(|saved| saved.last_seq <= written) else {
             return;
         };
-        self.save_again_at = None;
         match store_saved(&self.feed.saved, &saved) {
             Ok(()) => self.saved_seq = Some(saved.last_seq),
             Err(error) => {
                 tracing::error!(%error, "could not save the snapshot");
-                self.save_again_at = Some(Instant::now() + RETRY_AFTER);
+                self.retry_at = Some(Instant::now() + RETRY_AFTER);
                 self.unsaved = Some(saved);
             }
         }

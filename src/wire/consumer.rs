@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Body, Event, EventType, Kind, Millis, Seq};
+use crate::model::environment::covers_name;
+use crate::model::{Body, Event, EventType, Kind, Level, Millis, Seq};
 
 /// The beginning of the names of consumers that are sinks.
 pub const SINK_PREFIX: &str = "sink:";
@@ -182,6 +183,13 @@ pub struct Filter {
     /// Whether deliveries for everybody do not pass either, where an owner is given.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub only_own: bool,
+    /// Only records of these owners, of which one may end in `*`, and of none; those of all if there
+    /// is none. Only a sink has this, and what follows.
+    #[serde(skip)]
+    pub owners: Vec<String>,
+    /// Whether records with the level `info` do not pass.
+    #[serde(skip)]
+    pub only_warnings: bool,
     /// The sequence numbers of the latest events that matched: notices refer to their events by
     /// number.
     #[serde(skip)]
@@ -214,9 +222,7 @@ impl Filter {
             kinds,
             types,
             tasks,
-            owner: None,
-            only_own: false,
-            wanted: BTreeSet::new(),
+            ..Self::default()
         }
     }
 
@@ -242,7 +248,7 @@ impl Filter {
         ConsumerAudience {
             follow_ups: !is_partial
                 && (self.kinds.is_empty() || self.kinds.contains(&Kind::FollowUp)),
-            owners: self.owner.clone().into_iter().collect(),
+            owners: self.owner.iter().chain(&self.owners).cloned().collect(),
         }
     }
 
@@ -268,13 +274,26 @@ impl Filter {
                     .iter()
                     .any(|event| self.matches(event)),
             };
-        let is_theirs = match (&self.owner, body) {
-            (Some(wanted), Body::Notice { owner, .. } | Body::FollowUp { owner, .. }) => owner
-                .as_ref()
-                .map_or(!self.only_own, |owner| owner == wanted),
-            (Some(_), Body::Event(_)) | (None, _) => true,
+        let (level, owner) = match body {
+            Body::Event(event) => (event.level(), &event.task.owner),
+            Body::Notice { level, owner, .. } | Body::FollowUp { level, owner, .. } => {
+                (*level, owner)
+            }
         };
-        kind_wanted && wanted && is_theirs
+        let is_theirs = self.owner.is_none()
+            || match owner {
+                _ if body.kind() == Kind::Event => true,
+                Some(_) => *owner == self.owner,
+                None => !self.only_own,
+            };
+        let is_covered = |owner: &String| {
+            self.owners
+                .iter()
+                .any(|pattern| covers_name(pattern, owner))
+        };
+        let is_for_sink = (self.owners.is_empty() || owner.as_ref().is_none_or(is_covered))
+            && (!self.only_warnings || level == Level::Warning);
+        kind_wanted && wanted && is_theirs && is_for_sink
     }
 
     fn wants_event(&mut self, seq: Seq, event: &Event) -> bool {

@@ -21,7 +21,7 @@ pub use output::{
     ExplainedState, Explanation, LogRequest, SearchMatch, SearchRequest, SearchResult, TaskLog,
     WaitRequest, missing_lines,
 };
-pub use record::{LiveRecord, SavedFeed, SavedSession, StreamRecord, feed_schema};
+pub use record::{LiveRecord, StreamRecord, feed_schema};
 pub use socket::{
     After, Answer, CheckResult, Counters, DaemonConfig, DaemonStatus, DoctorCheck, DoctorReport,
     EndedTask, EndedTasks, EndingRun, LastRecords, LaunchedRun, ReaderStart, Request, RequestLine,

@@ -181,20 +181,6 @@ impl Request {
         Some(request)
     }
 
-    /// Whether it concerns the tasks of a session, so that it may name that.
-    pub fn is_for_session(&self) -> bool {
-        !matches!(
-            self,
-            Self::Reads { .. }
-                | Self::Seen { .. }
-                | Self::Subscribe { .. }
-                | Self::Consume(_)
-                | Self::Consumers
-                | Self::MessageReaders
-                | Self::RemoveConsumer { .. }
-        )
-    }
-
     /// Whether it starts a run whose command begins only when a wait for it has begun.
     pub fn holds_command(&self) -> bool {
         matches!(self, Self::Run(launch) if launch.is_held)
@@ -532,7 +518,7 @@ pub struct DaemonConfig {
 }
 
 /// A sink as `daemon status` shows it. Its consumer is named `sink:NAME`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SinkStatus {
     /// The sink's name.

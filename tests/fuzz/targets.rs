@@ -165,7 +165,7 @@ pub(super) fn consumers(bytes: &[u8]) {
             assert!(matches!(&again[..], [Ok(again)] if *again == saved));
         }
         Err(damaged) => {
-            damaged.set_aside(folder).expect("it is kept aside");
+            damaged.set_aside("it starts again");
             let left = load_consumers(folder).expect("the folder is read");
             assert!(left.is_empty());
             let kept = fs::read(folder.join(".c.damaged-1")).expect("it is kept");

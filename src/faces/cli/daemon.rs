@@ -9,8 +9,9 @@ use tokio::time::{sleep, timeout};
 
 use super::args::{ChildOf, ConsumerCommand, Daemon, DaemonCommand, FeedFormat, Json, Supervise};
 use super::context::Context;
+use super::feed::{self, Acknowledging};
+use super::output;
 use super::table::{self, NARROW_NAME, Narrowing};
-use super::{feed, output};
 use crate::client::{self, READY};
 use crate::daemon::{self, DaemonError, Options, ServiceManager};
 use crate::model::{Error, ErrorKind, Millis, age, owner_of_environment, text};
@@ -170,7 +171,8 @@ async fn stream(context: &Context) -> Result<(), Error> {
         tasks: false,
         stored: None,
     };
-    feed::follow(context, &session, request, FeedFormat::Json, (None, None)).await
+    let (format, nothing) = (FeedFormat::Json, Acknowledging::Nothing);
+    feed::follow(context, &session, request, format, nothing).await
 }
 
 /// Starts a new session, so that the daemon survives the end of the terminal.

@@ -7,7 +7,6 @@ use tokio::sync::mpsc;
 use super::args::{Consume, Feed, FeedFormat};
 use super::context::{self, Context};
 use super::output;
-use crate::client::DaemonClient;
 use crate::clock;
 use crate::faces::agent::read_lines;
 use crate::model::{Body, Error, ErrorKind, Kind, Millis, Record, Seq, rfc3339};
@@ -59,7 +58,7 @@ pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Error> {
         tasks: false,
         stored: None,
     };
-    follow(context, &session, request, format, (None, None)).await
+    follow(context, &session, request, format, Acknowledging::Nothing).await
 }
 
 /// Returns the time that lies this long ago, in milliseconds since 1970.
@@ -155,22 +154,31 @@ async fn consume(
         take_over: args.take_over,
         filter,
     };
-    let acknowledgements = match args.auto_ack {
-        true => (None, Some(AutoAck::default())),
-        false => (Some(read_lines()), None),
+    let acknowledging = match args.auto_ack {
+        true => Acknowledging::Printed,
+        false => Acknowledging::Given(read_lines()),
     };
     let request = Request::Consume(request);
-    follow(context, session, request, format, acknowledgements).await
+    follow(context, session, request, format, acknowledging).await
 }
 
-/// Prints the stream that is requested, until it or stdout is closed. Acknowledges what is `given` on
-/// standard input, or what was printed.
+/// What a consumer acknowledges.
+pub(super) enum Acknowledging {
+    /// It is none.
+    Nothing,
+    /// What it is told on standard input.
+    Given(mpsc::Receiver<Result<Acknowledgement, serde_json::Error>>),
+    /// What was printed.
+    Printed,
+}
+
+/// Prints the stream that is requested, until it or stdout is closed.
 pub(super) async fn follow(
     context: &Context,
     session: &TaskSession,
     request: Request,
     format: FeedFormat,
-    (mut given, mut auto_ack): (Option<Acknowledgements>, Option<AutoAck>),
+    mut acknowledging: Acknowledging,
 ) -> Result<(), Error> {
     let mut client = session.daemon_or_start().await?;
     let hello = client.stream(&request).await?;
@@ -181,9 +189,20 @@ pub(super) async fn follow(
     loop {
         if let Some(text) = line.take() {
             check_refused(&text)?;
-            match &mut auto_ack {
-                Some(auto_ack) => auto_ack.print(text, format, &mut client).await?,
-                None => print_live(text, format)?,
+            let printed = match &acknowledging {
+                Acknowledging::Printed => {
+                    Some(serde_json::from_str::<LineHead>(&text).map_err(Error::of)?)
+                }
+                Acknowledging::Nothing | Acknowledging::Given(_) => None,
+            };
+            if printed.as_ref().is_none_or(|head| head.kind != "acked")
+                && let Some(line) = line_of(text, format)?
+            {
+                output::line(&line)?;
+            }
+            // A gap has no number of its own: it is acknowledged by its end.
+            if let Some(seq) = printed.and_then(|head| head.seq.or(head.to)) {
+                client.acknowledge(seq).await?;
             }
         }
         tokio::select! {
@@ -192,7 +211,7 @@ pub(super) async fn follow(
                 // The daemon stops, or another reader takes over.
                 None => return Ok(()),
             },
-            acknowledged = next(&mut given) => {
+            acknowledged = next(&mut acknowledging) => {
                 let Acknowledgement { ack } = acknowledged?;
                 client.acknowledge(ack).await?;
             }
@@ -213,12 +232,9 @@ fn check_refused(text: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Acknowledgements from standard input.
-type Acknowledgements = mpsc::Receiver<Result<Acknowledgement, serde_json::Error>>;
-
-/// Resolves with the next acknowledgement; never when there will be none.
-async fn next(from: &mut Option<Acknowledgements>) -> Result<Acknowledgement, Error> {
-    if let Some(receiver) = from
+/// Resolves with the next acknowledgement from standard input; never when there will be none.
+async fn next(from: &mut Acknowledging) -> Result<Acknowledgement, Error> {
+    if let Acknowledging::Given(receiver) = from
         && let Some(next) = receiver.recv().await
     {
         return next.map_err(|error| {
@@ -227,47 +243,6 @@ async fn next(from: &mut Option<Acknowledgements>) -> Result<Acknowledgement, Er
         });
     }
     std::future::pending().await
-}
-
-/// Acknowledges what was printed. One acknowledgement is on its way at a time: those of the records
-/// that are printed meanwhile become one.
-#[derive(Debug, Default)]
-pub(super) struct AutoAck {
-    /// The last record that was printed and not acknowledged.
-    printed: Option<Seq>,
-    /// Whether a confirmation is still to come.
-    is_waiting: bool,
-}
-
-impl AutoAck {
-    async fn print(
-        &mut self,
-        text: String,
-        format: FeedFormat,
-        client: &mut DaemonClient,
-    ) -> Result<(), Error> {
-        let head = serde_json::from_str::<LineHead>(&text).map_err(Error::of)?;
-        if head.kind == "acked" {
-            self.is_waiting = false;
-        } else {
-            print_live(text, format)?;
-            // A gap has no number of its own: it is acknowledged by its end.
-            self.printed = head.seq.or(head.to).or(self.printed);
-        }
-        if !self.is_waiting
-            && let Some(seq) = self.printed.take()
-        {
-            self.is_waiting = true;
-            client.acknowledge(seq).await?;
-        }
-        Ok(())
-    }
-}
-
-/// Prints a line of a stream as the daemon sent it, or in another format.
-fn print_live(text: String, format: FeedFormat) -> Result<(), Error> {
-    let line = line_of(text, format)?;
-    line.map_or(Ok(()), |line| output::line(&line))
 }
 
 /// Returns how a line of a stream is printed; `None` where it is not.

@@ -1,7 +1,7 @@
 //! The consumers of a session's feed and the sinks of its daemon: how far each is behind, and since when. The
 //! fleet's broker.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::process::Stdio;
 
 use serde::Deserialize;
@@ -50,14 +50,14 @@ pub(super) async fn examine(session: &TaskSession, sinks: Vec<SinkStatus>) -> Ve
         Err(_elapsed) => return vec![no_answer("consumers")],
     };
     consumers.retain(|one| !one.name.starts_with(SINK_PREFIX) || is_left(one, &sinks));
-    let late = consumers.iter().filter(|one| one.lag > 0);
-    let late = late.map(|one| one.cursor);
-    let late = late.chain(sinks.iter().filter(|one| one.lag > 0).map(|one| one.cursor));
-    let late: BTreeSet<Seq> = late.collect();
+    let positions = consumers.iter().map(|one| (one.cursor, one.lag));
+    let positions = positions.chain(sinks.iter().map(|one| (one.cursor, one.lag)));
     let recorded = async {
         let mut recorded = BTreeMap::new();
-        for after in late {
-            recorded.insert(after, recorded_at(session, after).await);
+        for (cursor, _) in positions.filter(|(_, lag)| *lag > 0) {
+            if let Some(at) = recorded_at(session, cursor).await {
+                recorded.insert(cursor, at);
+            }
         }
         recorded
     };
@@ -65,13 +65,8 @@ pub(super) async fn examine(session: &TaskSession, sinks: Vec<SinkStatus>) -> Ve
         return vec![no_answer("consumers")];
     };
     let now = clock::now().wall;
-    let recorded_at = |after| recorded.get(&after).copied().flatten();
-    let mut checks = judge_consumers(&consumers, now, recorded_at);
-    checks.extend(
-        sinks
-            .into_iter()
-            .map(|sink| judge_sink(sink, now, recorded_at)),
-    );
+    let mut checks = judge_consumers(&consumers, now, &recorded);
+    checks.extend(sinks.iter().map(|sink| judge_sink(sink, now, &recorded)));
     checks
 }
 
@@ -81,11 +76,11 @@ fn is_left(consumer: &ConsumerStatus, sinks: &[SinkStatus]) -> bool {
     sinks.iter().all(|sink| Some(sink.name.as_str()) != name)
 }
 
-/// Judges consumers. `recorded_at` finds out when the first record after this one was recorded.
+/// Judges consumers. Behind each position that is not the last one, the first record was `recorded` then.
 fn judge_consumers(
     consumers: &[ConsumerStatus],
     now: Millis,
-    recorded_at: impl Fn(Seq) -> Option<Millis>,
+    recorded: &BTreeMap<Seq, Millis>,
 ) -> Vec<DoctorCheck> {
     let (mut checks, mut late) = (Vec::new(), Vec::new());
     for one in consumers.iter().filter(|one| one.lag > 0) {
@@ -104,7 +99,8 @@ fn judge_consumers(
             ));
             continue;
         }
-        let since = recorded_at(one.cursor).map(|at| now.saturating_sub(at));
+        let since = recorded.get(&one.cursor);
+        let since = since.map(|at| now.saturating_sub(*at));
         let behind = behind(*lag, since);
         // What it acknowledged last may be a record after a long silence.
         let is_silent = unused >= STUCK_AFTER && since.is_some_and(|since| since >= STUCK_AFTER);
@@ -128,16 +124,12 @@ fn judge_consumers(
     checks
 }
 
-fn judge_sink(
-    sink: SinkStatus,
-    now: Millis,
-    recorded_at: impl Fn(Seq) -> Option<Millis>,
-) -> DoctorCheck {
-    let recorded = (sink.lag > 0).then(|| recorded_at(sink.cursor));
-    let since = recorded.flatten().map(|at| now.saturating_sub(at));
-    let name = sink.name;
+fn judge_sink(sink: &SinkStatus, now: Millis, recorded: &BTreeMap<Seq, Millis>) -> DoctorCheck {
+    let since = recorded.get(&sink.cursor).filter(|_| sink.lag > 0);
+    let since = since.map(|at| now.saturating_sub(*at));
+    let name = &sink.name;
     let behind = behind(sink.lag, since);
-    if let Some(why) = sink.error {
+    if let Some(why) = &sink.error {
         let ago = age(now.saturating_sub(sink.error_at.unwrap_or(now)));
         let hint = if sink.kind == "broker" {
             "records wait in the feed until the broker has them; see docs/fleet.md"
@@ -269,8 +261,8 @@ mod tests {
 
     #[track_caller]
     fn check(consumers: &[ConsumerStatus], recorded: Millis, result: CheckResult, message: &str) {
-        let recorded_at = |after| (after == 7).then_some(NOW - recorded);
-        let found = judge_consumers(consumers, NOW, recorded_at);
+        let recorded = BTreeMap::from([(7, NOW - recorded)]);
+        let found = judge_consumers(consumers, NOW, &recorded);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(
             (found[0].result, found[0].message.as_str()),

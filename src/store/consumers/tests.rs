@@ -1,6 +1,5 @@
 use std::fs;
 
-use super::super::handle;
 use super::*;
 use crate::model::ErrorKind;
 use crate::wire::{ConsumerAudience, Filter};
@@ -51,14 +50,19 @@ fn saved(name: &str, cursor: Seq) -> SavedConsumer {
 /// The consumers `a` and `b`, at record 10 of 20. Nothing is saved unless the test does it.
 fn without_thread() -> Arc<Consumers> {
     let saved = vec![saved("a", 10), saved("b", 10)];
-    Arc::new(Consumers::new("e", 20, saved, AGES))
+    Arc::new(Consumers::new("e", 20, saved, AGES, PathBuf::new()))
+}
+
+fn started(folder: PathBuf, epoch: &str, last_seq: Seq) -> Arc<Consumers> {
+    let last_reader = folder.with_file_name("last-reader");
+    Consumers::start(folder, epoch, last_seq, AGES, last_reader).unwrap()
 }
 
 /// Saves as the thread does, with this outcome; returns the cursors, by consumer.
-fn save(consumers: &Consumers, outcome: &SaveResult) -> Vec<(String, Seq)> {
-    let batch = consumers.state().take_batch();
-    let saves = batch.saves.into_iter().map(|save| {
-        consumers.state().settle(&save, outcome);
+fn save(consumers: &Consumers, is_saved: bool) -> Vec<(String, Seq)> {
+    let (_, saves) = consumers.state().take_work();
+    let saves = saves.into_iter().map(|save| {
+        consumers.state().settle(&save, is_saved);
         (save.name, save.cursor)
     });
     saves.collect()
@@ -69,17 +73,29 @@ async fn acknowledgements_that_come_during_a_sync_are_saved_by_one() {
     let consumers = without_thread();
     let a = consumers.lease(&request("a"), Some(1), 20).await.unwrap();
     let b = consumers.lease(&request("b"), Some(2), 20).await.unwrap();
-    save(&consumers, &Ok(()));
+    save(&consumers, true);
     for seq in 11..=20 {
         a.acknowledge(seq);
         assert!(a.take_replies().0.is_empty(), "nothing is durable yet");
     }
     b.acknowledge(12);
     let expected = [("a".to_owned(), 20), ("b".to_owned(), 12)];
-    assert_eq!(save(&consumers, &Ok(())), expected);
+    assert_eq!(save(&consumers, true), expected);
     assert_eq!(a.take_replies().0, (11..=20).collect::<Vec<Seq>>());
     assert_eq!(b.take_replies().0, [12]);
     assert!(!consumers.state().has_work());
+}
+
+#[tokio::test]
+async fn confirmations_that_are_not_read_take_bounded_memory() {
+    let consumers = without_thread();
+    let a = consumers.lease(&request("a"), Some(1), 20).await.unwrap();
+    let n = 20 + 3 * MOST_UNCONFIRMED as Seq;
+    (21..=n).for_each(|seq| a.acknowledge(seq));
+    save(&consumers, true);
+    let (confirmed, _) = a.take_replies();
+    assert_eq!(confirmed.len(), MOST_UNCONFIRMED);
+    assert_eq!((confirmed[0], confirmed.last()), (21, Some(&n)));
 }
 
 #[tokio::test]
@@ -88,11 +104,12 @@ async fn what_the_disk_refused_is_confirmed_when_it_takes_it() {
     let a = consumers.lease(&request("a"), Some(1), 20).await.unwrap();
     a.acknowledge(11);
     consumers.state().problem = Some("full".to_owned());
-    save(&consumers, &Err("full".to_owned()));
+    save(&consumers, false);
     assert!(a.take_replies().0.is_empty());
-    assert_eq!(consumers.problem().as_deref(), Some("full"));
+    let problem = consumers.problem().unwrap();
+    assert_eq!(problem, "could not save consumers: full");
     a.acknowledge(12);
-    assert_eq!(save(&consumers, &Ok(())), [("a".to_owned(), 12)]);
+    assert_eq!(save(&consumers, true), [("a".to_owned(), 12)]);
     assert_eq!(a.take_replies().0, [11, 12]);
     assert_eq!(consumers.problem(), None);
 }
@@ -139,39 +156,32 @@ async fn the_reader_that_takes_over_continues_at_the_cursor_and_the_other_is_ign
         (listed.cursor, listed.lag, listed.reader),
         (11, 9, Some(22))
     );
-    assert_eq!(save(&consumers, &Ok(())), [("a".to_owned(), 11)]);
-    assert_eq!(second.take_replies(), (VecDeque::new(), None));
+    assert_eq!(save(&consumers, true), [("a".to_owned(), 11)]);
+    assert_eq!(second.take_replies(), (Vec::new(), None));
 }
 
 #[tokio::test]
 async fn a_position_that_moves_by_left_out_records_is_saved_now_and_then() {
     let consumers = without_thread();
     let a = consumers.lease(&request("a"), None, 20).await.unwrap();
-    save(&consumers, &Ok(()));
+    save(&consumers, true);
     for seq in 11..10 + SAVE_EVERY {
         a.left_out(seq, false);
     }
     assert!(!consumers.state().has_work());
     assert_eq!(listed(&consumers, 10_000)[0].cursor, 9 + SAVE_EVERY);
     a.left_out(10 + SAVE_EVERY, false);
-    assert_eq!(
-        save(&consumers, &Ok(())),
-        [("a".to_owned(), 10 + SAVE_EVERY)]
-    );
+    assert_eq!(save(&consumers, true), [("a".to_owned(), 10 + SAVE_EVERY)]);
     a.left_out(11 + SAVE_EVERY, false);
     drop(a);
-    assert_eq!(
-        save(&consumers, &Ok(())),
-        [("a".to_owned(), 11 + SAVE_EVERY)]
-    );
+    assert_eq!(save(&consumers, true), [("a".to_owned(), 11 + SAVE_EVERY)]);
 }
 
 #[tokio::test]
 async fn a_consumer_is_on_the_disk_when_it_is_created_and_when_it_is_closed() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("consumers");
-    let start =
-        |epoch, last_seq| handle::start_consumers(folder.clone(), epoch, last_seq, AGES).unwrap();
+    let start = |epoch, last_seq| started(folder.clone(), epoch, last_seq);
     let consumers = start("e", 20);
     let first = consumers.lease(&request("first"), None, 20).await.unwrap();
     let now = ConsumeRequest {
@@ -205,7 +215,7 @@ async fn a_consumer_that_cannot_be_created_is_refused_and_forgotten() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
-    let consumers = handle::start_consumers(file, "e", 20, AGES).unwrap();
+    let consumers = started(file, "e", 20);
     let refused = consumers.lease(&request("a"), None, 20).await.unwrap_err();
     assert!(
         refused
@@ -221,7 +231,7 @@ async fn a_consumer_that_cannot_be_created_is_refused_and_forgotten() {
 async fn a_consumer_is_removed_unless_it_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("consumers");
-    let consumers = handle::start_consumers(folder.clone(), "e", 20, AGES).unwrap();
+    let consumers = started(folder.clone(), "e", 20);
     let lease = consumers.lease(&request("a"), Some(7), 20).await.unwrap();
     lease.acknowledge(3);
     let refused = consumers.remove("a").await.unwrap_err();

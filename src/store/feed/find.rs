@@ -70,9 +70,16 @@ fn firsts(feed: &Path, end: &FeedEnd) -> io::Result<Vec<Seq>> {
 /// Opens the file that begins with the record `segment`; `None` when it is gone. The one at the end has
 /// the name of a closed one if it was closed since.
 pub(super) fn open_segment(feed: &Path, segment: Seq, end: &FeedEnd) -> io::Result<Option<File>> {
-    match open(&segment_path(feed, segment))? {
-        None if segment == end.segment => open(feed),
-        closed => Ok(closed),
+    let closed = segment_path(feed, segment);
+    let found = open(&closed)?;
+    if found.is_some() || segment != end.segment {
+        return Ok(found);
+    }
+    match open(feed)? {
+        // It is the file that `end` refers to, wherever that is by now.
+        Some(file) if FileId::of(&file.metadata()?) == end.id => Ok(Some(file)),
+        // That was closed since: a later end leads there.
+        Some(_) | None => open(&closed),
     }
 }
 
@@ -97,7 +104,7 @@ pub(super) fn find(feed: &Path, after: Seq, end: &FeedEnd) -> io::Result<Place> 
 }
 
 /// Opens a file; `None` when it is missing.
-pub(super) fn open(path: &Path) -> io::Result<Option<File>> {
+fn open(path: &Path) -> io::Result<Option<File>> {
     files::if_there(files::open(path))
 }
 

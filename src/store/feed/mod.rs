@@ -17,16 +17,17 @@ mod retention;
 mod segments;
 
 pub use journal::Journal;
-pub use read::{FeedError, FeedLine, Frame, Sequence};
+pub use read::{DamagedFile, FeedError, FeedLine, Frame, Sequence};
 pub use reader::{Reader, end_of_files};
 pub use readers::{load_consumers, store_consumer};
-pub use recovery::{DamagedSnapshot, FeedState, PendingEvents, RecordedLook, load_saved, recover};
+pub use recovery::{FeedState, PendingEvents, RecordedLook, SavedSession, load_saved, recover};
 pub use retention::{FeedFiles, Retention, Segment};
 pub use segments::{FeedEnd, FileId};
 
 pub(crate) use find::before_time;
 pub(crate) use readers::{
-    CountedTimes, LastRead, ReadProgress, note_read, remove_consumer, sync_consumers,
+    CountedTimes, LastRead, ReadProgress, note_read, read_consumers, remove_consumer,
+    sync_consumers,
 };
 pub(crate) use recovery::{store_saved, sync_saved};
 pub(crate) use retention::{Ages, Holder, closed_segments, has_files};

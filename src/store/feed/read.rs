@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
+use crate::files;
 use crate::model::{Error as AnyError, FEED_VERSION, Kind, Millis, Record, Seq, parse_rfc3339};
 
 /// A parsed line of the feed.
@@ -23,20 +24,16 @@ pub enum FeedLine {
 impl FeedLine {
     /// Parses a line, with or without its line end.
     pub(super) fn parse(bytes: &[u8]) -> Self {
-        match serde_json::from_slice::<Box<Record>>(bytes) {
-            Ok(record) if is_sequence_number(record.seq) => Self::Record(record),
-            Ok(record) => {
-                tracing::warn!(
-                    seq = record.seq,
-                    "a line of the feed is damaged: no such number"
-                );
-                Self::Damaged
-            }
-            Err(error) => Self::parse_unknown(bytes).unwrap_or_else(|| {
-                tracing::warn!(%error, "a line of the feed is damaged");
-                Self::Damaged
-            }),
-        }
+        let why = match serde_json::from_slice::<Box<Record>>(bytes) {
+            Ok(record) if is_sequence_number(record.seq) => return Self::Record(record),
+            Ok(record) => format!("no record has the number {}", record.seq),
+            Err(error) => match Self::parse_unknown(bytes) {
+                Some(unknown) => return unknown,
+                None => error.to_string(),
+            },
+        };
+        tracing::warn!(why, "a line of the feed is damaged");
+        Self::Damaged
     }
 
     /// Parses a line that is not a record of this version; `None` when it is not one of a later
@@ -175,6 +172,51 @@ impl FeedError {
     pub(super) fn io(what: &'static str, feed: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = feed.to_owned();
         move |source| Self { what, path, source }
+    }
+}
+
+/// A file of ours that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{what} cannot be read: {why}")]
+pub struct DamagedFile {
+    what: String,
+    path: PathBuf,
+    /// The path under which it is kept, without the suffix.
+    aside: PathBuf,
+    /// What is wrong with it.
+    pub(super) why: String,
+}
+
+impl DamagedFile {
+    /// Returns a saved snapshot that cannot be used.
+    pub fn snapshot(path: &Path, why: String) -> Self {
+        Self {
+            what: format!("the saved snapshot {}", path.display()),
+            path: path.to_owned(),
+            aside: path.to_owned(),
+            why,
+        }
+    }
+
+    /// Returns a consumer's file that cannot be used. No consumer has a name that begins with a dot, as
+    /// the name has under which it is kept.
+    pub(super) fn consumer(folder: &Path, name: &str, why: String) -> Self {
+        Self {
+            what: format!("the file of consumer `{name}`"),
+            path: folder.join(name),
+            aside: folder.join(format!(".{name}")),
+            why,
+        }
+    }
+
+    /// Keeps the file under another name, `NAME.damaged-1`, so that the next one does not replace it.
+    /// What was kept before stays. The log gets this consequence.
+    pub fn set_aside(&self, consequence: &str) {
+        let damaged = self.to_string();
+        match files::put_aside_as(&self.path, &self.aside, "damaged") {
+            Ok(kept) => tracing::error!(damaged, kept = %kept.display(), "{consequence}"),
+            Err(error) => tracing::error!(damaged, %error, "{consequence}"),
+        }
     }
 }
 

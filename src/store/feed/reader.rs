@@ -1,17 +1,18 @@
 //! Reads a feed: of a running daemon up to the end that it has published, or all files of one that no
 //! other process writes.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, BufReader, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use super::FeedError;
-use super::find::{Place, find, present_end};
+use super::find::{Place, find, open_segment, present_end};
 use super::read::FeedLine;
-use super::segments::{FeedEnd, FileId, LineFile, closed_firsts, segment_path};
-use crate::files;
+use super::segments::{FeedEnd, FileId, closed_firsts, read_line};
 use crate::model::Seq;
 
-/// Reads a feed from some position on, through its closed segments.
+/// Reads a feed from some position on, through its closed segments. An open file keeps being read when it
+/// is renamed or removed.
 #[derive(Debug)]
 pub struct Reader {
     feed: PathBuf,
@@ -19,9 +20,9 @@ pub struct Reader {
     segment: Seq,
     /// The file that `at` refers to, if it is known.
     id: Option<FileId>,
-    /// Where to start in the file, before it is opened.
+    /// The offset behind the last line that was read.
     at: u64,
-    file: Option<LineFile>,
+    file: Option<BufReader<File>>,
 }
 
 impl Reader {
@@ -73,11 +74,9 @@ impl Reader {
         // An end may be older than one that was read up to.
         while self.segment <= end.segment {
             if self.file.is_none() {
-                self.file = self.open(end)?;
+                self.open(end)?;
             }
-            if let Some(file) = &mut self.file
-                && let Some(line) = file.next_line(end.limit_in(self.segment))?
-            {
+            if let Some(line) = self.next_line(end.limit_in(self.segment))? {
                 return Ok(Some(line));
             }
             if self.segment == end.segment {
@@ -91,29 +90,49 @@ impl Reader {
         Ok(None)
     }
 
-    /// Opens the present segment; `None` when it is gone.
-    fn open(&self, end: &FeedEnd) -> io::Result<Option<LineFile>> {
-        let closed = segment_path(&self.feed, self.segment);
-        let open = |path: &Path| files::if_there(LineFile::open(path, self.at, self.id));
-        if let Some(file) = open(&closed)? {
-            return Ok(Some(file));
+    /// Opens the present segment, unless it is gone. If it is another file than `at` refers to, that is read
+    /// from its start.
+    fn open(&mut self, end: &FeedEnd) -> io::Result<()> {
+        let Some(mut file) = open_segment(&self.feed, self.segment, end)? else {
+            return Ok(());
+        };
+        let id = FileId::of(&file.metadata()?);
+        if self.id.is_some_and(|expected| expected != id) {
+            self.at = 0;
         }
-        if self.segment != end.segment {
+        self.id = Some(id);
+        file.seek(SeekFrom::Start(self.at))?;
+        self.file = Some(BufReader::new(file));
+        Ok(())
+    }
+
+    /// Returns the next complete line of the open file that ends at or before the byte `limit`; `None`
+    /// when there is none yet. Blank lines are skipped.
+    fn next_line(&mut self, limit: u64) -> io::Result<Option<Vec<u8>>> {
+        let Some(file) = &mut self.file else {
             return Ok(None);
+        };
+        while self.at < limit {
+            let mut line = Vec::new();
+            let length = read_line(file, &mut line)?;
+            if line.last() != Some(&b'\n') || self.at + length > limit {
+                // An incomplete line, which is being written. Read it again later.
+                file.seek(SeekFrom::Start(self.at))?;
+                return Ok(None);
+            }
+            self.at += length;
+            if !line.trim_ascii().is_empty() {
+                return Ok(Some(line));
+            }
         }
-        match open(&self.feed)? {
-            // It is the file that `end` refers to, wherever that is by now.
-            Some(file) if file.id() == end.id => Ok(Some(file)),
-            // That was closed since: a later end leads there.
-            Some(_) | None => open(&closed),
-        }
+        Ok(None)
     }
 
     /// Returns the offset behind the last line that was read in the file with this end; 0 in an earlier
     /// one.
     fn at_in(&self, end: &FeedEnd) -> u64 {
         if self.segment == end.segment {
-            self.file.as_ref().map_or(self.at, LineFile::at)
+            self.at
         } else {
             0
         }

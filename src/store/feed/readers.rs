@@ -3,16 +3,16 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::SystemTime;
 
 use super::FeedError;
-use super::read::FeedLine;
+use super::read::{DamagedFile, FeedLine};
 use super::reader::{Reader, end_of_files};
 use super::retention::Ages;
 use super::segments::first_kept;
 use crate::files::{self, OPEN_TO_OTHERS};
-use crate::model::{BootTime, Error, Kind, Millis, Record, Seq};
+use crate::model::{BootTime, Error, Kind, Millis, Seq};
 use crate::wire::{SavedConsumer, check_consumer_name};
 
 /// How far a feed was read by any reader, and when last.
@@ -57,87 +57,24 @@ fn last_read(path: &Path) -> Option<LastRead> {
     })
 }
 
-/// What a feed contains for other programs than its daemon.
+/// What a feed contains for other programs than its daemon, and how far it was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Holdings {
+pub(crate) struct ReadProgress {
     /// The feed's epoch; empty when it has no record.
     pub epoch: String,
     /// The sequence number of the last follow-up.
     pub last_follow_up: Option<Seq>,
     /// When a run last began or ended.
     pub last_run: Option<Millis>,
-}
-
-/// Returns the contents of the feed at `path`, read from its end. A missing one has none.
-///
-/// # Errors
-///
-/// When the feed cannot be read.
-pub(super) fn holdings(path: &Path) -> Result<Holdings, FeedError> {
-    let (epoch, end) = end_of_files(path)?;
-    let mut n_records = FIRST_STEP;
-    loop {
-        let after = end.last_seq.saturating_sub(n_records);
-        let mut holdings = Holdings {
-            epoch: epoch.clone().unwrap_or_default(),
-            ..Holdings::default()
-        };
-        let mut reader = Reader::before(path, after, &end)?;
-        while let Some(line) = reader.next(&end)? {
-            if let FeedLine::Record(record) = line {
-                holdings.add(&record);
-            }
-        }
-        let is_complete = holdings.last_follow_up.is_some() && holdings.last_run.is_some();
-        if is_complete || after < first_kept(path) {
-            return Ok(holdings);
-        }
-        n_records = n_records.saturating_mul(16);
-    }
-}
-
-/// How many of the feed's last records are read at first.
-const FIRST_STEP: u64 = 64;
-
-impl Holdings {
-    /// Adds a record that is later than those before.
-    fn add(&mut self, record: &Record) {
-        if record.body.kind() == Kind::FollowUp {
-            self.last_follow_up = Some(record.seq);
-        }
-        if record.body.is_of_run() {
-            self.last_run = Some(record.time);
-        }
-    }
-
-    /// Whether there is a follow-up that was not read, or that a consumer has not acknowledged.
-    fn has_unread(&self, read: Option<&LastRead>, consumers: &[SavedConsumer]) -> bool {
-        let Some(last) = self.last_follow_up else {
-            return false;
-        };
-        let read = read.filter(|read| read.epoch == self.epoch);
-        let is_read = read.is_some_and(|read| read.seq >= last)
-            || consumers
-                .iter()
-                .filter(|consumer| !consumer.is_sink())
-                .any(|consumer| consumer.read_in(&self.epoch) >= last);
-        let is_acknowledged = consumers
-            .iter()
-            .all(|consumer| consumer.cursor_in(&self.epoch, last) >= last);
-        !is_read || !is_acknowledged
-    }
-}
-
-/// What a feed contains, and how far it was read.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct ReadProgress {
-    pub feed: Holdings,
     /// How far it was read by any reader; `None` if it never was.
     pub read: Option<LastRead>,
     pub consumers: Vec<SavedConsumer>,
     /// Times by the feed's clock; `None` if no daemon has written any.
     pub counted: Option<CountedTimes>,
 }
+
+/// How many of the feed's last records are read at first.
+const FIRST_STEP: u64 = 64;
 
 /// Times by the clock of a feed, which nobody can set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,22 +102,54 @@ impl ReadProgress {
             now: ages.clock().at(now.millis),
             last_run: ages.last_run,
         });
-        let feed = holdings(feed)?;
-        let consumers = load_consumers(consumers).map_err(Error::of)?;
-        Ok(Self {
-            feed,
-            consumers: consumers
-                .into_iter()
-                .collect::<Result<_, _>>()
-                .map_err(|damaged: DamagedConsumer| Error::of(damaged))?,
+        let mut progress = Self {
             read: last_read(last_reader),
             counted,
-        })
+            ..Self::default()
+        };
+        progress.read_feed(feed)?;
+        progress.consumers = read_consumers(consumers).map_err(Error::of)?;
+        Ok(progress)
+    }
+
+    /// Reads what the feed at `path` contains, from its end. A missing one has nothing.
+    fn read_feed(&mut self, path: &Path) -> Result<(), FeedError> {
+        let (epoch, end) = end_of_files(path)?;
+        self.epoch = epoch.unwrap_or_default();
+        let mut n_records = FIRST_STEP;
+        loop {
+            let after = end.last_seq.saturating_sub(n_records);
+            let mut reader = Reader::before(path, after, &end)?;
+            while let Some(line) = reader.next(&end)? {
+                let FeedLine::Record(record) = line else {
+                    continue;
+                };
+                if record.body.kind() == Kind::FollowUp {
+                    self.last_follow_up = Some(record.seq);
+                }
+                if record.body.is_of_run() {
+                    self.last_run = Some(record.time);
+                }
+            }
+            let is_complete = self.last_follow_up.is_some() && self.last_run.is_some();
+            if is_complete || after < first_kept(path) {
+                return Ok(());
+            }
+            n_records = n_records.saturating_mul(16);
+        }
     }
 
     /// Whether there is a follow-up that was not read, or that a consumer has not acknowledged.
     pub(crate) fn has_unread(&self) -> bool {
-        self.feed.has_unread(self.read.as_ref(), &self.consumers)
+        let Some(last) = self.last_follow_up else {
+            return false;
+        };
+        let read = self.read.as_ref().filter(|read| read.epoch == self.epoch);
+        let has_read = |one: &SavedConsumer| !one.is_sink() && one.read_in(&self.epoch) >= last;
+        let is_read =
+            read.is_some_and(|read| read.seq >= last) || self.consumers.iter().any(has_read);
+        let has_acknowledged = |one: &SavedConsumer| one.cursor_in(&self.epoch, last) >= last;
+        !is_read || !self.consumers.iter().all(has_acknowledged)
     }
 }
 
@@ -195,13 +164,12 @@ const VERSION: u32 = 1;
 /// The latest time that a file can have, in milliseconds since 1970.
 const LAST_TIME: Millis = 1 << 53;
 
-/// Returns the consumers in this folder, by name. A missing folder has none. A file that cannot be
-/// parsed is logged and returned as the error.
+/// Returns the consumers in this folder, by name. A missing folder has none.
 ///
 /// # Errors
 ///
 /// When the folder cannot be read.
-pub fn load_consumers(folder: &Path) -> io::Result<Vec<Result<SavedConsumer, DamagedConsumer>>> {
+pub fn load_consumers(folder: &Path) -> io::Result<Vec<Result<SavedConsumer, DamagedFile>>> {
     let entries = files::check_owner_of_folder(folder).and_then(|()| fs::read_dir(folder));
     let mut names = Vec::new();
     for entry in files::if_there(entries)?.into_iter().flatten() {
@@ -211,47 +179,24 @@ pub fn load_consumers(folder: &Path) -> io::Result<Vec<Result<SavedConsumer, Dam
         }
     }
     names.sort();
-    Ok(names.into_iter().map(|name| load(folder, name)).collect())
+    let load =
+        |name: &String| load(folder, name).map_err(|why| DamagedFile::consumer(folder, name, why));
+    Ok(names.iter().map(load).collect())
 }
 
-/// A consumer's file that cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[error("the file of consumer `{name}` cannot be read: {why}")]
-pub struct DamagedConsumer {
-    /// The consumer's name.
-    pub name: String,
-    /// What is wrong with the file.
-    pub why: String,
+/// The same where all of them have to be readable.
+///
+/// # Errors
+///
+/// When the folder, or the file of a consumer, cannot be read.
+pub(crate) fn read_consumers(folder: &Path) -> io::Result<Vec<SavedConsumer>> {
+    let consumers: Result<_, _> = load_consumers(folder)?.into_iter().collect();
+    consumers.map_err(io::Error::other)
 }
 
-impl DamagedConsumer {
-    /// Keeps the file under another name, `.NAME.damaged-1`, so that the consumer can be created
-    /// again.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be renamed.
-    pub fn set_aside(&self, folder: &Path) -> io::Result<PathBuf> {
-        // No consumer has a name that begins with a dot.
-        let hidden = folder.join(format!(".{}", self.name));
-        files::put_aside_as(&folder.join(&self.name), &hidden, "damaged")
-    }
-}
-
-fn load(folder: &Path, name: String) -> Result<SavedConsumer, DamagedConsumer> {
-    let parsed = match files::read(&folder.join(&name)) {
-        Ok(bytes) => parse(&bytes, &name),
-        Err(error) => Err(error.to_string()),
-    };
-    parsed.map_err(|why| DamagedConsumer { name, why })
-}
-
-fn parse(bytes: &[u8], name: &str) -> Result<SavedConsumer, String> {
-    let mut saved: SavedConsumer =
-        serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-    if saved.v != VERSION {
-        return Err(format!("it has version {}", saved.v));
-    }
+fn load(folder: &Path, name: &str) -> Result<SavedConsumer, String> {
+    let saved = files::load_json::<SavedConsumer>(&folder.join(name), VERSION)?;
+    let mut saved = saved.ok_or("it is not there any more")?;
     if saved.name != name {
         return Err("it is the file of another consumer".to_owned());
     }
@@ -311,49 +256,46 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_follow_up_is_unread_until_a_reader_has_reached_it() {
-        let holds = |last| Holdings {
+    fn has_unread(last: Option<Seq>, read: Option<LastRead>, consumers: &[SavedConsumer]) -> bool {
+        let progress = ReadProgress {
             epoch: "e".to_owned(),
             last_follow_up: last,
-            last_run: None,
+            read,
+            consumers: consumers.to_vec(),
+            ..ReadProgress::default()
         };
-        assert!(!holds(None).has_unread(None, &[]));
-        assert!(holds(Some(4)).has_unread(None, &[]));
-        assert!(holds(Some(4)).has_unread(Some(&read_up_to("e", 3)), &[]));
-        assert!(!holds(Some(4)).has_unread(Some(&read_up_to("e", 4)), &[]));
-        assert!(holds(Some(4)).has_unread(Some(&read_up_to("other", 9)), &[]));
+        progress.has_unread()
+    }
+
+    #[test]
+    fn a_follow_up_is_unread_until_a_reader_has_reached_it() {
+        assert!(!has_unread(None, None, &[]));
+        assert!(has_unread(Some(4), None, &[]));
+        assert!(has_unread(Some(4), Some(read_up_to("e", 3)), &[]));
+        assert!(!has_unread(Some(4), Some(read_up_to("e", 4)), &[]));
+        assert!(has_unread(Some(4), Some(read_up_to("other", 9)), &[]));
     }
 
     #[test]
     fn a_follow_up_is_unread_while_a_consumer_has_not_acknowledged_it() {
-        let feed = Holdings {
-            epoch: "e".to_owned(),
-            last_follow_up: Some(4),
-            last_run: None,
-        };
         let consumer = |epoch: &str, cursor, first_left_out| SavedConsumer {
-            v: 1,
-            name: "pi".to_owned(),
             epoch: epoch.to_owned(),
-            cursor,
             first_left_out,
-            created_at: 0,
-            used_at: 0,
-            used_after: 0,
-            audience: ConsumerAudience::default(),
+            ..saved("pi", cursor)
         };
-        let read = read_up_to("e", 9);
+        let check = |is_read: bool, consumers: &[SavedConsumer]| {
+            has_unread(Some(4), is_read.then(|| read_up_to("e", 9)), consumers)
+        };
         let behind = consumer("e", 3, None);
         let acknowledged = consumer("e", 4, None);
-        assert!(!feed.has_unread(Some(&read), std::slice::from_ref(&acknowledged)));
+        assert!(!check(true, std::slice::from_ref(&acknowledged)));
         let both = [acknowledged.clone(), behind];
-        assert!(feed.has_unread(Some(&read), &both));
-        assert!(feed.has_unread(Some(&read), &both[1..]));
-        assert!(feed.has_unread(Some(&read), &[consumer("other", 9, None)]));
+        assert!(check(true, &both));
+        assert!(check(true, &both[1..]));
+        assert!(check(true, &[consumer("other", 9, None)]));
         // The acknowledgement says that it was read, unless it was for another owner.
-        assert!(!feed.has_unread(None, &[acknowledged]));
-        assert!(feed.has_unread(None, &[consumer("e", 4, Some(2))]));
+        assert!(!check(false, &[acknowledged]));
+        assert!(check(false, &[consumer("e", 4, Some(2))]));
     }
 
     #[test]
@@ -451,10 +393,14 @@ mod tests {
         std::os::unix::fs::symlink(folder.join("cut"), folder.join("link")).unwrap();
         let loaded = load_consumers(folder).unwrap();
         let errors: Vec<_> = loaded.into_iter().map(Result::unwrap_err).collect();
-        let names: Vec<_> = errors.iter().map(|error| error.name.as_str()).collect();
-        assert_eq!(names, ["cut", "empty", "later", "link", "other"]);
-        for error in &errors {
-            error.set_aside(folder).unwrap();
+        assert_eq!(errors.len(), 5);
+        for (error, name) in errors
+            .iter()
+            .zip(["cut", "empty", "later", "link", "other"])
+        {
+            let named = format!("the file of consumer `{name}` cannot be read: ");
+            assert!(error.to_string().starts_with(&named), "{error}");
+            error.set_aside("it starts again");
         }
         assert!(load_consumers(folder).unwrap().is_empty());
         assert_eq!(

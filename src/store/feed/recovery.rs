@@ -1,20 +1,22 @@
 //! Reads from the feed what a starting daemon needs.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
 
 use super::FeedError;
 use super::find::find;
-use super::read::{FeedLine, Frame};
+use super::read::{DamagedFile, FeedLine, Frame};
 use super::reader::{Reader, end_of_files};
 use super::segments::FeedEnd;
 use crate::files;
 use crate::model::{
-    Body, Checkpoint, DeliveredEvent, Event, EventKind, FEED_VERSION, Prompt, Record, Seq,
-    Snapshot, Task,
+    Body, Bookmark, Checkpoint, DeliveredEvent, Event, EventKind, FEED_VERSION, Millis, Prompt,
+    Record, Seq, SessionLife, Snapshot, Task,
 };
 use crate::route::{Reach, reach};
-use crate::wire::{SavedFeed, SavedSession};
+use crate::wire::SnapshotLine;
 
 /// The state at the end of the feed.
 #[derive(Debug, Default)]
@@ -48,33 +50,43 @@ pub struct RecordedLook {
 pub fn recover(
     path: &Path,
     saved: Option<&SavedSession>,
-    each_look: impl FnMut(RecordedLook),
+    mut each_look: impl FnMut(RecordedLook),
 ) -> Result<FeedState, FeedError> {
     let (epoch, end) = end_of_files(path)?;
     let resumed = match saved {
         Some(saved) => resume(path, saved, &end)?,
         None => None,
     };
-    let (mut reader, pending) = match resumed {
+    let (mut reader, mut pending) = match resumed {
         Some(resumed) => resumed,
         None => (Reader::before(path, 0, &end)?, PendingEvents::default()),
     };
-    let mut past = Past {
-        since: saved.map_or(0, |saved| saved.last_seq),
-        pending,
-        look: RecordedLook::default(),
-        each_look,
-    };
+    let since = saved.map_or(0, |saved| saved.last_seq);
+    // The look whose write is being read.
+    let mut look = RecordedLook::default();
     while let Some(line) = reader.next(&end)? {
-        if let FeedLine::Record(record) = line {
-            past.read(*record);
+        let FeedLine::Record(record) = line else {
+            continue;
+        };
+        let record = *record;
+        pending.apply(&record);
+        if record.seq > since {
+            if record.checkpoint.is_some() {
+                look.checkpoint = record.checkpoint;
+            }
+            if let Body::Event(event) = record.body {
+                look.events.push(*event);
+            }
+        }
+        if record.more == 0 && look != RecordedLook::default() {
+            each_look(std::mem::take(&mut look));
         }
     }
     Ok(FeedState {
         epoch,
         last_seq: end.last_seq,
         end: end.at,
-        pending: past.pending,
+        pending,
     })
 }
 
@@ -94,8 +106,7 @@ fn resume(
         is_same && feed.time.is_none_or(|time| frame.time == Some(time))
     };
     if place.frame.as_ref().is_some_and(is_last) {
-        let pending = PendingEvents(feed.clone());
-        return Ok(Some((Reader::at(path, &place), pending)));
+        return Ok(Some((Reader::at(path, &place), feed.clone())));
     }
     tracing::warn!(
         seq = saved.last_seq,
@@ -104,52 +115,67 @@ fn resume(
     Ok(None)
 }
 
-/// The result of the records read so far.
-struct Past<F> {
-    /// The number after which looks are passed on.
-    since: Seq,
-    pending: PendingEvents,
-    /// The look whose write is being read.
-    look: RecordedLook,
-    each_look: F,
+/// The last look, and the last record that it includes: later ones are applied at the next start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SavedSession {
+    /// The version of this file: 1.
+    pub v: u32,
+    /// The epoch of the feed that the sequence number below belongs to.
+    pub epoch: String,
+    /// The sequence number of the last record whose change is in the snapshot.
+    pub last_seq: Seq,
+    /// The life of the session.
+    pub life: Option<SessionLife>,
+    /// How much of tmux's data had been processed by then.
+    #[serde(flatten)]
+    pub bookmark: Bookmark,
+    /// The last look.
+    pub snapshot: SnapshotLine,
+    /// What the feed says up to `lastSeq`, so that the next daemon reads only what follows. Absent
+    /// while the feed has no record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feed: Option<PendingEvents>,
 }
 
-impl<F: FnMut(RecordedLook)> Past<F> {
-    fn read(&mut self, record: Record) {
-        self.pending.apply(&record);
-        if record.seq > self.since {
-            if record.checkpoint.is_some() {
-                self.look.checkpoint = record.checkpoint;
-            }
-            if let Body::Event(event) = record.body {
-                self.look.events.push(*event);
-            }
-        }
-        if record.more == 0 && self.look != RecordedLook::default() {
-            (self.each_look)(std::mem::take(&mut self.look));
+impl SavedSession {
+    /// Returns the state to save for this look.
+    pub fn new(snapshot: &Snapshot, bookmark: &Bookmark, epoch: &str, last_seq: Seq) -> Self {
+        Self {
+            v: FEED_VERSION,
+            epoch: epoch.to_owned(),
+            last_seq,
+            life: snapshot.life.clone(),
+            bookmark: bookmark.clone(),
+            snapshot: SnapshotLine::from(snapshot),
+            feed: None,
         }
     }
-}
 
-/// A saved snapshot that cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("the saved snapshot {} cannot be read: {why}", .path.display())]
-pub struct DamagedSnapshot {
-    /// Its file.
-    pub path: PathBuf,
-    /// What is wrong with it.
-    pub why: String,
-}
-
-impl DamagedSnapshot {
-    /// Keeps the file under another name, so that the next one does not replace it. What was
-    /// kept before stays.
+    /// Checks that the sequence numbers are some that this feed can have had.
     ///
     /// # Errors
     ///
-    /// When it cannot be renamed.
-    pub fn set_aside(&self) -> io::Result<PathBuf> {
-        files::put_aside(&self.path, "damaged")
+    /// When one is not; the text names it.
+    pub fn check_numbers(&self) -> Result<(), String> {
+        let feed = self.feed.iter();
+        let events = feed.flat_map(|feed| feed.undelivered.iter().chain(&feed.restarting));
+        for number in events.map(|event| event.seq) {
+            if !(1..=self.last_seq).contains(&number) {
+                let last = self.last_seq;
+                return Err(format!(
+                    "it has an event {number}, and its last record is {last}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the look that was saved; an error names what cannot be read.
+    pub fn to_snapshot(&self) -> Result<Snapshot, String> {
+        let mut snapshot = self.snapshot.to_snapshot()?;
+        snapshot.life.clone_from(&self.life);
+        Ok(snapshot)
     }
 }
 
@@ -158,20 +184,13 @@ impl DamagedSnapshot {
 /// # Errors
 ///
 /// When the file cannot be read, or is of another version.
-pub fn load_saved(path: &Path) -> Result<Option<SavedSession>, DamagedSnapshot> {
-    let damaged = |why: String| DamagedSnapshot {
-        path: path.to_owned(),
-        why,
-    };
-    let read = files::if_there(files::read(path)).map_err(|error| damaged(error.to_string()))?;
-    let Some(bytes) = read else { return Ok(None) };
-    let saved: SavedSession =
-        serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
-    if saved.v != FEED_VERSION {
-        return Err(damaged(format!("it has version {}", saved.v)));
-    }
-    saved.check_numbers().map_err(damaged)?;
-    Ok(Some(saved))
+pub fn load_saved(path: &Path) -> Result<Option<SavedSession>, DamagedFile> {
+    let loaded = files::load_json::<SavedSession>(path, FEED_VERSION);
+    let checked = loaded.and_then(|saved| {
+        saved.as_ref().map_or(Ok(()), SavedSession::check_numbers)?;
+        Ok(saved)
+    });
+    checked.map_err(|why| DamagedFile::snapshot(path, why))
 }
 
 /// Writes the saved snapshot to the disk, before records are removed that it makes unnecessary.
@@ -197,15 +216,29 @@ pub(crate) fn store_saved(path: &Path, saved: &SavedSession) -> io::Result<()> {
     files::replace(path, &fresh, &bytes)
 }
 
-/// Everything that the records read so far leave open. The daemon updates it as it appends, saves
+/// Everything that the records up to one of them leave open. The daemon updates it as it appends, saves
 /// it with its snapshot, and updates it by later records when it starts again.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PendingEvents(SavedFeed);
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingEvents {
+    /// When that record was made, by which it is recognised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<Millis>,
+    /// Events that are not delivered yet: no notice and no follow-up contains them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub undelivered: Vec<DeliveredEvent>,
+    /// The `input` events of tasks that still wait for input.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<Event>,
+    /// The `exited` events of tasks that are about to be restarted: they were not delivered as failures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub restarting: Vec<DeliveredEvent>,
+}
 
 impl PendingEvents {
     /// Processes the next record.
     pub fn apply(&mut self, record: &Record) {
-        self.0.time = Some(record.time);
+        self.time = Some(record.time);
         match &record.body {
             Body::Event(event) => self.event(record.seq, event),
             Body::Notice { events, .. } => self.deliver(events),
@@ -219,7 +252,7 @@ impl PendingEvents {
                     .map(|(seq, _)| *seq)
                     .collect();
                 // After these ends no restart follows.
-                self.0.restarting.retain(|end| !failures.contains(&end.seq));
+                self.restarting.retain(|end| !failures.contains(&end.seq));
             }
         }
     }
@@ -227,12 +260,12 @@ impl PendingEvents {
     /// Processes an event.
     fn event(&mut self, seq: Seq, event: &Event) {
         let window = event.task.window;
-        let SavedFeed {
+        let Self {
             undelivered,
             waiting,
             restarting,
             ..
-        } = &mut self.0;
+        } = self;
         let delivered = || DeliveredEvent {
             seq,
             event: event.clone(),
@@ -268,46 +301,29 @@ impl PendingEvents {
 
     /// Processes a delivery of the events with these numbers.
     fn deliver(&mut self, events: &[Seq]) {
-        self.0
-            .undelivered
+        self.undelivered
             .retain(|event| !events.contains(&event.seq));
     }
 
-    /// Drops the announced restarts that the last look shows to be settled. `first` is the number of the
-    /// first event that is not delivered yet.
+    /// Drops what the last look shows to be settled: announced restarts, and events before `first`, the
+    /// first one that is not delivered yet, or all of them. It was decided that those are not delivered.
     pub fn forget_settled(&mut self, look: &Snapshot, first: Option<Seq>) {
-        self.0.restarting.retain(|end| {
+        let is_open = |seq| first.is_some_and(|first| first <= seq);
+        self.restarting.retain(|end| {
             let ended = &end.event.task;
             let task = look.tasks.get(&ended.window);
             task.is_some_and(|task| {
-                let is_undelivered = first.is_some_and(|first| first <= end.seq);
                 !task.is_alive()
                     && task.run == ended.run
-                    && (task.settings.restarts.is_some() || is_undelivered)
+                    && (task.settings.restarts.is_some() || is_open(end.seq))
             })
         });
-    }
-
-    /// Returns the ends after which a restart was announced that has not happened.
-    pub fn restarting(&self) -> &[DeliveredEvent] {
-        &self.0.restarting
-    }
-
-    /// Drops the events before this number, or all of them: it was decided that they are not
-    /// delivered.
-    pub fn forget_before(&mut self, first: Option<Seq>) {
-        let is_open = |seq| first.is_some_and(|first| seq >= first);
-        self.0.undelivered.retain(|event| is_open(event.seq));
-    }
-
-    /// Returns the events that are not delivered yet, in their order.
-    pub fn undelivered(&self) -> &[DeliveredEvent] {
-        &self.0.undelivered
+        self.undelivered.retain(|event| is_open(event.seq));
     }
 
     /// Returns the tasks that wait for input, as they were when that was recorded.
     pub fn waiting(&self) -> Vec<(Task, Prompt)> {
-        let inputs = self.0.waiting.iter().filter_map(|event| {
+        let inputs = self.waiting.iter().filter_map(|event| {
             let EventKind::Input { prompt } = &event.kind else {
                 return None;
             };
@@ -318,11 +334,6 @@ impl PendingEvents {
 
     /// Returns the number of the first event that is not delivered yet.
     pub fn first_undelivered(&self) -> Option<Seq> {
-        Some(self.0.undelivered.first()?.seq)
-    }
-
-    /// Returns its form in the saved snapshot.
-    pub fn to_saved(&self) -> SavedFeed {
-        self.0.clone()
+        Some(self.undelivered.first()?.seq)
     }
 }

@@ -289,25 +289,18 @@ impl Ages {
 }
 
 fn load(path: &Path) -> Option<SavedAges> {
-    let warn = |error: &io::Error| tracing::warn!(%error, "could not read how old records are");
-    let bytes = files::if_there(files::read(path));
-    let bytes = bytes.inspect_err(warn).ok()??;
     let is_time = |at: &Millis| (0..=LAST).contains(at);
-    match serde_json::from_slice::<SavedAges>(&bytes) {
-        Ok(saved)
-            if saved.v == VERSION && is_time(&saved.counted) && is_time(&saved.since_boot) =>
-        {
-            Some(saved)
+    let loaded = files::load_json::<SavedAges>(path, VERSION);
+    let checked = loaded.and_then(|saved| match saved {
+        Some(saved) if !is_time(&saved.counted) || !is_time(&saved.since_boot) => {
+            Err("a time in it is damaged".to_owned())
         }
-        Ok(_) => {
-            tracing::warn!("{NAME} is damaged or of a later version: ages are counted from now on");
-            None
-        }
-        Err(error) => {
-            tracing::warn!(%error, "{NAME} is damaged: ages are counted from now on");
-            None
-        }
-    }
+        saved => Ok(saved),
+    });
+    checked.unwrap_or_else(|why| {
+        tracing::warn!(why, "{NAME} cannot be used: ages are counted from now on");
+        None
+    })
 }
 
 /// Returns the closed segments that are kept, in order, at this time of the feed's clock.

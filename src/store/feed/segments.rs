@@ -4,8 +4,8 @@
 //! A closed segment is named after its first record, `feed-0000000000000501.jsonl`: sorted by name,
 //! all files of a feed are in order. Nothing is appended to a closed segment.
 
-use std::fs::{self, File, Metadata};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::fs::{self, Metadata};
+use std::io::{self, BufRead, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -129,59 +129,6 @@ pub(super) fn read_line(file: &mut impl BufRead, line: &mut Vec<u8>) -> io::Resu
     }
 }
 
-/// A file that is read line by line. It keeps being read when it is renamed or removed.
-#[derive(Debug)]
-pub(super) struct LineFile {
-    file: BufReader<File>,
-    id: FileId,
-    /// The offset behind the last line that was read.
-    at: u64,
-}
-
-impl LineFile {
-    /// Opens a file of ours and starts at the byte `at`, the end of a line. Starts at the beginning
-    /// if `expected` is another file.
-    pub(super) fn open(path: &Path, at: u64, expected: Option<FileId>) -> io::Result<Self> {
-        let mut file = files::open(path)?;
-        let id = FileId::of(&file.metadata()?);
-        let at = match expected {
-            Some(expected) if expected != id => 0,
-            Some(_) | None => at,
-        };
-        file.seek(SeekFrom::Start(at))?;
-        let file = BufReader::new(file);
-        Ok(Self { file, id, at })
-    }
-
-    pub(super) fn id(&self) -> FileId {
-        self.id
-    }
-
-    /// Returns the offset behind the last line that was read.
-    pub(super) fn at(&self) -> u64 {
-        self.at
-    }
-
-    /// Returns the next complete line that ends at or before the byte `limit`; `None` when there is
-    /// none yet. Blank lines are skipped.
-    pub(super) fn next_line(&mut self, limit: u64) -> io::Result<Option<Vec<u8>>> {
-        while self.at < limit {
-            let mut line = Vec::new();
-            let length = read_line(&mut self.file, &mut line)?;
-            if line.last() != Some(&b'\n') || self.at + length > limit {
-                // An incomplete line, which is being written. Read it again later.
-                self.file.seek(SeekFrom::Start(self.at))?;
-                return Ok(None);
-            }
-            self.at += length;
-            if !line.trim_ascii().is_empty() {
-                return Ok(Some(line));
-            }
-        }
-        Ok(None)
-    }
-}
-
 // The first record that a feed keeps, durable before anything is removed.
 //
 // A crash may interrupt the removal of segments at any point. What lies before the first kept record
@@ -228,20 +175,10 @@ pub(super) fn closed_firsts(feed: &Path) -> io::Result<Vec<Seq>> {
 }
 
 fn load(feed: &Path) -> Option<Floor> {
-    let read = files::if_there(files::read(&path(feed)));
-    let warn = |error: &io::Error| tracing::warn!(%error, "could not read which records are kept");
-    let bytes = read.inspect_err(warn).ok()??;
-    match serde_json::from_slice::<Floor>(&bytes) {
-        Ok(floor) if floor.v == VERSION => Some(floor),
-        Ok(floor) => {
-            tracing::warn!(version = floor.v, "{NAME} is of a later version: ignored");
-            None
-        }
-        Err(error) => {
-            tracing::warn!(%error, "{NAME} is damaged: ignored");
-            None
-        }
-    }
+    files::load_json(&path(feed), VERSION).unwrap_or_else(|why| {
+        tracing::warn!(why, "{NAME} cannot be used: ignored");
+        None
+    })
 }
 
 /// Removes the closed segments before the one that begins with the record `first`. After a crash at
@@ -290,6 +227,8 @@ fn remove_files(feed: &Path, first: Seq) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::BufReader;
+
     use super::*;
 
     #[test]

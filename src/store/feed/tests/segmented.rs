@@ -1,13 +1,14 @@
 use std::fs;
 use std::path::Path;
 
-use super::super::readers::holdings;
 use super::super::segments::{closed_firsts, segment_path};
 use super::super::{
     FeedEnd, FeedLine, Journal, PendingEvents, Reader, Sequence, end_of_files, finish_removal,
     first_kept, has_files, remove_before,
 };
-use super::{Feed, append, damage, events, follow_up, read_all, saved_at, saved_here, seq_of};
+use super::{
+    Feed, append, damage, events, follow_up, progress, read_all, saved_at, saved_here, seq_of,
+};
 use crate::model::test_notation::notice;
 use crate::model::{Record, Seq};
 
@@ -372,7 +373,7 @@ fn recovery_from_a_place_in_a_closed_segment_finds_what_the_whole_feed_says() {
         journal.close_segment().unwrap();
     }
     let whole = feed.recover();
-    assert_eq!(whole.pending.undelivered().len(), 1);
+    assert_eq!(whole.pending.undelivered.len(), 1);
     for saved in &saved {
         let (recovered, since) = feed.recover_from(Some(saved));
         assert_eq!(recovered.pending, whole.pending, "from {}", saved.last_seq);
@@ -412,7 +413,7 @@ fn what_a_feed_holds_is_found_in_its_segments() {
         journal.close_segment().unwrap();
         append(&mut journal, &[notice(seq, &[])]).unwrap();
     }
-    let held = holdings(&feed.path).unwrap();
+    let held = progress(&feed.path);
     assert_eq!((held.last_follow_up, held.last_run), (Some(2), Some(0)));
     assert!(has_files(&feed.path));
     fs::remove_file(&feed.path).unwrap();
