@@ -17,8 +17,6 @@ const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_s
 pub(crate) struct ConsumerFollower {
     pub(crate) session: TaskSession,
     request: ConsumeRequest,
-    /// Whether a daemon is started where none runs.
-    pub(crate) starts_daemon: bool,
     stream: Option<DaemonClient>,
     retry: Backoff,
     retry_at: Option<Instant>,
@@ -49,7 +47,6 @@ impl ConsumerFollower {
         Self {
             session,
             request,
-            starts_daemon: true,
             stream: None,
             retry: RETRY,
             retry_at: None,
@@ -110,13 +107,7 @@ impl ConsumerFollower {
     }
 
     async fn begin(&mut self) -> Result<FeedNews, Error> {
-        let mut client = match self.starts_daemon {
-            true => self.session.daemon_or_start().await?,
-            false => {
-                let daemon = self.session.daemon().await?;
-                daemon.ok_or_else(|| self.session.no_daemon())?
-            }
-        };
+        let mut client = self.session.daemon_or_start().await?;
         let known = find_consumer(&mut client, &self.request.name).await?;
         let request = Request::Consume(self.request.clone());
         let hello = Hello::parse(&client.stream(&request).await?)?;

@@ -39,6 +39,7 @@ pub(crate) use again::{plan_restarts, run_again};
 pub(crate) use attach::{Attachment, attachment, own_pane};
 pub(crate) use bring_up::{BringUpNews, BringUpOptions, BringUpResult, bring_up};
 pub(crate) use caller::Caller;
+pub(crate) use codex_follower::needs_codex_follower;
 pub(crate) use consumer_follower::{ConsumerFollower, FeedNews};
 pub(crate) use daemon::{daemon_status, stop_daemon};
 pub(crate) use doctor::examine;

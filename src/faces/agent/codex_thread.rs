@@ -18,6 +18,7 @@ use tokio_tungstenite::tungstenite::error::Error as SocketError;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use super::Conversation;
+use super::hand_over::Given;
 use super::outbox::Batch;
 use crate::files;
 use crate::model::with_causes;
@@ -35,15 +36,6 @@ const QUEUES_WITHIN: Duration = Duration::from_secs(30);
 
 /// The most of a thread's file that is read for its first line, in bytes.
 const MAX_LINE: u64 = 4 << 20;
-
-/// The delivery state of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum QueuePlace {
-    /// The thread's queue has it.
-    ToQueue,
-    /// Codex has it, and does not say later what happened to it.
-    ForGood,
-}
 
 /// Returns the id of a message, which Codex keeps: which records are in it.
 pub(super) fn message_id(batch: &Batch) -> String {
@@ -102,15 +94,16 @@ impl CodexThread {
         }
     }
 
-    /// Hands a message over.
-    pub(super) async fn add(&mut self, id: &str, text: &str) -> Result<QueuePlace, NotDone> {
+    /// Hands a message over: to the thread's queue, or without an app-server to Codex, which does not say later
+    /// what happened to it.
+    pub(super) async fn add(&mut self, id: &str, text: &str) -> Result<Given, NotDone> {
         let input = json!([{"type": "text", "text": text, "text_elements": []}]);
         let params = json!({"input": input, "clientUserMessageId": id});
         match self.call("thread/queue/add", params).await {
-            Ok(_) => Ok(QueuePlace::ToQueue),
+            Ok(_) => Ok(Given::Sent),
             Err(error) if error.certainty == Certainty::NoServer => {
                 queue(&self.program, &self.id, text).await?;
-                Ok(QueuePlace::ForGood)
+                Ok(Given::Received)
             }
             Err(error) => Err(error),
         }

@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
 use super::Conversation;
 use super::outbox::Batch;
@@ -25,10 +23,6 @@ use crate::ops::{
 use crate::wire::{LiveRecord, StreamRecord};
 use crate::{clock, route};
 
-/// How long to wait for another daemon before leaving with one: a command that starts a daemon may
-/// count on this process.
-const LEAVES_AFTER: Duration = Duration::from_secs(3);
-
 /// A new consumer gets the follow-ups of its own tasks that were recorded within this time before
 /// it: a task may have been started before its conversation was followed.
 const EARLIER: Millis = 3_600_000;
@@ -40,8 +34,6 @@ pub(super) struct Follower {
     reading: FeedReading,
     /// The feed's epoch, once a stream has begun.
     epoch: Option<String>,
-    /// When the last stream ended; `None` while there is one.
-    lost_at: Option<Instant>,
     /// Whether the first stream leaves out what was recorded before it for everybody.
     skips_everybody: bool,
     hosts: Option<HostStreams>,
@@ -62,7 +54,6 @@ impl Follower {
             feed: ConsumerFollower::new(session, conversation.consume_request(kinds)),
             reading: FeedReading::default(),
             epoch: None,
-            lost_at: None,
             skips_everybody,
             hosts: HostStreams::of(&conversation.owner()),
         }
@@ -80,22 +71,13 @@ impl Follower {
                 seq.map(|seq| self.reading.pass(seq));
                 return Ok(Incoming::Passed);
             }
-            Ok(FeedNews::Ended) => {
-                self.lost_at.get_or_insert_with(Instant::now);
-                return Ok(Incoming::Passed);
-            }
+            Ok(FeedNews::Ended) => return Ok(Incoming::Passed),
             Err(error) if self.epoch.is_none() || error.kind == ErrorKind::Version => {
                 return Err(error);
             }
             Err(error) => {
                 tracing::debug!(%error, "cannot read the feed now");
-                let is_over = |lost_at: Instant| lost_at.elapsed() >= LEAVES_AFTER;
-                let leaves = !self.feed.starts_daemon && self.lost_at.is_some_and(is_over);
-                return Ok(if leaves {
-                    Incoming::Left
-                } else {
-                    Incoming::Passed
-                });
+                return Ok(Incoming::Passed);
             }
         };
         let incoming = match record {
@@ -129,7 +111,6 @@ impl Follower {
             own_since: is_new.then(|| clock::now().wall.saturating_sub(EARLIER)),
             skips_everybody: self.skips_everybody && self.epoch.is_none(),
         };
-        self.lost_at = None;
         self.reading.begin(&epoch, start);
         let before = self.epoch.replace(epoch.clone());
         Incoming::Began {
@@ -178,11 +159,6 @@ impl Feeds for Follower {
             .as_ref()
             .is_some_and(HostStreams::is_any_followed)
     }
-
-    /// Unless another daemon is there soon. Otherwise the follower starts one.
-    fn leave_with_daemon(&mut self, leaves: bool) {
-        self.feed.starts_daemon = !leaves;
-    }
 }
 
 // What a conversation receives, and how far each feed is dealt with, across several streams of it.
@@ -221,8 +197,6 @@ pub(crate) enum Incoming {
     CaughtUp,
     /// Another process follows the conversation now.
     Replaced,
-    /// The daemon has left, and the follower is allowed to leave too.
-    Left,
 }
 
 /// What a conversation receives from the feeds.
@@ -240,9 +214,6 @@ pub(super) trait Feeds {
 
     /// Whether tasks on other machines are followed.
     fn has_hosts(&self) -> bool;
-
-    /// Sets whether the end of the daemon is the end of the feeds, too.
-    fn leave_with_daemon(&mut self, leaves: bool);
 }
 
 /// What is received when a stream begins.

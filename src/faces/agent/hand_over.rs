@@ -51,10 +51,8 @@ pub(super) trait Client {
     /// Shows the user what is no message.
     async fn show(&mut self, _incoming: &Incoming) {}
 
-    /// Notes whether no message waits and no task is active. Returns whether the process may end then.
-    fn may_leave(&mut self, _is_idle: bool) -> bool {
-        false
-    }
+    /// Notes whether no message waits and no task is active.
+    fn note_idle(&mut self, _is_idle: bool) {}
 }
 
 /// What giving messages to a client came to.
@@ -118,7 +116,7 @@ impl<C: Client> HandOver<C> {
                 biased;
                 incoming = feeds.next() => {
                     let incoming = incoming?;
-                    if matches!(incoming, Incoming::Replaced | Incoming::Left) {
+                    if matches!(incoming, Incoming::Replaced) {
                         return Ok(None);
                     }
                     earlier.push(incoming);
@@ -160,8 +158,7 @@ impl<C: Client, F: Feeds> HandOver<C, F> {
                 .await;
             let has_task = self.n_active != Some(0) || self.feeds.has_hosts();
             let is_idle = self.is_caught_up && messages.is_empty() && !has_task;
-            let leaves = self.client.may_leave(is_idle);
-            self.feeds.leave_with_daemon(leaves);
+            self.client.note_idle(is_idle);
             let ledger = &messages.ledger;
             let may_give = self.is_caught_up && messages.may_give(&self.client, clock::now().wall);
             tokio::select! {
@@ -241,7 +238,6 @@ impl<C: Client, F: Feeds> HandOver<C, F> {
             Incoming::Status { active, .. } => self.n_active = Some(active),
             Incoming::Notice { .. } | Incoming::Passed => {}
             Incoming::Replaced => return Some(Ended::Replaced),
-            Incoming::Left => return Some(Ended::Left),
         }
         None
     }

@@ -307,8 +307,7 @@ impl Client for Adapter {
             | Incoming::FollowUp(_)
             | Incoming::Passed
             | Incoming::CaughtUp
-            | Incoming::Replaced
-            | Incoming::Left => return,
+            | Incoming::Replaced => return,
         };
         drop(self.replies.send(reply).await);
     }

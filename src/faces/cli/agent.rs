@@ -77,22 +77,19 @@ async fn follow_codex(
     if in_background {
         daemon::leave_terminal()?;
     }
-    let mut unreachable = None;
-    let report = |reachable: &Result<(), String>| match reachable {
-        // Who started it waits for the line.
-        Ok(()) if in_background => daemon::go_quiet(),
-        Ok(()) => {}
-        Err(why) => unreachable = Some(why.clone()),
-    };
     let options = FollowOptions {
         thread: id.to_owned(),
         program,
         max_per_minute,
         stays: !in_background,
     };
-    let followed = codex::follow(&context.choice(), options, report).await;
-    followed?;
-    match unreachable {
+    let followed = || {
+        // Who started it waits for the line.
+        if in_background {
+            daemon::go_quiet();
+        }
+    };
+    match codex::follow(&context.choice(), options, followed).await? {
         Some(why) if in_background => output::line(&why),
         Some(why) => Err(Error::failed(why)),
         None => Ok(()),

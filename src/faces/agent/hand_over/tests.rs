@@ -77,8 +77,6 @@ impl Feeds for Recorded {
     fn has_hosts(&self) -> bool {
         false
     }
-
-    fn leave_with_daemon(&mut self, _leaves: bool) {}
 }
 
 /// Of a process that hands over: what it gets, and what comes of it.
