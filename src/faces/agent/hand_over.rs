@@ -5,17 +5,20 @@
 //! received is acknowledged. What is a client's own is its [`Client`].
 
 use std::pin::pin;
+use std::time::Duration;
+
+use tokio::time::sleep;
 
 use super::follower::{Feeds, Follower, Incoming};
 use super::ledger::{Ledger, SentMessage};
-use super::outbox::{Batch, Next, PendingFollowUps};
+use super::outbox::{Batch, PendingFollowUps};
 use super::{Conversation, until};
 use crate::clock;
 use crate::model::{Error, Kind, Millis, Seq};
 use crate::ops::TaskSession;
 
-/// When what could not be recorded is tried again, in milliseconds.
-const RECORD_AGAIN: Millis = 1000;
+/// When what could not be recorded is tried again.
+const RECORD_AGAIN: Duration = Duration::from_secs(1);
 
 /// A client, for one conversation: how it gets messages, and how it is known what it has received.
 pub(super) trait Client {
@@ -150,17 +153,16 @@ impl<C: Client, F: Feeds> HandOver<C, F> {
     ///
     /// When the feed cannot be read.
     pub(super) async fn run(mut self) -> Result<Ended, Error> {
-        let mut resume_at = None;
         loop {
             let messages = &self.messages;
             self.feeds
                 .acknowledge(|epoch| messages.first_open(epoch))
                 .await;
             let has_task = self.n_active != Some(0) || self.feeds.has_hosts();
-            let is_idle = self.is_caught_up && messages.is_empty() && !has_task;
-            self.client.note_idle(is_idle);
-            let ledger = &messages.ledger;
-            let may_give = self.is_caught_up && messages.may_give(&self.client, clock::now().wall);
+            self.client
+                .note_idle(self.is_caught_up && messages.is_empty() && !has_task);
+            let at = messages.next_at(&self.client, clock::now().wall);
+            let at = at.filter(|_| self.is_caught_up);
             tokio::select! {
                 // What is there already belongs into the same message.
                 biased;
@@ -169,32 +171,37 @@ impl<C: Client, F: Feeds> HandOver<C, F> {
                         return Ok(ended);
                     }
                 }
-                ended = self.client.changed(ledger.handed_over()) => {
+                ended = self.client.changed(messages.ledger.handed_over()) => {
                     if let Some(ended) = ended {
                         return Ok(ended);
                     }
                     self.messages.settle(&mut self.client).await;
                 }
-                () = until(resume_at), if may_give => {
-                    resume_at = None;
+                () = until(at), if at.is_some() => {
                     // What it has by now is not given again.
                     self.messages.settle(&mut self.client).await;
-                    match self.messages.next(&self.client, clock::now().wall) {
-                        Step::Give(messages) => {
-                            if let Some(ended) = self.give(&messages).await? {
-                                return Ok(ended);
-                            }
-                        }
-                        Step::Wait(until) => resume_at = Some(until),
-                        Step::Nothing => {}
-                        Step::Replaced => return Ok(Ended::Replaced),
+                    let messages = self.messages.next(&self.client, clock::now().wall);
+                    if let Some(ended) = self.give(&messages).await {
+                        return Ok(ended);
                     }
                 }
             }
         }
     }
 
-    async fn give(&mut self, messages: &[SentMessage]) -> Result<Option<Ended>, Error> {
+    /// Gives these messages to the client when they are recorded. Returns how following ends, if it does.
+    async fn give(&mut self, messages: &[SentMessage]) -> Option<Ended> {
+        if messages.is_empty() {
+            return None;
+        }
+        loop {
+            match self.messages.ledger.save_if_held() {
+                Ok(true) => break,
+                Ok(false) => return Some(Ended::Replaced),
+                Err(error) => tracing::warn!(%error, "a message cannot be recorded now"),
+            }
+            sleep(RECORD_AGAIN).await;
+        }
         match self.client.give(messages).await {
             // The client does not wait for the disk.
             Given::Sent => self.messages.ledger.sync().await,
@@ -203,14 +210,10 @@ impl<C: Client, F: Feeds> HandOver<C, F> {
                 self.messages.settle_ids(&ids);
             }
             Given::Failed => {}
-            Given::AtEnd => return Ok(Some(Ended::Woke)),
-            Given::Unread => {
-                self.messages.ledger.take_back();
-                self.messages.save();
-                return Ok(Some(Ended::Left));
-            }
+            Given::AtEnd => return Some(Ended::Woke),
+            Given::Unread => return Some(Ended::Left),
         }
-        Ok(None)
+        None
     }
 
     /// Returns how following ends, if it does.
@@ -241,19 +244,6 @@ impl<C: Client, F: Feeds> HandOver<C, F> {
         }
         None
     }
-}
-
-/// What to do now.
-#[derive(Debug, PartialEq, Eq)]
-enum Step {
-    /// Give these. They are recorded.
-    Give(Vec<SentMessage>),
-    /// Nothing can be given until then, in milliseconds since 1970.
-    Wait(Millis),
-    /// Nothing is to be given.
-    Nothing,
-    /// Another process hands over now.
-    Replaced,
 }
 
 /// The messages of a conversation: those that wait, and those without a receipt.
@@ -290,11 +280,14 @@ impl Messages {
         }
     }
 
-    /// Whether there is something to give.
-    fn may_give(&self, client: &impl Client, now: Millis) -> bool {
+    /// Returns when there is something to give, in milliseconds since 1970.
+    fn next_at(&self, client: &impl Client, now: Millis) -> Option<Millis> {
         let is_due = |one: &SentMessage| client.is_due(one, &self.ledger, now);
-        self.ledger.handed_over().iter().any(is_due)
-            || !self.outbox.is_empty() && client.takes_new(&self.ledger, now)
+        if self.ledger.handed_over().iter().any(is_due) {
+            return Some(now);
+        }
+        let new = self.outbox.ready_at(now);
+        new.filter(|_| client.takes_new(&self.ledger, now))
     }
 
     /// Forgets what the client has received.
@@ -304,56 +297,28 @@ impl Messages {
     }
 
     fn settle_ids(&mut self, ids: &[String]) {
-        if self.ledger.settle(ids) {
-            self.save();
-        }
-    }
-
-    fn save(&self) {
-        if let Err(error) = self.ledger.save_if_held() {
+        if self.ledger.settle(ids)
+            && let Err(error) = self.ledger.save_if_held()
+        {
             tracing::warn!(%error, "a receipt was not recorded");
         }
     }
 
-    /// Returns what to do.
-    fn next(&mut self, client: &impl Client, now: Millis) -> Step {
-        let is_due = |one: &SentMessage| client.is_due(one, &self.ledger, now);
+    /// Returns what is to be given now: what is due again, and a new message. It is to be recorded first.
+    fn next(&mut self, client: &impl Client, now: Millis) -> Vec<SentMessage> {
         let sent = self.ledger.handed_over().iter();
-        let due: Vec<_> = sent
-            .filter(|one| is_due(one))
-            .map(|one| one.batch.id())
-            .collect();
-        let before = self.outbox.budget;
+        let due = sent.filter(|one| client.is_due(one, &self.ledger, now));
+        let due: Vec<_> = due.map(|one| one.batch.id()).collect();
         let new = match client.takes_new(&self.ledger, now) {
             true => self.outbox.next(now),
-            false => Next::Nothing,
+            false => None,
         };
-        let new = match new {
-            Next::Hand(batch) => Some(*batch),
-            Next::Wait(until) if due.is_empty() => return Step::Wait(until),
-            Next::Wait(_) | Next::Nothing => None,
-        };
-        if due.is_empty() && new.is_none() {
-            return Step::Nothing;
-        }
-        let all = self.ledger.hand_over(
+        self.ledger.hand_over(
             |one| due.contains(&one.batch.id()),
-            new.clone(),
+            new,
             (client.process(), now),
             self.outbox.budget,
-        );
-        match self.ledger.save_if_held() {
-            Ok(true) => Step::Give(all),
-            Ok(false) => Step::Replaced,
-            Err(error) => {
-                tracing::warn!(%error, "a message cannot be recorded now");
-                self.ledger.take_back();
-                if let Some(batch) = new {
-                    self.outbox.put_back(batch, before);
-                }
-                Step::Wait(now.saturating_add(RECORD_AGAIN))
-            }
-        }
+        )
     }
 }
 

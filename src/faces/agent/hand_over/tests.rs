@@ -337,15 +337,12 @@ impl World {
     }
 
     fn step(&mut self, adapter: &mut Adapter) -> Option<SentMessage> {
-        match adapter.messages.next(&adapter.client, self.now) {
-            Step::Give(mut all) => {
-                assert_eq!(all.len(), 1);
-                adapter.client.given = Some(all[0].batch.id());
-                all.pop()
-            }
-            Step::Wait(_) | Step::Nothing => None,
-            Step::Replaced => panic!("nobody else hands over"),
-        }
+        let mut all = adapter.messages.next(&adapter.client, self.now);
+        assert!(all.len() <= 1);
+        let message = all.pop()?;
+        assert!(adapter.messages.ledger.save_if_held().unwrap());
+        adapter.client.given = Some(message.batch.id());
+        Some(message)
     }
 
     fn hear(&mut self, batch: &Batch) {
