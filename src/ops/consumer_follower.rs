@@ -53,11 +53,6 @@ impl ConsumerFollower {
         }
     }
 
-    /// Whether a stream is read.
-    pub(crate) fn is_reading(&self) -> bool {
-        self.stream.is_some()
-    }
-
     /// Returns what comes next. After an error, and when a stream has ended, the next call begins another
     /// one, after a while.
     ///

@@ -32,8 +32,6 @@ pub(super) struct Follower {
     /// The feed of this machine.
     feed: ConsumerFollower,
     reading: FeedReading,
-    /// The feed's epoch, once a stream has begun.
-    epoch: Option<String>,
     /// Whether the first stream leaves out what was recorded before it for everybody.
     skips_everybody: bool,
     hosts: Option<HostStreams>,
@@ -53,7 +51,6 @@ impl Follower {
         Self {
             feed: ConsumerFollower::new(session, conversation.consume_request(kinds)),
             reading: FeedReading::default(),
-            epoch: None,
             skips_everybody,
             hosts: HostStreams::of(&conversation.owner()),
         }
@@ -72,7 +69,7 @@ impl Follower {
                 return Ok(Incoming::Passed);
             }
             Ok(FeedNews::Ended) => return Ok(Incoming::Passed),
-            Err(error) if self.epoch.is_none() || error.kind == ErrorKind::Version => {
+            Err(error) if !self.reading.has_begun() || error.kind == ErrorKind::Version => {
                 return Err(error);
             }
             Err(error) => {
@@ -109,13 +106,11 @@ impl Follower {
         let start = StreamStart {
             last_before: last,
             own_since: is_new.then(|| clock::now().wall.saturating_sub(EARLIER)),
-            skips_everybody: self.skips_everybody && self.epoch.is_none(),
+            skips_everybody: self.skips_everybody && !self.reading.has_begun(),
         };
         self.reading.begin(&epoch, start);
-        let before = self.epoch.replace(epoch.clone());
         Incoming::Began {
             host: None,
-            replaced: before.filter(|before| *before != epoch),
             epoch,
             cursor: cursor.unwrap_or_default(),
             last,
@@ -128,7 +123,7 @@ impl Feeds for Follower {
     /// the conversation before is told to leave then. Starts a daemon if none runs, and connects again
     /// when it ends. Fails when the first stream cannot begin, or no later one ever can.
     async fn next(&mut self) -> Result<Incoming, Error> {
-        let hosts = self.hosts.as_mut().filter(|_| self.epoch.is_some());
+        let hosts = self.hosts.as_mut().filter(|_| self.reading.has_begun());
         let from_hosts = async {
             match hosts {
                 Some(hosts) => hosts.next().await,
@@ -146,10 +141,8 @@ impl Feeds for Follower {
         if let Some(hosts) = &mut self.hosts {
             hosts.acknowledge(&first_open);
         }
-        if let Some(epoch) = &self.epoch
-            && self.feed.is_reading()
-            && let Some(seq) = self.reading.acknowledgement(first_open(epoch))
-        {
+        let first_open = first_open(&self.reading.epoch);
+        if let Some(seq) = self.reading.acknowledgement(first_open) {
             self.feed.acknowledge(seq).await;
         }
     }
@@ -170,9 +163,6 @@ pub(crate) enum Incoming {
     Began {
         /// The machine that the feed is on; `None` for this one.
         host: Option<String>,
-        /// The feed that it takes the place of: what was received of that can no longer be
-        /// acknowledged.
-        replaced: Option<String>,
         /// The feed.
         epoch: String,
         /// What was acknowledged before: records up to this one do not come again.
@@ -249,6 +239,11 @@ impl FeedReading {
             host: Some(host.to_owned()),
             ..Self::default()
         }
+    }
+
+    /// Whether a stream has begun.
+    fn has_begun(&self) -> bool {
+        !self.epoch.is_empty()
     }
 
     /// Begins a stream of the feed with this epoch. Nothing is known of another feed. A feed of another
@@ -335,9 +330,6 @@ impl FeedReading {
 /// How many reports of machines may wait.
 const QUEUE: usize = 16;
 
-/// How many feeds of a machine are read.
-const MAX_FEEDS: usize = 1000;
-
 /// The longest name of an epoch, in bytes.
 const MAX_NAME: usize = 200;
 
@@ -349,15 +341,11 @@ struct HostStreams {
     owner: String,
     notes: HostNotes,
     watch: NoteWatch,
-    /// Where what is received goes, by the feeds that are followed.
-    received: BTreeMap<FarFeed, mpsc::UnboundedSender<Received>>,
+    /// Where what was received is acknowledged: at the feeds that are followed, and at the fleet's broker.
+    received: BTreeMap<Option<FarFeed>, mpsc::UnboundedSender<Received>>,
     streams: FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>>,
-    /// The same for the fleet's broker, if there is one.
-    received_wakes: Option<mpsc::UnboundedSender<Received>>,
-    reporter: mpsc::Sender<(FarFeed, HostNews)>,
-    reports: mpsc::Receiver<(FarFeed, HostNews)>,
-    /// The present epoch of each feed.
-    epochs: BTreeMap<FarFeed, String>,
+    reporter: mpsc::Sender<(String, HostNews)>,
+    reports: mpsc::Receiver<(String, HostNews)>,
     /// What was received of each feed, by epoch, which no other feed of any machine has.
     readings: BTreeMap<String, FeedReading>,
 }
@@ -377,20 +365,21 @@ impl HostStreams {
             watch,
             received: BTreeMap::new(),
             streams: FuturesUnordered::new(),
-            received_wakes: None,
             reporter,
             reports,
-            epochs: BTreeMap::new(),
             readings: BTreeMap::new(),
         };
         streams.find_hosts();
-        streams.follow_wakes();
+        let (received, to_acknowledge) = mpsc::unbounded_channel();
+        streams.received.insert(None, received);
+        let followed = follow_wakes(owner.to_owned(), to_acknowledge, streams.reporter.clone());
+        streams.streams.push(Box::pin(followed));
         Some(streams)
     }
 
     /// Whether the conversation has, or may have, tasks on other machines.
     fn is_any_followed(&self) -> bool {
-        !self.received.is_empty()
+        self.received.keys().any(Option::is_some)
     }
 
     /// Returns what comes next.
@@ -403,8 +392,8 @@ impl HostStreams {
             tokio::select! {
                 // What a stream has reported is received before it is gone.
                 biased;
-                Some((feed, news)) = self.reports.recv() => {
-                    return self.receive(feed, news).unwrap_or(Incoming::Passed);
+                Some((host, news)) = self.reports.recv() => {
+                    return self.receive(host, news).unwrap_or(Incoming::Passed);
                 }
                 Some(()) = self.streams.next(), if !self.streams.is_empty() => {}
                 () = self.watch.changed() => self.find_hosts(),
@@ -412,110 +401,74 @@ impl HostStreams {
         }
     }
 
-    /// Follows the hosts of the fleet, if there is one.
-    fn follow_wakes(&mut self) {
-        let (received, to_acknowledge) = mpsc::unbounded_channel();
-        self.received_wakes = Some(received);
-        let followed = follow_wakes(self.owner.clone(), to_acknowledge, self.reporter.clone());
-        self.streams.push(Box::pin(followed));
-    }
-
     /// Follows the noted sessions that are not followed.
     fn find_hosts(&mut self) {
         for (_, note) in self.notes.list() {
-            if !note.is_of(&self.owner) || self.received.contains_key(&note.feed()) {
+            let feed = Some(note.feed());
+            if !note.is_of(&self.owner) || self.received.contains_key(&feed) {
                 continue;
             }
             let (received, to_acknowledge) = mpsc::unbounded_channel();
-            self.received.insert(note.feed(), received);
+            self.received.insert(feed, received);
             let notes = self.notes.clone();
             let followed = follow_host(notes, note, to_acknowledge, self.reporter.clone());
             self.streams.push(Box::pin(followed));
         }
     }
 
-    fn receive(&mut self, feed: FarFeed, news: HostNews) -> Option<Incoming> {
-        let host = feed.0.clone();
-        let Some(news) = news else {
-            self.received.remove(&feed);
-            self.epochs.remove(&feed);
-            // The machine may be followed by another name.
-            let epochs = &self.epochs;
-            let is_followed = |epoch: &String| epochs.values().any(|of| of == epoch);
-            self.readings.retain(|epoch, _| is_followed(epoch));
-            // A launch may have noted it again.
-            self.find_hosts();
-            return None;
-        };
-        if let FeedNews::Began {
-            epoch,
-            cursor,
-            last_seq,
-        } = news
-        {
-            return self.begin(feed, epoch, cursor.unwrap_or_default(), last_seq);
-        }
-        let epoch = self.epochs.get(&feed)?;
-        let reading = self.readings.get_mut(epoch)?;
+    fn receive(&mut self, host: String, news: HostNews) -> Option<Incoming> {
         match news {
-            FeedNews::Line(StreamRecord::Durable(record)) => {
+            HostNews::Began { epoch, .. } if epoch.is_empty() || epoch.len() > MAX_NAME => None,
+            HostNews::Began {
+                epoch,
+                cursor,
+                last,
+            } => {
+                let reading = self.readings.entry(epoch.clone());
+                let reading = reading.or_insert_with(|| FeedReading::of_host(&host));
+                let start = StreamStart {
+                    last_before: last,
+                    own_since: None,
+                    skips_everybody: true,
+                };
+                reading.begin(&epoch, start);
+                Some(Incoming::Began {
+                    host: Some(host),
+                    epoch,
+                    cursor,
+                    last,
+                })
+            }
+            HostNews::Record(record) => {
+                let reading = self.readings.get_mut(&record.epoch)?;
                 let seq = record.seq;
-                match from_host(*record, &host, &self.owner, epoch) {
+                match from_host(*record, &host, &self.owner) {
                     Some(record) => return reading.receive(record),
                     None => drop(reading.pass(seq)),
                 }
+                None
             }
-            FeedNews::Line(StreamRecord::Live(LiveRecord::Gap { to, .. })) => {
-                reading.pass(to);
+            HostNews::Gap { epoch, to } => {
+                self.readings.get_mut(&epoch)?.pass(to);
+                None
             }
-            FeedNews::Began { .. }
-            | FeedNews::Line(StreamRecord::Live(_))
-            | FeedNews::Unknown(_)
-            | FeedNews::Ended => {}
+            HostNews::Forgotten(feed) => {
+                self.received.remove(&Some(feed));
+                // A launch may have noted it again.
+                self.find_hosts();
+                None
+            }
         }
-        None
     }
 
-    /// A feed's stream has begun.
-    fn begin(&mut self, feed: FarFeed, epoch: String, cursor: Seq, last: Seq) -> Option<Incoming> {
-        let host = feed.0.clone();
-        let is_known = self.epochs.contains_key(&feed);
-        let n_feeds = self.epochs.keys().filter(|(of, _)| *of == host).count();
-        if epoch.is_empty() || epoch.len() > MAX_NAME || !is_known && n_feeds >= MAX_FEEDS {
-            return None;
-        }
-        let before = self.epochs.insert(feed, epoch.clone());
-        let replaced = before.filter(|before| *before != epoch);
-        if let Some(replaced) = &replaced {
-            self.readings.remove(replaced);
-        }
-        let reading = self.readings.entry(epoch.clone());
-        let reading = reading.or_insert_with(|| FeedReading::of_host(&host));
-        let start = StreamStart {
-            last_before: last,
-            own_since: None,
-            skips_everybody: true,
-        };
-        reading.begin(&epoch, start);
-        Some(Incoming::Began {
-            host: Some(host),
-            replaced,
-            epoch,
-            cursor,
-            last,
-        })
-    }
-
-    /// Sends what is to be acknowledged. If that is lost, the records come again.
+    /// Sends what is to be acknowledged to all of them: a machine may be known by two names. If that is lost,
+    /// the records come again.
     pub(super) fn acknowledge(&mut self, first_open: impl Fn(&str) -> Option<Seq>) {
         for (epoch, reading) in &mut self.readings {
             let Some(seq) = reading.acknowledgement(first_open(epoch)) else {
                 continue;
             };
-            // The machine that has this feed; it may be known by two names.
-            let feeds = self.epochs.iter().filter(|(_, of)| *of == epoch);
-            let feeds = feeds.filter_map(|(feed, _)| self.received.get(feed));
-            for received in self.received_wakes.iter().chain(feeds) {
+            for received in self.received.values() {
                 let epoch = epoch.clone();
                 drop(received.send(Received { epoch, seq }));
             }
@@ -525,7 +478,7 @@ impl HostStreams {
 
 /// Returns a follow-up of another machine as the conversation gets it, rebuilt from its events; `None` if
 /// it is not for this conversation, or has no events. Nothing that the machine says is trusted.
-fn from_host(mut record: Record, host: &str, owner: &str, epoch: &str) -> Option<Record> {
+fn from_host(mut record: Record, host: &str, owner: &str) -> Option<Record> {
     let Body::FollowUp {
         owner: of,
         message,
@@ -535,7 +488,7 @@ fn from_host(mut record: Record, host: &str, owner: &str, epoch: &str) -> Option
     else {
         return None;
     };
-    if of.as_deref() != Some(owner) || record.epoch != epoch {
+    if of.as_deref() != Some(owner) {
         return None;
     }
     // Only what a task prints has several lines.
@@ -565,7 +518,7 @@ fn from_host(mut record: Record, host: &str, owner: &str, epoch: &str) -> Option
     };
     content.truncate(content.floor_char_boundary(MAX_CONTENT));
     let context = Context {
-        epoch: epoch.to_owned(),
+        epoch: record.epoch,
         session_id: message.details.session_id.clone(),
         session_name: record.session_name,
         checkpoint: None,

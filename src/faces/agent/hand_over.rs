@@ -223,14 +223,10 @@ impl<C: Client, F: Feeds> HandOver<C, F> {
             Incoming::FollowUp(follow_up) => self.messages.receive(*follow_up),
             Incoming::Began {
                 host,
-                replaced,
                 epoch,
                 cursor,
                 last,
             } => {
-                if let Some(replaced) = replaced {
-                    self.messages.outbox.forget(&replaced);
-                }
                 let ledger = &mut self.messages.ledger;
                 ledger.forget_acknowledged(host.as_deref(), &epoch, cursor, last);
                 if host.is_none() {

@@ -101,11 +101,6 @@ impl PendingFollowUps {
         of_feed.flat_map(|one| one.seqs.iter().copied()).min()
     }
 
-    /// Forgets what is pending of this feed, which was replaced.
-    pub(crate) fn forget(&mut self, epoch: &str) {
-        self.pending.retain(|one| one.epoch != epoch);
-    }
-
     /// Whether nothing is pending.
     pub(crate) fn is_empty(&self) -> bool {
         self.pending.is_empty()
@@ -304,9 +299,7 @@ mod tests {
         hand(&mut outbox, DAY);
         for seq in 9..=10 {
             outbox.push(of_host(seq, "g"));
-            outbox.push(follow_up(seq, DAY, "h"));
         }
-        outbox.forget("e");
         let batch = hand(&mut outbox, DAY + 60_000);
         assert_eq!(
             batch.message.content,
