@@ -52,7 +52,7 @@ pub(super) trait Client {
     }
 
     /// Shows the user what is no message.
-    async fn show(&mut self, _incoming: &Incoming) {}
+    fn show(&mut self, _incoming: &Incoming) {}
 
     /// Notes whether no message waits and no task is active.
     fn note_idle(&mut self, _is_idle: bool) {}
@@ -130,7 +130,7 @@ impl<C: Client> HandOver<C> {
         let ledger = ledger.map_err(|source| Error::folder(&paths.state, &source))?;
         let mut this = Self::new(client, feeds, Messages::new(ledger, &name, max_per_minute));
         for incoming in earlier {
-            this.receive(incoming).await;
+            this.receive(incoming);
         }
         Ok(Some(this))
     }
@@ -167,7 +167,7 @@ impl<C: Client, F: Feeds> HandOver<C, F> {
                 // What is there already belongs into the same message.
                 biased;
                 incoming = self.feeds.next() => {
-                    if let Some(ended) = self.receive(incoming?).await {
+                    if let Some(ended) = self.receive(incoming?) {
                         return Ok(ended);
                     }
                 }
@@ -217,8 +217,8 @@ impl<C: Client, F: Feeds> HandOver<C, F> {
     }
 
     /// Returns how following ends, if it does.
-    async fn receive(&mut self, incoming: Incoming) -> Option<Ended> {
-        self.client.show(&incoming).await;
+    fn receive(&mut self, incoming: Incoming) -> Option<Ended> {
+        self.client.show(&incoming);
         match incoming {
             Incoming::FollowUp(follow_up) => self.messages.receive(*follow_up),
             Incoming::Began {

@@ -4,9 +4,6 @@ use std::env;
 use std::io::Read;
 use std::path::PathBuf;
 
-use serde::Serialize;
-use tokio::sync::mpsc;
-
 use super::args::{AgentCommand, AgentServe};
 use super::context::{self, Context};
 use super::{daemon, output};
@@ -16,9 +13,6 @@ use crate::faces::agent::codex::{self, FollowOptions};
 use crate::faces::agent::{AgentClient, Ended, ServeOptions, serve};
 use crate::model::{Error, ErrorKind};
 use crate::ops::lookup;
-
-/// How many replies for an adapter may wait.
-const QUEUE: usize = 64;
 
 /// The most that a hook gets on standard input, in bytes: a prompt may be in it.
 const MAX_INPUT: u64 = 64 << 20;
@@ -48,23 +42,14 @@ async fn serve_adapter(
         adopt: args.adopt,
         max_per_minute: max_per_minute()?,
     };
-    let (replies, to_print) = mpsc::channel(QUEUE);
-    let serve = async { serve(context.choice(), options, replies).await };
-    let mut interrupts = context::interrupts()?;
-    tokio::select! {
-        served = async { tokio::try_join!(serve, print(to_print)) } => served.map(|_| ()),
-        () = output::stdout_closed() => Ok(()),
-        _ = interrupts.recv() => Err(Error::silent(ErrorKind::Interrupted)),
-    }
-}
-
-/// Prints replies, a line each, until there are no more.
-async fn print<T: Serialize>(mut replies: mpsc::Receiver<T>) -> Result<(), Error> {
-    while let Some(reply) = replies.recv().await {
-        let line = serde_json::to_string(&reply);
-        output::line(&line.map_err(Error::of)?)?;
-    }
-    Ok(())
+    let serve = serve(context.choice(), options, |reply| output::json(reply));
+    context::unless_interrupted(async {
+        tokio::select! {
+            served = serve => served,
+            () = output::stdout_closed() => Ok(()),
+        }
+    })
+    .await?
 }
 
 async fn follow_codex(
