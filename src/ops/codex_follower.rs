@@ -13,10 +13,9 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use super::consumer_follower::find_consumer;
 use super::list::count;
 use super::lookup;
-use super::remote_conversation::consumer_name;
+use super::remote_conversation::{consumer_name, find_consumer};
 use super::session::TaskSession;
 use crate::client::READY;
 use crate::model::{Error, with_causes};

@@ -5,23 +5,29 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
 
 use super::Conversation;
 use super::outbox::Batch;
+use crate::client::{DaemonClient, Hello};
 use crate::model::{
-    Body, Context, DeliveredEvent, Delivery, Error, ErrorKind, EventKind, Kind, Level, Millis,
-    Record, Seq, text,
+    Backoff, Body, Context, DeliveredEvent, Delivery, Error, ErrorKind, EventKind, Kind, Level,
+    Millis, Record, Seq, text,
 };
 use crate::ops::{
-    ConsumerFollower, FarFeed, FeedNews, HostNews, HostNotes, NoteWatch, Received, TaskSession,
+    FarFeed, HostNews, HostNotes, LineHead, NoteWatch, Received, TaskSession, find_consumer,
     follow_host, follow_wakes,
 };
-use crate::wire::{LiveRecord, StreamRecord};
+use crate::wire::{ConsumeRequest, LiveRecord, Request, StreamRecord};
 use crate::{clock, route};
+
+/// How long to wait before connecting again.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
 
 /// A new consumer gets the follow-ups of its own tasks that were recorded within this time before
 /// it: a task may have been started before its conversation was followed.
@@ -29,8 +35,13 @@ const EARLIER: Millis = 3_600_000;
 
 /// The consumer of a conversation, and its tasks on other machines.
 pub(super) struct Follower {
-    /// The feed of this machine.
-    feed: ConsumerFollower,
+    session: TaskSession,
+    request: ConsumeRequest,
+    /// The stream of this machine's feed, while there is one.
+    stream: Option<DaemonClient>,
+    retry: Backoff,
+    /// When the next stream begins.
+    begin_at: Instant,
     reading: FeedReading,
     /// Whether the first stream leaves out what was recorded before it for everybody.
     skips_everybody: bool,
@@ -49,72 +60,113 @@ impl Follower {
         skips_everybody: bool,
     ) -> Self {
         Self {
-            feed: ConsumerFollower::new(session, conversation.consume_request(kinds)),
+            session,
+            request: conversation.consume_request(kinds),
+            stream: None,
+            retry: RETRY,
+            begin_at: Instant::now(),
             reading: FeedReading::default(),
             skips_everybody,
             hosts: HostStreams::of(&conversation.owner()),
         }
     }
 
-    fn receive(&mut self, news: Result<FeedNews, Error>) -> Result<Incoming, Error> {
-        let record = match news {
-            Ok(FeedNews::Line(record)) => record,
-            Ok(FeedNews::Began {
-                epoch,
-                cursor,
-                last_seq,
-            }) => return Ok(self.begin(epoch, cursor, last_seq)),
-            Ok(FeedNews::Unknown(seq)) => {
-                seq.map(|seq| self.reading.pass(seq));
-                return Ok(Incoming::Passed);
-            }
-            Ok(FeedNews::Ended) => return Ok(Incoming::Passed),
-            Err(error) if !self.reading.has_begun() || error.kind == ErrorKind::Version => {
-                return Err(error);
-            }
+    fn try_later(&mut self) {
+        self.stream = None;
+        self.begin_at = Instant::now() + self.retry.next_pause();
+    }
+
+    fn begin(&mut self, began: Result<BegunStream, Error>) -> Result<Incoming, Error> {
+        let BegunStream {
+            stream,
+            cursor,
+            hello,
+        } = match began {
+            Ok(began) => began,
             Err(error) => {
+                self.try_later();
+                if !self.reading.has_begun() || error.kind == ErrorKind::Version {
+                    return Err(error);
+                }
                 tracing::debug!(%error, "cannot read the feed now");
                 return Ok(Incoming::Passed);
             }
         };
-        let incoming = match record {
-            StreamRecord::Durable(record) => self.reading.receive(*record),
-            StreamRecord::Live(LiveRecord::Status {
-                text,
-                running,
-                waiting,
-                ..
-            }) => Some(Incoming::Status {
-                text,
-                active: running + waiting,
-            }),
-            StreamRecord::Live(LiveRecord::Sync) => Some(Incoming::CaughtUp),
-            StreamRecord::Live(LiveRecord::Replaced) => Some(Incoming::Replaced),
-            StreamRecord::Live(LiveRecord::Gap { to, .. }) => {
-                self.reading.pass(to);
-                None
-            }
-            StreamRecord::Live(
-                LiveRecord::Hello { .. } | LiveRecord::Tasks { .. } | LiveRecord::Acked { .. },
-            ) => None,
-        };
-        Ok(incoming.unwrap_or(Incoming::Passed))
-    }
-
-    fn begin(&mut self, epoch: String, cursor: Option<Seq>, last: Seq) -> Incoming {
-        let is_new = cursor.is_none();
+        (self.stream, self.retry) = (Some(stream), RETRY);
         let start = StreamStart {
-            last_before: last,
-            own_since: is_new.then(|| clock::now().wall.saturating_sub(EARLIER)),
+            last_before: hello.last_seq,
+            own_since: (cursor.is_none()).then(|| clock::now().wall.saturating_sub(EARLIER)),
             skips_everybody: self.skips_everybody && !self.reading.has_begun(),
         };
-        self.reading.begin(&epoch, start);
-        Incoming::Began {
+        self.reading.begin(&hello.epoch, start);
+        Ok(Incoming::Began {
             host: None,
-            epoch,
+            epoch: hello.epoch,
             cursor: cursor.unwrap_or_default(),
-            last,
-        }
+            last: hello.last_seq,
+        })
+    }
+
+    fn receive(&mut self, line: &str) -> Incoming {
+        let incoming = match serde_json::from_str(line) {
+            Ok(StreamRecord::Durable(record)) => self.reading.receive(*record),
+            Ok(StreamRecord::Live(record)) => match record {
+                LiveRecord::Status {
+                    text,
+                    running,
+                    waiting,
+                    ..
+                } => Some(Incoming::Status {
+                    text,
+                    active: running + waiting,
+                }),
+                LiveRecord::Sync => Some(Incoming::CaughtUp),
+                LiveRecord::Replaced => Some(Incoming::Replaced),
+                LiveRecord::Gap { to, .. } => {
+                    self.reading.pass(to);
+                    None
+                }
+                LiveRecord::Hello { .. } | LiveRecord::Tasks { .. } | LiveRecord::Acked { .. } => {
+                    None
+                }
+            },
+            // It may come from a later version.
+            Err(_) => {
+                let unknown = serde_json::from_str::<LineHead>(line).ok();
+                let seq = unknown.and_then(|unknown| unknown.seq);
+                seq.map(|seq| self.reading.pass(seq));
+                None
+            }
+        };
+        incoming.unwrap_or(Incoming::Passed)
+    }
+}
+
+/// A stream of the feed of this machine that has begun.
+struct BegunStream {
+    stream: DaemonClient,
+    /// The consumer's position; `None` for one that did not exist.
+    cursor: Option<Seq>,
+    hello: Hello,
+}
+
+impl BegunStream {
+    /// Begins a stream at this time, of the session's daemon, which is started if none runs.
+    async fn begin(
+        session: &TaskSession,
+        request: &ConsumeRequest,
+        at: Instant,
+    ) -> Result<Self, Error> {
+        sleep_until(at).await;
+        let mut stream = session.daemon_or_start().await?;
+        let known = find_consumer(&mut stream, &request.name).await?;
+        let request = Request::Consume(request.clone());
+        let hello = Hello::parse(&stream.stream(&request).await?)?;
+        Ok(Self {
+            stream,
+            cursor: known.map(|known| known.cursor),
+            hello,
+        })
     }
 }
 
@@ -130,11 +182,24 @@ impl Feeds for Follower {
                 None => std::future::pending().await,
             }
         };
-        let news = tokio::select! {
-            news = self.feed.next() => news,
+        let Some(stream) = &mut self.stream else {
+            let began = tokio::select! {
+                began = BegunStream::begin(&self.session, &self.request, self.begin_at) => began,
+                incoming = from_hosts => return Ok(incoming),
+            };
+            return self.begin(began);
+        };
+        let line = tokio::select! {
+            line = stream.line() => line,
             incoming = from_hosts => return Ok(incoming),
         };
-        self.receive(news)
+        match line {
+            Ok(Some(line)) => Ok(self.receive(&line)),
+            Ok(None) | Err(_) => {
+                self.try_later();
+                Ok(Incoming::Passed)
+            }
+        }
     }
 
     async fn acknowledge(&mut self, first_open: impl Fn(&str) -> Option<Seq>) {
@@ -142,8 +207,11 @@ impl Feeds for Follower {
             hosts.acknowledge(&first_open);
         }
         let first_open = first_open(&self.reading.epoch);
-        if let Some(seq) = self.reading.acknowledgement(first_open) {
-            self.feed.acknowledge(seq).await;
+        // If it is lost, the records come again on the next stream.
+        if let Some(seq) = self.reading.acknowledgement(first_open)
+            && let Some(stream) = &mut self.stream
+        {
+            drop(stream.acknowledge(seq).await);
         }
     }
 
