@@ -7,10 +7,9 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
-use rmcp::service::{Peer, RoleServer};
 use serde::de::{self, Deserialize as _, Deserializer};
 use serde_json::{Map, Value};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, interval, timeout};
 
 use crate::config::{OneOrMany, one_or_many};
@@ -32,11 +31,17 @@ pub(super) const USUAL_WAIT: Duration = Duration::from_secs(50);
 /// The longest time that a call waits.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
+/// What to say when it was reached.
+pub(super) const OF_LONGEST_WAIT: &str = " (the longest time that one call waits)";
+
+/// Where calls report their progress.
+pub(super) type Reporter = mpsc::UnboundedSender<ProgressNotificationParam>;
+
 /// A call.
 pub(super) struct Call {
     pub(super) caller: Caller,
-    /// Where its progress is reported and as that of what, if the client wants that.
-    pub(super) progress: Option<(Peer<RoleServer>, ProgressToken)>,
+    /// As the progress of what its progress is reported, and where, if the client wants that.
+    pub(super) progress: Option<(ProgressToken, Reporter)>,
     /// Whether the client has closed the connection.
     pub(super) closed: watch::Receiver<bool>,
     /// Whether the client takes a handle for a result that comes later.
@@ -67,7 +72,7 @@ impl Call {
     }
 
     async fn report(&self, what: &str, limit: Option<Duration>) -> Infallible {
-        let Some((peer, token)) = &self.progress else {
+        let Some((token, reporter)) = &self.progress else {
             return pending().await;
         };
         let begun = Instant::now();
@@ -79,7 +84,7 @@ impl Call {
                 .with_message(format!("{what}, {elapsed} s"));
             report.total = limit.map(|limit| limit.as_secs_f64());
             // A client that is gone is noticed elsewhere.
-            drop(peer.notify_progress(report).await);
+            drop(reporter.send(report));
         }
     }
 }
@@ -105,46 +110,29 @@ pub(super) async fn within<T, E: Into<ToolAnswer>>(
     }
 }
 
-/// How long a wait may take, and who said so.
+/// How long a wait may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Limit {
-    /// As the caller said.
-    Given(Duration),
-    /// The caller did not say.
-    Usual,
-    /// The caller said more than a call may take.
-    Longest,
-    /// There is none: a handle is polled.
-    None,
+pub(super) struct Limit {
+    /// `None` where a handle is polled.
+    pub(super) time: Option<Duration>,
+    /// What to say about the limit when it was reached, if the caller did not set it.
+    pub(super) note: &'static str,
 }
 
 impl Limit {
     /// Returns the limit of a wait. A call that is answered with a handle may wait for any time.
     pub(super) fn of(given: Option<Duration>, is_by_handle: bool) -> Self {
-        match given {
-            None if is_by_handle => Self::None,
-            None => Self::Usual,
-            Some(given) if given > LONGEST_WAIT && !is_by_handle => Self::Longest,
-            Some(given) => Self::Given(given),
-        }
-    }
-
-    pub(super) fn time(self) -> Option<Duration> {
-        match self {
-            Self::Given(time) => Some(time),
-            Self::Usual => Some(USUAL_WAIT),
-            Self::Longest => Some(LONGEST_WAIT),
-            Self::None => None,
-        }
-    }
-
-    /// Returns what to say about the limit when it was reached.
-    pub(super) fn note(self) -> &'static str {
-        match self {
-            Self::Given(_) | Self::None => "",
-            Self::Usual => " (the default; timeout_seconds may be up to 600)",
-            Self::Longest => " (the longest time that one call waits)",
-        }
+        let (time, note) = match given {
+            Some(given) if given > LONGEST_WAIT && !is_by_handle => {
+                (Some(LONGEST_WAIT), OF_LONGEST_WAIT)
+            }
+            None if !is_by_handle => (
+                Some(USUAL_WAIT),
+                " (the default; timeout_seconds may be up to 600)",
+            ),
+            given => (given, ""),
+        };
+        Self { time, note }
     }
 }
 
@@ -377,11 +365,11 @@ mod tests {
     #[test]
     fn a_call_has_a_ceiling_and_a_handle_has_none() {
         let seconds = |seconds: f64| Some(Duration::from_secs_f64(seconds));
-        let time = |limit: Limit| limit.time().map(|time| time.as_secs());
+        let time = |limit: Limit| limit.time.map(|time| time.as_secs());
         assert_eq!(time(Limit::of(None, false)), Some(50));
         assert_eq!(time(Limit::of(seconds(7.0), false)), Some(7));
         assert_eq!(time(Limit::of(seconds(7000.0), false)), Some(600));
-        assert!(Limit::of(seconds(7000.0), false).note().contains("longest"));
+        assert!(Limit::of(seconds(7000.0), false).note.contains("longest"));
         assert_eq!(time(Limit::of(None, true)), None);
         assert_eq!(time(Limit::of(seconds(7000.0), true)), Some(7000));
     }

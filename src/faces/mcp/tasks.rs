@@ -9,8 +9,8 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use super::call::{
-    Call, LONGEST_WAIT, NAME_CHARS, ToolAnswer, USUAL_WAIT, WITHOUT_CURSOR, line, one_or_more,
-    seconds, short, within_time,
+    Call, LONGEST_WAIT, NAME_CHARS, OF_LONGEST_WAIT, ToolAnswer, USUAL_WAIT, WITHOUT_CURSOR, line,
+    one_or_more, seconds, short, within_time,
 };
 use super::tool::{Client, ToolCall, ToolEffect};
 use crate::clock;
@@ -483,7 +483,7 @@ fn describe(events: &Events, owner: Option<&str>, wait: Duration, asked: Duratio
     lines.extend(events.events.iter().map(|event| event_line(event, owner)));
     if events.events.is_empty() {
         let ceiling = match wait < asked {
-            true => " (the longest time that one call waits)",
+            true => OF_LONGEST_WAIT,
             false => "",
         };
         lines.push(match wait.is_zero() {

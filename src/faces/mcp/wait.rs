@@ -105,7 +105,7 @@ fn for_task(
 ) -> Wait {
     let name = short(name, NAME_CHARS);
     let request = WaitRequest {
-        timeout_ms: limit.time().map(whole_millis),
+        timeout_ms: limit.time.map(whole_millis),
         // One more shows that there are earlier ones.
         tail: Some(TAIL + 1),
         ..request
@@ -133,7 +133,7 @@ async fn find(
         }
         let name = format!("channel {}", short(&channel, NAME_CHARS));
         return Ok(Wait::new(name.clone(), limit, async move {
-            let result = ops::wait_for_channel(&session, &channel, limit.time()).await;
+            let result = ops::wait_for_channel(&session, &channel, limit.time).await;
             answer(&name, limit, result)
         }));
     }
@@ -231,7 +231,7 @@ fn describe(name: &str, limit: Limit, result: &WaitResult) -> Vec<String> {
     let seconds = Duration::from_millis(result.elapsed_ms).as_secs_f64();
     let what = result.words(None).clause;
     let sentence = match result.outcome == WaitOutcome::Timeout {
-        true => format!("the wait for {name} {what}{}", limit.note()),
+        true => format!("the wait for {name} {what}{}", limit.note),
         false => format!("{name} {}", short(&what, CLAUSE_CHARS)),
     };
     let mut lines = vec![format!("{sentence} [{}, {seconds:.1} s]", result.outcome)];
@@ -484,7 +484,7 @@ mod tests {
         result.cursor = Some("CURSOR".to_owned());
         result.tail = ["one", "two", "three", "four"].map(str::to_owned).into();
         change(&mut result);
-        describe("build", Limit::Usual, &result).join("\n")
+        describe("build", Limit::of(None, false), &result).join("\n")
     }
 
     #[test]
