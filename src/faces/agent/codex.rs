@@ -82,6 +82,7 @@ pub(crate) async fn follow(
     };
     let mut following = begin(thread()?).await?;
     followed();
+    // Until another process follows the thread.
     while let Some(hand_over) = following.take() {
         if hand_over.run().await? == Ended::Left {
             sleep(LEAVES_AFTER).await;
@@ -190,9 +191,10 @@ impl Client for ThreadFollower {
             return Vec::new();
         }
         self.at = Instant::now() + self.check.next_pause();
-        match self.thread.has_received(&message_id(&message.batch)).await {
-            Ok(true) => return vec![message.batch.id()],
-            Ok(false) => {}
+        match self.thread.is_queued(&message_id(&message.batch)).await {
+            // A turn began with it, or the user removed it.
+            Ok(false) => return vec![message.batch.id()],
+            Ok(true) => {}
             Err(error) => self.has_failed(&error),
         }
         Vec::new()

@@ -120,12 +120,6 @@ impl CodexThread {
         Ok(is_in_turns(&listed, id))
     }
 
-    /// Returns whether a message that was added to the queue has left it: a turn began with it, or the
-    /// user removed it.
-    pub(super) async fn has_received(&mut self, id: &str) -> Result<bool, NotDone> {
-        Ok(!self.is_queued(id).await?)
-    }
-
     /// Resolves when Codex reports that the thread's queue has changed. Reads what else Codex reports.
     ///
     /// # Cancel safety
@@ -151,7 +145,8 @@ impl CodexThread {
         }
     }
 
-    async fn is_queued(&mut self, id: &str) -> Result<bool, NotDone> {
+    /// Returns whether the queue has the message.
+    pub(super) async fn is_queued(&mut self, id: &str) -> Result<bool, NotDone> {
         let params = json!({"limit": QUEUED});
         let listed = self.call("thread/queue/list", params).await?;
         Ok(is_in_queue(&listed, id))

@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::mpsc;
 
 use super::follower::Incoming;
@@ -20,9 +20,6 @@ use super::{AgentClient, Conversation};
 use crate::model::{Error, FollowUpOptions, Kind, Level, Message, Millis};
 use crate::ops::{self, SessionChoice, TaskSession};
 use crate::wire::parse_object;
-
-/// The longest line on standard input, in bytes.
-const MAX_LINE: u64 = 4096;
 
 /// How many receipts of a conversation, and lines of the adapter, may wait. Each conversation has one
 /// message under way.
@@ -329,13 +326,9 @@ where
         let mut line = Vec::new();
         loop {
             line.clear();
-            let read = (&mut stdin)
-                .take(MAX_LINE)
-                .read_until(b'\n', &mut line)
-                .await;
-            let is_last = line.last() != Some(&b'\n') && (line.len() as u64) < MAX_LINE;
+            let read = stdin.read_until(b'\n', &mut line).await;
             let parsed = parse_object(&line);
-            let is_over = read.is_err() || is_last && parsed.is_err();
+            let is_over = read.is_err() || !line.ends_with(b"\n") && parsed.is_err();
             if is_over || sender.send(parsed).await.is_err() {
                 return;
             }
