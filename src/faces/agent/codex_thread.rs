@@ -130,7 +130,7 @@ impl CodexThread {
             let Some(connection) = &mut self.connection else {
                 return pending().await;
             };
-            match connection.notification().await {
+            match connection.receive().await {
                 Ok(notification) => {
                     let is_ours = notification["params"]["threadId"] == self.id;
                     if is_ours && notification["method"] == "thread/queue/changed" {
@@ -341,25 +341,6 @@ impl AppServer {
         }
     }
 
-    /// Returns the next notification, or request of the app-server. To be called while no call is
-    /// under way.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    ///
-    /// # Errors
-    ///
-    /// When the app-server ends.
-    pub(super) async fn notification(&mut self) -> Result<Value, NotDone> {
-        loop {
-            let value = self.receive().await?;
-            if value.get("method").is_some() {
-                return Ok(value);
-            }
-        }
-    }
-
     /// Returns the answer to the last request; passes over everything else.
     async fn answer(&mut self) -> Result<Value, NotDone> {
         loop {
@@ -370,6 +351,11 @@ impl AppServer {
         }
     }
 
+    /// Returns the next message. While a call is under way, that may be its answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
     async fn receive(&mut self) -> Result<Value, NotDone> {
         loop {
             let message = self.socket.next().await.ok_or_else(NotDone::silent)??;

@@ -67,10 +67,8 @@ pub(super) enum Given {
     Received,
     /// It is not known whether the client has them, or it has not.
     Failed,
-    /// The client takes them when this process ends.
-    AtEnd,
-    /// Nobody reads what this process says.
-    Unread,
+    /// The client takes them when this process ends, or nobody reads what this process says.
+    Ended(Ended),
 }
 
 /// Why a conversation is not followed any more.
@@ -210,8 +208,7 @@ impl<C: Client, F: Feeds> HandOver<C, F> {
                 self.messages.settle_ids(&ids);
             }
             Given::Failed => {}
-            Given::AtEnd => return Some(Ended::Woke),
-            Given::Unread => return Some(Ended::Left),
+            Given::Ended(ended) => return Some(ended),
         }
         None
     }

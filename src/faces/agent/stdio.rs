@@ -157,24 +157,15 @@ impl Lanes {
         }
         let (receipts, received) = mpsc::channel(QUEUE);
         self.receipts.insert(conversation.id().to_owned(), receipts);
-        let (choice, max, say) = (self.choice.clone(), self.max_per_minute, self.say);
         let kinds = match self.client {
             AgentClient::Pi => vec![Kind::Notice, Kind::FollowUp],
             AgentClient::Claude | AgentClient::Codex | AgentClient::Opencode => {
                 vec![Kind::FollowUp]
             }
         };
-        self.followed.push(Box::pin(async move {
-            let followed = follow(&choice, &conversation, kinds, max, received, say).await;
-            let to = conversation.id();
-            let said = match &followed {
-                Ok(Ended::Left | Ended::Woke) => Ok(()),
-                Ok(Ended::Replaced) => say(&Reply::Replaced { to }),
-                Err(Error { message: why, .. }) => say(&Reply::Failed { to, why }),
-            };
-            // Where nothing can be printed, the adapter has gone, and that is noticed elsewhere.
-            drop(said);
-        }));
+        let (choice, max) = (self.choice.clone(), self.max_per_minute);
+        let followed = follow(choice, conversation, kinds, max, received, self.say);
+        self.followed.push(Box::pin(followed));
     }
 
     /// The lane of a conversation ends when its receipts can no longer come.
@@ -218,30 +209,40 @@ impl Lanes {
     }
 }
 
-/// Follows a conversation until it ends.
+/// Follows a conversation until it ends, and says why if the adapter does not know.
 async fn follow(
-    choice: &SessionChoice,
-    conversation: &Conversation,
+    choice: SessionChoice,
+    conversation: Conversation,
     kinds: Vec<Kind>,
     max_per_minute: u32,
     receipts: mpsc::Receiver<String>,
     say: Say,
-) -> Result<Ended, Error> {
-    let mut session = TaskSession::named(choice)?;
-    session.resolve_name().await?;
-    let adapter = Adapter {
-        to: conversation.id().to_owned(),
-        session_name: session.name.clone(),
-        say,
-        receipts,
-        received: Vec::new(),
-        given: None,
+) {
+    let to = conversation.id();
+    let following = async {
+        let mut session = TaskSession::named(&choice)?;
+        session.resolve_name().await?;
+        let adapter = Adapter {
+            to: to.to_owned(),
+            session_name: session.name.clone(),
+            say,
+            receipts,
+            received: Vec::new(),
+            given: None,
+        };
+        let feeds = (kinds, false);
+        match HandOver::take_over(adapter, session, &conversation, feeds, max_per_minute).await? {
+            Some(hand_over) => hand_over.run().await,
+            None => Ok(Ended::Replaced),
+        }
     };
-    let feeds = (kinds, false);
-    match HandOver::take_over(adapter, session, conversation, feeds, max_per_minute).await? {
-        Some(hand_over) => hand_over.run().await,
-        None => Ok(Ended::Replaced),
-    }
+    let said = match following.await {
+        Ok(Ended::Left | Ended::Woke) => Ok(()),
+        Ok(Ended::Replaced) => say(&Reply::Replaced { to }),
+        Err(Error { message: why, .. }) => say(&Reply::Failed { to, why: &why }),
+    };
+    // Where nothing can be printed, the adapter has gone, and that is noticed elsewhere.
+    drop(said);
 }
 
 /// The adapter, as the client of one conversation.
@@ -267,7 +268,7 @@ impl Client for Adapter {
                 options: &batch.options,
             };
             if (self.say)(&message).is_err() {
-                return Given::Unread;
+                return Given::Ended(Ended::Left);
             }
             self.given = Some(batch.id());
         }

@@ -85,7 +85,7 @@ async fn claude_hook(context: &Context, wait: bool) -> Result<(), Error> {
     let mut input = Vec::new();
     let read = std::io::stdin().take(MAX_INPUT).read_to_end(&mut input);
     read.map_err(Error::of)?;
-    let input = HookInput::parse(&input).map_err(|error| {
+    let input: HookInput = serde_json::from_slice(&input).map_err(|error| {
         let why = format!("standard input is not the input of a hook: {error}");
         Error::failed(why)
     })?;

@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, interval, timeout};
 
 use crate::config::{OneOrMany, one_or_many};
+use crate::faces::agent::{AgentClient, Conversation};
 use crate::model::{Error, ErrorKind, text};
 use crate::ops::Caller;
 
@@ -138,34 +139,27 @@ impl Limit {
 
 /// A wait that can begin.
 pub(super) struct Wait {
-    /// The tasks or the channel, as the caller names them.
-    pub(super) name: String,
-    pub(super) limit: Limit,
+    /// What is waited for, for progress and status.
+    pub(super) what: String,
+    pub(super) limit: Option<Duration>,
     /// Dropping it ends the wait.
     pub(super) outcome: Pin<Box<dyn Future<Output = ToolAnswer>>>,
 }
 
 impl Wait {
+    /// Returns the wait for these tasks or this channel, as the caller names them.
     pub(super) fn new(
-        name: String,
+        name: &str,
         limit: Limit,
         outcome: impl Future<Output = ToolAnswer> + 'static,
     ) -> Self {
         Self {
-            name,
-            limit,
+            what: format!("waiting for {name}"),
+            limit: limit.time,
             outcome: Box::pin(outcome),
         }
     }
-
-    /// Returns what is waited for, for progress and status.
-    pub(super) fn what(&self) -> String {
-        format!("waiting for {}", self.name)
-    }
 }
-
-/// The maximum length of a conversation's id, in characters.
-const ID_CHARS: usize = 160;
 
 /// Returns the caller of a request with this `_meta`: the conversation that it names, else the one
 /// in whose environment the server was started. Codex names its thread in each call.
@@ -181,8 +175,7 @@ pub(super) fn caller_of(meta: &Map<String, Value>) -> Caller {
 }
 
 fn codex(id: &str) -> Option<String> {
-    let id = text::one_line(id.as_bytes(), ID_CHARS);
-    (!id.is_empty()).then(|| format!("codex:{id}"))
+    Some(Conversation::new(AgentClient::Codex, id)?.owner())
 }
 
 /// The maximum length of an error's text, in characters.

@@ -100,8 +100,8 @@ impl Client {
         if call.takes_handles {
             return Ok(self.later(wait));
         }
-        let (what, time) = (wait.what(), wait.limit.time);
-        let ToolAnswer { text, is_error } = call.attend(&what, time, wait.outcome).await?;
+        let work = call.attend(&wait.what, wait.limit, wait.outcome);
+        let ToolAnswer { text, is_error } = work.await?;
         let ToolAnswer { text, .. } = ToolAnswer::new(lines.into_iter().chain([text]));
         Ok(ToolAnswer { text, is_error }.into())
     }
@@ -112,7 +112,7 @@ impl Client {
         let options = TaskOptions::new()
             .with_ttl_ms(None)
             .with_poll_interval_ms(POLL_MS)
-            .with_status_message(wait.what());
+            .with_status_message(wait.what);
         // What waits stays on this thread.
         let (sender, answer) = oneshot::channel();
         let waiting = spawn_local(async move { sender.send(wait.outcome.await) });

@@ -110,10 +110,9 @@ fn for_task(
         tail: Some(TAIL + 1),
         ..request
     };
-    let of_answer = name.clone();
-    Wait::new(name, limit, async move {
+    Wait::new(&name.clone(), limit, async move {
         let result = ops::wait_across_daemons(&choice, daemon, &request).await;
-        answer(&of_answer, limit, result)
+        answer(&name, limit, result)
     })
 }
 
@@ -132,7 +131,7 @@ async fn find(
             return Err(ToolAnswer::refused(why, None));
         }
         let name = format!("channel {}", short(&channel, NAME_CHARS));
-        return Ok(Wait::new(name.clone(), limit, async move {
+        return Ok(Wait::new(&name.clone(), limit, async move {
             let result = ops::wait_for_channel(&session, &channel, limit.time).await;
             answer(&name, limit, result)
         }));
@@ -172,10 +171,9 @@ async fn find(
             *at = ended.and_then(|task| task.ended_at).unwrap_or(*at);
         }
     }
-    let names: Vec<&str> = waits.iter().map(|wait| wait.name.as_str()).collect();
-    let name = short(&names.join(", "), NAME_CHARS);
+    let name = short(&arguments.task.join(", "), NAME_CHARS);
     let waits = had_ended_at.into_iter().zip(waits).collect();
-    Ok(Wait::new(name, limit, wait_for_all(waits, arguments.any)))
+    Ok(Wait::new(&name, limit, wait_for_all(waits, arguments.any)))
 }
 
 /// Waits for all of these tasks, or until the first of the waits has ended. The answer has the

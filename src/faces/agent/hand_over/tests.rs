@@ -27,7 +27,7 @@ impl Client for Terminal {
         for SentMessage { batch, .. } in messages {
             let text = format!("{} {}", batch.id(), batch.message.content);
             if self.shown.send(text).is_err() {
-                return Given::Unread;
+                return Given::Ended(Ended::Left);
             }
             self.given = Some(batch.id());
         }
