@@ -181,8 +181,8 @@ fn codex(id: &str) -> Option<String> {
 /// The maximum length of an error's text, in characters.
 const ERROR_CHARS: usize = 2000;
 
-/// The maximum length of a line of output, in characters.
-const LINE_CHARS: usize = 1000;
+/// The maximum length of a line of output, or of another text from elsewhere, in characters.
+pub(super) const TEXT_CHARS: usize = 1000;
 
 /// What to do when a cursor is of no use.
 pub(super) const WITHOUT_CURSOR: &str = "call read_output without cursor: it has what is left";
@@ -216,9 +216,7 @@ impl ToolAnswer {
             is_error: true,
         }
     }
-}
 
-impl ToolAnswer {
     /// Adds what to do, unless that is said already.
     pub(super) fn or_hint(mut self, hint: &str) -> Self {
         if self.is_error && !self.text.contains("\nhint: ") {
@@ -317,7 +315,7 @@ pub(super) fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Stri
 
 /// Returns a line of a task's output as sanitised, bounded text.
 pub(super) fn line(text: &str) -> String {
-    text::bounded(&text::row(text.as_bytes()), LINE_CHARS)
+    text::bounded(&text::row(text.as_bytes()), TEXT_CHARS)
 }
 
 /// Returns a name, prompt or other short text as one sanitised line.
@@ -429,6 +427,6 @@ mod tests {
     fn text_has_no_escapes() {
         assert_eq!(line("  a\u{1b}[31mb\u{202e}c  "), "  abc");
         assert_eq!(ToolAnswer::refused("a\nb\u{7}", None).text, "a b");
-        assert_eq!(line(&"x".repeat(5000)).chars().count(), LINE_CHARS);
+        assert_eq!(line(&"x".repeat(5000)).chars().count(), TEXT_CHARS);
     }
 }

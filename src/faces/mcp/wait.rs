@@ -10,8 +10,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::call::{
-    Call, Limit, NAME_CHARS, ToolAnswer, Wait, line, one_or_more, seconds, short, within,
-    within_time,
+    Call, Limit, NAME_CHARS, TEXT_CHARS, ToolAnswer, Wait, line, one_or_more, seconds, short,
+    within, within_time,
 };
 use super::tool::{Client, ToolCall, ToolEffect};
 use crate::client::DaemonClient;
@@ -29,9 +29,6 @@ const TAIL: usize = 10;
 
 /// How many of them after a success.
 const TAIL_OF_SUCCESS: usize = 3;
-
-/// The maximum length of what is said of an end, with the prompt or the line that matched, in characters.
-const CLAUSE_CHARS: usize = 1000;
 
 /// Wait until a task's run ends, or until the first of several conditions holds. With several tasks, all are
 /// waited for at once. Texts count from the start of the call, or from a cursor. Returns at once when the
@@ -230,7 +227,7 @@ fn describe(name: &str, limit: Limit, result: &WaitResult) -> Vec<String> {
     let what = result.words(None).clause;
     let sentence = match result.outcome == WaitOutcome::Timeout {
         true => format!("the wait for {name} {what}{}", limit.note),
-        false => format!("{name} {}", short(&what, CLAUSE_CHARS)),
+        false => format!("{name} {}", short(&what, TEXT_CHARS)),
     };
     let mut lines = vec![format!("{sentence} [{}, {seconds:.1} s]", result.outcome)];
     if result.matched_at_entry && result.outcome != WaitOutcome::Matched {
@@ -307,12 +304,6 @@ fn how_to_answer(name: &str, result: &WaitResult) -> String {
 
 /// How long the live run of a slot may take to end, and the next one to start.
 const REPLACED_WITHIN: Duration = Duration::from_secs(60);
-
-/// The maximum length of a directory, in characters.
-const CWD_CHARS: usize = 400;
-
-/// The maximum length of a reason, in characters.
-const REASON_CHARS: usize = 400;
 
 /// Start a command as a task: it runs in a tmux window of its own and continues after this call. For what takes
 /// over 30 seconds, keeps running (servers, watchers) or may ask a question. The same name runs it again in its
@@ -421,7 +412,7 @@ impl ToolCall for RunTask {
                 started.unreachable = undelivered.map(why);
             }
             lines.extend(started.unreachable.map(|why| {
-                let why = short(&why, REASON_CHARS);
+                let why = short(&why, TEXT_CHARS);
                 format!("no message will come when it ends: {why}; wait_for waits for it")
             }));
             lines.push(format!("cursor: {}", started.run.cursor));
@@ -464,7 +455,7 @@ fn announce(started: &StartedRun) -> String {
         run.window_id,
         started.name,
         run.run,
-        short(&started.cwd, CWD_CHARS),
+        short(&started.cwd, TEXT_CHARS),
         started.session_name,
     )
 }
