@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::future::pending;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use super::outbox::Batch;
 use crate::files;
 use crate::model::with_causes;
 use crate::paths::Env;
-use crate::process::{ProgramEnd, run_program};
+use crate::process::run_program;
 
 /// How many of a thread's last turns are searched for a message.
 const TURNS: u32 = 50;
@@ -33,9 +33,6 @@ const QUEUED: u32 = 100;
 
 /// How long `codex queue` may take.
 const QUEUES_WITHIN: Duration = Duration::from_secs(30);
-
-/// The most of a thread's file that is read for its first line, in bytes.
-const MAX_LINE: u64 = 4 << 20;
 
 /// Returns the id of a message, which Codex keeps: which records are in it.
 pub(super) fn message_id(batch: &Batch) -> String {
@@ -155,14 +152,17 @@ impl CodexThread {
     async fn call(&mut self, method: &'static str, more: Value) -> Result<Value, NotDone> {
         let mut params = more;
         params["threadId"] = self.id.clone().into();
-        let connection = match &mut self.connection {
-            Some(connection) => connection,
-            None => {
-                let socket = self.home.join("app-server-control/app-server-control.sock");
-                self.connection.insert(AppServer::connect(&socket).await?)
-            }
-        };
-        let called = connection.call(method, params).await;
+        let called = timeout(ANSWERS_WITHIN, async {
+            let connection = match &mut self.connection {
+                Some(connection) => connection,
+                None => {
+                    let socket = self.home.join("app-server-control/app-server-control.sock");
+                    self.connection.insert(AppServer::connect(&socket).await?)
+                }
+            };
+            connection.call(method, params).await
+        });
+        let called = called.await.unwrap_or_else(|_| Err(NotDone::silent()));
         if called
             .as_ref()
             .is_err_and(|error| error.certainty == Certainty::Unclear)
@@ -192,14 +192,8 @@ async fn queue(program: &Path, thread: &str, text: &str) -> Result<(), NotDone> 
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
-    let why = match run_program(&mut command, b"", QUEUES_WITHIN).await {
-        Ok(()) => return Ok(()),
-        Err(ProgramEnd::NotStarted(error)) => error.to_string(),
-        Err(ProgramEnd::TimedOut) => "it does not end".to_owned(),
-        Err(ProgramEnd::Failed(_, last)) => last.unwrap_or_else(|| "it said nothing".to_owned()),
-    };
-    let why = format!("`codex queue` failed: {why}");
-    Err(NotDone::new(Certainty::Refused, why))
+    let queued = run_program(&mut command, b"", QUEUES_WITHIN).await;
+    queued.map_err(|end| NotDone::new(Certainty::Refused, format!("`codex queue` failed: {end:?}")))
 }
 
 /// Returns which of Codex's programs began the thread, from the thread's file; `None` when there is no
@@ -225,7 +219,7 @@ fn source_in(home: &Path, thread: &str) -> io::Result<Option<String>> {
         return Ok(None);
     };
     let mut line = Vec::new();
-    BufReader::new(files::open(&path)?.take(MAX_LINE)).read_until(b'\n', &mut line)?;
+    BufReader::new(files::open(&path)?).read_until(b'\n', &mut line)?;
     let meta: Value = serde_json::from_slice(&line)?;
     Ok(meta["payload"]["source"].as_str().map(ToOwned::to_owned))
 }
@@ -286,7 +280,7 @@ impl AppServer {
     ///
     /// # Errors
     ///
-    /// When nothing listens there, or what listens does not answer.
+    /// When nothing listens there, or what listens is no app-server.
     pub(super) async fn connect(path: &Path) -> Result<Self, NotDone> {
         let stream = UnixStream::connect(path).await;
         let stream = stream.map_err(|error| {
@@ -296,10 +290,9 @@ impl AppServer {
         let config = WebSocketConfig::default()
             .max_message_size(Some(MAX_MESSAGE))
             .max_frame_size(Some(MAX_MESSAGE));
-        let connecting =
-            tokio_tungstenite::client_async_with_config("ws://localhost/", stream, Some(config));
-        let connected = timeout(ANSWERS_WITHIN, connecting).await;
-        let (socket, _) = connected.map_err(|_| NotDone::silent())??;
+        let (socket, _) =
+            tokio_tungstenite::client_async_with_config("ws://localhost/", stream, Some(config))
+                .await?;
         let mut server = Self { socket, last_id: 0 };
         let version = env!("CARGO_PKG_VERSION");
         server
@@ -320,7 +313,7 @@ impl AppServer {
     ///
     /// # Errors
     ///
-    /// When it refuses, ends or does not answer.
+    /// When it refuses or ends.
     pub(super) async fn call(
         &mut self,
         method: &'static str,
@@ -329,8 +322,7 @@ impl AppServer {
         self.last_id += 1;
         let request = json!({"id": self.last_id, "method": method, "params": params});
         self.send(request).await?;
-        let answer = timeout(ANSWERS_WITHIN, self.answer()).await;
-        let mut answer = answer.map_err(|_| NotDone::silent())??;
+        let mut answer = self.answer().await?;
         match answer.get("error") {
             Some(error) => {
                 let reason = error["message"].as_str().unwrap_or("no reason");
@@ -368,8 +360,7 @@ impl AppServer {
 
     async fn send(&mut self, value: Value) -> Result<(), NotDone> {
         let message = Message::text(value.to_string());
-        let sent = timeout(ANSWERS_WITHIN, self.socket.send(message)).await;
-        Ok(sent.map_err(|_| NotDone::silent())??)
+        Ok(self.socket.send(message).await?)
     }
 }
 
