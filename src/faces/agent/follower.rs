@@ -95,7 +95,9 @@ impl Follower {
         (self.stream, self.retry) = (Some(stream), RETRY);
         let start = StreamStart {
             last_before: hello.last_seq,
-            own_since: (cursor.is_none()).then(|| clock::now().wall.saturating_sub(EARLIER)),
+            own_since: cursor
+                .is_none()
+                .then(|| clock::now().wall.saturating_sub(EARLIER)),
             skips_everybody: self.skips_everybody && !self.reading.has_begun(),
         };
         self.reading.begin(&hello.epoch, start);

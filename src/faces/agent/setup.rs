@@ -23,9 +23,6 @@ const INSTALL_FIRST: &str = "install the client first, and put it on PATH";
 /// How long a command of a client may take: it starts a runtime, and may ask a server.
 const COMMAND_LIMIT: Duration = Duration::from_secs(30);
 
-/// Where programs are looked for without `PATH`.
-const USUAL_PATH: &str = "/bin:/usr/bin";
-
 /// In a file's mode: some user may execute it.
 const EXECUTABLE: u32 = 0o111;
 
@@ -119,8 +116,7 @@ impl Setup {
     pub(crate) fn of(client: AgentClient, env: Env<'_>) -> Result<Self, Error> {
         let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
         let adapters = adapters_folder(env).ok_or_else(no_home)?;
-        let path = env("PATH").unwrap_or_else(|| USUAL_PATH.into());
-        let programs = std::env::split_paths(&path).collect();
+        let programs = std::env::split_paths(&env("PATH").unwrap_or_default()).collect();
         let (folder, files, install, remove): (_, &'static [AdapterFile], _, _) = match client {
             AgentClient::Pi => {
                 let folder = adapters.join("pi");

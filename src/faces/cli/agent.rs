@@ -1,7 +1,6 @@
 //! `agent`: delivers follow-ups to the conversations of a client.
 
 use std::env;
-use std::io::Read;
 use std::path::PathBuf;
 
 use super::args::{AgentCommand, AgentServe};
@@ -13,9 +12,6 @@ use crate::faces::agent::codex::{self, FollowOptions};
 use crate::faces::agent::{AgentClient, Ended, ServeOptions, serve};
 use crate::model::{Error, ErrorKind};
 use crate::ops::lookup;
-
-/// The most that a hook gets on standard input, in bytes: a prompt may be in it.
-const MAX_INPUT: u64 = 64 << 20;
 
 pub(super) async fn run(context: &Context, client: AgentCommand) -> Result<(), Error> {
     context.limit.lift();
@@ -82,10 +78,8 @@ async fn follow_codex(
 }
 
 async fn claude_hook(context: &Context, wait: bool) -> Result<(), Error> {
-    let mut input = Vec::new();
-    let read = std::io::stdin().take(MAX_INPUT).read_to_end(&mut input);
-    read.map_err(Error::of)?;
-    let input: HookInput = serde_json::from_slice(&input).map_err(|error| {
+    let input = serde_json::from_reader(std::io::stdin().lock());
+    let input: HookInput = input.map_err(|error| {
         let why = format!("standard input is not the input of a hook: {error}");
         Error::failed(why)
     })?;

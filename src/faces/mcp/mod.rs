@@ -17,7 +17,6 @@ use rmcp::model::{CallToolRequestParams, ServerResult};
 use rmcp::service::{RoleServer, ServerInitializeError, ServiceExt};
 use rmcp::transport::IntoTransport;
 use serde_json::{Value, json};
-use tokio::io::AsyncReadExt as _;
 use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 
@@ -78,10 +77,8 @@ pub(crate) async fn serve_call(
     options: ServeOptions,
     print: fn(&Value) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let mut request = String::new();
-    let read = tokio::io::stdin().read_to_string(&mut request).await;
-    read.map_err(|error| Error::io("could not pass on a call", &error))?;
-    let request: CallToolRequestParams = serde_json::from_str(&request).map_err(|_| no_client())?;
+    let request = serde_json::from_reader(std::io::stdin().lock());
+    let request: CallToolRequestParams = request.map_err(|_| no_client())?;
     let meta = request.meta.clone().unwrap_or_default();
     // The caller ends this process if it needs no answer.
     let (_close, closed) = watch::channel(false);

@@ -196,18 +196,16 @@ pub(super) fn describe<T: ToolCall>() -> Tool {
         let host = json!({"type": "string", "description": other_host::DESCRIPTION});
         properties.insert(other_host::ARGUMENT.to_owned(), host);
     }
-    let annotations =
-        ToolAnnotations::with_title(T::TITLE).read_only(T::EFFECT == ToolEffect::Nothing);
-    let annotations = match T::EFFECT {
-        ToolEffect::Nothing => annotations.open_world(false),
-        ToolEffect::EndsTasks => annotations
-            .destructive(true)
-            .idempotent(true)
-            .open_world(false),
-        ToolEffect::Anything => annotations
-            .destructive(true)
-            .idempotent(false)
-            .open_world(true),
+    let (is_reader, is_open) = (
+        T::EFFECT == ToolEffect::Nothing,
+        T::EFFECT == ToolEffect::Anything,
+    );
+    let annotations = ToolAnnotations::with_title(T::TITLE)
+        .read_only(is_reader)
+        .open_world(is_open);
+    let annotations = match is_reader {
+        true => annotations,
+        false => annotations.destructive(true).idempotent(!is_open),
     };
     let schema = std::mem::take(schema.ensure_object());
     Tool::new(T::NAME, description, schema).with_annotations(annotations)
