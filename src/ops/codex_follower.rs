@@ -1,9 +1,9 @@
 //! Starts the process that delivers follow-ups to a thread of Codex, when a task is run from its
 //! shell.
 //!
-//! There is one such process for each thread and task session. It holds a lock; it removes the lock's
-//! file when it is about to end, and goes on for a moment. So a launch that finds the file locked is
-//! noticed by the process that has the lock.
+//! There is one such process for each thread and task session: the reader of the thread's consumer. When
+//! it has ended its stream, it looks once more whether it is needed. So a launch that has found the reader
+//! is noticed by it.
 
 use std::ffi::OsString;
 use std::process::Stdio;
@@ -13,13 +13,15 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 use tokio::time::timeout;
 
+use super::list::count;
 use super::lookup;
+use super::remote_conversation::{consumer_name, find_consumer};
 use super::session::TaskSession;
 use crate::client::READY;
-use crate::files;
-use crate::model::with_causes;
+use crate::model::{Error, with_causes};
 use crate::paths::adapter_file;
 use crate::process::ancestor_named;
+use crate::wire::ConsumerStatus;
 
 /// The beginning of the owner of a thread's tasks.
 const PREFIX: &str = "codex:";
@@ -38,7 +40,8 @@ pub(super) async fn start_codex_follower(
     if !adapter_file("codex", &lookup)?.exists() {
         return None;
     }
-    if is_followed(session, owner?) {
+    let known = consumer(session, owner?).await;
+    if known.is_ok_and(|known| known.is_some_and(|known| known.reader.is_some())) {
         return None;
     }
     let mut command = Command::new(std::env::current_exe().ok()?);
@@ -68,7 +71,23 @@ pub(super) async fn start_codex_follower(
     (matches!(read, Ok(Ok(_))) && !line.is_empty() && line != READY).then(|| line.to_owned())
 }
 
-fn is_followed(session: &TaskSession, owner: &str) -> bool {
-    let lock = files::open(&session.paths.follower_lock(owner));
-    lock.is_ok_and(|lock| lock.try_lock_shared().is_err())
+/// Whether something is left to do for a thread that has no follower.
+pub(crate) async fn needs_codex_follower(
+    session: &TaskSession,
+    owner: &str,
+) -> Result<bool, Error> {
+    let Some(known) = consumer(session, owner).await? else {
+        return Ok(false);
+    };
+    let counts = count(&mut session.for_request()).await?;
+    let is_needed = known.lag > 0 || counts.running + counts.waiting > 0;
+    Ok(is_needed && known.reader.is_none())
+}
+
+/// Returns the consumer of a thread; `None` when there is none, or no daemon.
+async fn consumer(session: &TaskSession, owner: &str) -> Result<Option<ConsumerStatus>, Error> {
+    match session.daemon().await? {
+        Some(mut daemon) => find_consumer(&mut daemon, &consumer_name("", owner)).await,
+        None => Ok(None),
+    }
 }

@@ -13,12 +13,11 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{sleep, timeout};
 
-use super::consumer_follower::FeedNews;
 use super::host_notes::{FarFeed, HostNote, HostNotes};
 use super::lookup;
 use super::remote_conversation::consumer_of;
 use crate::hosts::{FarProcess, Host, this_machine};
-use crate::model::{Backoff, Error, ErrorKind, FarCall, FarStdin, Seq};
+use crate::model::{Backoff, Error, ErrorKind, FarCall, FarStdin, Record, Seq};
 use crate::wire::{Acknowledgement, LiveRecord, LsTask, LsView, StreamRecord, TaskStateName};
 
 /// How long to wait before connecting again.
@@ -37,9 +36,24 @@ const WHILE_READ: Backoff = Backoff::new(QUIET, Duration::from_secs(60));
 /// How long a machine may take to answer that.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 
-/// What is read of a feed on another machine; `None` if the conversation has no task and no undelivered message
-/// there, and the feed is not followed any more.
-pub(crate) type HostNews = Option<FeedNews>;
+/// What is read of the feeds on another machine.
+#[derive(Debug)]
+pub(crate) enum HostNews {
+    /// A stream of the feed with this epoch has begun.
+    Began {
+        epoch: String,
+        /// What is known to be acknowledged: records up to this one.
+        cursor: Seq,
+        /// The feed's last record.
+        last: Seq,
+    },
+    /// A record of a feed that has begun.
+    Record(Box<Record>),
+    /// Retention has removed the records up to this one.
+    Gap { epoch: String, to: Seq },
+    /// The conversation has no task and no undelivered message there, and the feed is not followed any more.
+    Forgotten(FarFeed),
+}
 
 /// A record of a feed was received, with all before it.
 #[derive(Debug)]
@@ -91,7 +105,7 @@ pub(crate) async fn follow_host(
     notes: HostNotes,
     note: HostNote,
     received: mpsc::UnboundedReceiver<Received>,
-    reports: mpsc::Sender<(FarFeed, HostNews)>,
+    reports: mpsc::Sender<(String, HostNews)>,
 ) {
     let follower = HostFollower {
         notes,
@@ -106,14 +120,15 @@ pub(crate) async fn follow_host(
         never = follower.follow(received) => match never {},
         () = follower.until_forgotten() => {}
     }
-    follower.report(None).await;
+    let forgotten = HostNews::Forgotten(follower.note.feed());
+    follower.report(forgotten).await;
 }
 
 /// A conversation's tasks in a session of another machine.
 struct HostFollower {
     notes: HostNotes,
     note: HostNote,
-    reports: mpsc::Sender<(FarFeed, HostNews)>,
+    reports: mpsc::Sender<(String, HostNews)>,
     /// Notified of what has come: an answer that is on its way is void then.
     changed: Notify,
     /// Whether everything that is there for this reader is received and acknowledged on the disk there.
@@ -210,15 +225,35 @@ impl HostFollower {
                 // It may come from a later version.
                 continue;
             };
-            match &record {
-                StreamRecord::Live(LiveRecord::Hello { epoch, .. }) => {
+            let news = match record {
+                StreamRecord::Live(LiveRecord::Hello {
+                    epoch, last_seq, ..
+                }) => {
                     *next = NextStream::FIRST;
-                    stream_epoch.clone_from(epoch);
+                    stream_epoch.clone_from(&epoch);
+                    Some(HostNews::Began {
+                        epoch,
+                        cursor: 0,
+                        last: last_seq,
+                    })
                 }
-                StreamRecord::Durable(record) => last = record.seq,
-                StreamRecord::Live(LiveRecord::Gap { to, .. }) => last = *to,
-                StreamRecord::Live(LiveRecord::Acked { acked: seq }) => acked = *seq,
-                StreamRecord::Live(LiveRecord::Sync) => is_complete = true,
+                StreamRecord::Durable(record) => {
+                    last = record.seq;
+                    Some(HostNews::Record(record))
+                }
+                StreamRecord::Live(LiveRecord::Gap { to, .. }) => {
+                    last = to;
+                    let epoch = stream_epoch.clone();
+                    Some(HostNews::Gap { epoch, to })
+                }
+                StreamRecord::Live(LiveRecord::Acked { acked: seq }) => {
+                    acked = seq;
+                    None
+                }
+                StreamRecord::Live(LiveRecord::Sync) => {
+                    is_complete = true;
+                    None
+                }
                 StreamRecord::Live(LiveRecord::Replaced) => {
                     *next = NextStream::AFTER_OTHERS;
                     continue;
@@ -226,20 +261,12 @@ impl HostFollower {
                 StreamRecord::Live(LiveRecord::Status { .. } | LiveRecord::Tasks { .. }) => {
                     continue;
                 }
-            }
+            };
             self.is_received.set(is_complete && acked >= last);
             self.changed.notify_one();
-            let news = match record {
-                StreamRecord::Live(LiveRecord::Hello {
-                    epoch, last_seq, ..
-                }) => FeedNews::Began {
-                    epoch,
-                    cursor: None,
-                    last_seq,
-                },
-                line @ (StreamRecord::Durable(_) | StreamRecord::Live(_)) => FeedNews::Line(line),
-            };
-            self.report(Some(news)).await;
+            if let Some(news) = news {
+                self.report(news).await;
+            }
         }
     }
 
@@ -278,6 +305,6 @@ impl HostFollower {
     }
 
     async fn report(&self, news: HostNews) {
-        drop(self.reports.send((self.note.feed(), news)).await);
+        drop(self.reports.send((self.note.host.clone(), news)).await);
     }
 }

@@ -8,7 +8,6 @@ mod attach;
 mod bring_up;
 mod caller;
 mod codex_follower;
-mod consumer_follower;
 mod daemon;
 mod doctor;
 #[cfg(feature = "mcp")]
@@ -40,7 +39,7 @@ pub(crate) use again::{plan_restarts, run_again};
 pub(crate) use attach::{Attachment, attachment, own_pane};
 pub(crate) use bring_up::{BringUpNews, BringUpOptions, BringUpResult, bring_up};
 pub(crate) use caller::Caller;
-pub(crate) use consumer_follower::{ConsumerFollower, FeedNews};
+pub(crate) use codex_follower::needs_codex_follower;
 pub(crate) use daemon::{daemon_status, stop_daemon};
 pub(crate) use doctor::examine;
 #[cfg(feature = "mcp")]
@@ -65,7 +64,7 @@ pub(crate) use logs::{
     RunInfo, earlier_log, follow_launched, follow_log, further_log, last_log, last_of_each, search,
     stored_runs,
 };
-pub(crate) use remote_conversation::consumer_name;
+pub(crate) use remote_conversation::{consumer_name, find_consumer};
 pub(crate) use run::{
     LaunchWait, RunOptions, StartedRun, check_texts, free_name, name_of_command, run,
     wait_for_place,

@@ -3,13 +3,15 @@
 //! A launch for such a conversation makes it a consumer of the session's feed before the task starts: what
 //! happens to the task is kept until the conversation's machine has acknowledged it.
 
-use super::consumer_follower::find_consumer;
 use super::lookup;
 use super::session::TaskSession;
-use crate::client::DaemonClient;
+use crate::client::{DaemonClient, unexpected};
 use crate::model::{Error, machine_of_environment};
 use crate::paths::hex;
-use crate::wire::{ConsumeRequest, Filter, Request, check_consumer_name, client_of};
+use crate::wire::{
+    ConsumeRequest, ConsumerList, ConsumerStatus, Filter, Request, Response, check_consumer_name,
+    client_of,
+};
 
 /// How many characters of a machine's name a consumer's name has.
 const MACHINE_CHARS: usize = 40;
@@ -66,6 +68,19 @@ pub(crate) fn consumer_name(prefix: &str, owner: &str) -> String {
     let readable: String = readable.take(READABLE_CHARS).collect();
     let hash = hex(owner.as_bytes(), 12);
     format!("{prefix}{client}:{readable}-{hash}")
+}
+
+/// Returns the consumer of this name, if there is one.
+pub(crate) async fn find_consumer(
+    daemon: &mut DaemonClient,
+    name: &str,
+) -> Result<Option<ConsumerStatus>, Error> {
+    let Response::Consumers(ConsumerList { consumers, .. }) =
+        daemon.ask(&Request::Consumers).await?
+    else {
+        return Err(unexpected());
+    };
+    Ok(consumers.into_iter().find(|one| one.name == name))
 }
 
 #[cfg(test)]

@@ -11,15 +11,12 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use super::consumer_follower::FeedNews;
 use super::host_follower::{HostNews, Received};
-use super::host_notes::FarFeed;
 use super::lookup;
 use crate::client::FleetProcess;
 use crate::config;
 use crate::model::{Backoff, Error, Record, Seq};
 use crate::paths::{HOSTS, state_root};
-use crate::wire::StreamRecord;
 
 /// How long to wait before connecting again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
@@ -48,7 +45,7 @@ pub(super) fn are_followed_here() -> bool {
 pub(crate) async fn follow_wakes(
     owner: String,
     mut received: mpsc::UnboundedReceiver<Received>,
-    reports: mpsc::Sender<(FarFeed, HostNews)>,
+    reports: mpsc::Sender<(String, HostNews)>,
 ) {
     let mut retry = RETRY;
     while config::load(&lookup).is_ok_and(|config| config.has_fleet) {
@@ -67,7 +64,7 @@ pub(crate) async fn follow_wakes(
 async fn follow(
     owner: &str,
     received: &mut mpsc::UnboundedReceiver<Received>,
-    reports: &mpsc::Sender<(FarFeed, HostNews)>,
+    reports: &mpsc::Sender<(String, HostNews)>,
     retry: &mut Backoff,
 ) -> Result<(), Error> {
     let folder = folder()?;
@@ -96,21 +93,14 @@ async fn follow(
 }
 
 /// Each name is a feed of its own: what one has left is delivered also when another has begun.
-async fn report(wake: Wake, reports: &mpsc::Sender<(FarFeed, HostNews)>) {
-    let Wake {
-        host,
-        cursor,
-        record,
-    } = wake;
-    let epoch = record.epoch.clone();
-    let feed = (host, epoch.clone());
-    let began = FeedNews::Began {
-        epoch,
-        cursor: Some(cursor),
+async fn report(wake: Wake, reports: &mpsc::Sender<(String, HostNews)>) {
+    let began = HostNews::Began {
+        epoch: wake.record.epoch.clone(),
+        cursor: wake.cursor,
         // Whether a process before this one has handed it over is not known.
-        last_seq: Seq::MAX,
+        last: Seq::MAX,
     };
-    for news in [began, FeedNews::Line(StreamRecord::Durable(record))] {
-        drop(reports.send((feed.clone(), Some(news))).await);
+    for news in [began, HostNews::Record(wake.record)] {
+        drop(reports.send((wake.host.clone(), news)).await);
     }
 }

@@ -134,13 +134,6 @@ impl Paths {
         self.state.join("consumers")
     }
 
-    /// Returns the lock file of the process that delivers this owner's follow-ups in the background.
-    /// It is removed before that process ends.
-    pub(crate) fn follower_lock(&self, owner: &str) -> PathBuf {
-        let file = format!("{}.{}.follower", self.key, hex(owner.as_bytes(), 12));
-        self.runtime.join(file)
-    }
-
     /// Returns the folder of the environments that are kept for restarts of the session's tasks.
     pub(crate) fn kept_environments(&self) -> PathBuf {
         self.runtime.join(format!("{}.environments", self.key))

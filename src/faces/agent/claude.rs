@@ -60,15 +60,6 @@ pub(crate) struct HookInput {
 }
 
 impl HookInput {
-    /// Parses a hook's input.
-    ///
-    /// # Errors
-    ///
-    /// When it is none.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, serde_json::Error> {
-        serde_json::from_slice(bytes)
-    }
-
     /// Whether the processes of a client that has ended may still be there.
     fn is_first_of_client(&self) -> bool {
         self.hook_event_name == "SessionStart" && self.source.as_deref() != Some("compact")
@@ -227,8 +218,8 @@ impl<P: FnOnce(&str) -> io::Result<()>> Client for Waiter<'_, P> {
         });
         let text: String = text.collect();
         match self.print.take().map(|print| print(&text)) {
-            Some(Ok(())) => Given::AtEnd,
-            Some(Err(_)) | None => Given::Unread,
+            Some(Ok(())) => Given::Ended(Ended::Woke),
+            Some(Err(_)) | None => Given::Ended(Ended::Left),
         }
     }
 

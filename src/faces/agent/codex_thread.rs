@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::future::pending;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -18,11 +18,12 @@ use tokio_tungstenite::tungstenite::error::Error as SocketError;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use super::Conversation;
+use super::hand_over::Given;
 use super::outbox::Batch;
 use crate::files;
 use crate::model::with_causes;
 use crate::paths::Env;
-use crate::process::{ProgramEnd, run_program};
+use crate::process::run_program;
 
 /// How many of a thread's last turns are searched for a message.
 const TURNS: u32 = 50;
@@ -32,18 +33,6 @@ const QUEUED: u32 = 100;
 
 /// How long `codex queue` may take.
 const QUEUES_WITHIN: Duration = Duration::from_secs(30);
-
-/// The most of a thread's file that is read for its first line, in bytes.
-const MAX_LINE: u64 = 4 << 20;
-
-/// The delivery state of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum QueuePlace {
-    /// The thread's queue has it.
-    ToQueue,
-    /// Codex has it, and does not say later what happened to it.
-    ForGood,
-}
 
 /// Returns the id of a message, which Codex keeps: which records are in it.
 pub(super) fn message_id(batch: &Batch) -> String {
@@ -102,15 +91,16 @@ impl CodexThread {
         }
     }
 
-    /// Hands a message over.
-    pub(super) async fn add(&mut self, id: &str, text: &str) -> Result<QueuePlace, NotDone> {
+    /// Hands a message over: to the thread's queue, or without an app-server to Codex, which does not say later
+    /// what happened to it.
+    pub(super) async fn add(&mut self, id: &str, text: &str) -> Result<Given, NotDone> {
         let input = json!([{"type": "text", "text": text, "text_elements": []}]);
         let params = json!({"input": input, "clientUserMessageId": id});
         match self.call("thread/queue/add", params).await {
-            Ok(_) => Ok(QueuePlace::ToQueue),
+            Ok(_) => Ok(Given::Sent),
             Err(error) if error.certainty == Certainty::NoServer => {
                 queue(&self.program, &self.id, text).await?;
-                Ok(QueuePlace::ForGood)
+                Ok(Given::Received)
             }
             Err(error) => Err(error),
         }
@@ -127,12 +117,6 @@ impl CodexThread {
         Ok(is_in_turns(&listed, id))
     }
 
-    /// Returns whether a message that was added to the queue has left it: a turn began with it, or the
-    /// user removed it.
-    pub(super) async fn has_received(&mut self, id: &str) -> Result<bool, NotDone> {
-        Ok(!self.is_queued(id).await?)
-    }
-
     /// Resolves when Codex reports that the thread's queue has changed. Reads what else Codex reports.
     ///
     /// # Cancel safety
@@ -143,7 +127,7 @@ impl CodexThread {
             let Some(connection) = &mut self.connection else {
                 return pending().await;
             };
-            match connection.notification().await {
+            match connection.receive().await {
                 Ok(notification) => {
                     let is_ours = notification["params"]["threadId"] == self.id;
                     if is_ours && notification["method"] == "thread/queue/changed" {
@@ -158,7 +142,8 @@ impl CodexThread {
         }
     }
 
-    async fn is_queued(&mut self, id: &str) -> Result<bool, NotDone> {
+    /// Returns whether the queue has the message.
+    pub(super) async fn is_queued(&mut self, id: &str) -> Result<bool, NotDone> {
         let params = json!({"limit": QUEUED});
         let listed = self.call("thread/queue/list", params).await?;
         Ok(is_in_queue(&listed, id))
@@ -167,14 +152,17 @@ impl CodexThread {
     async fn call(&mut self, method: &'static str, more: Value) -> Result<Value, NotDone> {
         let mut params = more;
         params["threadId"] = self.id.clone().into();
-        let connection = match &mut self.connection {
-            Some(connection) => connection,
-            None => {
-                let socket = self.home.join("app-server-control/app-server-control.sock");
-                self.connection.insert(AppServer::connect(&socket).await?)
-            }
-        };
-        let called = connection.call(method, params).await;
+        let called = timeout(ANSWERS_WITHIN, async {
+            let connection = match &mut self.connection {
+                Some(connection) => connection,
+                None => {
+                    let socket = self.home.join("app-server-control/app-server-control.sock");
+                    self.connection.insert(AppServer::connect(&socket).await?)
+                }
+            };
+            connection.call(method, params).await
+        });
+        let called = called.await.unwrap_or_else(|_| Err(NotDone::silent()));
         if called
             .as_ref()
             .is_err_and(|error| error.certainty == Certainty::Unclear)
@@ -204,14 +192,8 @@ async fn queue(program: &Path, thread: &str, text: &str) -> Result<(), NotDone> 
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
-    let why = match run_program(&mut command, b"", QUEUES_WITHIN).await {
-        Ok(()) => return Ok(()),
-        Err(ProgramEnd::NotStarted(error)) => error.to_string(),
-        Err(ProgramEnd::TimedOut) => "it does not end".to_owned(),
-        Err(ProgramEnd::Failed(_, last)) => last.unwrap_or_else(|| "it said nothing".to_owned()),
-    };
-    let why = format!("`codex queue` failed: {why}");
-    Err(NotDone::new(Certainty::Refused, why))
+    let queued = run_program(&mut command, b"", QUEUES_WITHIN).await;
+    queued.map_err(|end| NotDone::new(Certainty::Refused, format!("`codex queue` failed: {end:?}")))
 }
 
 /// Returns which of Codex's programs began the thread, from the thread's file; `None` when there is no
@@ -237,7 +219,7 @@ fn source_in(home: &Path, thread: &str) -> io::Result<Option<String>> {
         return Ok(None);
     };
     let mut line = Vec::new();
-    BufReader::new(files::open(&path)?.take(MAX_LINE)).read_until(b'\n', &mut line)?;
+    BufReader::new(files::open(&path)?).read_until(b'\n', &mut line)?;
     let meta: Value = serde_json::from_slice(&line)?;
     Ok(meta["payload"]["source"].as_str().map(ToOwned::to_owned))
 }
@@ -298,7 +280,7 @@ impl AppServer {
     ///
     /// # Errors
     ///
-    /// When nothing listens there, or what listens does not answer.
+    /// When nothing listens there, or what listens is no app-server.
     pub(super) async fn connect(path: &Path) -> Result<Self, NotDone> {
         let stream = UnixStream::connect(path).await;
         let stream = stream.map_err(|error| {
@@ -308,10 +290,9 @@ impl AppServer {
         let config = WebSocketConfig::default()
             .max_message_size(Some(MAX_MESSAGE))
             .max_frame_size(Some(MAX_MESSAGE));
-        let connecting =
-            tokio_tungstenite::client_async_with_config("ws://localhost/", stream, Some(config));
-        let connected = timeout(ANSWERS_WITHIN, connecting).await;
-        let (socket, _) = connected.map_err(|_| NotDone::silent())??;
+        let (socket, _) =
+            tokio_tungstenite::client_async_with_config("ws://localhost/", stream, Some(config))
+                .await?;
         let mut server = Self { socket, last_id: 0 };
         let version = env!("CARGO_PKG_VERSION");
         server
@@ -332,7 +313,7 @@ impl AppServer {
     ///
     /// # Errors
     ///
-    /// When it refuses, ends or does not answer.
+    /// When it refuses or ends.
     pub(super) async fn call(
         &mut self,
         method: &'static str,
@@ -341,8 +322,7 @@ impl AppServer {
         self.last_id += 1;
         let request = json!({"id": self.last_id, "method": method, "params": params});
         self.send(request).await?;
-        let answer = timeout(ANSWERS_WITHIN, self.answer()).await;
-        let mut answer = answer.map_err(|_| NotDone::silent())??;
+        let mut answer = self.answer().await?;
         match answer.get("error") {
             Some(error) => {
                 let reason = error["message"].as_str().unwrap_or("no reason");
@@ -350,25 +330,6 @@ impl AppServer {
                 Err(NotDone::new(Certainty::Refused, why))
             }
             None => Ok(answer["result"].take()),
-        }
-    }
-
-    /// Returns the next notification, or request of the app-server. To be called while no call is
-    /// under way.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    ///
-    /// # Errors
-    ///
-    /// When the app-server ends.
-    pub(super) async fn notification(&mut self) -> Result<Value, NotDone> {
-        loop {
-            let value = self.receive().await?;
-            if value.get("method").is_some() {
-                return Ok(value);
-            }
         }
     }
 
@@ -382,6 +343,11 @@ impl AppServer {
         }
     }
 
+    /// Returns the next message. While a call is under way, that may be its answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
     async fn receive(&mut self) -> Result<Value, NotDone> {
         loop {
             let message = self.socket.next().await.ok_or_else(NotDone::silent)??;
@@ -394,8 +360,7 @@ impl AppServer {
 
     async fn send(&mut self, value: Value) -> Result<(), NotDone> {
         let message = Message::text(value.to_string());
-        let sent = timeout(ANSWERS_WITHIN, self.socket.send(message)).await;
-        Ok(sent.map_err(|_| NotDone::silent())??)
+        Ok(self.socket.send(message).await?)
     }
 }
 

@@ -10,24 +10,24 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::Conversation;
 use super::outbox::Batch;
+use crate::client::{DaemonClient, Hello};
 use crate::model::{
-    Body, Context, DeliveredEvent, Delivery, Error, ErrorKind, EventKind, Kind, Level, Millis,
-    Record, Seq, text,
+    Backoff, Body, Context, DeliveredEvent, Delivery, Error, ErrorKind, EventKind, Kind, Level,
+    Millis, Record, Seq, text,
 };
 use crate::ops::{
-    ConsumerFollower, FarFeed, FeedNews, HostNews, HostNotes, NoteWatch, Received, TaskSession,
+    FarFeed, HostNews, HostNotes, LineHead, NoteWatch, Received, TaskSession, find_consumer,
     follow_host, follow_wakes,
 };
-use crate::wire::{LiveRecord, StreamRecord};
+use crate::wire::{ConsumeRequest, LiveRecord, Request, StreamRecord};
 use crate::{clock, route};
 
-/// How long to wait for another daemon before leaving with one: a command that starts a daemon may
-/// count on this process.
-const LEAVES_AFTER: Duration = Duration::from_secs(3);
+/// How long to wait before connecting again.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
 
 /// A new consumer gets the follow-ups of its own tasks that were recorded within this time before
 /// it: a task may have been started before its conversation was followed.
@@ -35,13 +35,14 @@ const EARLIER: Millis = 3_600_000;
 
 /// The consumer of a conversation, and its tasks on other machines.
 pub(super) struct Follower {
-    /// The feed of this machine.
-    feed: ConsumerFollower,
+    session: TaskSession,
+    request: ConsumeRequest,
+    /// The stream of this machine's feed, while there is one.
+    stream: Option<DaemonClient>,
+    retry: Backoff,
+    /// When the next stream begins.
+    begin_at: Instant,
     reading: FeedReading,
-    /// The feed's epoch, once a stream has begun.
-    epoch: Option<String>,
-    /// When the last stream ended; `None` while there is one.
-    lost_at: Option<Instant>,
     /// Whether the first stream leaves out what was recorded before it for everybody.
     skips_everybody: bool,
     hosts: Option<HostStreams>,
@@ -59,86 +60,115 @@ impl Follower {
         skips_everybody: bool,
     ) -> Self {
         Self {
-            feed: ConsumerFollower::new(session, conversation.consume_request(kinds)),
+            session,
+            request: conversation.consume_request(kinds),
+            stream: None,
+            retry: RETRY,
+            begin_at: Instant::now(),
             reading: FeedReading::default(),
-            epoch: None,
-            lost_at: None,
             skips_everybody,
             hosts: HostStreams::of(&conversation.owner()),
         }
     }
 
-    fn receive(&mut self, news: Result<FeedNews, Error>) -> Result<Incoming, Error> {
-        let record = match news {
-            Ok(FeedNews::Line(record)) => record,
-            Ok(FeedNews::Began {
-                epoch,
-                cursor,
-                last_seq,
-            }) => return Ok(self.begin(epoch, cursor, last_seq)),
-            Ok(FeedNews::Unknown(seq)) => {
-                seq.map(|seq| self.reading.pass(seq));
-                return Ok(Incoming::Passed);
-            }
-            Ok(FeedNews::Ended) => {
-                self.lost_at.get_or_insert_with(Instant::now);
-                return Ok(Incoming::Passed);
-            }
-            Err(error) if self.epoch.is_none() || error.kind == ErrorKind::Version => {
-                return Err(error);
-            }
-            Err(error) => {
-                tracing::debug!(%error, "cannot read the feed now");
-                let is_over = |lost_at: Instant| lost_at.elapsed() >= LEAVES_AFTER;
-                let leaves = !self.feed.starts_daemon && self.lost_at.is_some_and(is_over);
-                return Ok(if leaves {
-                    Incoming::Left
-                } else {
-                    Incoming::Passed
-                });
-            }
-        };
-        let incoming = match record {
-            StreamRecord::Durable(record) => self.reading.receive(*record),
-            StreamRecord::Live(LiveRecord::Status {
-                text,
-                running,
-                waiting,
-                ..
-            }) => Some(Incoming::Status {
-                text,
-                active: running + waiting,
-            }),
-            StreamRecord::Live(LiveRecord::Sync) => Some(Incoming::CaughtUp),
-            StreamRecord::Live(LiveRecord::Replaced) => Some(Incoming::Replaced),
-            StreamRecord::Live(LiveRecord::Gap { to, .. }) => {
-                self.reading.pass(to);
-                None
-            }
-            StreamRecord::Live(
-                LiveRecord::Hello { .. } | LiveRecord::Tasks { .. } | LiveRecord::Acked { .. },
-            ) => None,
-        };
-        Ok(incoming.unwrap_or(Incoming::Passed))
+    fn try_later(&mut self) {
+        self.stream = None;
+        self.begin_at = Instant::now() + self.retry.next_pause();
     }
 
-    fn begin(&mut self, epoch: String, cursor: Option<Seq>, last: Seq) -> Incoming {
-        let is_new = cursor.is_none();
-        let start = StreamStart {
-            last_before: last,
-            own_since: is_new.then(|| clock::now().wall.saturating_sub(EARLIER)),
-            skips_everybody: self.skips_everybody && self.epoch.is_none(),
+    fn begin(&mut self, began: Result<BegunStream, Error>) -> Result<Incoming, Error> {
+        let BegunStream {
+            stream,
+            cursor,
+            hello,
+        } = match began {
+            Ok(began) => began,
+            Err(error) => {
+                self.try_later();
+                if !self.reading.has_begun() || error.kind == ErrorKind::Version {
+                    return Err(error);
+                }
+                tracing::debug!(%error, "cannot read the feed now");
+                return Ok(Incoming::Passed);
+            }
         };
-        self.lost_at = None;
-        self.reading.begin(&epoch, start);
-        let before = self.epoch.replace(epoch.clone());
-        Incoming::Began {
+        (self.stream, self.retry) = (Some(stream), RETRY);
+        let start = StreamStart {
+            last_before: hello.last_seq,
+            own_since: cursor
+                .is_none()
+                .then(|| clock::now().wall.saturating_sub(EARLIER)),
+            skips_everybody: self.skips_everybody && !self.reading.has_begun(),
+        };
+        self.reading.begin(&hello.epoch, start);
+        Ok(Incoming::Began {
             host: None,
-            replaced: before.filter(|before| *before != epoch),
-            epoch,
+            epoch: hello.epoch,
             cursor: cursor.unwrap_or_default(),
-            last,
-        }
+            last: hello.last_seq,
+        })
+    }
+
+    fn receive(&mut self, line: &str) -> Incoming {
+        let incoming = match serde_json::from_str(line) {
+            Ok(StreamRecord::Durable(record)) => self.reading.receive(*record),
+            Ok(StreamRecord::Live(record)) => match record {
+                LiveRecord::Status {
+                    text,
+                    running,
+                    waiting,
+                    ..
+                } => Some(Incoming::Status {
+                    text,
+                    active: running + waiting,
+                }),
+                LiveRecord::Sync => Some(Incoming::CaughtUp),
+                LiveRecord::Replaced => Some(Incoming::Replaced),
+                LiveRecord::Gap { to, .. } => {
+                    self.reading.pass(to);
+                    None
+                }
+                LiveRecord::Hello { .. } | LiveRecord::Tasks { .. } | LiveRecord::Acked { .. } => {
+                    None
+                }
+            },
+            // It may come from a later version.
+            Err(_) => {
+                let unknown = serde_json::from_str::<LineHead>(line).ok();
+                let seq = unknown.and_then(|unknown| unknown.seq);
+                seq.map(|seq| self.reading.pass(seq));
+                None
+            }
+        };
+        incoming.unwrap_or(Incoming::Passed)
+    }
+}
+
+/// A stream of the feed of this machine that has begun.
+struct BegunStream {
+    stream: DaemonClient,
+    /// The consumer's position; `None` for one that did not exist.
+    cursor: Option<Seq>,
+    hello: Hello,
+}
+
+impl BegunStream {
+    /// Begins a stream at this time, of the session's daemon, which is started if none runs.
+    async fn begin(
+        session: &TaskSession,
+        request: &ConsumeRequest,
+        at: Instant,
+    ) -> Result<Self, Error> {
+        sleep_until(at).await;
+        let mut stream = session.daemon_or_start().await?;
+        let known = find_consumer(&mut stream, &request.name).await?;
+        let request = Request::Consume(request.clone());
+        let hello = Hello::parse(&stream.stream(&request).await?)?;
+        Ok(Self {
+            stream,
+            cursor: known.map(|known| known.cursor),
+            hello,
+        })
     }
 }
 
@@ -147,29 +177,43 @@ impl Feeds for Follower {
     /// the conversation before is told to leave then. Starts a daemon if none runs, and connects again
     /// when it ends. Fails when the first stream cannot begin, or no later one ever can.
     async fn next(&mut self) -> Result<Incoming, Error> {
-        let hosts = self.hosts.as_mut().filter(|_| self.epoch.is_some());
+        let hosts = self.hosts.as_mut().filter(|_| self.reading.has_begun());
         let from_hosts = async {
             match hosts {
                 Some(hosts) => hosts.next().await,
                 None => std::future::pending().await,
             }
         };
-        let news = tokio::select! {
-            news = self.feed.next() => news,
+        let Some(stream) = &mut self.stream else {
+            let began = tokio::select! {
+                began = BegunStream::begin(&self.session, &self.request, self.begin_at) => began,
+                incoming = from_hosts => return Ok(incoming),
+            };
+            return self.begin(began);
+        };
+        let line = tokio::select! {
+            line = stream.line() => line,
             incoming = from_hosts => return Ok(incoming),
         };
-        self.receive(news)
+        match line {
+            Ok(Some(line)) => Ok(self.receive(&line)),
+            Ok(None) | Err(_) => {
+                self.try_later();
+                Ok(Incoming::Passed)
+            }
+        }
     }
 
     async fn acknowledge(&mut self, first_open: impl Fn(&str) -> Option<Seq>) {
         if let Some(hosts) = &mut self.hosts {
             hosts.acknowledge(&first_open);
         }
-        if let Some(epoch) = &self.epoch
-            && self.feed.is_reading()
-            && let Some(seq) = self.reading.acknowledgement(first_open(epoch))
+        let first_open = first_open(&self.reading.epoch);
+        // If it is lost, the records come again on the next stream.
+        if let Some(seq) = self.reading.acknowledgement(first_open)
+            && let Some(stream) = &mut self.stream
         {
-            self.feed.acknowledge(seq).await;
+            drop(stream.acknowledge(seq).await);
         }
     }
 
@@ -177,11 +221,6 @@ impl Feeds for Follower {
         self.hosts
             .as_ref()
             .is_some_and(HostStreams::is_any_followed)
-    }
-
-    /// Unless another daemon is there soon. Otherwise the follower starts one.
-    fn leave_with_daemon(&mut self, leaves: bool) {
-        self.feed.starts_daemon = !leaves;
     }
 }
 
@@ -194,9 +233,6 @@ pub(crate) enum Incoming {
     Began {
         /// The machine that the feed is on; `None` for this one.
         host: Option<String>,
-        /// The feed that it takes the place of: what was received of that can no longer be
-        /// acknowledged.
-        replaced: Option<String>,
         /// The feed.
         epoch: String,
         /// What was acknowledged before: records up to this one do not come again.
@@ -221,8 +257,6 @@ pub(crate) enum Incoming {
     CaughtUp,
     /// Another process follows the conversation now.
     Replaced,
-    /// The daemon has left, and the follower is allowed to leave too.
-    Left,
 }
 
 /// What a conversation receives from the feeds.
@@ -240,9 +274,6 @@ pub(super) trait Feeds {
 
     /// Whether tasks on other machines are followed.
     fn has_hosts(&self) -> bool;
-
-    /// Sets whether the end of the daemon is the end of the feeds, too.
-    fn leave_with_daemon(&mut self, leaves: bool);
 }
 
 /// What is received when a stream begins.
@@ -278,6 +309,11 @@ impl FeedReading {
             host: Some(host.to_owned()),
             ..Self::default()
         }
+    }
+
+    /// Whether a stream has begun.
+    fn has_begun(&self) -> bool {
+        !self.epoch.is_empty()
     }
 
     /// Begins a stream of the feed with this epoch. Nothing is known of another feed. A feed of another
@@ -364,9 +400,6 @@ impl FeedReading {
 /// How many reports of machines may wait.
 const QUEUE: usize = 16;
 
-/// How many feeds of a machine are read.
-const MAX_FEEDS: usize = 1000;
-
 /// The longest name of an epoch, in bytes.
 const MAX_NAME: usize = 200;
 
@@ -378,15 +411,11 @@ struct HostStreams {
     owner: String,
     notes: HostNotes,
     watch: NoteWatch,
-    /// Where what is received goes, by the feeds that are followed.
-    received: BTreeMap<FarFeed, mpsc::UnboundedSender<Received>>,
+    /// Where what was received is acknowledged: at the feeds that are followed, and at the fleet's broker.
+    received: BTreeMap<Option<FarFeed>, mpsc::UnboundedSender<Received>>,
     streams: FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>>,
-    /// The same for the fleet's broker, if there is one.
-    received_wakes: Option<mpsc::UnboundedSender<Received>>,
-    reporter: mpsc::Sender<(FarFeed, HostNews)>,
-    reports: mpsc::Receiver<(FarFeed, HostNews)>,
-    /// The present epoch of each feed.
-    epochs: BTreeMap<FarFeed, String>,
+    reporter: mpsc::Sender<(String, HostNews)>,
+    reports: mpsc::Receiver<(String, HostNews)>,
     /// What was received of each feed, by epoch, which no other feed of any machine has.
     readings: BTreeMap<String, FeedReading>,
 }
@@ -406,20 +435,21 @@ impl HostStreams {
             watch,
             received: BTreeMap::new(),
             streams: FuturesUnordered::new(),
-            received_wakes: None,
             reporter,
             reports,
-            epochs: BTreeMap::new(),
             readings: BTreeMap::new(),
         };
         streams.find_hosts();
-        streams.follow_wakes();
+        let (received, to_acknowledge) = mpsc::unbounded_channel();
+        streams.received.insert(None, received);
+        let followed = follow_wakes(owner.to_owned(), to_acknowledge, streams.reporter.clone());
+        streams.streams.push(Box::pin(followed));
         Some(streams)
     }
 
     /// Whether the conversation has, or may have, tasks on other machines.
     fn is_any_followed(&self) -> bool {
-        !self.received.is_empty()
+        self.received.keys().any(Option::is_some)
     }
 
     /// Returns what comes next.
@@ -432,8 +462,8 @@ impl HostStreams {
             tokio::select! {
                 // What a stream has reported is received before it is gone.
                 biased;
-                Some((feed, news)) = self.reports.recv() => {
-                    return self.receive(feed, news).unwrap_or(Incoming::Passed);
+                Some((host, news)) = self.reports.recv() => {
+                    return self.receive(host, news).unwrap_or(Incoming::Passed);
                 }
                 Some(()) = self.streams.next(), if !self.streams.is_empty() => {}
                 () = self.watch.changed() => self.find_hosts(),
@@ -441,110 +471,74 @@ impl HostStreams {
         }
     }
 
-    /// Follows the hosts of the fleet, if there is one.
-    fn follow_wakes(&mut self) {
-        let (received, to_acknowledge) = mpsc::unbounded_channel();
-        self.received_wakes = Some(received);
-        let followed = follow_wakes(self.owner.clone(), to_acknowledge, self.reporter.clone());
-        self.streams.push(Box::pin(followed));
-    }
-
     /// Follows the noted sessions that are not followed.
     fn find_hosts(&mut self) {
         for (_, note) in self.notes.list() {
-            if !note.is_of(&self.owner) || self.received.contains_key(&note.feed()) {
+            let feed = Some(note.feed());
+            if !note.is_of(&self.owner) || self.received.contains_key(&feed) {
                 continue;
             }
             let (received, to_acknowledge) = mpsc::unbounded_channel();
-            self.received.insert(note.feed(), received);
+            self.received.insert(feed, received);
             let notes = self.notes.clone();
             let followed = follow_host(notes, note, to_acknowledge, self.reporter.clone());
             self.streams.push(Box::pin(followed));
         }
     }
 
-    fn receive(&mut self, feed: FarFeed, news: HostNews) -> Option<Incoming> {
-        let host = feed.0.clone();
-        let Some(news) = news else {
-            self.received.remove(&feed);
-            self.epochs.remove(&feed);
-            // The machine may be followed by another name.
-            let epochs = &self.epochs;
-            let is_followed = |epoch: &String| epochs.values().any(|of| of == epoch);
-            self.readings.retain(|epoch, _| is_followed(epoch));
-            // A launch may have noted it again.
-            self.find_hosts();
-            return None;
-        };
-        if let FeedNews::Began {
-            epoch,
-            cursor,
-            last_seq,
-        } = news
-        {
-            return self.begin(feed, epoch, cursor.unwrap_or_default(), last_seq);
-        }
-        let epoch = self.epochs.get(&feed)?;
-        let reading = self.readings.get_mut(epoch)?;
+    fn receive(&mut self, host: String, news: HostNews) -> Option<Incoming> {
         match news {
-            FeedNews::Line(StreamRecord::Durable(record)) => {
+            HostNews::Began { epoch, .. } if epoch.is_empty() || epoch.len() > MAX_NAME => None,
+            HostNews::Began {
+                epoch,
+                cursor,
+                last,
+            } => {
+                let reading = self.readings.entry(epoch.clone());
+                let reading = reading.or_insert_with(|| FeedReading::of_host(&host));
+                let start = StreamStart {
+                    last_before: last,
+                    own_since: None,
+                    skips_everybody: true,
+                };
+                reading.begin(&epoch, start);
+                Some(Incoming::Began {
+                    host: Some(host),
+                    epoch,
+                    cursor,
+                    last,
+                })
+            }
+            HostNews::Record(record) => {
+                let reading = self.readings.get_mut(&record.epoch)?;
                 let seq = record.seq;
-                match from_host(*record, &host, &self.owner, epoch) {
+                match from_host(*record, &host, &self.owner) {
                     Some(record) => return reading.receive(record),
                     None => drop(reading.pass(seq)),
                 }
+                None
             }
-            FeedNews::Line(StreamRecord::Live(LiveRecord::Gap { to, .. })) => {
-                reading.pass(to);
+            HostNews::Gap { epoch, to } => {
+                self.readings.get_mut(&epoch)?.pass(to);
+                None
             }
-            FeedNews::Began { .. }
-            | FeedNews::Line(StreamRecord::Live(_))
-            | FeedNews::Unknown(_)
-            | FeedNews::Ended => {}
+            HostNews::Forgotten(feed) => {
+                self.received.remove(&Some(feed));
+                // A launch may have noted it again.
+                self.find_hosts();
+                None
+            }
         }
-        None
     }
 
-    /// A feed's stream has begun.
-    fn begin(&mut self, feed: FarFeed, epoch: String, cursor: Seq, last: Seq) -> Option<Incoming> {
-        let host = feed.0.clone();
-        let is_known = self.epochs.contains_key(&feed);
-        let n_feeds = self.epochs.keys().filter(|(of, _)| *of == host).count();
-        if epoch.is_empty() || epoch.len() > MAX_NAME || !is_known && n_feeds >= MAX_FEEDS {
-            return None;
-        }
-        let before = self.epochs.insert(feed, epoch.clone());
-        let replaced = before.filter(|before| *before != epoch);
-        if let Some(replaced) = &replaced {
-            self.readings.remove(replaced);
-        }
-        let reading = self.readings.entry(epoch.clone());
-        let reading = reading.or_insert_with(|| FeedReading::of_host(&host));
-        let start = StreamStart {
-            last_before: last,
-            own_since: None,
-            skips_everybody: true,
-        };
-        reading.begin(&epoch, start);
-        Some(Incoming::Began {
-            host: Some(host),
-            replaced,
-            epoch,
-            cursor,
-            last,
-        })
-    }
-
-    /// Sends what is to be acknowledged. If that is lost, the records come again.
+    /// Sends what is to be acknowledged to all of them: a machine may be known by two names. If that is lost,
+    /// the records come again.
     pub(super) fn acknowledge(&mut self, first_open: impl Fn(&str) -> Option<Seq>) {
         for (epoch, reading) in &mut self.readings {
             let Some(seq) = reading.acknowledgement(first_open(epoch)) else {
                 continue;
             };
-            // The machine that has this feed; it may be known by two names.
-            let feeds = self.epochs.iter().filter(|(_, of)| *of == epoch);
-            let feeds = feeds.filter_map(|(feed, _)| self.received.get(feed));
-            for received in self.received_wakes.iter().chain(feeds) {
+            for received in self.received.values() {
                 let epoch = epoch.clone();
                 drop(received.send(Received { epoch, seq }));
             }
@@ -554,7 +548,7 @@ impl HostStreams {
 
 /// Returns a follow-up of another machine as the conversation gets it, rebuilt from its events; `None` if
 /// it is not for this conversation, or has no events. Nothing that the machine says is trusted.
-fn from_host(mut record: Record, host: &str, owner: &str, epoch: &str) -> Option<Record> {
+fn from_host(mut record: Record, host: &str, owner: &str) -> Option<Record> {
     let Body::FollowUp {
         owner: of,
         message,
@@ -564,7 +558,7 @@ fn from_host(mut record: Record, host: &str, owner: &str, epoch: &str) -> Option
     else {
         return None;
     };
-    if of.as_deref() != Some(owner) || record.epoch != epoch {
+    if of.as_deref() != Some(owner) {
         return None;
     }
     // Only what a task prints has several lines.
@@ -594,7 +588,7 @@ fn from_host(mut record: Record, host: &str, owner: &str, epoch: &str) -> Option
     };
     content.truncate(content.floor_char_boundary(MAX_CONTENT));
     let context = Context {
-        epoch: epoch.to_owned(),
+        epoch: record.epoch,
         session_id: message.details.session_id.clone(),
         session_name: record.session_name,
         checkpoint: None,

@@ -5,17 +5,20 @@
 //! received is acknowledged. What is a client's own is its [`Client`].
 
 use std::pin::pin;
+use std::time::Duration;
+
+use tokio::time::sleep;
 
 use super::follower::{Feeds, Follower, Incoming};
 use super::ledger::{Ledger, SentMessage};
-use super::outbox::{Batch, Next, PendingFollowUps};
+use super::outbox::{Batch, PendingFollowUps};
 use super::{Conversation, until};
 use crate::clock;
 use crate::model::{Error, Kind, Millis, Seq};
 use crate::ops::TaskSession;
 
-/// When what could not be recorded is tried again, in milliseconds.
-const RECORD_AGAIN: Millis = 1000;
+/// When what could not be recorded is tried again.
+const RECORD_AGAIN: Duration = Duration::from_secs(1);
 
 /// A client, for one conversation: how it gets messages, and how it is known what it has received.
 pub(super) trait Client {
@@ -49,12 +52,10 @@ pub(super) trait Client {
     }
 
     /// Shows the user what is no message.
-    async fn show(&mut self, _incoming: &Incoming) {}
+    fn show(&mut self, _incoming: &Incoming) {}
 
-    /// Notes whether no message waits and no task is active. Returns whether the process may end then.
-    fn may_leave(&mut self, _is_idle: bool) -> bool {
-        false
-    }
+    /// Notes whether no message waits and no task is active.
+    fn note_idle(&mut self, _is_idle: bool) {}
 }
 
 /// What giving messages to a client came to.
@@ -66,10 +67,8 @@ pub(super) enum Given {
     Received,
     /// It is not known whether the client has them, or it has not.
     Failed,
-    /// The client takes them when this process ends.
-    AtEnd,
-    /// Nobody reads what this process says.
-    Unread,
+    /// The client takes them when this process ends, or nobody reads what this process says.
+    Ended(Ended),
 }
 
 /// Why a conversation is not followed any more.
@@ -118,7 +117,7 @@ impl<C: Client> HandOver<C> {
                 biased;
                 incoming = feeds.next() => {
                     let incoming = incoming?;
-                    if matches!(incoming, Incoming::Replaced | Incoming::Left) {
+                    if matches!(incoming, Incoming::Replaced) {
                         return Ok(None);
                     }
                     earlier.push(incoming);
@@ -129,7 +128,7 @@ impl<C: Client> HandOver<C> {
         let ledger = ledger.map_err(|source| Error::folder(&paths.state, &source))?;
         let mut this = Self::new(client, feeds, Messages::new(ledger, &name, max_per_minute));
         for incoming in earlier {
-            this.receive(incoming).await;
+            this.receive(incoming);
         }
         Ok(Some(this))
     }
@@ -152,52 +151,55 @@ impl<C: Client, F: Feeds> HandOver<C, F> {
     ///
     /// When the feed cannot be read.
     pub(super) async fn run(mut self) -> Result<Ended, Error> {
-        let mut resume_at = None;
         loop {
             let messages = &self.messages;
             self.feeds
                 .acknowledge(|epoch| messages.first_open(epoch))
                 .await;
             let has_task = self.n_active != Some(0) || self.feeds.has_hosts();
-            let is_idle = self.is_caught_up && messages.is_empty() && !has_task;
-            let leaves = self.client.may_leave(is_idle);
-            self.feeds.leave_with_daemon(leaves);
-            let ledger = &messages.ledger;
-            let may_give = self.is_caught_up && messages.may_give(&self.client, clock::now().wall);
+            self.client
+                .note_idle(self.is_caught_up && messages.is_empty() && !has_task);
+            let at = messages.next_at(&self.client, clock::now().wall);
+            let at = at.filter(|_| self.is_caught_up);
             tokio::select! {
                 // What is there already belongs into the same message.
                 biased;
                 incoming = self.feeds.next() => {
-                    if let Some(ended) = self.receive(incoming?).await {
+                    if let Some(ended) = self.receive(incoming?) {
                         return Ok(ended);
                     }
                 }
-                ended = self.client.changed(ledger.handed_over()) => {
+                ended = self.client.changed(messages.ledger.handed_over()) => {
                     if let Some(ended) = ended {
                         return Ok(ended);
                     }
                     self.messages.settle(&mut self.client).await;
                 }
-                () = until(resume_at), if may_give => {
-                    resume_at = None;
+                () = until(at), if at.is_some() => {
                     // What it has by now is not given again.
                     self.messages.settle(&mut self.client).await;
-                    match self.messages.next(&self.client, clock::now().wall) {
-                        Step::Give(messages) => {
-                            if let Some(ended) = self.give(&messages).await? {
-                                return Ok(ended);
-                            }
-                        }
-                        Step::Wait(until) => resume_at = Some(until),
-                        Step::Nothing => {}
-                        Step::Replaced => return Ok(Ended::Replaced),
+                    let messages = self.messages.next(&self.client, clock::now().wall);
+                    if let Some(ended) = self.give(&messages).await {
+                        return Ok(ended);
                     }
                 }
             }
         }
     }
 
-    async fn give(&mut self, messages: &[SentMessage]) -> Result<Option<Ended>, Error> {
+    /// Gives these messages to the client when they are recorded. Returns how following ends, if it does.
+    async fn give(&mut self, messages: &[SentMessage]) -> Option<Ended> {
+        if messages.is_empty() {
+            return None;
+        }
+        loop {
+            match self.messages.ledger.save_if_held() {
+                Ok(true) => break,
+                Ok(false) => return Some(Ended::Replaced),
+                Err(error) => tracing::warn!(%error, "a message cannot be recorded now"),
+            }
+            sleep(RECORD_AGAIN).await;
+        }
         match self.client.give(messages).await {
             // The client does not wait for the disk.
             Given::Sent => self.messages.ledger.sync().await,
@@ -206,31 +208,22 @@ impl<C: Client, F: Feeds> HandOver<C, F> {
                 self.messages.settle_ids(&ids);
             }
             Given::Failed => {}
-            Given::AtEnd => return Ok(Some(Ended::Woke)),
-            Given::Unread => {
-                self.messages.ledger.take_back();
-                self.messages.save();
-                return Ok(Some(Ended::Left));
-            }
+            Given::Ended(ended) => return Some(ended),
         }
-        Ok(None)
+        None
     }
 
     /// Returns how following ends, if it does.
-    async fn receive(&mut self, incoming: Incoming) -> Option<Ended> {
-        self.client.show(&incoming).await;
+    fn receive(&mut self, incoming: Incoming) -> Option<Ended> {
+        self.client.show(&incoming);
         match incoming {
             Incoming::FollowUp(follow_up) => self.messages.receive(*follow_up),
             Incoming::Began {
                 host,
-                replaced,
                 epoch,
                 cursor,
                 last,
             } => {
-                if let Some(replaced) = replaced {
-                    self.messages.outbox.forget(&replaced);
-                }
                 let ledger = &mut self.messages.ledger;
                 ledger.forget_acknowledged(host.as_deref(), &epoch, cursor, last);
                 if host.is_none() {
@@ -241,23 +234,9 @@ impl<C: Client, F: Feeds> HandOver<C, F> {
             Incoming::Status { active, .. } => self.n_active = Some(active),
             Incoming::Notice { .. } | Incoming::Passed => {}
             Incoming::Replaced => return Some(Ended::Replaced),
-            Incoming::Left => return Some(Ended::Left),
         }
         None
     }
-}
-
-/// What to do now.
-#[derive(Debug, PartialEq, Eq)]
-enum Step {
-    /// Give these. They are recorded.
-    Give(Vec<SentMessage>),
-    /// Nothing can be given until then, in milliseconds since 1970.
-    Wait(Millis),
-    /// Nothing is to be given.
-    Nothing,
-    /// Another process hands over now.
-    Replaced,
 }
 
 /// The messages of a conversation: those that wait, and those without a receipt.
@@ -294,11 +273,14 @@ impl Messages {
         }
     }
 
-    /// Whether there is something to give.
-    fn may_give(&self, client: &impl Client, now: Millis) -> bool {
+    /// Returns when there is something to give, in milliseconds since 1970.
+    fn next_at(&self, client: &impl Client, now: Millis) -> Option<Millis> {
         let is_due = |one: &SentMessage| client.is_due(one, &self.ledger, now);
-        self.ledger.handed_over().iter().any(is_due)
-            || !self.outbox.is_empty() && client.takes_new(&self.ledger, now)
+        if self.ledger.handed_over().iter().any(is_due) {
+            return Some(now);
+        }
+        let new = self.outbox.ready_at(now);
+        new.filter(|_| client.takes_new(&self.ledger, now))
     }
 
     /// Forgets what the client has received.
@@ -308,56 +290,28 @@ impl Messages {
     }
 
     fn settle_ids(&mut self, ids: &[String]) {
-        if self.ledger.settle(ids) {
-            self.save();
-        }
-    }
-
-    fn save(&self) {
-        if let Err(error) = self.ledger.save_if_held() {
+        if self.ledger.settle(ids)
+            && let Err(error) = self.ledger.save_if_held()
+        {
             tracing::warn!(%error, "a receipt was not recorded");
         }
     }
 
-    /// Returns what to do.
-    fn next(&mut self, client: &impl Client, now: Millis) -> Step {
-        let is_due = |one: &SentMessage| client.is_due(one, &self.ledger, now);
+    /// Returns what is to be given now: what is due again, and a new message. It is to be recorded first.
+    fn next(&mut self, client: &impl Client, now: Millis) -> Vec<SentMessage> {
         let sent = self.ledger.handed_over().iter();
-        let due: Vec<_> = sent
-            .filter(|one| is_due(one))
-            .map(|one| one.batch.id())
-            .collect();
-        let before = self.outbox.budget;
+        let due = sent.filter(|one| client.is_due(one, &self.ledger, now));
+        let due: Vec<_> = due.map(|one| one.batch.id()).collect();
         let new = match client.takes_new(&self.ledger, now) {
             true => self.outbox.next(now),
-            false => Next::Nothing,
+            false => None,
         };
-        let new = match new {
-            Next::Hand(batch) => Some(*batch),
-            Next::Wait(until) if due.is_empty() => return Step::Wait(until),
-            Next::Wait(_) | Next::Nothing => None,
-        };
-        if due.is_empty() && new.is_none() {
-            return Step::Nothing;
-        }
-        let all = self.ledger.hand_over(
+        self.ledger.hand_over(
             |one| due.contains(&one.batch.id()),
-            new.clone(),
+            new,
             (client.process(), now),
             self.outbox.budget,
-        );
-        match self.ledger.save_if_held() {
-            Ok(true) => Step::Give(all),
-            Ok(false) => Step::Replaced,
-            Err(error) => {
-                tracing::warn!(%error, "a message cannot be recorded now");
-                self.ledger.take_back();
-                if let Some(batch) = new {
-                    self.outbox.put_back(batch, before);
-                }
-                Step::Wait(now.saturating_add(RECORD_AGAIN))
-            }
-        }
+        )
     }
 }
 

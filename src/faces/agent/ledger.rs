@@ -60,7 +60,7 @@ impl SentMessage {
 }
 
 /// The file's contents.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Contents {
     handed_over: Vec<SentMessage>,
@@ -76,44 +76,41 @@ struct Contents {
 pub(super) struct Ledger {
     path: PathBuf,
     contents: Contents,
-    /// The contents before the last hand-over.
-    before: Contents,
-    /// Held until this is dropped or the process ends.
-    lock: File,
+    lock: Lock,
 }
 
-impl Drop for Ledger {
+/// A file that this process has locked, until this is dropped or the process ends.
+#[derive(Debug)]
+struct Lock(File);
+
+impl Lock {
+    /// Whether the file has not been removed.
+    fn is_linked(&self) -> io::Result<bool> {
+        Ok(self.0.metadata()?.nlink() > 0)
+    }
+}
+
+impl Drop for Lock {
     fn drop(&mut self) {
         // A child that another thread is starting may have the file open for a moment longer.
-        self.lock.unlock().unwrap_or_default();
+        self.0.unlock().unwrap_or_default();
     }
 }
 
 /// The place of the process that gets the ledger next.
 #[derive(Debug)]
-pub(super) struct NextInLine {
-    lock: File,
-}
-
-impl Drop for NextInLine {
-    fn drop(&mut self) {
-        self.lock.unlock().unwrap_or_default();
-    }
-}
+pub(super) struct NextInLine(Lock);
 
 impl NextInLine {
     /// Takes the place; `None` when another process has it.
     pub(super) fn take(paths: &Paths, conversation: &Conversation) -> io::Result<Option<Self>> {
         let lock = files::open_to_write(&file(paths, conversation, "next")?)?;
-        Ok(lock.try_lock().is_ok().then_some(Self { lock }))
+        Ok(lock.try_lock().is_ok().then(|| Self(Lock(lock))))
     }
 
     /// Tells the process that has the place to leave it. The place is free at once.
     pub(super) fn dismiss(paths: &Paths, conversation: &Conversation) -> io::Result<()> {
-        match fs::remove_file(file(paths, conversation, "next")?) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        files::if_there(fs::remove_file(file(paths, conversation, "next")?)).map(drop)
     }
 
     /// Waits for the ledger; `None` when this process was dismissed meanwhile.
@@ -131,8 +128,8 @@ impl NextInLine {
         thread::Builder::new()
             .name("next-in-line".to_owned())
             .spawn(move || drop(sender.send(lock.lock().map(|()| lock))))?;
-        let lock = locked.await.map_err(io::Error::other)??;
-        if !is_linked(&self.lock)? {
+        let lock = Lock(locked.await.map_err(io::Error::other)??);
+        if !self.0.is_linked()? {
             return Ok(None);
         }
         Ledger::load(paths, conversation, lock).map(Some)
@@ -152,7 +149,7 @@ impl Ledger {
         if lock.try_lock().is_err() {
             return Ok(None);
         }
-        Self::load(paths, conversation, lock).map(Some)
+        Self::load(paths, conversation, Lock(lock)).map(Some)
     }
 
     /// Takes the ledger over from the process that has it, and that was told to leave.
@@ -161,12 +158,14 @@ impl Ledger {
         let mut deadline = Instant::now() + LEAVES_WITHIN;
         loop {
             let lock = files::open_to_write(&path)?;
-            if lock.try_lock().is_ok() && is_linked(&lock)? {
-                return Self::load(paths, conversation, lock);
-            }
-            if Instant::now() >= deadline && is_linked(&lock)? {
+            if lock.try_lock().is_ok() {
+                let lock = Lock(lock);
+                if lock.is_linked()? {
+                    return Self::load(paths, conversation, lock);
+                }
+            } else if Instant::now() >= deadline {
                 // When it goes on, it finds that it does not have the ledger any more.
-                fs::remove_file(&path)?;
+                files::if_there(fs::remove_file(&path))?;
                 deadline = Instant::now() + LEAVES_WITHIN;
             }
             sleep(TRY_EVERY).await;
@@ -175,7 +174,7 @@ impl Ledger {
 
     /// A file that cannot be parsed counts as empty: then a message may be delivered twice, but none is
     /// lost.
-    fn load(paths: &Paths, conversation: &Conversation, lock: File) -> io::Result<Self> {
+    fn load(paths: &Paths, conversation: &Conversation, lock: Lock) -> io::Result<Self> {
         let path = file(paths, conversation, "json")?;
         let contents = match files::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
@@ -185,7 +184,6 @@ impl Ledger {
         Ok(Self {
             path,
             contents,
-            before: Contents::default(),
             lock,
         })
     }
@@ -275,7 +273,6 @@ impl Ledger {
         (client, at): (Option<(u32, Millis)>, Millis),
         budget: Budget,
     ) -> Vec<SentMessage> {
-        self.before = self.contents.clone();
         let Contents {
             handed_over, feeds, ..
         } = &mut self.contents;
@@ -304,18 +301,14 @@ impl Ledger {
         all
     }
 
-    /// Takes back the last hand-over: the messages were not given. It is not saved.
-    pub(super) fn take_back(&mut self) {
-        self.contents = std::mem::take(&mut self.before);
-    }
-
     /// Saves the ledger, unless another process has taken it over. Returns whether it has not.
     pub(super) fn save_if_held(&self) -> io::Result<bool> {
-        if !is_linked(&self.lock)? {
+        if !self.lock.is_linked()? {
             return Ok(false);
         }
-        self.save()?;
-        is_linked(&self.lock)
+        let fresh = self.path.with_extension("new");
+        files::replace(&self.path, &fresh, &files::json_line(&self.contents)?)?;
+        self.lock.is_linked()
     }
 
     /// Writes what was saved to the disk, on a thread of its own: after a crash of the machine too it is
@@ -331,17 +324,6 @@ impl Ledger {
             tracing::warn!(%error, "the ledger was not synced");
         }
     }
-
-    fn save(&self) -> io::Result<()> {
-        let bytes = files::json_line(&self.contents)?;
-        let fresh = self.path.with_extension("new");
-        files::replace(&self.path, &fresh, &bytes)
-    }
-}
-
-/// Whether the file has not been removed.
-fn is_linked(file: &File) -> io::Result<bool> {
-    Ok(file.metadata()?.nlink() > 0)
 }
 
 #[cfg(test)]

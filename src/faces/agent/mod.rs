@@ -22,7 +22,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 pub(crate) use hand_over::Ended;
-pub(crate) use setup::Setup;
+pub(crate) use setup::{Done, Setup};
 pub(crate) use stdio::{ServeOptions, read_lines, serve};
 
 use crate::clock;

@@ -54,17 +54,6 @@ impl Batch {
     }
 }
 
-/// What to do now.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// Hand this over. It has left the outbox.
-    Hand(Box<Batch>),
-    /// The budget is used up until then, in milliseconds since 1970.
-    Wait(Millis),
-    /// Nothing is pending.
-    Nothing,
-}
-
 /// How many messages a conversation had within its present minute.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -72,6 +61,12 @@ pub(crate) struct Budget {
     /// When the minute began, in milliseconds since 1970.
     began: Millis,
     used: u32,
+}
+
+impl Budget {
+    fn ends(self) -> Millis {
+        self.began.saturating_add(MINUTE)
+    }
 }
 
 /// The follow-ups of one conversation that wait to be handed over.
@@ -100,21 +95,10 @@ impl PendingFollowUps {
         self.pending.push_back(follow_up);
     }
 
-    /// Takes back what could not be handed over, as it is the next one.
-    pub(crate) fn put_back(&mut self, batch: Batch, budget: Budget) {
-        self.pending.push_front(batch);
-        self.budget = budget;
-    }
-
     /// Returns the first number that is pending of this feed.
     pub(crate) fn first_open(&self, epoch: &str) -> Option<Seq> {
         let of_feed = self.pending.iter().filter(|one| one.epoch == epoch);
         of_feed.flat_map(|one| one.seqs.iter().copied()).min()
-    }
-
-    /// Forgets what is pending of this feed, which was replaced.
-    pub(crate) fn forget(&mut self, epoch: &str) {
-        self.pending.retain(|one| one.epoch != epoch);
     }
 
     /// Whether nothing is pending.
@@ -122,33 +106,44 @@ impl PendingFollowUps {
         self.pending.is_empty()
     }
 
-    /// Returns what to hand over now, and counts it.
-    pub(crate) fn next(&mut self, now: Millis) -> Next {
-        if self.pending.is_empty() {
-            return Next::Nothing;
+    /// Returns when there is something to hand over, in milliseconds since 1970: now, or when the budget is
+    /// not used up any more; `None` when nothing is pending.
+    pub(crate) fn ready_at(&self, now: Millis) -> Option<Millis> {
+        let ready = match self.is_exhausted() && self.is_present(now) {
+            true => self.budget.ends(),
+            false => now,
+        };
+        (!self.pending.is_empty()).then_some(ready)
+    }
+
+    /// Takes what is to be handed over now, and counts it.
+    pub(crate) fn next(&mut self, now: Millis) -> Option<Batch> {
+        if self.ready_at(now)? > now {
+            return None;
         }
-        let ends = self.budget.began.saturating_add(MINUTE);
-        let was_exhausted = self.budget.used >= self.max_per_minute;
-        // A clock that was set back begins a new minute too.
-        let is_over = now >= ends || now < self.budget.began;
-        if was_exhausted && !is_over {
-            return Next::Wait(ends);
-        }
-        if is_over {
+        let (was_exhausted, ends) = (self.is_exhausted(), self.budget.ends());
+        if !self.is_present(now) {
             self.budget = Budget {
                 began: now,
                 used: 0,
             };
         }
         self.budget.used += 1;
-        let was_held_back = |one: &Batch| one.time < ends;
-        let batch =
-            if was_exhausted && self.pending.iter().filter(|one| was_held_back(one)).count() > 1 {
-                self.summary()
-            } else {
-                self.merge()
-            };
-        batch.map_or(Next::Nothing, |batch| Next::Hand(Box::new(batch)))
+        let held_back = self.pending.iter().filter(|one| one.time < ends);
+        if was_exhausted && held_back.count() > 1 {
+            self.summary()
+        } else {
+            self.merge()
+        }
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.budget.used >= self.max_per_minute
+    }
+
+    /// Whether the budget is that of the present minute. A clock that was set back begins a new one.
+    fn is_present(&self, now: Millis) -> bool {
+        (self.budget.began..self.budget.ends()).contains(&now)
     }
 
     /// Takes the follow-ups of the feed that the first one is of.
@@ -252,16 +247,14 @@ mod tests {
 
     #[track_caller]
     fn hand(outbox: &mut PendingFollowUps, now: Millis) -> Batch {
-        match outbox.next(now) {
-            Next::Hand(batch) => *batch,
-            other @ (Next::Wait(_) | Next::Nothing) => panic!("{other:?}"),
-        }
+        assert_eq!(outbox.ready_at(now), Some(now));
+        outbox.next(now).unwrap()
     }
 
     #[test]
     fn what_waits_is_one_message() {
         let mut outbox = outbox(30);
-        assert_eq!(outbox.next(0), Next::Nothing);
+        assert_eq!((outbox.ready_at(0), outbox.next(0)), (None, None));
         for (seq, text) in [(3, "a"), (6, "b"), (7, "c")] {
             outbox.push(follow_up(seq, 0, text));
         }
@@ -270,7 +263,7 @@ mod tests {
         assert_eq!((batch.id().as_str(), &*batch.seqs), ("e:7", &[3, 6, 7][..]));
         assert_eq!(batch.message.details.events.len(), 3);
         assert_eq!(batch.message.details.level, Level::Warning);
-        assert_eq!(outbox.next(0), Next::Nothing);
+        assert_eq!((outbox.ready_at(0), outbox.next(0)), (None, None));
     }
 
     #[test]
@@ -306,9 +299,7 @@ mod tests {
         hand(&mut outbox, DAY);
         for seq in 9..=10 {
             outbox.push(of_host(seq, "g"));
-            outbox.push(follow_up(seq, DAY, "h"));
         }
-        outbox.forget("e");
         let batch = hand(&mut outbox, DAY + 60_000);
         assert_eq!(
             batch.message.content,
@@ -330,7 +321,8 @@ mod tests {
         }
         for seq in 4..=20 {
             outbox.push(follow_up(seq, DAY + 5000, "loop"));
-            assert_eq!(outbox.next(DAY + 5000), Next::Wait(DAY + 61_000));
+            assert_eq!(outbox.ready_at(DAY + 5000), Some(DAY + 61_000));
+            assert_eq!(outbox.next(DAY + 5000), None);
         }
         let batch = hand(&mut outbox, DAY + 61_000);
         assert_eq!(
@@ -347,7 +339,7 @@ mod tests {
             assert_eq!(hand(&mut outbox, DAY + 62_000).seqs, [seq]);
         }
         outbox.push(follow_up(23, DAY + 62_000, "again"));
-        assert_eq!(outbox.next(DAY + 62_000), Next::Wait(DAY + 121_000));
+        assert_eq!(outbox.ready_at(DAY + 62_000), Some(DAY + 121_000));
         // One alone is not worth a summary.
         assert!(
             hand(&mut outbox, DAY + 121_000)

@@ -13,7 +13,7 @@ use tokio::process::Command;
 
 use super::AgentClient;
 use crate::files;
-use crate::model::Error;
+use crate::model::{Error, quote_where_needed};
 use crate::paths::{Env, adapters_folder, opencode_plugins};
 use crate::process::{ProgramEnd, run_program};
 
@@ -22,9 +22,6 @@ const INSTALL_FIRST: &str = "install the client first, and put it on PATH";
 
 /// How long a command of a client may take: it starts a runtime, and may ask a server.
 const COMMAND_LIMIT: Duration = Duration::from_secs(30);
-
-/// Where programs are looked for without `PATH`.
-const USUAL_PATH: &str = "/bin:/usr/bin";
 
 /// In a file's mode: some user may execute it.
 const EXECUTABLE: u32 = 0o111;
@@ -86,9 +83,6 @@ const OF_PLACES: [&str; 9] = [
     "XDG_STATE_HOME",
 ];
 
-/// The name of the plugin and of its marketplace, as Claude Code takes it.
-const CLAUDE_PLUGIN: &str = "tmux-task@tmux-task";
-
 /// What installing and removing an adapter does.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Setup {
@@ -109,10 +103,8 @@ pub(crate) struct Setup {
 pub(crate) struct Done {
     /// What was done, a line each.
     pub(crate) lines: Vec<String>,
-    /// What was not done, and is no error.
+    /// What was not done, besides what the error says.
     pub(crate) notes: Vec<String>,
-    /// The first error, or the last one of those after which the rest was done.
-    pub(crate) error: Option<Error>,
 }
 
 impl Setup {
@@ -122,30 +114,30 @@ impl Setup {
     ///
     /// When there is no home folder.
     pub(crate) fn of(client: AgentClient, env: Env<'_>) -> Result<Self, Error> {
-        let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
         let adapters = adapters_folder(env).ok_or_else(no_home)?;
-        let path = env("PATH").unwrap_or_else(|| USUAL_PATH.into());
-        let programs = std::env::split_paths(&path).collect();
+        let programs = std::env::split_paths(&env("PATH").unwrap_or_default()).collect();
         let (folder, files, install, remove): (_, &'static [AdapterFile], _, _) = match client {
             AgentClient::Pi => {
                 let folder = adapters.join("pi");
-                let command =
-                    |verb| vec![[words(&["pi", verb]), vec![folder.clone().into()]].concat()];
-                (folder.clone(), &PI, command("install"), command("remove"))
+                let command = |line| vec![[words(line), vec![folder.clone().into()]].concat()];
+                let (install, remove) = (command("pi install"), command("pi remove"));
+                (folder, &PI, install, remove)
             }
             AgentClient::Claude => {
                 let folder = adapters.join("claude-code");
-                let mut add = words(&["claude", "plugin", "marketplace", "add"]);
+                let mut add = words("claude plugin marketplace add");
                 add.push(folder.clone().into());
-                let install = vec![add, words(&["claude", "plugin", "install", CLAUDE_PLUGIN])];
+                // The plugin, and the marketplace that it is from.
+                let install = vec![add, words("claude plugin install tmux-task@tmux-task")];
                 let remove = vec![
-                    words(&["claude", "plugin", "uninstall", CLAUDE_PLUGIN]),
-                    words(&["claude", "plugin", "marketplace", "remove", "tmux-task"]),
+                    words("claude plugin uninstall tmux-task@tmux-task"),
+                    words("claude plugin marketplace remove tmux-task"),
                 ];
                 (folder, &CLAUDE, install, remove)
             }
             AgentClient::Codex => {
-                let mut add = words(&["codex", "mcp", "add", "tmux-task"]);
+                let mut add = words("codex mcp add tmux-task");
                 for name in OF_PLACES {
                     if let Some(value) = env(name).filter(|value| !value.is_empty()) {
                         let mut pair = OsString::from(format!("{name}="));
@@ -153,8 +145,8 @@ impl Setup {
                         add.extend([OsString::from("--env"), pair]);
                     }
                 }
-                add.extend(words(&["--", "tmux-task", "mcp"]));
-                let remove = vec![words(&["codex", "mcp", "remove", "tmux-task"])];
+                add.extend(words("-- tmux-task mcp"));
+                let remove = vec![words("codex mcp remove tmux-task")];
                 (adapters.join("codex"), &CODEX, vec![add], remove)
             }
             AgentClient::Opencode => {
@@ -194,36 +186,29 @@ impl Setup {
 
     /// Writes the files and runs the client's commands, up to the first error. An adapter that is
     /// installed already is brought up to date. Without the client, nothing is written.
-    pub(crate) async fn install(&self) -> Done {
-        let mut done = Done::default();
-        let installed = self.install_into(&mut done.lines).await;
-        done.error = installed.err().map(|error| match done.lines.is_empty() {
-            true => error,
-            false => error.with_hint(format!(
-                "`tmux-task init {} --remove` takes away what was written",
-                self.program
-            )),
-        });
-        done
-    }
-
-    async fn install_into(&self, done: &mut Vec<String>) -> Result<(), Error> {
+    pub(crate) async fn install(&self, done: &mut Done) -> Result<(), Error> {
+        let name = self.program;
         if !self.has_client() {
-            let why = format!(
-                "no program `{}` on PATH, so nothing was written",
-                self.program
-            );
+            let why = format!("no program `{name}` on PATH, so nothing was written");
             return Err(Error::failed(why).with_hint(INSTALL_FIRST));
         }
+        self.write_and_run(done).await.map_err(|error| {
+            error.with_hint(format!(
+                "`tmux-task init {name} --remove` takes away what was written"
+            ))
+        })
+    }
+
+    async fn write_and_run(&self, done: &mut Done) -> Result<(), Error> {
         for (path, (_, contents)) in self.paths().into_iter().zip(self.files) {
             // Where a link leads, what it leads to.
             let real = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
             replace(&real, contents.as_bytes()).map_err(|error| not_changed(&path, &error))?;
-            done.push(format!("wrote {}", path.display()));
+            done.lines.push(format!("wrote {}", path.display()));
         }
         for words in &self.install {
             run(words).await?;
-            done.push(format!("ran {}", shown(words)));
+            done.lines.push(format!("ran {}", shown(words)));
         }
         Ok(())
     }
@@ -233,8 +218,8 @@ impl Setup {
     ///
     /// # Errors
     ///
-    /// When a file cannot be removed.
-    pub(crate) async fn remove(&self) -> Result<Done, Error> {
+    /// When a file cannot be removed, or a command has failed: the last one of them.
+    pub(crate) async fn remove(&self, done: &mut Done) -> Result<(), Error> {
         let (paths, name) = (self.paths(), self.program);
         let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
         let was_installed = paths.iter().any(is_there);
@@ -243,13 +228,7 @@ impl Setup {
         } else {
             "nothing to remove:"
         };
-        let mut done = Done {
-            lines: paths
-                .iter()
-                .map(|path| format!("{verb} {}", path.display()))
-                .collect(),
-            ..Done::default()
-        };
+        let mut outcome = Ok(());
         for words in self.remove.iter().filter(|_| was_installed) {
             let command = shown(words);
             if !self.has_client() {
@@ -263,19 +242,18 @@ impl Setup {
                     let hint = format!(
                         "the files are removed; if {name} still lists tmux-task, remove it there"
                     );
-                    let before = done.error.replace(error.with_hint(hint));
-                    done.notes.extend(before.map(|before| before.message));
+                    let before = std::mem::replace(&mut outcome, Err(error.with_hint(hint)));
+                    done.notes.extend(before.err().map(|before| before.message));
                 }
             }
         }
         for path in &paths {
-            match fs::remove_file(path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(not_changed(path, &error));
-                }
-                Ok(()) | Err(_) => {}
-            }
+            files::if_there(fs::remove_file(path)).map_err(|error| not_changed(path, &error))?;
         }
+        let removed = paths
+            .iter()
+            .map(|path| format!("{verb} {}", path.display()));
+        done.lines.splice(0..0, removed);
         if self.owns_folder && was_installed {
             // Files that others put there stay, and their folders with them.
             for path in paths {
@@ -285,7 +263,7 @@ impl Setup {
                 }
             }
         }
-        Ok(done)
+        outcome
     }
 
     /// Whether the client's program can be started by its name.
@@ -328,16 +306,9 @@ async fn run(words: &[OsString]) -> Result<(), Error> {
 
 /// Returns a command as a shell reads it.
 fn shown(words: &[OsString]) -> String {
-    let word = |word: &OsString| {
-        let word = word.to_string_lossy();
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-@:+".contains(c);
-        if word.chars().all(is_plain) {
-            word.into_owned()
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
-        }
-    };
-    words.iter().map(word).collect::<Vec<_>>().join(" ")
+    let words = words.iter();
+    let quoted = words.map(|word| quote_where_needed(&word.to_string_lossy()));
+    quoted.collect::<Vec<_>>().join(" ")
 }
 
 /// Replaces a file of the user at once. Missing folders are created.
@@ -369,6 +340,18 @@ mod tests {
         bin
     }
 
+    async fn install(setup: &Setup) -> (Done, Result<(), Error>) {
+        let mut done = Done::default();
+        let outcome = setup.install(&mut done).await;
+        (done, outcome)
+    }
+
+    async fn remove(setup: &Setup) -> (Done, Result<(), Error>) {
+        let mut done = Done::default();
+        let outcome = setup.remove(&mut done).await;
+        (done, outcome)
+    }
+
     fn lines(verb: &str, setup: &Setup) -> Vec<String> {
         let paths = setup.paths();
         paths
@@ -389,13 +372,13 @@ mod tests {
             setup.programs = vec![client(home.path(), of.name(), "")];
             (setup.install, setup.remove) = (Vec::new(), Vec::new());
             for _ in 0..2 {
-                let done = setup.install().await;
-                assert!(done.error.is_none(), "{done:?}");
+                let (done, outcome) = install(&setup).await;
+                outcome.unwrap();
                 assert_eq!(done.lines, lines("wrote", &setup));
                 assert!(setup.paths().iter().all(|path| path.exists()));
             }
             for verb in ["removed", "nothing to remove:"] {
-                assert_eq!(setup.remove().await.unwrap().lines, lines(verb, &setup));
+                assert_eq!(remove(&setup).await.0.lines, lines(verb, &setup));
                 assert!(!setup.paths().iter().any(|path| path.exists()));
             }
             assert_eq!(setup.folder.exists(), !setup.owns_folder);
@@ -417,17 +400,18 @@ mod tests {
             let program = bin.join(of.name());
             // A file of this name that cannot be executed is not the client.
             fs::set_permissions(&program, fs::Permissions::from_mode(0o644)).unwrap();
-            let done = setup.install().await;
-            let error = done.error.unwrap();
+            let (done, outcome) = install(&setup).await;
+            let error = outcome.unwrap_err();
             assert!(error.message.starts_with("no program"), "{error}");
             assert_eq!(done.lines, [""; 0]);
             assert!(!setup.folder.exists());
 
             fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
             setup.install = Vec::new();
-            assert!(setup.install().await.error.is_none());
+            install(&setup).await.1.unwrap();
             fs::remove_file(&program).unwrap();
-            let removal = setup.remove().await.unwrap();
+            let (removal, outcome) = remove(&setup).await;
+            outcome.unwrap();
             assert_eq!(removal.lines, lines("removed", &setup));
             assert_eq!(removal.notes.len(), n_commands);
             assert!(!setup.paths().iter().any(|path| path.exists()));
@@ -445,13 +429,13 @@ mod tests {
         for words in setup.install.iter_mut().chain(&mut setup.remove) {
             words[0] = program.clone().into();
         }
-        let done = setup.install().await;
+        let (done, outcome) = install(&setup).await;
         assert_eq!(done.lines.len(), setup.files.len() + 1);
-        let error = done.error.unwrap().to_string();
+        let error = outcome.unwrap_err().to_string();
         assert!(error.ends_with("failed: not now"), "{error}");
 
-        let removal = setup.remove().await.unwrap();
-        let failed = [&removal.notes[0], &removal.error.unwrap().message];
+        let (removal, outcome) = remove(&setup).await;
+        let failed = [&removal.notes[0], &outcome.unwrap_err().message];
         assert!(
             failed.iter().all(|text| text.ends_with("failed: not now")),
             "{failed:?}"
@@ -465,18 +449,18 @@ mod tests {
         let mut setup = setup(AgentClient::Opencode, home.path());
         setup.programs = vec![client(home.path(), "opencode", "")];
         let path = setup.paths().remove(0);
-        assert!(setup.install().await.error.is_none());
+        install(&setup).await.1.unwrap();
         // Who has the old file open continues with the old text.
         fs::write(&path, "old").unwrap();
         let old = fs::File::open(&path).unwrap();
-        assert!(setup.install().await.error.is_none());
+        install(&setup).await.1.unwrap();
         assert_eq!(io::read_to_string(old).unwrap(), "old");
         // A link of a user who keeps such files elsewhere.
         let real = home.path().join("real.js");
         fs::rename(&path, &real).unwrap();
         fs::write(&real, "old").unwrap();
         std::os::unix::fs::symlink(&real, &path).unwrap();
-        assert!(setup.install().await.error.is_none());
+        install(&setup).await.1.unwrap();
         assert!(path.is_symlink());
         assert_ne!(fs::read_to_string(&real).unwrap(), "old");
         // Nothing else is left in the folder.
@@ -500,10 +484,10 @@ mod tests {
         let mut setup = setup(AgentClient::Pi, home.path());
         setup.programs = vec![client(home.path(), "pi", "")];
         (setup.install, setup.remove) = (Vec::new(), Vec::new());
-        assert!(setup.install().await.error.is_none());
+        install(&setup).await.1.unwrap();
         let other = setup.folder.join("mine.ts");
         fs::write(&other, "").unwrap();
-        setup.remove().await.unwrap();
+        remove(&setup).await.1.unwrap();
         assert!(other.exists());
     }
 

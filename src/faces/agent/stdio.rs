@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::mpsc;
 
 use super::follower::Incoming;
@@ -21,11 +21,8 @@ use crate::model::{Error, FollowUpOptions, Kind, Level, Message, Millis};
 use crate::ops::{self, SessionChoice, TaskSession};
 use crate::wire::parse_object;
 
-/// The longest line on standard input, in bytes.
-const MAX_LINE: u64 = 4096;
-
-/// How many receipts of a conversation, and lines for the adapter, may wait. Each conversation has
-/// one message under way, so they wait only while the other side is slow.
+/// How many receipts of a conversation, and lines of the adapter, may wait. Each conversation has one
+/// message under way.
 const QUEUE: usize = 64;
 
 /// What the adapter says: one JSON object a line.
@@ -49,33 +46,36 @@ enum Request {
     rename_all = "camelCase",
     rename_all_fields = "camelCase"
 )]
-pub(crate) enum Reply {
+pub(crate) enum Reply<'a> {
     /// The first line: the task session of the conversations.
-    Hello { session_name: String },
+    Hello { session_name: &'a str },
     /// The conversation is followed: what its tasks do from here on is delivered.
-    Following { to: String, session_name: String },
+    Following { to: &'a str, session_name: &'a str },
     /// A message for the model.
     Message {
-        to: String,
+        to: &'a str,
         id: String,
         /// Whether no adapter had it before.
         is_new: bool,
-        message: Box<Message>,
-        options: FollowUpOptions,
+        message: &'a Message,
+        options: &'a FollowUpOptions,
     },
     /// A text for the user.
     Notice {
-        to: String,
+        to: &'a str,
         level: Level,
-        text: String,
+        text: &'a str,
     },
     /// The status line.
-    Status { to: String, text: Option<String> },
+    Status { to: &'a str, text: Option<&'a str> },
     /// Another process follows the conversation now.
-    Replaced { to: String },
+    Replaced { to: &'a str },
     /// The conversation cannot be followed.
-    Failed { to: String, why: String },
+    Failed { to: &'a str, why: &'a str },
 }
+
+/// Prints a reply.
+type Say = fn(&Reply<'_>) -> Result<(), Error>;
 
 /// What a client's adapter wants.
 #[derive(Debug)]
@@ -88,23 +88,23 @@ pub(crate) struct ServeOptions {
     pub(crate) max_per_minute: u32,
 }
 
-/// Serves an adapter until it closes standard input. What it gets goes to `replies`.
+/// Serves an adapter until it closes standard input.
 ///
 /// # Errors
 ///
-/// When the session cannot be determined.
+/// When the session cannot be determined, or nothing can be printed.
 pub(crate) async fn serve(
     choice: SessionChoice,
     options: ServeOptions,
-    replies: mpsc::Sender<Reply>,
+    say: Say,
 ) -> Result<(), Error> {
-    let session_name = TaskSession::named(&choice)?.name;
-    drop(replies.send(Reply::Hello { session_name }).await);
+    let session_name = &TaskSession::named(&choice)?.name;
+    say(&Reply::Hello { session_name })?;
     let mut lanes = Lanes {
         client: options.client,
         choice,
         max_per_minute: options.max_per_minute,
-        replies,
+        say,
         receipts: BTreeMap::new(),
         followed: FuturesUnordered::new(),
     };
@@ -138,7 +138,7 @@ struct Lanes {
     client: AgentClient,
     choice: SessionChoice,
     max_per_minute: u32,
-    replies: mpsc::Sender<Reply>,
+    say: Say,
     /// Where a conversation's receipts go, by its id.
     receipts: BTreeMap<String, mpsc::Sender<String>>,
     /// Those that are followed.
@@ -157,26 +157,15 @@ impl Lanes {
         }
         let (receipts, received) = mpsc::channel(QUEUE);
         self.receipts.insert(conversation.id().to_owned(), receipts);
-        let (to, replies) = (conversation.id().to_owned(), self.replies.clone());
-        let (choice, max) = (self.choice.clone(), self.max_per_minute);
         let kinds = match self.client {
             AgentClient::Pi => vec![Kind::Notice, Kind::FollowUp],
             AgentClient::Claude | AgentClient::Codex | AgentClient::Opencode => {
                 vec![Kind::FollowUp]
             }
         };
-        self.followed.push(Box::pin(async move {
-            let followed = follow(&choice, &conversation, kinds, max, received, &replies).await;
-            let last = match followed {
-                Ok(Ended::Left | Ended::Woke) => return,
-                Ok(Ended::Replaced) => Reply::Replaced { to },
-                Err(error) => Reply::Failed {
-                    to,
-                    why: error.message,
-                },
-            };
-            drop(replies.send(last).await);
-        }));
+        let (choice, max) = (self.choice.clone(), self.max_per_minute);
+        let followed = follow(choice, conversation, kinds, max, received, self.say);
+        self.followed.push(Box::pin(followed));
     }
 
     /// The lane of a conversation ends when its receipts can no longer come.
@@ -220,37 +209,47 @@ impl Lanes {
     }
 }
 
-/// Follows a conversation until it ends.
+/// Follows a conversation until it ends, and says why if the adapter does not know.
 async fn follow(
-    choice: &SessionChoice,
-    conversation: &Conversation,
+    choice: SessionChoice,
+    conversation: Conversation,
     kinds: Vec<Kind>,
     max_per_minute: u32,
     receipts: mpsc::Receiver<String>,
-    replies: &mpsc::Sender<Reply>,
-) -> Result<Ended, Error> {
-    let mut session = TaskSession::named(choice)?;
-    session.resolve_name().await?;
-    let adapter = Adapter {
-        to: conversation.id().to_owned(),
-        session_name: session.name.clone(),
-        replies: replies.clone(),
-        receipts,
-        received: Vec::new(),
-        given: None,
+    say: Say,
+) {
+    let to = conversation.id();
+    let following = async {
+        let mut session = TaskSession::named(&choice)?;
+        session.resolve_name().await?;
+        let adapter = Adapter {
+            to: to.to_owned(),
+            session_name: session.name.clone(),
+            say,
+            receipts,
+            received: Vec::new(),
+            given: None,
+        };
+        let feeds = (kinds, false);
+        match HandOver::take_over(adapter, session, &conversation, feeds, max_per_minute).await? {
+            Some(hand_over) => hand_over.run().await,
+            None => Ok(Ended::Replaced),
+        }
     };
-    let feeds = (kinds, false);
-    match HandOver::take_over(adapter, session, conversation, feeds, max_per_minute).await? {
-        Some(hand_over) => hand_over.run().await,
-        None => Ok(Ended::Replaced),
-    }
+    let said = match following.await {
+        Ok(Ended::Left | Ended::Woke) => Ok(()),
+        Ok(Ended::Replaced) => say(&Reply::Replaced { to }),
+        Err(Error { message: why, .. }) => say(&Reply::Failed { to, why: &why }),
+    };
+    // Where nothing can be printed, the adapter has gone, and that is noticed elsewhere.
+    drop(said);
 }
 
 /// The adapter, as the client of one conversation.
 struct Adapter {
     to: String,
     session_name: String,
-    replies: mpsc::Sender<Reply>,
+    say: Say,
     /// The ids of messages that the conversation has, from the adapter, and those that were read.
     receipts: mpsc::Receiver<String>,
     received: Vec<String>,
@@ -262,13 +261,15 @@ impl Client for Adapter {
     async fn give(&mut self, messages: &[SentMessage]) -> Given {
         for SentMessage { batch, .. } in messages {
             let message = Reply::Message {
-                to: self.to.clone(),
+                to: &self.to,
                 id: batch.id(),
                 is_new: batch.is_new,
-                message: Box::new(batch.message.clone()),
-                options: batch.options.clone(),
+                message: &batch.message,
+                options: &batch.options,
             };
-            drop(self.replies.send(message).await);
+            if (self.say)(&message).is_err() {
+                return Given::Ended(Ended::Left);
+            }
             self.given = Some(batch.id());
         }
         Given::Sent
@@ -290,27 +291,27 @@ impl Client for Adapter {
         self.given != Some(message.batch.id())
     }
 
-    async fn show(&mut self, incoming: &Incoming) {
-        let (to, session_name) = (self.to.clone(), self.session_name.clone());
+    fn show(&mut self, incoming: &Incoming) {
+        let (to, session_name) = (&self.to, &self.session_name);
         let reply = match incoming {
             Incoming::Began { host: None, .. } => Reply::Following { to, session_name },
             Incoming::Notice { level, text } => Reply::Notice {
                 to,
                 level: *level,
-                text: text.clone(),
+                text,
             },
             Incoming::Status { text, .. } => Reply::Status {
                 to,
-                text: text.clone(),
+                text: text.as_deref(),
             },
             Incoming::Began { .. }
             | Incoming::FollowUp(_)
             | Incoming::Passed
             | Incoming::CaughtUp
-            | Incoming::Replaced
-            | Incoming::Left => return,
+            | Incoming::Replaced => return,
         };
-        drop(self.replies.send(reply).await);
+        // Where nothing can be printed, the adapter has gone.
+        drop((self.say)(&reply));
     }
 }
 
@@ -326,13 +327,9 @@ where
         let mut line = Vec::new();
         loop {
             line.clear();
-            let read = (&mut stdin)
-                .take(MAX_LINE)
-                .read_until(b'\n', &mut line)
-                .await;
-            let is_last = line.last() != Some(&b'\n') && (line.len() as u64) < MAX_LINE;
+            let read = stdin.read_until(b'\n', &mut line).await;
             let parsed = parse_object(&line);
-            let is_over = read.is_err() || is_last && parsed.is_err();
+            let is_over = read.is_err() || !line.ends_with(b"\n") && parsed.is_err();
             if is_over || sender.send(parsed).await.is_err() {
                 return;
             }

@@ -1,11 +1,7 @@
 //! `agent`: delivers follow-ups to the conversations of a client.
 
 use std::env;
-use std::io::Read;
 use std::path::PathBuf;
-
-use serde::Serialize;
-use tokio::sync::mpsc;
 
 use super::args::{AgentCommand, AgentServe};
 use super::context::{self, Context};
@@ -16,12 +12,6 @@ use crate::faces::agent::codex::{self, FollowOptions};
 use crate::faces::agent::{AgentClient, Ended, ServeOptions, serve};
 use crate::model::{Error, ErrorKind};
 use crate::ops::lookup;
-
-/// How many replies for an adapter may wait.
-const QUEUE: usize = 64;
-
-/// The most that a hook gets on standard input, in bytes: a prompt may be in it.
-const MAX_INPUT: u64 = 64 << 20;
 
 pub(super) async fn run(context: &Context, client: AgentCommand) -> Result<(), Error> {
     context.limit.lift();
@@ -48,23 +38,14 @@ async fn serve_adapter(
         adopt: args.adopt,
         max_per_minute: max_per_minute()?,
     };
-    let (replies, to_print) = mpsc::channel(QUEUE);
-    let serve = async { serve(context.choice(), options, replies).await };
-    let mut interrupts = context::interrupts()?;
-    tokio::select! {
-        served = async { tokio::try_join!(serve, print(to_print)) } => served.map(|_| ()),
-        () = output::stdout_closed() => Ok(()),
-        _ = interrupts.recv() => Err(Error::silent(ErrorKind::Interrupted)),
-    }
-}
-
-/// Prints replies, a line each, until there are no more.
-async fn print<T: Serialize>(mut replies: mpsc::Receiver<T>) -> Result<(), Error> {
-    while let Some(reply) = replies.recv().await {
-        let line = serde_json::to_string(&reply);
-        output::line(&line.map_err(Error::of)?)?;
-    }
-    Ok(())
+    let serve = serve(context.choice(), options, |reply| output::json(reply));
+    context::unless_interrupted(async {
+        tokio::select! {
+            served = serve => served,
+            () = output::stdout_closed() => Ok(()),
+        }
+    })
+    .await?
 }
 
 async fn follow_codex(
@@ -77,22 +58,19 @@ async fn follow_codex(
     if in_background {
         daemon::leave_terminal()?;
     }
-    let mut unreachable = None;
-    let report = |reachable: &Result<(), String>| match reachable {
-        // Who started it waits for the line.
-        Ok(()) if in_background => daemon::go_quiet(),
-        Ok(()) => {}
-        Err(why) => unreachable = Some(why.clone()),
-    };
     let options = FollowOptions {
         thread: id.to_owned(),
         program,
         max_per_minute,
         stays: !in_background,
     };
-    let followed = codex::follow(&context.choice(), options, report).await;
-    followed?;
-    match unreachable {
+    let followed = || {
+        // Who started it waits for the line.
+        if in_background {
+            daemon::go_quiet();
+        }
+    };
+    match codex::follow(&context.choice(), options, followed).await? {
         Some(why) if in_background => output::line(&why),
         Some(why) => Err(Error::failed(why)),
         None => Ok(()),
@@ -100,10 +78,8 @@ async fn follow_codex(
 }
 
 async fn claude_hook(context: &Context, wait: bool) -> Result<(), Error> {
-    let mut input = Vec::new();
-    let read = std::io::stdin().take(MAX_INPUT).read_to_end(&mut input);
-    read.map_err(Error::of)?;
-    let input = HookInput::parse(&input).map_err(|error| {
+    let input = serde_json::from_reader(std::io::stdin().lock());
+    let input: HookInput = input.map_err(|error| {
         let why = format!("standard input is not the input of a hook: {error}");
         Error::failed(why)
     })?;

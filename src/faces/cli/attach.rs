@@ -86,7 +86,7 @@ pub(super) async fn mcp(context: &Context, args: &Mcp) -> Result<(), Error> {
         is_read_only: args.read_only,
     };
     match args.call {
-        true => serve_call(options).await,
+        true => serve_call(options, output::json).await,
         false => serve(options).await,
     }
 }

@@ -5,7 +5,7 @@ use clap::Parser;
 use super::args::{Cli, Init, InitClient};
 use super::context::{self, Context};
 use super::{forward, output};
-use crate::faces::agent::{AgentClient, Setup};
+use crate::faces::agent::{AgentClient, Done, Setup};
 use crate::hosts::{Host, install};
 use crate::model::Error;
 use crate::ops::lookup;
@@ -54,15 +54,16 @@ async fn set_up_client(args: &Init, client: AgentClient) -> Result<(), Error> {
         ));
         return Ok(());
     }
-    let done = match args.write {
-        true => setup.install().await,
-        false => setup.remove().await?,
+    let mut done = Done::default();
+    let outcome = match args.write {
+        true => setup.install(&mut done).await,
+        false => setup.remove(&mut done).await,
     };
     output::lines(done.lines)?;
     for note in done.notes {
         output::note(&format!("tmux-task: {WHAT}: {note}"));
     }
-    done.error.map_or(Ok(()), Err)
+    outcome
 }
 
 pub(super) async fn init_host(context: &Context, name: &str) -> Result<(), Error> {

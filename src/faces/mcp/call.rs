@@ -8,13 +8,13 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
-use rmcp::service::{Peer, RoleServer};
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{self, Deserialize as _, Deserializer, SeqAccess, Visitor};
 use serde_json::{Map, Value};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, interval, timeout};
 
+use crate::faces::agent::{AgentClient, Conversation};
 use crate::model::{Error, ErrorKind, text};
 use crate::ops::Caller;
 
@@ -33,11 +33,17 @@ pub(super) const USUAL_WAIT: Duration = Duration::from_secs(50);
 /// The longest time that a call waits.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
+/// What to say when it was reached.
+pub(super) const OF_LONGEST_WAIT: &str = " (the longest time that one call waits)";
+
+/// Where calls report their progress.
+pub(super) type Reporter = mpsc::UnboundedSender<ProgressNotificationParam>;
+
 /// A call.
 pub(super) struct Call {
     pub(super) caller: Caller,
-    /// Where its progress is reported and as that of what, if the client wants that.
-    pub(super) progress: Option<(Peer<RoleServer>, ProgressToken)>,
+    /// As the progress of what its progress is reported, and where, if the client wants that.
+    pub(super) progress: Option<(ProgressToken, Reporter)>,
     /// Whether the client has closed the connection.
     pub(super) closed: watch::Receiver<bool>,
     /// Whether the client takes a handle for a result that comes later.
@@ -68,7 +74,7 @@ impl Call {
     }
 
     async fn report(&self, what: &str, limit: Option<Duration>) -> Infallible {
-        let Some((peer, token)) = &self.progress else {
+        let Some((token, reporter)) = &self.progress else {
             return pending().await;
         };
         let begun = Instant::now();
@@ -80,7 +86,7 @@ impl Call {
                 .with_message(format!("{what}, {elapsed} s"));
             report.total = limit.map(|limit| limit.as_secs_f64());
             // A client that is gone is noticed elsewhere.
-            drop(peer.notify_progress(report).await);
+            drop(reporter.send(report));
         }
     }
 }
@@ -106,79 +112,55 @@ pub(super) async fn within<T, E: Into<ToolAnswer>>(
     }
 }
 
-/// How long a wait may take, and who said so.
+/// How long a wait may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Limit {
-    /// As the caller said.
-    Given(Duration),
-    /// The caller did not say.
-    Usual,
-    /// The caller said more than a call may take.
-    Longest,
-    /// There is none: a handle is polled.
-    None,
+pub(super) struct Limit {
+    /// `None` where a handle is polled.
+    pub(super) time: Option<Duration>,
+    /// What to say about the limit when it was reached, if the caller did not set it.
+    pub(super) note: &'static str,
 }
 
 impl Limit {
     /// Returns the limit of a wait. A call that is answered with a handle may wait for any time.
     pub(super) fn of(given: Option<Duration>, is_by_handle: bool) -> Self {
-        match given {
-            None if is_by_handle => Self::None,
-            None => Self::Usual,
-            Some(given) if given > LONGEST_WAIT && !is_by_handle => Self::Longest,
-            Some(given) => Self::Given(given),
-        }
-    }
-
-    pub(super) fn time(self) -> Option<Duration> {
-        match self {
-            Self::Given(time) => Some(time),
-            Self::Usual => Some(USUAL_WAIT),
-            Self::Longest => Some(LONGEST_WAIT),
-            Self::None => None,
-        }
-    }
-
-    /// Returns what to say about the limit when it was reached.
-    pub(super) fn note(self) -> &'static str {
-        match self {
-            Self::Given(_) | Self::None => "",
-            Self::Usual => " (the default; timeout_seconds may be up to 600)",
-            Self::Longest => " (the longest time that one call waits)",
-        }
+        let (time, note) = match given {
+            Some(given) if given > LONGEST_WAIT && !is_by_handle => {
+                (Some(LONGEST_WAIT), OF_LONGEST_WAIT)
+            }
+            None if !is_by_handle => (
+                Some(USUAL_WAIT),
+                " (the default; timeout_seconds may be up to 600)",
+            ),
+            given => (given, ""),
+        };
+        Self { time, note }
     }
 }
 
 /// A wait that can begin.
 pub(super) struct Wait {
-    /// The tasks or the channel, as the caller names them.
-    pub(super) name: String,
-    pub(super) limit: Limit,
+    /// What is waited for, for progress and status.
+    pub(super) what: String,
+    pub(super) limit: Option<Duration>,
     /// Dropping it ends the wait.
     pub(super) outcome: Pin<Box<dyn Future<Output = ToolAnswer>>>,
 }
 
 impl Wait {
+    /// Returns the wait for these tasks or this channel, as the caller names them.
     pub(super) fn new(
-        name: String,
+        name: &str,
         limit: Limit,
         outcome: impl Future<Output = ToolAnswer> + 'static,
     ) -> Self {
         Self {
-            name,
-            limit,
+            what: format!("waiting for {name}"),
+            limit: limit.time,
             outcome: Box::pin(outcome),
         }
     }
-
-    /// Returns what is waited for, for progress and status.
-    pub(super) fn what(&self) -> String {
-        format!("waiting for {}", self.name)
-    }
 }
-
-/// The maximum length of a conversation's id, in characters.
-const ID_CHARS: usize = 160;
 
 /// Returns the caller of a request with this `_meta`: the conversation that it names, else the one
 /// in whose environment the server was started. Codex names its thread in each call.
@@ -194,15 +176,14 @@ pub(super) fn caller_of(meta: &Map<String, Value>) -> Caller {
 }
 
 fn codex(id: &str) -> Option<String> {
-    let id = text::one_line(id.as_bytes(), ID_CHARS);
-    (!id.is_empty()).then(|| format!("codex:{id}"))
+    Some(Conversation::new(AgentClient::Codex, id)?.owner())
 }
 
 /// The maximum length of an error's text, in characters.
 const ERROR_CHARS: usize = 2000;
 
-/// The maximum length of a line of output, in characters.
-const LINE_CHARS: usize = 1000;
+/// The maximum length of a line of output, or of another text from elsewhere, in characters.
+pub(super) const TEXT_CHARS: usize = 1000;
 
 /// What to do when a cursor is of no use.
 pub(super) const WITHOUT_CURSOR: &str = "call read_output without cursor: it has what is left";
@@ -236,9 +217,7 @@ impl ToolAnswer {
             is_error: true,
         }
     }
-}
 
-impl ToolAnswer {
     /// Adds what to do, unless that is said already.
     pub(super) fn or_hint(mut self, hint: &str) -> Self {
         if self.is_error && !self.text.contains("\nhint: ") {
@@ -352,7 +331,7 @@ pub(super) fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Stri
 
 /// Returns a line of a task's output as sanitised, bounded text.
 pub(super) fn line(text: &str) -> String {
-    text::bounded(&text::row(text.as_bytes()), LINE_CHARS)
+    text::bounded(&text::row(text.as_bytes()), TEXT_CHARS)
 }
 
 /// Returns a name, prompt or other short text as one sanitised line.
@@ -393,11 +372,11 @@ mod tests {
     #[test]
     fn a_call_has_a_ceiling_and_a_handle_has_none() {
         let seconds = |seconds: f64| Some(Duration::from_secs_f64(seconds));
-        let time = |limit: Limit| limit.time().map(|time| time.as_secs());
+        let time = |limit: Limit| limit.time.map(|time| time.as_secs());
         assert_eq!(time(Limit::of(None, false)), Some(50));
         assert_eq!(time(Limit::of(seconds(7.0), false)), Some(7));
         assert_eq!(time(Limit::of(seconds(7000.0), false)), Some(600));
-        assert!(Limit::of(seconds(7000.0), false).note().contains("longest"));
+        assert!(Limit::of(seconds(7000.0), false).note.contains("longest"));
         assert_eq!(time(Limit::of(None, true)), None);
         assert_eq!(time(Limit::of(seconds(7000.0), true)), Some(7000));
     }
@@ -464,6 +443,6 @@ mod tests {
     fn text_has_no_escapes() {
         assert_eq!(line("  a\u{1b}[31mb\u{202e}c  "), "  abc");
         assert_eq!(ToolAnswer::refused("a\nb\u{7}", None).text, "a b");
-        assert_eq!(line(&"x".repeat(5000)).chars().count(), LINE_CHARS);
+        assert_eq!(line(&"x".repeat(5000)).chars().count(), TEXT_CHARS);
     }
 }

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use rmcp::model::{CallToolRequestParams, CallToolResult, ErrorData, ProgressNotificationParam};
-use rmcp::service::{Peer, RequestContext, RoleServer};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResult, ErrorData, JsonObject, ProgressNotificationParam,
+};
 use serde_json::{Value, from_value, json};
 
-use super::call::{ToolAnswer, caller_of};
+use super::call::{Reporter, ToolAnswer, caller_of};
 use crate::hosts::{FarProcess, Host};
 use crate::model::{FarCall, FarStdin};
 use crate::ops::{SessionChoice, TaskSession, lookup, note_host};
@@ -92,14 +93,14 @@ pub(super) async fn execute(
     mut request: CallToolRequestParams,
     choice: &SessionChoice,
     begins: &HostBegins,
-    context: &RequestContext<RoleServer>,
+    meta: &JsonObject,
+    reporter: &Reporter,
 ) -> Result<Result<CallToolResult, ErrorData>, ToolAnswer> {
     let Value::String(name) = host else {
         return Err(ToolAnswer::refused("`host` is not a text", None));
     };
     let host = Host::named(&name, &lookup)?;
     // How the client speaks is for this server. A handle would end with the one there.
-    let meta = &context.meta.0.0;
     let mut passed_on = meta.clone();
     passed_on.retain(|name, _| !name.starts_with(PROTOCOL));
     passed_on.insert(BEGIN.to_owned(), begins.get(&name));
@@ -124,7 +125,7 @@ pub(super) async fn execute(
             FarProcess::start(&host, false, &call).await?
         }
     };
-    let mut answer = answer_of(&host, process, &context.peer).await?;
+    let mut answer = answer_of(&host, process, reporter).await?;
     if let Ok(answer) = &mut answer {
         begins.note(name, answer);
     }
@@ -135,7 +136,7 @@ pub(super) async fn execute(
 async fn answer_of(
     host: &Host,
     mut process: FarProcess,
-    peer: &Peer<RoleServer>,
+    reporter: &Reporter,
 ) -> Result<Result<CallToolResult, ErrorData>, ToolAnswer> {
     let without_answer = || {
         let why = format!("the server on {} did not answer", host.name);
@@ -148,7 +149,7 @@ async fn answer_of(
         if message["method"] == "notifications/progress" {
             if let Ok(report) = from_value::<ProgressNotificationParam>(message["params"].take()) {
                 // A client that is gone is noticed elsewhere.
-                drop(peer.notify_progress(report).await);
+                drop(reporter.send(report));
             }
         } else if message["id"] == CALL {
             if let Ok(error) = from_value(message["error"].take()) {

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use super::call::{
-    Call, LONGEST_WAIT, NAME_CHARS, ToolAnswer, USUAL_WAIT, WITHOUT_CURSOR, line, one_or_more,
-    seconds, short, within_time,
+    Call, LONGEST_WAIT, NAME_CHARS, OF_LONGEST_WAIT, TEXT_CHARS, ToolAnswer, USUAL_WAIT,
+    WITHOUT_CURSOR, line, one_or_more, seconds, short, within_time,
 };
 use super::tool::{Client, ToolCall, ToolEffect};
 use crate::clock;
@@ -199,9 +199,6 @@ fn age(millis: Millis) -> String {
     }
 }
 
-/// The maximum length of a name in the answer of `send_input`, in characters.
-const SENT_CHARS: usize = 1000;
-
 /// Type a text and Enter, or keys, into a task. To answer a question, give it in prompt: it is answered only
 /// while the task asks exactly that. Passwords are refused: only the user may type them.
 #[derive(Default, Deserialize, JsonSchema)]
@@ -238,7 +235,7 @@ impl ToolCall for SendInput {
                 return Err(ToolAnswer::refused(why, None));
             }
         };
-        let name = short(&self.task, SENT_CHARS);
+        let name = short(&self.task, TEXT_CHARS);
         let request = SendRequest {
             task: self.task,
             input,
@@ -418,9 +415,6 @@ fn matches(found: &SearchResult, most: usize) -> Vec<String> {
 const EVENTS: usize = 50;
 const MOST_EVENTS: usize = 200;
 
-/// The maximum length of an owner, in characters.
-const OWNER_CHARS: usize = 200;
-
 /// What happened to the tasks since a cursor: started, exited, rang the bell, asks for input, disappeared.
 /// Waits for the first one.
 #[derive(Default, Deserialize, JsonSchema)]
@@ -483,7 +477,7 @@ fn describe(events: &Events, owner: Option<&str>, wait: Duration, asked: Duratio
     lines.extend(events.events.iter().map(|event| event_line(event, owner)));
     if events.events.is_empty() {
         let ceiling = match wait < asked {
-            true => " (the longest time that one call waits)",
+            true => OF_LONGEST_WAIT,
             false => "",
         };
         lines.push(match wait.is_zero() {
@@ -510,7 +504,7 @@ fn event_line(event: &FeedEvent, owner: Option<&str>) -> String {
         .collect();
     let theirs = event.event.task.owner.as_deref();
     let theirs = match theirs.filter(|theirs| Some(*theirs) != owner) {
-        Some(theirs) => format!(" [of {}]", short(theirs, OWNER_CHARS)),
+        Some(theirs) => format!(" [of {}]", short(theirs, TEXT_CHARS)),
         None => String::new(),
     };
     format!("#{} {time}{theirs} {}", event.seq, text.join("\n"))

@@ -1,10 +1,9 @@
 //! What a tool is: its arguments, its description, and what the tools of a client share.
 
 use rmcp::model::{
-    CallToolResponse, CallToolResult, ContentBlock, CreateTaskResult, JsonObject, Tool,
-    ToolAnnotations,
+    CallToolResponse, CallToolResult, ContentBlock, CreateTaskResult, JsonObject,
+    RequestMetaObject, Tool, ToolAnnotations,
 };
-use rmcp::service::{RequestContext, RoleServer};
 use rmcp::task_manager::{TaskExit, TaskManager, TaskOptions};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -13,7 +12,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{OnceCell, oneshot, watch};
 use tokio::task::spawn_local;
 
-use super::call::{Call, ToolAnswer, Wait, caller_of, within_time};
+use super::call::{Call, Reporter, ToolAnswer, Wait, caller_of, within_time};
 use super::other_host;
 use crate::ops::{SessionChoice, TaskSession, end_of_events};
 use crate::wire::After;
@@ -67,14 +66,19 @@ impl Client {
         }
     }
 
-    pub(super) fn call_of(&self, context: &RequestContext<RoleServer>) -> Call {
-        let token = context.meta.get_progress_token();
-        let capabilities = context.client_capabilities();
+    /// Returns the call with this `_meta`.
+    pub(super) fn call_of(
+        &self,
+        meta: &RequestMetaObject,
+        takes_handles: bool,
+        reporter: &Reporter,
+    ) -> Call {
+        let token = meta.get_progress_token();
         Call {
-            caller: caller_of(&context.meta.0.0),
-            progress: token.map(|token| (context.peer.clone(), token)),
+            caller: caller_of(&meta.0.0),
+            progress: token.map(|token| (token, reporter.clone())),
             closed: self.closed.clone(),
-            takes_handles: capabilities.is_some_and(|capable| capable.supports_tasks()),
+            takes_handles,
         }
     }
 
@@ -96,8 +100,8 @@ impl Client {
         if call.takes_handles {
             return Ok(self.later(wait));
         }
-        let (what, time) = (wait.what(), wait.limit.time());
-        let ToolAnswer { text, is_error } = call.attend(&what, time, wait.outcome).await?;
+        let work = call.attend(&wait.what, wait.limit, wait.outcome);
+        let ToolAnswer { text, is_error } = work.await?;
         let ToolAnswer { text, .. } = ToolAnswer::new(lines.into_iter().chain([text]));
         Ok(ToolAnswer { text, is_error }.into())
     }
@@ -108,7 +112,7 @@ impl Client {
         let options = TaskOptions::new()
             .with_ttl_ms(None)
             .with_poll_interval_ms(POLL_MS)
-            .with_status_message(wait.what());
+            .with_status_message(wait.what);
         // What waits stays on this thread.
         let (sender, answer) = oneshot::channel();
         let waiting = spawn_local(async move { sender.send(wait.outcome.await) });
@@ -192,18 +196,16 @@ pub(super) fn describe<T: ToolCall>() -> Tool {
         let host = json!({"type": "string", "description": other_host::DESCRIPTION});
         properties.insert(other_host::ARGUMENT.to_owned(), host);
     }
-    let annotations =
-        ToolAnnotations::with_title(T::TITLE).read_only(T::EFFECT == ToolEffect::Nothing);
-    let annotations = match T::EFFECT {
-        ToolEffect::Nothing => annotations.open_world(false),
-        ToolEffect::EndsTasks => annotations
-            .destructive(true)
-            .idempotent(true)
-            .open_world(false),
-        ToolEffect::Anything => annotations
-            .destructive(true)
-            .idempotent(false)
-            .open_world(true),
+    let (is_reader, is_open) = (
+        T::EFFECT == ToolEffect::Nothing,
+        T::EFFECT == ToolEffect::Anything,
+    );
+    let annotations = ToolAnnotations::with_title(T::TITLE)
+        .read_only(is_reader)
+        .open_world(is_open);
+    let annotations = match is_reader {
+        true => annotations,
+        false => annotations.destructive(true).idempotent(!is_open),
     };
     let schema = std::mem::take(schema.ensure_object());
     Tool::new(T::NAME, description, schema).with_annotations(annotations)

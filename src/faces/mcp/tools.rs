@@ -1,16 +1,20 @@
 //! The server and its tools: how they are listed, and how a call reaches its tool.
 
+use std::pin::pin;
+
 use futures_util::future::LocalBoxFuture;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CustomRequest, CustomResult,
     ErrorCode, ErrorData, GetTaskParams, GetTaskResult, Implementation, JsonObject,
-    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    ListToolsResult, PaginatedRequestParams, RequestMetaObject, ServerCapabilities, ServerConfig,
+    Tool,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{from_value, json};
+use tokio::sync::mpsc;
 
-use super::call::{Call, ToolAnswer};
+use super::call::{Call, Reporter, ToolAnswer};
 use super::other_host::{self, BEGIN, HostBegins};
 use super::tasks::{
     KillTask, ListTasks, NextEvents, PruneTasks, ReadOutput, SearchOutput, SendInput,
@@ -81,30 +85,33 @@ impl Server {
         !self.is_read_only || tool.effect == ToolEffect::Nothing
     }
 
-    /// Executes a call, here or on the machine that it names.
-    async fn reply(
+    /// Executes a call with this `_meta`, here or on the machine that it names.
+    pub(super) async fn reply(
         &self,
         mut request: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
+        meta: &RequestMetaObject,
+        takes_handles: bool,
+        reporter: &Reporter,
     ) -> Result<CallToolResponse, ErrorData> {
         let tool = self.tool(&request.name)?;
         let begins = &self.host_begins;
         let arguments = request.arguments.as_mut();
         if let Some(host) = arguments.and_then(|all| all.remove(other_host::ARGUMENT)) {
             let choice = &self.client.choice;
-            let called = other_host::execute(host, request, choice, begins, &context).await;
+            let called =
+                other_host::execute(host, request, choice, begins, &meta.0.0, reporter).await;
             return match called {
                 Ok(result) => Ok(result?.into()),
                 Err(refused) => Ok(refused.into()),
             };
         }
-        let begin = context.meta.0.0.get(BEGIN).cloned();
+        let begin = meta.0.0.get(BEGIN).cloned();
         if let Some(Ok(begin)) = begin.clone().map(from_value) {
             // This is the first call of this server.
             drop(self.client.begin.set(begin));
         }
         let arguments = request.arguments.unwrap_or_default();
-        let call = self.client.call_of(&context);
+        let call = self.client.call_of(meta, takes_handles, reporter);
         let executed = (tool.execute)(&self.client, &call, arguments).await;
         let mut response = executed.unwrap_or_else(Into::into);
         if let (Some(_), CallToolResponse::Complete(result)) = (begin, &mut response) {
@@ -139,11 +146,21 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let cancelled = context.ct.clone();
-        tokio::select! {
-            reply = self.reply(request, context) => reply,
-            // The client no longer wants the answer. The work ends here, and a wait with it.
-            () = cancelled.cancelled() => Ok(ToolAnswer::refused("cancelled", None).into()),
+        let capabilities = context.client_capabilities();
+        let takes_handles = capabilities.is_some_and(|capable| capable.supports_tasks());
+        let (reporter, mut reports) = mpsc::unbounded_channel();
+        let mut reply = pin!(self.reply(request, &context.meta, takes_handles, &reporter));
+        loop {
+            tokio::select! {
+                biased;
+                // The client no longer wants the answer. The work ends here, and a wait with it.
+                () = context.ct.cancelled() => {
+                    return Ok(ToolAnswer::refused("cancelled", None).into());
+                }
+                // A client that is gone is noticed elsewhere.
+                Some(report) = reports.recv() => drop(context.peer.notify_progress(report).await),
+                reply = &mut reply => return reply,
+            }
         }
     }
 

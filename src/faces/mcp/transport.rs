@@ -9,7 +9,7 @@ use rmcp::model::{ErrorData, JsonRpcMessage, RequestId};
 use rmcp::service::{RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader, Split};
 use tokio::sync::watch;
 
 /// A transport that reads with [`Messages`] and writes with another one.
@@ -60,9 +60,7 @@ type Received = Result<RxJsonRpcMessage<RoleServer>, (ErrorData, Option<RequestI
 
 /// Reads what a client writes.
 pub(super) struct Messages<R> {
-    input: BufReader<R>,
-    /// The line that is being read.
-    line: Vec<u8>,
+    lines: Split<BufReader<R>>,
     /// The rest of a batch.
     batch: VecDeque<Value>,
 }
@@ -70,8 +68,7 @@ pub(super) struct Messages<R> {
 impl<R: AsyncRead + Unpin> Messages<R> {
     pub(super) fn new(input: R) -> Self {
         Self {
-            input: BufReader::new(input),
-            line: Vec::new(),
+            lines: BufReader::new(input).split(b'\n'),
             batch: VecDeque::new(),
         }
     }
@@ -88,12 +85,7 @@ impl<R: AsyncRead + Unpin> Messages<R> {
                     return Some(received);
                 }
             }
-            while !self.line.ends_with(b"\n") {
-                // What was read stays in the line if the future is dropped.
-                let n = self.input.read_until(b'\n', &mut self.line).await.ok()?;
-                (n > 0).then_some(())?;
-            }
-            let line = std::mem::take(&mut self.line);
+            let line = self.lines.next_segment().await.ok()??;
             match parse(&line) {
                 Ok(Value::Array(messages)) if !messages.is_empty() => self.batch = messages.into(),
                 Ok(value) => self.batch.push_back(value),

@@ -10,8 +10,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::call::{
-    Call, Limit, NAME_CHARS, ToolAnswer, Wait, line, one_or_more, seconds, short, within,
-    within_time,
+    Call, Limit, NAME_CHARS, TEXT_CHARS, ToolAnswer, Wait, line, one_or_more, seconds, short,
+    within, within_time,
 };
 use super::tool::{Client, ToolCall, ToolEffect};
 use crate::client::DaemonClient;
@@ -29,9 +29,6 @@ const TAIL: usize = 10;
 
 /// How many of them after a success.
 const TAIL_OF_SUCCESS: usize = 3;
-
-/// The maximum length of what is said of an end, with the prompt or the line that matched, in characters.
-const CLAUSE_CHARS: usize = 1000;
 
 /// Wait until a task's run ends, or until the first of several conditions holds. With several tasks, all are
 /// waited for at once. Texts count from the start of the call, or from a cursor. Returns at once when the
@@ -105,15 +102,14 @@ fn for_task(
 ) -> Wait {
     let name = short(name, NAME_CHARS);
     let request = WaitRequest {
-        timeout_ms: limit.time().map(whole_millis),
+        timeout_ms: limit.time.map(whole_millis),
         // One more shows that there are earlier ones.
         tail: Some(TAIL + 1),
         ..request
     };
-    let of_answer = name.clone();
-    Wait::new(name, limit, async move {
+    Wait::new(&name.clone(), limit, async move {
         let result = ops::wait_across_daemons(&choice, daemon, &request).await;
-        answer(&of_answer, limit, result)
+        answer(&name, limit, result)
     })
 }
 
@@ -132,8 +128,8 @@ async fn find(
             return Err(ToolAnswer::refused(why, None));
         }
         let name = format!("channel {}", short(&channel, NAME_CHARS));
-        return Ok(Wait::new(name.clone(), limit, async move {
-            let result = ops::wait_for_channel(&session, &channel, limit.time()).await;
+        return Ok(Wait::new(&name.clone(), limit, async move {
+            let result = ops::wait_for_channel(&session, &channel, limit.time).await;
             answer(&name, limit, result)
         }));
     }
@@ -172,10 +168,9 @@ async fn find(
             *at = ended.and_then(|task| task.ended_at).unwrap_or(*at);
         }
     }
-    let names: Vec<&str> = waits.iter().map(|wait| wait.name.as_str()).collect();
-    let name = short(&names.join(", "), NAME_CHARS);
+    let name = short(&arguments.task.join(", "), NAME_CHARS);
     let waits = had_ended_at.into_iter().zip(waits).collect();
-    Ok(Wait::new(name, limit, wait_for_all(waits, arguments.any)))
+    Ok(Wait::new(&name, limit, wait_for_all(waits, arguments.any)))
 }
 
 /// Waits for all of these tasks, or until the first of the waits has ended. The answer has the
@@ -231,8 +226,8 @@ fn describe(name: &str, limit: Limit, result: &WaitResult) -> Vec<String> {
     let seconds = Duration::from_millis(result.elapsed_ms).as_secs_f64();
     let what = result.words(None).clause;
     let sentence = match result.outcome == WaitOutcome::Timeout {
-        true => format!("the wait for {name} {what}{}", limit.note()),
-        false => format!("{name} {}", short(&what, CLAUSE_CHARS)),
+        true => format!("the wait for {name} {what}{}", limit.note),
+        false => format!("{name} {}", short(&what, TEXT_CHARS)),
     };
     let mut lines = vec![format!("{sentence} [{}, {seconds:.1} s]", result.outcome)];
     if result.matched_at_entry && result.outcome != WaitOutcome::Matched {
@@ -309,12 +304,6 @@ fn how_to_answer(name: &str, result: &WaitResult) -> String {
 
 /// How long the live run of a slot may take to end, and the next one to start.
 const REPLACED_WITHIN: Duration = Duration::from_secs(60);
-
-/// The maximum length of a directory, in characters.
-const CWD_CHARS: usize = 400;
-
-/// The maximum length of a reason, in characters.
-const REASON_CHARS: usize = 400;
 
 /// Start a command as a task: it runs in a tmux window of its own and continues after this call. For what takes
 /// over 30 seconds, keeps running (servers, watchers) or may ask a question. The same name runs it again in its
@@ -423,7 +412,7 @@ impl ToolCall for RunTask {
                 started.unreachable = undelivered.map(why);
             }
             lines.extend(started.unreachable.map(|why| {
-                let why = short(&why, REASON_CHARS);
+                let why = short(&why, TEXT_CHARS);
                 format!("no message will come when it ends: {why}; wait_for waits for it")
             }));
             lines.push(format!("cursor: {}", started.run.cursor));
@@ -466,7 +455,7 @@ fn announce(started: &StartedRun) -> String {
         run.window_id,
         started.name,
         run.run,
-        short(&started.cwd, CWD_CHARS),
+        short(&started.cwd, TEXT_CHARS),
         started.session_name,
     )
 }
@@ -484,7 +473,7 @@ mod tests {
         result.cursor = Some("CURSOR".to_owned());
         result.tail = ["one", "two", "three", "four"].map(str::to_owned).into();
         change(&mut result);
-        describe("build", Limit::Usual, &result).join("\n")
+        describe("build", Limit::of(None, false), &result).join("\n")
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl Client for Terminal {
         for SentMessage { batch, .. } in messages {
             let text = format!("{} {}", batch.id(), batch.message.content);
             if self.shown.send(text).is_err() {
-                return Given::Unread;
+                return Given::Ended(Ended::Left);
             }
             self.given = Some(batch.id());
         }
@@ -77,8 +77,6 @@ impl Feeds for Recorded {
     fn has_hosts(&self) -> bool {
         false
     }
-
-    fn leave_with_daemon(&mut self, _leaves: bool) {}
 }
 
 /// Of a process that hands over: what it gets, and what comes of it.
@@ -339,15 +337,12 @@ impl World {
     }
 
     fn step(&mut self, adapter: &mut Adapter) -> Option<SentMessage> {
-        match adapter.messages.next(&adapter.client, self.now) {
-            Step::Give(mut all) => {
-                assert_eq!(all.len(), 1);
-                adapter.client.given = Some(all[0].batch.id());
-                all.pop()
-            }
-            Step::Wait(_) | Step::Nothing => None,
-            Step::Replaced => panic!("nobody else hands over"),
-        }
+        let mut all = adapter.messages.next(&adapter.client, self.now);
+        assert!(all.len() <= 1);
+        let message = all.pop()?;
+        assert!(adapter.messages.ledger.save_if_held().unwrap());
+        adapter.client.given = Some(message.batch.id());
+        Some(message)
     }
 
     fn hear(&mut self, batch: &Batch) {

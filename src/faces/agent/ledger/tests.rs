@@ -85,11 +85,9 @@ fn a_ledger_outlives_its_process_and_has_one_at_a_time() {
     let folder = Folder::new();
     let mut ledger = folder.open().unwrap();
     assert!(folder.open().is_none());
-    for seq in [7, 9, 10] {
+    for seq in [7, 9] {
         assert_eq!(hand_over(&mut ledger, Some(seq)), [format!("e:{seq}")]);
     }
-    ledger.take_back();
-    assert!(ledger.save_if_held().unwrap());
     drop(ledger);
     let mut ledger = folder.open().unwrap();
     let has = |ledger: &Ledger, seq| ledger.has("e", seq);
