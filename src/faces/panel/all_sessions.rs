@@ -18,8 +18,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use super::board::{SessionKey, SessionName};
-use super::state::Place;
+use super::board::{Place, SessionKey, SessionName};
 use super::work::{ANSWERS_WITHIN, Incoming, read, text_of};
 use crate::model::{Error, Ordered as _, text};
 use crate::ops::{self, FoundSession, Server, SessionChoice, TaskSession, quote_where_needed};

@@ -2,10 +2,11 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::model::{Millis, Ordered as _, RunEnd, age};
-use crate::ops::{self, TreeUsage};
+use crate::ops::{self, TaskSession, TreeUsage};
 use crate::wire::{LsTask, TaskStateName};
 
 /// What a task is to the user, the most urgent first.
@@ -126,10 +127,23 @@ impl SessionName {
     }
 }
 
+/// Where the effects for a session are performed.
+#[derive(Debug, Clone)]
+pub(super) enum Place {
+    Here(Rc<TaskSession>),
+    /// The session of this name on a host of the fleet.
+    Host {
+        host: String,
+        session: String,
+    },
+}
+
 /// A session and its tasks.
 #[derive(Debug, Clone, Default)]
 struct BoardSession {
     name: SessionName,
+    /// `None` while there is nowhere to perform anything.
+    place: Option<Place>,
     /// How it is called where there are others.
     label: String,
     exists: bool,
@@ -149,16 +163,17 @@ pub(super) struct Board {
 
 impl Board {
     /// Takes a session, or a new name of one.
-    pub(super) fn add(&mut self, key: SessionKey, name: SessionName) {
+    pub(super) fn add(&mut self, key: SessionKey, name: SessionName, place: Option<Place>) {
         let session = self.sessions.entry(key).or_default();
         session.name = name;
+        session.place = place;
         session.trouble = None;
         self.label_sessions();
     }
 
     /// Takes a session of which no more is known than that it exists, and why that is so.
     pub(super) fn add_unknown(&mut self, key: SessionKey, name: SessionName, why: String) {
-        self.add(key, name);
+        self.add(key, name, None);
         if let Some(session) = self.sessions.get_mut(&key) {
             session.exists = true;
             session.is_known = true;
@@ -222,6 +237,11 @@ impl Board {
     /// Returns a session's whole name.
     pub(super) fn name(&self, key: SessionKey) -> Option<&SessionName> {
         self.sessions.get(&key).map(|session| &session.name)
+    }
+
+    /// Returns where the effects for a session are performed.
+    pub(super) fn place(&self, key: SessionKey) -> Option<&Place> {
+        self.sessions.get(&key)?.place.as_ref()
     }
 
     /// Returns why nothing is known of a session's tasks.

@@ -11,9 +11,9 @@ use tokio::process::Command;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::sleep;
 
-use super::board::{SessionKey, SessionName};
+use super::board::{Place, SessionKey, SessionName};
 use super::mode::PanelEffect;
-use super::state::{ActionReport, Place};
+use super::state::ActionReport;
 use super::work::{EffectResult, Incoming, limited, text_of};
 use crate::hosts::FleetProcess;
 use crate::model::{Backoff, Error, Millis, rfc3339, text, with_causes};

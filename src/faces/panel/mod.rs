@@ -17,7 +17,6 @@ mod work;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::future::pending;
 use std::io::{self, Stdout};
 use std::pin::pin;
@@ -43,14 +42,14 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use crate::clock;
-use crate::model::{Error, Millis, text, with_causes};
+use crate::model::{Error, text, with_causes};
 use crate::ops::{self, Attachment, SessionChoice};
 use all_sessions::AllSessions;
-use board::SessionKey;
+use board::Place;
 use draw::draw;
 use mode::PanelEffect;
-use state::{PanelState, Place};
-use work::{ANSWERS_WITHIN, EffectResult, Incoming, TaskStream, at, follow, perform};
+use state::PanelState;
+use work::{ANSWERS_WITHIN, EffectResult, TaskStream, at, follow, perform};
 
 /// The shortest time between two frames, so that a storm of changes does not become one of frames.
 const FRAME: Duration = Duration::from_millis(30);
@@ -92,25 +91,17 @@ pub(crate) async fn run<T>(
     stop: impl Future<Output = T>,
 ) -> Result<Option<T>, Error> {
     let (to, mut incoming) = unbounded_channel();
-    let following: LocalBoxFuture<'_, ()>;
-    let mut panel = match shown {
+    let (session, following): (_, LocalBoxFuture<'_, ()>) = match shown {
         Shown::Session => {
             let first = timeout(ANSWERS_WITHIN, TaskStream::begin(choice)).await;
             let first = first.map_err(|_| silent())??;
             let name = first.session.name.clone();
-            following = Box::pin(follow(choice, first, to));
-            Panel::new(|size, now| PanelState::new(name, size, now)).map_err(unusable)?
+            (Some(name), Box::pin(follow(choice, first, to)))
         }
-        Shown::AllSessions => {
-            let sessions = AllSessions::of(choice, to)?;
-            following = Box::pin(sessions.follow());
-            Panel::new(PanelState::of_all).map_err(unusable)?
-        }
-        Shown::Fleet => {
-            following = Box::pin(fleet_sessions::follow(to));
-            Panel::new(PanelState::of_all).map_err(unusable)?
-        }
+        Shown::AllSessions => (None, Box::pin(AllSessions::of(choice, to)?.follow())),
+        Shown::Fleet => (None, Box::pin(fleet_sessions::follow(to))),
     };
+    let mut panel = Panel::new(session).map_err(unusable)?;
     let mut following = pin!(following);
     let mut stop = pin!(stop);
     let mut seconds = interval(SECOND);
@@ -130,7 +121,10 @@ pub(crate) async fn run<T>(
                 // The terminal is gone.
                 None => return Ok(None),
             },
-            Some(incoming) = incoming.recv() => panel.on_incoming(incoming),
+            Some(incoming) = incoming.recv() => {
+                let effects = panel.state.on_incoming(incoming);
+                panel.begin(effects);
+            }
             // It never ends.
             () = &mut following => {}
             Some(outcome) = panel.work.next() => panel.on_outcome(outcome).await.map_err(unusable)?,
@@ -153,8 +147,6 @@ struct Panel {
     screen: Screen,
     /// What the user does; `None` while another program has the terminal.
     events: Option<EventStream>,
-    /// Where requests go.
-    sessions: BTreeMap<SessionKey, Place>,
     work: FuturesUnordered<LocalBoxFuture<'static, EffectResult>>,
     /// The preview to read next.
     preview: Option<PanelEffect>,
@@ -166,15 +158,15 @@ struct Panel {
 }
 
 impl Panel {
-    fn new(state: impl FnOnce((u16, u16), Millis) -> PanelState) -> io::Result<Self> {
+    /// Takes the terminal, to show the session of this name, or all.
+    fn new(session: Option<String>) -> io::Result<Self> {
         let screen = Screen::take()?;
-        let state = state(screen.size()?, clock::now().wall);
+        let state = PanelState::new(session, screen.size()?, clock::now().wall);
         let now = Instant::now();
         Ok(Self {
             state,
             screen,
             events: Some(EventStream::new()),
-            sessions: BTreeMap::new(),
             work: FuturesUnordered::new(),
             preview: None,
             previews_at: now,
@@ -211,39 +203,6 @@ impl Panel {
         self.begin(effects);
     }
 
-    fn on_incoming(&mut self, incoming: Incoming) {
-        let effects = match incoming {
-            Incoming::Connected { key, place, name } => {
-                self.state.on_connected(key, name);
-                self.sessions.insert(key, place);
-                Vec::new()
-            }
-            Incoming::Lost(why) => {
-                self.state.on_lost(why);
-                Vec::new()
-            }
-            Incoming::Found => self.state.on_found(),
-            Incoming::Unknown { key, name, why } => {
-                self.sessions.remove(&key);
-                self.state.on_unknown(key, name, why)
-            }
-            Incoming::Gone(key) => {
-                self.sessions.remove(&key);
-                self.state.on_gone(key)
-            }
-            Incoming::Tasks {
-                key,
-                exists,
-                is_complete,
-                tasks,
-                removed,
-            } => self
-                .state
-                .on_tasks(key, exists, is_complete, tasks, &removed),
-        };
-        self.begin(effects);
-    }
-
     async fn on_outcome(&mut self, outcome: EffectResult) -> io::Result<()> {
         match outcome {
             EffectResult::Report(report) => {
@@ -272,8 +231,8 @@ impl Panel {
 
     fn perform(&self, effect: PanelEffect) {
         // The session may just have gone, with the task.
-        if let Some(session) = self.sessions.get(&effect.session()) {
-            self.work.push(match session.clone() {
+        if let Some(place) = self.state.board.place(effect.session()) {
+            self.work.push(match place.clone() {
                 Place::Here(session) => Box::pin(perform(session, effect)),
                 Place::Host { host, session } => {
                     Box::pin(async move { fleet_sessions::perform(&host, &session, effect).await })

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{sleep, sleep_until, timeout};
 
-use super::board::{SessionKey, SessionName};
+use super::board::{Place, SessionKey, SessionName};
 use super::mode::PanelEffect;
-use super::state::{ActionReport, ONLY, Place};
+use super::state::{ActionReport, ONLY};
 use crate::client::DaemonClient;
 use crate::model::{Backoff, Error, StopChoice, text, with_causes};
 use crate::ops::{
