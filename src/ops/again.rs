@@ -94,7 +94,7 @@ pub(super) async fn find_spec(
     let request = Request::Record {
         task: task.to_owned(),
     };
-    let Response::Record { window_name, spec } = session.ask_by_name(&request).await? else {
+    let Response::Record { window_name, spec } = session.ask(&request).await? else {
         return Err(unexpected());
     };
     Ok((window_name, spec.map(|spec| *spec)))

@@ -1,27 +1,16 @@
 //! The daemon itself: its status, and stopping it.
 
-use std::borrow::Cow;
-
-use tokio::time::timeout;
-
 use super::list::look;
-use super::session::{ANSWERS_WITHIN, TaskSession};
+use super::session::TaskSession;
 use crate::client::unexpected;
 use crate::daemon::{has_left, written_pid};
 use crate::model::Error;
 use crate::tmux::{self, Unless};
 use crate::wire::{DaemonStatus, Request, Response};
 
-/// Returns the status of the daemon of the session that has this name now. If tmux does not answer, it is that of
-/// the daemon that was found by the name.
+/// Returns the status of the daemon of the session that has this name now.
 pub(crate) async fn daemon_status(session: &mut TaskSession) -> Result<DaemonStatus, Error> {
-    let mut request = Cow::Borrowed(&Request::Status);
-    let asked = timeout(ANSWERS_WITHIN, session.ask_first(&mut request)).await;
-    let answer = match asked.ok().transpose()?.flatten() {
-        Some(answer) => Some(answer),
-        None => session.ask_running(&Request::Status).await?,
-    };
-    match answer {
+    match session.ask_running(&Request::Status).await? {
         Some(Response::Status(status)) => Ok(*status),
         Some(_) => Err(unexpected()),
         None => Err(session.no_daemon()),
@@ -30,7 +19,7 @@ pub(crate) async fn daemon_status(session: &mut TaskSession) -> Result<DaemonSta
 
 /// Stops the daemon, and waits until it has left. With `cleanup` the session is ended too when no task
 /// in it is active, even if no daemon runs. Where the session is missing as well, there is nothing to do.
-pub(crate) async fn stop_daemon(session: &TaskSession, cleanup: bool) -> Result<(), Error> {
+pub(crate) async fn stop_daemon(session: &mut TaskSession, cleanup: bool) -> Result<(), Error> {
     let asked = written_pid(&session.paths.lock());
     if session
         .ask_running(&Request::Stop { cleanup })

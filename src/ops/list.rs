@@ -84,7 +84,7 @@ pub(super) async fn find_listed(session: &mut TaskSession, name: &str) -> Result
     let request = Request::Find {
         task: name.to_owned(),
     };
-    let Response::Found(found) = session.ask_by_name(&request).await? else {
+    let Response::Found(found) = session.ask(&request).await? else {
         return Err(unexpected());
     };
     Ok(*found)
@@ -93,7 +93,7 @@ pub(super) async fn find_listed(session: &mut TaskSession, name: &str) -> Result
 /// Counts the tasks. A status line asks for it again and again, also where no daemon is wanted: then those
 /// that tmux shows are counted, and what they wait for is not known.
 pub(crate) async fn count(session: &mut TaskSession) -> Result<StatusCounts, Error> {
-    match session.ask_running_by_name(&Request::Count).await? {
+    match session.ask_running(&Request::Count).await? {
         Some(Response::Counted(counts)) => Ok(counts),
         Some(_) => Err(unexpected()),
         None => Ok(look(session).await?.counts(|_| false, |_| false)),

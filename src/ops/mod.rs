@@ -58,7 +58,7 @@ pub(crate) use list::{add_ports, count, find, list, was_pruned};
 #[cfg(feature = "panel")]
 pub(crate) use logs::coloured_log;
 pub(crate) use logs::{
-    RunInfo, earlier_log, follow_launched, follow_log, further_log, last_log, last_of_each, search,
+    RunInfo, earlier_log, follow_launched, follow_log, last_log, last_of_each, present_log, search,
     stored_runs,
 };
 pub(crate) use remote_conversation::consumer_name;

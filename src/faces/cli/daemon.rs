@@ -285,8 +285,8 @@ fn kept(status: &DaemonStatus) -> String {
 }
 
 async fn stop(context: &Context, cleanup: bool) -> Result<(), Error> {
-    let session = context.session().await?;
-    let stopped = ops::stop_daemon(&session, cleanup).await;
+    let mut session = context.session().await?;
+    let stopped = ops::stop_daemon(&mut session, cleanup).await;
     stopped.map_err(|error| Error {
         // That it can be started is no help here.
         hint: error.hint.filter(|_| error.kind != ErrorKind::NoDaemon),
@@ -318,8 +318,8 @@ pub(super) async fn consumer(context: &Context, command: ConsumerCommand) -> Res
 }
 
 async fn list_consumers(context: &Context, args: Json) -> Result<(), Error> {
-    let session = context.session().await?;
-    let list = ops::list_consumers(&session).await?;
+    let mut session = context.session().await?;
+    let list = ops::list_consumers(&mut session).await?;
     if args.json {
         return output::json(&list);
     }
@@ -328,11 +328,11 @@ async fn list_consumers(context: &Context, args: Json) -> Result<(), Error> {
 }
 
 async fn remove_consumers(context: &Context, names: &[String]) -> Result<(), Error> {
-    let session = context.session().await?;
+    let mut session = context.session().await?;
     let mut removed = Ok(());
     // One that cannot be removed does not keep the others.
     for name in names {
-        let outcome = ops::remove_consumer(&session, name).await;
+        let outcome = ops::remove_consumer(&mut session, name).await;
         if let Err(failure) = outcome
             && let Err(earlier) = std::mem::replace(&mut removed, Err(failure))
         {

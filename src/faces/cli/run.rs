@@ -217,9 +217,9 @@ async fn launch(
     session: TaskSession,
     options: RunOptions,
 ) -> Result<(StartedRun, bool), Error> {
-    let (asking, names) = (session.for_request(), [options.name.clone()]);
+    let (mut asking, names) = (session.for_request(), [options.name.clone()]);
     let work = ops::run(session, options);
-    let (started, is_interrupted) = watched(context, &asking, &names, work).await?;
+    let (started, is_interrupted) = watched(context, &mut asking, &names, work).await?;
     Ok((started?, is_interrupted))
 }
 

@@ -127,14 +127,14 @@ pub(super) async fn down(context: &Context, args: Down) -> Result<(), Error> {
     let file = FileTasks::select(&session, args.what)?;
     let (groups, ambiguous) = file.windows_down(&mut session).await?;
     say_procfile(context, &file);
-    let asking = session.for_request();
+    let mut asking = session.for_request();
     let choice = StopChoice::default();
     let mut ended = Vec::new();
     for windows in groups {
         let names = windows.clone();
         let caller = Caller::of_environment();
         let work = ops::kill(&mut session, caller, windows, &choice);
-        let (group, _) = watched(context, &asking, &names, work).await?;
+        let (group, _) = watched(context, &mut asking, &names, work).await?;
         let group = group?;
         if !args.json.json {
             kill::report(KILLED, &group, Json { json: false })?;

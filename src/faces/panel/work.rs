@@ -56,7 +56,7 @@ pub(super) async fn perform(session: Rc<TaskSession>, effect: PanelEffect) -> Ef
             let mut session = session.for_request();
             let names = vec![task.window];
             // Once more kills what has not ended yet.
-            let runs = in_time(ops::ending_runs(&session, &names, true)).await;
+            let runs = in_time(ops::ending_runs(&mut session, &names, true)).await;
             if runs.is_ok_and(|runs| !runs.is_empty()) {
                 return said(Ok(format!("killed what was left of {name}")));
             }
