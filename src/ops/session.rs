@@ -374,7 +374,7 @@ impl TaskSession {
                 Err(error) if error.kind == ErrorKind::Version => {
                     self.replace_daemon(daemon, error).await?;
                 }
-                Err(error) => lost.repeat(&mut request, error, &self.paths)?,
+                Err(error) => lost.repeat(&mut request, error)?,
             }
         }
     }
@@ -502,41 +502,13 @@ impl LostDaemons {
     ///
     /// # Errors
     ///
-    /// As [`LostDaemons::repeat_after`], and when it cannot be repeated.
-    fn repeat(
-        &mut self,
-        request: &mut Cow<'_, Request>,
-        error: Error,
-        paths: &Paths,
-    ) -> Result<(), Error> {
-        let Some(repeated) = request.repeated() else {
-            return Err(error);
-        };
-        self.repeat_after(error, paths)?;
-        *request = Cow::Owned(repeated);
+    /// This one, if it cannot be repeated.
+    fn repeat(&mut self, request: &mut Cow<'_, Request>, error: Error) -> Result<(), Error> {
+        match request.repeated() {
+            Some(repeated) if self.goes_on_after(&error) => *request = Cow::Owned(repeated),
+            Some(_) | None => return Err(error),
+        }
         Ok(())
-    }
-
-    /// The same for what can be repeated. `paths` has the daemon's log.
-    ///
-    /// # Errors
-    ///
-    /// The error that ends the command: too many daemons have ended, or it is another one.
-    pub(super) fn repeat_after(&mut self, error: Error, paths: &Paths) -> Result<(), Error> {
-        if self.goes_on_after(&error) {
-            return Ok(());
-        }
-        if error.kind == ErrorKind::DaemonEnded {
-            let times = self.0 + 1;
-            return Err(Error::failed(format!(
-                "{times} daemons in a row ended before they answered"
-            ))
-            .with_hint(format!(
-                "the request may make them crash: the end of {} says more",
-                paths.log().display()
-            )));
-        }
-        Err(error)
     }
 }
 
@@ -544,35 +516,14 @@ impl LostDaemons {
 mod tests {
     use super::*;
 
-    fn ended() -> Error {
-        Error::new(ErrorKind::DaemonEnded, "the daemon ended")
-    }
-
     #[test]
     fn a_request_outlives_a_few_daemons_and_no_other_error() {
         let mut lost = LostDaemons::default();
-        let left = ended();
+        let left = Error::new(ErrorKind::DaemonEnded, "the daemon ended");
         for _ in 0..MOST_LOST {
             assert!(!lost.goes_on_after(&Error::failed("no")));
             assert!(lost.goes_on_after(&left));
         }
         assert!(!lost.goes_on_after(&left));
-    }
-
-    #[test]
-    fn a_request_under_which_every_daemon_ends_fails_and_names_the_log() {
-        let mut lost = LostDaemons::default();
-        let paths = Paths::below(Path::new("/s"));
-        let mut repeat = || lost.repeat_after(ended(), &paths);
-        for _ in 0..MOST_LOST {
-            repeat().unwrap();
-        }
-        let error = repeat().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "6 daemons in a row ended before they answered"
-        );
-        let hint = error.hint.unwrap();
-        assert!(hint.contains("/daemon.log"), "{hint}");
     }
 }
