@@ -3,12 +3,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
-use std::future::poll_fn;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::future::select_all;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -163,10 +162,7 @@ impl ExitWatch {
             SignalKind::user_defined1(),
             SignalKind::user_defined2(),
         ];
-        let listen = |kind| match signal(kind) {
-            Ok(signal) => Ok((signal, ended_by(kind))),
-            Err(error) => Err(Error::of(error)),
-        };
+        let listen = |kind| Ok((signal(kind).map_err(Error::of)?, ended_by(kind)));
         kinds
             .into_iter()
             .map(listen)
@@ -176,16 +172,15 @@ impl ExitWatch {
 
     /// Resolves when a signal has arrived, with the failure that ends the command.
     pub(super) async fn recv(&mut self) -> ErrorKind {
-        poll_fn(|cx| {
-            let came = |(signal, kind): &mut (Signal, ErrorKind)| {
-                signal.poll_recv(cx).is_ready().then_some(*kind)
-            };
-            self.0
-                .iter_mut()
-                .find_map(came)
-                .map_or(Poll::Pending, Poll::Ready)
-        })
-        .await
+        let signals = self.0.iter_mut();
+        let (kind, ..) = select_all(signals.map(|(signal, kind)| {
+            Box::pin(async {
+                signal.recv().await;
+                *kind
+            })
+        }))
+        .await;
+        kind
     }
 }
 
