@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use super::caller::Caller;
 use super::list::list;
 use super::lookup;
-use super::run::{RunOptions, check_texts_of};
+use super::run::{check_launch, check_texts_of};
 use super::session::{TaskSession, no_directory};
 use crate::config::{self, PROCFILE, TASK_FILE, TaskEntry};
-use crate::model::{Error, Replaces, Task};
+use crate::model::{Error, Launch, Replaces, Task};
 use crate::tmux;
 use crate::wire::LsView;
 
@@ -100,7 +100,7 @@ impl FileTasks {
         let complete = |task: TaskEntry| {
             let mut task = task.resolve()?;
             task.spec.settings.stop = stop.complete(task.spec.settings.stop);
-            options_of(task.clone()).check()?;
+            check_launch(&launch_of(task.clone()))?;
             Ok(task)
         };
         tasks.into_iter().rev().map(complete).collect()
@@ -164,13 +164,13 @@ pub(super) fn find<'a>(view: &'a LsView, name: &str) -> Result<Option<&'a Task>,
 }
 
 /// Returns how a task of a file is started, given what is found in its folders.
-pub(super) fn options_of(task: TaskEntry) -> RunOptions {
-    RunOptions {
+pub(super) fn launch_of(task: TaskEntry) -> Launch {
+    Launch {
         name: task.name,
         spec: task.spec,
         replaces: Replaces::Ended,
         owner: Caller::of_environment().owner,
-        ..RunOptions::default()
+        ..Launch::default()
     }
 }
 
@@ -182,11 +182,11 @@ pub(super) fn options_of(task: TaskEntry) -> RunOptions {
 /// # Errors
 ///
 /// When there is something wrong in the file.
-pub(super) fn options_in_project(
+pub(super) fn launch_in_project(
     session: &TaskSession,
     name: &str,
     cwd: &Path,
-) -> Result<Option<RunOptions>, Error> {
+) -> Result<Option<Launch>, Error> {
     let path = locate(session)?;
     let is_inside = path.parent().is_some_and(|folder| cwd.starts_with(folder));
     let Ok(bytes) = config::read_task_file(&path) else {
@@ -202,7 +202,7 @@ pub(super) fn options_in_project(
     let Some(task) = task.filter(|task| is_inside || is_there(task)) else {
         return Ok(None);
     };
-    Ok(Some(options_of(task.resolve()?)))
+    Ok(Some(launch_of(task.resolve()?)))
 }
 
 /// Returns the names of the tasks in the project's file; none if it cannot be read.

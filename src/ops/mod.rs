@@ -63,8 +63,7 @@ pub(crate) use logs::{
 };
 pub(crate) use remote_conversation::consumer_name;
 pub(crate) use run::{
-    LaunchWait, RunOptions, StartedRun, check_texts, free_name, name_of_command, run,
-    wait_for_place,
+    StartedRun, check_launch, check_texts, free_name, name_of_command, run, wait_for_place,
 };
 pub(crate) use session::{SessionChoice, TaskSession};
 pub(crate) use stored_feed::{

@@ -9,13 +9,13 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::again::find_spec;
-use super::file_tasks::{find, options_of};
+use super::file_tasks::{find, launch_of};
 use super::list::list;
-use super::run::{LaunchWait, RunOptions, StartedRun, run as launch};
+use super::run::{StartedRun, run};
 use super::session::TaskSession;
 use super::wait::{Awaited, NotReady, Readiness, WaitNews};
 use crate::config::{Ready, TaskEntry};
-use crate::model::{Error, ErrorKind};
+use crate::model::{Error, ErrorKind, Launch};
 use crate::tmux;
 
 /// Until when tasks are waited for, and for which.
@@ -239,14 +239,13 @@ async fn start_one(
         if let Some(error) = failed.take() {
             return Err(error);
         }
-        let options = RunOptions {
-            wait: match plan.ready {
-                Some(Ready::Text(_)) if will_wait => LaunchWait::Text,
-                Some(_) | None => LaunchWait::No,
-            },
-            ..options_of(plan.clone())
+        let is_held = will_wait && matches!(plan.ready, Some(Ready::Text(_)));
+        let launch = Launch {
+            will_wait: is_held,
+            is_held,
+            ..launch_of(plan.clone())
         };
-        match launch(session.for_request(), options).await {
+        match run(session.for_request(), launch).await {
             Ok(started) => {
                 task.state = UpState::Started;
                 task.window_id = Some(started.run.window_id.clone());

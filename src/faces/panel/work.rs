@@ -12,9 +12,7 @@ use super::mode::PanelEffect;
 use super::state::{ActionReport, ONLY};
 use crate::client::DaemonClient;
 use crate::model::{Backoff, Error, StopChoice, text, with_causes};
-use crate::ops::{
-    self, Attachment, Caller, LaunchWait, RunOptions, SessionChoice, TaskSession, task_stream,
-};
+use crate::ops::{self, Attachment, Caller, SessionChoice, TaskSession, task_stream};
 use crate::wire::{LiveRecord, LsTask, StreamRecord};
 
 /// How long daemon and tmux may take to answer.
@@ -115,12 +113,9 @@ async fn in_time<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, S
 
 async fn rerun(session: &TaskSession, window: String) -> Result<(), Error> {
     let mut session = session.for_request();
-    for options in ops::plan_restarts(&mut session, vec![window], LaunchWait::No).await? {
-        let options = RunOptions {
-            owner: None,
-            ..options
-        };
-        ops::run(session.for_request(), options).await?;
+    for mut launch in ops::plan_restarts(&mut session, vec![window]).await? {
+        launch.owner = None;
+        ops::run(session.for_request(), launch).await?;
     }
     Ok(())
 }
