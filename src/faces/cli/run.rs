@@ -10,7 +10,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::{Either, select};
 use serde_json::json;
 
-use super::args::{FollowRun, Restart, Run};
+use super::args::{FollowRun, Json, Restart, Run};
 use super::context::{self, Context};
 use super::kill::watched;
 use super::{logs, output, wait};
@@ -35,6 +35,17 @@ enum LaunchReport {
     /// One line on stderr: stdout is for the task's output.
     Followed,
     Json,
+}
+
+impl LaunchReport {
+    /// Returns what is printed instead, if the options say so.
+    fn unless(self, json: Json, follow: &FollowRun) -> Self {
+        match (json.json, follow.follow) {
+            (true, _) => Self::Json,
+            (false, true) => Self::Followed,
+            (false, false) => self,
+        }
+    }
 }
 
 pub(super) async fn run(context: &Context, args: Run) -> Result<(), Error> {
@@ -103,15 +114,11 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Error> {
             }
         })?;
     }
-    let report = if json.json {
-        LaunchReport::Json
-    } else if follow.follow {
-        LaunchReport::Followed
-    } else if output::viewer().is_stdout_terminal {
-        LaunchReport::Line
-    } else {
-        LaunchReport::Lines
+    let usual = match output::viewer().is_stdout_terminal {
+        true => LaunchReport::Line,
+        false => LaunchReport::Lines,
     };
+    let report = usual.unless(json, &follow);
     say_holders(context, &session, &launch.name, &follow);
     let (started, is_interrupted) = if is_unnamed && !if_absent {
         start_in_free_slot(context, session, launch).await?
@@ -163,13 +170,7 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Erro
     }
     let mut session = context.given()?;
     let all = ops::plan_restarts(&mut session, names).await?;
-    let report = if json.json {
-        LaunchReport::Json
-    } else if follow.follow {
-        LaunchReport::Followed
-    } else {
-        LaunchReport::Restarted
-    };
+    let report = LaunchReport::Restarted.unless(json, &follow);
     for launch in all {
         let launch = Launch {
             will_wait: will_wait(&follow),

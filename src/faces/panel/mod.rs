@@ -49,7 +49,7 @@ use board::Place;
 use draw::draw;
 use mode::PanelEffect;
 use state::PanelState;
-use work::{ANSWERS_WITHIN, EffectResult, TaskStream, at, follow, perform};
+use work::{ANSWERS_WITHIN, EffectResult, at, begin, follow, perform};
 
 /// The shortest time between two frames, so that a storm of changes does not become one of frames.
 const FRAME: Duration = Duration::from_millis(30);
@@ -93,9 +93,9 @@ pub(crate) async fn run<T>(
     let (to, mut incoming) = unbounded_channel();
     let (session, following): (_, LocalBoxFuture<'_, ()>) = match shown {
         Shown::Session => {
-            let first = timeout(ANSWERS_WITHIN, TaskStream::begin(choice)).await;
+            let first = timeout(ANSWERS_WITHIN, begin(choice)).await;
             let first = first.map_err(|_| silent())??;
-            let name = first.session.name.clone();
+            let name = first.0.name.clone();
             (Some(name), Box::pin(follow(choice, first, to)))
         }
         Shown::AllSessions => (None, Box::pin(AllSessions::of(choice, to)?.follow())),
@@ -250,11 +250,9 @@ impl Panel {
 
     fn on_second(&mut self) {
         self.is_changed = true;
-        if let Some(order) = self.state.on_second(Instant::now().into_std()) {
-            let pids: Vec<u32> = order.tasks.iter().map(|(_, pid)| *pid).collect();
-            self.state.on_sample(order, ops::tree_usage(&pids));
-            self.state.ports = ops::ports(&pids).unwrap_or_default();
-        }
+        self.state.on_second(Instant::now().into_std(), |pids| {
+            (ops::tree_usage(pids), ops::ports(pids).unwrap_or_default())
+        });
     }
 
     /// Shows a task's window to the user.

@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 use ratatui::layout::Rect;
 use ratatui::text::Line;
 
-use super::board::{
-    Board, Group, LastSample, ListRow, SampleOrder, SessionKey, SessionName, TaskKey, Usage,
-};
+use super::board::{Board, Group, LastSample, ListRow, SessionKey, SessionName, TaskKey, Usage};
 use super::colours::coloured;
 use super::mode::{LogView, Mode, Move, PanelEffect, Subject};
 use super::work::Incoming;
@@ -302,22 +300,26 @@ impl PanelState {
         self.settled()
     }
 
-    /// A second has passed. Returns what is to be read for [`Self::on_sample`]: what the live tasks
-    /// use that are shown.
-    pub(super) fn on_second(&mut self, now: Instant) -> Option<SampleOrder> {
+    /// A second has passed. Reads what the live tasks use that are shown, by their first processes, and on
+    /// which ports they listen, if it is time to.
+    pub(super) fn on_second(
+        &mut self,
+        now: Instant,
+        read: impl FnOnce(&[u32]) -> (BTreeMap<u32, TreeUsage>, BTreeMap<u32, Vec<u16>>),
+    ) {
         let tasks = self.visible().iter().filter_map(|row| {
             let ListRow::Task(key) = row else { return None };
             let task = &self.board.get(key)?.task;
             let pid = task.pid.filter(|_| task.is_alive())?;
             Some((key.clone(), pid))
         });
-        let tasks = tasks.collect();
-        self.last_sample.order(tasks, now)
-    }
-
-    /// A sample was taken, of which this is what was used, by pid.
-    pub(super) fn on_sample(&mut self, order: SampleOrder, used: BTreeMap<u32, TreeUsage>) {
-        self.usage = self.last_sample.take(order, used);
+        let tasks: Vec<(TaskKey, u32)> = tasks.collect();
+        if self.last_sample.is_due(&tasks, now) {
+            let pids: Vec<u32> = tasks.iter().map(|(_, pid)| *pid).collect();
+            let (used, ports) = read(&pids);
+            self.ports = ports;
+            self.usage = self.last_sample.take(tasks, used, now);
+        }
     }
 
     // What follows from a change.

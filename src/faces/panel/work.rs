@@ -178,50 +178,39 @@ pub(super) enum Incoming {
     Gone(SessionKey),
 }
 
-/// A stream that has begun.
-pub(super) struct TaskStream {
-    pub(super) session: Rc<TaskSession>,
-    client: DaemonClient,
-}
-
-impl TaskStream {
-    /// Begins a stream. Starts a daemon if none runs.
-    pub(super) async fn begin(choice: &SessionChoice) -> Result<Self, Error> {
-        let mut session = TaskSession::named(choice)?;
-        session.resolve_name().await?;
-        let (client, name) = task_stream(&session).await?;
-        session.name = name;
-        Ok(Self {
-            session: Rc::new(session),
-            client,
-        })
-    }
+/// Begins a stream of the session's tasks. Starts a daemon if none runs.
+pub(super) async fn begin(
+    choice: &SessionChoice,
+) -> Result<(Rc<TaskSession>, DaemonClient), Error> {
+    let mut session = TaskSession::named(choice)?;
+    session.resolve_name().await?;
+    let (client, name) = task_stream(&session).await?;
+    session.name = name;
+    Ok((Rc::new(session), client))
 }
 
 /// Reports the tasks. Connects again whenever the stream ends. What listens drops it at its own end.
 pub(super) async fn follow(
     choice: &SessionChoice,
-    first: TaskStream,
+    (mut session, mut client): (Rc<TaskSession>, DaemonClient),
     to: UnboundedSender<Incoming>,
 ) {
-    let mut stream = first;
     loop {
-        let TaskStream { session, client } = &mut stream;
         let connected = Incoming::Connected {
             key: ONLY,
-            place: Place::Here(Rc::clone(session)),
+            place: Place::Here(Rc::clone(&session)),
             name: SessionName {
                 name: session.name.clone(),
                 server: None,
             },
         };
         drop(to.send(connected));
-        let why = read(client, ONLY, &to).await;
+        let why = read(&mut client, ONLY, &to).await;
         drop(to.send(Incoming::Lost(why)));
         let mut retry = RETRY;
-        stream = loop {
+        (session, client) = loop {
             sleep(retry.next_pause()).await;
-            let why = match timeout(ANSWERS_WITHIN, TaskStream::begin(choice)).await {
+            let why = match timeout(ANSWERS_WITHIN, begin(choice)).await {
                 Ok(Ok(stream)) => break stream,
                 Ok(Err(error)) => text_of(&error),
                 Err(_) => "the daemon does not answer".to_owned(),
