@@ -110,22 +110,10 @@ impl Context {
         self.global.choice()
     }
 
-    /// Returns what the command line says, for a command on all sessions. It can do without a daemon
-    /// that does not answer.
-    pub(super) fn all_sessions(&self) -> Result<SessionChoice, Error> {
-        let choice = self.choice();
-        let session = TaskSession::named(&choice)?;
-        *self.asked.borrow_mut() = Some(Peers {
-            server: session.server,
-            daemon: None,
-        });
-        Ok(choice)
-    }
-
     fn asks(&self, session: &TaskSession) {
         *self.asked.borrow_mut() = Some(Peers {
             server: session.server.clone(),
-            daemon: Some(session.paths.socket()),
+            daemon: session.paths.socket(),
         });
     }
 }
@@ -274,8 +262,8 @@ const IF_BUSY: Duration = Duration::from_secs(20);
 #[derive(Debug, Clone)]
 pub(super) struct Peers {
     pub(super) server: Server,
-    /// The daemon's socket; `None` for a command that needs no certain daemon.
-    pub(super) daemon: Option<PathBuf>,
+    /// The daemon's socket.
+    pub(super) daemon: PathBuf,
 }
 
 impl Peers {
@@ -292,7 +280,7 @@ impl Peers {
                 "the cause is unknown; run the command again when the server answers".to_owned();
             return Some(self.failure("the tmux server", &who, pid, hint));
         }
-        let socket = self.daemon.as_ref()?;
+        let socket = &self.daemon;
         let pid = silent_daemon(socket).await?;
         let who = pid.map_or_else(|| socket.display().to_string(), |pid| format!("pid {pid}"));
         let hint = match pid {
