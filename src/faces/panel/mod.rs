@@ -48,8 +48,8 @@ use all_sessions::AllSessions;
 use board::Place;
 use draw::draw;
 use mode::PanelEffect;
-use state::PanelState;
-use work::{ANSWERS_WITHIN, EffectResult, at, begin, follow, perform};
+use state::{ActionReport, PanelState};
+use work::{ANSWERS_WITHIN, at, begin, follow, perform};
 
 /// The shortest time between two frames, so that a storm of changes does not become one of frames.
 const FRAME: Duration = Duration::from_millis(30);
@@ -127,7 +127,14 @@ pub(crate) async fn run<T>(
             }
             // It never ends.
             () = &mut following => {}
-            Some(outcome) = panel.work.next() => panel.on_outcome(outcome).await.map_err(unusable)?,
+            Some(report) = panel.work.next() => {
+                if let ActionReport::Attach(attachment) = report {
+                    panel.attach(attachment).await.map_err(unusable)?;
+                } else {
+                    let effects = panel.state.on_report(report);
+                    panel.begin(effects);
+                }
+            }
             _ = seconds.tick() => panel.on_second(),
             () = sleep_until(draws_at), if is_changed => {}
             () = sleep_until(previews_at), if has_preview => panel.begin_preview(),
@@ -147,7 +154,7 @@ struct Panel {
     screen: Screen,
     /// What the user does; `None` while another program has the terminal.
     events: Option<EventStream>,
-    work: FuturesUnordered<LocalBoxFuture<'static, EffectResult>>,
+    work: FuturesUnordered<LocalBoxFuture<'static, ActionReport>>,
     /// The preview to read next.
     preview: Option<PanelEffect>,
     /// When the next preview may be read.
@@ -203,20 +210,6 @@ impl Panel {
         self.begin(effects);
     }
 
-    async fn on_outcome(&mut self, outcome: EffectResult) -> io::Result<()> {
-        match outcome {
-            EffectResult::Report(report) => {
-                let effects = self.state.on_report(report);
-                self.begin(effects);
-            }
-            EffectResult::Attach(attachment) => {
-                self.attach(attachment).await?;
-                self.is_changed = true;
-            }
-        }
-        Ok(())
-    }
-
     fn begin(&mut self, effects: Vec<PanelEffect>) {
         self.is_changed = true;
         for effect in effects {
@@ -257,6 +250,7 @@ impl Panel {
 
     /// Shows a task's window to the user.
     async fn attach(&mut self, attachment: Attachment) -> io::Result<()> {
+        self.is_changed = true;
         let Attachment {
             command,
             takes_terminal,

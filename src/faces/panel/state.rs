@@ -11,7 +11,7 @@ use super::colours::coloured;
 use super::mode::{LogView, Mode, Move, PanelEffect, Subject};
 use super::work::Incoming;
 use crate::model::Millis;
-use crate::ops::TreeUsage;
+use crate::ops::{Attachment, TreeUsage};
 use crate::terminal::{columns_of, fitted};
 use crate::wire::LsTask;
 
@@ -203,6 +203,8 @@ impl PanelState {
 
     pub(super) fn on_report(&mut self, report: ActionReport) -> Vec<PanelEffect> {
         match report {
+            // Who has the terminal executes it.
+            ActionReport::Attach(_) => {}
             ActionReport::Said(result) => self.say(result),
             ActionReport::Preview { task, lines } => self.preview = Some((task, coloured(&lines))),
             ActionReport::Log { task, result } => {
@@ -402,6 +404,8 @@ pub(super) fn wrapped(text: &str, columns: usize, n: usize) -> Vec<String> {
 /// The result of an effect. An error is one line.
 #[derive(Debug)]
 pub(super) enum ActionReport {
+    /// The command that shows a task to the user.
+    Attach(Attachment),
     /// It was done, or not, and there is something to say.
     Said(Result<String, String>),
     Explained {

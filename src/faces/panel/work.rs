@@ -12,7 +12,7 @@ use super::mode::PanelEffect;
 use super::state::{ActionReport, ONLY};
 use crate::client::DaemonClient;
 use crate::model::{Backoff, Error, StopChoice, text, with_causes};
-use crate::ops::{self, Attachment, Caller, SessionChoice, TaskSession, task_stream};
+use crate::ops::{self, Caller, SessionChoice, TaskSession, task_stream};
 use crate::wire::{LiveRecord, LsTask, StreamRecord};
 
 /// How long daemon and tmux may take to answer.
@@ -24,25 +24,17 @@ const ENDS_SOON: Duration = Duration::from_secs(2);
 /// The maximum length of an error, in characters.
 const ERROR_CHARS: usize = 500;
 
-/// The result of an effect.
-#[derive(Debug)]
-pub(super) enum EffectResult {
-    Report(ActionReport),
-    /// The command that shows a task to the user.
-    Attach(Attachment),
-}
-
 /// How many rows of the history a preview includes: more than a panel shows.
 const HISTORY_ROWS: usize = 100;
 
 /// Performs an effect. Ends within a limited time.
-pub(super) async fn perform(session: Rc<TaskSession>, effect: PanelEffect) -> EffectResult {
-    let said = |result| EffectResult::Report(ActionReport::Said(result));
+pub(super) async fn perform(session: Rc<TaskSession>, effect: PanelEffect) -> ActionReport {
+    let said = ActionReport::Said;
     let in_words = |result: Result<String, Error>| result.map_err(|error| text_of(&error));
     match effect {
         PanelEffect::Attach { task } => {
             match in_time(ops::attachment(&session, Some(&task.window))).await {
-                Ok(attachment) => EffectResult::Attach(attachment),
+                Ok(attachment) => ActionReport::Attach(attachment),
                 Err(why) => said(Err(why)),
             }
         }
@@ -83,11 +75,11 @@ pub(super) async fn perform(session: Rc<TaskSession>, effect: PanelEffect) -> Ef
                 let lines = ops::explanation_lines(&explanation, crate::clock::now().wall);
                 (explanation.secret == Some(true), lines)
             });
-            EffectResult::Report(ActionReport::Explained { task, result })
+            ActionReport::Explained { task, result }
         }
         PanelEffect::ReadLog { task } => {
             let result = in_time(ops::coloured_log(&session, task.window.clone(), None)).await;
-            EffectResult::Report(ActionReport::Log { task, result })
+            ActionReport::Log { task, result }
         }
         PanelEffect::Preview {
             task,
@@ -98,7 +90,7 @@ pub(super) async fn perform(session: Rc<TaskSession>, effect: PanelEffect) -> Ef
             let read = ops::coloured_log(&session, task.window.clone(), Some(rows));
             // A pane that has just gone has no preview; the next record of the daemon says so.
             let lines = in_time(read).await.unwrap_or_default();
-            EffectResult::Report(ActionReport::Preview { task, lines })
+            ActionReport::Preview { task, lines }
         }
     }
 }
