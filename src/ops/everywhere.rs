@@ -86,15 +86,9 @@ pub(crate) async fn list_everywhere(choice: &SessionChoice) -> Result<Everywhere
     }
     sessions.extend(supervised.into_values());
     sessions.retain(|listed| listed.view.exists);
-    sessions.sort_by(|one, other| {
-        let place = |listed: &ListedElsewhere| {
-            (
-                !listed.is_here,
-                listed.server.clone(),
-                listed.view.session_name.clone(),
-            )
-        };
-        place(one).cmp(&place(other))
+    sessions.sort_by_cached_key(|listed| {
+        let (server, name) = (listed.server.clone(), listed.view.session_name.clone());
+        (!listed.is_here, server, name)
     });
     Ok(Everywhere { sessions, silent })
 }

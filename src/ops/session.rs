@@ -83,13 +83,6 @@ impl TaskSession {
         let project = dir.ok();
         let project = project.map(|dir| session_name::project_of(&dir).to_owned());
         Ok(Self {
-            has_program_option: choice.server.program.is_some(),
-            ..Self::new(name, server, paths, project)
-        })
-    }
-
-    fn new(name: String, server: Server, paths: Paths, project: Option<PathBuf>) -> Self {
-        Self {
             name,
             server,
             paths,
@@ -97,8 +90,8 @@ impl TaskSession {
             client: RefCell::default(),
             has_replaced: Cell::default(),
             is_name_resolved: false,
-            has_program_option: false,
-        }
+            has_program_option: choice.server.program.is_some(),
+        })
     }
 
     /// Returns the name of the session that the environment or this directory means, on any machine.
@@ -108,11 +101,14 @@ impl TaskSession {
 
     /// Returns the same session for a request beside others.
     pub(crate) fn for_request(&self) -> Self {
-        let (server, paths) = (self.server.clone(), self.paths.clone());
         Self {
-            is_name_resolved: self.is_name_resolved,
-            has_program_option: self.has_program_option,
-            ..Self::new(self.name.clone(), server, paths, self.project.clone())
+            name: self.name.clone(),
+            server: self.server.clone(),
+            paths: self.paths.clone(),
+            project: self.project.clone(),
+            client: RefCell::default(),
+            has_replaced: Cell::default(),
+            ..*self
         }
     }
 

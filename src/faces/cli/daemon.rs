@@ -207,49 +207,42 @@ async fn status(context: &Context, args: Json) -> Result<(), Error> {
 }
 
 fn status_lines(status: &DaemonStatus) -> Vec<String> {
+    let DaemonStatus {
+        session_name,
+        server,
+        pid,
+        version,
+        ..
+    } = status;
     let up = age(clock::now().wall - status.started_at);
     let tasks = if status.exists {
-        format!(
-            "{} running, {} waiting, {} exited",
-            status.running, status.waiting, status.dead
-        )
+        let (running, waiting, dead) = (status.running, status.waiting, status.dead);
+        format!("{running} running, {waiting} waiting, {dead} exited")
     } else {
         "the session does not exist".to_owned()
     };
+    let last = format!("last record {}:{}", status.epoch, status.last_seq);
     let problems = status.problems.iter();
-    let problems = problems.map(|problem| format!("problem  {problem}"));
-    let lines = [
-        format!("session  {}", status.session_name),
-        format!("server   {}", status.server),
-        format!(
-            "daemon   pid {}, version {}, up {up}",
-            status.pid, status.version
-        ),
+    let mut lines: Vec<String> = problems.map(|why| format!("problem  {why}")).collect();
+    lines.extend([
+        format!("session  {session_name}"),
+        format!("server   {server}"),
+        format!("daemon   pid {pid}, version {version}, up {up}"),
         format!("tasks    {tasks}"),
-        format!(
-            "feed     {} (last record {}:{})",
-            status.feed, status.epoch, status.last_seq
-        ),
+        format!("feed     {} ({last})", status.feed),
         format!("readers  {}, {} waits", status.readers, status.waits),
         format!("kept     {}", kept(status)),
-    ];
-    let rest = [
-        format!(
-            "looks    {}, {} of them found a late event",
-            status.looks, status.found_late
-        ),
-        format!("log      {}", status.log),
-    ];
+    ]);
     let is_sink = |one: &&ConsumerStatus| one.name.starts_with(SINK_PREFIX);
     let consumers = status.consumers.iter().filter(|one| !is_sink(one));
-    let consumers = consumers.map(consumer_line);
-    let sinks = status.sinks.iter().map(sink_line);
-    problems
-        .chain(lines)
-        .chain(consumers)
-        .chain(sinks)
-        .chain(rest)
-        .collect()
+    lines.extend(consumers.map(consumer_line));
+    lines.extend(status.sinks.iter().map(sink_line));
+    let (looks, late) = (status.looks, status.found_late);
+    lines.push(format!(
+        "looks    {looks}, {late} of them found a late event"
+    ));
+    lines.push(format!("log      {}", status.log));
+    lines
 }
 
 /// Returns what a sink does: `sink log (exec): 3 delivered, 0 behind`.
