@@ -1,16 +1,27 @@
 //! The daemon itself: its status, and stopping it.
 
+use tokio::time::timeout;
+
 use super::list::look;
-use super::session::TaskSession;
+use super::session::{ANSWERS_WITHIN, TaskSession};
 use crate::client::unexpected;
 use crate::daemon::{has_left, written_pid};
 use crate::model::Error;
 use crate::tmux::{self, Unless};
 use crate::wire::{DaemonStatus, Request, Response};
 
-/// Returns the status of the daemon of the session that has this name now.
+/// Returns the status of the daemon of the session that has this name now. If tmux does not answer, it is that of
+/// the daemon that was found by the name.
 pub(crate) async fn daemon_status(session: &mut TaskSession) -> Result<DaemonStatus, Error> {
-    match session.ask_running(&Request::Status).await? {
+    let asked = timeout(ANSWERS_WITHIN, session.ask_running(&Request::Status)).await;
+    let answer = match asked {
+        Ok(answer) => answer?,
+        Err(_) => {
+            session.is_name_resolved = true;
+            session.ask_running(&Request::Status).await?
+        }
+    };
+    match answer {
         Some(Response::Status(status)) => Ok(*status),
         Some(_) => Err(unexpected()),
         None => Err(session.no_daemon()),

@@ -63,7 +63,7 @@ pub(crate) struct TaskSession {
     /// Whether a daemon of another version was replaced.
     has_replaced: Cell<bool>,
     /// Whether the name is resolved.
-    is_name_resolved: bool,
+    pub(super) is_name_resolved: bool,
     /// Whether the command line names a tmux program, which is checked even if a daemon makes it
     /// unnecessary.
     has_program_option: bool,

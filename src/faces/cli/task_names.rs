@@ -1,13 +1,12 @@
 //! The names of tasks, sessions, consumers and hosts, for completion.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
-use clap::{CommandFactory, FromArgMatches};
 use clap_complete::engine::ValueCompleter as _;
 use clap_complete::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate, PathCompleter};
 
-use super::args::{Cli, Global};
 use crate::config;
 use crate::ops::{self, SessionChoice, TaskSession, lookup};
 use crate::wire::LsTask;
@@ -99,12 +98,32 @@ async fn consumers(choice: SessionChoice) -> Option<Vec<CompletionCandidate>> {
     Some(names.map(CompletionCandidate::new).collect())
 }
 
-/// Returns the options for session and server on an unfinished command line, behind `--`.
+/// Returns the options for session and server on an unfinished command line.
 fn choice(words: &[OsString]) -> SessionChoice {
-    let program = Cli::command().ignore_errors(true);
-    let matches = program.try_get_matches_from(words.iter().skip(1));
-    let global = matches.and_then(|matches| Global::from_arg_matches(&matches));
-    global.map_or_else(|_| SessionChoice::default(), |global| global.choice())
+    let mut choice = SessionChoice {
+        session: value(words, &["-s", "--session"]),
+        ..SessionChoice::default()
+    };
+    choice.server.socket_name = value(words, &["-L"]).map(Into::into);
+    choice.server.socket_path = value(words, &["-S"]).map(Into::into);
+    choice.server.program = value(words, &["--tmux"]).map(Into::into);
+    choice
+}
+
+/// Returns the value of an option: `-s X`, `-sX`, `--session X` or `--session=X`.
+fn value(words: &[OsString], names: &[&str]) -> Option<String> {
+    let mut words = words.iter().map(|word| word.to_string_lossy());
+    while let Some(word) = words.next() {
+        for name in names {
+            match word.strip_prefix(name) {
+                Some("") => return words.next().map(Cow::into_owned),
+                Some(rest) if !name.starts_with("--") => return Some(rest.to_owned()),
+                Some(rest) if rest.starts_with('=') => return Some(rest[1..].to_owned()),
+                Some(_) | None => {}
+            }
+        }
+    }
+    None
 }
 
 #[cfg(test)]

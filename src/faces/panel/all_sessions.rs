@@ -19,7 +19,8 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::board::{Place, SessionKey, SessionName};
-use super::work::{ANSWERS_WITHIN, Incoming, read, text_of};
+use super::state::Incoming;
+use super::work::{ANSWERS_WITHIN, read, text_of};
 use crate::model::{Error, Ordered as _, text};
 use crate::ops::{self, FoundSession, Server, SessionChoice, TaskSession, quote_where_needed};
 

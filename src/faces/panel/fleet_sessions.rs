@@ -13,8 +13,8 @@ use tokio::time::sleep;
 
 use super::board::{Place, SessionKey, SessionName};
 use super::mode::PanelEffect;
-use super::state::ActionReport;
-use super::work::{Incoming, limited, text_of};
+use super::state::{ActionReport, Incoming};
+use super::work::{limited, text_of};
 use crate::hosts::FleetProcess;
 use crate::model::{Backoff, Error, Millis, rfc3339, text, with_causes};
 use crate::wire::{LsTask, TypedInput};

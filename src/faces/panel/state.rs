@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use ratatui::layout::Rect;
 use ratatui::text::Line;
 
-use super::board::{Board, Group, LastSample, ListRow, SessionKey, SessionName, TaskKey, Usage};
+use super::board::{
+    Board, Group, LastSample, ListRow, Place, SessionKey, SessionName, TaskKey, Usage,
+};
 use super::colours::coloured;
 use super::mode::{LogView, Mode, Move, PanelEffect, Subject};
-use super::work::Incoming;
 use crate::model::Millis;
 use crate::ops::{Attachment, TreeUsage};
 use crate::terminal::{columns_of, fitted};
@@ -397,6 +398,36 @@ pub(super) fn wrapped(text: &str, columns: usize, n: usize) -> Vec<String> {
     }
     rows.push(fitted(rest, columns));
     rows
+}
+
+/// What happens to the sessions.
+#[derive(Debug)]
+pub(super) enum Incoming {
+    /// A stream has begun. Requests go to this session.
+    Connected {
+        key: SessionKey,
+        place: Place,
+        name: SessionName,
+    },
+    /// The stream of the only session has ended, and why.
+    Lost(String),
+    Tasks {
+        key: SessionKey,
+        exists: bool,
+        is_complete: bool,
+        tasks: Vec<LsTask>,
+        removed: Vec<String>,
+    },
+    /// All sessions that there were at first are known.
+    Found,
+    /// A session exists, and why its tasks are not known.
+    Unknown {
+        key: SessionKey,
+        name: SessionName,
+        why: String,
+    },
+    /// A session is not shown any more.
+    Gone(SessionKey),
 }
 
 // The results of effects.

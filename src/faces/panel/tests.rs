@@ -10,8 +10,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::board::{ListRow, Place, SessionKey, SessionName, TaskKey};
 use super::mode::PanelEffect;
-use super::state::{ONLY, PanelState};
-use super::work::Incoming;
+use super::state::{Incoming, ONLY, PanelState};
 use crate::model::{Exit, Life, Signal, Task, test_notation};
 use crate::wire::LsTask;
 

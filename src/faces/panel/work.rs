@@ -9,11 +9,11 @@ use tokio::time::{sleep, sleep_until, timeout};
 
 use super::board::{Place, SessionKey, SessionName};
 use super::mode::PanelEffect;
-use super::state::{ActionReport, ONLY};
+use super::state::{ActionReport, Incoming, ONLY};
 use crate::client::DaemonClient;
 use crate::model::{Backoff, Error, StopChoice, text, with_causes};
 use crate::ops::{self, Caller, SessionChoice, TaskSession, task_stream};
-use crate::wire::{LiveRecord, LsTask, StreamRecord};
+use crate::wire::{LiveRecord, StreamRecord};
 
 /// How long daemon and tmux may take to answer.
 pub(super) const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
@@ -139,36 +139,6 @@ pub(super) fn text_of(error: &Error) -> String {
 
 /// How long to wait before connecting again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(5));
-
-/// What happens to the sessions.
-#[derive(Debug)]
-pub(super) enum Incoming {
-    /// A stream has begun. Requests go to this session.
-    Connected {
-        key: SessionKey,
-        place: Place,
-        name: SessionName,
-    },
-    /// The stream of the only session has ended, and why.
-    Lost(String),
-    Tasks {
-        key: SessionKey,
-        exists: bool,
-        is_complete: bool,
-        tasks: Vec<LsTask>,
-        removed: Vec<String>,
-    },
-    /// All sessions that there were at first are known.
-    Found,
-    /// A session exists, and why its tasks are not known.
-    Unknown {
-        key: SessionKey,
-        name: SessionName,
-        why: String,
-    },
-    /// A session is not shown any more.
-    Gone(SessionKey),
-}
 
 /// Begins a stream of the session's tasks. Starts a daemon if none runs.
 pub(super) async fn begin(
