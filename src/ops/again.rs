@@ -1,31 +1,24 @@
 //! Runs a task again: finds what its last launch started.
 
 use super::caller::Caller;
-use super::file_tasks::options_in_project;
-use super::run::{LaunchWait, RunOptions};
+use super::file_tasks::launch_in_project;
+use super::run::check_launch;
 use super::session::TaskSession;
 use crate::client::unexpected;
-use crate::model::{Error, Replaces, TaskSpec};
+use crate::model::{Error, Launch, Replaces, TaskSpec};
 use crate::wire::{Request, Response};
 
-/// Completes options without a command by those of the task's last launch: its name, its command, and
-/// its directory and its restart policy unless another one is given. `options.name` may be a window id.
+/// Completes a launch without a command by the task's last one: its name, its command, and its directory and
+/// its restart policy unless another one is given. `launch.name` may be a window id.
 ///
 /// The environment is not recorded: the run gets this one, or tmux's if the last run had that. A task
 /// that was launched with additional variables needs them again.
-pub(crate) async fn run_again(
-    session: &mut TaskSession,
-    options: RunOptions,
-) -> Result<RunOptions, Error> {
-    let (name, spec) = find_spec(session, &options.name).await?;
-    as_recorded(options, name, spec)
+pub(crate) async fn run_again(session: &mut TaskSession, launch: Launch) -> Result<Launch, Error> {
+    let (name, spec) = find_spec(session, &launch.name).await?;
+    as_recorded(launch, name, spec)
 }
 
-fn as_recorded(
-    options: RunOptions,
-    name: String,
-    last: Option<TaskSpec>,
-) -> Result<RunOptions, Error> {
+fn as_recorded(launch: Launch, name: String, last: Option<TaskSpec>) -> Result<Launch, Error> {
     let Some(last) = last else {
         return Err(
             Error::failed(format!("the command of task `{name}` is not recorded")).with_hint(
@@ -33,7 +26,7 @@ fn as_recorded(
             ),
         );
     };
-    if last.env_digest.is_some() && options.spec.env.is_empty() {
+    if last.env_digest.is_some() && launch.spec.env.is_empty() {
         return Err(Error::failed(format!(
             "task `{name}` was started with --env, and the values are not recorded"
         ))
@@ -41,10 +34,10 @@ fn as_recorded(
             "`tmux-task run {name} --env K=V` runs its command again with these"
         )));
     }
-    Ok(RunOptions {
+    Ok(Launch {
         name,
-        spec: options.spec.or(last),
-        ..options
+        spec: launch.spec.or(last),
+        ..launch
     })
 }
 
@@ -57,30 +50,23 @@ fn as_recorded(
 pub(crate) async fn plan_restarts(
     session: &mut TaskSession,
     names: Vec<String>,
-    wait: LaunchWait,
-) -> Result<Vec<RunOptions>, Error> {
-    let mut all: Vec<RunOptions> = Vec::new();
+) -> Result<Vec<Launch>, Error> {
+    let mut all: Vec<Launch> = Vec::new();
     for name in names {
         let (name, last) = find_spec(session, &name).await?;
         let of_file = match last.as_ref().and_then(|last| last.cwd.as_deref()) {
-            Some(cwd) => options_in_project(session, &name, cwd)?,
+            Some(cwd) => launch_in_project(session, &name, cwd)?,
             None => None,
         };
-        let options = match of_file {
-            Some(of_file) => RunOptions {
-                replaces: Replaces::Any,
-                ..of_file
-            },
-            None => as_recorded(RunOptions::default(), name, last)?,
+        let mut launch = match of_file {
+            Some(of_file) => of_file,
+            None => as_recorded(Launch::default(), name, last)?,
         };
-        let options = RunOptions {
-            owner: Caller::of_environment().owner,
-            wait,
-            ..options
-        };
-        options.check()?;
-        if !all.iter().any(|other| other.name == options.name) {
-            all.push(options);
+        launch.replaces = Replaces::Any;
+        launch.owner = Caller::of_environment().owner;
+        check_launch(&launch)?;
+        if !all.iter().any(|other| other.name == launch.name) {
+            all.push(launch);
         }
     }
     Ok(all)
@@ -94,7 +80,7 @@ pub(super) async fn find_spec(
     let request = Request::Record {
         task: task.to_owned(),
     };
-    let Response::Record { window_name, spec } = session.ask_by_name(&request).await? else {
+    let Response::Record { window_name, spec } = session.ask(&request).await? else {
         return Err(unexpected());
     };
     Ok((window_name, spec.map(|spec| *spec)))

@@ -1,7 +1,5 @@
 //! The daemon itself: its status, and stopping it.
 
-use std::borrow::Cow;
-
 use tokio::time::timeout;
 
 use super::list::look;
@@ -15,11 +13,13 @@ use crate::wire::{DaemonStatus, Request, Response};
 /// Returns the status of the daemon of the session that has this name now. If tmux does not answer, it is that of
 /// the daemon that was found by the name.
 pub(crate) async fn daemon_status(session: &mut TaskSession) -> Result<DaemonStatus, Error> {
-    let mut request = Cow::Borrowed(&Request::Status);
-    let asked = timeout(ANSWERS_WITHIN, session.ask_first(&mut request)).await;
-    let answer = match asked.ok().transpose()?.flatten() {
-        Some(answer) => Some(answer),
-        None => session.ask_running(&Request::Status).await?,
+    let asked = timeout(ANSWERS_WITHIN, session.ask_running(&Request::Status)).await;
+    let answer = match asked {
+        Ok(answer) => answer?,
+        Err(_) => {
+            session.is_name_resolved = true;
+            session.ask_running(&Request::Status).await?
+        }
     };
     match answer {
         Some(Response::Status(status)) => Ok(*status),
@@ -30,7 +30,7 @@ pub(crate) async fn daemon_status(session: &mut TaskSession) -> Result<DaemonSta
 
 /// Stops the daemon, and waits until it has left. With `cleanup` the session is ended too when no task
 /// in it is active, even if no daemon runs. Where the session is missing as well, there is nothing to do.
-pub(crate) async fn stop_daemon(session: &TaskSession, cleanup: bool) -> Result<(), Error> {
+pub(crate) async fn stop_daemon(session: &mut TaskSession, cleanup: bool) -> Result<(), Error> {
     let asked = written_pid(&session.paths.lock());
     if session
         .ask_running(&Request::Stop { cleanup })

@@ -119,7 +119,7 @@ pub(crate) async fn next_events(
 /// Tells the daemon that the caller reads events and will say which, before they are delivered.
 async fn announce(session: &TaskSession, caller: &Caller) {
     if let Some(owner) = caller.owner.clone() {
-        drop(session.ask(&Request::Reads { owner }).await);
+        drop(session.for_request().ask(&Request::Reads { owner }).await);
     }
 }
 
@@ -182,7 +182,12 @@ async fn note_seen(session: &TaskSession, caller: &Caller, events: &[FeedEvent])
         .iter()
         .filter(|event| event.event.task.owner.as_ref() == Some(&owner));
     let events: Vec<Seq> = theirs.map(|event| event.seq).collect();
-    drop(session.ask(&Request::Seen { owner, events }).await);
+    drop(
+        session
+            .for_request()
+            .ask(&Request::Seen { owner, events })
+            .await,
+    );
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub(crate) async fn explain(session: &mut TaskSession, name: &str) -> Result<Exp
     let request = Request::Explain {
         task: name.to_owned(),
     };
-    let Response::Explained(explanation) = session.ask_by_name(&request).await? else {
+    let Response::Explained(explanation) = session.ask(&request).await? else {
         return Err(unexpected());
     };
     Ok(*explanation)

@@ -1,126 +1,176 @@
-//! The file that describes the tasks of a project, or a Procfile: which of them a command is about, and
-//! how each is started.
+//! The file that describes the tasks of a project, or a Procfile: which of them a command is about, how
+//! each is started, and which windows they have.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::caller::Caller;
-use super::run::{RunOptions, check_texts_of};
+use super::list::list;
+use super::lookup;
+use super::run::{check_launch, check_texts_of};
 use super::session::{TaskSession, no_directory};
 use crate::config::{self, PROCFILE, TASK_FILE, TaskEntry};
-use crate::model::{Error, Replaces};
+use crate::model::{Error, Launch, Replaces, Task};
+use crate::tmux;
+use crate::wire::LsView;
 
-/// The file that a command has read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ReadFile {
+/// The tasks of `[FILE] [NAME...]`.
+#[derive(Debug)]
+pub(crate) struct FileTasks {
     pub(crate) path: PathBuf,
-    /// Whether the user has named it. Else it is the project's.
+    /// Whether the user has named the file. Else it is the project's.
     pub(crate) is_named: bool,
+    /// All of the file, each after those that it starts after.
+    all: Vec<TaskEntry>,
+    /// Whether the user has named tasks. Else all are meant.
+    has_names: bool,
 }
 
-impl ReadFile {
+impl FileTasks {
+    /// Reads the file, and which of its tasks are named. Without a file, it is the one of the project. The
+    /// first word is a file if no task can have that name, or if it ends in `.toml`; also if there is such a
+    /// file or it is called as a Procfile is, and no task of this name in the project's.
+    pub(crate) fn select(session: &TaskSession, mut words: Vec<PathBuf>) -> Result<Self, Error> {
+        let usual = locate(session)?;
+        let has_task = |name: &Path| {
+            let tasks = config::read_tasks(&usual).unwrap_or_default();
+            tasks.iter().any(|task| name == Path::new(&task.name))
+        };
+        let is_file = |word: &Path| {
+            word.components().count() != 1
+                || word
+                    .extension()
+                    .is_some_and(|extension| extension == "toml")
+                || (word.is_file() || config::is_procfile(word)) && !has_task(word)
+        };
+        let is_named = words.first().is_some_and(|first| is_file(first));
+        let path = match is_named {
+            true => absolute(words.remove(0))?,
+            false => usual,
+        };
+        let mut all = config::read_tasks(&path)?;
+        for task in &all {
+            if let Err(error) = check_texts_of(&task.spec.settings) {
+                let (path, name) = (path.display(), &task.name);
+                let why = format!("{path}: `tasks.{name}.notify-on`: {error}");
+                return Err(Error::failed(why));
+            }
+        }
+        for word in &words {
+            let task = all.iter_mut().find(|task| word == Path::new(&task.name));
+            let Some(task) = task else {
+                let known: Vec<&str> = all.iter().map(|task| task.name.as_str()).collect();
+                return Err(Error::missing(format!(
+                    "no task `{}` in {}",
+                    word.display(),
+                    path.display()
+                ))
+                .with_hint(format!("it has {}", known.join(", "))));
+            };
+            task.is_named = true;
+        }
+        Ok(Self {
+            path,
+            is_named,
+            all,
+            has_names: !words.is_empty(),
+        })
+    }
+
     /// Whether it is a Procfile that was read because there is no file of ours: the user may not know
     /// which one it is.
     pub(crate) fn is_found_procfile(&self) -> bool {
         !self.is_named && self.path.ends_with(PROCFILE)
     }
-}
 
-pub(super) struct SelectedTasks {
-    pub(super) file: ReadFile,
-    /// All of the file, each after those that it starts after.
-    pub(super) all: Vec<TaskEntry>,
-    /// Those that the user has named; empty for all.
-    pub(super) names: BTreeSet<String>,
-}
-
-/// Reads the file of `[FILE] [NAME...]`, and which of its tasks are named. Without a file, it is the one
-/// of the project. The first word is a file if no task can have that name, or if it ends in `.toml`; also
-/// if there is such a file or it is called as a Procfile is, and no task of this name in the project's.
-pub(super) fn select(
-    session: &TaskSession,
-    mut words: Vec<PathBuf>,
-) -> Result<SelectedTasks, Error> {
-    let usual = locate(session)?;
-    let has_task = |name: &Path| {
-        let tasks = config::read_tasks(&usual).unwrap_or_default();
-        tasks.iter().any(|task| name == Path::new(&task.name))
-    };
-    let is_file = |word: &Path| {
-        word.components().count() != 1
-            || word
-                .extension()
-                .is_some_and(|extension| extension == "toml")
-            || (word.is_file() || config::is_procfile(word)) && !has_task(word)
-    };
-    let file = match words.first() {
-        Some(first) if is_file(first) => ReadFile {
-            path: absolute(words.remove(0))?,
-            is_named: true,
-        },
-        Some(_) | None => ReadFile {
-            path: usual.clone(),
-            is_named: false,
-        },
-    };
-    let mut all = config::read_tasks(&file.path)?;
-    for task in &all {
-        if let Err(error) = check_texts_of(&task.spec.settings) {
-            let (path, name) = (file.path.display(), &task.name);
-            let why = format!("{path}: `tasks.{name}.notify-on`: {error}");
-            return Err(Error::failed(why));
-        }
-    }
-    let mut names = BTreeSet::new();
-    for word in words {
-        let task = all.iter().find(|task| word == Path::new(&task.name));
-        let Some(task) = task else {
-            let known: Vec<&str> = all.iter().map(|task| task.name.as_str()).collect();
-            return Err(Error::missing(format!(
-                "no task `{}` in {}",
-                word.display(),
-                file.path.display()
-            ))
-            .with_hint(format!("it has {}", known.join(", "))));
-        };
-        names.insert(task.name.clone());
-    }
-    for task in &mut all {
-        task.is_named = names.contains(&task.name);
-    }
-    Ok(SelectedTasks { file, all, names })
-}
-
-impl SelectedTasks {
-    pub(super) fn is_named(&self, name: &str) -> bool {
-        self.names.is_empty() || self.names.contains(name)
-    }
-
-    /// Returns the tasks that are named, and those that they start after.
-    pub(super) fn with_needed(&self) -> Vec<TaskEntry> {
-        let mut needed: BTreeSet<&str> = self.names.iter().map(String::as_str).collect();
+    /// Returns the tasks that are meant, and those that they start after, as they are to be started.
+    pub(crate) fn to_start(&self) -> Result<Vec<TaskEntry>, Error> {
+        let stop = config::load(&lookup)?.stop;
+        let mut needed: BTreeSet<&str> = BTreeSet::new();
+        let mut tasks = Vec::new();
         // Each comes after those that it starts after.
         for task in self.all.iter().rev() {
-            if needed.contains(task.name.as_str()) {
-                needed.extend(task.after.iter().map(String::as_str));
+            if self.has_names && !task.is_named && !needed.contains(task.name.as_str()) {
+                continue;
+            }
+            needed.extend(task.after.iter().map(String::as_str));
+            tasks.push(task.clone());
+        }
+        let complete = |task: TaskEntry| {
+            let mut task = task.resolve()?;
+            task.spec.settings.stop = stop.complete(task.spec.settings.stop);
+            check_launch(&launch_of(task.clone()))?;
+            Ok(task)
+        };
+        tasks.into_iter().rev().map(complete).collect()
+    }
+
+    /// Returns the windows of the tasks that are meant and exist, in the groups in which they are to be
+    /// ended: each task after those that were started after it. Also the errors for names that several
+    /// windows have: which of them is meant is not known. What a launch would not take for a task is none:
+    /// ending it would end a user's program.
+    pub(crate) async fn windows_down(
+        &self,
+        session: &mut TaskSession,
+    ) -> Result<(Vec<Vec<String>>, Vec<Error>), Error> {
+        let view = list(session).await?;
+        let (mut groups, mut ambiguous) = (Vec::new(), Vec::new());
+        for group in groups_down(&self.all) {
+            let mut windows = Vec::new();
+            for task in group.iter().filter(|one| !self.has_names || one.is_named) {
+                match find(&view, &task.name) {
+                    Ok(found) => windows.extend(found.map(|task| task.window.to_string())),
+                    Err(error) => ambiguous.push(error),
+                }
+            }
+            if !windows.is_empty() {
+                groups.push(windows);
             }
         }
-        let tasks = self.all.iter();
-        let is_needed =
-            |task: &&TaskEntry| self.names.is_empty() || needed.contains(task.name.as_str());
-        tasks.filter(is_needed).cloned().collect()
+        Ok((groups, ambiguous))
+    }
+}
+
+/// Returns the tasks in groups: each is in a later one than those that start after it. `tasks` are in the
+/// order in which they start.
+fn groups_down(tasks: &[TaskEntry]) -> Vec<Vec<&TaskEntry>> {
+    let mut depths: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut groups: Vec<Vec<&TaskEntry>> = Vec::new();
+    for task in tasks.iter().rev() {
+        let dependents = tasks
+            .iter()
+            .filter(|other| other.after.contains(&task.name));
+        let depths_of = dependents.filter_map(|other| depths.get(other.name.as_str()));
+        let depth = depths_of.max().map_or(0, |depth| depth + 1);
+        depths.insert(&task.name, depth);
+        if groups.len() <= depth {
+            groups.resize(depth + 1, Vec::new());
+        }
+        groups[depth].push(task);
+    }
+    groups
+}
+
+/// Returns the task of this name, as a launch finds it.
+pub(super) fn find<'a>(view: &'a LsView, name: &str) -> Result<Option<&'a Task>, Error> {
+    let named = view.tasks.iter();
+    let mut named = named.filter(|listed| listed.is_task_named(name));
+    let first = named.next().map(|listed| &*listed.task);
+    match first.zip(named.next()) {
+        Some((first, second)) => Err(tmux::two_windows(name, first.window, second.task.window)),
+        None => Ok(first),
     }
 }
 
 /// Returns how a task of a file is started, given what is found in its folders.
-pub(super) fn options_of(task: TaskEntry) -> RunOptions {
-    RunOptions {
+pub(super) fn launch_of(task: TaskEntry) -> Launch {
+    Launch {
         name: task.name,
         spec: task.spec,
         replaces: Replaces::Ended,
         owner: Caller::of_environment().owner,
-        ..RunOptions::default()
+        ..Launch::default()
     }
 }
 
@@ -132,11 +182,11 @@ pub(super) fn options_of(task: TaskEntry) -> RunOptions {
 /// # Errors
 ///
 /// When there is something wrong in the file.
-pub(super) fn options_in_project(
+pub(super) fn launch_in_project(
     session: &TaskSession,
     name: &str,
     cwd: &Path,
-) -> Result<Option<RunOptions>, Error> {
+) -> Result<Option<Launch>, Error> {
     let path = locate(session)?;
     let is_inside = path.parent().is_some_and(|folder| cwd.starts_with(folder));
     let Ok(bytes) = config::read_task_file(&path) else {
@@ -152,7 +202,7 @@ pub(super) fn options_in_project(
     let Some(task) = task.filter(|task| is_inside || is_there(task)) else {
         return Ok(None);
     };
-    Ok(Some(options_of(task.resolve()?)))
+    Ok(Some(launch_of(task.resolve()?)))
 }
 
 /// Returns the names of the tasks in the project's file; none if it cannot be read.
@@ -178,4 +228,69 @@ fn locate(session: &TaskSession) -> Result<PathBuf, Error> {
 
 fn absolute(path: PathBuf) -> Result<PathBuf, Error> {
     std::path::absolute(path).map_err(|error| no_directory(&error, None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::test_notation::task;
+    use crate::wire::LsTask;
+
+    #[test]
+    fn tasks_end_after_those_that_were_started_after_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tasks.toml");
+        let text = "[tasks.db]\ncommand = 'a'\n\
+                    [tasks.cache]\ncommand = 'a'\n\
+                    [tasks.api]\ncommand = 'a'\nafter = ['db', 'cache']\n\
+                    [tasks.web]\ncommand = 'a'\nafter = ['api', 'db']\n\
+                    [tasks.docs]\ncommand = 'a'\n";
+        std::fs::write(&path, text).unwrap();
+        let tasks = config::read_tasks(&path).unwrap();
+        let groups = groups_down(&tasks).into_iter();
+        let names =
+            |group: Vec<&TaskEntry>| group.into_iter().map(|task| task.name.clone()).collect();
+        let groups: Vec<Vec<String>> = groups.map(names).collect();
+        let expected: [&[&str]; 3] = [&["docs", "web"], &["api"], &["cache", "db"]];
+        assert_eq!(groups, expected);
+    }
+
+    fn view(tasks: impl IntoIterator<Item = Task>) -> LsView {
+        let listed = |task: Task| LsTask::new(task, None);
+        LsView {
+            session_name: "S".to_owned(),
+            exists: true,
+            supervised: true,
+            captured_at: 1,
+            tasks: tasks.into_iter().map(listed).collect(),
+        }
+    }
+
+    #[track_caller]
+    fn check(tasks: impl IntoIterator<Item = Task>, expected: Result<Option<&str>, &str>) {
+        let view = view(tasks);
+        let found = find(&view, "db").map(|task| task.map(|task| task.window.to_string()));
+        let found = found.map_err(|error| error.to_string());
+        assert_eq!(
+            found,
+            expected
+                .map(|id| id.map(str::to_owned))
+                .map_err(str::to_owned)
+        );
+    }
+
+    #[test]
+    fn a_files_task_is_the_one_that_a_launch_would_find() {
+        let linked = || Task {
+            is_linked: true,
+            ..task("@1 db running")
+        };
+        check([task("@2 web running")], Ok(None));
+        check([linked()], Ok(None));
+        check([linked(), task("@2 db running")], Ok(Some("@2")));
+        check(
+            [task("@1 db running"), task("@4 db running")],
+            Err("two windows are named `db`: @1 and @4"),
+        );
+    }
 }

@@ -21,7 +21,7 @@ pub(crate) async fn kill(
         is_repeated: false,
         choice: choice.clone(),
     };
-    let mut ended = killed(session.ask_by_name(&request).await?)?.tasks;
+    let mut ended = killed(session.ask(&request).await?)?.tasks;
     // A daemon that was killed meanwhile has ended the others, and the next one does not know them.
     for name in names {
         let is_known = |task: &EndedTask| [&task.window_id, &task.window_name].contains(&&name);
@@ -47,7 +47,7 @@ pub(crate) async fn kill_all(
         owner: caller.owner,
         choice: choice.clone(),
     };
-    killed(session.ask_by_name(&request).await?)
+    killed(session.ask(&request).await?)
 }
 
 /// Removes ended tasks. A missing session has none.
@@ -63,7 +63,7 @@ pub(crate) async fn prune(session: &mut TaskSession) -> Result<Vec<EndedTask>, E
 ///
 /// When the daemon does not answer.
 pub(crate) async fn ending_runs(
-    session: &TaskSession,
+    session: &mut TaskSession,
     names: &[String],
     at_once: bool,
 ) -> Result<Vec<EndingRun>, Error> {

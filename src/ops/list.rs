@@ -1,20 +1,17 @@
 //! The tasks, and their number by state.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::sync::Arc;
 
 use super::session::TaskSession;
+use super::stored_feed::StoredRecords;
 use crate::client::unexpected;
-use crate::model::{Body, Error, Ordered as _, Record, Snapshot, StatusCounts, Task};
+use crate::model::{Body, Error, Kind, Ordered as _, Snapshot, StatusCounts, Task};
 use crate::observe::{Evidence, Observer};
 use crate::protocol::rows::LookRows;
 use crate::tmux::{self, LookKind, LookMemory};
-use crate::wire::{LsTask, LsView, Request, Response};
-use crate::{clock, files, process};
-
-/// How much of a feed's end is searched for its last event, in bytes.
-const FEED_TAIL: u64 = 1 << 18;
+use crate::wire::{Filter, LastRecords, LsTask, LsView, ReaderStart, Request, Response, StoredUse};
+use crate::{clock, process};
 
 /// Returns the tasks. A missing session has none.
 pub(crate) async fn list(session: &mut TaskSession) -> Result<LsView, Error> {
@@ -31,26 +28,19 @@ pub(crate) async fn list(session: &mut TaskSession) -> Result<LsView, Error> {
 
 /// Whether a session that is gone went because the last of its ended tasks was pruned: the feed says so, and
 /// of nothing that happened since.
-pub(crate) fn was_pruned(session: &TaskSession) -> bool {
-    let read = || {
-        let mut file = files::open(&session.paths.feed())?;
-        let end = file.metadata()?.len();
-        file.seek(SeekFrom::Start(end.saturating_sub(FEED_TAIL)))?;
-        let mut text = Vec::new();
-        file.take(FEED_TAIL).read_to_end(&mut text)?;
-        io::Result::Ok(text)
+pub(crate) async fn was_pruned(session: &TaskSession) -> bool {
+    let filter = Filter::new(vec![Kind::Event, Kind::Notice], Vec::new(), Vec::new());
+    let last = ReaderStart::Last(LastRecords {
+        most: Some(1),
+        ..LastRecords::default()
+    });
+    let stored = StoredRecords::open(session, last, filter, StoredUse::Examine).await;
+    let Ok(Some(mut stored)) = stored else {
+        return false;
     };
-    let text = read().unwrap_or_default();
-    let mut lines = text.rsplit(|byte| *byte == b'\n');
-    let is_pruned =
-        lines.find_map(
-            |line| match serde_json::from_slice::<Record>(line).ok()?.body {
-                Body::Event(_) => Some(false),
-                Body::Notice { text, .. } => text.starts_with("pruned ").then_some(true),
-                Body::FollowUp { .. } => None,
-            },
-        );
-    is_pruned == Some(true)
+    let last = stored.next_record().await.ok().flatten();
+    let body = last.map(|record| record.body);
+    matches!(body, Some(Body::Notice { text, .. }) if text.starts_with("pruned "))
 }
 
 /// Adds the ports that the tasks listen on. The kernel is asked for them now.
@@ -84,7 +74,7 @@ pub(super) async fn find_listed(session: &mut TaskSession, name: &str) -> Result
     let request = Request::Find {
         task: name.to_owned(),
     };
-    let Response::Found(found) = session.ask_by_name(&request).await? else {
+    let Response::Found(found) = session.ask(&request).await? else {
         return Err(unexpected());
     };
     Ok(*found)
@@ -93,7 +83,7 @@ pub(super) async fn find_listed(session: &mut TaskSession, name: &str) -> Result
 /// Counts the tasks. A status line asks for it again and again, also where no daemon is wanted: then those
 /// that tmux shows are counted, and what they wait for is not known.
 pub(crate) async fn count(session: &mut TaskSession) -> Result<StatusCounts, Error> {
-    match session.ask_running_by_name(&Request::Count).await? {
+    match session.ask_running(&Request::Count).await? {
         Some(Response::Counted(counts)) => Ok(counts),
         Some(_) => Err(unexpected()),
         None => Ok(look(session).await?.counts(|_| false, |_| false)),

@@ -22,15 +22,10 @@ pub(crate) async fn present_log(
     session: &mut TaskSession,
     request: LogRequest,
 ) -> Result<TaskLog, Error> {
-    log_of(session.ask_by_name(&Request::Log(request)).await?)
-}
-
-/// Returns the output of a task's present run, as [`present_log`], if the session is known already.
-pub(crate) async fn further_log(
-    session: &TaskSession,
-    request: LogRequest,
-) -> Result<TaskLog, Error> {
-    log_of(session.ask(&Request::Log(request)).await?)
+    let Response::Log(log) = session.ask(&Request::Log(request)).await? else {
+        return Err(unexpected());
+    };
+    Ok(log)
 }
 
 /// Returns a task's output with escape sequences for colours: the screen and at most this many rows of the
@@ -47,14 +42,8 @@ pub(crate) async fn coloured_log(
         history_rows,
         ..LogRequest::default()
     };
-    Ok(further_log(session, request).await?.lines)
-}
-
-fn log_of(answer: Response) -> Result<TaskLog, Error> {
-    let Response::Log(log) = answer else {
-        return Err(unexpected());
-    };
-    Ok(log)
+    let log = present_log(&mut session.for_request(), request).await?;
+    Ok(log.lines)
 }
 
 /// Returns the output of a task's present run or, if the task is gone and no cursor is given, of its last
@@ -157,7 +146,7 @@ pub(crate) async fn search(
 ) -> Result<(SearchResult, Option<String>), Error> {
     let pattern = Pattern::parse(&request.pattern, request.regex, request.ignore_case)?;
     let name = request.task.clone().unwrap_or_default();
-    match session.ask_by_name(&Request::Search(request)).await {
+    match session.ask(&Request::Search(request)).await {
         Ok(Response::Matches(found)) => Ok((found, None)),
         Ok(_) => Err(unexpected()),
         Err(error) => {

@@ -5,7 +5,6 @@
 
 mod again;
 mod attach;
-mod bring_up;
 mod caller;
 mod codex_follower;
 mod daemon;
@@ -37,7 +36,6 @@ pub(crate) use crate::model::quote_where_needed;
 pub(crate) use crate::process::{TreeUsage, tree_usage};
 pub(crate) use again::{plan_restarts, run_again};
 pub(crate) use attach::{Attachment, attachment, own_pane};
-pub(crate) use bring_up::{BringUpNews, BringUpOptions, BringUpResult, bring_up};
 pub(crate) use caller::Caller;
 pub(crate) use codex_follower::needs_codex_follower;
 pub(crate) use daemon::{daemon_status, stop_daemon};
@@ -49,7 +47,7 @@ pub(crate) use everywhere::{Everywhere, list_everywhere};
 pub(crate) use everywhere::{FoundSession, Server, daemon_sockets, sessions_of};
 pub(crate) use explain::{cannot_restart_words, explain, explanation_lines, restart_words};
 pub(crate) use far_call::far_command;
-pub(crate) use file_tasks::{ReadFile, names_in_file};
+pub(crate) use file_tasks::{FileTasks, names_in_file};
 pub(crate) use host_follower::{HostNews, Received, follow_host};
 pub(crate) use host_notes::{
     FarFeed, HostNotes, NoteWatch, note_host, owners_with_hosts, session_words,
@@ -61,13 +59,12 @@ pub(crate) use list::{add_ports, count, find, list, was_pruned};
 #[cfg(feature = "panel")]
 pub(crate) use logs::coloured_log;
 pub(crate) use logs::{
-    RunInfo, earlier_log, follow_launched, follow_log, further_log, last_log, last_of_each, search,
+    RunInfo, earlier_log, follow_launched, follow_log, last_log, last_of_each, present_log, search,
     stored_runs,
 };
 pub(crate) use remote_conversation::{consumer_name, find_consumer};
 pub(crate) use run::{
-    LaunchWait, RunOptions, StartedRun, check_texts, free_name, name_of_command, run,
-    wait_for_place,
+    StartedRun, check_launch, check_texts, free_name, name_of_command, run, wait_for_place,
 };
 pub(crate) use session::{SessionChoice, TaskSession};
 pub(crate) use stored_feed::{
@@ -78,12 +75,12 @@ pub(crate) use task_stream::task_stream;
 #[cfg(feature = "panel")]
 pub(crate) use task_stream::task_stream_at;
 pub(crate) use undelivered::{Adapter, Undelivered, undelivered, undelivered_to};
-pub(crate) use up::{EarlierRun, FilePlan, TaskRun, WindowsDown, plan_tasks, windows_down};
+pub(crate) use up::{TaskUp, UpNews, UpOptions, UpState, bring_up};
 #[cfg(feature = "mcp")]
 pub(crate) use wait::wait_across_daemons;
 pub(crate) use wait::{
-    Awaited, NotReady, Readiness, WaitNews, find_to_wait, holders, signal_channel, wait,
-    wait_for_channel, wait_for_task, wait_of_launch,
+    Awaited, Readiness, WaitNews, find_to_wait, holders, signal_channel, wait, wait_for_channel,
+    wait_for_task, wait_of_launch,
 };
 pub(crate) use wakes::follow_wakes;
 

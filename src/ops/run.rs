@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::mem;
 use std::path::{Path, PathBuf};
 
 use super::codex_follower::start_codex_follower;
@@ -13,38 +14,12 @@ use crate::client::DaemonClient;
 use crate::clock;
 use crate::config;
 use crate::model::environment::{TaskEnvironment, WithheldVariables, is_shell_name};
-use crate::model::{Error, Launch, NotifyOn, Replaces, Slot, TaskSettings, TaskSpec};
+use crate::model::{Error, Launch, NotifyOn, Slot, TaskSettings, TaskSpec};
 use crate::paths::Paths;
 use crate::process;
 use crate::terminal::Pattern;
 use crate::tmux;
 use crate::wire::LaunchedRun;
-
-/// What to start, and how.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct RunOptions {
-    /// The task's name.
-    pub(crate) name: String,
-    /// What is started, and how. Its directory is the working directory if absent.
-    pub(crate) spec: TaskSpec,
-    /// Which run it may replace.
-    pub(crate) replaces: Replaces,
-    /// The owner of the run; `None` for a person at a terminal.
-    pub(crate) owner: Option<String>,
-    /// Whether the caller will wait for the run.
-    pub(crate) wait: LaunchWait,
-}
-
-/// What the caller of a launch will wait for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum LaunchWait {
-    #[default]
-    No,
-    /// The end of the run.
-    End,
-    /// A text, or all of the output. The command starts when the wait has begun.
-    Text,
-}
 
 /// A run that was started.
 #[derive(Debug)]
@@ -67,22 +42,15 @@ pub(crate) struct StartedRun {
     pub(crate) unreachable: Option<String>,
 }
 
-impl RunOptions {
-    /// Refuses names that no task can have.
-    pub(crate) fn check_name(&self) -> Result<(), Error> {
-        tmux::check_name(&self.name)
+/// Refuses what can never be started, before anything is asked.
+pub(crate) fn check_launch(launch: &Launch) -> Result<(), Error> {
+    tmux::check_name(&launch.name)?;
+    let is_blank = |word: &OsString| word.to_str().is_some_and(|word| word.trim().is_empty());
+    if launch.spec.command.first().is_none_or(is_blank) {
+        let why = format!("no command given for task `{}`", launch.name);
+        return Err(Error::usage(why));
     }
-
-    /// Refuses what can never be started, before anything is asked.
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        self.check_name()?;
-        let is_blank = |word: &OsString| word.to_str().is_some_and(|word| word.trim().is_empty());
-        if self.spec.command.first().is_none_or(is_blank) {
-            let why = format!("no command given for task `{}`", self.name);
-            return Err(Error::usage(why));
-        }
-        check_texts_of(&self.spec.settings)
-    }
+    check_texts_of(&launch.spec.settings)
 }
 
 /// Refuses texts to notify of that no line can contain, and too many of them.
@@ -121,49 +89,37 @@ pub(crate) fn check_texts<'a>(
     Ok(())
 }
 
-/// Starts a task in its slot, replacing a live run.
-pub(crate) async fn run(
-    mut session: TaskSession,
-    options: RunOptions,
-) -> Result<StartedRun, Error> {
-    options.check()?;
-    let mut spec = options.spec;
-    let cwd = directory(spec.cwd.take())?;
-    let is_remote = note_launch(&mut session, options.owner.as_deref()).await?;
-    let environment = environment(&spec)?;
+/// Starts a task in its slot, replacing a live run. The launch has the task's name and its owner, what is
+/// started, which run it may replace, and what the caller will wait for; the rest is found here. Its directory
+/// is the working directory if absent.
+pub(crate) async fn run(mut session: TaskSession, mut launch: Launch) -> Result<StartedRun, Error> {
+    check_launch(&launch)?;
+    let cwd = directory(launch.spec.cwd.take())?;
+    let is_remote = note_launch(&mut session, launch.owner.as_deref()).await?;
+    launch.environment = environment(&launch.spec)?;
     let stop = config::load(&lookup)?.stop;
-    spec.settings.stop = stop.complete(spec.settings.stop);
+    let spec = &mut launch.spec;
+    spec.settings.stop = stop.complete(mem::take(&mut spec.settings.stop));
     spec.env_digest = spec.digest_of_env();
     spec.cwd = Some(cwd.clone());
     let root = session.project.as_ref().and_then(|root| root.to_str());
-    let launch = Launch {
-        session: session.name.clone(),
-        root: root.map(str::to_owned),
-        name: options.name.clone(),
-        spec,
-        token: tmux::unique_token(),
-        environment,
-        program: tmux::program_of_panes()?,
-        owner: options.owner.clone(),
-        started: clock::now().wall,
-        replaces: options.replaces,
-        will_wait: options.wait != LaunchWait::No,
-        // The output is followed before the command starts, to find texts that it overwrites at once.
-        is_held: options.wait == LaunchWait::Text,
-        ..Launch::default()
-    };
+    launch.root = root.map(str::to_owned);
+    launch.token = tmux::unique_token();
+    launch.program = tmux::program_of_panes()?;
+    launch.started = clock::now().wall;
+    let (name, owner) = (launch.name.clone(), launch.owner.clone());
     let run = session.launch(launch).await?;
     let daemon = session.daemon_or_start().await?;
     // A conversation of another machine is followed from there.
     let unreachable = match is_remote {
         true => None,
-        false => start_codex_follower(&session, options.owner.as_deref()).await,
+        false => start_codex_follower(&session, owner.as_deref()).await,
     };
     Ok(StartedRun {
         session_name: session.name,
         paths: session.paths,
-        name: options.name,
-        owner: options.owner,
+        name,
+        owner,
         cwd: cwd.display().to_string(),
         run,
         daemon,

@@ -63,7 +63,7 @@ pub(crate) struct TaskSession {
     /// Whether a daemon of another version was replaced.
     has_replaced: Cell<bool>,
     /// Whether the name is resolved.
-    is_name_resolved: bool,
+    pub(super) is_name_resolved: bool,
     /// Whether the command line names a tmux program, which is checked even if a daemon makes it
     /// unnecessary.
     has_program_option: bool,
@@ -83,13 +83,6 @@ impl TaskSession {
         let project = dir.ok();
         let project = project.map(|dir| session_name::project_of(&dir).to_owned());
         Ok(Self {
-            has_program_option: choice.server.program.is_some(),
-            ..Self::new(name, server, paths, project)
-        })
-    }
-
-    fn new(name: String, server: Server, paths: Paths, project: Option<PathBuf>) -> Self {
-        Self {
             name,
             server,
             paths,
@@ -97,8 +90,8 @@ impl TaskSession {
             client: RefCell::default(),
             has_replaced: Cell::default(),
             is_name_resolved: false,
-            has_program_option: false,
-        }
+            has_program_option: choice.server.program.is_some(),
+        })
     }
 
     /// Returns the name of the session that the environment or this directory means, on any machine.
@@ -108,11 +101,14 @@ impl TaskSession {
 
     /// Returns the same session for a request beside others.
     pub(crate) fn for_request(&self) -> Self {
-        let (server, paths) = (self.server.clone(), self.paths.clone());
         Self {
-            is_name_resolved: self.is_name_resolved,
-            has_program_option: self.has_program_option,
-            ..Self::new(self.name.clone(), server, paths, self.project.clone())
+            name: self.name.clone(),
+            server: self.server.clone(),
+            paths: self.paths.clone(),
+            project: self.project.clone(),
+            client: RefCell::default(),
+            has_replaced: Cell::default(),
+            ..*self
         }
     }
 
@@ -280,21 +276,13 @@ impl TaskSession {
         self.daemon_or_start().await.map(Some)
     }
 
-    /// Sends the daemon a request, and starts one first where none runs. The session's name is resolved
-    /// already.
+    /// Sends the daemon a request, and starts one first where none runs. The session's name is resolved with
+    /// it if it is not yet.
     ///
     /// # Errors
     ///
     /// When the session is missing, for which nothing is started; and when it fails.
-    pub(super) async fn ask(&self, request: &Request) -> Result<Response, Error> {
-        let answer = self
-            .ask_resolved(Cow::Borrowed(request), Starts::IfExists)
-            .await?;
-        answer.ok_or_else(|| self.missing())
-    }
-
-    /// The same for a request with the session's name, which is resolved with it if it is not yet.
-    pub(super) async fn ask_by_name(&mut self, request: &Request) -> Result<Response, Error> {
+    pub(super) async fn ask(&mut self, request: &Request) -> Result<Response, Error> {
         let answer = self.ask_if_exists(request).await?;
         answer.ok_or_else(|| self.missing())
     }
@@ -304,22 +292,15 @@ impl TaskSession {
         &mut self,
         request: &Request,
     ) -> Result<Option<Response>, Error> {
-        self.ask_named(Cow::Borrowed(request), Starts::IfExists)
-            .await
+        self.ask_any(Cow::Borrowed(request), Starts::IfExists).await
     }
 
     /// The same; `None` where no daemon runs. None is started.
-    pub(super) async fn ask_running_by_name(
+    pub(super) async fn ask_running(
         &mut self,
         request: &Request,
     ) -> Result<Option<Response>, Error> {
-        self.ask_named(Cow::Borrowed(request), Starts::Never).await
-    }
-
-    /// Sends the daemon a request; `None` where none runs. None is started.
-    pub(super) async fn ask_running(&self, request: &Request) -> Result<Option<Response>, Error> {
-        self.ask_resolved(Cow::Borrowed(request), Starts::Never)
-            .await
+        self.ask_any(Cow::Borrowed(request), Starts::Never).await
     }
 
     /// Starts a task. The session is created if it is missing. The command may wait for what comes next on the
@@ -330,7 +311,7 @@ impl TaskSession {
     /// When it is not started.
     pub(super) async fn launch(&mut self, launch: Launch) -> Result<LaunchedRun, Error> {
         let request = Cow::Owned(Request::Run(Box::new(launch)));
-        match self.ask_named(request, Starts::Always).await? {
+        match self.ask_any(request, Starts::Always).await? {
             Some(Response::Launched(run)) => Ok(run),
             _ => Err(unexpected()),
         }
@@ -342,34 +323,32 @@ impl TaskSession {
     ///
     /// When it is not typed, and why.
     pub(crate) async fn send(&mut self, request: SendRequest) -> Result<(), Error> {
-        let Response::Done = self.ask_by_name(&Request::Send(request)).await? else {
+        let Response::Done = self.ask(&Request::Send(request)).await? else {
             return Err(unexpected());
         };
         Ok(())
     }
 
-    async fn ask_named(
+    async fn ask_any(
         &mut self,
         mut request: Cow<'_, Request>,
         starts: Starts,
     ) -> Result<Option<Response>, Error> {
-        if let Some(response) = self.ask_first(&mut request).await? {
-            return Ok(Some(response));
+        if !self.is_name_resolved {
+            self.check_program_option()?;
         }
-        if let Cow::Owned(Request::Run(launch)) = &mut request {
-            launch.session.clone_from(&self.name);
-        }
-        self.ask_resolved(request, starts).await
-    }
-
-    async fn ask_resolved(
-        &self,
-        mut request: Cow<'_, Request>,
-        starts: Starts,
-    ) -> Result<Option<Response>, Error> {
         let mut lost = LostDaemons::default();
         loop {
+            let name = text::session_name(self.name.as_bytes(), MAX_NAME);
+            let to = Some(name).filter(|_| !self.is_name_resolved);
             let daemon = match starts {
+                _ if to.is_some() => match DaemonClient::connect(&self.paths.socket()).await {
+                    Ok(daemon) => Some(daemon),
+                    Err(_) => {
+                        self.resolve_name().await?;
+                        continue;
+                    }
+                },
                 Starts::Never => self.daemon().await?,
                 Starts::IfExists => self.daemon_of_existing().await?,
                 Starts::Always => Some(self.daemon_for_launch().await?),
@@ -377,48 +356,23 @@ impl TaskSession {
             let Some(mut daemon) = daemon else {
                 return Ok(None);
             };
-            match daemon.ask_to_the_end(None, &request).await {
+            if let Cow::Owned(Request::Run(launch)) = &mut request {
+                launch.session.clone_from(&self.name);
+            }
+            match daemon.ask_to_the_end(to.as_deref(), &request).await {
                 Ok(answer) => {
-                    self.client.replace(Some(daemon));
+                    self.answered_by(answer.from.filter(|_| to.is_some()), daemon);
                     return Ok(Some(answer.response));
+                }
+                Err(error) if error.kind == ErrorKind::OtherSession && to.is_some() => {
+                    self.ask_tmux().await?;
                 }
                 Err(error) if error.kind == ErrorKind::Version => {
                     self.replace_daemon(daemon, error).await?;
                 }
-                Err(error) => lost.repeat(&mut request, error, &self.paths)?,
+                Err(error) => lost.repeat(&mut request, error)?,
             }
         }
-    }
-
-    /// Sends a request that also resolves the session's name; `None` if the name is resolved and the
-    /// request is still to be sent. No daemon is started.
-    pub(super) async fn ask_first(
-        &mut self,
-        request: &mut Cow<'_, Request>,
-    ) -> Result<Option<Response>, Error> {
-        if !self.is_name_resolved {
-            self.check_program_option()?;
-        }
-        let mut lost = LostDaemons::default();
-        while !self.is_name_resolved {
-            let Ok(mut daemon) = DaemonClient::connect(&self.paths.socket()).await else {
-                self.resolve_name().await?;
-                break;
-            };
-            let name = text::session_name(self.name.as_bytes(), MAX_NAME);
-            match daemon.ask_to_the_end(Some(&name), request).await {
-                Ok(answer) => {
-                    self.answered_by(answer.from, daemon);
-                    return Ok(Some(answer.response));
-                }
-                Err(error) if error.kind == ErrorKind::OtherSession => self.ask_tmux().await?,
-                Err(error) if error.kind == ErrorKind::Version => {
-                    self.replace_daemon(daemon, error).await?;
-                }
-                Err(error) => lost.repeat(request, error, &self.paths)?,
-            }
-        }
-        Ok(None)
     }
 
     /// Whether this is how the session's name is displayed.
@@ -544,41 +498,13 @@ impl LostDaemons {
     ///
     /// # Errors
     ///
-    /// As [`LostDaemons::repeat_after`], and when it cannot be repeated.
-    fn repeat(
-        &mut self,
-        request: &mut Cow<'_, Request>,
-        error: Error,
-        paths: &Paths,
-    ) -> Result<(), Error> {
-        let Some(repeated) = request.repeated() else {
-            return Err(error);
-        };
-        self.repeat_after(error, paths)?;
-        *request = Cow::Owned(repeated);
+    /// This one, if it cannot be repeated.
+    fn repeat(&mut self, request: &mut Cow<'_, Request>, error: Error) -> Result<(), Error> {
+        match request.repeated() {
+            Some(repeated) if self.goes_on_after(&error) => *request = Cow::Owned(repeated),
+            Some(_) | None => return Err(error),
+        }
         Ok(())
-    }
-
-    /// The same for what can be repeated. `paths` has the daemon's log.
-    ///
-    /// # Errors
-    ///
-    /// The error that ends the command: too many daemons have ended, or it is another one.
-    pub(super) fn repeat_after(&mut self, error: Error, paths: &Paths) -> Result<(), Error> {
-        if self.goes_on_after(&error) {
-            return Ok(());
-        }
-        if error.kind == ErrorKind::DaemonEnded {
-            let times = self.0 + 1;
-            return Err(Error::failed(format!(
-                "{times} daemons in a row ended before they answered"
-            ))
-            .with_hint(format!(
-                "the request may make them crash: the end of {} says more",
-                paths.log().display()
-            )));
-        }
-        Err(error)
     }
 }
 
@@ -586,35 +512,14 @@ impl LostDaemons {
 mod tests {
     use super::*;
 
-    fn ended() -> Error {
-        Error::new(ErrorKind::DaemonEnded, "the daemon ended")
-    }
-
     #[test]
     fn a_request_outlives_a_few_daemons_and_no_other_error() {
         let mut lost = LostDaemons::default();
-        let left = ended();
+        let left = Error::new(ErrorKind::DaemonEnded, "the daemon ended");
         for _ in 0..MOST_LOST {
             assert!(!lost.goes_on_after(&Error::failed("no")));
             assert!(lost.goes_on_after(&left));
         }
         assert!(!lost.goes_on_after(&left));
-    }
-
-    #[test]
-    fn a_request_under_which_every_daemon_ends_fails_and_names_the_log() {
-        let mut lost = LostDaemons::default();
-        let paths = Paths::below(Path::new("/s"));
-        let mut repeat = || lost.repeat_after(ended(), &paths);
-        for _ in 0..MOST_LOST {
-            repeat().unwrap();
-        }
-        let error = repeat().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "6 daemons in a row ended before they answered"
-        );
-        let hint = error.hint.unwrap();
-        assert!(hint.contains("/daemon.log"), "{hint}");
     }
 }

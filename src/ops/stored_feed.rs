@@ -167,7 +167,7 @@ pub(crate) fn no_feed(session: &TaskSession) -> Error {
 }
 
 /// Returns the consumers of the session's feed; where no daemon runs, as its files tell.
-pub(crate) async fn list_consumers(session: &TaskSession) -> Result<ConsumerList, Error> {
+pub(crate) async fn list_consumers(session: &mut TaskSession) -> Result<ConsumerList, Error> {
     match session.ask_running(&Request::Consumers).await? {
         Some(Response::Consumers(list)) => Ok(list),
         Some(_) => Err(unexpected()),
@@ -175,7 +175,7 @@ pub(crate) async fn list_consumers(session: &TaskSession) -> Result<ConsumerList
     }
 }
 
-pub(crate) async fn remove_consumer(session: &TaskSession, name: &str) -> Result<(), Error> {
+pub(crate) async fn remove_consumer(session: &mut TaskSession, name: &str) -> Result<(), Error> {
     check_consumer_name(name).map_err(Error::usage)?;
     let request = Request::RemoveConsumer {
         name: name.to_owned(),

@@ -26,7 +26,8 @@ pub(crate) async fn task_stream(session: &TaskSession) -> Result<(DaemonClient, 
         let mut daemon = session.daemon_or_start().await?;
         match subscribe(&mut daemon).await {
             // It may have been stopping when it was found.
-            Err(error) => lost.repeat_after(error, &session.paths)?,
+            Err(error) if lost.goes_on_after(&error) => {}
+            Err(error) => return Err(error),
             Ok(name) => return Ok((daemon, name)),
         }
     }

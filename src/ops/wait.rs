@@ -79,7 +79,7 @@ pub(crate) async fn wait_for_task(
         says_when_it_begins: true,
         ..request.clone()
     });
-    match session.ask_by_name(&named).await {
+    match session.ask(&named).await {
         Ok(Response::Waited(result)) => Ok(with_holders(result, &request)),
         Ok(_) => Err(unexpected()),
         Err(error) if error.kind == ErrorKind::DaemonEndedInWait => {

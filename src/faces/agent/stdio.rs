@@ -187,7 +187,7 @@ impl Lanes {
         session.resolve_name().await?;
         let prefix = format!("{}:", self.client.name());
         let mut cursors = BTreeMap::new();
-        let consumers = match ops::list_consumers(&session).await {
+        let consumers = match ops::list_consumers(&mut session).await {
             // No daemon has run yet: nothing is pending here.
             Err(error) if error.kind.is_missing() => Vec::new(),
             listed => listed?.consumers,

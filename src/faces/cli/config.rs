@@ -125,40 +125,23 @@ fn print_json(
 fn selected(context: &Context) -> Result<Vec<SelectedValue>, Error> {
     let session = context.given()?;
     let choice = context.choice();
-    let by = |option: Option<&'static str>, variables: &[&'static str]| {
-        let is_set = |name: &&&str| lookup(name).is_some_and(|value| !value.is_empty());
-        option.or_else(|| variables.iter().find(is_set).copied())
-    };
-    let given = |is_given: bool, option| is_given.then_some(option);
-    let server = &choice.server;
-    let socket = given(server.socket_path.is_some(), "-S")
-        .or_else(|| given(server.socket_name.is_some(), "-L"));
-    let autostart = by(None, &["TMUX_TASK_NO_AUTOSTART"]);
-    let session_by = by(
-        given(choice.session.is_some(), "--session"),
-        &["TMUX_TASK_SESSION", "PI_TMUX_SESSION"],
-    );
-    let tmux_by = given(server.program.is_some(), "--tmux");
-    let name = text::one_line(session.name.as_bytes(), MAX_CHARS);
-    let paths = &session.paths;
-    // One that is ignored, such as a relative $XDG_STATE_HOME, does not name the path.
-    let named_by = |path: &Path, variables: &[&'static str]| {
-        let names = |name: &&&str| {
-            lookup(name).is_some_and(|folder| !folder.is_empty() && path.starts_with(folder))
-        };
-        variables.iter().find(names).copied()
-    };
-    let state_by = named_by(&paths.state, &["TMUX_TASK_STATE_DIR", "XDG_STATE_HOME"]);
-    let runtime_by = named_by(
-        &paths.runtime,
-        &["TMUX_TASK_RUNTIME_DIR", "XDG_RUNTIME_DIR"],
-    );
+    let (server, paths) = (&choice.server, &session.paths);
     let file = config::find(&lookup);
     let file = file.as_ref().map_or(Path::new(""), |file| &file.path);
-    let file_by = named_by(file, &["TMUX_TASK_CONFIG", "XDG_CONFIG_HOME"]);
-    let of = |key, value, by: Option<&'static str>| SelectedValue {
+    let value_of = |name: &str| lookup(name).filter(|value| !value.is_empty());
+    let given = |is_given: bool, option: &'static str| is_given.then_some(option);
+    let set = |variables: &[&'static str]| {
+        let mut variables = variables.iter().copied();
+        variables.find(|name| value_of(name).is_some())
+    };
+    // One that is ignored, such as a relative $XDG_STATE_HOME, does not name the path.
+    let names = |path: &Path, variables: &[&'static str]| {
+        let is_in = |name: &str| value_of(name).is_some_and(|folder| path.starts_with(folder));
+        variables.iter().copied().find(|name| is_in(name))
+    };
+    let of = |key, value: &[u8], by: Option<&'static str>| SelectedValue {
         key,
-        value,
+        value: text::one_line(value, MAX_CHARS),
         source: match by {
             Some(by) if by.starts_with('-') => "option",
             Some(_) => "environment",
@@ -166,25 +149,28 @@ fn selected(context: &Context) -> Result<Vec<SelectedValue>, Error> {
         },
         by,
     };
+    let of_path = |key, path: &Path, by| of(key, path.as_os_str().as_encoded_bytes(), by);
+    let session_by = given(choice.session.is_some(), "--session")
+        .or_else(|| set(&["TMUX_TASK_SESSION", "PI_TMUX_SESSION"]));
+    let server_by = given(server.socket_path.is_some(), "-S")
+        .or_else(|| given(server.socket_name.is_some(), "-L"))
+        .or_else(|| set(&["TMUX", "TMUX_TMPDIR"]));
+    let tmux_by = given(server.program.is_some(), "--tmux").or_else(|| set(&["TMUX_TASK_TMUX"]));
+    let state_by = names(&paths.state, &["TMUX_TASK_STATE_DIR", "XDG_STATE_HOME"]);
+    let runtime_by = names(
+        &paths.runtime,
+        &["TMUX_TASK_RUNTIME_DIR", "XDG_RUNTIME_DIR"],
+    );
+    let autostart = set(&["TMUX_TASK_NO_AUTOSTART"]);
+    let starts = autostart.is_none().to_string();
+    let file_by = names(file, &["TMUX_TASK_CONFIG", "XDG_CONFIG_HOME"]);
     Ok(vec![
-        of("session", name, session_by),
-        of(
-            "server",
-            one_line(session.server.socket()),
-            by(socket, &["TMUX", "TMUX_TMPDIR"]),
-        ),
-        of(
-            "tmux",
-            one_line(session.server.program()),
-            by(tmux_by, &["TMUX_TASK_TMUX"]),
-        ),
-        of("state", one_line(&paths.state), state_by),
-        of("runtime", one_line(&paths.runtime), runtime_by),
-        of("autostart", autostart.is_none().to_string(), autostart),
-        of("config", one_line(file), file_by),
+        of("session", session.name.as_bytes(), session_by),
+        of_path("server", session.server.socket(), server_by),
+        of_path("tmux", session.server.program(), tmux_by),
+        of_path("state", &paths.state, state_by),
+        of_path("runtime", &paths.runtime, runtime_by),
+        of("autostart", starts.as_bytes(), autostart),
+        of_path("config", file, file_by),
     ])
-}
-
-fn one_line(path: &Path) -> String {
-    text::one_line(path.as_os_str().as_encoded_bytes(), MAX_CHARS)
 }

@@ -3,12 +3,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
-use std::future::poll_fn;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::future::select_all;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -111,22 +110,10 @@ impl Context {
         self.global.choice()
     }
 
-    /// Returns what the command line says, for a command on all sessions. It can do without a daemon
-    /// that does not answer.
-    pub(super) fn all_sessions(&self) -> Result<SessionChoice, Error> {
-        let choice = self.choice();
-        let session = TaskSession::named(&choice)?;
-        *self.asked.borrow_mut() = Some(Peers {
-            server: session.server,
-            daemon: None,
-        });
-        Ok(choice)
-    }
-
     fn asks(&self, session: &TaskSession) {
         *self.asked.borrow_mut() = Some(Peers {
             server: session.server.clone(),
-            daemon: Some(session.paths.socket()),
+            daemon: session.paths.socket(),
         });
     }
 }
@@ -163,10 +150,7 @@ impl ExitWatch {
             SignalKind::user_defined1(),
             SignalKind::user_defined2(),
         ];
-        let listen = |kind| match signal(kind) {
-            Ok(signal) => Ok((signal, ended_by(kind))),
-            Err(error) => Err(Error::of(error)),
-        };
+        let listen = |kind| Ok((signal(kind).map_err(Error::of)?, ended_by(kind)));
         kinds
             .into_iter()
             .map(listen)
@@ -176,16 +160,15 @@ impl ExitWatch {
 
     /// Resolves when a signal has arrived, with the failure that ends the command.
     pub(super) async fn recv(&mut self) -> ErrorKind {
-        poll_fn(|cx| {
-            let came = |(signal, kind): &mut (Signal, ErrorKind)| {
-                signal.poll_recv(cx).is_ready().then_some(*kind)
-            };
-            self.0
-                .iter_mut()
-                .find_map(came)
-                .map_or(Poll::Pending, Poll::Ready)
-        })
-        .await
+        let signals = self.0.iter_mut();
+        let (kind, ..) = select_all(signals.map(|(signal, kind)| {
+            Box::pin(async {
+                signal.recv().await;
+                *kind
+            })
+        }))
+        .await;
+        kind
     }
 }
 
@@ -279,8 +262,8 @@ const IF_BUSY: Duration = Duration::from_secs(20);
 #[derive(Debug, Clone)]
 pub(super) struct Peers {
     pub(super) server: Server,
-    /// The daemon's socket; `None` for a command that needs no certain daemon.
-    pub(super) daemon: Option<PathBuf>,
+    /// The daemon's socket.
+    pub(super) daemon: PathBuf,
 }
 
 impl Peers {
@@ -297,7 +280,7 @@ impl Peers {
                 "the cause is unknown; run the command again when the server answers".to_owned();
             return Some(self.failure("the tmux server", &who, pid, hint));
         }
-        let socket = self.daemon.as_ref()?;
+        let socket = &self.daemon;
         let pid = silent_daemon(socket).await?;
         let who = pid.map_or_else(|| socket.display().to_string(), |pid| format!("pid {pid}"));
         let hint = match pid {

@@ -209,49 +209,42 @@ async fn status(context: &Context, args: Json) -> Result<(), Error> {
 }
 
 fn status_lines(status: &DaemonStatus) -> Vec<String> {
+    let DaemonStatus {
+        session_name,
+        server,
+        pid,
+        version,
+        ..
+    } = status;
     let up = age(clock::now().wall - status.started_at);
     let tasks = if status.exists {
-        format!(
-            "{} running, {} waiting, {} exited",
-            status.running, status.waiting, status.dead
-        )
+        let (running, waiting, dead) = (status.running, status.waiting, status.dead);
+        format!("{running} running, {waiting} waiting, {dead} exited")
     } else {
         "the session does not exist".to_owned()
     };
+    let last = format!("last record {}:{}", status.epoch, status.last_seq);
     let problems = status.problems.iter();
-    let problems = problems.map(|problem| format!("problem  {problem}"));
-    let lines = [
-        format!("session  {}", status.session_name),
-        format!("server   {}", status.server),
-        format!(
-            "daemon   pid {}, version {}, up {up}",
-            status.pid, status.version
-        ),
+    let mut lines: Vec<String> = problems.map(|why| format!("problem  {why}")).collect();
+    lines.extend([
+        format!("session  {session_name}"),
+        format!("server   {server}"),
+        format!("daemon   pid {pid}, version {version}, up {up}"),
         format!("tasks    {tasks}"),
-        format!(
-            "feed     {} (last record {}:{})",
-            status.feed, status.epoch, status.last_seq
-        ),
+        format!("feed     {} ({last})", status.feed),
         format!("readers  {}, {} waits", status.readers, status.waits),
         format!("kept     {}", kept(status)),
-    ];
-    let rest = [
-        format!(
-            "looks    {}, {} of them found a late event",
-            status.looks, status.found_late
-        ),
-        format!("log      {}", status.log),
-    ];
+    ]);
     let is_sink = |one: &&ConsumerStatus| one.name.starts_with(SINK_PREFIX);
     let consumers = status.consumers.iter().filter(|one| !is_sink(one));
-    let consumers = consumers.map(consumer_line);
-    let sinks = status.sinks.iter().map(sink_line);
-    problems
-        .chain(lines)
-        .chain(consumers)
-        .chain(sinks)
-        .chain(rest)
-        .collect()
+    lines.extend(consumers.map(consumer_line));
+    lines.extend(status.sinks.iter().map(sink_line));
+    let (looks, late) = (status.looks, status.found_late);
+    lines.push(format!(
+        "looks    {looks}, {late} of them found a late event"
+    ));
+    lines.push(format!("log      {}", status.log));
+    lines
 }
 
 /// Returns what a sink does: `sink log (exec): 3 delivered, 0 behind`.
@@ -287,8 +280,8 @@ fn kept(status: &DaemonStatus) -> String {
 }
 
 async fn stop(context: &Context, cleanup: bool) -> Result<(), Error> {
-    let session = context.session().await?;
-    let stopped = ops::stop_daemon(&session, cleanup).await;
+    let mut session = context.session().await?;
+    let stopped = ops::stop_daemon(&mut session, cleanup).await;
     stopped.map_err(|error| Error {
         // That it can be started is no help here.
         hint: error.hint.filter(|_| error.kind != ErrorKind::NoDaemon),
@@ -320,8 +313,8 @@ pub(super) async fn consumer(context: &Context, command: ConsumerCommand) -> Res
 }
 
 async fn list_consumers(context: &Context, args: Json) -> Result<(), Error> {
-    let session = context.session().await?;
-    let list = ops::list_consumers(&session).await?;
+    let mut session = context.session().await?;
+    let list = ops::list_consumers(&mut session).await?;
     if args.json {
         return output::json(&list);
     }
@@ -330,11 +323,11 @@ async fn list_consumers(context: &Context, args: Json) -> Result<(), Error> {
 }
 
 async fn remove_consumers(context: &Context, names: &[String]) -> Result<(), Error> {
-    let session = context.session().await?;
+    let mut session = context.session().await?;
     let mut removed = Ok(());
     // One that cannot be removed does not keep the others.
     for name in names {
-        let outcome = ops::remove_consumer(&session, name).await;
+        let outcome = ops::remove_consumer(&mut session, name).await;
         if let Err(failure) = outcome
             && let Err(earlier) = std::mem::replace(&mut removed, Err(failure))
         {

@@ -19,10 +19,10 @@ pub(super) async fn kill(context: &Context, args: Kill) -> Result<(), Error> {
         signal: args.signal,
         grace: args.grace,
     };
-    let (asking, names) = (session.for_request(), args.names.clone());
+    let (mut asking, names) = (session.for_request(), args.names.clone());
     let caller = Caller::of_environment();
     let work = ops::kill(&mut session, caller, args.names, &choice);
-    let (ended, _) = watched(context, &asking, &names, work).await?;
+    let (ended, _) = watched(context, &mut asking, &names, work).await?;
     let ended = ended?;
     report(KILLED, &ended, args.json)
 }
@@ -45,9 +45,9 @@ pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Err
             "End session {name} with {tasks} ({active} active)?"
         ))?;
     }
-    let asking = session.for_request();
+    let mut asking = session.for_request();
     let work = ops::kill_all(&mut session, &choice);
-    let (ended, _) = watched(context, &asking, &[], work).await?;
+    let (ended, _) = watched(context, &mut asking, &[], work).await?;
     let EndedTasks {
         tasks: ended,
         moved,
@@ -124,7 +124,7 @@ const MOST_LINES: usize = 5;
 /// follow is not wanted any more.
 pub(super) async fn watched<T>(
     context: &Context,
-    session: &TaskSession,
+    session: &mut TaskSession,
     names: &[String],
     work: impl Future<Output = T>,
 ) -> Result<(T, bool), Error> {

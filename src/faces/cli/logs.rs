@@ -239,7 +239,7 @@ async fn present(
         lines,
         ..request(window, args)
     };
-    let log = ops::further_log(session, request).await;
+    let log = ops::present_log(&mut session.for_request(), request).await;
     Ok(last_lines(log?, lines))
 }
 

@@ -43,7 +43,7 @@ pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Error> {
     }
     let mut session = context.given()?;
     let mut view = ops::list(&mut session).await?;
-    if !view.exists && !ops::was_pruned(&session) {
+    if !view.exists && !ops::was_pruned(&session).await {
         return Err(session.missing());
     }
     view.tasks.retain(|task| is_selected(task, &args));
@@ -57,7 +57,9 @@ pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Error> {
 
 /// Lists all task sessions, each below its name.
 async fn all(context: &Context, args: &Ls) -> Result<(), Error> {
-    let choice = context.all_sessions()?;
+    // From here on the server has to answer.
+    context.given()?;
+    let choice = context.choice();
     let Everywhere {
         mut sessions,
         silent,

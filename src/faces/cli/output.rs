@@ -43,12 +43,11 @@ pub(crate) fn line(text: &str) -> Result<(), Error> {
 }
 
 pub(crate) fn lines(texts: impl IntoIterator<Item = impl AsRef<str>>) -> Result<(), Error> {
-    let mut stdout = io::stdout().lock();
-    let printed = texts
-        .into_iter()
-        .try_for_each(|text| writeln!(stdout, "{}", text.as_ref()))
-        .and_then(|()| stdout.flush());
-    printed.or_else(|error| closed_is_fine(&error))
+    let mut results = Results::new();
+    for text in texts {
+        results.line(text.as_ref())?;
+    }
+    results.end()
 }
 
 /// Prints many lines of results as they come, in batches.
@@ -73,11 +72,10 @@ impl Results {
 
 /// Prints a piece of results unchanged.
 pub(crate) fn text(text: &str) -> Result<(), Error> {
-    let mut stdout = io::stdout().lock();
-    let printed = stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush());
-    printed.or_else(|error| closed_is_fine(&error))
+    let mut results = Results::new();
+    let printed = write!(results.stdout, "{text}");
+    printed.or_else(|error| closed_is_fine(&error))?;
+    results.end()
 }
 
 /// Prints one JSON value as a line.

@@ -10,18 +10,16 @@ use futures_util::FutureExt as _;
 use futures_util::future::{Either, select};
 use serde_json::json;
 
-use super::args::{FollowRun, Restart, Run};
+use super::args::{FollowRun, Json, Restart, Run};
 use super::context::{self, Context};
 use super::kill::watched;
 use super::{logs, output, wait};
 use crate::client::DaemonClient;
 use crate::model::{
-    Error, ErrorKind, PortHolder, ReplacedRun, Replaces, Slot, TaskSpec, WindowId, text,
+    Error, ErrorKind, Launch, PortHolder, ReplacedRun, Replaces, Slot, TaskSpec, WindowId, text,
 };
-use crate::ops::{
-    self, Adapter, Caller, LaunchWait, RunOptions, StartedRun, TaskSession, Undelivered,
-};
-use crate::tmux::exec_task;
+use crate::ops::{self, Adapter, Caller, StartedRun, TaskSession};
+use crate::tmux::{check_name, exec_task};
 
 pub(super) use crate::tmux::EXEC_PANE;
 
@@ -37,6 +35,17 @@ enum LaunchReport {
     /// One line on stderr: stdout is for the task's output.
     Followed,
     Json,
+}
+
+impl LaunchReport {
+    /// Returns what is printed instead, if the options say so.
+    fn unless(self, json: Json, follow: &FollowRun) -> Self {
+        match (json.json, follow.follow) {
+            (true, _) => Self::Json,
+            (false, true) => Self::Followed,
+            (false, false) => self,
+        }
+    }
 }
 
 pub(super) async fn run(context: &Context, args: Run) -> Result<(), Error> {
@@ -64,7 +73,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Error> {
         let why = format!("no command given for task `{name}`");
         return Err(Error::usage(why));
     }
-    let mut options = RunOptions {
+    let mut launch = Launch {
         name,
         spec: TaskSpec {
             settings: settings.settings(follow.regex, follow.ignore_case),
@@ -80,22 +89,24 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Error> {
             Replaces::Any
         },
         owner: Caller::of_environment().owner,
-        wait: wait_of(&follow),
+        will_wait: will_wait(&follow),
+        is_held: is_held(&follow),
+        ..Launch::default()
     };
     if !is_again {
-        options.check()?;
-    } else if options.name.parse::<WindowId>().is_err() {
-        options.check_name()?;
+        ops::check_launch(&launch)?;
+    } else if launch.name.parse::<WindowId>().is_err() {
+        check_name(&launch.name)?;
     }
     check(&follow)?;
     if !after.is_empty() {
-        wait::wait_before_launch(context, &options.name, &after, &mut follow).await?;
+        wait::wait_before_launch(context, &launch.name, &after, &mut follow).await?;
     }
     let mut session = context.given()?;
     if is_again {
-        let name = options.name.clone();
-        let found = ops::run_again(&mut session, options).await;
-        options = found.map_err(|failure| {
+        let name = launch.name.clone();
+        let found = ops::run_again(&mut session, launch).await;
+        launch = found.map_err(|failure| {
             if failure.kind == ErrorKind::Missing && name.parse::<WindowId>().is_err() {
                 failure.with_hint(format!("`tmux-task run {name} -- COMMAND` starts it"))
             } else {
@@ -103,20 +114,16 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Error> {
             }
         })?;
     }
-    let report = if json.json {
-        LaunchReport::Json
-    } else if follow.follow {
-        LaunchReport::Followed
-    } else if output::viewer().is_stdout_terminal {
-        LaunchReport::Line
-    } else {
-        LaunchReport::Lines
+    let usual = match output::viewer().is_stdout_terminal {
+        true => LaunchReport::Line,
+        false => LaunchReport::Lines,
     };
-    say_holders(context, &session, &options.name, &follow);
+    let report = usual.unless(json, &follow);
+    say_holders(context, &session, &launch.name, &follow);
     let (started, is_interrupted) = if is_unnamed && !if_absent {
-        launch_in_free_slot(context, session, options).await?
+        start_in_free_slot(context, session, launch).await?
     } else {
-        launch(context, session, options).await?
+        start(context, session, launch).await?
     };
     let follow = (follow, is_interrupted);
     follow_up(context, started, follow, report).await
@@ -124,24 +131,24 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Error> {
 
 /// Starts a run in the first slot of its name, then with `-2`, `-3` and so on behind it, that no task
 /// runs in. Another command may take a slot meanwhile: the next one is tried then.
-async fn launch_in_free_slot(
+async fn start_in_free_slot(
     context: &Context,
     mut session: TaskSession,
-    options: RunOptions,
+    launch: Launch,
 ) -> Result<(StartedRun, bool), Error> {
-    let mut name = ops::free_name(&mut session, &options.name).await?;
+    let mut name = ops::free_name(&mut session, &launch.name).await?;
     loop {
-        let attempt = RunOptions {
+        let attempt = Launch {
             name: name.clone(),
             replaces: Replaces::Ended,
-            ..options.clone()
+            ..launch.clone()
         };
-        let failure = match launch(context, session, attempt).await {
+        let failure = match start(context, session, attempt).await {
             Ok(started) => return Ok(started),
             Err(failure) => failure,
         };
         session = context.given()?;
-        match ops::free_name(&mut session, &options.name).await {
+        match ops::free_name(&mut session, &launch.name).await {
             Ok(next) if next != name => name = next,
             Ok(_) | Err(_) => return Err(failure),
         }
@@ -156,38 +163,35 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Erro
         json,
     } = args;
     check(&follow)?;
-    let wait = wait_of(&follow);
-    if names.len() > 1 && wait != LaunchWait::No {
+    if names.len() > 1 && will_wait(&follow) {
         let why = "--wait, --follow, --until and --listen are for one task";
         let hint = format!("`tmux-task wait {}` waits for all of them", names.join(" "));
         return Err(Error::usage(why).with_hint(hint));
     }
     let mut session = context.given()?;
-    let all = ops::plan_restarts(&mut session, names, wait).await?;
-    let report = if json.json {
-        LaunchReport::Json
-    } else if follow.follow {
-        LaunchReport::Followed
-    } else {
-        LaunchReport::Restarted
-    };
-    for options in all {
-        say_holders(context, &session, &options.name, &follow);
-        let (started, is_interrupted) = launch(context, session.for_request(), options).await?;
+    let all = ops::plan_restarts(&mut session, names).await?;
+    let report = LaunchReport::Restarted.unless(json, &follow);
+    for launch in all {
+        let launch = Launch {
+            will_wait: will_wait(&follow),
+            is_held: is_held(&follow),
+            ..launch
+        };
+        say_holders(context, &session, &launch.name, &follow);
+        let (started, is_interrupted) = start(context, session.for_request(), launch).await?;
         let follow = (follow.clone(), is_interrupted);
         follow_up(context, started, follow, report).await?;
     }
     Ok(())
 }
 
-fn wait_of(follow: &FollowRun) -> LaunchWait {
-    if follow.follow || !follow.until.is_empty() {
-        LaunchWait::Text
-    } else if follow.wait || follow.listen.is_some() {
-        LaunchWait::End
-    } else {
-        LaunchWait::No
-    }
+/// Whether the command starts when the wait has begun: for a text, or to show all of the output.
+fn is_held(follow: &FollowRun) -> bool {
+    follow.follow || !follow.until.is_empty()
+}
+
+fn will_wait(follow: &FollowRun) -> bool {
+    is_held(follow) || follow.wait || follow.listen.is_some()
 }
 
 /// Says who has the port that the task is to listen on, before it is started. The run that it replaces
@@ -212,14 +216,14 @@ fn check(follow: &FollowRun) -> Result<(), Error> {
 
 /// Starts a run. A live run of its slot ends first, which may take a while: returns also whether the user
 /// has interrupted that once.
-async fn launch(
+async fn start(
     context: &Context,
     session: TaskSession,
-    options: RunOptions,
+    launch: Launch,
 ) -> Result<(StartedRun, bool), Error> {
-    let (asking, names) = (session.for_request(), [options.name.clone()]);
-    let work = ops::run(session, options);
-    let (started, is_interrupted) = watched(context, &asking, &names, work).await?;
+    let (mut asking, names) = (session.for_request(), [launch.name.clone()]);
+    let work = ops::run(session, launch);
+    let (started, is_interrupted) = watched(context, &mut asking, &names, work).await?;
     Ok((started?, is_interrupted))
 }
 
@@ -230,10 +234,11 @@ async fn follow_up(
     (follow, is_interrupted): (FollowRun, bool),
     report: LaunchReport,
 ) -> Result<(), Error> {
-    let will_wait = wait_of(&follow) != LaunchWait::No;
+    let will_wait = will_wait(&follow);
     print(context, &started, report)?;
     if !will_wait && started.unreachable.is_none() {
-        say_undelivered(context, &mut started).await;
+        let owner = started.owner.clone();
+        say_undelivered(context, owner, Some(&mut started.daemon), &started.name).await;
     }
     if let Some(why) = started.unreachable.as_ref().filter(|_| !will_wait) {
         context.note(&format!(
@@ -362,33 +367,18 @@ fn print(context: &Context, started: &StartedRun, report: LaunchReport) -> Resul
     Ok(())
 }
 
-/// Says it on stderr to the owner of a run that was started, if that is so. It is said each time: a model
-/// may have lost what it was told before.
-pub(super) async fn say_undelivered(context: &Context, started: &mut StartedRun) {
-    if let Some(undelivered) = ops::undelivered(started).await {
-        note_undelivered(context, &undelivered, &started.name);
-    }
-}
-
-/// The same to the caller, who has started these tasks.
-pub(super) async fn say_undelivered_to_caller(
+/// Says it on stderr if nothing delivers messages to the owner of these tasks, which were started in the
+/// session of this daemon. It is said each time: a model may have lost what it was told before.
+pub(super) async fn say_undelivered(
     context: &Context,
-    session: &TaskSession,
-    names: &[&str],
+    owner: Option<String>,
+    daemon: Option<&mut DaemonClient>,
+    names: &str,
 ) {
-    let Some(owner) = Caller::of_environment().owner.filter(|_| !names.is_empty()) else {
+    let Some(owner) = owner else { return };
+    let Some(undelivered) = ops::undelivered_to(owner, daemon).await else {
         return;
     };
-    let Ok(mut daemon) = session.daemon().await else {
-        return;
-    };
-    let undelivered = ops::undelivered_to(owner, daemon.as_mut()).await;
-    if let Some(undelivered) = undelivered {
-        note_undelivered(context, &undelivered, &names.join(" "));
-    }
-}
-
-fn note_undelivered(context: &Context, undelivered: &Undelivered, names: &str) {
     let more = match undelivered.adapter {
         Adapter::None => String::new(),
         Adapter::Available(client) => {

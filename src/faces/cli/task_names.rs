@@ -93,7 +93,7 @@ async fn sessions(choice: SessionChoice) -> Option<Vec<CompletionCandidate>> {
 async fn consumers(choice: SessionChoice) -> Option<Vec<CompletionCandidate>> {
     let mut session = TaskSession::named(&choice).ok()?;
     session.resolve_name().await.ok()?;
-    let list = ops::list_consumers(&session).await.ok()?;
+    let list = ops::list_consumers(&mut session).await.ok()?;
     let names = list.consumers.into_iter().map(|consumer| consumer.name);
     Some(names.map(CompletionCandidate::new).collect())
 }

@@ -16,12 +16,10 @@ use super::call::{
 use super::tool::{Client, ToolCall, ToolEffect};
 use crate::client::DaemonClient;
 use crate::model::{
-    AnswerBy, Condition, Error, Millis, NotifyOn, ReplacedRun, Replaces, Slot, Stop, TaskSettings,
-    TaskSpec, WaitOutcome, WaitResult, whole_millis,
+    AnswerBy, Condition, Error, Launch, Millis, NotifyOn, ReplacedRun, Replaces, Slot, Stop,
+    TaskSettings, TaskSpec, WaitOutcome, WaitResult, whole_millis,
 };
-use crate::ops::{
-    self, LaunchWait, RunOptions, SessionChoice, StartedRun, TaskSession, Undelivered,
-};
+use crate::ops::{self, SessionChoice, StartedRun, TaskSession, Undelivered};
 use crate::wire::WaitRequest;
 
 /// How many of the last lines a result has.
@@ -375,15 +373,12 @@ impl ToolCall for RunTask {
         check_variables(&self)?;
         let spec = self.spec();
         let spec = spec.map_err(|why| ToolAnswer::refused(&why, None))?;
-        let wait = match self.until.is_empty() {
-            false => LaunchWait::Text,
-            true if self.wait || call.takes_handles => LaunchWait::End,
-            true => LaunchWait::No,
-        };
-        if wait != LaunchWait::Text && !self.stop.is_empty() {
+        let is_held = !self.until.is_empty();
+        let will_wait = is_held || self.wait || call.takes_handles;
+        if !is_held && !self.stop.is_empty() {
             return Err(ToolAnswer::refused("`stop` needs `until`", None));
         }
-        let options = RunOptions {
+        let launch = Launch {
             name: self.task,
             spec,
             replaces: if self.only_if_absent {
@@ -392,20 +387,22 @@ impl ToolCall for RunTask {
                 Replaces::Any
             },
             owner: call.caller.owner.clone(),
-            wait,
+            will_wait,
+            is_held,
+            ..Launch::default()
         };
         let is_again = self.command.is_none();
         let work = async {
-            let options = match is_again {
-                true => ops::run_again(&mut session, options).await?,
-                false => options,
+            let launch = match is_again {
+                true => ops::run_again(&mut session, launch).await?,
+                false => launch,
             };
-            ops::run(session, options).await
+            ops::run(session, launch).await
         };
         // A live run of its slot ends first, which may take its time.
         let mut started = within(REPLACED_WITHIN, work).await?;
         let mut lines = vec![announce(&started)];
-        if wait == LaunchWait::No {
+        if !will_wait {
             if started.unreachable.is_none() {
                 let undelivered = ops::undelivered(&mut started).await;
                 let why = |of: Undelivered| format!("nothing delivers messages to {}", of.owner);

@@ -1,29 +1,28 @@
 //! The tasks of all sessions of the user: one stream for each daemon, also for those that start
 //! while the panel is open.
 //!
-//! A daemon's start shows as a new socket in the runtime folder, which is listed every
-//! [`RESCAN`]. tmux is asked for sessions without a daemon at the start, and when a daemon has left.
+//! Every [`RESCAN`], each socket in the runtime folder that is not followed is tried: a daemon may have
+//! started there. tmux is asked for sessions without a daemon at the start, and when a daemon has left.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
-use std::{fs, io, mem};
 
 use futures_util::StreamExt;
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use super::board::{SessionKey, SessionName};
-use super::state::Place;
-use super::work::{ANSWERS_WITHIN, Incoming, read, text_of};
+use super::board::{Place, SessionKey, SessionName};
+use super::state::Incoming;
+use super::work::{ANSWERS_WITHIN, read, text_of};
 use crate::model::{Error, Ordered as _, text};
-use crate::ops::{self, FoundSession, Server, SessionChoice, TaskSession};
+use crate::ops::{self, FoundSession, Server, SessionChoice, TaskSession, quote_where_needed};
 
 /// How often the runtime folder is listed.
 const RESCAN: Duration = Duration::from_secs(2);
@@ -31,22 +30,10 @@ const RESCAN: Duration = Duration::from_secs(2);
 /// How long a daemon may take to answer before the panel says that it does not.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// When to connect again after a daemon has left, each after the one before: a newer daemon may
-/// take its place.
-const RETRIES: [Duration; 4] = [
-    Duration::from_millis(100),
-    Duration::from_millis(250),
-    Duration::from_millis(500),
-    Duration::from_secs(1),
-];
-
 /// The maximum length of a session's or a server's name, in characters.
 const NAME_CHARS: usize = 200;
 
 const SILENT: &str = "the daemon does not answer";
-
-/// The identity of a file: device, inode and time of change.
-type FileId = (u64, u64, i64, i64);
 
 /// Follows all sessions.
 pub(super) struct AllSessions<'a> {
@@ -72,25 +59,20 @@ struct PanelSession {
     key: SessionKey,
     /// Its tmux server, once known.
     server: Option<Server>,
-    state: PanelSessionState,
-    /// The socket's file when it was connected to last.
-    file: Option<FileId>,
+    shown: ShownSession,
+    /// Whether its daemon is being connected to, or pushes tasks.
+    is_followed: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum PanelSessionState {
-    /// Its daemon is being connected to.
-    Connecting,
-    /// The same, and it does not answer.
+enum ShownSession {
+    Nothing,
+    /// The tasks that its daemon pushes, or has pushed last.
+    Tasks,
+    /// That its daemon does not answer.
     Silent,
-    /// It pushes tasks.
-    Streaming,
-    /// Its daemon cannot be used.
-    Failed,
-    /// The session is shown as one without a daemon.
-    Unsupervised,
-    /// It is not shown.
-    Gone,
+    /// That its daemon cannot be used, or that it has none.
+    Unusable,
 }
 
 impl<'a> AllSessions<'a> {
@@ -126,8 +108,8 @@ impl<'a> AllSessions<'a> {
                 () = this.changed.notified() => {}
                 Some(()) = futures.next() => {}
                 _ = scans.tick() => {
-                    for (socket, key) in this.scan() {
-                        futures.push(Box::pin(this.follow_daemon(socket, key)));
+                    for socket in this.scan() {
+                        futures.push(Box::pin(this.follow_daemon(socket)));
                     }
                 }
             }
@@ -137,32 +119,24 @@ impl<'a> AllSessions<'a> {
         }
     }
 
-    /// Returns the daemons whose sockets are new, to connect to.
-    fn scan(&self) -> Vec<(PathBuf, SessionKey)> {
-        use PanelSessionState::{Connecting, Failed, Gone, Silent, Streaming, Unsupervised};
+    /// Returns the sockets to try: those that no daemon is followed at, also where one has left.
+    fn scan(&self) -> Vec<PathBuf> {
         let mut known = self.known.borrow_mut();
         // A folder that cannot be listed has nothing new.
-        let sockets = ops::daemon_sockets(&self.here).unwrap_or_default();
-        let is_new = |socket: PathBuf| {
-            let file = file_id(&socket).ok()?;
-            let session = known.at(&socket);
-            let is_followed = match session.state {
-                Connecting | Silent | Streaming => true,
-                Failed | Unsupervised | Gone => false,
-            };
-            if is_followed || session.file == Some(file) {
-                return None;
-            }
-            (session.file, session.state) = (Some(file), Connecting);
-            Some((socket, session.key))
-        };
-        sockets.into_iter().filter_map(is_new).collect()
+        let listed = ops::daemon_sockets(&self.here).unwrap_or_default();
+        let left = known.found.iter();
+        let left = left.filter(|(_, session)| session.shown == ShownSession::Tasks);
+        let mut sockets: BTreeSet<PathBuf> = left.map(|(socket, _)| socket.clone()).collect();
+        sockets.extend(listed);
+        let is_new = |socket: &PathBuf| !mem::replace(&mut known.at(socket).is_followed, true);
+        sockets.into_iter().filter(is_new).collect()
     }
 
     /// Takes the servers to ask for their sessions, once it is known which daemons there are.
     fn servers_to_list(&self) -> Vec<Server> {
         let mut known = self.known.borrow_mut();
-        let is_connecting = |session: &PanelSession| session.state == PanelSessionState::Connecting;
+        let is_connecting =
+            |session: &PanelSession| session.is_followed && session.shown == ShownSession::Nothing;
         if known.found.values().any(is_connecting) {
             return Vec::new();
         }
@@ -182,106 +156,97 @@ impl<'a> AllSessions<'a> {
     /// Shows the sessions of a server that have no daemon, and those whose daemon is silent by their
     /// names.
     fn on_listed(&self, server: &Server, sessions: Vec<FoundSession>) {
-        use PanelSessionState::{Connecting, Failed, Gone, Silent, Streaming, Unsupervised};
         let listed = sessions.iter().map(|session| session.daemon.clone());
         let listed = listed.into_set();
         let mut known = self.known.borrow_mut();
         for FoundSession { name, daemon } in sessions {
-            let how_to_start = how_to_start(&name, server.socket(), self.here.socket());
             let session = known.at(&daemon);
-            let key = session.key;
             session.server = Some(server.clone());
-            let why = match session.state {
-                Connecting | Streaming | Failed => continue,
-                Silent => SILENT.to_owned(),
-                Gone | Unsupervised => {
-                    session.state = Unsupervised;
-                    how_to_start
+            let why = match (session.shown, session.is_followed) {
+                (ShownSession::Silent, _) => SILENT.to_owned(),
+                (ShownSession::Nothing, false) => {
+                    session.shown = ShownSession::Unusable;
+                    how_to_start(&name, server.socket(), self.here.socket())
                 }
+                (ShownSession::Nothing, true)
+                | (ShownSession::Tasks | ShownSession::Unusable, _) => continue,
             };
+            let key = session.key;
             let name = session_name(&name, server.socket(), self.here.socket());
             self.report(Incoming::Unknown { key, name, why });
         }
         for (daemon, session) in &mut known.found {
             let of = session.server.as_ref().map(Server::socket);
-            let is_here = of == Some(server.socket());
-            if session.state == Unsupervised && is_here && !listed.contains(daemon) {
-                session.state = Gone;
+            let is_here = of == Some(server.socket()) && !session.is_followed;
+            if session.shown == ShownSession::Unusable && is_here && !listed.contains(daemon) {
+                session.shown = ShownSession::Nothing;
                 self.report(Incoming::Gone(session.key));
             }
         }
     }
 
-    /// Reports the tasks of a daemon whose socket was found, and those of its successors. What is shown until
-    /// a successor answers are the last ones that are known.
-    async fn follow_daemon(&self, socket: PathBuf, key: SessionKey) {
-        let mut retries: Option<&[Duration]> = None;
-        loop {
-            let mut connecting = Box::pin(ops::task_stream_at(&socket, self.choice));
-            let connected = match timeout(PATIENCE, &mut connecting).await {
-                Ok(connected) => connected,
-                Err(_) => {
-                    self.show_unknown(&socket, PanelSessionState::Silent, SILENT.to_owned());
-                    connecting.await
-                }
-            };
-            match connected {
-                Ok(Some((mut client, session))) => {
-                    let server = session.server.clone();
-                    let name = session_name(&session.name, server.socket(), self.here.socket());
-                    let place = Place::Here(Rc::new(session));
-                    self.report(Incoming::Connected { key, place, name });
-                    self.change(|known| {
-                        let session = known.at(&socket);
-                        session.state = PanelSessionState::Streaming;
-                        session.server = Some(server);
-                    });
-                    read(&mut client, key, &self.to).await;
-                    self.change(|known| {
-                        let session = known.at(&socket);
-                        session.state = PanelSessionState::Connecting;
-                        session.file = file_id(&socket).ok();
-                        // What else its server has may have changed as well.
-                        if let Some(server) = session.server.clone() {
-                            known.unlisted.insert(server.socket().to_owned(), server);
-                        }
-                    });
-                    retries = Some(&RETRIES);
-                }
-                Err(error) if retries.is_none() => {
-                    let why = text_of(&error);
-                    return self.show_unknown(&socket, PanelSessionState::Failed, why);
-                }
-                // After a daemon has left, its successor counts, and no error of what is left of it.
-                Ok(None) | Err(_) => {}
+    /// Reports the tasks of a daemon whose socket was found, until it has left. What is shown then are the
+    /// last ones that are known, until the socket is tried again.
+    async fn follow_daemon(&self, socket: PathBuf) {
+        let mut connecting = Box::pin(ops::task_stream_at(&socket, self.choice));
+        let connected = match timeout(PATIENCE, &mut connecting).await {
+            Ok(connected) => connected,
+            Err(_) => {
+                self.show_unknown(&socket, ShownSession::Silent, SILENT.to_owned());
+                connecting.await
             }
-            let Some((pause, rest)) = retries.and_then(|retries| retries.split_first()) else {
-                self.report(Incoming::Gone(key));
-                return self.change(|known| known.at(&socket).state = PanelSessionState::Gone);
-            };
-            sleep(*pause).await;
-            retries = Some(rest);
+        };
+        match connected {
+            Ok(Some((mut client, session))) => {
+                let server = session.server.clone();
+                let name = session_name(&session.name, server.socket(), self.here.socket());
+                let place = Place::Here(Rc::new(session));
+                let key = self.change(&socket, |session| {
+                    session.shown = ShownSession::Tasks;
+                    session.server = Some(server);
+                });
+                self.report(Incoming::Connected { key, place, name });
+                read(&mut client, key, &self.to).await;
+            }
+            Ok(None) => {
+                let mut left = None;
+                let key = self.change(&socket, |session| {
+                    if matches!(session.shown, ShownSession::Tasks | ShownSession::Silent) {
+                        session.shown = ShownSession::Nothing;
+                        left = Some(session.server.clone());
+                    }
+                });
+                if let Some(server) = left {
+                    self.report(Incoming::Gone(key));
+                    // What else its server has may have changed as well.
+                    let server = server.unwrap_or_else(|| self.here.clone());
+                    let mut known = self.known.borrow_mut();
+                    known.unlisted.insert(server.socket().to_owned(), server);
+                }
+            }
+            Err(error) => self.show_unknown(&socket, ShownSession::Unusable, text_of(&error)),
         }
+        self.change(&socket, |session| session.is_followed = false);
     }
 
     /// Shows the session of a daemon, of which not even the name is known, with the reason.
-    fn show_unknown(&self, socket: &Path, state: PanelSessionState, why: String) {
+    fn show_unknown(&self, socket: &Path, shown: ShownSession, why: String) {
         let file = socket.file_stem().unwrap_or_default();
         let name = SessionName {
             name: text::one_line(file.as_encoded_bytes(), NAME_CHARS),
             server: None,
         };
-        self.change(|known| {
-            let session = known.at(socket);
-            session.state = state;
-            let key = session.key;
-            self.report(Incoming::Unknown { key, name, why });
-        });
+        let key = self.change(socket, |session| session.shown = shown);
+        self.report(Incoming::Unknown { key, name, why });
     }
 
-    fn change(&self, change: impl FnOnce(&mut Known)) {
-        change(&mut self.known.borrow_mut());
+    /// Changes what is known of a session. Returns its key.
+    fn change(&self, socket: &Path, change: impl FnOnce(&mut PanelSession)) -> SessionKey {
+        let mut known = self.known.borrow_mut();
+        let session = known.at(socket);
+        change(session);
         self.changed.notify_one();
+        session.key
     }
 
     fn report(&self, incoming: Incoming) {
@@ -298,8 +263,8 @@ impl Known {
             .or_insert_with(|| PanelSession {
                 key,
                 server: None,
-                state: PanelSessionState::Gone,
-                file: None,
+                shown: ShownSession::Nothing,
+                is_followed: false,
             })
     }
 }
@@ -315,22 +280,12 @@ fn session_name(name: &str, server: &Path, here: &Path) -> SessionName {
 
 /// Says that a session has no daemon, and what starts one.
 fn how_to_start(name: &str, server: &Path, here: &Path) -> String {
-    let is_plain = |text: &str| {
-        text.chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/'))
+    let server = match server == here {
+        true => String::new(),
+        false => format!("-S {} ", quote_where_needed(&server.to_string_lossy())),
     };
-    let server = match server.to_str() {
-        _ if server == here => String::new(),
-        Some(path) if is_plain(path) => format!("-S {path} "),
-        Some(_) | None => "-S SOCKET ".to_owned(),
-    };
-    let name = if is_plain(name) { name } else { "NAME" };
+    let name = quote_where_needed(name);
     format!("no daemon runs; `tmux-task {server}-s {name} daemon --detach` starts one")
-}
-
-fn file_id(path: &Path) -> io::Result<FileId> {
-    let found = fs::symlink_metadata(path)?;
-    Ok((found.dev(), found.ino(), found.ctime(), found.ctime_nsec()))
 }
 
 #[cfg(test)]
@@ -349,8 +304,12 @@ mod tests {
                 Some("other"),
                 "-S /tmp/tmux-1/other -s b",
             ),
-            // What a shell would take apart is left to the user.
-            ("/tmp/my tmux", "c d", Some("my tmux"), "-S SOCKET -s NAME"),
+            (
+                "/tmp/my tmux",
+                "c d",
+                Some("my tmux"),
+                "-S '/tmp/my tmux' -s 'c d'",
+            ),
         ] {
             let called = session_name(name, server.as_ref(), HERE.as_ref());
             assert_eq!((&*called.name, called.server.as_deref()), (name, shown));

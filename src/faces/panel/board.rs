@@ -2,10 +2,11 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::model::{Millis, Ordered as _, RunEnd, age};
-use crate::ops::{self, TreeUsage};
+use crate::ops::{self, TaskSession, TreeUsage};
 use crate::wire::{LsTask, TaskStateName};
 
 /// What a task is to the user, the most urgent first.
@@ -126,10 +127,23 @@ impl SessionName {
     }
 }
 
+/// Where the effects for a session are performed.
+#[derive(Debug, Clone)]
+pub(super) enum Place {
+    Here(Rc<TaskSession>),
+    /// The session of this name on a host of the fleet.
+    Host {
+        host: String,
+        session: String,
+    },
+}
+
 /// A session and its tasks.
 #[derive(Debug, Clone, Default)]
 struct BoardSession {
     name: SessionName,
+    /// `None` while there is nowhere to perform anything.
+    place: Option<Place>,
     /// How it is called where there are others.
     label: String,
     exists: bool,
@@ -149,16 +163,17 @@ pub(super) struct Board {
 
 impl Board {
     /// Takes a session, or a new name of one.
-    pub(super) fn add(&mut self, key: SessionKey, name: SessionName) {
+    pub(super) fn add(&mut self, key: SessionKey, name: SessionName, place: Option<Place>) {
         let session = self.sessions.entry(key).or_default();
         session.name = name;
+        session.place = place;
         session.trouble = None;
         self.label_sessions();
     }
 
     /// Takes a session of which no more is known than that it exists, and why that is so.
     pub(super) fn add_unknown(&mut self, key: SessionKey, name: SessionName, why: String) {
-        self.add(key, name);
+        self.add(key, name, None);
         if let Some(session) = self.sessions.get_mut(&key) {
             session.exists = true;
             session.is_known = true;
@@ -222,6 +237,11 @@ impl Board {
     /// Returns a session's whole name.
     pub(super) fn name(&self, key: SessionKey) -> Option<&SessionName> {
         self.sessions.get(&key).map(|session| &session.name)
+    }
+
+    /// Returns where the effects for a session are performed.
+    pub(super) fn place(&self, key: SessionKey) -> Option<&Place> {
+        self.sessions.get(&key)?.place.as_ref()
     }
 
     /// Returns why nothing is known of a session's tasks.
@@ -389,11 +409,8 @@ pub(super) fn last_line(listed: &LsTask, now: Millis) -> String {
 
 // What the tasks' processes use: when to read it, and what two readings say.
 
-/// How often processor time and memory of the tasks that are shown are read.
+/// How often processor time and memory of the tasks that are shown are read, if none of them is new.
 const SAMPLE: Duration = Duration::from_secs(2);
-
-/// The same when one of them was not in the last sample.
-const NEW_SAMPLE: Duration = Duration::from_millis(500);
 
 /// What a task's processes use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -404,44 +421,30 @@ pub(super) struct Usage {
     pub(super) memory: u64,
 }
 
-/// A sample to take.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct SampleOrder {
-    /// The tasks with their first process.
-    pub(super) tasks: Vec<(TaskKey, u32)>,
-    now: Instant,
-}
-
 /// The last sample.
 #[derive(Debug, Default)]
 pub(super) struct LastSample {
     /// What was used, by pid.
     used: BTreeMap<u32, TreeUsage>,
-    /// When it was taken, or when one was first thought of; `None` before that.
+    /// When it was taken.
     at: Option<Instant>,
 }
 
 impl LastSample {
-    /// Returns the sample to take of these tasks, if it is time to.
-    pub(super) fn order(
-        &mut self,
-        tasks: Vec<(TaskKey, u32)>,
-        now: Instant,
-    ) -> Option<SampleOrder> {
-        let passed = now.saturating_duration_since(*self.at.get_or_insert(now));
-        let is_new = tasks.iter().any(|(_, pid)| !self.used.contains_key(pid));
-        let pause = if is_new { NEW_SAMPLE } else { SAMPLE };
-        (passed >= pause).then_some(SampleOrder { tasks, now })
+    /// Whether it is time to read what these tasks use: also if one of them was not in the last sample.
+    pub(super) fn is_due(&self, tasks: &[(TaskKey, u32)], now: Instant) -> bool {
+        let is_new = |(_, pid): &(_, u32)| !self.used.contains_key(pid);
+        let is_old = |at| now.saturating_duration_since(at) >= SAMPLE;
+        tasks.iter().any(is_new) || self.at.is_some_and(is_old)
     }
 
-    /// Takes what was read for an order, by pid, and returns what the tasks use. One whose process
-    /// is gone is left out.
+    /// Takes what was read, by pid, and returns what the tasks use. One whose process is gone is left out.
     pub(super) fn take(
         &mut self,
-        order: SampleOrder,
+        tasks: Vec<(TaskKey, u32)>,
         used: BTreeMap<u32, TreeUsage>,
+        now: Instant,
     ) -> BTreeMap<TaskKey, Usage> {
-        let SampleOrder { tasks, now } = order;
         let passed = now.saturating_duration_since(self.at.unwrap_or(now));
         let usage = tasks.into_iter().filter_map(|(key, pid)| {
             let now = used.get(&pid)?;

@@ -358,8 +358,11 @@ fn columns(
     columns
 }
 
-/// Draws cells, in the order of the columns, from the second column of the area on.
-fn cells(buffer: &mut Buffer, area: Rect, columns: &Columns, cells: [(&str, Style); 9]) {
+/// The cells of a row with their styles, in the order of the columns.
+type Cells<'a> = [(Cow<'a, str>, Style); 9];
+
+/// Draws cells from the second column of the area on.
+fn draw_cells(buffer: &mut Buffer, area: Rect, columns: &Columns, cells: &Cells<'_>) {
     let mut x = 1;
     for ((width, (text, style)), is_number) in columns.iter().zip(cells).zip(NUMBERS) {
         if *width == 0 {
@@ -370,35 +373,31 @@ fn cells(buffer: &mut Buffer, area: Rect, columns: &Columns, cells: [(&str, Styl
         } else {
             0
         };
-        put(buffer, area, x + before, width - before, text, style);
+        put(buffer, area, x + before, width - before, text, *style);
         x += width + GAP;
     }
 }
 
 fn draw_list(buffer: &mut Buffer, layout: &Layout, state: &PanelState) {
     let visible = state.visible();
-    let listed = |row: &ListRow| match row {
-        ListRow::Task(task) => state.board.get(task),
-        ListRow::Session(_) => None,
-    };
-    let longest = |of: &dyn Fn(&LsTask) -> usize| {
-        let columns = visible.iter().filter_map(listed).map(of);
-        columns.max().unwrap_or_default()
+    let width = usize::from(layout.list.width);
+    let rows = visible.iter().map(|row| match row {
+        ListRow::Task(key) => match state.board.get(key) {
+            Some(listed) => cells_of_task(key, listed, state, width < MEDIUM),
+            None => Cells::default(),
+        },
+        ListRow::Session(key) => cells_of_session(*key, state),
+    });
+    let rows: Vec<Cells<'_>> = rows.collect();
+    let longest = |column: usize| {
+        let texts = rows.iter().map(|cells| columns_of(&cells[column].0));
+        texts.max().unwrap_or_default()
     };
     let longest_session = match state.scope {
         Scope::One => 0,
-        Scope::All => {
-            let labels = visible.iter().map(|row| state.board.label(row.session()));
-            labels.map(columns_of).max().unwrap_or(1).max(1)
-        }
+        Scope::All => longest(1).max(1),
     };
-    let width = usize::from(layout.list.width);
-    let columns = columns(
-        width,
-        longest_session,
-        longest(&|task| columns_of(&task.task.name)),
-        longest(&|task| columns_of(&command_of(task, state))),
-    );
+    let columns = columns(width, longest_session, longest(2), longest(7));
     if state.trouble.is_none() {
         let names = [
             "",
@@ -411,18 +410,16 @@ fn draw_list(buffer: &mut Buffer, layout: &Layout, state: &PanelState) {
             COMMAND,
             "LAST LINE",
         ];
-        let names = names.map(|name| (name, FAINT));
-        cells(buffer, layout.header, &columns, names);
+        let names = names.map(|name| (name.into(), FAINT));
+        draw_cells(buffer, layout.header, &columns, &names);
     }
-    for (y, shown) in visible.iter().enumerate() {
+    for (y, (shown, cells)) in visible.iter().zip(&rows).enumerate() {
         let place = row(layout.list, y);
-        match shown {
-            ListRow::Task(key) => {
-                if let Some(listed) = state.board.get(key) {
-                    task(buffer, place, &columns, key, listed, state);
-                }
-            }
-            ListRow::Session(key) => unknown(buffer, place, &columns, *key, state),
+        draw_cells(buffer, place, &columns, cells);
+        if let ListRow::Session(key) = shown {
+            let why = state.board.trouble(*key).unwrap_or_default();
+            let [label, session, ..] = columns;
+            write(buffer, place, 1 + label + GAP + session + GAP, why, FAINT);
         }
         if state.selected.as_ref() == Some(shown) {
             let mark = Style::new().add_modifier(Modifier::BOLD);
@@ -437,21 +434,12 @@ fn draw_list(buffer: &mut Buffer, layout: &Layout, state: &PanelState) {
     }
 }
 
-/// Draws a session whose tasks are not known.
-fn unknown(
-    buffer: &mut Buffer,
-    area: Rect,
-    columns: &Columns,
-    key: SessionKey,
-    state: &PanelState,
-) {
-    let (name, why) = (state.board.label(key), state.board.trouble(key));
-    let [label, session, ..] = *columns;
-    let x = 1 + label + GAP;
-    put(buffer, area, 1, label, "-", FAINT);
-    put(buffer, area, x, session, name, Style::new());
-    let x = x + session + GAP;
-    write(buffer, area, x, why.unwrap_or_default(), FAINT);
+/// Returns the cells of a session whose tasks are not known. Why that is so follows them.
+fn cells_of_session(key: SessionKey, state: &PanelState) -> Cells<'_> {
+    let mut cells = Cells::default();
+    cells[0] = ("-".into(), FAINT);
+    cells[1].0 = state.board.label(key).into();
+    cells
 }
 
 /// Says why no task is listed.
@@ -473,14 +461,12 @@ fn nothing(state: &PanelState) -> Vec<String> {
     ]
 }
 
-fn task(
-    buffer: &mut Buffer,
-    area: Rect,
-    columns: &Columns,
+fn cells_of_task<'a>(
     key: &TaskKey,
-    listed: &LsTask,
-    state: &PanelState,
-) {
+    listed: &'a LsTask,
+    state: &'a PanelState,
+    is_narrow: bool,
+) -> Cells<'a> {
     let is_selected = matches!(&state.selected, Some(ListRow::Task(selected)) if selected == key);
     let task = &listed.task;
     let group = Group::of(listed);
@@ -491,10 +477,7 @@ fn task(
     } else {
         Style::new()
     };
-    let label = match (
-        columns[0] < LABEL,
-        task.stopped.is_some() && task.is_alive(),
-    ) {
+    let label = match (is_narrow, task.stopped.is_some() && task.is_alive()) {
         (true, true) => "STOP",
         (false, true) => "STOPPED",
         (true, false) => group.short_label(),
@@ -511,22 +494,17 @@ fn task(
         true => style_of(group),
         false => style,
     };
-    cells(
-        buffer,
-        area,
-        columns,
-        [
-            (label, style_of(group)),
-            (state.board.label(key.session), style),
-            (&task.name, style),
-            (&run, FAINT),
-            (&age_of(listed, state.now), style),
-            (&cpu, style),
-            (&memory, style),
-            (&command_of(listed, state), FAINT),
-            (&last_line(listed, state.now), last_style),
-        ],
-    );
+    [
+        (label.into(), style_of(group)),
+        (state.board.label(key.session).into(), style),
+        (task.name.as_str().into(), style),
+        (run.into(), FAINT),
+        (age_of(listed, state.now).into(), style),
+        (cpu.into(), style),
+        (memory.into(), style),
+        (command_of(listed, state), FAINT),
+        (last_line(listed, state.now).into(), last_style),
+    ]
 }
 
 /// Returns a task's command, behind the ports that it listens on.

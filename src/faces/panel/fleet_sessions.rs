@@ -11,10 +11,10 @@ use tokio::process::Command;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::sleep;
 
-use super::board::{SessionKey, SessionName};
+use super::board::{Place, SessionKey, SessionName};
 use super::mode::PanelEffect;
-use super::state::{ActionReport, Place};
-use super::work::{EffectResult, Incoming, limited, text_of};
+use super::state::{ActionReport, Incoming};
+use super::work::{limited, text_of};
 use crate::client::FleetProcess;
 use crate::model::{Backoff, Error, Millis, rfc3339, text, with_causes};
 use crate::wire::{LsTask, TypedInput};
@@ -128,13 +128,13 @@ const LINE_CHARS: usize = 4096;
 const NOT_HERE: &str = "this does not go through the broker";
 
 /// Performs an effect on a host.
-pub(super) async fn perform(host: &str, session: &str, effect: PanelEffect) -> EffectResult {
+pub(super) async fn perform(host: &str, session: &str, effect: PanelEffect) -> ActionReport {
     let run = async |args: &[&str]| {
         let args = [&["--host", host, "-s", session], args].concat();
         let printed = limited(execute(&args)).await;
         printed.unwrap_or_else(|| Err(format!("{host} does not answer")))
     };
-    let report = match effect {
+    match effect {
         PanelEffect::Send { name, request, .. } => {
             let prompt = request.if_prompt.unwrap_or_default();
             let mut args = vec!["send", &request.task, "--if-prompt", &prompt];
@@ -146,7 +146,7 @@ pub(super) async fn perform(host: &str, session: &str, effect: PanelEffect) -> E
                 TypedInput::Keys(keys) => args.extend(keys.iter().flat_map(|key| ["--key", key])),
                 TypedInput::Secret(_) => {
                     let why = "a secret is not sent through the broker".to_owned();
-                    return EffectResult::Report(ActionReport::Said(Err(why)));
+                    return ActionReport::Said(Err(why));
                 }
             }
             ActionReport::Said(run(&args).await.map(|_| format!("sent to {name}")))
@@ -171,8 +171,7 @@ pub(super) async fn perform(host: &str, session: &str, effect: PanelEffect) -> E
             // The daemon there refuses an answer that would have to be hidden.
             result: Ok((false, vec![NOT_HERE.to_owned()])),
         },
-    };
-    EffectResult::Report(report)
+    }
 }
 
 /// Executes our own program. Returns the lines that it prints, or what it says when it fails.

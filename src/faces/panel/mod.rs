@@ -17,7 +17,6 @@ mod work;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::future::pending;
 use std::io::{self, Stdout};
 use std::pin::pin;
@@ -43,14 +42,14 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use crate::clock;
-use crate::model::{Error, Millis, text, with_causes};
+use crate::model::{Error, text, with_causes};
 use crate::ops::{self, Attachment, SessionChoice};
 use all_sessions::AllSessions;
-use board::SessionKey;
+use board::Place;
 use draw::draw;
 use mode::PanelEffect;
-use state::{PanelState, Place};
-use work::{ANSWERS_WITHIN, EffectResult, Incoming, TaskStream, at, follow, perform};
+use state::{ActionReport, PanelState};
+use work::{ANSWERS_WITHIN, at, begin, follow, perform};
 
 /// The shortest time between two frames, so that a storm of changes does not become one of frames.
 const FRAME: Duration = Duration::from_millis(30);
@@ -92,25 +91,17 @@ pub(crate) async fn run<T>(
     stop: impl Future<Output = T>,
 ) -> Result<Option<T>, Error> {
     let (to, mut incoming) = unbounded_channel();
-    let following: LocalBoxFuture<'_, ()>;
-    let mut panel = match shown {
+    let (session, following): (_, LocalBoxFuture<'_, ()>) = match shown {
         Shown::Session => {
-            let first = timeout(ANSWERS_WITHIN, TaskStream::begin(choice)).await;
+            let first = timeout(ANSWERS_WITHIN, begin(choice)).await;
             let first = first.map_err(|_| silent())??;
-            let name = first.session.name.clone();
-            following = Box::pin(follow(choice, first, to));
-            Panel::new(|size, now| PanelState::new(name, size, now)).map_err(unusable)?
+            let name = first.0.name.clone();
+            (Some(name), Box::pin(follow(choice, first, to)))
         }
-        Shown::AllSessions => {
-            let sessions = AllSessions::of(choice, to)?;
-            following = Box::pin(sessions.follow());
-            Panel::new(PanelState::of_all).map_err(unusable)?
-        }
-        Shown::Fleet => {
-            following = Box::pin(fleet_sessions::follow(to));
-            Panel::new(PanelState::of_all).map_err(unusable)?
-        }
+        Shown::AllSessions => (None, Box::pin(AllSessions::of(choice, to)?.follow())),
+        Shown::Fleet => (None, Box::pin(fleet_sessions::follow(to))),
     };
+    let mut panel = Panel::new(session).map_err(unusable)?;
     let mut following = pin!(following);
     let mut stop = pin!(stop);
     let mut seconds = interval(SECOND);
@@ -130,10 +121,20 @@ pub(crate) async fn run<T>(
                 // The terminal is gone.
                 None => return Ok(None),
             },
-            Some(incoming) = incoming.recv() => panel.on_incoming(incoming),
+            Some(incoming) = incoming.recv() => {
+                let effects = panel.state.on_incoming(incoming);
+                panel.begin(effects);
+            }
             // It never ends.
             () = &mut following => {}
-            Some(outcome) = panel.work.next() => panel.on_outcome(outcome).await.map_err(unusable)?,
+            Some(report) = panel.work.next() => {
+                if let ActionReport::Attach(attachment) = report {
+                    panel.attach(attachment).await.map_err(unusable)?;
+                } else {
+                    let effects = panel.state.on_report(report);
+                    panel.begin(effects);
+                }
+            }
             _ = seconds.tick() => panel.on_second(),
             () = sleep_until(draws_at), if is_changed => {}
             () = sleep_until(previews_at), if has_preview => panel.begin_preview(),
@@ -153,9 +154,7 @@ struct Panel {
     screen: Screen,
     /// What the user does; `None` while another program has the terminal.
     events: Option<EventStream>,
-    /// Where requests go.
-    sessions: BTreeMap<SessionKey, Place>,
-    work: FuturesUnordered<LocalBoxFuture<'static, EffectResult>>,
+    work: FuturesUnordered<LocalBoxFuture<'static, ActionReport>>,
     /// The preview to read next.
     preview: Option<PanelEffect>,
     /// When the next preview may be read.
@@ -166,15 +165,15 @@ struct Panel {
 }
 
 impl Panel {
-    fn new(state: impl FnOnce((u16, u16), Millis) -> PanelState) -> io::Result<Self> {
+    /// Takes the terminal, to show the session of this name, or all.
+    fn new(session: Option<String>) -> io::Result<Self> {
         let screen = Screen::take()?;
-        let state = state(screen.size()?, clock::now().wall);
+        let state = PanelState::new(session, screen.size()?, clock::now().wall);
         let now = Instant::now();
         Ok(Self {
             state,
             screen,
             events: Some(EventStream::new()),
-            sessions: BTreeMap::new(),
             work: FuturesUnordered::new(),
             preview: None,
             previews_at: now,
@@ -211,53 +210,6 @@ impl Panel {
         self.begin(effects);
     }
 
-    fn on_incoming(&mut self, incoming: Incoming) {
-        let effects = match incoming {
-            Incoming::Connected { key, place, name } => {
-                self.state.on_connected(key, name);
-                self.sessions.insert(key, place);
-                Vec::new()
-            }
-            Incoming::Lost(why) => {
-                self.state.on_lost(why);
-                Vec::new()
-            }
-            Incoming::Found => self.state.on_found(),
-            Incoming::Unknown { key, name, why } => {
-                self.sessions.remove(&key);
-                self.state.on_unknown(key, name, why)
-            }
-            Incoming::Gone(key) => {
-                self.sessions.remove(&key);
-                self.state.on_gone(key)
-            }
-            Incoming::Tasks {
-                key,
-                exists,
-                is_complete,
-                tasks,
-                removed,
-            } => self
-                .state
-                .on_tasks(key, exists, is_complete, tasks, &removed),
-        };
-        self.begin(effects);
-    }
-
-    async fn on_outcome(&mut self, outcome: EffectResult) -> io::Result<()> {
-        match outcome {
-            EffectResult::Report(report) => {
-                let effects = self.state.on_report(report);
-                self.begin(effects);
-            }
-            EffectResult::Attach(attachment) => {
-                self.attach(attachment).await?;
-                self.is_changed = true;
-            }
-        }
-        Ok(())
-    }
-
     fn begin(&mut self, effects: Vec<PanelEffect>) {
         self.is_changed = true;
         for effect in effects {
@@ -272,8 +224,8 @@ impl Panel {
 
     fn perform(&self, effect: PanelEffect) {
         // The session may just have gone, with the task.
-        if let Some(session) = self.sessions.get(&effect.session()) {
-            self.work.push(match session.clone() {
+        if let Some(place) = self.state.board.place(effect.session()) {
+            self.work.push(match place.clone() {
                 Place::Here(session) => Box::pin(perform(session, effect)),
                 Place::Host { host, session } => {
                     Box::pin(async move { fleet_sessions::perform(&host, &session, effect).await })
@@ -291,15 +243,14 @@ impl Panel {
 
     fn on_second(&mut self) {
         self.is_changed = true;
-        if let Some(order) = self.state.on_second(Instant::now().into_std()) {
-            let pids: Vec<u32> = order.tasks.iter().map(|(_, pid)| *pid).collect();
-            self.state.on_sample(order, ops::tree_usage(&pids));
-            self.state.ports = ops::ports(&pids).unwrap_or_default();
-        }
+        self.state.on_second(Instant::now().into_std(), |pids| {
+            (ops::tree_usage(pids), ops::ports(pids).unwrap_or_default())
+        });
     }
 
     /// Shows a task's window to the user.
     async fn attach(&mut self, attachment: Attachment) -> io::Result<()> {
+        self.is_changed = true;
         let Attachment {
             command,
             takes_terminal,

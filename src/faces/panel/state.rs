@@ -1,19 +1,18 @@
 //! The panel's state: keys, tasks and results go in, effects come out.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use ratatui::layout::Rect;
 use ratatui::text::Line;
 
 use super::board::{
-    Board, Group, LastSample, ListRow, SampleOrder, SessionKey, SessionName, TaskKey, Usage,
+    Board, Group, LastSample, ListRow, Place, SessionKey, SessionName, TaskKey, Usage,
 };
 use super::colours::coloured;
 use super::mode::{LogView, Mode, Move, PanelEffect, Subject};
 use crate::model::Millis;
-use crate::ops::{TaskSession, TreeUsage};
+use crate::ops::{Attachment, TreeUsage};
 use crate::terminal::{columns_of, fitted};
 use crate::wire::LsTask;
 
@@ -83,22 +82,19 @@ pub(super) struct PanelState {
 }
 
 impl PanelState {
-    /// Returns the state of a panel that shows one session, of this name.
-    pub(super) fn new(session: String, size: (u16, u16), now: Millis) -> Self {
-        let mut state = Self::with(Scope::One, "connecting to the daemon", size, now);
-        let name = session;
-        state.board.add(ONLY, SessionName { name, server: None });
-        state
-    }
-
-    /// Returns the state of a panel that shows all sessions.
-    pub(super) fn of_all(size: (u16, u16), now: Millis) -> Self {
-        Self::with(Scope::All, "looking for task sessions", size, now)
-    }
-
-    fn with(scope: Scope, trouble: &str, size: (u16, u16), now: Millis) -> Self {
+    /// Returns the state of a panel that shows the session of this name, or all sessions.
+    pub(super) fn new(session: Option<String>, size: (u16, u16), now: Millis) -> Self {
+        let (scope, trouble) = match session {
+            Some(_) => (Scope::One, "connecting to the daemon"),
+            None => (Scope::All, "looking for task sessions"),
+        };
+        let mut board = Board::default();
+        if let Some(name) = session {
+            board.add(ONLY, SessionName { name, server: None }, None);
+        }
         Self {
             scope,
+            board,
             trouble: Some(trouble.to_owned()),
             size,
             now,
@@ -170,54 +166,29 @@ impl PanelState {
 
     // What happens outside.
 
-    /// A stream of the session's tasks has begun.
-    pub(super) fn on_connected(&mut self, key: SessionKey, name: SessionName) {
-        self.board.add(key, name);
-        if self.scope == Scope::One {
-            self.trouble = None;
+    pub(super) fn on_incoming(&mut self, incoming: Incoming) -> Vec<PanelEffect> {
+        match incoming {
+            Incoming::Connected { key, place, name } => {
+                self.board.add(key, name, Some(place));
+                if self.scope == Scope::One {
+                    self.trouble = None;
+                }
+            }
+            Incoming::Lost(why) => {
+                self.trouble = Some(why);
+                return Vec::new();
+            }
+            Incoming::Tasks {
+                key,
+                exists,
+                is_complete,
+                tasks,
+                removed,
+            } => self.board.update(key, exists, is_complete, tasks, &removed),
+            Incoming::Found => self.trouble = None,
+            Incoming::Unknown { key, name, why } => self.board.add_unknown(key, name, why),
+            Incoming::Gone(key) => self.board.remove(key),
         }
-        self.list_again();
-    }
-
-    /// The stream of the only session has ended.
-    pub(super) fn on_lost(&mut self, why: String) {
-        self.trouble = Some(why);
-    }
-
-    /// All sessions that there were at first are known.
-    pub(super) fn on_found(&mut self) -> Vec<PanelEffect> {
-        self.trouble = None;
-        self.list_again();
-        self.settled()
-    }
-
-    /// A session exists, and its tasks are not known.
-    pub(super) fn on_unknown(
-        &mut self,
-        key: SessionKey,
-        name: SessionName,
-        why: String,
-    ) -> Vec<PanelEffect> {
-        self.board.add_unknown(key, name, why);
-        self.list_again();
-        self.settled()
-    }
-
-    pub(super) fn on_gone(&mut self, key: SessionKey) -> Vec<PanelEffect> {
-        self.board.remove(key);
-        self.list_again();
-        self.settled()
-    }
-
-    pub(super) fn on_tasks(
-        &mut self,
-        key: SessionKey,
-        exists: bool,
-        is_complete: bool,
-        tasks: Vec<LsTask>,
-        removed: &[String],
-    ) -> Vec<PanelEffect> {
-        self.board.update(key, exists, is_complete, tasks, removed);
         self.list_again();
         self.settled()
     }
@@ -233,6 +204,8 @@ impl PanelState {
 
     pub(super) fn on_report(&mut self, report: ActionReport) -> Vec<PanelEffect> {
         match report {
+            // Who has the terminal executes it.
+            ActionReport::Attach(_) => {}
             ActionReport::Said(result) => self.say(result),
             ActionReport::Preview { task, lines } => self.preview = Some((task, coloured(&lines))),
             ActionReport::Log { task, result } => {
@@ -330,22 +303,26 @@ impl PanelState {
         self.settled()
     }
 
-    /// A second has passed. Returns what is to be read for [`Self::on_sample`]: what the live tasks
-    /// use that are shown.
-    pub(super) fn on_second(&mut self, now: Instant) -> Option<SampleOrder> {
+    /// A second has passed. Reads what the live tasks use that are shown, by their first processes, and on
+    /// which ports they listen, if it is time to.
+    pub(super) fn on_second(
+        &mut self,
+        now: Instant,
+        read: impl FnOnce(&[u32]) -> (BTreeMap<u32, TreeUsage>, BTreeMap<u32, Vec<u16>>),
+    ) {
         let tasks = self.visible().iter().filter_map(|row| {
             let ListRow::Task(key) = row else { return None };
             let task = &self.board.get(key)?.task;
             let pid = task.pid.filter(|_| task.is_alive())?;
             Some((key.clone(), pid))
         });
-        let tasks = tasks.collect();
-        self.last_sample.order(tasks, now)
-    }
-
-    /// A sample was taken, of which this is what was used, by pid.
-    pub(super) fn on_sample(&mut self, order: SampleOrder, used: BTreeMap<u32, TreeUsage>) {
-        self.usage = self.last_sample.take(order, used);
+        let tasks: Vec<(TaskKey, u32)> = tasks.collect();
+        if self.last_sample.is_due(&tasks, now) {
+            let pids: Vec<u32> = tasks.iter().map(|(_, pid)| *pid).collect();
+            let (used, ports) = read(&pids);
+            self.ports = ports;
+            self.usage = self.last_sample.take(tasks, used, now);
+        }
     }
 
     // What follows from a change.
@@ -423,22 +400,43 @@ pub(super) fn wrapped(text: &str, columns: usize, n: usize) -> Vec<String> {
     rows
 }
 
-// Where effects are performed, and their results.
-
-/// Where the effects for a session are performed.
-#[derive(Debug, Clone)]
-pub(super) enum Place {
-    Here(Rc<TaskSession>),
-    /// The session of this name on a host of the fleet.
-    Host {
-        host: String,
-        session: String,
+/// What happens to the sessions.
+#[derive(Debug)]
+pub(super) enum Incoming {
+    /// A stream has begun. Requests go to this session.
+    Connected {
+        key: SessionKey,
+        place: Place,
+        name: SessionName,
     },
+    /// The stream of the only session has ended, and why.
+    Lost(String),
+    Tasks {
+        key: SessionKey,
+        exists: bool,
+        is_complete: bool,
+        tasks: Vec<LsTask>,
+        removed: Vec<String>,
+    },
+    /// All sessions that there were at first are known.
+    Found,
+    /// A session exists, and why its tasks are not known.
+    Unknown {
+        key: SessionKey,
+        name: SessionName,
+        why: String,
+    },
+    /// A session is not shown any more.
+    Gone(SessionKey),
 }
+
+// The results of effects.
 
 /// The result of an effect. An error is one line.
 #[derive(Debug)]
 pub(super) enum ActionReport {
+    /// The command that shows a task to the user.
+    Attach(Attachment),
     /// It was done, or not, and there is something to say.
     Said(Result<String, String>),
     Explained {

@@ -8,9 +8,9 @@ mod usage;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::board::{ListRow, SessionKey, SessionName, TaskKey};
+use super::board::{ListRow, Place, SessionKey, SessionName, TaskKey};
 use super::mode::PanelEffect;
-use super::state::{ONLY, PanelState};
+use super::state::{Incoming, ONLY, PanelState};
 use crate::model::{Exit, Life, Signal, Task, test_notation};
 use crate::wire::LsTask;
 
@@ -88,10 +88,54 @@ fn task_of(session: SessionKey, window: &str) -> TaskKey {
 
 /// A connected panel with these tasks.
 fn state_with(size: (u16, u16), tasks: Vec<LsTask>) -> PanelState {
-    let mut state = PanelState::new("work".to_owned(), size, NOW);
+    let mut state = PanelState::new(Some("work".to_owned()), size, NOW);
     state.on_connected(ONLY, named("work", None));
     state.on_tasks(ONLY, true, true, tasks, &[]);
     state
+}
+
+/// What happens outside.
+impl PanelState {
+    fn on_connected(&mut self, key: SessionKey, name: SessionName) {
+        let place = Place::Host {
+            host: String::new(),
+            session: String::new(),
+        };
+        self.on_incoming(Incoming::Connected { key, place, name });
+    }
+
+    fn on_tasks(
+        &mut self,
+        key: SessionKey,
+        exists: bool,
+        is_complete: bool,
+        tasks: Vec<LsTask>,
+        removed: &[String],
+    ) -> Vec<PanelEffect> {
+        self.on_incoming(Incoming::Tasks {
+            key,
+            exists,
+            is_complete,
+            tasks,
+            removed: removed.to_vec(),
+        })
+    }
+
+    fn on_unknown(&mut self, key: SessionKey, name: SessionName, why: String) {
+        self.on_incoming(Incoming::Unknown { key, name, why });
+    }
+
+    fn on_gone(&mut self, key: SessionKey) {
+        self.on_incoming(Incoming::Gone(key));
+    }
+
+    fn on_found(&mut self) {
+        self.on_incoming(Incoming::Found);
+    }
+
+    fn on_lost(&mut self, why: String) {
+        self.on_incoming(Incoming::Lost(why));
+    }
 }
 
 /// Presses keys: a character each, `\n` for Enter, `\x1b` for Escape. Returns the effects that are

@@ -7,15 +7,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{sleep, sleep_until, timeout};
 
-use super::board::{SessionKey, SessionName};
+use super::board::{Place, SessionKey, SessionName};
 use super::mode::PanelEffect;
-use super::state::{ActionReport, ONLY, Place};
+use super::state::{ActionReport, Incoming, ONLY};
 use crate::client::DaemonClient;
 use crate::model::{Backoff, Error, StopChoice, text, with_causes};
-use crate::ops::{
-    self, Attachment, Caller, LaunchWait, RunOptions, SessionChoice, TaskSession, task_stream,
-};
-use crate::wire::{LiveRecord, LsTask, StreamRecord};
+use crate::ops::{self, Caller, SessionChoice, TaskSession, task_stream};
+use crate::wire::{LiveRecord, StreamRecord};
 
 /// How long daemon and tmux may take to answer.
 pub(super) const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
@@ -26,25 +24,17 @@ const ENDS_SOON: Duration = Duration::from_secs(2);
 /// The maximum length of an error, in characters.
 const ERROR_CHARS: usize = 500;
 
-/// The result of an effect.
-#[derive(Debug)]
-pub(super) enum EffectResult {
-    Report(ActionReport),
-    /// The command that shows a task to the user.
-    Attach(Attachment),
-}
-
 /// How many rows of the history a preview includes: more than a panel shows.
 const HISTORY_ROWS: usize = 100;
 
 /// Performs an effect. Ends within a limited time.
-pub(super) async fn perform(session: Rc<TaskSession>, effect: PanelEffect) -> EffectResult {
-    let said = |result| EffectResult::Report(ActionReport::Said(result));
+pub(super) async fn perform(session: Rc<TaskSession>, effect: PanelEffect) -> ActionReport {
+    let said = ActionReport::Said;
     let in_words = |result: Result<String, Error>| result.map_err(|error| text_of(&error));
     match effect {
         PanelEffect::Attach { task } => {
             match in_time(ops::attachment(&session, Some(&task.window))).await {
-                Ok(attachment) => EffectResult::Attach(attachment),
+                Ok(attachment) => ActionReport::Attach(attachment),
                 Err(why) => said(Err(why)),
             }
         }
@@ -56,7 +46,7 @@ pub(super) async fn perform(session: Rc<TaskSession>, effect: PanelEffect) -> Ef
             let mut session = session.for_request();
             let names = vec![task.window];
             // Once more kills what has not ended yet.
-            let runs = in_time(ops::ending_runs(&session, &names, true)).await;
+            let runs = in_time(ops::ending_runs(&mut session, &names, true)).await;
             if runs.is_ok_and(|runs| !runs.is_empty()) {
                 return said(Ok(format!("killed what was left of {name}")));
             }
@@ -85,11 +75,11 @@ pub(super) async fn perform(session: Rc<TaskSession>, effect: PanelEffect) -> Ef
                 let lines = ops::explanation_lines(&explanation, crate::clock::now().wall);
                 (explanation.secret == Some(true), lines)
             });
-            EffectResult::Report(ActionReport::Explained { task, result })
+            ActionReport::Explained { task, result }
         }
         PanelEffect::ReadLog { task } => {
             let result = in_time(ops::coloured_log(&session, task.window.clone(), None)).await;
-            EffectResult::Report(ActionReport::Log { task, result })
+            ActionReport::Log { task, result }
         }
         PanelEffect::Preview {
             task,
@@ -100,7 +90,7 @@ pub(super) async fn perform(session: Rc<TaskSession>, effect: PanelEffect) -> Ef
             let read = ops::coloured_log(&session, task.window.clone(), Some(rows));
             // A pane that has just gone has no preview; the next record of the daemon says so.
             let lines = in_time(read).await.unwrap_or_default();
-            EffectResult::Report(ActionReport::Preview { task, lines })
+            ActionReport::Preview { task, lines }
         }
     }
 }
@@ -115,12 +105,9 @@ async fn in_time<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, S
 
 async fn rerun(session: &TaskSession, window: String) -> Result<(), Error> {
     let mut session = session.for_request();
-    for options in ops::plan_restarts(&mut session, vec![window], LaunchWait::No).await? {
-        let options = RunOptions {
-            owner: None,
-            ..options
-        };
-        ops::run(session.for_request(), options).await?;
+    for mut launch in ops::plan_restarts(&mut session, vec![window]).await? {
+        launch.owner = None;
+        ops::run(session.for_request(), launch).await?;
     }
     Ok(())
 }
@@ -153,80 +140,39 @@ pub(super) fn text_of(error: &Error) -> String {
 /// How long to wait before connecting again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(5));
 
-/// What happens to the sessions.
-#[derive(Debug)]
-pub(super) enum Incoming {
-    /// A stream has begun. Requests go to this session.
-    Connected {
-        key: SessionKey,
-        place: Place,
-        name: SessionName,
-    },
-    /// The stream of the only session has ended, and why.
-    Lost(String),
-    Tasks {
-        key: SessionKey,
-        exists: bool,
-        is_complete: bool,
-        tasks: Vec<LsTask>,
-        removed: Vec<String>,
-    },
-    /// All sessions that there were at first are known.
-    Found,
-    /// A session exists, and why its tasks are not known.
-    Unknown {
-        key: SessionKey,
-        name: SessionName,
-        why: String,
-    },
-    /// A session is not shown any more.
-    Gone(SessionKey),
-}
-
-/// A stream that has begun.
-pub(super) struct TaskStream {
-    pub(super) session: Rc<TaskSession>,
-    client: DaemonClient,
-}
-
-impl TaskStream {
-    /// Begins a stream. Starts a daemon if none runs.
-    pub(super) async fn begin(choice: &SessionChoice) -> Result<Self, Error> {
-        let mut session = TaskSession::named(choice)?;
-        session.resolve_name().await?;
-        let (client, name) = task_stream(&session).await?;
-        session.name = name;
-        Ok(Self {
-            session: Rc::new(session),
-            client,
-        })
-    }
+/// Begins a stream of the session's tasks. Starts a daemon if none runs.
+pub(super) async fn begin(
+    choice: &SessionChoice,
+) -> Result<(Rc<TaskSession>, DaemonClient), Error> {
+    let mut session = TaskSession::named(choice)?;
+    session.resolve_name().await?;
+    let (client, name) = task_stream(&session).await?;
+    session.name = name;
+    Ok((Rc::new(session), client))
 }
 
 /// Reports the tasks. Connects again whenever the stream ends. What listens drops it at its own end.
 pub(super) async fn follow(
     choice: &SessionChoice,
-    first: TaskStream,
+    (mut session, mut client): (Rc<TaskSession>, DaemonClient),
     to: UnboundedSender<Incoming>,
 ) {
-    let mut stream = first;
     loop {
-        let TaskStream { session, client } = &mut stream;
         let connected = Incoming::Connected {
             key: ONLY,
-            place: Place::Here(Rc::clone(session)),
+            place: Place::Here(Rc::clone(&session)),
             name: SessionName {
                 name: session.name.clone(),
                 server: None,
             },
         };
         drop(to.send(connected));
-        let why = read(client, ONLY, &to).await;
+        let why = read(&mut client, ONLY, &to).await;
         drop(to.send(Incoming::Lost(why)));
         let mut retry = RETRY;
-        stream = loop {
+        (session, client) = loop {
             sleep(retry.next_pause()).await;
-            let why = match timeout(ANSWERS_WITHIN, TaskStream::begin(choice)).await {
+            let why = match timeout(ANSWERS_WITHIN, begin(choice)).await {
                 Ok(Ok(stream)) => break stream,
                 Ok(Err(error)) => text_of(&error),
                 Err(_) => "the daemon does not answer".to_owned(),

@@ -40,7 +40,7 @@ pub(super) async fn examine(session: &TaskSession, sinks: Vec<SinkStatus>) -> Ve
              consumer",
         )
     };
-    let mut consumers = match timeout(LIMIT, list_consumers(session)).await {
+    let mut consumers = match timeout(LIMIT, list_consumers(&mut session.for_request())).await {
         Ok(Ok(list)) => list.consumers,
         // What is wrong with the configuration or the daemon is another check's finding.
         Ok(Err(error)) if error.kind != ErrorKind::Failed || config::load(&lookup).is_err() => {

@@ -11,7 +11,7 @@ const IDLE: SessionKey = SessionKey(4);
 /// Two sessions of this server, one of another, and one without a daemon. Windows of different
 /// servers have the same ids.
 pub(super) fn all(size: (u16, u16)) -> PanelState {
-    let mut state = PanelState::of_all(size, NOW);
+    let mut state = PanelState::new(None, size, NOW);
     state.on_connected(SHOP, named("task-shop-0a1b2c", None));
     state.on_connected(API, named("api", None));
     state.on_connected(TOOLS, named("api", Some("tools")));

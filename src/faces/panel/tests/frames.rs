@@ -251,7 +251,7 @@ fn a_shell_is_marked_and_faint() {
 
 #[test]
 fn without_any_session_it_says_how_to_start_one() {
-    let mut state = PanelState::of_all((40, 10), NOW);
+    let mut state = PanelState::new(None, (40, 10), NOW);
     check(&state, include_str!("frames/all-looking.txt"));
     state.on_found();
     check(&state, include_str!("frames/all-none.txt"));

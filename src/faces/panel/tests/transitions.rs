@@ -375,7 +375,7 @@ fn a_preview_is_read_when_the_selected_task_changes_and_there_is_room() {
         task: task(&format!("@{number}")),
         is_full_screen: false,
     };
-    let mut state = PanelState::new("work".to_owned(), (80, 24), NOW);
+    let mut state = PanelState::new(Some("work".to_owned()), (80, 24), NOW);
     let tasks = vec![listed(running(1, "a")), listed(running(2, "b"))];
     assert_eq!(
         state.on_tasks(ONLY, true, true, tasks.clone(), &[]),
@@ -393,7 +393,7 @@ fn a_preview_is_read_when_the_selected_task_changes_and_there_is_room() {
     assert_eq!(changed, [preview(1)]);
     let down = KeyEvent::new(KeyCode::Down, KeyModifiers::NONE);
     assert_eq!(state.on_key(down), [preview(2)]);
-    let mut low = PanelState::new("work".to_owned(), (80, 10), NOW);
+    let mut low = PanelState::new(Some("work".to_owned()), (80, 10), NOW);
     assert_eq!(low.on_tasks(ONLY, true, true, tasks, &[]), []);
     assert_eq!(low.on_size((80, 24)), [preview(1)]);
 }
