@@ -1,6 +1,7 @@
 //! The machines of a fleet and their tasks, as the broker's buckets have them.
 
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 use async_nats::jetstream::consumer::push::{Ordered, OrderedConfig};
 use async_nats::jetstream::consumer::{Consumer, DeliverPolicy};
@@ -57,15 +58,12 @@ impl FleetWatch {
         self.incomplete.is_empty()
     }
 
-    /// Takes what comes next. Returns what that changes; `None` if it cannot be read.
+    /// Takes what comes next. Returns the host of which it says something; `None` if it cannot be read.
     ///
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    pub(crate) async fn next(
-        &mut self,
-        board: &mut FleetBoard,
-    ) -> Result<Option<FleetChange>, Error> {
+    pub(crate) async fn next(&mut self, board: &mut FleetBoard) -> Result<Option<String>, Error> {
         let message = self.connection.next(&mut self.messages).await?;
         let message = message.map_err(|_| broken())?;
         let Ok(info) = message.info() else {
@@ -81,25 +79,9 @@ impl FleetWatch {
         };
         let is_removed = has(OPERATION) || has(MARKER);
         let value = (!is_removed).then_some(&*message.payload);
-        let at = millis(info.published);
+        let at = millis(SystemTime::from(info.published) - PRESENT);
         Ok(apply(board, &message.subject, value, at))
     }
-}
-
-/// What a value changes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FleetChange {
-    pub(crate) host: String,
-    pub(crate) presence: PresenceChange,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PresenceChange {
-    None,
-    /// The host has stopped beating. It beat last at this time.
-    Gone(Millis),
-    /// It beats, for the first time or again.
-    Back,
 }
 
 /// All hosts that have published anything, by their names.
@@ -108,141 +90,98 @@ pub(crate) type FleetBoard = BTreeMap<String, FleetHost>;
 /// A host.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FleetHost {
-    pub(crate) presence: Presence,
+    /// What it says of itself while it beats.
+    pub(crate) here: Option<HostState>,
+    /// When it beat last, in milliseconds since 1970, if it has stopped.
+    pub(crate) gone_since: Option<Millis>,
     /// By the key of the session's files.
-    pub(crate) sessions: BTreeMap<String, FleetSession>,
-}
-
-/// Whether a host beats.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum Presence {
-    /// Nothing is known of it.
-    #[default]
-    Unknown,
-    Here(HostState),
-    /// It beat last at this time, in milliseconds since 1970.
-    Gone(Millis),
+    sessions: BTreeMap<String, FleetSession>,
 }
 
 /// A task session of a host.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct FleetSession {
+struct FleetSession {
     state: Option<SessionState>,
     /// By the numbers of their windows, as `ls --json` has them.
     tasks: BTreeMap<u64, Value>,
 }
 
-/// Takes a value that was published at this time; `None`: it was removed.
+/// Takes a value; `None`: it was removed, and if it was a host's presence, the host beat last at this time.
+/// Returns the host; `None` for what cannot be read, which changes nothing.
 fn apply(
     board: &mut FleetBoard,
     subject: &str,
     value: Option<&[u8]>,
-    at: Millis,
-) -> Option<FleetChange> {
+    beat_at: Millis,
+) -> Option<String> {
     let words = words_of(HOSTS.root, subject).or_else(|| words_of(STATE.root, subject))?;
     // The subject is what the broker's permissions are about: the value may say anything.
     let host = words.first().filter(|host| is_host_name(host))?.clone();
     let known = board.entry(host.clone()).or_default();
-    let presence = match &words[1..] {
-        [] => known.apply_presence(value, at)?,
-        [session, what] => {
-            known.apply_state(session, what, value)?;
-            PresenceChange::None
+    match (&words[1..], value) {
+        ([], Some(value)) => {
+            known.here = Some(parse_of_lines(value)?);
+            known.gone_since = None;
         }
-        _ => return None,
-    };
-    Some(FleetChange { host, presence })
-}
-
-impl FleetHost {
-    fn apply_presence(&mut self, value: Option<&[u8]>, at: Millis) -> Option<PresenceChange> {
-        let Some(value) = value else {
-            if matches!(self.presence, Presence::Gone(_)) {
-                return Some(PresenceChange::None);
-            }
-            let since = at - Millis::try_from(PRESENT.as_millis()).unwrap_or_default();
-            self.presence = Presence::Gone(since);
-            return Some(PresenceChange::Gone(since));
-        };
-        let here = Presence::Here(parse_of_lines(value)?);
-        Some(match std::mem::replace(&mut self.presence, here) {
-            Presence::Here(_) => PresenceChange::None,
-            Presence::Unknown | Presence::Gone(_) => PresenceChange::Back,
-        })
-    }
-
-    /// `None` for what cannot be read, which changes nothing.
-    fn apply_state(&mut self, session: &str, what: &str, value: Option<&[u8]>) -> Option<()> {
-        let sessions = &mut self.sessions;
-        if what == SESSION {
-            match value {
-                Some(value) => {
-                    let state = parse_of_lines(value)?;
-                    sessions.entry(session.to_owned()).or_default().state = Some(state);
-                }
-                None => drop(sessions.remove(session)),
-            }
-            return Some(());
+        ([], None) => {
+            known.here = None;
+            known.gone_since.get_or_insert(beat_at);
         }
-        let number = what.strip_prefix('w')?.parse().ok()?;
-        if let Some(value) = value {
-            let mut state: Value = parse_of_lines(value)?;
-            let task = state["task"].take();
+        ([session, what], Some(value)) if what == SESSION => {
+            let state = parse_of_lines(value)?;
+            known.sessions.entry(session.clone()).or_default().state = Some(state);
+        }
+        ([session, what], None) if what == SESSION => drop(known.sessions.remove(session)),
+        ([session, window], value) => {
+            let number = window.strip_prefix('w')?.parse().ok()?;
+            let tasks = &mut known.sessions.entry(session.clone()).or_default().tasks;
+            let Some(value) = value else {
+                tasks.remove(&number);
+                return Some(host);
+            };
+            let task = parse_of_lines::<Value>(value)?["task"].take();
             if task["windowId"] != format!("@{number}") {
                 return None;
             }
-            let session = sessions.entry(session.to_owned()).or_default();
-            session.tasks.insert(number, task);
-        } else if let Some(session) = sessions.get_mut(session) {
-            session.tasks.remove(&number);
+            tasks.insert(number, task);
         }
-        Some(())
+        _ => return None,
+    }
+    Some(host)
+}
+
+impl FleetHost {
+    /// Returns its sessions: the key of each, what it says of itself, and its tasks, those with the lowest ids
+    /// first. Tasks that the session does not name are left from before.
+    pub(crate) fn sessions(&self) -> impl Iterator<Item = (&str, &SessionState, Vec<&Value>)> {
+        self.sessions.iter().filter_map(|(key, session)| {
+            let state = session.state.as_ref()?;
+            let is_named =
+                |number: &u64| state.exists && state.windows.contains(&format!("@{number}"));
+            let named = session.tasks.iter().filter(|(number, _)| is_named(number));
+            Some((key.as_str(), state, named.map(|(_, task)| task).collect()))
+        })
     }
 
     /// Returns what is known of the host of this name.
     pub(crate) fn json(&self, name: &str) -> Value {
-        let sessions = self.sessions.iter().filter_map(|(key, session)| {
-            Some(json!({
+        let sessions = self.sessions().map(|(key, state, tasks)| {
+            json!({
                 "key": key,
-                "sessionName": session.name()?,
-                "exists": session.exists(),
-                "tasks": session.tasks(),
-            }))
+                "sessionName": state.session_name,
+                "exists": state.exists,
+                "tasks": tasks,
+            })
         });
         let mut value = json!({ "host": name, "sessions": sessions.collect::<Vec<_>>() });
-        match &self.presence {
-            Presence::Here(state) => {
-                value["version"] = json!(state.version);
-                value["allow"] = json!(state.allow);
-            }
-            Presence::Gone(since) => value["goneSince"] = json!(since),
-            Presence::Unknown => {}
+        if let Some(state) = &self.here {
+            value["version"] = json!(state.version);
+            value["allow"] = json!(state.allow);
+        }
+        if let Some(since) = self.gone_since {
+            value["goneSince"] = json!(since);
         }
         value
-    }
-}
-
-impl FleetSession {
-    /// Returns its name; `None` while it is not known.
-    pub(crate) fn name(&self) -> Option<&str> {
-        Some(&self.state.as_ref()?.session_name)
-    }
-
-    /// Whether the session exists.
-    pub(crate) fn exists(&self) -> bool {
-        self.state.as_ref().is_some_and(|state| state.exists)
-    }
-
-    /// Returns its tasks, those with the lowest ids first. Tasks that the session does not name are
-    /// left from before.
-    pub(crate) fn tasks(&self) -> Vec<&Value> {
-        let windows = self.state.as_ref().filter(|state| state.exists);
-        let windows = windows.map_or(&[][..], |state| &state.windows);
-        let named = self
-            .tasks
-            .iter()
-            .filter(|(number, _)| windows.contains(&format!("@{number}")));
-        named.map(|(_, task)| task).collect()
     }
 }
 
@@ -257,7 +196,7 @@ mod tests {
         subject: &str,
         value: Option<Value>,
         at: Millis,
-    ) -> Option<FleetChange> {
+    ) -> Option<String> {
         let value = value.map(|value| value.to_string().into_bytes());
         apply(board, subject, value.as_deref(), at)
     }
@@ -276,21 +215,21 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_gone_and_back_once_each() {
+    fn a_host_is_gone_since_its_last_beat_until_it_beats_again() {
         let mut board = FleetBoard::default();
         let mut beat = |value: Option<Value>, at| {
-            let change = take(&mut board, "$KV.TT_HOSTS.gpu1", value, at).unwrap();
-            assert_eq!(change.host, "gpu1");
-            change.presence
+            let host = take(&mut board, "$KV.TT_HOSTS.gpu1", value, at);
+            // Whatever the value says, it is the subject's host.
+            assert_eq!(host.as_deref(), Some("gpu1"));
+            let host = &board["gpu1"];
+            (host.here.is_some(), host.gone_since)
         };
-        assert_eq!(beat(Some(here("gpu1")), 0), PresenceChange::Back);
-        assert_eq!(beat(Some(here("gpu1")), 20_000), PresenceChange::None);
-        assert_eq!(beat(None, 80_000), PresenceChange::Gone(20_000));
-        assert_eq!(beat(None, 90_000), PresenceChange::None);
-        // Whatever the value says, it is the subject's host.
-        assert_eq!(beat(Some(here("other")), 95_000), PresenceChange::Back);
-        assert_eq!(board.keys().collect::<Vec<_>>(), ["gpu1"]);
-        assert!(matches!(board["gpu1"].presence, Presence::Here(_)));
+        assert_eq!(beat(Some(here("gpu1")), 0), (true, None));
+        assert_eq!(beat(Some(here("gpu1")), 20_000), (true, None));
+        assert_eq!(beat(None, 80_000), (false, Some(80_000)));
+        assert_eq!(beat(None, 90_000), (false, Some(80_000)));
+        assert_eq!(beat(Some(here("other")), 95_000), (true, None));
+        assert_eq!(board.len(), 1);
     }
 
     #[test]
@@ -301,11 +240,10 @@ mod tests {
             take(&mut board, &subject, Some(task(window, name)), 0).unwrap();
         }
         let names = |board: &FleetBoard| -> Vec<String> {
-            let tasks = board["gpu1"].sessions["k"].tasks();
-            tasks
-                .iter()
-                .map(|task| task["windowName"].as_str().unwrap().to_owned())
-                .collect()
+            let sessions = board["gpu1"].json("gpu1")["sessions"].take();
+            let tasks = sessions[0]["tasks"].as_array().cloned().unwrap_or_default();
+            let name = |task: &Value| task["windowName"].as_str().unwrap().to_owned();
+            tasks.iter().map(name).collect()
         };
         assert!(names(&board).is_empty());
         let state = |exists: bool| {
@@ -315,7 +253,8 @@ mod tests {
         let session = subject_of(SESSION);
         take(&mut board, &session, Some(state(true)), 0).unwrap();
         assert_eq!(names(&board), ["a", "b c"]);
-        assert_eq!(board["gpu1"].sessions["k"].name(), Some("work"));
+        let json = board["gpu1"].json("gpu1");
+        assert_eq!(json["sessions"][0]["sessionName"], "work");
         take(&mut board, &session, Some(state(false)), 0).unwrap();
         assert!(names(&board).is_empty());
         // A value that is another window's, and one that is none.

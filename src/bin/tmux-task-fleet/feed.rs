@@ -12,12 +12,14 @@ use async_nats::jetstream::Message;
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, DeliverPolicy, pull};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tmux_task::model::{Backoff, Error, Seq, check_consumer_name, is_host_name, rfc3339, text};
+use tmux_task::model::{
+    Backoff, Error, Millis, Seq, check_consumer_name, is_host_name, rfc3339, text,
+};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::time::sleep;
 
 use crate::at::OURS;
-use crate::board::{FleetBoard, FleetChange, FleetWatch, PresenceChange};
+use crate::board::{FleetBoard, FleetWatch};
 use crate::connection::{ANSWER_LIMIT, Connection, broken, connect};
 use crate::layout::{FEED, HOSTS, feed_filters, parse, token, words_of};
 use crate::machine::now;
@@ -63,6 +65,7 @@ async fn follow(
     let stdin = || BufReader::new(tokio::io::stdin()).lines();
     let mut printer = Printer {
         board: FleetBoard::default(),
+        presence: BTreeMap::new(),
         acks: args.consumer.is_some().then(stdin),
         is_sync_printed: false,
     };
@@ -94,6 +97,8 @@ async fn follow(
 /// What was printed, on all connections.
 struct Printer {
     board: FleetBoard,
+    /// Since when each host is gone, as it was printed last; `None` for one that is there.
+    presence: BTreeMap<String, Option<Millis>>,
     /// Standard input, for a consumer.
     acks: Option<Lines<BufReader<Stdin>>>,
     /// Whether it was printed that what follows is live.
@@ -122,7 +127,7 @@ impl Printer {
             let is_back_news = !is_first || watch.is_complete();
             tokio::select! {
                 change = watch.next(&mut self.board) => match change {
-                    Ok(Some(change)) => print_change(change, is_back_news)?,
+                    Ok(Some(host)) => self.print_presence(host, is_back_news)?,
                     Ok(None) => {}
                     Err(error) => return Ok(error),
                 },
@@ -146,20 +151,23 @@ impl Printer {
             }
         }
     }
-}
 
-fn print_change(change: FleetChange, is_back_news: bool) -> Result<(), Error> {
-    let FleetChange { host, presence } = change;
-    let time = rfc3339(now());
-    print_json(&match presence {
-        PresenceChange::Gone(since) => {
-            json!({ "kind": "hostGone", "host": host, "time": time, "since": rfc3339(since) })
+    /// Prints whether a host is gone or back, if that has changed.
+    fn print_presence(&mut self, host: String, is_back_news: bool) -> Result<(), Error> {
+        let (gone_since, time) = (self.board[&host].gone_since, rfc3339(now()));
+        if self.presence.insert(host.clone(), gone_since) == Some(gone_since) {
+            return Ok(());
         }
-        PresenceChange::Back if is_back_news => {
-            json!({ "kind": "hostBack", "host": host, "time": time })
+        match gone_since.map(rfc3339) {
+            Some(since) => print_json(
+                &json!({ "kind": "hostGone", "host": host, "time": time, "since": since }),
+            ),
+            None if is_back_news => {
+                print_json(&json!({ "kind": "hostBack", "host": host, "time": time }))
+            }
+            None => Ok(()),
         }
-        PresenceChange::Back | PresenceChange::None => return Ok(()),
-    })
+    }
 }
 
 /// Resolves with the next acknowledgement; never when there will be none.

@@ -1,13 +1,13 @@
 //! `ls`, `status` and what `tmux-task doctor` says of the broker.
 
-use std::io::{self, IsTerminal};
+use std::io;
 
 use async_nats::jetstream::stream::Info;
 use serde_json::{Value, json};
 use tmux_task::model::{Error, Millis, age, rfc3339, text};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::board::{FleetBoard, FleetChange, FleetHost, FleetSession, FleetWatch, Presence};
+use crate::board::{FleetBoard, FleetWatch};
 use crate::connection::{Connection, connect};
 use crate::feed::stdout_closed;
 use crate::layout::{HOSTS, STATE, STORES, Store};
@@ -45,7 +45,7 @@ async fn follow(connection: &Connection) -> Result<(), Error> {
     }
     print_json(&json!({ "kind": "sync" }))?;
     loop {
-        if let Some(FleetChange { host, .. }) = watch.next(&mut board).await? {
+        if let Some(host) = watch.next(&mut board).await? {
             print_json(&board[&host].json(&host))?;
         }
     }
@@ -64,19 +64,26 @@ async fn read(connection: &Connection) -> Result<(FleetBoard, FleetWatch), Error
 
 /// Returns the tasks of each session below its host and name.
 fn table_of_hosts(board: &FleetBoard, now: Millis, is_wide: bool) -> Vec<String> {
+    let longest = if is_wide { usize::MAX } else { COLUMN };
     let mut sections = Vec::new();
     for (name, host) in board {
-        let presence = presence(host, now);
-        let sessions = host.sessions.values();
-        let existing: Vec<_> = sessions.filter(|session| session.exists()).collect();
-        if existing.is_empty() {
+        let presence = match (host.gone_since, &host.here) {
+            (Some(since), _) => format!(", {}", gone_since(since, now)),
+            (None, Some(_)) => String::new(),
+            (None, None) => ", not known to be there".to_owned(),
+        };
+        let mut existing = host
+            .sessions()
+            .filter(|(_, session, _)| session.exists)
+            .peekable();
+        if existing.peek().is_none() {
             sections.push(vec![format!("{name} (no session{presence})")]);
         }
-        for session in existing {
-            let session_name = session.name().unwrap_or_default();
-            let tasks = text::counted(session.tasks().len(), "task");
-            let mut section = vec![format!("{name}: {session_name} ({tasks}{presence})")];
-            section.extend(table_of(session, now, is_wide));
+        for (_, session, tasks) in existing {
+            let n_tasks = text::counted(tasks.len(), "task");
+            let session = &session.session_name;
+            let mut section = vec![format!("{name}: {session} ({n_tasks}{presence})")];
+            section.extend(table_of(&tasks, now, longest));
             sections.push(section);
         }
     }
@@ -87,21 +94,12 @@ fn table_of_hosts(board: &FleetBoard, now: Millis, is_wide: bool) -> Vec<String>
     }
 }
 
-fn presence(host: &FleetHost, now: Millis) -> String {
-    match &host.presence {
-        Presence::Here(_) => String::new(),
-        Presence::Gone(since) => format!(", {}", gone_since(*since, now)),
-        Presence::Unknown => ", not known to be there".to_owned(),
-    }
-}
-
-fn table_of(session: &FleetSession, now: Millis, is_wide: bool) -> Vec<String> {
-    let tasks = session.tasks();
+fn table_of(tasks: &[&Value], now: Millis, longest: usize) -> Vec<String> {
     if tasks.is_empty() {
         return Vec::new();
     }
     let titles = TITLES.map(str::to_owned);
-    let rows = tasks.into_iter().map(|task| row(task, now, is_wide));
+    let rows = tasks.iter().map(|task| row(task, now, longest));
     let rows: Vec<[String; 7]> = std::iter::once(titles).chain(rows).collect();
     let widths: [usize; 7] = std::array::from_fn(|column| {
         let widths = rows.iter().map(|row| row[column].width());
@@ -116,7 +114,7 @@ fn table_of(session: &FleetSession, now: Millis, is_wide: bool) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
-fn row(task: &Value, now: Millis, is_wide: bool) -> [String; 7] {
+fn row(task: &Value, now: Millis, longest: usize) -> [String; 7] {
     let word = |field: &str| task[field].as_str().unwrap_or("-").trim().to_owned();
     let code = match (
         &task["dead"],
@@ -132,18 +130,14 @@ fn row(task: &Value, now: Millis, is_wide: bool) -> [String; 7] {
     let last = task["waitingFor"]
         .as_str()
         .or(task["outputPreview"].as_str());
-    let short = |text: String| match is_wide {
-        true => text,
-        false => fitted(&text, COLUMN),
-    };
     [
         word("windowId"),
         word("windowName"),
         word("state"),
         code,
         started.map_or_else(|| "-".to_owned(), |at| age(now - at)),
-        short(word("command")),
-        short(last.unwrap_or_default().trim().to_owned()),
+        fitted(&word("command"), longest),
+        fitted(last.unwrap_or_default().trim(), longest),
     ]
 }
 
@@ -162,12 +156,8 @@ fn fitted(line: &str, columns: usize) -> String {
 }
 
 fn terminal_columns() -> Option<usize> {
-    let stdout = io::stdout();
-    let size = stdout
-        .is_terminal()
-        .then(|| rustix::termios::tcgetwinsize(&stdout));
-    let columns = usize::from(size?.ok()?.ws_col);
-    (columns > 0).then_some(columns)
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col > 0).then_some(size.ws_col.into())
 }
 
 /// Says since when a host is gone.
@@ -181,10 +171,8 @@ pub(crate) async fn status(is_json: bool) -> Result<(), Error> {
     let version = connection.client.server_info().version;
     let streams = connection.unless_refused(streams(&connection)).await?;
     let (hosts, _) = read(&connection).await?;
-    let gone = hosts.iter().filter_map(|(name, host)| match host.presence {
-        Presence::Gone(since) => Some((name, since)),
-        Presence::Here(_) | Presence::Unknown => None,
-    });
+    let gone = hosts.iter();
+    let gone = gone.filter_map(|(name, host)| Some((name, host.gone_since?)));
     let gone: Vec<(&String, Millis)> = gone.collect();
     if is_json {
         let since = |(host, since): &(&String, Millis)| json!({"host": host, "goneSince": since});
