@@ -4,14 +4,15 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use async_nats::HeaderMap;
 use async_nats::jetstream::context::PublishErrorKind;
+use async_nats::jetstream::message::PublishMessage;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tmux_task::model::{Error, text};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::connection::{Connection, KEPT, PRESENT, create_missing, stored};
+use crate::connection::{Connection, KEPT, PRESENT, create_missing};
 use crate::layout::{
     HOSTS, HostState, Machine, OPERATION, SESSION, STATE, VERSION, parse, subject, window_word,
 };
@@ -22,48 +23,32 @@ const BEAT: Duration = Duration::from_secs(20);
 /// The header with the lifetime of a value.
 const LIFETIME: &str = "Nats-TTL";
 
-/// Puts a value, which is removed after its lifetime. It is there when this returns.
+/// Stores a message; with a lifetime it is removed after that. It is stored when this returns. On a broker that
+/// has no streams yet, they are created first.
 async fn put(
     connection: &Connection,
     subject: &str,
-    value: &str,
-    lifetime: Duration,
+    plain: PublishMessage,
+    lifetime: Option<Duration>,
 ) -> Result<(), Error> {
-    let lifetime = format!("{}s", lifetime.as_secs());
-    publish(connection, subject, (LIFETIME, &lifetime), value).await
-}
-
-/// Stores a message. On a broker that has no streams yet, they are created first.
-async fn publish(
-    connection: &Connection,
-    subject: &str,
-    (name, content): (&str, &str),
-    value: &str,
-) -> Result<(), Error> {
-    let send = async |has_header: bool| {
-        let mut headers = HeaderMap::new();
-        if has_header {
-            headers.insert(name, content);
-        }
-        let (subject, value) = (subject.to_owned(), value.to_owned().into());
-        let jetstream = &connection.jetstream;
-        stored(
-            jetstream
-                .publish_with_headers(subject, headers, value)
-                .await,
-        )
-        .await
+    let message = match lifetime {
+        Some(lifetime) => (plain.clone()).header(LIFETIME, format!("{}s", lifetime.as_secs())),
+        None => plain.clone(),
     };
-    let mut done = send(true).await;
+    let mut done = connection.store(subject, message.clone()).await;
     if matches!(done, Err(PublishErrorKind::StreamNotFound)) {
         create_missing(connection).await;
-        done = send(true).await;
+        done = connection.store(subject, message).await;
     }
-    if matches!(done, Err(PublishErrorKind::Other)) && name == LIFETIME {
+    if matches!(done, Err(PublishErrorKind::Other)) && lifetime.is_some() {
         // The bucket is one without lifetimes of single values.
-        done = send(false).await;
+        done = connection.store(subject, plain).await;
     }
     done.map_err(|kind| connection.not_confirmed(kind))
+}
+
+fn message(value: &str) -> PublishMessage {
+    PublishMessage::build().payload(value.to_owned().into())
 }
 
 /// Returns what a host has said last of its presence, and how long ago; `None` if it has not, or these
@@ -72,11 +57,8 @@ pub(crate) async fn published_presence(
     connection: &Connection,
     host: &str,
 ) -> Option<(Option<HostState>, Duration)> {
-    let stream = connection.jetstream.get_stream_no_info(HOSTS.stream);
-    let stream = stream.await.ok()?;
-    let subject = subject(HOSTS.root, &[host]);
-    let asked = async { Ok(stream.direct_get_last_for_subject(subject).await) };
-    let found = connection.unless_refused(asked).await.ok()?.ok()?;
+    let found = connection.last(HOSTS, subject(HOSTS.root, &[host]));
+    let found = found.await.ok()??;
     let age = SystemTime::now().duration_since(found.time.into());
     Some((parse(&found.payload), age.unwrap_or_default()))
 }
@@ -107,7 +89,8 @@ pub(crate) async fn check_name(connection: &Connection, state: &HostState) -> Re
 /// Says that the machine is there.
 pub(crate) async fn beat(connection: &Connection, state: &HostState) -> Result<(), Error> {
     let subject = subject(HOSTS.root, &[&state.host]);
-    put(connection, &subject, &json!(state).to_string(), PRESENT).await
+    let value = message(&json!(state).to_string());
+    put(connection, &subject, value, Some(PRESENT)).await
 }
 
 /// Says so again and again, until the broker does not confirm it, or another machine has the name.
@@ -128,33 +111,40 @@ const RENEWED: Duration = Duration::from_secs(24 * 3600);
 /// The maximum length of a command, a folder, a prompt and the last line, in characters.
 const MAX_TEXT: usize = 160;
 
+/// A line of the daemon about tasks.
+#[derive(Debug, Deserialize)]
+pub(crate) struct TasksLine {
+    exists: bool,
+    /// Whether these are all tasks. Others are as they were before.
+    complete: bool,
+    tasks: Vec<Value>,
+    /// The ids of windows that are gone.
+    removed: Vec<String>,
+}
+
 /// The tasks of the session, as its daemon has seen them last.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TaskBoard {
-    /// Whether all of them are known.
-    pub(crate) is_complete: bool,
-    /// Whether the session exists.
-    pub(crate) exists: bool,
     pub(crate) session_name: String,
+    /// Whether the session exists; `None` before its tasks are known.
+    pub(crate) exists: Option<bool>,
     /// As `ls --json` has them, by the id of the window.
     pub(crate) tasks: BTreeMap<String, Value>,
 }
 
 impl TaskBoard {
-    /// Takes a line of the daemon about tasks: those that have changed, or all of them.
-    pub(crate) fn apply(&mut self, line: &Value) {
-        if line["complete"] == true {
+    /// Takes a line of the daemon, the first of which has all tasks.
+    pub(crate) fn apply(&mut self, line: TasksLine) {
+        if line.complete {
             self.tasks.clear();
-            self.is_complete = true;
         }
-        self.exists = line["exists"] == true;
-        let list = |field: &str| line[field].as_array().into_iter().flatten();
-        for window in list("removed").filter_map(Value::as_str) {
+        self.exists = Some(line.exists);
+        for window in &line.removed {
             self.tasks.remove(window);
         }
-        for task in list("tasks") {
+        for task in line.tasks {
             if let Some(window) = task["windowId"].as_str() {
-                self.tasks.insert(window.to_owned(), task.clone());
+                self.tasks.insert(window.to_owned(), task);
             }
         }
     }
@@ -171,16 +161,17 @@ pub(crate) async fn keep_tasks(
     let mut renewed_at = Instant::now() + RENEWED;
     loop {
         let board = boards.borrow_and_update().clone();
-        if board.is_complete {
+        if board.exists.is_some() {
             let values = values_of(&board, &connection.config.host, key);
             for (subject, value) in &values {
                 if published.get(subject) != Some(value) {
-                    put(connection, subject, value, KEPT).await?;
+                    put(connection, subject, message(value), Some(KEPT)).await?;
                 }
             }
             published.retain(|subject, _| !values.contains_key(subject));
             for subject in published.keys() {
-                publish(connection, subject, (OPERATION, "DEL"), "").await?;
+                let deleted = message("").header(OPERATION, "DEL");
+                put(connection, subject, deleted, None).await?;
             }
             published = values;
             sleep(PAUSE).await;
@@ -200,27 +191,22 @@ pub(crate) async fn keep_tasks(
 /// Returns the values of a session by their subjects. The session's own names its windows, and sorts before
 /// them.
 fn values_of(board: &TaskBoard, host: &str, key: &str) -> BTreeMap<String, String> {
-    let subject = |what: &str| subject(STATE.root, &[host, key, what]);
-    let mut values = BTreeMap::new();
-    let session = json!({
-        "v": VERSION,
-        "host": host,
-        "sessionName": board.session_name,
-        "exists": board.exists,
-        "windows": board.tasks.keys().collect::<Vec<_>>(),
-    });
-    values.insert(subject(SESSION), session.to_string());
-    for (window, task) in &board.tasks {
-        let state = json!({
-            "v": VERSION,
-            "host": host,
-            "sessionName": board.session_name,
-            // With its last line alone as preview.
-            "task": shortened(task.clone()),
-        });
-        values.insert(subject(&window_word(window)), state.to_string());
-    }
-    values
+    let value = |what: &str, mut value: Value| {
+        value["v"] = json!(VERSION);
+        value["host"] = json!(host);
+        value["sessionName"] = json!(board.session_name);
+        (subject(STATE.root, &[host, key, what]), value.to_string())
+    };
+    let windows: Vec<_> = board.tasks.keys().collect();
+    let session = json!({ "exists": board.exists, "windows": windows });
+    let task = |(window, task): (&String, &Value)| {
+        value(
+            &window_word(window),
+            json!({ "task": shortened(task.clone()) }),
+        )
+    };
+    let tasks = board.tasks.iter().map(task);
+    tasks.chain([value(SESSION, session)]).collect()
 }
 
 /// Returns a task with its last line alone, and short texts.
@@ -260,9 +246,12 @@ mod tests {
         let task = json!({"windowId": "@1", "windowName": "api", "outputPreview": output,
             "command": "x".repeat(5000), "waitingFor": "z".repeat(900)});
         let old = json!({"windowId": "@2"});
-        board
-            .apply(&json!({"exists": true, "complete": true, "tasks": [task, old], "removed": []}));
-        board.apply(&json!({"exists": true, "complete": false, "tasks": [], "removed": ["@2"]}));
+        for line in [
+            json!({"exists": true, "complete": true, "tasks": [task, old], "removed": []}),
+            json!({"exists": true, "complete": false, "tasks": [], "removed": ["@2"]}),
+        ] {
+            board.apply(serde_json::from_value(line).unwrap());
+        }
         let values = values_of(&board, "gpu1", "api-0a");
         let keys: Vec<&String> = values.keys().collect();
         assert_eq!(

@@ -8,8 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::jetstream::context::{PublishAckFuture, PublishError, PublishErrorKind};
-use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
+use async_nats::jetstream::context::PublishErrorKind;
+use async_nats::jetstream::message::{PublishMessage, StreamMessage};
+use async_nats::jetstream::stream::{Config, DirectGetErrorKind, DiscardPolicy, StorageType};
 use async_nats::jetstream::{self, ContextBuilder, Message};
 use async_nats::{
     Client, ConnectError, ConnectErrorKind, ConnectOptions, Event, ServerAddr, ServerError,
@@ -110,6 +111,40 @@ impl Connection {
     /// Whether it has broken.
     pub(crate) fn has_ended(&self) -> bool {
         self.link.borrow().has_ended
+    }
+
+    /// Returns the last message that the broker has of these subjects, `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Also when the credentials do not permit to ask.
+    pub(crate) async fn last(
+        &self,
+        store: Store,
+        subjects: String,
+    ) -> Result<Option<StreamMessage>, Error> {
+        let unreadable = |error: &dyn std::error::Error| self.unreadable(store.name, error);
+        let stream = self.jetstream.get_stream_no_info(store.stream).await;
+        let stream = stream.map_err(|error| unreadable(&error))?;
+        let asked = async {
+            match stream.direct_get_last_for_subject(subjects).await {
+                Ok(message) => Ok(Some(message)),
+                Err(error) if error.kind() == DirectGetErrorKind::NotFound => Ok(None),
+                Err(error) => Err(unreadable(&error)),
+            }
+        };
+        self.unless_refused(asked).await
+    }
+
+    /// Stores a message. Returns when the broker has it.
+    pub(crate) async fn store(
+        &self,
+        subject: &str,
+        message: PublishMessage,
+    ) -> Result<(), PublishErrorKind> {
+        let sent = self.jetstream.send_publish(subject.to_owned(), message);
+        let stored = async { sent.await?.await };
+        stored.await.map(drop).map_err(|error| error.kind())
     }
 
     /// Acknowledges a message. Returns when the broker has it.
@@ -321,15 +356,4 @@ pub(crate) async fn create_missing(connection: &Connection) {
         // Whoever needs it says that it is not there.
         drop(connection.jetstream.create_stream(config).await);
     }
-}
-
-/// Resolves when the broker has stored a message.
-pub(crate) async fn stored(
-    sent: Result<PublishAckFuture, PublishError>,
-) -> Result<(), PublishErrorKind> {
-    let confirmed = match sent {
-        Ok(sent) => sent.await,
-        Err(error) => Err(error),
-    };
-    confirmed.map(drop).map_err(|error| error.kind())
 }

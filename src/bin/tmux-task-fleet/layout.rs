@@ -9,11 +9,10 @@
 
 use std::fmt::Display;
 
-use clap::ValueEnum;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tmux_task::model::{EventType, Kind, Seq, text};
+use tmux_task::model::{Body, EventType, Kind, Seq, text};
 
 use crate::machine::hash;
 
@@ -81,18 +80,14 @@ const EMPTY: &str = "=";
 /// Returns a text as a part of subjects and keys: what is not a letter, a digit, `_` or `-` is `=` with
 /// the two hexadecimal digits of each byte. Different texts have different tokens.
 pub(crate) fn token(text: &str) -> String {
-    if text.is_empty() {
-        return EMPTY.to_owned();
+    let word = |byte: u8| match byte {
+        b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'-' => char::from(byte).to_string(),
+        _ => format!("={byte:02X}"),
+    };
+    match text {
+        "" => EMPTY.to_owned(),
+        text => text.bytes().map(word).collect(),
     }
-    let mut token = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-' {
-            token.push(char::from(byte));
-        } else {
-            token.push_str(&format!("={byte:02X}"));
-        }
-    }
-    token
 }
 
 /// Returns the text of a token; `None` if [`token`] does not make it.
@@ -100,17 +95,12 @@ pub(crate) fn text_of(token: &str) -> Option<String> {
     if token == EMPTY {
         return Some(String::new());
     }
-    let mut bytes = Vec::with_capacity(token.len());
-    let mut rest = token.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        if *first == b'=' {
-            let digits = std::str::from_utf8(after.get(..2)?).ok()?;
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = &after[2..];
-        } else {
-            bytes.push(*first);
-            rest = after;
-        }
+    let mut parts = token.split('=');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let (digits, plain) = part.split_at_checked(2)?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        bytes.extend(plain.as_bytes());
     }
     let text = String::from_utf8(bytes).ok()?;
     (self::token(&text) == token).then_some(text)
@@ -132,24 +122,13 @@ pub(crate) fn words_of(root: &str, subject: &str) -> Option<Vec<String>> {
 }
 
 /// Returns the subject of a session's records of this kind and type.
-pub(crate) fn feed_subject(
-    host: &str,
-    session_key: &str,
-    kind: Kind,
-    event_type: Option<EventType>,
-) -> String {
-    let event_type = event_type.map_or_else(|| "all".to_owned(), |known| known.to_string());
-    let words = [host, session_key, &kind.to_string(), &event_type];
+pub(crate) fn feed_subject(host: &str, session_key: &str, body: &Body) -> String {
+    let event_type = match body {
+        Body::Event(event) => event.event_type().to_string(),
+        Body::Notice { .. } | Body::FollowUp { .. } => "all".to_owned(),
+    };
+    let words = [host, session_key, &body.kind().to_string(), &event_type];
     subject(FEED.root, &words)
-}
-
-/// Returns all subjects of a session's records.
-pub(crate) fn feed_subjects_of(host: &str, session_key: &str) -> Vec<String> {
-    let types = EventType::value_variants().iter();
-    let types = types.map(|known| (Kind::Event, Some(*known)));
-    let all = types.chain([(Kind::Notice, None), (Kind::FollowUp, None)]);
-    all.map(|(kind, event_type)| feed_subject(host, session_key, kind, event_type))
-        .collect()
 }
 
 /// Returns filters of the records of these kinds and types, of all hosts; none if all are meant.
@@ -341,10 +320,6 @@ mod tests {
             let subject = subject(COMMAND, &words.each_ref().map(String::as_str));
             prop_assert_eq!(words_of(COMMAND, &subject), Some(words.to_vec()));
             prop_assert_eq!(words_of(INBOX, &subject), None);
-            for subject in feed_subjects_of(&host, &key) {
-                let words = words_of(FEED.root, &subject).unwrap();
-                prop_assert_eq!((&words[0], &words[1], words.len()), (&host, &key, 4));
-            }
             prop_assert_eq!(words_of(WAKE.root, &wakes_of(&key)).unwrap().len(), 2);
             let message = message_id(&host, &key, &epoch, seq);
             prop_assert_eq!(parse_message_id(&message), Some((epoch, seq)));
@@ -380,15 +355,17 @@ mod tests {
         ] {
             assert_eq!(requester(inbox, "gpu1").as_deref(), machine, "{inbox}");
         }
-        let subjects = feed_subjects_of("gpu1", "api-0a");
-        assert_eq!(
-            subjects.first().unwrap(),
-            "tt.v1.feed.gpu1.api-0a.event.started"
-        );
-        assert_eq!(
-            subjects.last().unwrap(),
-            "tt.v1.feed.gpu1.api-0a.followUp.all"
-        );
+        let event = serde_json::json!({"kind": "event", "type": "started", "level": "info",
+            "task": {"windowId": "@1", "windowName": "api"}});
+        let notice = serde_json::json!({"kind": "notice", "level": "info", "text": "", "events": [],
+            "owner": null});
+        for (body, subject) in [
+            (event, "tt.v1.feed.gpu1.api-0a.event.started"),
+            (notice, "tt.v1.feed.gpu1.api-0a.notice.all"),
+        ] {
+            let body = serde_json::from_value(body).unwrap();
+            assert_eq!(feed_subject("gpu1", "api-0a", &body), subject);
+        }
     }
 }
 

@@ -1,7 +1,10 @@
 //! This machine: its name, its programs, its clock.
 
 use std::ffi::OsString;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
+use std::{fs, io};
 
 use sha2::{Digest, Sha256};
 use tmux_task::model::{Millis, host_name_of};
@@ -35,4 +38,10 @@ pub(crate) fn hash(text: &str) -> String {
     let hash = Sha256::digest(text);
     let digits = hash.iter().take(16).map(|byte| format!("{byte:02x}"));
     digits.collect()
+}
+
+/// Creates a folder of the user's own, if it does not exist.
+pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
+    let mut folder = fs::DirBuilder::new();
+    folder.recursive(true).mode(0o700).create(path)
 }

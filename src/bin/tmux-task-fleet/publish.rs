@@ -9,29 +9,29 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
-use async_nats::HeaderMap;
-use async_nats::jetstream::context::{PublishAckFuture, PublishError, PublishErrorKind};
-use async_nats::jetstream::stream::DirectGetErrorKind;
-use futures_util::future::join_all;
+use async_nats::header::NATS_MESSAGE_ID as MESSAGE_ID;
+use async_nats::jetstream::context::{PublishAckFuture, PublishErrorKind};
+use async_nats::jetstream::message::PublishMessage;
 use futures_util::stream::{FuturesOrdered, StreamExt};
 use serde::Deserialize;
-use serde_json::{Value, json};
-use tmux_task::model::{Body, Error, Millis, Record, Seq, with_causes};
+use serde_json::json;
+use tmux_task::model::{Body, Error, Record, Seq};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::sync::watch;
 
 use crate::at::OURS;
 use crate::buckets::{TaskBoard, beat, check_name, keep_beating, keep_tasks};
 use crate::config::FleetConfig;
-use crate::connection::{Connection, KEPT, broken, connect, create_missing, stored};
+use crate::connection::{Connection, KEPT, broken, connect, create_missing};
 use crate::layout::{
-    FEED, HostState, LOOK_HEADER, Machine, VERSION, feed_subject, feed_subjects_of, message_id,
-    parse_message_id, token, wakes_of,
+    FEED, HostState, LOOK_HEADER, Machine, VERSION, feed_subject, message_id, parse_message_id,
+    subject, token, wakes_of,
 };
-use crate::machine::{now, system_name};
+use crate::machine::{millis, private_folder, system_name};
 use crate::print_json;
 use crate::service::Service;
 
@@ -109,8 +109,7 @@ pub(crate) async fn run() -> Result<(), Error> {
 /// Returns what identifies this machine until it ends: all of the user's daemons have the same. `new` is a name
 /// that nothing else has.
 fn machine_id(folder: &Path, new: &str) -> io::Result<String> {
-    let mut shared = fs::DirBuilder::new();
-    shared.recursive(true).mode(0o700).create(folder)?;
+    private_folder(folder)?;
     let path = folder.join("id");
     // A link is there as a whole, or not at all: another daemon may read it.
     match symlink(new, &path) {
@@ -133,7 +132,7 @@ impl Session {
         let mut confirmed_before = self.cursor;
         let mut under_way = FuturesOrdered::new();
         let mut is_open = true;
-        let oldest = now() - Millis::try_from(KEPT.as_millis()).unwrap_or(Millis::MAX);
+        let oldest = millis(SystemTime::now() - KEPT);
         loop {
             let may_read = is_open && under_way.len() < MOST_UNDER_WAY;
             // Losing either is safe: a line is read as a whole or stays, and what is under way stays
@@ -159,9 +158,8 @@ impl Session {
                         continue;
                     };
                     let Ok(record) = serde_json::from_str::<Record>(&line) else {
-                        let live = serde_json::from_str::<Value>(&line).unwrap_or_default();
-                        if live["kind"] == "tasks" {
-                            boards.send_modify(|board| board.apply(&live));
+                        if let Ok(tasks) = serde_json::from_str(&line) {
+                            boards.send_modify(|board| board.apply(tasks));
                         }
                         continue;
                     };
@@ -174,7 +172,7 @@ impl Session {
                     let record = Record { epoch: epoch.clone(), ..record };
                     let is_known = seq <= known;
                     let sent = match is_old {
-                        true => Vec::new(),
+                        true => Ok(Vec::new()),
                         false => self.send(connection, record, is_known).await,
                     };
                     under_way.push_back(all_stored(seq, sent));
@@ -191,34 +189,16 @@ impl Session {
     async fn find_start(&self, connection: &Connection) -> Result<(String, Seq), Error> {
         let (cursor, last_seq) = (self.cursor, self.last_seq);
         let noted = self.noted_generation();
-        let stream = connection.jetstream.get_stream_no_info(FEED.stream).await;
-        let stream = stream.map_err(|error| connection.not_confirmed(with_causes(&error)))?;
-        let subjects = feed_subjects_of(&connection.config.host, &self.key);
-        let last = subjects
-            .iter()
-            .map(|subject| stream.direct_get_last_for_subject(subject.as_str()));
-        let asked = async { Ok(join_all(last).await) };
+        let subject = subject(FEED.root, &[&connection.config.host, &self.key]);
+        let last = connection.last(FEED, format!("{subject}.>")).await;
         // These credentials may only publish.
-        let found = connection.unless_refused(asked).await.unwrap_or_default();
-        let mut is_known = !found.is_empty();
-        let mut known: Vec<(u64, Seq)> = Vec::new();
-        for found in found {
-            match found {
-                Ok(message) => {
-                    let id = message.headers.get("Nats-Msg-Id");
-                    let id = id.and_then(|id| parse_message_id(id.as_str()));
-                    // A feed that was created again has other records with these numbers.
-                    let of_feed =
-                        |(epoch, seq): (String, Seq)| Some((self.generation_of(&epoch)?, seq));
-                    known.extend(id.and_then(of_feed));
-                }
-                Err(error) if error.kind() == DirectGetErrorKind::NotFound => {}
-                Err(_) => is_known = false,
-            }
-        }
+        let is_known = last.is_ok();
+        let id = last.ok().flatten();
+        let id = id.and_then(|last| parse_message_id(last.headers.get(MESSAGE_ID)?.as_str()));
+        // A feed that was created again has other records with these numbers.
+        let found = id.and_then(|(epoch, seq)| Some((self.generation_of(&epoch)?, seq)));
         // The latest generation, and the last record of that.
-        known.push((noted, 0));
-        let (mut generation, known) = known.into_iter().max().unwrap_or_default();
+        let (mut generation, known) = found.unwrap_or_default().max((noted, 0));
         let mut after = if is_known { known } else { cursor };
         if after > last_seq {
             generation += 1;
@@ -258,50 +238,47 @@ impl Session {
         self.state.join("fleet-generation")
     }
 
-    /// Sends a record, unless the broker has it, and the wake of a conversation that it is for.
-    async fn send(&self, connection: &Connection, record: Record, is_known: bool) -> Vec<Sent> {
+    /// Sends a record, unless the broker has it, and the wake of a conversation that it is for. Returns what
+    /// resolves when each is stored.
+    async fn send(
+        &self,
+        connection: &Connection,
+        record: Record,
+        is_known: bool,
+    ) -> Result<Vec<PublishAckFuture>, PublishErrorKind> {
         let (host, key) = (&connection.config.host, &self.key);
-        let event_type = match &record.body {
-            Body::Event(event) => Some(event.event_type()),
-            Body::Notice { .. } | Body::FollowUp { .. } => None,
-        };
-        let subject = feed_subject(host, key, record.body.kind(), event_type);
-        let mut subjects: Vec<String> = (!is_known).then_some(subject).into_iter().collect();
+        let mut subjects = Vec::new();
+        if !is_known {
+            subjects.push(feed_subject(host, key, &record.body));
+        }
         if let Body::FollowUp {
             owner: Some(owner), ..
         } = &record.body
         {
             subjects.push(format!("{}.{}", wakes_of(owner), token(host)));
         }
-        let mut headers = HeaderMap::new();
-        headers.insert(
-            "Nats-Msg-Id",
-            message_id(host, key, &record.epoch, record.seq),
-        );
         let last_of_write = record.seq + Seq::from(record.more);
-        headers.insert(LOOK_HEADER, format!("{}:{last_of_write}", record.epoch));
-        let payload = payload(host, record, connection.client.max_payload());
+        let message = PublishMessage::build()
+            .message_id(message_id(host, key, &record.epoch, record.seq))
+            .header(LOOK_HEADER, format!("{}:{last_of_write}", record.epoch))
+            .payload(payload(host, record, connection.client.max_payload()).into());
         let mut sent = Vec::new();
         for subject in subjects {
-            let headers = headers.clone();
             let jetstream = &connection.jetstream;
-            let payload = payload.clone().into();
-            sent.push(
-                jetstream
-                    .publish_with_headers(subject, headers, payload)
-                    .await,
-            );
+            let one = jetstream.send_publish(subject, message.clone()).await;
+            sent.push(one.map_err(|error| error.kind())?);
         }
-        sent
+        Ok(sent)
     }
 }
 
-type Sent = Result<PublishAckFuture, PublishError>;
-
 /// Resolves when the broker has stored everything of this record.
-async fn all_stored(seq: Seq, sent: Vec<Sent>) -> Result<Seq, PublishErrorKind> {
-    for one in sent {
-        stored(one).await?;
+async fn all_stored(
+    seq: Seq,
+    sent: Result<Vec<PublishAckFuture>, PublishErrorKind>,
+) -> Result<Seq, PublishErrorKind> {
+    for stored in sent? {
+        stored.await.map_err(|error| error.kind())?;
     }
     Ok(seq)
 }

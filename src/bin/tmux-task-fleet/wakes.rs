@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use crate::connection::{Connection, KEPT, broken, connect};
 use crate::feed::AGAIN_AFTER;
 use crate::layout::{WAKE, parse, wake_consumer, wakes_of, words_of};
-use crate::machine::{hash, now};
+use crate::machine::{hash, now, private_folder};
 use crate::print_json;
 
 /// How long a position is kept that is not moved, in milliseconds: longer than anything is that can be
@@ -42,10 +42,7 @@ struct Positions {
 impl Positions {
     /// A file that cannot be read counts as empty: then a wake may come twice, and none is lost.
     fn of(owner: &str, folder: PathBuf) -> io::Result<Self> {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder)?;
+        private_folder(&folder)?;
         let path = folder.join(format!("{}.json", hash(owner)));
         let found = fs::read(&path).unwrap_or_default();
         Ok(Self {
