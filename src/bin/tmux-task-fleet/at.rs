@@ -4,11 +4,12 @@
 
 use std::time::Duration;
 
-use async_nats::{HeaderMap, Message, StatusCode, Subscriber};
+use async_nats::{HeaderMap, StatusCode, Subscriber};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tmux_task::model::{Error, ErrorKind, FarAnswer, FarPiece, text, with_causes};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Stdin};
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::buckets::published_presence;
@@ -43,17 +44,14 @@ pub(crate) async fn run(host: String) -> Result<(), Error> {
     // The host may be anybody's: what it prints does nothing to a terminal.
     call.caller.insert("isColoured".to_owned(), json!(false));
     is_raw &= call.caller.get("isStdoutTerminal") != Some(&json!(true));
+    let mut nowhere = tokio::io::sink();
     tokio::select! {
         executed = execute(&host, &call, is_raw) => executed,
         // The end of standard input ends what was asked for, and so does the end of this process.
-        () = left(&mut stdin) => Err(Error::silent(ErrorKind::Interrupted)),
+        _ = tokio::io::copy(&mut stdin, &mut nowhere) => {
+            Err(Error::silent(ErrorKind::Interrupted))
+        }
     }
-}
-
-/// Resolves when whoever asks has left.
-async fn left(stdin: &mut BufReader<Stdin>) {
-    let mut bytes = [0; 1024];
-    while let Ok(1..) = stdin.read(&mut bytes).await {}
 }
 
 /// Has the host execute the call, and passes back what it answers.
@@ -73,19 +71,16 @@ async fn execute(host: &str, call: &FarCall, is_raw: bool) -> Result<(), Error> 
     let pass = |stream: fn(FarPiece) -> FarAnswer, bytes| print_json(&stream(FarPiece::of(bytes)));
     print_json(&FarAnswer::TmuxTask(OURS.to_owned()))?;
     let code = loop {
-        // Whoever asks sees that the end is missing.
-        let answer = answers.next(SILENCE).await.ok().flatten();
-        match answer.ok_or_else(|| Error::silent(ErrorKind::Failed))? {
-            FarAnswer::Stdout(piece) => pass(FarAnswer::Stdout, out.clean(&piece.into_bytes()))?,
-            FarAnswer::Stderr(piece) => pass(FarAnswer::Stderr, err.clean(&piece.into_bytes()))?,
-            FarAnswer::TmuxTask(_) => {}
-            FarAnswer::Exit(code) => break code,
-            FarAnswer::Failed { why, .. } => {
-                pass(FarAnswer::Stderr, err.end())?;
-                let said = format!("tmux-task: {why}\n");
-                pass(FarAnswer::Stderr, err.clean(said.as_bytes()))?;
-                break 1;
+        match answers.next(SILENCE).await {
+            Ok(Some(FarAnswer::Stdout(piece))) => {
+                pass(FarAnswer::Stdout, out.clean(&piece.into_bytes()))?;
             }
+            Ok(Some(FarAnswer::Stderr(piece))) => {
+                pass(FarAnswer::Stderr, err.clean(&piece.into_bytes()))?;
+            }
+            Ok(Some(FarAnswer::Exit(code))) => break code,
+            // Whoever asks sees that the end is missing.
+            _ => return Err(Error::silent(ErrorKind::Failed)),
         }
     };
     pass(FarAnswer::Stdout, out.end())?;
@@ -119,16 +114,20 @@ async fn begin(host: &str, call: &FarCall) -> Result<HostAnswers, Error> {
 /// Returns why nobody answers on a host, as far as the credentials permit to know that, and for how long to
 /// ask again: one that has beaten a moment ago may be connecting.
 async fn absence(connection: &Connection, host: &str) -> (Error, Duration) {
-    let (mut kind, mut why) = (ErrorKind::Failed, "is not there");
-    let mut again_within = Duration::ZERO;
-    match published_presence(connection, host).await {
-        None => (kind, why) = (ErrorKind::NoHost, "is no machine of the fleet"),
+    const ABSENT: &str = "is not there";
+    let (kind, why, again_within) = match published_presence(connection, host).await {
+        None => (
+            ErrorKind::NoHost,
+            "is no machine of the fleet",
+            Duration::ZERO,
+        ),
         Some((Some(state), _)) if state.allow == json!([]) => {
-            why = "allows nothing through the broker";
+            let why = "allows nothing through the broker";
+            (ErrorKind::Failed, why, Duration::ZERO)
         }
-        Some((Some(_), age)) if age < PRESENT => again_within = CONNECTS_WITHIN,
-        Some(_) => {}
-    }
+        Some((Some(_), age)) if age < PRESENT => (ErrorKind::Failed, ABSENT, CONNECTS_WITHIN),
+        Some(_) => (ErrorKind::Failed, ABSENT, Duration::ZERO),
+    };
     let hint = "`[hosts]` in the configuration names hosts for ssh";
     let error = Error::new(kind, format!("{host} {why}")).with_hint(hint);
     (error, again_within)
@@ -166,10 +165,10 @@ impl HostAnswers {
             connection: connection.clone(),
             n_answers: 0,
         };
-        let Some(first) = asked.message(ANSWER_LIMIT).await? else {
+        let Some(first) = asked.next(ANSWER_LIMIT).await? else {
             return Ok(None);
         };
-        match serde_json::from_slice(&first.payload).map_err(|_| broken())? {
+        match first {
             FirstAnswer::Hello { version } if version == OURS => Ok(Some(asked)),
             FirstAnswer::Hello { version } => {
                 let why = format!("{host} has tmux-task {version}, and here is {OURS}");
@@ -182,19 +181,11 @@ impl HostAnswers {
         }
     }
 
-    /// Returns what comes next within this time; `None` if nobody is there.
-    async fn next(&mut self, within: Duration) -> Result<Option<FarAnswer>, Error> {
-        let message = self.message(within).await?;
-        let answer = message.map(|message| serde_json::from_slice(&message.payload));
-        answer.transpose().map_err(|_| broken())
-    }
-
-    /// Returns the next message within this time; `None` if nobody is there, which the broker says at once.
-    async fn message(&mut self, within: Duration) -> Result<Option<Message>, Error> {
-        let silent = || Error::failed("the broker did not confirm: no answer");
+    /// Returns what comes next within this time; `None` if nobody is there, which the broker says at once.
+    async fn next<T: DeserializeOwned>(&mut self, within: Duration) -> Result<Option<T>, Error> {
         loop {
             let message = timeout(within, self.connection.next(&mut self.answers)).await;
-            let message = message.map_err(|_| silent())??;
+            let message = message.map_err(|_| self.connection.not_confirmed("no answer"))??;
             if message.status == Some(StatusCode::NO_RESPONDERS) {
                 return Ok(None);
             }
@@ -211,7 +202,8 @@ impl HostAnswers {
                 return Err(broken());
             }
             self.n_answers += 1;
-            return Ok(Some(message));
+            let answer = serde_json::from_slice(&message.payload);
+            return answer.map(Some).map_err(|_| broken());
         }
     }
 }

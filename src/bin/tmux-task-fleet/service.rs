@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -27,7 +27,7 @@ use crate::connection::{Connection, broken};
 use crate::layout::{
     COMMAND, FarCall, KEY_HEADER, ORDER_HEADER, SERVICE, requester, subject, words_of,
 };
-use crate::machine::{hash, tmux_task};
+use crate::machine::{hash, private_folder, tmux_task};
 
 /// How many commands are executed at a time, each in a process. Others wait.
 const MOST_AT_ONCE: usize = 32;
@@ -63,20 +63,21 @@ impl<'a> Service<'a> {
         if config.allow.is_empty() {
             return Ok(None);
         }
-        let refused =
-            |error: async_nats::Error| Error::failed(format!("the broker refused: {error}"));
-        let service = client
-            .service_builder()
-            .description("commands to hosts")
-            .start(SERVICE, OURS);
-        let service = service.await.map_err(refused)?;
-        let commands = service.endpoint_builder().name("commands");
-        let commands = commands
-            .add(format!("{}.*.*", subject(COMMAND, &[&config.host])))
-            .await
-            .map_err(refused)?;
+        let begun = async {
+            let service = client
+                .service_builder()
+                .description("commands to hosts")
+                .start(SERVICE, OURS)
+                .await?;
+            let subject = format!("{}.*.*", subject(COMMAND, &[&config.host]));
+            let commands = service.endpoint_builder().name("commands").add(subject);
+            let commands = commands.await?;
+            Ok::<_, async_nats::Error>((service, commands))
+        };
+        let begun = begun.await;
+        let begun = begun.map_err(|error| Error::failed(format!("the broker refused: {error}")))?;
         client.flush().await.map_err(|_| broken())?;
-        Ok(Some((service, commands)))
+        Ok(Some(begun))
     }
 
     /// Executes what is requested, until the connection ends.
@@ -92,11 +93,10 @@ impl<'a> Service<'a> {
 
     async fn answer(&self, message: Message) {
         let Connection { client, config, .. } = self.connection;
-        let Some((to, machine)) = message
-            .reply
-            .as_ref()
-            .and_then(|reply| Some((reply.clone(), requester(reply, &config.host)?)))
-        else {
+        let Some(to) = message.reply.clone() else {
+            return;
+        };
+        let Some(machine) = requester(&to, &config.host) else {
             return;
         };
         let n_sent = Cell::new(0);
@@ -118,43 +118,34 @@ impl<'a> Service<'a> {
         answers: &Answers<'_>,
     ) -> Result<FarAnswer, Error> {
         let (call, verb) = self.accept(message, machine)?;
-        let mut new = None;
-        if verb.changes() {
-            if !answers.are_awaited(HEARD_WITHIN).await {
-                let why = "nobody awaits the answers on the subject that it names";
+        if !verb.changes() {
+            return execute(&call, answers).await;
+        }
+        if !answers.are_awaited(HEARD_WITHIN).await {
+            let why = "nobody awaits the answers on the subject that it names";
+            return Err(Error::failed(why));
+        }
+        let key = message.headers.as_ref().and_then(|all| all.get(KEY_HEADER));
+        let key = key.ok_or_else(|| Error::failed("it has no key"))?;
+        let (mut file, path) = match claim(&self.keys, key.as_str()).map_err(Error::of)? {
+            Claim::New(file, path) => (file, path),
+            Claim::Ended(code) => {
+                answers.send(&FirstAnswer::hello()).await;
+                return Ok(FarAnswer::Exit(code));
+            }
+            Claim::Taken => {
+                let why = "it was requested before, and its outcome is not known";
                 return Err(Error::failed(why));
             }
-            let key = message.headers.as_ref().and_then(|all| all.get(KEY_HEADER));
-            let key = key.ok_or_else(|| Error::failed("it has no key"))?;
-            match claim(&self.keys, key.as_str()).map_err(Error::of)? {
-                Claim::New(file, path) => new = Some((file, path)),
-                Claim::Ended(code) => {
-                    answers.send(&FirstAnswer::hello()).await;
-                    return Ok(FarAnswer::Exit(code));
-                }
-                Claim::Taken => {
-                    let why = "it was requested before, and its outcome is not known";
-                    return Err(Error::failed(why));
-                }
-            }
-        }
+        };
         let ended = execute(&call, answers).await?;
-        match (ended, new) {
-            (FarAnswer::Failed { why, hint, .. }, new) => {
-                if let Some((_, path)) = new {
-                    fs::remove_file(path).map_err(Error::of)?;
-                }
-                let hint = hint.as_deref().unwrap_or(NOT_BY_BROKER);
-                Err(Error::failed(why).with_hint(hint))
-            }
-            (ended, new) => {
-                if let (FarAnswer::Exit(code), Some((mut file, _))) = (&ended, new) {
-                    // Without it, the outcome is not known.
-                    drop(writeln!(file, "{code}"));
-                }
-                Ok(ended)
-            }
+        if let FarAnswer::Exit(code) = ended {
+            // Without it, the outcome is not known.
+            drop(writeln!(file, "{code}"));
+        } else {
+            fs::remove_file(path).map_err(Error::of)?;
         }
+        Ok(ended)
     }
 
     /// Reads a request of this machine. Returns what to execute.
@@ -245,15 +236,25 @@ async fn execute(call: &FarCall, answers: &Answers<'_>) -> Result<FarAnswer, Err
                 Ok(part @ (FarAnswer::Stdout(_) | FarAnswer::Stderr(_))) => {
                     answers.send(&part).await;
                 }
-                Ok(last @ (FarAnswer::Exit(_) | FarAnswer::Failed { .. })) => return Ok(last),
                 Ok(FarAnswer::TmuxTask(_)) => answers.send(&FirstAnswer::hello()).await,
+                Ok(last @ FarAnswer::Exit(_)) => return Ok(last),
+                Ok(FarAnswer::Failed { why, hint, .. }) => {
+                    return Ok(FarAnswer::Failed {
+                        why,
+                        hint: hint.or_else(|| Some(NOT_BY_BROKER.to_owned())),
+                        is_unknown: false,
+                    });
+                }
                 Err(_) => {}
             }
         }
         Err(Error::failed("it was cut off"))
     };
     let watching = async {
-        until_not_awaited(answers).await;
+        sleep(ASKED_EVERY).await;
+        while answers.are_awaited(ASKED_EVERY).await {
+            sleep(ASKED_EVERY).await;
+        }
         // The end of its input interrupts it.
         drop(stdin);
         std::future::pending().await
@@ -261,14 +262,6 @@ async fn execute(call: &FarCall, answers: &Answers<'_>) -> Result<FarAnswer, Err
     tokio::select! {
         ended = passing => ended,
         never = watching => never,
-    }
-}
-
-/// Resolves when nobody waits for the answers any more.
-async fn until_not_awaited(answers: &Answers<'_>) {
-    sleep(ASKED_EVERY).await;
-    while answers.are_awaited(ASKED_EVERY).await {
-        sleep(ASKED_EVERY).await;
     }
 }
 
@@ -291,8 +284,7 @@ enum Claim {
 
 /// Claims the execution of the request with this key. The folder is of the keys.
 fn claim(folder: &Path, key: &str) -> io::Result<Claim> {
-    let mut new = fs::DirBuilder::new();
-    new.recursive(true).mode(0o700).create(folder)?;
+    private_folder(folder)?;
     for entry in fs::read_dir(folder)?.flatten() {
         let noted_at = entry.metadata().and_then(|known| known.modified());
         if matches!(noted_at.map(|at| at.elapsed()), Ok(Ok(age)) if age > KEPT) {
