@@ -3,17 +3,16 @@
 use std::collections::BTreeSet;
 use std::env;
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
+use regex::Regex;
 use serde::{Deserialize, Deserializer, Serialize};
 use tmux_task::model::{Error, is_host_name};
 
 use crate::machine::system_name;
-
-/// The longest file of credentials, in bytes.
-const MAX_CREDENTIALS: u64 = 64 << 10;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -90,16 +89,12 @@ pub(crate) struct TlsConfig {
 ///
 /// When there is none, or something in it is wrong. Nothing of credentials is in the message.
 pub(crate) fn load() -> Result<FleetConfig, Error> {
-    let path = path();
-    let read = path.as_ref().map(fs::read_to_string);
-    let text = match read {
-        None => String::new(),
-        Some(Err(error)) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        Some(Err(error)) => return Err(Error::io("could not read the configuration", &error)),
-        Some(Ok(text)) => text,
+    let path = path().unwrap_or_default();
+    let text = match fs::read_to_string(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        read => read.map_err(|error| Error::io("could not read the configuration", &error))?,
     };
-    let name = path.unwrap_or_default().display().to_string();
-    parse(&name, &text)?.ok_or_else(|| {
+    parse(&path.display().to_string(), &text)?.ok_or_else(|| {
         Error::failed("the configuration names no broker")
             .with_hint("`[fleet]` with `url = \"nats://...\"` names it; see docs/fleet.md")
     })
@@ -107,8 +102,8 @@ pub(crate) fn load() -> Result<FleetConfig, Error> {
 
 /// Returns the configuration file: the same that tmux-task reads.
 fn path() -> Option<PathBuf> {
-    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
-    let folder = |name: &str| set(name).map(PathBuf::from);
+    let named = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+    let folder = |name: &str| named(name).map(PathBuf::from);
     if let Some(file) = folder("TMUX_TASK_CONFIG") {
         return Some(file);
     }
@@ -157,26 +152,25 @@ fn check(config: &FleetConfig) -> Result<(), String> {
     }
 }
 
+static ADDRESS: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^(?:nats|tls)://[A-Za-z0-9\[][!-~]*$").expect("a constant pattern compiles")
+});
+
 /// Checks an address, which is displayed and logged: it has no credentials.
 fn check_address(url: &str) -> Result<(), String> {
-    let rest = url
-        .strip_prefix("nats://")
-        .or_else(|| url.strip_prefix("tls://"));
-    let Some(rest) = rest.filter(|rest| {
-        rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[')
-            && rest.chars().all(|c| c.is_ascii_graphic())
-    }) else {
+    if !ADDRESS.is_match(url) {
         // What follows `@` is not a secret; what precedes it may be.
         let shown = url.rsplit_once('@').map_or(url, |(_, host)| host);
         return Err(format!(
             "`{shown}` is not an address that starts with nats:// or tls://"
         ));
-    };
-    if rest.contains('@') {
-        let why = "an address must not have credentials; name their file with `creds-file`";
-        return Err(why.to_owned());
     }
-    Ok(())
+    match url.contains('@') {
+        true => Err(
+            "an address must not have credentials; name their file with `creds-file`".to_owned(),
+        ),
+        false => Ok(()),
+    }
 }
 
 /// Reads a file of credentials, which must be the user's own, and nobody else able to read.
@@ -195,9 +189,7 @@ pub(crate) fn read_secret(path: &Path) -> io::Result<String> {
         let why = format!("other users can read it (mode {mode:04o}); `chmod 600` closes it");
         return Err(io::Error::other(why));
     }
-    let mut contents = String::new();
-    file.take(MAX_CREDENTIALS).read_to_string(&mut contents)?;
-    Ok(contents)
+    io::read_to_string(file)
 }
 
 #[cfg(test)]

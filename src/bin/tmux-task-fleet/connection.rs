@@ -12,9 +12,7 @@ use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::message::{PublishMessage, StreamMessage};
 use async_nats::jetstream::stream::{Config, DirectGetErrorKind, DiscardPolicy, StorageType};
 use async_nats::jetstream::{self, ContextBuilder, Message};
-use async_nats::{
-    Client, ConnectError, ConnectErrorKind, ConnectOptions, Event, ServerAddr, ServerError,
-};
+use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, Event, ServerError};
 use futures_util::{Stream, StreamExt};
 use tokio::sync::watch;
 
@@ -197,12 +195,6 @@ impl Connection {
 pub(crate) async fn connect() -> Result<Connection, Error> {
     let config = config::load()?;
     let url = config.url.join(", ");
-    let mut servers = Vec::new();
-    for address in &config.url {
-        let server = address.parse::<ServerAddr>();
-        let no_address = |_| Error::failed(format!("`{address}` is not the address of a broker"));
-        servers.push(server.map_err(no_address)?);
-    }
     let (events, link) = watch::channel(Link::default());
     let events = Arc::new(events);
     let options = options(&config)?
@@ -225,7 +217,7 @@ pub(crate) async fn connect() -> Result<Connection, Error> {
             async move { events.send_modify(|link| link.note(event)) }
         });
     let client = options
-        .connect(servers)
+        .connect(&config.url)
         .await
         .map_err(|error| explain(&url, &error))?;
     let jetstream = ContextBuilder::new()

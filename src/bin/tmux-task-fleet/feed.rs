@@ -38,12 +38,10 @@ pub(crate) async fn run(args: FleetFeed) -> Result<(), Error> {
     if let Some(name) = &args.consumer {
         check_consumer_name(name).map_err(Error::usage)?;
     }
-    let connection = connect().await?;
-    let reader = FeedReader::begin(&connection, &args, None);
-    let mut reader = connection.unless_refused(reader).await?;
+    let mut reader = FeedReader::begin(&args, None).await?;
     if args.follow {
         return tokio::select! {
-            ended = follow(&args, connection, reader) => ended,
+            ended = follow(&args, reader) => ended,
             () = stdout_closed() => Ok(()),
         };
     }
@@ -57,14 +55,9 @@ pub(crate) async fn run(args: FleetFeed) -> Result<(), Error> {
 }
 
 /// Prints records until the user has enough. Connects again when the connection breaks.
-async fn follow(
-    args: &FleetFeed,
-    mut connection: Connection,
-    mut reader: FeedReader,
-) -> Result<(), Error> {
+async fn follow(args: &FleetFeed, mut reader: FeedReader) -> Result<(), Error> {
     let stdin = || BufReader::new(tokio::io::stdin()).lines();
     let mut printer = Printer {
-        board: FleetBoard::default(),
         presence: BTreeMap::new(),
         acks: args.consumer.is_some().then(stdin),
         is_sync_printed: false,
@@ -72,18 +65,13 @@ async fn follow(
     reader.print_hello()?;
     reader.print_gap()?;
     loop {
-        let lost = printer.print_from(&mut reader, &connection).await?;
+        let lost = printer.print_from(&mut reader).await?;
         let lost = Error::failed(format!("{}; connecting again", lost.message));
         complain(&lost, "fleet feed");
         let mut retry = RETRY;
         let again = loop {
             sleep(retry.next_pause()).await;
-            let again = async {
-                connection = connect().await?;
-                let again = FeedReader::begin(&connection, args, Some(&reader));
-                connection.unless_refused(again).await
-            };
-            if let Ok(again) = again.await {
+            if let Ok(again) = FeedReader::begin(args, Some(&reader)).await {
                 break again;
             }
         };
@@ -96,7 +84,6 @@ async fn follow(
 
 /// What was printed, on all connections.
 struct Printer {
-    board: FleetBoard,
     /// Since when each host is gone, as it was printed last; `None` for one that is there.
     presence: BTreeMap<String, Option<Millis>>,
     /// Standard input, for a consumer.
@@ -107,18 +94,15 @@ struct Printer {
 
 impl Printer {
     /// Prints what comes on one connection. Returns why it has ended.
-    async fn print_from(
-        &mut self,
-        reader: &mut FeedReader,
-        connection: &Connection,
-    ) -> Result<Error, Error> {
-        let watch = FleetWatch::begin(connection, &[HOSTS]);
-        let mut watch = match connection.unless_refused(watch).await {
+    async fn print_from(&mut self, reader: &mut FeedReader) -> Result<Error, Error> {
+        let watch = FleetWatch::begin(&reader.connection, &[HOSTS]);
+        let mut watch = match reader.connection.unless_refused(watch).await {
             Ok(watch) => watch,
             Err(error) => return Ok(error),
         };
+        let mut board = FleetBoard::default();
         // Hosts that are here are not news at first.
-        let is_first = self.board.is_empty();
+        let is_first = self.presence.is_empty();
         loop {
             if !self.is_sync_printed && reader.n_kept == 0 {
                 self.is_sync_printed = true;
@@ -126,8 +110,11 @@ impl Printer {
             }
             let is_back_news = !is_first || watch.is_complete();
             tokio::select! {
-                change = watch.next(&mut self.board) => match change {
-                    Ok(Some(host)) => self.print_presence(host, is_back_news)?,
+                change = watch.next(&mut board) => match change {
+                    Ok(Some(host)) => {
+                        let gone_since = board[&host].gone_since;
+                        self.print_presence(host, gone_since, is_back_news)?;
+                    }
                     Ok(None) => {}
                     Err(error) => return Ok(error),
                 },
@@ -153,20 +140,22 @@ impl Printer {
     }
 
     /// Prints whether a host is gone or back, if that has changed.
-    fn print_presence(&mut self, host: String, is_back_news: bool) -> Result<(), Error> {
-        let (gone_since, time) = (self.board[&host].gone_since, rfc3339(now()));
-        if self.presence.insert(host.clone(), gone_since) == Some(gone_since) {
+    fn print_presence(
+        &mut self,
+        host: String,
+        gone_since: Option<Millis>,
+        is_back_news: bool,
+    ) -> Result<(), Error> {
+        let is_news = self.presence.insert(host.clone(), gone_since) != Some(gone_since);
+        if !is_news || gone_since.is_none() && !is_back_news {
             return Ok(());
         }
-        match gone_since.map(rfc3339) {
-            Some(since) => print_json(
-                &json!({ "kind": "hostGone", "host": host, "time": time, "since": since }),
-            ),
-            None if is_back_news => {
-                print_json(&json!({ "kind": "hostBack", "host": host, "time": time }))
-            }
-            None => Ok(()),
+        let mut line = json!({ "kind": "hostBack", "host": host, "time": rfc3339(now()) });
+        if let Some(since) = gone_since {
+            line["kind"] = json!("hostGone");
+            line["since"] = json!(rfc3339(since));
         }
+        print_json(&line)
     }
 }
 
@@ -212,9 +201,15 @@ struct FeedReader {
 }
 
 impl FeedReader {
-    /// Begins to read. `known` is what was read before on another connection: its records do not come
-    /// again.
-    async fn begin(
+    /// Connects, and begins to read. `known` is what was read before on another connection: its records do not
+    /// come again.
+    async fn begin(args: &FleetFeed, known: Option<&Self>) -> Result<Self, Error> {
+        let connection = connect().await?;
+        let begun = Self::begin_on(&connection, args, known);
+        connection.unless_refused(begun).await
+    }
+
+    async fn begin_on(
         connection: &Connection,
         args: &FleetFeed,
         known: Option<&Self>,
@@ -381,7 +376,7 @@ fn record(message: &Message, place: Seq) -> Option<Value> {
 }
 
 /// Resolves when nobody reads standard output any more.
-pub(crate) async fn stdout_closed() {
+async fn stdout_closed() {
     use std::os::fd::AsFd;
 
     use tokio::io::Interest;

@@ -185,15 +185,13 @@ fn complain(error: &Error, what: &str) {
 
 /// Prints a value as a line of JSON.
 fn print_json(value: &impl Serialize) -> Result<(), Error> {
-    print(&(serde_json::to_string(value).map_err(Error::of)? + "\n"))
+    print(&serde_json::to_string(value).map_err(Error::of)?)
 }
 
-/// Prints a text.
-fn print(text: &str) -> Result<(), Error> {
+/// Prints a line.
+fn print(line: &str) -> Result<(), Error> {
     let mut stdout = io::stdout().lock();
-    let printed = stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush());
+    let printed = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
     printed.map_err(|error| {
         // Nobody may read it any more, which is not a failure.
         match error.kind() == io::ErrorKind::BrokenPipe {

@@ -204,15 +204,14 @@ impl Session {
             generation += 1;
             after = cursor.min(last_seq);
         }
-        if generation != noted {
-            let noted = format!("{}\n{generation}\n", self.epoch);
-            let path = self.generation_file();
-            fs::write(&path, noted).map_err(|error| Error::folder(&path, &error))?;
-        }
         let epoch = match generation {
             0 => self.epoch.clone(),
             n => format!("{}{GENERATION}{n}", self.epoch),
         };
+        if generation != noted {
+            let path = self.generation_file();
+            fs::write(&path, &epoch).map_err(|error| Error::folder(&path, &error))?;
+        }
         Ok((epoch, after))
     }
 
@@ -228,10 +227,7 @@ impl Session {
     /// A broker that has lost everything does not know it.
     fn noted_generation(&self) -> u64 {
         let noted = fs::read_to_string(self.generation_file()).unwrap_or_default();
-        let mut lines = noted.lines();
-        let is_of_feed = lines.next() == Some(&self.epoch);
-        let generation = lines.next().filter(|_| is_of_feed);
-        generation.and_then(|n| n.parse().ok()).unwrap_or_default()
+        self.generation_of(&noted).unwrap_or_default()
     }
 
     fn generation_file(&self) -> PathBuf {

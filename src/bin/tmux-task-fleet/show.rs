@@ -9,7 +9,6 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::board::{FleetBoard, FleetWatch};
 use crate::connection::{Connection, connect};
-use crate::feed::stdout_closed;
 use crate::layout::{HOSTS, STATE, STORES, Store};
 use crate::machine::{millis, now};
 use crate::wakes;
@@ -24,17 +23,15 @@ const TITLES: [&str; 7] = ["ID", "NAME", "STATE", "CODE", "AGE", "COMMAND", "LAS
 pub(crate) async fn ls(args: &FleetLs) -> Result<(), Error> {
     let connection = connect().await?;
     if args.follow {
-        return tokio::select! {
-            ended = follow(&connection) => ended,
-            () = stdout_closed() => Ok(()),
-        };
+        return follow(&connection).await;
     }
     let (board, _) = read(&connection).await?;
     if args.json {
         let hosts = board.iter().map(|(name, host)| host.json(name));
         return print_json(&json!({ "hosts": hosts.collect::<Vec<_>>() }));
     }
-    print_lines(&table_of_hosts(&board, now(), args.wide))
+    let lines = table_of_hosts(&board, now(), args.wide);
+    lines.iter().try_for_each(|line| print(line))
 }
 
 /// Prints each host when it changes, at first all of them and a line that says so.
@@ -207,16 +204,7 @@ pub(crate) async fn status(is_json: bool) -> Result<(), Error> {
             .iter()
             .map(|(name, info)| stream_line(name, info, now)),
     );
-    print_lines(&lines)
-}
-
-fn print_lines(lines: &[String]) -> Result<(), Error> {
-    print(
-        &lines
-            .iter()
-            .map(|line| format!("{line}\n"))
-            .collect::<String>(),
-    )
+    lines.iter().try_for_each(|line| print(line))
 }
 
 /// Returns what the broker stores, by the names of the documentation.
