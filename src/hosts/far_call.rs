@@ -10,73 +10,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde::{Deserialize, Serialize};
-
 use super::host::{Host, this_machine};
-use crate::model::FarStdin;
 use crate::model::environment::{WithheldVariables, covers_name};
+use crate::model::{FAR_CALL, FarCall, FarCaller, OURS};
 use crate::tmux::program;
-
-/// The word by which the program executes what another machine asks for.
-pub(crate) const FAR_CALL: &str = "far-call";
-
-/// The version of this program, which both machines must have.
-pub(crate) const OURS: &str = env!("CARGO_PKG_VERSION");
-
-/// An execution of our program on another machine.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct FarCall {
-    /// The version of the program that asks.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) version: String,
-    /// The arguments as they were given, without the program's name. `--host` among them names the
-    /// machine they are executed on.
-    pub(crate) args: Vec<String>,
-    /// The command that they are.
-    #[serde(default)]
-    pub(crate) verb: String,
-    pub(crate) caller: FarCaller,
-    /// The conversation that asks, `CLIENT:ID`; `None` for a person.
-    pub(crate) owner: Option<String>,
-    /// The task session, unless an argument names it.
-    pub(crate) session: Option<String>,
-    /// The directory to run in. If there is none of this path, it is the home directory.
-    pub(crate) cwd: Option<String>,
-    /// Whether the command depends on it, and it is said if it does not exist.
-    #[serde(default)]
-    pub(crate) needs_cwd: bool,
-    pub(crate) stdin: FarStdin,
-    /// The socket of the tmux server, where the machine knows it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) server: Option<PathBuf>,
-    /// Where a wait that was cut off goes on: its cursor, and what is left of its time, in milliseconds,
-    /// instead of what its arguments say.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) wait_since: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) wait_ms: Option<u64>,
-}
-
-/// Who asks from another machine, and what their terminal is.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct FarCaller {
-    /// What they call this machine.
-    pub(crate) host: String,
-    /// The name of theirs.
-    pub(crate) machine: String,
-    /// Whether their standard output is a terminal, and how wide it is.
-    #[serde(default)]
-    pub(crate) stdout_columns: Option<usize>,
-    #[serde(default)]
-    pub(crate) is_stdout_terminal: bool,
-    #[serde(default)]
-    pub(crate) is_coloured: bool,
-    /// Whether it comes by the broker, through which not everything goes.
-    #[serde(default)]
-    pub(crate) is_guarded: bool,
-}
 
 impl FarCall {
     /// Returns the call of these arguments, for the conversation that asks, in this directory or in the one that

@@ -7,10 +7,9 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::far_call::{FAR_CALL, FarCall, OURS};
 use super::host::{Host, lost, not_started};
 use super::ssh::{MISSING, Questions, far_line, ssh};
-use crate::model::{Error, ErrorKind, FarAnswer, text};
+use crate::model::{Error, ErrorKind, FAR_CALL, FarAnswer, FarCall, OURS, text};
 use crate::paths::Env;
 
 /// How long it may take until the program there has begun.

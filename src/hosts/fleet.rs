@@ -5,12 +5,11 @@ use std::process::Stdio;
 
 use tokio::process::{ChildStdin, Command};
 
-use super::far_call::FarCall;
 use super::far_process::FarProcess;
 use super::host::{FLEET_PROGRAM, Host};
 use super::ssh::Questions;
 use crate::config::HostConfig;
-use crate::model::{Error, ErrorKind};
+use crate::model::{Error, ErrorKind, FarCall};
 use crate::paths::Env;
 
 /// Returns a command of the fleet's program: the one beside this program, else that of PATH.

@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::io;
 
-use super::far_call::OURS;
 use super::far_process::{FarProcess, MOST_NOISE, SSH_FAILED, try_reaching};
 use super::host::Host;
 use super::ssh::{Questions, find_program, in_home, of_shell, ssh};
+use crate::model::OURS;
 use crate::model::{Error, text};
 use crate::paths::Env;
 use crate::tmux::program;

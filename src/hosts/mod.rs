@@ -18,9 +18,10 @@ mod host;
 mod installation;
 mod ssh;
 
-pub(crate) use far_call::{FAR_CALL, FarCall, FarCaller, OURS};
 pub(crate) use far_process::FarProcess;
 pub(crate) use fleet::{FleetProcess, fleet_program, start_in_fleet};
 pub(crate) use host::{Host, fleet_not_started, this_machine};
 pub(crate) use installation::install;
 pub(crate) use ssh::Questions;
+
+pub(crate) use crate::model::{FAR_CALL, FarCall, FarCaller, OURS};

@@ -1,5 +1,7 @@
 //! Machines: what they are called, and what one asks of another.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use super::text;
@@ -41,6 +43,71 @@ pub enum FarStdin {
     Acknowledgements,
     /// This.
     Text(String),
+}
+
+/// The word by which the program executes what another machine asks for.
+pub const FAR_CALL: &str = "far-call";
+
+/// The version of this program, which both machines must have.
+pub const OURS: &str = env!("CARGO_PKG_VERSION");
+
+/// An execution of our program on another machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FarCall {
+    /// The version of the program that asks.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// The arguments as they were given, without the program's name. `--host` among them names the
+    /// machine they are executed on.
+    pub args: Vec<String>,
+    /// The command that they are.
+    #[serde(default)]
+    pub verb: String,
+    /// Who asks.
+    pub caller: FarCaller,
+    /// The conversation that asks, `CLIENT:ID`; `None` for a person.
+    pub owner: Option<String>,
+    /// The task session, unless an argument names it.
+    pub session: Option<String>,
+    /// The directory to run in. If there is none of this path, it is the home directory.
+    pub cwd: Option<String>,
+    /// Whether the command depends on it, and it is said if it does not exist.
+    #[serde(default)]
+    pub needs_cwd: bool,
+    /// What the command reads.
+    pub stdin: FarStdin,
+    /// The socket of the tmux server, where the machine knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<PathBuf>,
+    /// Where a wait that was cut off goes on: its cursor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_since: Option<String>,
+    /// What is left of its time, in milliseconds, instead of what its arguments say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<u64>,
+}
+
+/// Who asks from another machine, and what their terminal is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FarCaller {
+    /// What they call this machine.
+    pub host: String,
+    /// The name of theirs.
+    pub machine: String,
+    /// How wide their standard output is, if it is a terminal.
+    #[serde(default)]
+    pub stdout_columns: Option<usize>,
+    /// Whether it is one.
+    #[serde(default)]
+    pub is_stdout_terminal: bool,
+    /// Whether it takes colours.
+    #[serde(default)]
+    pub is_coloured: bool,
+    /// Whether it comes by the broker, through which not everything goes.
+    #[serde(default)]
+    pub is_guarded: bool,
 }
 
 /// What a machine answers that executes a command for another one, a line of JSON each.

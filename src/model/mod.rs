@@ -34,7 +34,9 @@ pub use event::{
 };
 pub(crate) use id::shown_by_wire_name;
 pub use id::{PaneId, SessionId, TASK_NAME_RULE, WindowId, check_consumer_name, is_task_name};
-pub use machine::{FarAnswer, FarPiece, FarStdin, host_name_of, is_host_name};
+pub use machine::{
+    FAR_CALL, FarAnswer, FarCall, FarCaller, FarPiece, FarStdin, OURS, host_name_of, is_host_name,
+};
 pub use now::{
     AgeClock, Backoff, BootTime, Millis, Now, age, limit_words, parse_rfc3339, rfc3339, took,
     whole_millis, written,

@@ -8,17 +8,14 @@ use async_nats::{HeaderMap, StatusCode, Subscriber};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tmux_task::model::{Error, ErrorKind, FarAnswer, FarPiece, text, with_causes};
+use tmux_task::model::{Error, ErrorKind, FarAnswer, FarCall, FarPiece, OURS, text, with_causes};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::buckets::published_presence;
 use crate::connection::{ANSWER_LIMIT, Connection, PRESENT, broken, connect};
-use crate::layout::{COMMAND, FarCall, KEY_HEADER, ORDER_HEADER, subject, token};
+use crate::layout::{COMMAND, KEY_HEADER, ORDER_HEADER, subject, token};
 use crate::print_json;
-
-/// The word by which tmux-task executes what another machine asks for.
-pub(crate) const FAR_CALL: &str = "far-call";
 
 /// For how long it is asked again where the host is there and does not hear, because it connects.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(1);
@@ -40,10 +37,9 @@ pub(crate) async fn run(host: String) -> Result<(), Error> {
     stdin.read_line(&mut line).await.map_err(Error::of)?;
     let mut call: FarCall = serde_json::from_str(&line)
         .map_err(|_| Error::usage("standard input has no call of tmux-task"))?;
-    let mut is_raw = call.args.iter().any(|arg| arg == "--raw");
     // The host may be anybody's: what it prints does nothing to a terminal.
-    call.caller.insert("isColoured".to_owned(), json!(false));
-    is_raw &= call.caller.get("isStdoutTerminal") != Some(&json!(true));
+    call.caller.is_coloured = false;
+    let is_raw = call.args.iter().any(|arg| arg == "--raw") && !call.caller.is_stdout_terminal;
     let mut nowhere = tokio::io::sink();
     tokio::select! {
         executed = execute(&host, &call, is_raw) => executed,
@@ -90,7 +86,8 @@ async fn execute(host: &str, call: &FarCall, is_raw: bool) -> Result<(), Error> 
 
 /// Has the host execute the call. Returns its answers when it has begun to.
 async fn begin(host: &str, call: &FarCall) -> Result<HostAnswers, Error> {
-    let subject = subject(COMMAND, &[host, &call.session, &call.verb]);
+    let session = call.session.as_deref().unwrap_or_default();
+    let subject = subject(COMMAND, &[host, session, &call.verb]);
     let mut key = None;
     let began = Instant::now();
     loop {
@@ -207,9 +204,6 @@ impl HostAnswers {
         }
     }
 }
-
-/// The version of this program, which both machines must have.
-pub(crate) const OURS: &str = env!("CARGO_PKG_VERSION");
 
 /// What a host answers first. A [`FarAnswer`] is what follows.
 #[derive(Debug, Serialize, Deserialize)]

@@ -13,12 +13,11 @@ use async_nats::jetstream::consumer::{AckPolicy, Consumer, DeliverPolicy, pull};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tmux_task::model::{
-    Backoff, Error, Millis, Seq, check_consumer_name, is_host_name, rfc3339, text,
+    Backoff, Error, Millis, OURS, Seq, check_consumer_name, is_host_name, rfc3339, text,
 };
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::time::sleep;
 
-use crate::at::OURS;
 use crate::board::{FleetBoard, FleetWatch};
 use crate::connection::{ANSWER_LIMIT, Connection, broken, connect};
 use crate::layout::{FEED, HOSTS, feed_filters, parse, token, words_of};

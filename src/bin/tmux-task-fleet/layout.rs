@@ -11,7 +11,7 @@ use std::fmt::Display;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tmux_task::model::{Body, EventType, Kind, Seq, text};
 
 use crate::machine::hash;
@@ -221,28 +221,6 @@ pub(crate) struct SessionState {
     pub(crate) exists: bool,
     /// The ids of its windows.
     pub(crate) windows: Vec<String>,
-}
-
-/// What is asked of a machine, as tmux-task passes it on and executes it. What is not named here is passed on
-/// as it is.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct FarCall {
-    /// The arguments of tmux-task.
-    pub(crate) args: Vec<String>,
-    /// The command that they are, as the subject of a request names it.
-    #[serde(default)]
-    pub(crate) verb: String,
-    /// The session.
-    #[serde(default)]
-    pub(crate) session: String,
-    /// The conversation that asks.
-    #[serde(default)]
-    pub(crate) owner: Option<String>,
-    /// Who asks.
-    #[serde(default)]
-    pub(crate) caller: Map<String, Value>,
-    #[serde(flatten)]
-    pub(crate) rest: Map<String, Value>,
 }
 
 /// The most characters of a line: what a prompt, a command or a quoted line has, with room.

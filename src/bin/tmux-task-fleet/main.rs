@@ -37,7 +37,7 @@ use std::process::{Command, exit};
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde::Serialize;
-use tmux_task::model::{Error, ErrorKind, EventType, Kind, Seq, text as words};
+use tmux_task::model::{Error, ErrorKind, EventType, FAR_CALL, Kind, Seq, text as words};
 
 /// The longest message, in characters.
 const MAX_CHARS: usize = 2000;
@@ -159,7 +159,7 @@ async fn run(command: FleetCommand) -> Result<(), Error> {
         FleetCommand::Ls(args) => show::ls(&args).await,
         FleetCommand::Feed(args) => feed::run(args).await,
         FleetCommand::Status { json } => show::status(json).await,
-        FleetCommand::At { host, arguments } if arguments[0] == at::FAR_CALL => at::run(host).await,
+        FleetCommand::At { host, arguments } if arguments[0] == FAR_CALL => at::run(host).await,
         FleetCommand::At { host, arguments } => {
             // What is asked, and for which session, is known there.
             let mut command = Command::new(machine::tmux_task());

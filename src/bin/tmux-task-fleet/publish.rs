@@ -11,19 +11,19 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::time::SystemTime;
 
 use async_nats::header::NATS_MESSAGE_ID as MESSAGE_ID;
 use async_nats::jetstream::context::{PublishAckFuture, PublishErrorKind};
 use async_nats::jetstream::message::PublishMessage;
-use futures_util::stream::{FuturesOrdered, StreamExt};
+use futures_util::stream::{self, StreamExt};
 use serde::Deserialize;
 use serde_json::json;
-use tmux_task::model::{Body, Error, Record, Seq};
+use tmux_task::model::{Body, Error, OURS, Record, Seq};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::sync::watch;
 
-use crate::at::OURS;
 use crate::buckets::{TaskBoard, beat, check_name, keep_beating, keep_tasks};
 use crate::config::FleetConfig;
 use crate::connection::{Connection, KEPT, broken, connect, create_missing};
@@ -123,63 +123,50 @@ impl Session {
     async fn publish(
         &self,
         connection: &Connection,
-        mut lines: Lines<BufReader<Stdin>>,
+        lines: Lines<BufReader<Stdin>>,
         boards: watch::Sender<TaskBoard>,
     ) -> Result<(), Error> {
         let (epoch, known) = self.find_start(connection).await?;
         // Whatever ended the connection before may have come between a record and its wake.
         print_json(&json!({ "after": known.min(self.cursor) }))?;
-        let mut confirmed_before = self.cursor;
-        let mut under_way = FuturesOrdered::new();
-        let mut is_open = true;
         let oldest = millis(SystemTime::now() - KEPT);
-        loop {
-            let may_read = is_open && under_way.len() < MOST_UNDER_WAY;
-            // Losing either is safe: a line is read as a whole or stays, and what is under way stays
-            // in its queue.
-            tokio::select! {
-                Some(done) = under_way.next() => match done {
-                    // What is published again is acknowledged already.
-                    Ok(seq) if seq > confirmed_before => {
-                        confirmed_before = seq;
-                        print_json(&json!({ "ack": seq }))?;
-                    }
-                    Ok(_) => {}
-                    Err(kind) => {
-                        if kind == PublishErrorKind::StreamNotFound {
-                            create_missing(connection).await;
-                        }
-                        return Err(connection.not_confirmed(kind));
-                    }
-                },
-                line = lines.next_line(), if may_read => {
-                    let Ok(Some(line)) = line else {
-                        is_open = false;
-                        continue;
-                    };
-                    let Ok(record) = serde_json::from_str::<Record>(&line) else {
-                        if let Ok(tasks) = serde_json::from_str(&line) {
-                            boards.send_modify(|board| board.apply(tasks));
-                        }
-                        continue;
-                    };
-                    if record.session_name != boards.borrow().session_name {
-                        boards.send_modify(|board| board.session_name.clone_from(&record.session_name));
-                    }
-                    // The broker would remove it at once.
-                    let is_old = record.time < oldest;
-                    let seq = record.seq;
-                    let record = Record { epoch: epoch.clone(), ..record };
-                    let is_known = seq <= known;
-                    let sent = match is_old {
-                        true => Ok(Vec::new()),
-                        false => self.send(connection, record, is_known).await,
-                    };
-                    under_way.push_back(all_stored(seq, sent));
+        // A line that cannot be read is the last one.
+        let lines = stream::unfold(lines, async |mut lines| {
+            Some((lines.next_line().await.ok()??, lines))
+        });
+        let records = lines.filter_map(async |line| read(&line, &boards));
+        let sent = records.then(async |record| {
+            let (seq, is_known) = (record.seq, record.seq <= known);
+            let record = Record {
+                epoch: epoch.clone(),
+                ..record
+            };
+            // The broker would remove it at once.
+            let sent = match record.time < oldest {
+                true => Ok(Vec::new()),
+                false => self.send(connection, record, is_known).await,
+            };
+            all_stored(seq, sent)
+        });
+        let mut stored = pin!(sent.buffered(MOST_UNDER_WAY));
+        let mut confirmed_before = self.cursor;
+        while let Some(done) = stored.next().await {
+            match done {
+                // What is published again is acknowledged already.
+                Ok(seq) if seq > confirmed_before => {
+                    confirmed_before = seq;
+                    print_json(&json!({ "ack": seq }))?;
                 }
-                else => return Ok(()),
+                Ok(_) => {}
+                Err(kind) => {
+                    if kind == PublishErrorKind::StreamNotFound {
+                        create_missing(connection).await;
+                    }
+                    return Err(connection.not_confirmed(kind));
+                }
             }
         }
+        Ok(())
     }
 
     /// Returns the epoch by which the broker knows the feed, and the last record of the session that the broker
@@ -266,6 +253,21 @@ impl Session {
         }
         Ok(sent)
     }
+}
+
+/// Reads a line of the daemon: a record; or what it says of tasks, which is noted.
+fn read(line: &str, boards: &watch::Sender<TaskBoard>) -> Option<Record> {
+    let Ok(record) = serde_json::from_str::<Record>(line) else {
+        let tasks = serde_json::from_str(line).ok()?;
+        boards.send_modify(|board| board.apply(tasks));
+        return None;
+    };
+    boards.send_if_modified(|board| {
+        let is_other = board.session_name != record.session_name;
+        board.session_name.clone_from(&record.session_name);
+        is_other
+    });
+    Some(record)
 }
 
 /// Resolves when the broker has stored everything of this record.

@@ -16,17 +16,15 @@ use async_nats::{Client, HeaderMap, Message, Subject, client};
 use futures_util::stream::StreamExt as _;
 use serde::Serialize;
 use serde_json::json;
-use tmux_task::model::{Error, FarAnswer};
+use tmux_task::model::{Error, FAR_CALL, FarAnswer, FarCall, OURS};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 use tokio::time::sleep;
 
-use crate::at::{FAR_CALL, FirstAnswer, OURS};
+use crate::at::FirstAnswer;
 use crate::config::Verb;
 use crate::connection::{Connection, broken};
-use crate::layout::{
-    COMMAND, FarCall, KEY_HEADER, ORDER_HEADER, SERVICE, requester, subject, words_of,
-};
+use crate::layout::{COMMAND, KEY_HEADER, ORDER_HEADER, SERVICE, requester, subject, words_of};
 use crate::machine::{hash, private_folder, tmux_task};
 
 /// How many commands are executed at a time, each in a process. Others wait.
@@ -162,21 +160,17 @@ impl<'a> Service<'a> {
                 .with_hint(NOT_BY_BROKER)
         })?;
         // tmux-task refuses arguments that are for anything else.
-        (call.verb, call.session) = (verb, session);
+        (call.verb, call.session) = (verb, Some(session));
         // What it says of itself does not count. A task that it starts is its conversation's; of others it
         // cannot know that they are, and keeps no message away from who has started them.
         if allowed != Verb::Run {
             call.owner = call.owner.map(|owner| format!("{owner}@{machine}"));
         }
-        for (name, value) in [
-            ("machine", json!(machine)),
-            ("host", json!(self.connection.config.host)),
-            ("isGuarded", json!(true)),
-        ] {
-            call.caller.insert(name.to_owned(), value);
-        }
+        call.caller.machine = machine.to_owned();
+        call.caller.host.clone_from(&self.connection.config.host);
+        call.caller.is_guarded = true;
         // The other machine has compared the versions.
-        call.rest.insert("version".to_owned(), json!(OURS));
+        call.version = OURS.to_owned();
         Ok((call, allowed))
     }
 }
