@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::text;
+use super::{Error, ErrorKind, text};
 
 /// The longest name of a machine, in characters.
 const NAME_CHARS: usize = 64;
@@ -133,6 +133,16 @@ pub enum FarAnswer {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_unknown: bool,
     },
+}
+
+impl From<Error> for FarAnswer {
+    fn from(error: Error) -> Self {
+        Self::Failed {
+            is_unknown: error.kind == ErrorKind::NoHost,
+            why: error.message,
+            hint: error.hint,
+        }
+    }
 }
 
 /// A piece of a stream.

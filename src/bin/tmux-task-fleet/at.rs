@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use async_nats::{HeaderMap, StatusCode, Subscriber};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use tmux_task::model::{Error, ErrorKind, FarAnswer, FarCall, FarPiece, OURS, text, with_causes};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::time::{Instant, sleep, timeout};
@@ -55,15 +55,15 @@ async fn execute(host: &str, call: &FarCall, is_raw: bool) -> Result<(), Error> 
     let mut answers = match begin(host, call).await {
         Ok(answers) => answers,
         Err(error) => {
-            print_json(&FarAnswer::Failed {
-                is_unknown: error.kind == ErrorKind::NoHost,
-                why: error.message,
-                hint: error.hint,
-            })?;
+            print_json(&FarAnswer::from(error))?;
             return Err(Error::silent(ErrorKind::Failed));
         }
     };
-    let (mut out, mut err) = (Cleaner::new(is_raw), Cleaner::new(is_raw));
+    let cleaner = || Cleaner {
+        is_raw,
+        ..Cleaner::default()
+    };
+    let (mut out, mut err) = (cleaner(), cleaner());
     let pass = |stream: fn(FarPiece) -> FarAnswer, bytes| print_json(&stream(FarPiece::of(bytes)));
     print_json(&FarAnswer::TmuxTask(OURS.to_owned()))?;
     let code = loop {
@@ -111,19 +111,18 @@ async fn begin(host: &str, call: &FarCall) -> Result<HostAnswers, Error> {
 /// Returns why nobody answers on a host, as far as the credentials permit to know that, and for how long to
 /// ask again: one that has beaten a moment ago may be connecting.
 async fn absence(connection: &Connection, host: &str) -> (Error, Duration) {
-    const ABSENT: &str = "is not there";
-    let (kind, why, again_within) = match published_presence(connection, host).await {
-        None => (
-            ErrorKind::NoHost,
-            "is no machine of the fleet",
-            Duration::ZERO,
-        ),
+    let mut again_within = Duration::ZERO;
+    let (kind, why) = match published_presence(connection, host).await {
+        None => (ErrorKind::NoHost, "is no machine of the fleet"),
         Some((Some(state), _)) if state.allow == json!([]) => {
-            let why = "allows nothing through the broker";
-            (ErrorKind::Failed, why, Duration::ZERO)
+            (ErrorKind::Failed, "allows nothing through the broker")
         }
-        Some((Some(_), age)) if age < PRESENT => (ErrorKind::Failed, ABSENT, CONNECTS_WITHIN),
-        Some(_) => (ErrorKind::Failed, ABSENT, Duration::ZERO),
+        Some((state, age)) => {
+            if state.is_some() && age < PRESENT {
+                again_within = CONNECTS_WITHIN;
+            }
+            (ErrorKind::Failed, "is not there")
+        }
     };
     let hint = "`[hosts]` in the configuration names hosts for ssh";
     let error = Error::new(kind, format!("{host} {why}")).with_hint(hint);
@@ -206,21 +205,18 @@ impl HostAnswers {
 }
 
 /// What a host answers first. A [`FarAnswer`] is what follows.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum FirstAnswer {
+enum FirstAnswer {
     /// It executes the call: the version of its program.
     Hello { version: String },
     /// It does not: why, and what to do about it.
     Failed { why: String, hint: Option<String> },
 }
 
-impl FirstAnswer {
-    pub(crate) fn hello() -> Self {
-        Self::Hello {
-            version: OURS.to_owned(),
-        }
-    }
+/// Returns the answer that a host executes the call.
+pub(crate) fn hello() -> Value {
+    json!({ "hello": { "version": OURS } })
 }
 
 /// How much of a line may be missing its end, in bytes, before it counts as whole.
@@ -235,13 +231,6 @@ struct Cleaner {
 }
 
 impl Cleaner {
-    fn new(is_raw: bool) -> Self {
-        Self {
-            pending: Vec::new(),
-            is_raw,
-        }
-    }
-
     /// Returns the next part of the stream without escape sequences and control characters, but for line ends.
     fn clean(&mut self, bytes: &[u8]) -> Vec<u8> {
         if self.is_raw {

@@ -16,7 +16,7 @@ use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, Event, 
 use futures_util::{Stream, StreamExt};
 use tokio::sync::watch;
 
-use tmux_task::model::{Error, text, with_causes};
+use tmux_task::model::{Error, with_causes};
 
 use crate::config::{self, FleetConfig, read_secret};
 use crate::layout::{FEED, HOSTS, INBOX, STATE, Store, WAKE, subject};
@@ -36,9 +36,6 @@ const PUT_OFF: Duration = Duration::from_secs(60);
 
 /// The beginning of a user's seed.
 const SEED: &str = "SU";
-
-/// The maximum length of what the broker says, in characters.
-const MAX_SAID: usize = 300;
 
 /// What to do where the broker has not what is read.
 const NOT_CREATED: &str = "the first daemon with `[fleet]` creates what is missing, if its credentials permit \
@@ -76,7 +73,7 @@ impl Link {
         self.has_ended |= matches!(event, Event::Disconnected | Event::Closed);
         if let Event::ServerError(ServerError::Other(why)) = event {
             self.n_refused += 1;
-            self.refused = Some(said(&why));
+            self.refused = Some(why);
         }
     }
 }
@@ -181,7 +178,7 @@ impl Connection {
     /// Returns what the broker refused, else what the library says.
     fn why_not(&self, why: impl Display) -> String {
         let refused = self.link.borrow().refused.clone();
-        refused.unwrap_or_else(|| said(&why.to_string()))
+        refused.unwrap_or_else(|| why.to_string())
     }
 
     /// Returns the error of a stream or bucket that cannot be read.
@@ -283,14 +280,9 @@ fn explain(url: &str, error: &ConnectError) -> Error {
     }
     // Its own words have those of its cause in them.
     let cause = std::error::Error::source(error);
-    let why = said(&cause.map_or_else(|| error.to_string(), with_causes));
+    let why = cause.map_or_else(|| error.to_string(), with_causes);
     let hint = "`[fleet]` in the configuration names the broker (`url`) and who signs its certificate (`tls`)";
     Error::failed(format!("could not reach the broker at {url}: {why}")).with_hint(hint)
-}
-
-/// Returns what the broker or a library says as one line.
-fn said(text: &str) -> String {
-    text::one_line(text.as_bytes(), MAX_SAID)
 }
 
 // The streams and buckets on the broker. They are created where they are missing and the credentials

@@ -82,9 +82,8 @@ pub(crate) async fn run() -> Result<(), Error> {
         }),
     };
     check_name(&connection, &state).await?;
-    let service = Service::new(&connection, shared.join("keys"));
     // Whoever sees that the machine is there can ask it.
-    let requests = service.begin().await?;
+    let service = Service::begin(&connection, shared.join("keys")).await?;
     beat(&connection, &state).await?;
     print_json(&json!({ "ready": true }))?;
     let (boards, board) = watch::channel(TaskBoard {
@@ -93,7 +92,7 @@ pub(crate) async fn run() -> Result<(), Error> {
     });
     let serving = async {
         tokio::try_join!(
-            service.serve(requests),
+            service.serve(),
             keep_tasks(&connection, &session.key, board),
             keep_beating(&connection, &state),
         )

@@ -21,7 +21,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 use tokio::time::sleep;
 
-use crate::at::FirstAnswer;
+use crate::at::hello;
 use crate::config::Verb;
 use crate::connection::{Connection, broken};
 use crate::layout::{COMMAND, KEY_HEADER, ORDER_HEADER, SERVICE, requester, subject, words_of};
@@ -45,21 +45,21 @@ pub(crate) struct Service<'a> {
     connection: &'a Connection,
     /// The folder of the keys of requests.
     keys: PathBuf,
+    /// The requests to this host; `None` if it executes nothing.
+    requests: Option<(async_nats::service::Service, endpoint::Endpoint)>,
 }
 
-/// The requests to this host; none if it executes nothing.
-pub(crate) type Requests = Option<(async_nats::service::Service, endpoint::Endpoint)>;
-
 impl<'a> Service<'a> {
-    pub(crate) fn new(connection: &'a Connection, keys: PathBuf) -> Self {
-        Self { connection, keys }
-    }
-
     /// Begins to receive requests. The broker knows of it when this returns.
-    pub(crate) async fn begin(&self) -> Result<Requests, Error> {
-        let Connection { client, config, .. } = self.connection;
+    pub(crate) async fn begin(connection: &'a Connection, keys: PathBuf) -> Result<Self, Error> {
+        let Connection { client, config, .. } = connection;
+        let mut service = Self {
+            connection,
+            keys,
+            requests: None,
+        };
         if config.allow.is_empty() {
-            return Ok(None);
+            return Ok(service);
         }
         let begun = async {
             let service = client
@@ -72,15 +72,15 @@ impl<'a> Service<'a> {
             let commands = commands.await?;
             Ok::<_, async_nats::Error>((service, commands))
         };
-        let begun = begun.await;
-        let begun = begun.map_err(|error| Error::failed(format!("the broker refused: {error}")))?;
+        let refused = |error| Error::failed(format!("the broker refused: {error}"));
+        service.requests = Some(begun.await.map_err(refused)?);
         client.flush().await.map_err(|_| broken())?;
-        Ok(Some(begun))
+        Ok(service)
     }
 
     /// Executes what is requested, until the connection ends.
-    pub(crate) async fn serve(&self, requests: Requests) -> Result<(), Error> {
-        let Some((_service, commands)) = requests else {
+    pub(crate) async fn serve(mut self) -> Result<(), Error> {
+        let Some((_service, commands)) = self.requests.take() else {
             return std::future::pending().await;
         };
         // Dropping this ends what is executed.
@@ -100,11 +100,7 @@ impl<'a> Service<'a> {
         let n_sent = Cell::new(0);
         let answers = Answers { client, to, n_sent };
         let done = self.obey(&message, &machine, &answers).await;
-        let last = done.unwrap_or_else(|error| FarAnswer::Failed {
-            why: error.message,
-            hint: error.hint,
-            is_unknown: false,
-        });
+        let last = done.unwrap_or_else(FarAnswer::from);
         answers.send(&last).await;
     }
 
@@ -126,12 +122,12 @@ impl<'a> Service<'a> {
         let key = message.headers.as_ref().and_then(|all| all.get(KEY_HEADER));
         let key = key.ok_or_else(|| Error::failed("it has no key"))?;
         let (mut file, path) = match claim(&self.keys, key.as_str()).map_err(Error::of)? {
-            Claim::New(file, path) => (file, path),
-            Claim::Ended(code) => {
-                answers.send(&FirstAnswer::hello()).await;
+            Ok(claimed) => claimed,
+            Err(Some(code)) => {
+                answers.send(&hello()).await;
                 return Ok(FarAnswer::Exit(code));
             }
-            Claim::Taken => {
+            Err(None) => {
                 let why = "it was requested before, and its outcome is not known";
                 return Err(Error::failed(why));
             }
@@ -230,14 +226,11 @@ async fn execute(call: &FarCall, answers: &Answers<'_>) -> Result<FarAnswer, Err
                 Ok(part @ (FarAnswer::Stdout(_) | FarAnswer::Stderr(_))) => {
                     answers.send(&part).await;
                 }
-                Ok(FarAnswer::TmuxTask(_)) => answers.send(&FirstAnswer::hello()).await,
+                Ok(FarAnswer::TmuxTask(_)) => answers.send(&hello()).await,
                 Ok(last @ FarAnswer::Exit(_)) => return Ok(last),
                 Ok(FarAnswer::Failed { why, hint, .. }) => {
-                    return Ok(FarAnswer::Failed {
-                        why,
-                        hint: hint.or_else(|| Some(NOT_BY_BROKER.to_owned())),
-                        is_unknown: false,
-                    });
+                    let hint = hint.as_deref().unwrap_or(NOT_BY_BROKER);
+                    return Ok(Error::failed(why).with_hint(hint).into());
                 }
                 Err(_) => {}
             }
@@ -265,16 +258,9 @@ async fn execute(call: &FarCall, answers: &Answers<'_>) -> Result<FarAnswer, Err
 /// After which time a key is forgotten.
 const KEPT: Duration = Duration::from_secs(3600);
 
-/// What is known of a request.
-#[derive(Debug)]
-enum Claim {
-    /// It is new, and may be executed. This file gets the exit code.
-    New(File, PathBuf),
-    /// It was executed, with this exit code.
-    Ended(u8),
-    /// It is being executed, or its execution was cut off.
-    Taken,
-}
+/// A request that is claimed: the file that gets the exit code, and its path; else it was claimed before, and
+/// has ended with this code, unless that is not known.
+type Claim = Result<(File, PathBuf), Option<u8>>;
 
 /// Claims the execution of the request with this key. The folder is of the keys.
 fn claim(folder: &Path, key: &str) -> io::Result<Claim> {
@@ -289,10 +275,10 @@ fn claim(folder: &Path, key: &str) -> io::Result<Claim> {
     let path = folder.join(hash(key));
     let mut options = OpenOptions::new();
     match options.write(true).create_new(true).mode(0o600).open(&path) {
-        Ok(file) => Ok(Claim::New(file, path)),
+        Ok(file) => Ok(Ok((file, path))),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             let code = fs::read_to_string(&path)?;
-            Ok(code.trim().parse().map_or(Claim::Taken, Claim::Ended))
+            Ok(Err(code.trim().parse().ok()))
         }
         Err(error) => Err(error),
     }
@@ -306,13 +292,11 @@ mod tests {
     fn a_request_is_executed_once() {
         let dir = tempfile::tempdir().unwrap();
         let keys = dir.path().join("fleet");
-        let Claim::New(mut file, _) = claim(&keys, "../a").unwrap() else {
-            panic!("it is new");
-        };
-        assert!(matches!(claim(&keys, "../a").unwrap(), Claim::Taken));
+        let (mut file, _) = claim(&keys, "../a").unwrap().unwrap();
+        assert_eq!(claim(&keys, "../a").unwrap().unwrap_err(), None);
         writeln!(file, "3").unwrap();
-        assert!(matches!(claim(&keys, "../a").unwrap(), Claim::Ended(3)));
-        assert!(matches!(claim(&keys, "b").unwrap(), Claim::New(..)));
+        assert_eq!(claim(&keys, "../a").unwrap().unwrap_err(), Some(3));
+        assert!(claim(&keys, "b").unwrap().is_ok());
         let entries = fs::read_dir(keys).unwrap();
         assert_eq!(entries.count(), 2);
     }

@@ -5,7 +5,7 @@ use std::io;
 use async_nats::jetstream::stream::Info;
 use serde_json::{Value, json};
 use tmux_task::model::{Error, Millis, age, rfc3339, text};
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
 
 use crate::board::{FleetBoard, FleetWatch};
 use crate::connection::{Connection, connect};
@@ -14,7 +14,7 @@ use crate::machine::{millis, now};
 use crate::wakes;
 use crate::{FleetLs, print, print_json};
 
-/// The maximum width of the command and of the last line in the table, in columns.
+/// The maximum width of the command and of the last line in the table, in characters.
 const COLUMN: usize = 52;
 
 /// The columns.
@@ -86,7 +86,10 @@ fn table_of_hosts(board: &FleetBoard, now: Millis, is_wide: bool) -> Vec<String>
     }
     let lines = sections.join(&String::new());
     match terminal_columns().filter(|_| !is_wide) {
-        Some(columns) => lines.iter().map(|line| fitted(line, columns)).collect(),
+        Some(columns) => lines
+            .iter()
+            .map(|line| text::bounded(line, columns))
+            .collect(),
         None => lines,
     }
 }
@@ -113,15 +116,11 @@ fn table_of(tasks: &[&Value], now: Millis, longest: usize) -> Vec<String> {
 
 fn row(task: &Value, now: Millis, longest: usize) -> [String; 7] {
     let word = |field: &str| task[field].as_str().unwrap_or("-").trim().to_owned();
-    let code = match (
-        &task["dead"],
-        task["exitCode"].as_i64(),
-        task["exitSignal"].as_str(),
-    ) {
-        (Value::Bool(true), _, Some(signal)) => signal.to_owned(),
-        (Value::Bool(true), Some(code), None) => code.to_string(),
-        (Value::Bool(true), None, None) => "?".to_owned(),
-        _ => "-".to_owned(),
+    let code = match (task["exitSignal"].as_str(), task["exitCode"].as_i64()) {
+        _ if task["dead"] != true => "-".to_owned(),
+        (Some(signal), _) => signal.to_owned(),
+        (None, Some(code)) => code.to_string(),
+        (None, None) => "?".to_owned(),
     };
     let started = task["startedAt"].as_i64();
     let last = task["waitingFor"]
@@ -133,23 +132,9 @@ fn row(task: &Value, now: Millis, longest: usize) -> [String; 7] {
         word("state"),
         code,
         started.map_or_else(|| "-".to_owned(), |at| age(now - at)),
-        fitted(&word("command"), longest),
-        fitted(last.unwrap_or_default().trim(), longest),
+        text::bounded(&word("command"), longest),
+        text::bounded(last.unwrap_or_default().trim(), longest),
     ]
-}
-
-/// Returns as much of a line as these columns take.
-fn fitted(line: &str, columns: usize) -> String {
-    if line.width() <= columns {
-        return line.to_owned();
-    }
-    let mut width = 1;
-    let is_within = |c: &char| {
-        width += c.width().unwrap_or_default();
-        width <= columns
-    };
-    let cut: String = line.chars().take_while(is_within).collect();
-    format!("{cut}…")
 }
 
 fn terminal_columns() -> Option<usize> {

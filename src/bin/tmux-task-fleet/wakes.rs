@@ -82,12 +82,8 @@ impl Positions {
         let bytes = serde_json::to_vec(&self.feeds).map_err(io::Error::from)?;
         let new = self.path.with_extension("new");
         let mut options = File::options();
-        let mut file = options
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&new)?;
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let mut file = options.open(&new)?;
         file.write_all(&bytes)?;
         file.sync_all()?;
         fs::rename(&new, &self.path)?;
@@ -231,11 +227,8 @@ impl Wakes {
     /// Acknowledges the wakes of this feed up to this record.
     async fn acknowledge(&mut self, epoch: &str, seq: Seq) -> Result<(), Error> {
         let up_to = (epoch.to_owned(), 0)..=(epoch.to_owned(), seq);
-        let keys: Vec<_> = self.open.range(up_to).map(|(key, _)| key.clone()).collect();
-        for key in keys {
-            if let Some(message) = self.open.remove(&key) {
-                self.connection.acknowledge(&message).await?;
-            }
+        for (_, message) in self.open.extract_if(up_to, |_, _| true) {
+            self.connection.acknowledge(&message).await?;
         }
         Ok(())
     }
