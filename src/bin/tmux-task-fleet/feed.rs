@@ -18,10 +18,10 @@ use tmux_task::model::{
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::time::sleep;
 
-use crate::board::{FleetBoard, FleetWatch};
 use crate::connection::{ANSWER_LIMIT, Connection, broken, connect};
 use crate::layout::{FEED, HOSTS, feed_filters, parse, token, words_of};
 use crate::machine::now;
+use crate::show::{FleetBoard, FleetWatch};
 use crate::{FleetFeed, complain, print_json};
 
 /// How long to wait before connecting again.

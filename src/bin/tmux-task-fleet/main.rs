@@ -5,10 +5,9 @@
 //! executed by its `tmux-task`.
 //!
 //! - `layout.rs`: what is where on the broker; `connection.rs`: a connection to it, and what it stores
-//! - `publish.rs`: a session on the broker: its records; its tasks and this machine's presence (`buckets.rs`);
-//!   and what others may have executed here (`service.rs`)
-//! - `at.rs`: a command to another machine
-//! - `board.rs`, `show.rs`, `feed.rs`: what all machines have published
+//! - `publish.rs`: a session on the broker: its records, its tasks, and that this machine is there
+//! - `command.rs`: a command to another machine, and what others may have executed here
+//! - `show.rs`, `feed.rs`: what all machines have published
 //! - `wakes.rs`: the follow-ups of a conversation's tasks on other machines
 
 #![cfg_attr(
@@ -16,16 +15,12 @@
     allow(clippy::unwrap_used, reason = "a test that cannot go on fails")
 )]
 
-mod at;
-mod board;
-mod buckets;
-mod config;
+mod command;
 mod connection;
 mod feed;
 mod layout;
 mod machine;
 mod publish;
-mod service;
 mod show;
 mod wakes;
 
@@ -159,7 +154,9 @@ async fn run(command: FleetCommand) -> Result<(), Error> {
         FleetCommand::Ls(args) => show::ls(&args).await,
         FleetCommand::Feed(args) => feed::run(args).await,
         FleetCommand::Status { json } => show::status(json).await,
-        FleetCommand::At { host, arguments } if arguments[0] == FAR_CALL => at::run(host).await,
+        FleetCommand::At { host, arguments } if arguments[0] == FAR_CALL => {
+            command::run(host).await
+        }
         FleetCommand::At { host, arguments } => {
             // What is asked, and for which session, is known there.
             let mut command = Command::new(machine::tmux_task());
