@@ -11,6 +11,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use std::{env, fs, io};
 
+use async_nats::jetstream::consumer::{Consumer, FromConsumer, IntoConsumerConfig};
 use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::message::{PublishMessage, StreamMessage};
 use async_nats::jetstream::stream::{Config, DirectGetErrorKind, DiscardPolicy, StorageType};
@@ -110,6 +111,18 @@ impl Connection {
     /// Whether it has broken.
     pub(crate) fn has_ended(&self) -> bool {
         self.link.borrow().has_ended
+    }
+
+    /// Creates a consumer, or returns the one of this name with this configuration.
+    pub(crate) async fn consumer<C: IntoConsumerConfig + FromConsumer>(
+        &self,
+        store: Store,
+        config: C,
+    ) -> Result<Consumer<C>, Error> {
+        let jetstream = &self.jetstream;
+        let consumer = jetstream.create_consumer_on_stream(config, store.stream);
+        let consumer = consumer.await;
+        consumer.map_err(|error| self.unreadable(store.name, &error))
     }
 
     /// Returns the last message that the broker has of these subjects, `None` if there is none.
@@ -264,7 +277,17 @@ fn unusable(path: &Path, error: &io::Error) -> Error {
 
 /// Reads credentials from a file that only its user can read: a user's JWT and seed, or a seed alone.
 fn credentials(path: &Path) -> io::Result<ConnectOptions> {
-    let contents = read_secret(path)?;
+    let file = File::open(path)?;
+    let known = file.metadata()?;
+    if known.uid() != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other("it belongs to another user"));
+    }
+    let mode = known.mode() & 0o7777;
+    if mode & 0o077 != 0 {
+        let why = format!("other users can read it (mode {mode:04o}); `chmod 600` closes it");
+        return Err(io::Error::other(why));
+    }
+    let contents = io::read_to_string(file)?;
     let seed = contents.trim();
     if seed.starts_with(SEED) {
         return Ok(ConnectOptions::with_nkey(seed.to_owned()));
@@ -505,25 +528,6 @@ fn check_address(url: &str) -> Result<(), String> {
         ),
         false => Ok(()),
     }
-}
-
-/// Reads a file of credentials, which must be the user's own, and nobody else able to read.
-///
-/// # Errors
-///
-/// Why it is not used.
-fn read_secret(path: &Path) -> io::Result<String> {
-    let file = fs::File::open(path)?;
-    let known = file.metadata()?;
-    if known.uid() != rustix::process::geteuid().as_raw() {
-        return Err(io::Error::other("it belongs to another user"));
-    }
-    let mode = known.mode() & 0o7777;
-    if mode & 0o077 != 0 {
-        let why = format!("other users can read it (mode {mode:04o}); `chmod 600` closes it");
-        return Err(io::Error::other(why));
-    }
-    io::read_to_string(file)
 }
 
 #[cfg(test)]

@@ -164,20 +164,17 @@ async fn next_ack(acks: &mut Option<Lines<BufReader<Stdin>>>) -> Result<Seq, Err
     struct Acknowledgement {
         ack: Seq,
     }
-    let line = match acks {
-        Some(lines) => lines.next_line().await.ok().flatten(),
-        None => None,
-    };
-    let Some(line) = line else {
-        *acks = None;
-        return std::future::pending().await;
-    };
-    let given: Result<Acknowledgement, _> = serde_json::from_str(&line);
-    let given = given.map_err(|error| {
-        let why = format!("standard input has no line like {{\"ack\":12}}: {error}");
-        Error::usage(why)
-    });
-    Ok(given?.ack)
+    if let Some(lines) = acks
+        && let Ok(Some(line)) = lines.next_line().await
+    {
+        let given: Result<Acknowledgement, _> = serde_json::from_str(&line);
+        let no_ack = |error| format!("standard input has no line like {{\"ack\":12}}: {error}");
+        return given
+            .map(|given| given.ack)
+            .map_err(|error| Error::usage(no_ack(error)));
+    }
+    *acks = None;
+    std::future::pending().await
 }
 
 /// Reads records until the connection breaks.
@@ -246,32 +243,27 @@ impl FeedReader {
             }
         }
         let is_consumer = name.is_some();
-        let config = pull::Config {
-            ack_wait: AGAIN_AFTER,
-            max_ack_pending: MAX_UNACKNOWLEDGED,
+        let mut config = pull::Config {
+            deliver_policy: DeliverPolicy::ByStartSequence {
+                start_sequence: after + 1,
+            },
+            ack_policy: AckPolicy::None,
+            inactive_threshold: 3 * ANSWER_LIMIT,
             filter_subjects: feed_filters(&args.kind, &args.types),
             ..pull::Config::default()
         };
-        let config = match name {
+        if is_consumer {
             // One that exists stays where it is, with the filter of these arguments.
-            Some(name) => pull::Config {
-                durable_name: Some(name),
-                deliver_policy: DeliverPolicy::All,
+            config = pull::Config {
+                durable_name: name,
+                ack_wait: AGAIN_AFTER,
+                max_ack_pending: MAX_UNACKNOWLEDGED,
+                filter_subjects: config.filter_subjects,
                 ack_policy: AckPolicy::All,
-                ..config
-            },
-            None => pull::Config {
-                deliver_policy: DeliverPolicy::ByStartSequence {
-                    start_sequence: after + 1,
-                },
-                ack_policy: AckPolicy::None,
-                inactive_threshold: 3 * ANSWER_LIMIT,
-                ..config
-            },
-        };
-        let consumer = jetstream.create_consumer_on_stream(config, FEED.stream);
-        let mut consumer: Consumer<pull::Config> =
-            consumer.await.map_err(|error| unreadable(&error))?;
+                ..pull::Config::default()
+            };
+        }
+        let mut consumer = connection.consumer(FEED, config).await?;
         if is_consumer {
             // What was delivered and not acknowledged comes again at once. A broker before 2.14 does
             // that only when the time for the acknowledgement is over.
@@ -384,12 +376,11 @@ async fn stdout_closed() {
     // Unchecked: a check would make the stream non-blocking for all processes that share it.
     let pipe = io::stdout().as_fd().try_clone_to_owned();
     let pipe = pipe.and_then(pipe::Sender::from_owned_fd_unchecked);
-    let closed = match &pipe {
-        Ok(pipe) => pipe.ready(Interest::ERROR).await.is_ok(),
-        // A file: writing to it fails if it is closed.
-        Err(_) => false,
-    };
-    if !closed {
-        std::future::pending::<()>().await;
+    if let Ok(pipe) = &pipe
+        && pipe.ready(Interest::ERROR).await.is_ok()
+    {
+        return;
     }
+    // A file: writing to it fails if it is closed.
+    std::future::pending().await
 }

@@ -7,7 +7,7 @@
 //! rename does not change and which is another one on another tmux server; in commands it is the
 //! session's name.
 
-use std::fmt::Display;
+use std::collections::BTreeSet;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -133,17 +133,14 @@ pub(crate) fn feed_subject(host: &str, session_key: &str, body: &Body) -> String
 
 /// Returns filters of the records of these kinds and types, of all hosts; none if all are meant.
 pub(crate) fn feed_filters(kinds: &[Kind], types: &[EventType]) -> Vec<String> {
-    let of =
-        |kind: Kind, event_type: &dyn Display| format!("{}.*.*.{kind}.{event_type}", FEED.root);
     let kinds = kinds
         .iter()
         .filter(|kind| types.is_empty() || **kind != Kind::Event);
-    let kinds = kinds.map(|kind| of(*kind, &"*"));
-    let types = types.iter().map(|known| of(Kind::Event, known));
-    let mut filters: Vec<String> = kinds.chain(types).collect();
-    filters.sort_unstable();
-    filters.dedup();
-    filters
+    let kinds = kinds.map(|kind| format!("{kind}.*"));
+    let types = types.iter().map(|known| format!("{}.{known}", Kind::Event));
+    let all: BTreeSet<String> = kinds.chain(types).collect();
+    let filter = |words| format!("{}.*.*.{words}", FEED.root);
+    all.into_iter().map(filter).collect()
 }
 
 /// Returns what the subjects of a conversation's wakes begin with; the host follows.

@@ -364,20 +364,22 @@ pub(crate) async fn published_presence(
 /// When another one has beaten with it in the time that a beat counts.
 async fn check_name(connection: &Connection, state: &HostState) -> Result<(), Error> {
     let host = &state.host;
-    let Some((there, age)) = published_presence(connection, host).await else {
+    let there = match published_presence(connection, host).await {
+        // From 2.11 on the broker has removed it by then.
+        Some((there, age)) if age < PRESENT || connection.client.is_server_compatible(2, 11, 0) => {
+            there.and_then(|there| there.machine)
+        }
+        _ => None,
+    };
+    let own = state.machine.as_ref().map(|own| &own.id);
+    let Some(Machine { id, name }) = there else {
         return Ok(());
     };
-    // From 2.11 on the broker has removed it by then.
-    let is_here = connection.client.is_server_compatible(2, 11, 0) || age < PRESENT;
-    let other = there.and_then(|there| there.machine);
-    match (other, &state.machine) {
-        (Some(Machine { id, name }), Some(own)) if is_here && id != own.id => {
-            let why =
-                format!("another machine, which its system calls {name}, is {host} in this fleet");
-            Err(Error::failed(why).with_hint("`[fleet] host` in the configuration names this one"))
-        }
-        _ => Ok(()),
+    if Some(&id) == own {
+        return Ok(());
     }
+    let why = format!("another machine, which its system calls {name}, is {host} in this fleet");
+    Err(Error::failed(why).with_hint("`[fleet] host` in the configuration names this one"))
 }
 
 /// Says that the machine is there.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::SystemTime;
 
+use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::consumer::push::{Ordered, OrderedConfig};
-use async_nats::jetstream::consumer::{Consumer, DeliverPolicy};
 use async_nats::jetstream::stream::Info;
 use futures_util::stream::SelectAll;
 use serde_json::{Value, json};
@@ -37,17 +37,15 @@ impl FleetWatch {
             messages: SelectAll::new(),
             incomplete: Vec::new(),
         };
-        for Store { name, stream, root } in buckets {
+        for store in buckets {
+            let Store { name, root, .. } = store;
             let config = OrderedConfig {
                 deliver_subject: connection.client.new_inbox(),
                 deliver_policy: DeliverPolicy::LastPerSubject,
                 filter_subject: format!("{root}.>"),
                 ..OrderedConfig::default()
             };
-            let jetstream = &connection.jetstream;
-            let consumer = jetstream.create_consumer_on_stream(config, *stream).await;
-            let consumer: Consumer<OrderedConfig> =
-                consumer.map_err(|error| connection.unreadable(name, &error))?;
+            let consumer = connection.consumer(*store, config).await?;
             if consumer.cached_info().num_pending > 0 {
                 watch.incomplete.push(root);
             }
@@ -360,11 +358,8 @@ pub(crate) async fn status(is_json: bool) -> Result<(), Error> {
     for (name, since) in &gone {
         lines.push(format!("         {name} is {}", gone_since(*since, now)));
     }
-    lines.extend(
-        streams
-            .iter()
-            .map(|(name, info)| stream_line(name, info, now)),
-    );
+    let streams = streams.iter();
+    lines.extend(streams.map(|(name, info)| stream_line(name, info, now)));
     lines.iter().try_for_each(|line| print(line))
 }
 
@@ -381,12 +376,10 @@ async fn streams(connection: &Connection) -> Result<Vec<(&'static str, Info)>, E
 
 fn stream_line(name: &str, info: &Info, now: Millis) -> String {
     let state = &info.state;
+    let first = age(now - millis(state.first_timestamp));
     let since = match state.messages {
         0 => String::new(),
-        _ => format!(
-            ", the first {} ago",
-            age(now - millis(state.first_timestamp))
-        ),
+        _ => format!(", the first {first} ago"),
     };
     let replicas = text::counted(info.config.num_replicas, "replica");
     format!(
@@ -403,28 +396,21 @@ pub(crate) async fn doctor(has_wakes: bool) -> Result<(), Error> {
         print_json(&json!({ "result": result, "message": message, "hint": hint }))
     };
     let connection = match connect().await {
-        Ok(connected) => connected,
+        Ok(connection) => connection,
         Err(error) => {
             let hint = "records wait in the feed until it is reached; see docs/fleet.md";
             return say("fail", error.message, Some(hint));
         }
     };
     let version = connection.client.server_info().version;
-    say(
-        "ok",
-        format!(
-            "nats-server {version}, where this machine is {}",
-            connection.config.host
-        ),
-        None,
-    )?;
-    if has_wakes {
-        let reading = wakes::may_read(&connection);
-        if let Err(error) = connection.unless_refused(reading).await {
-            let why = format!("conversations here do not hear of their tasks elsewhere: {error}");
-            let hint = "docs/fleet.md lists what the credentials of their machine need";
-            say("warn", why, Some(hint))?;
-        }
+    let host = &connection.config.host;
+    let reached = format!("nats-server {version}, where this machine is {host}");
+    say("ok", reached, None)?;
+    let reading = wakes::may_read(&connection);
+    if has_wakes && let Err(error) = connection.unless_refused(reading).await {
+        let why = format!("conversations here do not hear of their tasks elsewhere: {error}");
+        let hint = "docs/fleet.md lists what the credentials of their machine need";
+        say("warn", why, Some(hint))?;
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use async_nats::jetstream::Message;
-use async_nats::jetstream::consumer::{AckPolicy, Consumer, pull};
+use async_nats::jetstream::consumer::{AckPolicy, pull};
 use serde::Deserialize;
 use serde_json::json;
 use tmux_task::model::{Body, Error, Event, Millis, Record, Seq, is_host_name};
@@ -143,9 +143,7 @@ async fn begin(connection: &Connection, owner: &str) -> Result<pull::Stream, Err
         inactive_threshold: 2 * KEPT,
         ..pull::Config::default()
     };
-    let jetstream = &connection.jetstream;
-    let create = || jetstream.create_consumer_on_stream(config.clone(), WAKE.stream);
-    let mut consumer: Consumer<pull::Config> = create().await.map_err(|error| refused(&error))?;
+    let mut consumer = connection.consumer(WAKE, config.clone()).await?;
     // What is sent again would go to a process that has not noticed yet that its client has ended, and come
     // here behind later wakes.
     if consumer.cached_info().num_waiting > 0 {
@@ -155,9 +153,10 @@ async fn begin(connection: &Connection, owner: &str) -> Result<pull::Stream, Err
     // What was sent on another connection comes again at once and in order. A broker before 2.14
     // cannot do that: there the consumer is made again, and what was acknowledged comes too.
     if consumer.reset(None).await.is_err() {
+        let jetstream = &connection.jetstream;
         let removed = jetstream.delete_consumer_from_stream(&name, WAKE.stream);
         removed.await.map_err(|error| refused(&error))?;
-        consumer = create().await.map_err(|error| refused(&error))?;
+        consumer = connection.consumer(WAKE, config).await?;
     }
     let messages = consumer.messages().await;
     messages.map_err(|error| refused(&error))
@@ -174,12 +173,7 @@ pub(crate) async fn may_read(connection: &Connection) -> Result<(), Error> {
         inactive_threshold: CHECK_FOR,
         ..pull::Config::default()
     };
-    let created = connection
-        .jetstream
-        .create_consumer_on_stream(config, WAKE.stream);
-    let created: Result<Consumer<pull::Config>, _> = created.await;
-    created.map_err(|error| connection.unreadable(WAKE.name, &error))?;
-    Ok(())
+    connection.consumer(WAKE, config).await.map(drop)
 }
 
 /// Wakes on one connection.
