@@ -135,14 +135,12 @@ impl Connection {
         store: Store,
         subjects: String,
     ) -> Result<Option<StreamMessage>, Error> {
-        let unreadable = |error: &dyn std::error::Error| self.unreadable(store.name, error);
-        let stream = self.jetstream.get_stream_no_info(store.stream).await;
-        let stream = stream.map_err(|error| unreadable(&error))?;
         let asked = async {
-            match stream.direct_get_last_for_subject(subjects).await {
-                Ok(message) => Ok(Some(message)),
+            let stream = self.jetstream.get_stream_no_info(store.stream).await;
+            let found = stream.map_err(Error::of)?;
+            match found.direct_get_last_for_subject(subjects).await {
                 Err(error) if error.kind() == DirectGetErrorKind::NotFound => Ok(None),
-                Err(error) => Err(unreadable(&error)),
+                found => found.map(Some).map_err(Error::of),
             }
         };
         self.unless_refused(asked).await
@@ -357,13 +355,9 @@ pub(crate) async fn create_missing(connection: &Connection) {
         subject_delete_marker_ttl: marked,
         ..stream(store)
     };
-    let all = [
-        log(FEED, FEED_BYTES),
-        log(WAKE, WAKE_BYTES),
-        bucket(STATE, None),
-        bucket(HOSTS, Some(KEPT)),
-    ];
-    for config in all {
+    let logs = [log(FEED, FEED_BYTES), log(WAKE, WAKE_BYTES)];
+    let buckets = [bucket(STATE, None), bucket(HOSTS, Some(KEPT))];
+    for config in logs.into_iter().chain(buckets) {
         // Whoever needs it says that it is not there.
         drop(connection.jetstream.create_stream(config).await);
     }

@@ -56,15 +56,54 @@ pub(crate) async fn run(args: FleetFeed) -> Result<(), Error> {
 /// Prints records until the user has enough. Connects again when the connection breaks.
 async fn follow(args: &FleetFeed, mut reader: FeedReader) -> Result<(), Error> {
     let stdin = || BufReader::new(tokio::io::stdin()).lines();
-    let mut printer = Printer {
-        presence: BTreeMap::new(),
-        acks: args.consumer.is_some().then(stdin),
-        is_sync_printed: false,
-    };
+    let mut acks = args.consumer.is_some().then(stdin);
+    let mut presence = Presence::new();
+    let mut is_sync_printed = false;
     reader.print_hello()?;
     reader.print_gap()?;
     loop {
-        let lost = printer.print_from(&mut reader).await?;
+        let watch = FleetWatch::begin(&reader.connection, &[HOSTS]);
+        let watch = reader.connection.unless_refused(watch).await;
+        let mut board = FleetBoard::default();
+        // Hosts that are here are not news at first.
+        let is_first = presence.is_empty();
+        let lost = match watch {
+            Err(error) => error,
+            Ok(mut watch) => loop {
+                if !is_sync_printed && reader.n_kept == 0 {
+                    is_sync_printed = true;
+                    print_json(&json!({ "kind": "sync" }))?;
+                }
+                let is_back_news = !is_first || watch.is_complete();
+                tokio::select! {
+                    change = watch.next(&mut board) => match change {
+                        Ok(Some(host)) => {
+                            let gone_since = board[&host].gone_since;
+                            print_presence(&mut presence, host, gone_since, is_back_news)?;
+                        }
+                        Ok(None) => {}
+                        Err(error) => break error,
+                    },
+                    record = reader.next() => match record {
+                        Ok(Some(record)) => print_json(&record)?,
+                        Ok(None) => {}
+                        Err(error) => break error,
+                    },
+                    acknowledged = next_ack(&mut acks) => {
+                        let ack = acknowledged?;
+                        if ack > reader.last {
+                            let why = format!("{ack} was acknowledged, but not sent");
+                            return Err(Error::failed(why));
+                        }
+                        if let Err(error) = reader.acknowledge(ack).await {
+                            // The record comes again.
+                            break error;
+                        }
+                        print_json(&json!({ "kind": "acked", "acked": ack }))?;
+                    }
+                }
+            },
+        };
         let lost = Error::failed(format!("{}; connecting again", lost.message));
         complain(&lost, "fleet feed");
         let mut retry = RETRY;
@@ -81,81 +120,26 @@ async fn follow(args: &FleetFeed, mut reader: FeedReader) -> Result<(), Error> {
     }
 }
 
-/// What was printed, on all connections.
-struct Printer {
-    /// Since when each host is gone, as it was printed last; `None` for one that is there.
-    presence: BTreeMap<String, Option<Millis>>,
-    /// Standard input, for a consumer.
-    acks: Option<Lines<BufReader<Stdin>>>,
-    /// Whether it was printed that what follows is live.
-    is_sync_printed: bool,
-}
+/// Since when each host is gone, as it was printed last; `None` for one that is there.
+type Presence = BTreeMap<String, Option<Millis>>;
 
-impl Printer {
-    /// Prints what comes on one connection. Returns why it has ended.
-    async fn print_from(&mut self, reader: &mut FeedReader) -> Result<Error, Error> {
-        let watch = FleetWatch::begin(&reader.connection, &[HOSTS]);
-        let mut watch = match reader.connection.unless_refused(watch).await {
-            Ok(watch) => watch,
-            Err(error) => return Ok(error),
-        };
-        let mut board = FleetBoard::default();
-        // Hosts that are here are not news at first.
-        let is_first = self.presence.is_empty();
-        loop {
-            if !self.is_sync_printed && reader.n_kept == 0 {
-                self.is_sync_printed = true;
-                print_json(&json!({ "kind": "sync" }))?;
-            }
-            let is_back_news = !is_first || watch.is_complete();
-            tokio::select! {
-                change = watch.next(&mut board) => match change {
-                    Ok(Some(host)) => {
-                        let gone_since = board[&host].gone_since;
-                        self.print_presence(host, gone_since, is_back_news)?;
-                    }
-                    Ok(None) => {}
-                    Err(error) => return Ok(error),
-                },
-                record = reader.next() => match record {
-                    Ok(Some(record)) => print_json(&record)?,
-                    Ok(None) => {}
-                    Err(error) => return Ok(error),
-                },
-                acknowledged = next_ack(&mut self.acks) => {
-                    let ack = acknowledged?;
-                    if ack > reader.last {
-                        let why = format!("{ack} was acknowledged, but not sent");
-                        return Err(Error::failed(why));
-                    }
-                    if let Err(error) = reader.acknowledge(ack).await {
-                        // The record comes again.
-                        return Ok(error);
-                    }
-                    print_json(&json!({ "kind": "acked", "acked": ack }))?;
-                }
-            }
-        }
+/// Prints whether a host is gone or back, if that has changed.
+fn print_presence(
+    presence: &mut Presence,
+    host: String,
+    gone_since: Option<Millis>,
+    is_back_news: bool,
+) -> Result<(), Error> {
+    let is_news = presence.insert(host.clone(), gone_since) != Some(gone_since);
+    if !is_news || gone_since.is_none() && !is_back_news {
+        return Ok(());
     }
-
-    /// Prints whether a host is gone or back, if that has changed.
-    fn print_presence(
-        &mut self,
-        host: String,
-        gone_since: Option<Millis>,
-        is_back_news: bool,
-    ) -> Result<(), Error> {
-        let is_news = self.presence.insert(host.clone(), gone_since) != Some(gone_since);
-        if !is_news || gone_since.is_none() && !is_back_news {
-            return Ok(());
-        }
-        let mut line = json!({ "kind": "hostBack", "host": host, "time": rfc3339(now()) });
-        if let Some(since) = gone_since {
-            line["kind"] = json!("hostGone");
-            line["since"] = json!(rfc3339(since));
-        }
-        print_json(&line)
+    let mut line = json!({ "kind": "hostBack", "host": host, "time": rfc3339(now()) });
+    if let Some(since) = gone_since {
+        line["kind"] = json!("hostGone");
+        line["since"] = json!(rfc3339(since));
     }
+    print_json(&line)
 }
 
 /// Resolves with the next acknowledgement; never when there will be none.
@@ -351,7 +335,7 @@ impl FeedReader {
 fn record(message: &Message, place: Seq) -> Option<Value> {
     let words = words_of(FEED.root, &message.subject)?;
     let (host, kind) = (words.first()?, words.get(2)?);
-    let mut fields: Value = parse(&message.payload)?;
+    let mut fields: Value = parse(&message.payload, "\n")?;
     let object = fields.as_object_mut()?;
     if object.get("kind")? != kind || !is_host_name(host) {
         return None;

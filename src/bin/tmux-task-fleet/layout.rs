@@ -223,35 +223,27 @@ pub(crate) struct SessionState {
 /// The most characters of a line: what a prompt, a command or a quoted line has, with room.
 const LINE_CHARS: usize = 4096;
 
-/// Reads a record of another machine. Its texts have no control characters, escape sequences or
-/// invisible characters; only line ends are left.
-pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
-    parse_with(bytes, "\n")
+/// Reads what another machine has published. Its texts have no control characters, escape sequences or invisible
+/// characters. `line_end` stands for each end of a line: a blank where texts are lines, such as names, commands
+/// and the last line of an output.
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8], line_end: &str) -> Option<T> {
+    let mut value = serde_json::from_slice(bytes).ok()?;
+    clean(&mut value, line_end);
+    serde_json::from_value(value).ok()
 }
 
-/// Reads a value whose texts are lines: names, commands, the last line of an output.
-pub(crate) fn parse_of_lines<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
-    parse_with(bytes, " ")
-}
-
-fn parse_with<T: DeserializeOwned>(bytes: &[u8], line_end: &str) -> Option<T> {
-    serde_json::from_value(clean(serde_json::from_slice(bytes).ok()?, line_end)).ok()
-}
-
-fn clean(value: Value, line_end: &str) -> Value {
+fn clean(value: &mut Value, line_end: &str) {
     match value {
-        Value::String(text) => Value::String(clean_text(&text, line_end)),
-        Value::Array(values) => {
-            let values = values.into_iter().map(|value| clean(value, line_end));
-            Value::Array(values.collect())
-        }
+        Value::String(text) => *text = clean_text(text, line_end),
+        Value::Array(values) => values.iter_mut().for_each(|value| clean(value, line_end)),
         Value::Object(fields) => {
-            let fields = fields.into_iter();
-            let clean =
-                fields.map(|(name, value)| (clean_text(&name, line_end), clean(value, line_end)));
-            Value::Object(clean.collect())
+            let cleaned = std::mem::take(fields).into_iter().map(|(name, mut value)| {
+                clean(&mut value, line_end);
+                (clean_text(&name, line_end), value)
+            });
+            *fields = cleaned.collect();
         }
-        value @ (Value::Null | Value::Bool(_) | Value::Number(_)) => value,
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
@@ -351,12 +343,15 @@ mod untrusted_tests {
     #[test]
     fn texts_of_other_machines_do_nothing_to_a_terminal() {
         let hostile = "{\"a\\u001b[2J\": [\"x\\u001b]0;t\\u0007y\\u202ez\\n  z\", 1, null]}";
-        let clean: Value = parse(hostile.as_bytes()).unwrap();
+        let clean: Value = parse(hostile.as_bytes(), "\n").unwrap();
         assert_eq!(clean, serde_json::json!({"a": ["xyz\n  z", 1, null]}));
-        let line: Value = parse_of_lines(hostile.as_bytes()).unwrap();
+        let line: Value = parse(hostile.as_bytes(), " ").unwrap();
         assert_eq!(line, serde_json::json!({"a": ["xyz   z", 1, null]}));
         let long = serde_json::to_vec(&"x".repeat(10_000)).unwrap();
-        assert_eq!(parse::<String>(&long).unwrap().chars().count(), LINE_CHARS);
-        assert_eq!(parse::<Value>(b"{"), None);
+        assert_eq!(
+            parse::<String>(&long, "\n").unwrap().chars().count(),
+            LINE_CHARS
+        );
+        assert_eq!(parse::<Value>(b"{", "\n"), None);
     }
 }

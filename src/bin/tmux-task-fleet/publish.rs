@@ -354,7 +354,7 @@ pub(crate) async fn published_presence(
     let found = connection.last(HOSTS, subject(HOSTS.root, &[host]));
     let found = found.await.ok()??;
     let age = SystemTime::now().duration_since(found.time.into());
-    Some((parse(&found.payload), age.unwrap_or_default()))
+    Some((parse(&found.payload, "\n"), age.unwrap_or_default()))
 }
 
 /// Checks that no other machine has the name.

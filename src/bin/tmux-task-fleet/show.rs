@@ -15,8 +15,8 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::connection::{Connection, PRESENT, broken, connect};
 use crate::layout::{
-    HOSTS, HostState, MARKER, OPERATION, SESSION, STATE, STORES, SessionState, Store,
-    parse_of_lines, words_of,
+    HOSTS, HostState, MARKER, OPERATION, SESSION, STATE, STORES, SessionState, Store, parse,
+    words_of,
 };
 use crate::machine::{millis, now};
 use crate::{FleetLs, print, print_json, wakes};
@@ -123,7 +123,7 @@ fn apply(
     let known = board.entry(host.clone()).or_default();
     match (&words[1..], value) {
         ([], Some(value)) => {
-            known.here = Some(parse_of_lines(value)?);
+            known.here = Some(parse(value, " ")?);
             known.gone_since = None;
         }
         ([], None) => {
@@ -131,7 +131,7 @@ fn apply(
             known.gone_since.get_or_insert(beat_at);
         }
         ([session, what], Some(value)) if what == SESSION => {
-            let state = parse_of_lines(value)?;
+            let state = parse(value, " ")?;
             known.sessions.entry(session.clone()).or_default().state = Some(state);
         }
         ([session, what], None) if what == SESSION => drop(known.sessions.remove(session)),
@@ -142,7 +142,7 @@ fn apply(
                 tasks.remove(&number);
                 return Some(host);
             };
-            let task = parse_of_lines::<Value>(value)?["task"].take();
+            let task = parse::<Value>(value, " ")?["task"].take();
             if task["windowId"] != format!("@{number}") {
                 return None;
             }

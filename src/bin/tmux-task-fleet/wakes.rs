@@ -193,7 +193,7 @@ impl Wakes {
         let words = words_of(WAKE.root, &message.subject);
         let host = words.and_then(|mut words| words.pop());
         let host = host.filter(|host| is_host_name(host));
-        let Some((host, mut record)) = host.zip(parse::<Record>(&message.payload)) else {
+        let Some((host, mut record)) = host.zip(parse::<Record>(&message.payload, "\n")) else {
             // What nobody can read does not come again.
             return self.connection.acknowledge(&message).await;
         };
