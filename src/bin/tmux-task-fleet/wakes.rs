@@ -17,26 +17,22 @@ use async_nats::jetstream::Message;
 use async_nats::jetstream::consumer::{AckPolicy, pull};
 use serde::Deserialize;
 use serde_json::json;
-use tmux_task::model::{Body, Error, Event, Millis, Record, Seq, is_host_name};
+use tmux_task::model::{Body, Error, Event, Record, Seq, is_host_name};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::connection::{Connection, KEPT, broken, connect};
 use crate::feed::AGAIN_AFTER;
 use crate::layout::{WAKE, parse, wake_consumer, wakes_of, words_of};
-use crate::machine::{hash, now, private_folder};
+use crate::machine::{hash, private_folder};
 use crate::print_json;
-
-/// How long a position is kept that is not moved, in milliseconds: longer than anything is that can be
-/// published again.
-const NOTED: Millis = 30 * 24 * 3_600_000;
 
 /// How far a conversation is in the feeds of other hosts, and the file that keeps it.
 struct Positions {
     folder: PathBuf,
     path: PathBuf,
-    /// By the feed's name: the sequence number, when it was noted, and the first host that had a feed with
-    /// this epoch, if that is known.
-    feeds: BTreeMap<String, (Seq, Millis, String)>,
+    /// By the feed's name: the sequence number, and the first host that had a feed with this epoch, if that is
+    /// known.
+    feeds: BTreeMap<String, (Seq, String)>,
 }
 
 impl Positions {
@@ -56,8 +52,8 @@ impl Positions {
     /// well, unless another host has one with this epoch. Copies of a machine have the same epochs, and a
     /// host may say anything.
     fn name(&mut self, host: &str, epoch: &str) -> String {
-        let new = || (0, now(), host.to_owned());
-        let (.., first) = self.feeds.entry(epoch.to_owned()).or_insert_with(new);
+        let new = || (0, host.to_owned());
+        let (_, first) = self.feeds.entry(epoch.to_owned()).or_insert_with(new);
         if first.is_empty() {
             host.clone_into(first);
         }
@@ -69,16 +65,12 @@ impl Positions {
     }
 
     fn of_feed(&self, name: &str) -> Seq {
-        self.feeds.get(name).map_or(0, |(seq, ..)| *seq)
+        self.feeds.get(name).map_or(0, |(seq, _)| *seq)
     }
 
     /// Moves a position. It is on the disk when this returns.
     fn note(&mut self, name: String, seq: Seq) -> io::Result<()> {
-        let now = now();
-        self.feeds
-            .retain(|_, (_, at, _)| now.saturating_sub(*at) < NOTED);
-        let feed = self.feeds.entry(name).or_default();
-        (feed.0, feed.1) = (seq, now);
+        self.feeds.entry(name).or_default().0 = seq;
         let bytes = serde_json::to_vec(&self.feeds).map_err(io::Error::from)?;
         let new = self.path.with_extension("new");
         let mut options = File::options();
