@@ -62,11 +62,7 @@ enum FleetCommand {
     /// and `hostBack` say which hosts stop publishing and begin again.
     Feed(FleetFeed),
     /// Show the broker, what it stores, and the hosts
-    Status {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Status,
     /// Execute a command of tmux-task on a host
     At {
         host: String,
@@ -153,7 +149,7 @@ async fn run(command: FleetCommand) -> Result<(), Error> {
     match command {
         FleetCommand::Ls(args) => show::ls(&args).await,
         FleetCommand::Feed(args) => feed::run(args).await,
-        FleetCommand::Status { json } => show::status(json).await,
+        FleetCommand::Status => show::status().await,
         FleetCommand::At { host, arguments } if arguments[0] == FAR_CALL => {
             command::run(host).await
         }

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::consumer::push::{Ordered, OrderedConfig};
-use async_nats::jetstream::stream::Info;
+use async_nats::jetstream::stream::State;
 use futures_util::stream::SelectAll;
 use serde_json::{Value, json};
 use tmux_task::model::{Error, Millis, age, is_host_name, rfc3339, text};
@@ -321,7 +321,7 @@ fn gone_since(since: Millis, now: Millis) -> String {
     format!("gone since {}, {} ago", rfc3339(since), age(now - since))
 }
 
-pub(crate) async fn status(is_json: bool) -> Result<(), Error> {
+pub(crate) async fn status() -> Result<(), Error> {
     let connection = connect().await?;
     let config = &connection.config;
     let version = connection.client.server_info().version;
@@ -330,23 +330,6 @@ pub(crate) async fn status(is_json: bool) -> Result<(), Error> {
     let gone = hosts.iter();
     let gone = gone.filter_map(|(name, host)| Some((name, host.gone_since?)));
     let gone: Vec<(&String, Millis)> = gone.collect();
-    if is_json {
-        let since = |(host, since): &(&String, Millis)| json!({"host": host, "goneSince": since});
-        return print_json(&json!({
-            "broker": config.url,
-            "serverVersion": version,
-            "host": config.host,
-            "streams": streams.iter().map(|(name, info)| json!({
-                "name": name,
-                "messages": info.state.messages,
-                "bytes": info.state.bytes,
-                "replicas": info.config.num_replicas,
-                "consumers": info.state.consumer_count,
-            })).collect::<Vec<_>>(),
-            "hosts": hosts.len(),
-            "gone": gone.iter().map(since).collect::<Vec<_>>(),
-        }));
-    }
     let now = now();
     let url = config.url.join(", ");
     let n_here = hosts.len() - gone.len();
@@ -358,36 +341,22 @@ pub(crate) async fn status(is_json: bool) -> Result<(), Error> {
     for (name, since) in &gone {
         lines.push(format!("         {name} is {}", gone_since(*since, now)));
     }
-    let streams = streams.iter();
-    lines.extend(streams.map(|(name, info)| stream_line(name, info, now)));
+    for (name, state) in streams {
+        let (name, size) = (format!("{name}:"), text::size(state.bytes));
+        lines.push(format!("{name:<8} {} messages, {size}", state.messages));
+    }
     lines.iter().try_for_each(|line| print(line))
 }
 
 /// Returns what the broker stores, by the names of the documentation.
-async fn streams(connection: &Connection) -> Result<Vec<(&'static str, Info)>, Error> {
+async fn streams(connection: &Connection) -> Result<Vec<(&'static str, State)>, Error> {
     let mut all = Vec::new();
     for Store { name, stream, .. } in STORES {
         let found = connection.jetstream.get_stream(stream).await;
         let found = found.map_err(|error| connection.unreadable(name, &error))?;
-        all.push((name, found.cached_info().clone()));
+        all.push((name, found.cached_info().state.clone()));
     }
     Ok(all)
-}
-
-fn stream_line(name: &str, info: &Info, now: Millis) -> String {
-    let state = &info.state;
-    let first = age(now - millis(state.first_timestamp));
-    let since = match state.messages {
-        0 => String::new(),
-        _ => format!(", the first {first} ago"),
-    };
-    let replicas = text::counted(info.config.num_replicas, "replica");
-    format!(
-        "{:<8} {} messages, {}{since}; {replicas}",
-        format!("{name}:"),
-        state.messages,
-        text::size(state.bytes)
-    )
 }
 
 /// Checks whether the broker is reached, and whether conversations hear of their tasks. Each line is a result: `{"result":"warn","message":"...","hint":"..."}`.
