@@ -32,9 +32,9 @@ use crate::connection::{ANSWER_LIMIT, Connection, PRESENT, broken, connect};
 use crate::layout::{
     COMMAND, KEY_HEADER, ORDER_HEADER, SERVICE, requester, subject, token, words_of,
 };
-use crate::machine::{hash, private_folder, tmux_task};
 use crate::print_json;
 use crate::publish::published_presence;
+use crate::{hash, private_folder, tmux_task};
 
 /// For how long it is asked again where the host is there and does not hear, because it connects.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(1);
@@ -366,7 +366,8 @@ impl<'a> Service<'a> {
         answers: &Answers<'_>,
     ) -> Result<FarAnswer, Error> {
         let (call, verb) = self.accept(message, machine)?;
-        if !verb.changes() {
+        // Executed twice, the others are something else than once.
+        if matches!(verb, Verb::Ls | Verb::Logs | Verb::Wait) {
             return execute_here(&call, answers).await;
         }
         if !answers.are_awaited(HEARD_WITHIN).await {

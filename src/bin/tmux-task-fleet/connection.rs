@@ -12,8 +12,7 @@ use std::time::Duration;
 use std::{env, fs, io};
 
 use async_nats::jetstream::consumer::{Consumer, FromConsumer, IntoConsumerConfig};
-use async_nats::jetstream::context::PublishErrorKind;
-use async_nats::jetstream::message::{PublishMessage, StreamMessage};
+use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::{Config, DirectGetErrorKind, DiscardPolicy, StorageType};
 use async_nats::jetstream::{self, ContextBuilder, Message};
 use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, Event, ServerError};
@@ -24,7 +23,7 @@ use tmux_task::model::{Error, is_host_name, with_causes};
 use tokio::sync::watch;
 
 use crate::layout::{FEED, HOSTS, INBOX, STATE, Store, WAKE, subject};
-use crate::machine::system_name;
+use crate::system_name;
 
 /// How long connecting to one server may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -144,17 +143,6 @@ impl Connection {
             }
         };
         self.unless_refused(asked).await
-    }
-
-    /// Stores a message. Returns when the broker has it.
-    pub(crate) async fn store(
-        &self,
-        subject: &str,
-        message: PublishMessage,
-    ) -> Result<(), PublishErrorKind> {
-        let sent = self.jetstream.send_publish(subject.to_owned(), message);
-        let stored = async { sent.await?.await };
-        stored.await.map(drop).map_err(|error| error.kind())
     }
 
     /// Acknowledges a message. Returns when the broker has it.
@@ -399,13 +387,6 @@ pub(crate) enum Verb {
     Run,
     Send,
     Kill,
-}
-
-impl Verb {
-    /// Whether executing it twice is something else than once.
-    pub(crate) fn changes(self) -> bool {
-        matches!(self, Self::Run | Self::Send | Self::Kill)
-    }
 }
 
 /// Reads one address, or a list.

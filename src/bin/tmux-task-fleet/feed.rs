@@ -20,7 +20,7 @@ use tokio::time::sleep;
 
 use crate::connection::{ANSWER_LIMIT, Connection, broken, connect};
 use crate::layout::{FEED, HOSTS, feed_filters, parse, token, words_of};
-use crate::machine::now;
+use crate::now;
 use crate::show::{FleetBoard, FleetWatch};
 use crate::{FleetFeed, complain, print_json};
 

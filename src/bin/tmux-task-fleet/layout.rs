@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tmux_task::model::{Body, EventType, Kind, Seq, text};
 
-use crate::machine::hash;
+use crate::hash;
 
 /// What the broker stores in one of its streams.
 #[derive(Debug, Clone, Copy)]

@@ -19,20 +19,25 @@ mod command;
 mod connection;
 mod feed;
 mod layout;
-mod machine;
 mod publish;
 mod show;
 mod wakes;
 
 use std::ffi::OsString;
+use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde::Serialize;
-use tmux_task::model::{Error, ErrorKind, EventType, FAR_CALL, Kind, Seq, text as words};
+use sha2::{Digest, Sha256};
+use tmux_task::model::{
+    Error, ErrorKind, EventType, FAR_CALL, Kind, Millis, Seq, host_name_of, text as words,
+};
 
 /// The longest message, in characters.
 const MAX_CHARS: usize = 2000;
@@ -155,7 +160,7 @@ async fn run(command: FleetCommand) -> Result<(), Error> {
         }
         FleetCommand::At { host, arguments } => {
             // What is asked, and for which session, is known there.
-            let mut command = Command::new(machine::tmux_task());
+            let mut command = Command::new(tmux_task());
             let error = command.arg("--host").arg(host).args(arguments).exec();
             Err(Error::io("could not start tmux-task", &error))
         }
@@ -192,4 +197,41 @@ fn print(line: &str) -> Result<(), Error> {
             false => Error::io("could not write", &error),
         }
     })
+}
+
+/// Returns the name that the system gives this machine.
+fn system_name() -> String {
+    let system = rustix::system::uname();
+    host_name_of(system.nodename().to_bytes())
+}
+
+/// Returns tmux-task's program: the one beside this one, else that of PATH.
+fn tmux_task() -> OsString {
+    let beside = std::env::current_exe().map(|program| program.with_file_name("tmux-task"));
+    let beside = beside.ok().filter(|program| program.exists());
+    beside.map_or_else(|| "tmux-task".into(), Into::into)
+}
+
+/// Returns the time, in milliseconds since 1970.
+fn now() -> Millis {
+    millis(SystemTime::now())
+}
+
+/// Returns a time in milliseconds since 1970.
+fn millis(time: impl Into<SystemTime>) -> Millis {
+    let since = time.into().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
+}
+
+/// Returns 32 hexadecimal digits of a text's hash.
+fn hash(text: &str) -> String {
+    let hash = Sha256::digest(text);
+    let digits = hash.iter().take(16).map(|byte| format!("{byte:02x}"));
+    digits.collect()
+}
+
+/// Creates a folder of the user's own, if it does not exist.
+fn private_folder(path: &Path) -> io::Result<()> {
+    let mut folder = fs::DirBuilder::new();
+    folder.recursive(true).mode(0o700).create(path)
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 use std::{fs, io};
 
 use async_nats::header::NATS_MESSAGE_ID as MESSAGE_ID;
-use async_nats::jetstream::context::{PublishAckFuture, PublishErrorKind};
+use async_nats::jetstream::context::{PublishAckFuture, PublishError, PublishErrorKind};
 use async_nats::jetstream::message::PublishMessage;
 use futures_util::stream::{self, StreamExt};
 use serde::Deserialize;
@@ -32,8 +32,8 @@ use crate::layout::{
     FEED, HOSTS, HostState, LOOK_HEADER, Machine, OPERATION, SESSION, STATE, VERSION, feed_subject,
     message_id, parse, parse_message_id, subject, token, wakes_of, window_word,
 };
-use crate::machine::{millis, private_folder, system_name};
 use crate::print_json;
+use crate::{millis, private_folder, system_name};
 
 /// How many records may wait for their confirmation: what the broker takes in the time of an answer.
 const MOST_UNDER_WAY: usize = 256;
@@ -140,12 +140,17 @@ impl Session {
                 epoch: epoch.clone(),
                 ..record
             };
-            // The broker would remove it at once.
-            let sent = match record.time < oldest {
-                true => Ok(Vec::new()),
-                false => self.send(connection, record, is_known).await,
-            };
-            all_stored(seq, sent)
+            let mut sent = Ok(Vec::new());
+            // The broker would remove an older one at once.
+            if record.time >= oldest {
+                sent = self.send(connection, record, is_known).await;
+            }
+            async move {
+                for stored in sent? {
+                    stored.await?;
+                }
+                Ok::<Seq, PublishError>(seq)
+            }
         });
         let mut stored = pin!(sent.buffered(MOST_UNDER_WAY));
         let mut confirmed_before = self.cursor;
@@ -157,11 +162,11 @@ impl Session {
                     print_json(&json!({ "ack": seq }))?;
                 }
                 Ok(_) => {}
-                Err(kind) => {
-                    if kind == PublishErrorKind::StreamNotFound {
+                Err(error) => {
+                    if error.kind() == PublishErrorKind::StreamNotFound {
                         create_missing(connection).await;
                     }
-                    return Err(connection.not_confirmed(kind));
+                    return Err(connection.not_confirmed(error.kind()));
                 }
             }
         }
@@ -227,7 +232,7 @@ impl Session {
         connection: &Connection,
         record: Record,
         is_known: bool,
-    ) -> Result<Vec<PublishAckFuture>, PublishErrorKind> {
+    ) -> Result<Vec<PublishAckFuture>, PublishError> {
         let (host, key) = (&connection.config.host, &self.key);
         let mut subjects = Vec::new();
         if !is_known {
@@ -247,8 +252,7 @@ impl Session {
         let mut sent = Vec::new();
         for subject in subjects {
             let jetstream = &connection.jetstream;
-            let one = jetstream.send_publish(subject, message.clone()).await;
-            sent.push(one.map_err(|error| error.kind())?);
+            sent.push(jetstream.send_publish(subject, message.clone()).await?);
         }
         Ok(sent)
     }
@@ -267,17 +271,6 @@ fn read(line: &str, boards: &watch::Sender<TaskBoard>) -> Option<Record> {
         is_other
     });
     Some(record)
-}
-
-/// Resolves when the broker has stored everything of this record.
-async fn all_stored(
-    seq: Seq,
-    sent: Result<Vec<PublishAckFuture>, PublishErrorKind>,
-) -> Result<Seq, PublishErrorKind> {
-    for stored in sent? {
-        stored.await.map_err(|error| error.kind())?;
-    }
-    Ok(seq)
 }
 
 /// Returns a record as it is published. If it is longer than the broker permits, it is without the
@@ -329,16 +322,24 @@ async fn put(
         Some(lifetime) => (plain.clone()).header(LIFETIME, format!("{}s", lifetime.as_secs())),
         None => plain.clone(),
     };
-    let mut done = connection.store(subject, message.clone()).await;
+    let store = async |message| {
+        let sent = connection
+            .jetstream
+            .send_publish(subject.to_owned(), message);
+        let stored = async { sent.await?.await };
+        stored.await.map_err(|error: PublishError| error.kind())
+    };
+    let mut done = store(message.clone()).await;
     if matches!(done, Err(PublishErrorKind::StreamNotFound)) {
         create_missing(connection).await;
-        done = connection.store(subject, message).await;
+        done = store(message).await;
     }
     if matches!(done, Err(PublishErrorKind::Other)) && lifetime.is_some() {
         // The bucket is one without lifetimes of single values.
-        done = connection.store(subject, plain).await;
+        done = store(plain).await;
     }
-    done.map_err(|kind| connection.not_confirmed(kind))
+    done.map(drop)
+        .map_err(|kind| connection.not_confirmed(kind))
 }
 
 fn message(value: &str) -> PublishMessage {

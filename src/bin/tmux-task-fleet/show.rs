@@ -18,8 +18,8 @@ use crate::layout::{
     HOSTS, HostState, MARKER, OPERATION, SESSION, STATE, STORES, SessionState, Store, parse,
     words_of,
 };
-use crate::machine::{millis, now};
 use crate::{FleetLs, print, print_json, wakes};
+use crate::{millis, now};
 
 /// Reads buckets until the connection breaks.
 pub(crate) struct FleetWatch {
@@ -259,12 +259,14 @@ fn table_of_hosts(board: &FleetBoard, now: Millis, is_wide: bool) -> Vec<String>
         }
     }
     let lines = sections.join(&String::new());
-    match terminal_columns().filter(|_| !is_wide) {
-        Some(columns) => lines
+    // No width is known of what is no terminal.
+    let size = rustix::termios::tcgetwinsize(io::stdout());
+    match size.map(|size| size.ws_col.into()) {
+        Ok(columns @ 1..) if !is_wide => lines
             .iter()
             .map(|line| text::bounded(line, columns))
             .collect(),
-        None => lines,
+        _ => lines,
     }
 }
 
@@ -272,20 +274,20 @@ fn table_of(tasks: &[&Value], now: Millis, longest: usize) -> Vec<String> {
     if tasks.is_empty() {
         return Vec::new();
     }
-    let titles = TITLES.map(str::to_owned);
     let rows = tasks.iter().map(|task| row(task, now, longest));
+    let titles = TITLES.map(str::to_owned);
     let rows: Vec<[String; 7]> = std::iter::once(titles).chain(rows).collect();
-    let widths: [usize; 7] = std::array::from_fn(|column| {
+    let mut lines = vec![String::new(); rows.len()];
+    for column in 0..TITLES.len() {
         let widths = rows.iter().map(|row| row[column].width());
-        widths.max().unwrap_or_default()
-    });
-    let line = |row: &[String; 7]| {
-        let cells = row.iter().zip(widths);
-        let padded =
-            cells.map(|(cell, width)| format!("{cell}{}  ", " ".repeat(width - cell.width())));
-        padded.collect::<String>().trim_end().to_owned()
-    };
-    rows.iter().map(line).collect()
+        let width = widths.max().unwrap_or_default();
+        for (line, row) in lines.iter_mut().zip(&rows) {
+            let cell = &row[column];
+            *line += &format!("{cell}{}  ", " ".repeat(width - cell.width()));
+        }
+    }
+    let trimmed = lines.iter().map(|line| line.trim_end().to_owned());
+    trimmed.collect()
 }
 
 fn row(task: &Value, now: Millis, longest: usize) -> [String; 7] {
@@ -309,11 +311,6 @@ fn row(task: &Value, now: Millis, longest: usize) -> [String; 7] {
         text::bounded(&word("command"), longest),
         text::bounded(last.unwrap_or_default().trim(), longest),
     ]
-}
-
-fn terminal_columns() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
-    (size.ws_col > 0).then_some(size.ws_col.into())
 }
 
 /// Says since when a host is gone.

@@ -23,8 +23,8 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use crate::connection::{Connection, KEPT, broken, connect};
 use crate::feed::AGAIN_AFTER;
 use crate::layout::{WAKE, parse, wake_consumer, wakes_of, words_of};
-use crate::machine::{hash, private_folder};
 use crate::print_json;
+use crate::{hash, private_folder};
 
 /// How far a conversation is in the feeds of other hosts, and the file that keeps it.
 struct Positions {
@@ -62,10 +62,6 @@ impl Positions {
         } else {
             format!("{host}/{epoch}")
         }
-    }
-
-    fn of_feed(&self, name: &str) -> Seq {
-        self.feeds.get(name).map_or(0, |(seq, _)| *seq)
     }
 
     /// Moves a position. It is on the disk when this returns.
@@ -191,7 +187,8 @@ impl Wakes {
         };
         record.epoch = self.positions.name(&host, &record.epoch);
         let (epoch, seq) = (record.epoch.clone(), record.seq);
-        let cursor = self.positions.of_feed(&epoch);
+        let noted = self.positions.feeds.get(&epoch);
+        let cursor = noted.map_or(0, |(seq, _)| *seq);
         self.open.insert((epoch.clone(), seq), message);
         // The daemons of this machine deliver their follow-ups themselves.
         if host == self.connection.config.host || seq <= cursor {
