@@ -27,14 +27,12 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::connection::Verb;
-use crate::connection::{ANSWER_LIMIT, Connection, PRESENT, broken, connect};
+use crate::connection::{ANSWER_LIMIT, Connection, PRESENT, Verb, broken, connect};
 use crate::layout::{
     COMMAND, KEY_HEADER, ORDER_HEADER, SERVICE, requester, subject, token, words_of,
 };
-use crate::print_json;
 use crate::publish::published_presence;
-use crate::{hash, private_folder, tmux_task};
+use crate::{hash, print_json, private_folder, tmux_task};
 
 /// For how long it is asked again where the host is there and does not hear, because it connects.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(1);

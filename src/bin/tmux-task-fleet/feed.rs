@@ -20,9 +20,8 @@ use tokio::time::sleep;
 
 use crate::connection::{ANSWER_LIMIT, Connection, broken, connect};
 use crate::layout::{FEED, HOSTS, feed_filters, parse, token, words_of};
-use crate::now;
 use crate::show::{FleetBoard, FleetWatch};
-use crate::{FleetFeed, complain, print_json};
+use crate::{FleetFeed, complain, now, print_json};
 
 /// How long to wait before connecting again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
@@ -57,7 +56,8 @@ pub(crate) async fn run(args: FleetFeed) -> Result<(), Error> {
 async fn follow(args: &FleetFeed, mut reader: FeedReader) -> Result<(), Error> {
     let stdin = || BufReader::new(tokio::io::stdin()).lines();
     let mut acks = args.consumer.is_some().then(stdin);
-    let mut presence = Presence::new();
+    // Since when each host is gone, as it was printed last; `None` for one that is there.
+    let mut presence = BTreeMap::new();
     let mut is_sync_printed = false;
     reader.print_hello()?;
     reader.print_gap()?;
@@ -120,12 +120,9 @@ async fn follow(args: &FleetFeed, mut reader: FeedReader) -> Result<(), Error> {
     }
 }
 
-/// Since when each host is gone, as it was printed last; `None` for one that is there.
-type Presence = BTreeMap<String, Option<Millis>>;
-
 /// Prints whether a host is gone or back, if that has changed.
 fn print_presence(
-    presence: &mut Presence,
+    presence: &mut BTreeMap<String, Option<Millis>>,
     host: String,
     gone_since: Option<Millis>,
     is_back_news: bool,

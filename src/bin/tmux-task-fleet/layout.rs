@@ -220,37 +220,13 @@ pub(crate) struct SessionState {
     pub(crate) windows: Vec<String>,
 }
 
-/// The most characters of a line: what a prompt, a command or a quoted line has, with room.
-const LINE_CHARS: usize = 4096;
-
 /// Reads what another machine has published. Its texts have no control characters, escape sequences or invisible
 /// characters. `line_end` stands for each end of a line: a blank where texts are lines, such as names, commands
 /// and the last line of an output.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8], line_end: &str) -> Option<T> {
     let mut value = serde_json::from_slice(bytes).ok()?;
-    clean(&mut value, line_end);
+    text::sanitise_json(&mut value, line_end);
     serde_json::from_value(value).ok()
-}
-
-fn clean(value: &mut Value, line_end: &str) {
-    match value {
-        Value::String(text) => *text = clean_text(text, line_end),
-        Value::Array(values) => values.iter_mut().for_each(|value| clean(value, line_end)),
-        Value::Object(fields) => {
-            let cleaned = std::mem::take(fields).into_iter().map(|(name, mut value)| {
-                clean(&mut value, line_end);
-                (clean_text(&name, line_end), value)
-            });
-            *fields = cleaned.collect();
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
-fn clean_text(text: &str, line_end: &str) -> String {
-    let lines = text.split('\n');
-    let clean = lines.map(|line| text::bounded(&text::piece(line.as_bytes()), LINE_CHARS));
-    clean.collect::<Vec<_>>().join(line_end)
 }
 
 #[cfg(test)]
@@ -333,25 +309,5 @@ mod tests {
             let body = serde_json::from_value(body).unwrap();
             assert_eq!(feed_subject("gpu1", "api-0a", &body), subject);
         }
-    }
-}
-
-#[cfg(test)]
-mod untrusted_tests {
-    use super::*;
-
-    #[test]
-    fn texts_of_other_machines_do_nothing_to_a_terminal() {
-        let hostile = "{\"a\\u001b[2J\": [\"x\\u001b]0;t\\u0007y\\u202ez\\n  z\", 1, null]}";
-        let clean: Value = parse(hostile.as_bytes(), "\n").unwrap();
-        assert_eq!(clean, serde_json::json!({"a": ["xyz\n  z", 1, null]}));
-        let line: Value = parse(hostile.as_bytes(), " ").unwrap();
-        assert_eq!(line, serde_json::json!({"a": ["xyz   z", 1, null]}));
-        let long = serde_json::to_vec(&"x".repeat(10_000)).unwrap();
-        assert_eq!(
-            parse::<String>(&long, "\n").unwrap().chars().count(),
-            LINE_CHARS
-        );
-        assert_eq!(parse::<Value>(b"{", "\n"), None);
     }
 }

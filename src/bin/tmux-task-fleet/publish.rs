@@ -26,20 +26,19 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::command::Service;
-use crate::connection::FleetConfig;
-use crate::connection::{Connection, KEPT, PRESENT, broken, connect, create_missing};
+use crate::connection::{Connection, FleetConfig, KEPT, PRESENT, broken, connect, create_missing};
 use crate::layout::{
     FEED, HOSTS, HostState, LOOK_HEADER, Machine, OPERATION, SESSION, STATE, VERSION, feed_subject,
     message_id, parse, parse_message_id, subject, token, wakes_of, window_word,
 };
-use crate::print_json;
-use crate::{millis, private_folder, system_name};
+use crate::{millis, print_json, private_folder, system_name};
 
 /// How many records may wait for their confirmation: what the broker takes in the time of an answer.
 const MOST_UNDER_WAY: usize = 256;
 
-/// Between the epoch of a feed and how often it has gone back to an older copy.
+/// Between the epoch of a feed and how often it has gone back to an older copy; and the file that has both.
 const GENERATION: &str = "-";
+const GENERATION_FILE: &str = "fleet-generation";
 
 /// How much a message may be smaller than the broker permits, for its headers, in bytes.
 const HEADERS: usize = 4 << 10;
@@ -200,7 +199,7 @@ impl Session {
             n => format!("{}{GENERATION}{n}", self.epoch),
         };
         if generation != noted {
-            let path = self.generation_file();
+            let path = self.state.join(GENERATION_FILE);
             fs::write(&path, &epoch).map_err(|error| Error::folder(&path, &error))?;
         }
         Ok((epoch, after))
@@ -217,12 +216,8 @@ impl Session {
 
     /// A broker that has lost everything does not know it.
     fn noted_generation(&self) -> u64 {
-        let noted = fs::read_to_string(self.generation_file()).unwrap_or_default();
+        let noted = fs::read_to_string(self.state.join(GENERATION_FILE)).unwrap_or_default();
         self.generation_of(&noted).unwrap_or_default()
-    }
-
-    fn generation_file(&self) -> PathBuf {
-        self.state.join("fleet-generation")
     }
 
     /// Sends a record, unless the broker has it, and the wake of a conversation that it is for. Returns what
@@ -282,12 +277,8 @@ fn payload(host: &str, mut record: Record, most: usize) -> Vec<u8> {
     let json = |record: &Record| serde_json::to_vec(record).expect("it has text and numbers only");
     let most = most.saturating_sub(HEADERS);
     let mut payload = json(&record);
-    for is_last in [false, true] {
-        if payload.len() <= most {
-            break;
-        }
+    if payload.len() > most {
         match &mut record.body {
-            Body::FollowUp { message, .. } if is_last => message.details.events.clear(),
             Body::FollowUp { message, .. } => {
                 for event in &mut message.details.events {
                     event.task.screen.forget_rows();
@@ -296,6 +287,12 @@ fn payload(host: &str, mut record: Record, most: usize) -> Vec<u8> {
             Body::Event(event) => event.task.screen.forget_rows(),
             Body::Notice { text, .. } => text.truncate(text.floor_char_boundary(most / 2)),
         }
+        payload = json(&record);
+    }
+    if payload.len() > most
+        && let Body::FollowUp { message, .. } = &mut record.body
+    {
+        message.details.events.clear();
         payload = json(&record);
     }
     payload

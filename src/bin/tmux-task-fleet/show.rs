@@ -7,7 +7,6 @@ use std::time::SystemTime;
 
 use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::consumer::push::{Ordered, OrderedConfig};
-use async_nats::jetstream::stream::State;
 use futures_util::stream::SelectAll;
 use serde_json::{Value, json};
 use tmux_task::model::{Error, Millis, age, is_host_name, rfc3339, text};
@@ -18,8 +17,7 @@ use crate::layout::{
     HOSTS, HostState, MARKER, OPERATION, SESSION, STATE, STORES, SessionState, Store, parse,
     words_of,
 };
-use crate::{FleetLs, print, print_json, wakes};
-use crate::{millis, now};
+use crate::{FleetLs, millis, now, print, print_json, wakes};
 
 /// Reads buckets until the connection breaks.
 pub(crate) struct FleetWatch {
@@ -76,11 +74,8 @@ impl FleetWatch {
             self.incomplete
                 .retain(|root| !message.subject.starts_with(root));
         }
-        let has = |header| {
-            let headers = message.headers.as_ref();
-            headers.is_some_and(|headers| headers.get(header).is_some())
-        };
-        let is_removed = has(OPERATION) || has(MARKER);
+        let headers = message.headers.clone().unwrap_or_default();
+        let is_removed = headers.get(OPERATION).is_some() || headers.get(MARKER).is_some();
         let value = (!is_removed).then_some(&*message.payload);
         let at = millis(SystemTime::from(info.published) - PRESENT);
         Ok(apply(board, &message.subject, value, at))
@@ -322,7 +317,16 @@ pub(crate) async fn status() -> Result<(), Error> {
     let connection = connect().await?;
     let config = &connection.config;
     let version = connection.client.server_info().version;
-    let streams = connection.unless_refused(streams(&connection)).await?;
+    let streams = async {
+        let mut all = Vec::new();
+        for Store { name, stream, .. } in STORES {
+            let found = connection.jetstream.get_stream(stream).await;
+            let found = found.map_err(|error| connection.unreadable(name, &error))?;
+            all.push((name, found.cached_info().state.clone()));
+        }
+        Ok(all)
+    };
+    let streams = connection.unless_refused(streams).await?;
     let (hosts, _) = read(&connection).await?;
     let gone = hosts.iter();
     let gone = gone.filter_map(|(name, host)| Some((name, host.gone_since?)));
@@ -343,17 +347,6 @@ pub(crate) async fn status() -> Result<(), Error> {
         lines.push(format!("{name:<8} {} messages, {size}", state.messages));
     }
     lines.iter().try_for_each(|line| print(line))
-}
-
-/// Returns what the broker stores, by the names of the documentation.
-async fn streams(connection: &Connection) -> Result<Vec<(&'static str, State)>, Error> {
-    let mut all = Vec::new();
-    for Store { name, stream, .. } in STORES {
-        let found = connection.jetstream.get_stream(stream).await;
-        let found = found.map_err(|error| connection.unreadable(name, &error))?;
-        all.push((name, found.cached_info().state.clone()));
-    }
-    Ok(all)
 }
 
 /// Checks whether the broker is reached, and whether conversations hear of their tasks. Each line is a result: `{"result":"warn","message":"...","hint":"..."}`.

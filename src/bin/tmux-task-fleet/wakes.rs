@@ -23,8 +23,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use crate::connection::{Connection, KEPT, broken, connect};
 use crate::feed::AGAIN_AFTER;
 use crate::layout::{WAKE, parse, wake_consumer, wakes_of, words_of};
-use crate::print_json;
-use crate::{hash, private_folder};
+use crate::{hash, print_json, private_folder};
 
 /// How far a conversation is in the feeds of other hosts, and the file that keeps it.
 struct Positions {
@@ -150,15 +149,12 @@ async fn begin(connection: &Connection, owner: &str) -> Result<pull::Stream, Err
     messages.map_err(|error| refused(&error))
 }
 
-/// For how long a consumer stays that was created to see whether it can be.
-const CHECK_FOR: Duration = Duration::from_secs(1);
-
 /// Checks whether the credentials permit to read wakes, by a consumer of none that goes by itself.
 pub(crate) async fn may_read(connection: &Connection) -> Result<(), Error> {
     let config = pull::Config {
         name: Some("doctor".to_owned()),
         filter_subject: format!("{}.*", wakes_of("doctor:check")),
-        inactive_threshold: CHECK_FOR,
+        inactive_threshold: Duration::from_secs(1),
         ..pull::Config::default()
     };
     connection.consumer(WAKE, config).await.map(drop)
