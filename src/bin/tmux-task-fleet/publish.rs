@@ -133,6 +133,7 @@ impl Session {
             Some((lines.next_line().await.ok()??, lines))
         });
         let records = lines.filter_map(async |line| read(&line, &boards));
+        #[expect(clippy::async_yields_async, reason = "sent now, confirmed later")]
         let sent = records.then(async |record| {
             let (seq, is_known) = (record.seq, record.seq <= known);
             let record = Record {

@@ -17,7 +17,7 @@ use crate::layout::{
     HOSTS, HostState, MARKER, OPERATION, SESSION, STATE, STORES, SessionState, Store, parse,
     words_of,
 };
-use crate::{FleetLs, millis, now, print, print_json, wakes};
+use crate::{FleetLs, MAX_CHARS, millis, now, print, print_json, wakes};
 
 /// Reads buckets until the connection breaks.
 pub(crate) struct FleetWatch {
@@ -352,6 +352,7 @@ pub(crate) async fn status() -> Result<(), Error> {
 /// Checks whether the broker is reached, and whether conversations hear of their tasks. Each line is a result: `{"result":"warn","message":"...","hint":"..."}`.
 pub(crate) async fn doctor(has_wakes: bool) -> Result<(), Error> {
     let say = |result: &str, message: String, hint: Option<&str>| {
+        let message = text::one_line(message.as_bytes(), MAX_CHARS);
         print_json(&json!({ "result": result, "message": message, "hint": hint }))
     };
     let connection = match connect().await {
