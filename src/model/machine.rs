@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Error, is_name, text};
+use super::{Error, ErrorKind, is_name, text};
 
 /// The longest name of a machine, in characters.
 const NAME_CHARS: usize = 64;
@@ -145,6 +145,16 @@ pub enum FarAnswer {
     Exit(u8),
     /// The last: it was not executed. There may be no machine of this name.
     Failed(Error),
+}
+
+impl From<Error> for FarAnswer {
+    fn from(error: Error) -> Self {
+        let kind = match error.kind {
+            ErrorKind::NoHost => ErrorKind::NoHost,
+            _ => ErrorKind::Failed,
+        };
+        Self::Failed(Error { kind, ..error })
+    }
 }
 
 /// A piece of a stream.

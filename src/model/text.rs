@@ -6,6 +6,7 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
+use serde_json::Value;
 
 /// Returns `bytes` as one line of sanitised text of at most `max_chars` characters.
 ///
@@ -144,6 +145,33 @@ pub fn size(n_bytes: u64) -> String {
     }
 }
 
+/// The most characters of a line in a record of another machine: what a prompt, a command or a quoted line has, with room.
+const FIELD_CHARS: usize = 4096;
+
+/// Sanitises all texts of a value from another machine. `line_end` stands for each end of a line.
+pub fn sanitise_json(value: &mut Value, line_end: &str) {
+    match value {
+        Value::String(text) => *text = sanitised_lines(text, line_end),
+        Value::Array(values) => values
+            .iter_mut()
+            .for_each(|value| sanitise_json(value, line_end)),
+        Value::Object(fields) => {
+            let cleaned = std::mem::take(fields).into_iter().map(|(name, mut value)| {
+                sanitise_json(&mut value, line_end);
+                (sanitised_lines(&name, line_end), value)
+            });
+            *fields = cleaned.collect();
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn sanitised_lines(text: &str, line_end: &str) -> String {
+    let lines = text.split('\n');
+    let clean = lines.map(|line| bounded(&piece(line.as_bytes()), FIELD_CHARS));
+    clean.collect::<Vec<_>>().join(line_end)
+}
+
 /// The maximum length of a line from another machine, in characters: what a prompt, a task's name and
 /// a quoted line have, with room.
 const LINE_CHARS: usize = 2000;
@@ -183,6 +211,27 @@ mod tests {
         assert_eq!(hostile, "tmux task gpu1:@1 (a)\nb");
         let long = from_host(&"x".repeat(1 << 20), "gpu1");
         assert_eq!(long.chars().count(), LINE_CHARS);
+    }
+
+    #[test]
+    fn texts_of_other_machines_do_nothing_to_a_terminal() {
+        let sanitised = |line_end: &str| {
+            let hostile = "{\"a\\u001b[2J\": [\"x\\u001b]0;t\\u0007y\\u202ez\\n  z\", 1, null]}";
+            let mut value = serde_json::from_str(hostile).unwrap();
+            sanitise_json(&mut value, line_end);
+            value
+        };
+        assert_eq!(
+            sanitised("\n"),
+            serde_json::json!({"a": ["xyz\n  z", 1, null]})
+        );
+        assert_eq!(
+            sanitised(" "),
+            serde_json::json!({"a": ["xyz   z", 1, null]})
+        );
+        let mut long = Value::from("x".repeat(10_000));
+        sanitise_json(&mut long, " ");
+        assert_eq!(long.as_str().unwrap().chars().count(), FIELD_CHARS);
     }
 
     #[track_caller]

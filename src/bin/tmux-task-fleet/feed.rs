@@ -12,16 +12,16 @@ use async_nats::jetstream::Message;
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, DeliverPolicy, pull};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tmux_task::model::{Backoff, Error, Seq, check_consumer_name, is_host_name, rfc3339, text};
+use tmux_task::model::{
+    Backoff, Error, Millis, OURS, Seq, check_consumer_name, is_host_name, rfc3339, text,
+};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::time::sleep;
 
-use crate::at::OURS;
-use crate::board::{FleetBoard, FleetChange, FleetWatch, PresenceChange};
 use crate::connection::{ANSWER_LIMIT, Connection, broken, connect};
 use crate::layout::{FEED, HOSTS, feed_filters, parse, token, words_of};
-use crate::machine::now;
-use crate::{FleetFeed, complain, print_json};
+use crate::show::{FleetBoard, FleetWatch};
+use crate::{FleetFeed, complain, now, print_json};
 
 /// How long to wait before connecting again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
@@ -36,12 +36,10 @@ pub(crate) async fn run(args: FleetFeed) -> Result<(), Error> {
     if let Some(name) = &args.consumer {
         check_consumer_name(name).map_err(Error::usage)?;
     }
-    let connection = connect().await?;
-    let reader = FeedReader::begin(&connection, &args, None);
-    let mut reader = connection.unless_refused(reader).await?;
+    let mut reader = FeedReader::begin(&args, None).await?;
     if args.follow {
         return tokio::select! {
-            ended = follow(&args, connection, reader) => ended,
+            ended = follow(&args, reader) => ended,
             () = stdout_closed() => Ok(()),
         };
     }
@@ -55,32 +53,63 @@ pub(crate) async fn run(args: FleetFeed) -> Result<(), Error> {
 }
 
 /// Prints records until the user has enough. Connects again when the connection breaks.
-async fn follow(
-    args: &FleetFeed,
-    mut connection: Connection,
-    mut reader: FeedReader,
-) -> Result<(), Error> {
+async fn follow(args: &FleetFeed, mut reader: FeedReader) -> Result<(), Error> {
     let stdin = || BufReader::new(tokio::io::stdin()).lines();
-    let mut printer = Printer {
-        board: FleetBoard::default(),
-        acks: args.consumer.is_some().then(stdin),
-        is_sync_printed: false,
-    };
+    let mut acks = args.consumer.is_some().then(stdin);
+    // Since when each host is gone, as it was printed last; `None` for one that is there.
+    let mut presence = BTreeMap::new();
+    let mut is_sync_printed = false;
     reader.print_hello()?;
     reader.print_gap()?;
     loop {
-        let lost = printer.print_from(&mut reader, &connection).await?;
+        let watch = FleetWatch::begin(&reader.connection, &[HOSTS]);
+        let watch = reader.connection.unless_refused(watch).await;
+        let mut board = FleetBoard::default();
+        // Hosts that are here are not news at first.
+        let is_first = presence.is_empty();
+        let lost = match watch {
+            Err(error) => error,
+            Ok(mut watch) => loop {
+                if !is_sync_printed && reader.n_kept == 0 {
+                    is_sync_printed = true;
+                    print_json(&json!({ "kind": "sync" }))?;
+                }
+                let is_back_news = !is_first || watch.is_complete();
+                tokio::select! {
+                    change = watch.next(&mut board) => match change {
+                        Ok(Some(host)) => {
+                            let gone_since = board[&host].gone_since;
+                            print_presence(&mut presence, host, gone_since, is_back_news)?;
+                        }
+                        Ok(None) => {}
+                        Err(error) => break error,
+                    },
+                    record = reader.next() => match record {
+                        Ok(Some(record)) => print_json(&record)?,
+                        Ok(None) => {}
+                        Err(error) => break error,
+                    },
+                    acknowledged = next_ack(&mut acks) => {
+                        let ack = acknowledged?;
+                        if ack > reader.last {
+                            let why = format!("{ack} was acknowledged, but not sent");
+                            return Err(Error::failed(why));
+                        }
+                        if let Err(error) = reader.acknowledge(ack).await {
+                            // The record comes again.
+                            break error;
+                        }
+                        print_json(&json!({ "kind": "acked", "acked": ack }))?;
+                    }
+                }
+            },
+        };
         let lost = Error::failed(format!("{}; connecting again", lost.message));
         complain(&lost, "fleet feed");
         let mut retry = RETRY;
         let again = loop {
             sleep(retry.next_pause()).await;
-            let again = async {
-                connection = connect().await?;
-                let again = FeedReader::begin(&connection, args, Some(&reader));
-                connection.unless_refused(again).await
-            };
-            if let Ok(again) = again.await {
+            if let Ok(again) = FeedReader::begin(args, Some(&reader)).await {
                 break again;
             }
         };
@@ -91,75 +120,23 @@ async fn follow(
     }
 }
 
-/// What was printed, on all connections.
-struct Printer {
-    board: FleetBoard,
-    /// Standard input, for a consumer.
-    acks: Option<Lines<BufReader<Stdin>>>,
-    /// Whether it was printed that what follows is live.
-    is_sync_printed: bool,
-}
-
-impl Printer {
-    /// Prints what comes on one connection. Returns why it has ended.
-    async fn print_from(
-        &mut self,
-        reader: &mut FeedReader,
-        connection: &Connection,
-    ) -> Result<Error, Error> {
-        let watch = FleetWatch::begin(connection, &[HOSTS]);
-        let mut watch = match connection.unless_refused(watch).await {
-            Ok(watch) => watch,
-            Err(error) => return Ok(error),
-        };
-        // Hosts that are here are not news at first.
-        let is_first = self.board.is_empty();
-        loop {
-            if !self.is_sync_printed && reader.n_kept == 0 {
-                self.is_sync_printed = true;
-                print_json(&json!({ "kind": "sync" }))?;
-            }
-            let is_back_news = !is_first || watch.is_complete();
-            tokio::select! {
-                change = watch.next(&mut self.board) => match change {
-                    Ok(Some(change)) => print_change(change, is_back_news)?,
-                    Ok(None) => {}
-                    Err(error) => return Ok(error),
-                },
-                record = reader.next() => match record {
-                    Ok(Some(record)) => print_json(&record)?,
-                    Ok(None) => {}
-                    Err(error) => return Ok(error),
-                },
-                acknowledged = next_ack(&mut self.acks) => {
-                    let ack = acknowledged?;
-                    if ack > reader.last {
-                        let why = format!("{ack} was acknowledged, but not sent");
-                        return Err(Error::failed(why));
-                    }
-                    if let Err(error) = reader.acknowledge(ack).await {
-                        // The record comes again.
-                        return Ok(error);
-                    }
-                    print_json(&json!({ "kind": "acked", "acked": ack }))?;
-                }
-            }
-        }
+/// Prints whether a host is gone or back, if that has changed.
+fn print_presence(
+    presence: &mut BTreeMap<String, Option<Millis>>,
+    host: String,
+    gone_since: Option<Millis>,
+    is_back_news: bool,
+) -> Result<(), Error> {
+    let is_news = presence.insert(host.clone(), gone_since) != Some(gone_since);
+    if !is_news || gone_since.is_none() && !is_back_news {
+        return Ok(());
     }
-}
-
-fn print_change(change: FleetChange, is_back_news: bool) -> Result<(), Error> {
-    let FleetChange { host, presence } = change;
-    let time = rfc3339(now());
-    print_json(&match presence {
-        PresenceChange::Gone(since) => {
-            json!({ "kind": "hostGone", "host": host, "time": time, "since": rfc3339(since) })
-        }
-        PresenceChange::Back if is_back_news => {
-            json!({ "kind": "hostBack", "host": host, "time": time })
-        }
-        PresenceChange::Back | PresenceChange::None => return Ok(()),
-    })
+    let mut line = json!({ "kind": "hostBack", "host": host, "time": rfc3339(now()) });
+    if let Some(since) = gone_since {
+        line["kind"] = json!("hostGone");
+        line["since"] = json!(rfc3339(since));
+    }
+    print_json(&line)
 }
 
 /// Resolves with the next acknowledgement; never when there will be none.
@@ -168,20 +145,17 @@ async fn next_ack(acks: &mut Option<Lines<BufReader<Stdin>>>) -> Result<Seq, Err
     struct Acknowledgement {
         ack: Seq,
     }
-    let line = match acks {
-        Some(lines) => lines.next_line().await.ok().flatten(),
-        None => None,
-    };
-    let Some(line) = line else {
-        *acks = None;
-        return std::future::pending().await;
-    };
-    let given: Result<Acknowledgement, _> = serde_json::from_str(&line);
-    let given = given.map_err(|error| {
-        let why = format!("standard input has no line like {{\"ack\":12}}: {error}");
-        Error::usage(why)
-    });
-    Ok(given?.ack)
+    if let Some(lines) = acks
+        && let Ok(Some(line)) = lines.next_line().await
+    {
+        let given: Result<Acknowledgement, _> = serde_json::from_str(&line);
+        let no_ack = |error| format!("standard input has no line like {{\"ack\":12}}: {error}");
+        return given
+            .map(|given| given.ack)
+            .map_err(|error| Error::usage(no_ack(error)));
+    }
+    *acks = None;
+    std::future::pending().await
 }
 
 /// Reads records until the connection breaks.
@@ -204,9 +178,15 @@ struct FeedReader {
 }
 
 impl FeedReader {
-    /// Begins to read. `known` is what was read before on another connection: its records do not come
-    /// again.
-    async fn begin(
+    /// Connects, and begins to read. `known` is what was read before on another connection: its records do not
+    /// come again.
+    async fn begin(args: &FleetFeed, known: Option<&Self>) -> Result<Self, Error> {
+        let connection = connect().await?;
+        let begun = Self::begin_on(&connection, args, known);
+        connection.unless_refused(begun).await
+    }
+
+    async fn begin_on(
         connection: &Connection,
         args: &FleetFeed,
         known: Option<&Self>,
@@ -244,32 +224,27 @@ impl FeedReader {
             }
         }
         let is_consumer = name.is_some();
-        let config = pull::Config {
-            ack_wait: AGAIN_AFTER,
-            max_ack_pending: MAX_UNACKNOWLEDGED,
+        let mut config = pull::Config {
+            deliver_policy: DeliverPolicy::ByStartSequence {
+                start_sequence: after + 1,
+            },
+            ack_policy: AckPolicy::None,
+            inactive_threshold: 3 * ANSWER_LIMIT,
             filter_subjects: feed_filters(&args.kind, &args.types),
             ..pull::Config::default()
         };
-        let config = match name {
+        if is_consumer {
             // One that exists stays where it is, with the filter of these arguments.
-            Some(name) => pull::Config {
-                durable_name: Some(name),
-                deliver_policy: DeliverPolicy::All,
+            config = pull::Config {
+                durable_name: name,
+                ack_wait: AGAIN_AFTER,
+                max_ack_pending: MAX_UNACKNOWLEDGED,
+                filter_subjects: config.filter_subjects,
                 ack_policy: AckPolicy::All,
-                ..config
-            },
-            None => pull::Config {
-                deliver_policy: DeliverPolicy::ByStartSequence {
-                    start_sequence: after + 1,
-                },
-                ack_policy: AckPolicy::None,
-                inactive_threshold: 3 * ANSWER_LIMIT,
-                ..config
-            },
-        };
-        let consumer = jetstream.create_consumer_on_stream(config, FEED.stream);
-        let mut consumer: Consumer<pull::Config> =
-            consumer.await.map_err(|error| unreadable(&error))?;
+                ..pull::Config::default()
+            };
+        }
+        let mut consumer = connection.consumer(FEED, config).await?;
         if is_consumer {
             // What was delivered and not acknowledged comes again at once. A broker before 2.14 does
             // that only when the time for the acknowledgement is over.
@@ -357,7 +332,7 @@ impl FeedReader {
 fn record(message: &Message, place: Seq) -> Option<Value> {
     let words = words_of(FEED.root, &message.subject)?;
     let (host, kind) = (words.first()?, words.get(2)?);
-    let mut fields: Value = parse(&message.payload)?;
+    let mut fields: Value = parse(&message.payload, "\n")?;
     let object = fields.as_object_mut()?;
     if object.get("kind")? != kind || !is_host_name(host) {
         return None;
@@ -373,7 +348,7 @@ fn record(message: &Message, place: Seq) -> Option<Value> {
 }
 
 /// Resolves when nobody reads standard output any more.
-pub(crate) async fn stdout_closed() {
+async fn stdout_closed() {
     use std::os::fd::AsFd;
 
     use tokio::io::Interest;
@@ -382,12 +357,11 @@ pub(crate) async fn stdout_closed() {
     // Unchecked: a check would make the stream non-blocking for all processes that share it.
     let pipe = io::stdout().as_fd().try_clone_to_owned();
     let pipe = pipe.and_then(pipe::Sender::from_owned_fd_unchecked);
-    let closed = match &pipe {
-        Ok(pipe) => pipe.ready(Interest::ERROR).await.is_ok(),
-        // A file: writing to it fails if it is closed.
-        Err(_) => false,
-    };
-    if !closed {
-        std::future::pending::<()>().await;
+    if let Ok(pipe) = &pipe
+        && pipe.ready(Interest::ERROR).await.is_ok()
+    {
+        return;
     }
+    // A file: writing to it fails if it is closed.
+    std::future::pending().await
 }

@@ -7,15 +7,14 @@
 //! rename does not change and which is another one on another tmux server; in commands it is the
 //! session's name.
 
-use std::fmt::Display;
+use std::collections::BTreeSet;
 
-use clap::ValueEnum;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
-use tmux_task::model::{EventType, Kind, Seq, text};
+use serde_json::Value;
+use tmux_task::model::{Body, EventType, Kind, Seq, text};
 
-use crate::machine::hash;
+use crate::hash;
 
 /// What the broker stores in one of its streams.
 #[derive(Debug, Clone, Copy)]
@@ -81,18 +80,14 @@ const EMPTY: &str = "=";
 /// Returns a text as a part of subjects and keys: what is not a letter, a digit, `_` or `-` is `=` with
 /// the two hexadecimal digits of each byte. Different texts have different tokens.
 pub(crate) fn token(text: &str) -> String {
-    if text.is_empty() {
-        return EMPTY.to_owned();
+    let word = |byte: u8| match byte {
+        b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'-' => char::from(byte).to_string(),
+        _ => format!("={byte:02X}"),
+    };
+    match text {
+        "" => EMPTY.to_owned(),
+        text => text.bytes().map(word).collect(),
     }
-    let mut token = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-' {
-            token.push(char::from(byte));
-        } else {
-            token.push_str(&format!("={byte:02X}"));
-        }
-    }
-    token
 }
 
 /// Returns the text of a token; `None` if [`token`] does not make it.
@@ -100,17 +95,12 @@ pub(crate) fn text_of(token: &str) -> Option<String> {
     if token == EMPTY {
         return Some(String::new());
     }
-    let mut bytes = Vec::with_capacity(token.len());
-    let mut rest = token.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        if *first == b'=' {
-            let digits = std::str::from_utf8(after.get(..2)?).ok()?;
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = &after[2..];
-        } else {
-            bytes.push(*first);
-            rest = after;
-        }
+    let mut parts = token.split('=');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let (digits, plain) = part.split_at_checked(2)?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        bytes.extend(plain.as_bytes());
     }
     let text = String::from_utf8(bytes).ok()?;
     (self::token(&text) == token).then_some(text)
@@ -132,39 +122,25 @@ pub(crate) fn words_of(root: &str, subject: &str) -> Option<Vec<String>> {
 }
 
 /// Returns the subject of a session's records of this kind and type.
-pub(crate) fn feed_subject(
-    host: &str,
-    session_key: &str,
-    kind: Kind,
-    event_type: Option<EventType>,
-) -> String {
-    let event_type = event_type.map_or_else(|| "all".to_owned(), |known| known.to_string());
-    let words = [host, session_key, &kind.to_string(), &event_type];
+pub(crate) fn feed_subject(host: &str, session_key: &str, body: &Body) -> String {
+    let event_type = match body {
+        Body::Event(event) => event.event_type().to_string(),
+        Body::Notice { .. } | Body::FollowUp { .. } => "all".to_owned(),
+    };
+    let words = [host, session_key, &body.kind().to_string(), &event_type];
     subject(FEED.root, &words)
-}
-
-/// Returns all subjects of a session's records.
-pub(crate) fn feed_subjects_of(host: &str, session_key: &str) -> Vec<String> {
-    let types = EventType::value_variants().iter();
-    let types = types.map(|known| (Kind::Event, Some(*known)));
-    let all = types.chain([(Kind::Notice, None), (Kind::FollowUp, None)]);
-    all.map(|(kind, event_type)| feed_subject(host, session_key, kind, event_type))
-        .collect()
 }
 
 /// Returns filters of the records of these kinds and types, of all hosts; none if all are meant.
 pub(crate) fn feed_filters(kinds: &[Kind], types: &[EventType]) -> Vec<String> {
-    let of =
-        |kind: Kind, event_type: &dyn Display| format!("{}.*.*.{kind}.{event_type}", FEED.root);
     let kinds = kinds
         .iter()
         .filter(|kind| types.is_empty() || **kind != Kind::Event);
-    let kinds = kinds.map(|kind| of(*kind, &"*"));
-    let types = types.iter().map(|known| of(Kind::Event, known));
-    let mut filters: Vec<String> = kinds.chain(types).collect();
-    filters.sort_unstable();
-    filters.dedup();
-    filters
+    let kinds = kinds.map(|kind| format!("{kind}.*"));
+    let types = types.iter().map(|known| format!("{}.{known}", Kind::Event));
+    let all: BTreeSet<String> = kinds.chain(types).collect();
+    let filter = |words| format!("{}.*.*.{words}", FEED.root);
+    all.into_iter().map(filter).collect()
 }
 
 /// Returns what the subjects of a conversation's wakes begin with; the host follows.
@@ -244,67 +220,13 @@ pub(crate) struct SessionState {
     pub(crate) windows: Vec<String>,
 }
 
-/// What is asked of a machine, as tmux-task passes it on and executes it. What is not named here is passed on
-/// as it is.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct FarCall {
-    /// The arguments of tmux-task.
-    pub(crate) args: Vec<String>,
-    /// The command that they are, as the subject of a request names it.
-    #[serde(default)]
-    pub(crate) verb: String,
-    /// The session.
-    #[serde(default)]
-    pub(crate) session: String,
-    /// The conversation that asks.
-    #[serde(default)]
-    pub(crate) owner: Option<String>,
-    /// Who asks.
-    #[serde(default)]
-    pub(crate) caller: Map<String, Value>,
-    #[serde(flatten)]
-    pub(crate) rest: Map<String, Value>,
-}
-
-/// The most characters of a line: what a prompt, a command or a quoted line has, with room.
-const LINE_CHARS: usize = 4096;
-
-/// Reads a record of another machine. Its texts have no control characters, escape sequences or
-/// invisible characters; only line ends are left.
-pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
-    parse_with(bytes, "\n")
-}
-
-/// Reads a value whose texts are lines: names, commands, the last line of an output.
-pub(crate) fn parse_of_lines<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
-    parse_with(bytes, " ")
-}
-
-fn parse_with<T: DeserializeOwned>(bytes: &[u8], line_end: &str) -> Option<T> {
-    serde_json::from_value(clean(serde_json::from_slice(bytes).ok()?, line_end)).ok()
-}
-
-fn clean(value: Value, line_end: &str) -> Value {
-    match value {
-        Value::String(text) => Value::String(clean_text(&text, line_end)),
-        Value::Array(values) => {
-            let values = values.into_iter().map(|value| clean(value, line_end));
-            Value::Array(values.collect())
-        }
-        Value::Object(fields) => {
-            let fields = fields.into_iter();
-            let clean =
-                fields.map(|(name, value)| (clean_text(&name, line_end), clean(value, line_end)));
-            Value::Object(clean.collect())
-        }
-        value @ (Value::Null | Value::Bool(_) | Value::Number(_)) => value,
-    }
-}
-
-fn clean_text(text: &str, line_end: &str) -> String {
-    let lines = text.split('\n');
-    let clean = lines.map(|line| text::bounded(&text::piece(line.as_bytes()), LINE_CHARS));
-    clean.collect::<Vec<_>>().join(line_end)
+/// Reads what another machine has published. Its texts have no control characters, escape sequences or invisible
+/// characters. `line_end` stands for each end of a line: a blank where texts are lines, such as names, commands
+/// and the last line of an output.
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8], line_end: &str) -> Option<T> {
+    let mut value = serde_json::from_slice(bytes).ok()?;
+    text::sanitise_json(&mut value, line_end);
+    serde_json::from_value(value).ok()
 }
 
 #[cfg(test)]
@@ -341,10 +263,6 @@ mod tests {
             let subject = subject(COMMAND, &words.each_ref().map(String::as_str));
             prop_assert_eq!(words_of(COMMAND, &subject), Some(words.to_vec()));
             prop_assert_eq!(words_of(INBOX, &subject), None);
-            for subject in feed_subjects_of(&host, &key) {
-                let words = words_of(FEED.root, &subject).unwrap();
-                prop_assert_eq!((&words[0], &words[1], words.len()), (&host, &key, 4));
-            }
             prop_assert_eq!(words_of(WAKE.root, &wakes_of(&key)).unwrap().len(), 2);
             let message = message_id(&host, &key, &epoch, seq);
             prop_assert_eq!(parse_message_id(&message), Some((epoch, seq)));
@@ -380,31 +298,16 @@ mod tests {
         ] {
             assert_eq!(requester(inbox, "gpu1").as_deref(), machine, "{inbox}");
         }
-        let subjects = feed_subjects_of("gpu1", "api-0a");
-        assert_eq!(
-            subjects.first().unwrap(),
-            "tt.v1.feed.gpu1.api-0a.event.started"
-        );
-        assert_eq!(
-            subjects.last().unwrap(),
-            "tt.v1.feed.gpu1.api-0a.followUp.all"
-        );
-    }
-}
-
-#[cfg(test)]
-mod untrusted_tests {
-    use super::*;
-
-    #[test]
-    fn texts_of_other_machines_do_nothing_to_a_terminal() {
-        let hostile = "{\"a\\u001b[2J\": [\"x\\u001b]0;t\\u0007y\\u202ez\\n  z\", 1, null]}";
-        let clean: Value = parse(hostile.as_bytes()).unwrap();
-        assert_eq!(clean, serde_json::json!({"a": ["xyz\n  z", 1, null]}));
-        let line: Value = parse_of_lines(hostile.as_bytes()).unwrap();
-        assert_eq!(line, serde_json::json!({"a": ["xyz   z", 1, null]}));
-        let long = serde_json::to_vec(&"x".repeat(10_000)).unwrap();
-        assert_eq!(parse::<String>(&long).unwrap().chars().count(), LINE_CHARS);
-        assert_eq!(parse::<Value>(b"{"), None);
+        let event = serde_json::json!({"kind": "event", "type": "started", "level": "info",
+            "task": {"windowId": "@1", "windowName": "api"}});
+        let notice = serde_json::json!({"kind": "notice", "level": "info", "text": "", "events": [],
+            "owner": null});
+        for (body, subject) in [
+            (event, "tt.v1.feed.gpu1.api-0a.event.started"),
+            (notice, "tt.v1.feed.gpu1.api-0a.notice.all"),
+        ] {
+            let body = serde_json::from_value(body).unwrap();
+            assert_eq!(feed_subject("gpu1", "api-0a", &body), subject);
+        }
     }
 }

@@ -5,10 +5,9 @@
 //! executed by its `tmux-task`.
 //!
 //! - `layout.rs`: what is where on the broker; `connection.rs`: a connection to it, and what it stores
-//! - `publish.rs`: a session on the broker: its records; its tasks and this machine's presence (`buckets.rs`);
-//!   and what others may have executed here (`service.rs`)
-//! - `at.rs`: a command to another machine
-//! - `board.rs`, `show.rs`, `feed.rs`: what all machines have published
+//! - `publish.rs`: a session on the broker: its records, its tasks, and that this machine is there
+//! - `command.rs`: a command to another machine, and what others may have executed here
+//! - `show.rs`, `feed.rs`: what all machines have published
 //! - `wakes.rs`: the follow-ups of a conversation's tasks on other machines
 
 #![cfg_attr(
@@ -16,28 +15,29 @@
     allow(clippy::unwrap_used, reason = "a test that cannot go on fails")
 )]
 
-mod at;
-mod board;
-mod buckets;
-mod config;
+mod command;
 mod connection;
 mod feed;
 mod layout;
-mod machine;
 mod publish;
-mod service;
 mod show;
 mod wakes;
 
 use std::ffi::OsString;
+use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde::Serialize;
-use tmux_task::model::{Error, ErrorKind, EventType, Kind, Seq, text as words};
+use sha2::{Digest, Sha256};
+use tmux_task::model::{
+    Error, ErrorKind, EventType, FAR_CALL, Kind, Millis, Seq, host_name_of, text as words,
+};
 
 /// The longest message, in characters.
 const MAX_CHARS: usize = 2000;
@@ -67,11 +67,7 @@ enum FleetCommand {
     /// and `hostBack` say which hosts stop publishing and begin again.
     Feed(FleetFeed),
     /// Show the broker, what it stores, and the hosts
-    Status {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Status,
     /// Execute a command of tmux-task on a host
     At {
         host: String,
@@ -158,11 +154,13 @@ async fn run(command: FleetCommand) -> Result<(), Error> {
     match command {
         FleetCommand::Ls(args) => show::ls(&args).await,
         FleetCommand::Feed(args) => feed::run(args).await,
-        FleetCommand::Status { json } => show::status(json).await,
-        FleetCommand::At { host, arguments } if arguments[0] == at::FAR_CALL => at::run(host).await,
+        FleetCommand::Status => show::status().await,
+        FleetCommand::At { host, arguments } if arguments[0] == FAR_CALL => {
+            command::run(host).await
+        }
         FleetCommand::At { host, arguments } => {
             // What is asked, and for which session, is known there.
-            let mut command = Command::new(machine::tmux_task());
+            let mut command = Command::new(tmux_task());
             let error = command.arg("--host").arg(host).args(arguments).exec();
             Err(Error::io("could not start tmux-task", &error))
         }
@@ -185,15 +183,13 @@ fn complain(error: &Error, what: &str) {
 
 /// Prints a value as a line of JSON.
 fn print_json(value: &impl Serialize) -> Result<(), Error> {
-    print(&(serde_json::to_string(value).map_err(Error::of)? + "\n"))
+    print(&serde_json::to_string(value).map_err(Error::of)?)
 }
 
-/// Prints a text.
-fn print(text: &str) -> Result<(), Error> {
+/// Prints a line.
+fn print(line: &str) -> Result<(), Error> {
     let mut stdout = io::stdout().lock();
-    let printed = stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush());
+    let printed = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
     printed.map_err(|error| {
         // Nobody may read it any more, which is not a failure.
         match error.kind() == io::ErrorKind::BrokenPipe {
@@ -201,4 +197,41 @@ fn print(text: &str) -> Result<(), Error> {
             false => Error::io("could not write", &error),
         }
     })
+}
+
+/// Returns the name that the system gives this machine.
+fn system_name() -> String {
+    let system = rustix::system::uname();
+    host_name_of(system.nodename().to_bytes())
+}
+
+/// Returns tmux-task's program: the one beside this one, else that of PATH.
+fn tmux_task() -> OsString {
+    let beside = std::env::current_exe().map(|program| program.with_file_name("tmux-task"));
+    let beside = beside.ok().filter(|program| program.exists());
+    beside.map_or_else(|| "tmux-task".into(), Into::into)
+}
+
+/// Returns the time, in milliseconds since 1970.
+fn now() -> Millis {
+    millis(SystemTime::now())
+}
+
+/// Returns a time in milliseconds since 1970.
+fn millis(time: impl Into<SystemTime>) -> Millis {
+    let since = time.into().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
+}
+
+/// Returns 32 hexadecimal digits of a text's hash.
+fn hash(text: &str) -> String {
+    let hash = Sha256::digest(text);
+    let digits = hash.iter().take(16).map(|byte| format!("{byte:02x}"));
+    digits.collect()
+}
+
+/// Creates a folder of the user's own, if it does not exist.
+fn private_folder(path: &Path) -> io::Result<()> {
+    let mut folder = fs::DirBuilder::new();
+    folder.recursive(true).mode(0o700).create(path)
 }

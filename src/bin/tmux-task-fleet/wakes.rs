@@ -9,43 +9,35 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use async_nats::jetstream::Message;
-use async_nats::jetstream::consumer::{AckPolicy, Consumer, pull};
+use async_nats::jetstream::consumer::{AckPolicy, pull};
 use serde::Deserialize;
 use serde_json::json;
-use tmux_task::model::{Body, Error, Event, Millis, Record, Seq, is_host_name};
+use tmux_task::model::{Body, Error, Event, Record, Seq, is_host_name};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::connection::{Connection, KEPT, broken, connect};
 use crate::feed::AGAIN_AFTER;
 use crate::layout::{WAKE, parse, wake_consumer, wakes_of, words_of};
-use crate::machine::{hash, now};
-use crate::print_json;
-
-/// How long a position is kept that is not moved, in milliseconds: longer than anything is that can be
-/// published again.
-const NOTED: Millis = 30 * 24 * 3_600_000;
+use crate::{hash, print_json, private_folder};
 
 /// How far a conversation is in the feeds of other hosts, and the file that keeps it.
 struct Positions {
     folder: PathBuf,
     path: PathBuf,
-    /// By the feed's name: the sequence number, when it was noted, and the first host that had a feed with
-    /// this epoch, if that is known.
-    feeds: BTreeMap<String, (Seq, Millis, String)>,
+    /// By the feed's name: the sequence number, and the first host that had a feed with this epoch, if that is
+    /// known.
+    feeds: BTreeMap<String, (Seq, String)>,
 }
 
 impl Positions {
     /// A file that cannot be read counts as empty: then a wake may come twice, and none is lost.
     fn of(owner: &str, folder: PathBuf) -> io::Result<Self> {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder)?;
+        private_folder(&folder)?;
         let path = folder.join(format!("{}.json", hash(owner)));
         let found = fs::read(&path).unwrap_or_default();
         Ok(Self {
@@ -59,8 +51,8 @@ impl Positions {
     /// well, unless another host has one with this epoch. Copies of a machine have the same epochs, and a
     /// host may say anything.
     fn name(&mut self, host: &str, epoch: &str) -> String {
-        let new = || (0, now(), host.to_owned());
-        let (.., first) = self.feeds.entry(epoch.to_owned()).or_insert_with(new);
+        let new = || (0, host.to_owned());
+        let (_, first) = self.feeds.entry(epoch.to_owned()).or_insert_with(new);
         if first.is_empty() {
             host.clone_into(first);
         }
@@ -71,26 +63,14 @@ impl Positions {
         }
     }
 
-    fn of_feed(&self, name: &str) -> Seq {
-        self.feeds.get(name).map_or(0, |(seq, ..)| *seq)
-    }
-
     /// Moves a position. It is on the disk when this returns.
     fn note(&mut self, name: String, seq: Seq) -> io::Result<()> {
-        let now = now();
-        self.feeds
-            .retain(|_, (_, at, _)| now.saturating_sub(*at) < NOTED);
-        let feed = self.feeds.entry(name).or_default();
-        (feed.0, feed.1) = (seq, now);
+        self.feeds.entry(name).or_default().0 = seq;
         let bytes = serde_json::to_vec(&self.feeds).map_err(io::Error::from)?;
         let new = self.path.with_extension("new");
         let mut options = File::options();
-        let mut file = options
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&new)?;
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let mut file = options.open(&new)?;
         file.write_all(&bytes)?;
         file.sync_all()?;
         fs::rename(&new, &self.path)?;
@@ -150,9 +130,7 @@ async fn begin(connection: &Connection, owner: &str) -> Result<pull::Stream, Err
         inactive_threshold: 2 * KEPT,
         ..pull::Config::default()
     };
-    let jetstream = &connection.jetstream;
-    let create = || jetstream.create_consumer_on_stream(config.clone(), WAKE.stream);
-    let mut consumer: Consumer<pull::Config> = create().await.map_err(|error| refused(&error))?;
+    let mut consumer = connection.consumer(WAKE, config.clone()).await?;
     // What is sent again would go to a process that has not noticed yet that its client has ended, and come
     // here behind later wakes.
     if consumer.cached_info().num_waiting > 0 {
@@ -162,31 +140,24 @@ async fn begin(connection: &Connection, owner: &str) -> Result<pull::Stream, Err
     // What was sent on another connection comes again at once and in order. A broker before 2.14
     // cannot do that: there the consumer is made again, and what was acknowledged comes too.
     if consumer.reset(None).await.is_err() {
+        let jetstream = &connection.jetstream;
         let removed = jetstream.delete_consumer_from_stream(&name, WAKE.stream);
         removed.await.map_err(|error| refused(&error))?;
-        consumer = create().await.map_err(|error| refused(&error))?;
+        consumer = connection.consumer(WAKE, config).await?;
     }
     let messages = consumer.messages().await;
     messages.map_err(|error| refused(&error))
 }
-
-/// For how long a consumer stays that was created to see whether it can be.
-const CHECK_FOR: Duration = Duration::from_secs(1);
 
 /// Checks whether the credentials permit to read wakes, by a consumer of none that goes by itself.
 pub(crate) async fn may_read(connection: &Connection) -> Result<(), Error> {
     let config = pull::Config {
         name: Some("doctor".to_owned()),
         filter_subject: format!("{}.*", wakes_of("doctor:check")),
-        inactive_threshold: CHECK_FOR,
+        inactive_threshold: Duration::from_secs(1),
         ..pull::Config::default()
     };
-    let created = connection
-        .jetstream
-        .create_consumer_on_stream(config, WAKE.stream);
-    let created: Result<Consumer<pull::Config>, _> = created.await;
-    created.map_err(|error| connection.unreadable(WAKE.name, &error))?;
-    Ok(())
+    connection.consumer(WAKE, config).await.map(drop)
 }
 
 /// Wakes on one connection.
@@ -206,13 +177,14 @@ impl Wakes {
         let words = words_of(WAKE.root, &message.subject);
         let host = words.and_then(|mut words| words.pop());
         let host = host.filter(|host| is_host_name(host));
-        let Some((host, mut record)) = host.zip(parse::<Record>(&message.payload)) else {
+        let Some((host, mut record)) = host.zip(parse::<Record>(&message.payload, "\n")) else {
             // What nobody can read does not come again.
             return self.connection.acknowledge(&message).await;
         };
         record.epoch = self.positions.name(&host, &record.epoch);
         let (epoch, seq) = (record.epoch.clone(), record.seq);
-        let cursor = self.positions.of_feed(&epoch);
+        let noted = self.positions.feeds.get(&epoch);
+        let cursor = noted.map_or(0, |(seq, _)| *seq);
         self.open.insert((epoch.clone(), seq), message);
         // The daemons of this machine deliver their follow-ups themselves.
         if host == self.connection.config.host || seq <= cursor {
@@ -234,11 +206,8 @@ impl Wakes {
     /// Acknowledges the wakes of this feed up to this record.
     async fn acknowledge(&mut self, epoch: &str, seq: Seq) -> Result<(), Error> {
         let up_to = (epoch.to_owned(), 0)..=(epoch.to_owned(), seq);
-        let keys: Vec<_> = self.open.range(up_to).map(|(key, _)| key.clone()).collect();
-        for key in keys {
-            if let Some(message) = self.open.remove(&key) {
-                self.connection.acknowledge(&message).await?;
-            }
+        for (_, message) in self.open.extract_if(up_to, |_, _| true) {
+            self.connection.acknowledge(&message).await?;
         }
         Ok(())
     }

@@ -79,7 +79,7 @@ fn become_command<T>(call: &FarCall, word: &str) -> io::Result<T> {
 fn serve() -> io::Result<ExitCode> {
     let mut call = read_call()?;
     if let Err(error) = admit(&mut call) {
-        answer(&FarAnswer::Failed(error))?;
+        answer(&error.into())?;
         return Ok(ExitCode::FAILURE);
     }
     // What start files have printed ends here.
