@@ -149,9 +149,9 @@ pub enum FarAnswer {
 
 impl From<Error> for FarAnswer {
     fn from(error: Error) -> Self {
-        let kind = match error.kind {
-            ErrorKind::NoHost => ErrorKind::NoHost,
-            _ => ErrorKind::Failed,
+        let kind = match error.kind == ErrorKind::NoHost {
+            true => ErrorKind::NoHost,
+            false => ErrorKind::Failed,
         };
         Self::Failed(Error { kind, ..error })
     }
