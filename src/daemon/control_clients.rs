@@ -65,7 +65,7 @@ impl ControlClients {
         if has_hooks {
             follower = Some(connect(Output::Reported).await?);
         }
-        tmux::signal_channel(&mut Connection::OneShot(server), &channel).await?;
+        Connection::OneShot(server).signal(&channel).await?;
         let waiter = waiter.into_wakeups(server, session).await?;
         let main = main.into_client(server).await?;
         let follower = match follower {

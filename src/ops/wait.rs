@@ -496,7 +496,7 @@ pub(crate) async fn wait_for_channel(
 
 /// Wakes all clients that wait on a channel.
 pub(crate) async fn signal_channel(session: &TaskSession, channel: &str) -> Result<(), Error> {
-    tmux::signal_channel(&mut session.connection(), channel).await?;
+    session.connection().signal(channel).await?;
     Ok(())
 }
 

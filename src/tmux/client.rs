@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
 use super::client_processes::{Output, new_channel};
-use super::commands::signal_channel;
 use super::control_client::{ControlClient, note_awaited};
 use super::error::TmuxError;
 use super::server::{Server, nonce};
@@ -95,7 +94,7 @@ impl Server {
     ) -> Result<Client, TmuxError> {
         let channel = new_channel(session);
         let client = self.connect(&channel, session, output).await?;
-        signal_channel(&mut Connection::OneShot(self), &channel).await?;
+        Connection::OneShot(self).signal(&channel).await?;
         client.into_client(self).await
     }
 }
@@ -254,6 +253,16 @@ pub(crate) enum Connection<'a> {
 }
 
 impl Connection<'_> {
+    /// Wakes all clients that wait on a channel.
+    ///
+    /// # Errors
+    ///
+    /// When there is no server.
+    pub(crate) async fn signal(&mut self, channel: &str) -> Result<(), TmuxError> {
+        let signal = Command::new("wait-for").args(["-S", "--", channel]);
+        self.run(&[signal]).await.map(drop)
+    }
+
     /// Runs the commands as one line. A command that failed is a frame that is not `ok`.
     ///
     /// # Errors

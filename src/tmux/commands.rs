@@ -71,19 +71,6 @@ pub(crate) async fn wait_for(server: &Server, channel: &str) -> Result<bool, Tmu
     server.run_until_done(wait).await
 }
 
-/// Wakes all clients that wait on a channel.
-///
-/// # Errors
-///
-/// When there is no server.
-pub(crate) async fn signal_channel(
-    connection: &mut Connection<'_>,
-    channel: &str,
-) -> Result<(), TmuxError> {
-    let signal = Command::new("wait-for").args(["-S", "--", channel]);
-    connection.run(&[signal]).await.map(drop)
-}
-
 /// Ends the session. A session that is gone is not an error.
 ///
 /// # Errors

@@ -19,7 +19,7 @@ use async_nats::{Client, HeaderMap, Message, StatusCode, Subject, Subscriber, cl
 use futures_util::stream::StreamExt as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use tmux_task::model::{
     Error, ErrorKind, FAR_CALL, FarAnswer, FarCall, FarPiece, OURS, text, with_causes,
 };
@@ -187,9 +187,9 @@ impl HostAnswers {
                 let why = format!("{host} has tmux-task {version}, and here is {OURS}");
                 Err(Error::failed(why).with_hint("install the same version on both machines"))
             }
-            FirstAnswer::Failed(error) => {
-                let message = format!("{host}: {}", error.message);
-                Err(Error { message, ..error })
+            FirstAnswer::Failed { why, hint } => {
+                let error = Error::failed(format!("{host}: {why}"));
+                Err(Error { hint, ..error })
             }
         }
     }
@@ -222,18 +222,13 @@ impl HostAnswers {
 }
 
 /// What a host answers first. A [`FarAnswer`] is what follows.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum FirstAnswer {
     /// It executes the call: the version of its program.
     Hello { version: String },
-    /// It does not.
-    Failed(Error),
-}
-
-/// Returns the answer that a host executes the call.
-pub(crate) fn hello() -> Value {
-    json!({ "hello": { "version": OURS } })
+    /// It does not: why, and what to do about it.
+    Failed { why: String, hint: Option<String> },
 }
 
 /// How much of a line may be missing its end, in bytes, before it counts as whole.
@@ -351,18 +346,22 @@ impl<'a> Service<'a> {
         };
         let n_sent = Cell::new(0);
         let answers = Answers { client, to, n_sent };
-        let done = self.obey(&message, &machine, &answers).await;
-        let last = done.unwrap_or_else(FarAnswer::from);
-        answers.send(&last).await;
+        match self.obey(&message, &machine, &answers).await {
+            Ok(code) => answers.send(&FarAnswer::Exit(code)).await,
+            Err(error) => {
+                let (why, hint) = (error.message, error.hint);
+                answers.send(&FirstAnswer::Failed { why, hint }).await;
+            }
+        }
     }
 
-    /// Executes a request of this machine. Returns the last answer.
+    /// Executes a request of this machine. Returns its exit code.
     async fn obey(
         &self,
         message: &Message,
         machine: &str,
         answers: &Answers<'_>,
-    ) -> Result<FarAnswer, Error> {
+    ) -> Result<u8, Error> {
         let (call, verb) = self.accept(message, machine)?;
         // Executed twice, the others are something else than once.
         if matches!(verb, Verb::Ls | Verb::Logs | Verb::Wait) {
@@ -377,22 +376,23 @@ impl<'a> Service<'a> {
         let (mut file, path) = match claim(&self.keys, key.as_str()).map_err(Error::of)? {
             Ok(claimed) => claimed,
             Err(Some(code)) => {
-                answers.send(&hello()).await;
-                return Ok(FarAnswer::Exit(code));
+                let version = OURS.to_owned();
+                answers.send(&FirstAnswer::Hello { version }).await;
+                return Ok(code);
             }
             Err(None) => {
                 let why = "it was requested before, and its outcome is not known";
                 return Err(Error::failed(why));
             }
         };
-        let ended = execute_here(&call, answers).await?;
-        if let FarAnswer::Exit(code) = ended {
+        let ended = execute_here(&call, answers).await;
+        match &ended {
             // Without it, the outcome is not known.
-            drop(writeln!(file, "{code}"));
-        } else {
-            fs::remove_file(path).map_err(Error::of)?;
+            Ok(code) => drop(writeln!(file, "{code}")),
+            Err(error) if error.kind == ErrorKind::Lost => {}
+            Err(_) => fs::remove_file(path).map_err(Error::of)?,
         }
-        Ok(ended)
+        ended
     }
 
     /// Reads a request of this machine. Returns what to execute.
@@ -454,9 +454,9 @@ impl Answers<'_> {
     }
 }
 
-/// Executes a call, and sends what it prints while somebody waits for it. Returns the last answer. Dropping
-/// the future ends the execution.
-async fn execute_here(call: &FarCall, answers: &Answers<'_>) -> Result<FarAnswer, Error> {
+/// Executes a call, and sends what it prints while somebody waits for it. Returns its exit code. Dropping the
+/// future ends the execution.
+async fn execute_here(call: &FarCall, answers: &Answers<'_>) -> Result<u8, Error> {
     let not_started = |error| Error::failed(format!("could not start: {error}"));
     let mut command = Command::new(tmux_task());
     command
@@ -476,17 +476,19 @@ async fn execute_here(call: &FarCall, answers: &Answers<'_>) -> Result<FarAnswer
         let mut lines = BufReader::new(stdout).lines();
         while let Ok(Some(line)) = lines.next_line().await {
             match serde_json::from_str(&line) {
-                Ok(last @ FarAnswer::Exit(_)) => return Ok(last),
+                Ok(FarAnswer::Exit(code)) => return Ok(code),
                 Ok(FarAnswer::Failed(error)) => {
                     let hint = error.hint.or_else(|| Some(NOT_BY_BROKER.to_owned()));
-                    return Ok(Error { hint, ..error }.into());
+                    return Err(Error { hint, ..error });
                 }
-                Ok(FarAnswer::TmuxTask(_)) => answers.send(&hello()).await,
+                Ok(FarAnswer::TmuxTask(version)) => {
+                    answers.send(&FirstAnswer::Hello { version }).await;
+                }
                 Ok(part) => answers.send(&part).await,
                 Err(_) => {}
             }
         }
-        Err(Error::failed("it was cut off"))
+        Err(Error::new(ErrorKind::Lost, "it was cut off"))
     };
     let watching = async {
         sleep(ASKED_EVERY).await;

@@ -157,7 +157,7 @@ async fn a_call_says_which_window_it_is_about() {
     let connected = server.connect(&channel, SessionId(0), Output::None);
     let connected = connected.await.unwrap();
     let mut connection = private.connection();
-    signal_channel(&mut connection, &channel).await.unwrap();
+    connection.signal(&channel).await.unwrap();
     let mut waiter = connected.into_wakeups(server, SessionId(0)).await.unwrap();
     let script = r"while read -r line; do printf '\a'; done";
     private.asks(&["new-window", "-d", "-t", "keep:", "--", "sh", "-c", script]);
@@ -243,7 +243,7 @@ async fn a_client_that_has_connected_attaches_when_it_is_released() {
     end_clients_left_behind(server, id).await;
     assert!(running_clients(server, Some(SessionId(1))).is_empty());
     let mut connection = private.connection();
-    signal_channel(&mut connection, &channel).await.unwrap();
+    connection.signal(&channel).await.unwrap();
     let client = client.into_client(server).await.unwrap();
     assert_eq!(attached(), "1");
     client.close().await;
