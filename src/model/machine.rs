@@ -36,16 +36,15 @@ pub const FAR_CALL: &str = "far-call";
 /// What one machine asks of another: an execution of our program there, a line of JSON. The caller's environment
 /// does not travel with it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct FarCall {
     /// The version of the program that asks.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
     /// The arguments as they were given, without the program's name. `--host` among them names the machine
     /// they are executed on.
     pub args: Vec<String>,
     /// The command that they are.
-    #[serde(default)]
     pub verb: String,
     /// Who asks.
     pub caller: FarCaller,
@@ -56,40 +55,35 @@ pub struct FarCall {
     /// The directory to run in. If there is none of this path, it is the home directory.
     pub cwd: Option<String>,
     /// Whether the command depends on it, and it is said if it does not exist.
-    #[serde(default)]
     pub needs_cwd: bool,
     /// What the command reads.
     pub stdin: FarStdin,
     /// The socket of the tmux server, where the machine knows it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<PathBuf>,
     /// The cursor from which a wait that was cut off goes on, instead of what its arguments say.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_since: Option<String>,
     /// What is left of its time, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<u64>,
 }
 
 /// Who asks from another machine, and what their terminal is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct FarCaller {
     /// What they call the machine that is asked.
     pub host: String,
     /// The name of theirs.
     pub machine: String,
     /// How wide their terminal is, where standard output is one.
-    #[serde(default)]
     pub stdout_columns: Option<usize>,
     /// Whether standard output is a terminal.
-    #[serde(default)]
     pub is_stdout_terminal: bool,
     /// Whether it shows colours.
-    #[serde(default)]
     pub is_coloured: bool,
     /// Whether it comes by the broker, through which not everything goes.
-    #[serde(default)]
     pub is_guarded: bool,
 }
 
