@@ -2,6 +2,7 @@
 //! number of times.
 
 use std::fmt::{self, Debug, Formatter};
+#[cfg(feature = "webhook")]
 use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -110,8 +111,11 @@ impl SinkConfig {
             let webhook = table.read("webhook", |value| value.text("an address", address));
             let file = |value: &Value<'_>| value.text("a path", absolute_file);
             let text = |value: &Value<'_>| value.text("a text", Template::parse);
-            let secret_file = table.read("secret-file", file);
-            let ca_file = table.read("ca-file", file);
+            #[cfg_attr(
+                not(feature = "webhook"),
+                expect(unused_variables, reason = "only webhooks have them")
+            )]
+            let files = ["secret-file", "ca-file"].map(|key| table.read(key, file));
             let message = MessageConfig {
                 format: table.read_or("format", Format::Json, |value| value.word(&Format::NAMES)),
                 title: table.read("title", text),
@@ -154,12 +158,15 @@ impl SinkConfig {
                     SinkTarget::Exec(vec!["sh".to_owned(), "-c".to_owned(), line])
                 }
                 #[cfg(feature = "webhook")]
-                (None, None, Some(url)) => SinkTarget::Webhook(Webhook {
-                    url,
-                    secret_file,
-                    ca_file,
-                    message,
-                }),
+                (None, None, Some(url)) => {
+                    let [secret_file, ca_file] = files;
+                    SinkTarget::Webhook(Webhook {
+                        url,
+                        secret_file,
+                        ca_file,
+                        message,
+                    })
+                }
                 _ => {
                     let targets = "one of `exec`, `shell` and `webhook`";
                     return Err(format!("sink `{name}` needs {targets}"));

@@ -74,7 +74,9 @@ pub(crate) use stored_feed::{
 pub(crate) use task_stream::task_stream;
 #[cfg(feature = "panel")]
 pub(crate) use task_stream::task_stream_at;
-pub(crate) use undelivered::{Adapter, Undelivered, undelivered, undelivered_to};
+pub(crate) use undelivered::{Adapter, undelivered_to};
+#[cfg(feature = "mcp")]
+pub(crate) use undelivered::{Undelivered, undelivered};
 pub(crate) use up::{TaskUp, UpNews, UpOptions, UpState, bring_up};
 #[cfg(feature = "mcp")]
 pub(crate) use wait::wait_across_daemons;

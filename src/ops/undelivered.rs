@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::lookup;
+#[cfg(feature = "mcp")]
 use super::run::StartedRun;
 use crate::client::DaemonClient;
 use crate::clock;
@@ -51,6 +52,7 @@ pub(crate) enum Adapter {
 
 /// Returns the owner of a run that was started, if nothing delivers messages to it. A reader that is
 /// expected is waited for. What cannot be found out counts as a delivery.
+#[cfg(feature = "mcp")]
 pub(crate) async fn undelivered(started: &mut StartedRun) -> Option<Undelivered> {
     let owner = started.owner.clone()?;
     undelivered_to(owner, Some(&mut started.daemon)).await
