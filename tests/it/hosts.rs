@@ -380,8 +380,8 @@ fn a_cut_connection_ends_a_command_with_one_line_and_a_wait_goes_on() {
     assert_eq!(logs.wait(), 7);
 }
 
-#[test]
-fn a_machine_is_any_command_that_reaches_its_program() {
+/// Two worlds, of which the second one is the machine `box` of the first one: a command that is not ssh.
+fn worlds_by_command() -> (World, World) {
     let (near, far) = (World::new(), World::new());
     let environment = Output::of(far.command("env")).ok().to_owned();
     let mut words = vec!["env", "-i"];
@@ -394,6 +394,12 @@ fn a_machine_is_any_command_that_reaches_its_program() {
         "hosts.box = {{ command = {words}, cwd = '/' }}\nhosts.no = {{ command = ['/nowhere/x'] }}\n"
     );
     fs::write(folder.join("config.toml"), config).unwrap();
+    (near, far)
+}
+
+#[test]
+fn a_machine_is_any_command_that_reaches_its_program() {
+    let (near, far) = worlds_by_command();
     let on = |args: &[&str]| near.task([&["--host", "box"], args].concat());
     let ran = on(&[
         "run",
@@ -442,6 +448,72 @@ fn a_machine_is_any_command_that_reaches_its_program() {
             .starts_with("tmux-task: init: box is not reached by ssh"),
         "{init}"
     );
+}
+
+/// Kills what connects this process with the machine, as soon as there is something.
+fn kill_way(near: &World, of: &Running) {
+    let parent = of.pid().as_raw_nonzero();
+    let path = format!("/proc/{parent}/task/{parent}/children");
+    let child = || {
+        let children = fs::read_to_string(&path).unwrap();
+        children.split(' ').next()?.parse::<i64>().ok()
+    };
+    near.until_true("the machine is reached", || child().is_some());
+    kill_process(pid(child().unwrap()), Signal::KILL).unwrap();
+}
+
+#[test]
+fn a_killed_way_to_a_machine_loses_and_doubles_nothing() {
+    let (near, far) = worlds_by_command();
+    let on = |args: &[&str]| near.task([&["--host", "box"], args].concat());
+    let mut adapter = near.adapter("one");
+    let mut run = near.command(World::program());
+    let script = "read -r -p 'Go on? [y/N] ' answer; echo got $answer; read -r line; exit 3";
+    run.args(["--host", "box", "run", "a", "--", script]);
+    run.env("TMUX_TASK_OWNER", "opencode:one");
+    Output::of(run).ok();
+    let is_message = |line: &Value| line["kind"] == "message";
+    let asked = adapter.records_until(is_message);
+    let asked = asked.last().unwrap();
+    assert!(
+        asked["message"]["content"].to_string().contains("Go on?"),
+        "{asked}"
+    );
+    let receipt = json!({"received": {"to": asked["to"], "id": asked["id"]}});
+    adapter.write(&format!("{receipt}\n"));
+    on(&["send", "a", "--if-prompt", "Go on?", "y"]).ok();
+    far.until_true("it is answered", || {
+        far.task(["logs", "a"]).out.contains("got y")
+    });
+    let mut following = near.start(["--host", "box", "logs", "-f", "a"]);
+    let mut waiting = near.start(["--host", "box", "wait", "a"]);
+    far.until_true("it waits", || far.daemon_status()["waits"] == 1);
+    for killed in [&following, &waiting, &adapter] {
+        kill_way(&near, killed);
+    }
+    assert_eq!(following.wait(), 7);
+    far.until_true("it waits again", || far.daemon_status()["waits"] == 1);
+    far.task(["send", "a", "x"]).ok();
+    assert_eq!(waiting.wait(), 1);
+    let told = adapter.records_until(is_message);
+    let told = told.last().unwrap();
+    assert!(
+        told["message"]["content"]
+            .to_string()
+            .contains("(a) exited with code 3"),
+        "{told}"
+    );
+    let receipt = json!({"received": {"to": told["to"], "id": told["id"]}});
+    adapter.write(&format!("{receipt}\n"));
+    // Nothing comes twice.
+    far.until_true("all is acknowledged", || {
+        let listed: Value =
+            serde_json::from_str(far.task(["consumer", "ls", "--json"]).ok()).unwrap();
+        listed["consumers"][0]["lag"] == 0
+    });
+    adapter.signal(Signal::TERM);
+    let rest = adapter.rest();
+    assert!(!rest.iter().any(is_message), "{rest:?}");
 }
 
 #[test]
