@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::panic::{self, PanicHookInfo};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
@@ -114,19 +114,27 @@ impl Write for BoundedLog {
 // The lines of the log that are not written yet. A thread writes them, so that a slow disk delays
 // nobody who logs.
 
-/// How many lines may wait for the disk. Further ones are dropped.
+/// How many lines may wait for the disk. Further ones are dropped and counted.
 const MOST_QUEUED: usize = 2048;
 
-/// How long the end of the daemon waits for the last lines, if the disk is slow, and how often it looks.
+/// How long the end of the daemon waits for the last lines, if the disk is slow.
 const FLUSH_LIMIT: Duration = Duration::from_millis(100);
-const FLUSH_POLL: Duration = Duration::from_millis(1);
 
 /// A handle with which lines are added. Adding never waits for the disk.
 #[derive(Debug, Clone)]
 pub(super) struct LogQueue {
-    lines: mpsc::SyncSender<Vec<u8>>,
-    /// How many lines are not written yet.
-    n_waiting: Arc<AtomicUsize>,
+    orders: mpsc::SyncSender<LogOrder>,
+    /// How many lines were dropped since one was added.
+    n_dropped: Arc<AtomicU64>,
+}
+
+/// What the thread does, in order.
+#[derive(Debug)]
+enum LogOrder {
+    /// Write a line, before which so many were dropped.
+    Line(u64, Vec<u8>),
+    /// Say that all lines before this are written.
+    Flush(mpsc::Sender<()>),
 }
 
 /// Writes the last lines when it is dropped: when the daemon ends, also by a panic.
@@ -145,49 +153,64 @@ impl LogQueue {
     /// # Errors
     ///
     /// When the thread cannot be created.
-    fn start(mut log: impl Write + Send + 'static) -> io::Result<(Self, LogFlusher)> {
-        let (lines, queue) = mpsc::sync_channel::<Vec<u8>>(MOST_QUEUED);
-        let n_waiting = Arc::new(AtomicUsize::new(0));
-        let waiting = Arc::clone(&n_waiting);
+    fn start(log: impl Write + Send + 'static) -> io::Result<(Self, LogFlusher)> {
+        let (orders, queue) = mpsc::sync_channel(MOST_QUEUED);
         thread::Builder::new()
             .name("log".to_owned())
-            .spawn(move || {
-                for line in queue {
-                    // A disk that refuses has no room for a line that says so either.
-                    drop(log.write_all(&line));
-                    waiting.fetch_sub(1, Relaxed);
-                }
-            })?;
-        let queue = Self { lines, n_waiting };
+            .spawn(move || write_to(log, &queue))?;
+        let n_dropped = Arc::default();
+        let queue = Self { orders, n_dropped };
         Ok((queue.clone(), LogFlusher(queue)))
     }
 
     /// Waits until all lines so far are written, if the disk takes them within this time. Returns whether
     /// it has.
     fn flush(&self, limit: Duration) -> bool {
-        let deadline = Instant::now() + limit;
-        while self.n_waiting.load(Relaxed) > 0 {
-            if Instant::now() >= deadline {
-                return false;
-            }
-            thread::sleep(FLUSH_POLL);
-        }
-        true
+        let (done, is_done) = mpsc::channel();
+        // Where there is no room for the order, the disk is slow.
+        drop(self.orders.try_send(LogOrder::Flush(done)));
+        is_done.recv_timeout(limit).is_ok()
     }
 }
 
 impl Write for LogQueue {
     /// Adds a line: the logging library makes one call for each.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.n_waiting.fetch_add(1, Relaxed);
-        if self.lines.try_send(line.to_vec()).is_err() {
-            self.n_waiting.fetch_sub(1, Relaxed);
+        let n_dropped = self.n_dropped.swap(0, Relaxed);
+        let order = LogOrder::Line(n_dropped, line.to_vec());
+        if self.orders.try_send(order).is_err() {
+            self.n_dropped.fetch_add(n_dropped + 1, Relaxed);
         }
         Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+fn write_to(mut log: impl Write, orders: &mpsc::Receiver<LogOrder>) {
+    // Lines that are not in the log: the queue or the disk had no room. Said as soon as that can be
+    // written.
+    let mut n_missing = 0_u64;
+    for order in orders {
+        match order {
+            LogOrder::Line(n_dropped, line) => {
+                n_missing += n_dropped;
+                if n_missing > 0 {
+                    let text = format!(
+                        "({n_missing} lines are missing: the disk did not take them in time)\n"
+                    );
+                    if log.write_all(text.as_bytes()).is_ok() {
+                        n_missing = 0;
+                    }
+                }
+                let is_written = n_missing == 0 && log.write_all(&line).is_ok();
+                n_missing += u64::from(!is_written);
+            }
+            // Whoever has asked need not be there any more.
+            LogOrder::Flush(done) => done.send(()).unwrap_or_default(),
+        }
     }
 }
 
@@ -337,23 +360,40 @@ mod log_queue_tests {
     }
 
     #[test]
-    fn lines_wait_for_a_slow_disk_and_nobody_for_them() {
+    fn lines_wait_for_a_slow_disk_and_those_beyond_the_limit_are_counted() {
         let (mut queue, flusher, disk, text) = slow();
         // The disk may have taken one, and takes its time for it.
-        for n in 0..MOST_QUEUED + 3 {
+        let n_lines = MOST_QUEUED + 3;
+        for n in 0..n_lines {
             queue.write_all(format!("{n}\n").as_bytes()).unwrap();
         }
         assert!(!LogQueue::flush(&queue, Duration::ZERO));
-        disk.send(false).unwrap();
         drop(disk);
-        assert!(LogQueue::flush(&queue, LONG));
+        while !LogQueue::flush(&queue, LONG) {
+            thread::yield_now();
+        }
         queue.write_all(b"and on\n").unwrap();
         drop(flusher);
         let text = text.lock().unwrap();
         let lines: Vec<&str> = text.lines().collect();
-        // One was refused, and some had no room.
-        assert!((MOST_QUEUED - 1..=MOST_QUEUED + 1).contains(&lines.len()));
-        assert_eq!((lines[0], lines[lines.len() - 1]), ("1", "and on"));
+        let n_missing = n_lines - (lines.len() - 2);
+        let said = format!("({n_missing} lines are missing: the disk did not take them in time)");
+        assert!((2..=3).contains(&n_missing), "{said}");
+        assert_eq!(lines[lines.len() - 2..], [said.as_str(), "and on"]);
+    }
+
+    #[test]
+    fn refused_and_dropped_lines_are_counted_once_the_disk_takes_lines_again() {
+        let (mut queue, _flusher, disk, text) = slow();
+        disk.send(false).unwrap();
+        queue.write_all(b"refused\n").unwrap();
+        assert!(LogQueue::flush(&queue, LONG));
+        queue.n_dropped.fetch_add(2, Relaxed);
+        drop(disk);
+        queue.write_all(b"taken\n").unwrap();
+        assert!(LogQueue::flush(&queue, LONG));
+        let expected = "(3 lines are missing: the disk did not take them in time)\ntaken\n";
+        assert_eq!(*text.lock().unwrap(), expected);
     }
 
     #[test]
