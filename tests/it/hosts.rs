@@ -468,8 +468,12 @@ fn a_killed_way_to_a_machine_loses_and_doubles_nothing() {
     let on = |args: &[&str]| near.task([&["--host", "box"], args].concat());
     let mut adapter = near.adapter("one");
     let mut run = near.command(World::program());
-    let script = "read -r -p 'Go on? [y/N] ' answer; echo got $answer; read -r line; exit 3";
-    run.args(["--host", "box", "run", "a", "--", script]);
+    let go = far.path("go");
+    let script = format!(
+        "read -r -p 'Go on? [y/N] ' answer; echo got $answer; until [ -e {} ]; do sleep 0.05; done; exit 3",
+        go.display()
+    );
+    run.args(["--host", "box", "run", "a", "--", &script]);
     run.env("TMUX_TASK_OWNER", "opencode:one");
     Output::of(run).ok();
     let is_message = |line: &Value| line["kind"] == "message";
@@ -481,19 +485,22 @@ fn a_killed_way_to_a_machine_loses_and_doubles_nothing() {
     );
     let receipt = json!({"received": {"to": asked["to"], "id": asked["id"]}});
     adapter.write(&format!("{receipt}\n"));
-    on(&["send", "a", "--if-prompt", "Go on?", "y"]).ok();
+    on(&["send", "a", "--if-prompt", "Go on? [y/N]", "y"]).ok();
     far.until_true("it is answered", || {
-        far.task(["logs", "a"]).out.contains("got y")
+        far.task(["feed"]).out.contains("\"inputResolved\"")
     });
-    let mut following = near.start(["--host", "box", "logs", "-f", "a"]);
     let mut waiting = near.start(["--host", "box", "wait", "a"]);
     far.until_true("it waits", || far.daemon_status()["waits"] == 1);
+    let mut following = near.start(["--host", "box", "logs", "-f", "a"]);
+    assert!(following.line().starts_with("Go on?"));
     for killed in [&following, &waiting, &adapter] {
         kill_way(&near, killed);
     }
     assert_eq!(following.wait(), 7);
+    let complaint = waiting.complaint();
+    assert!(complaint.ends_with("; connecting again"), "{complaint}");
     far.until_true("it waits again", || far.daemon_status()["waits"] == 1);
-    far.task(["send", "a", "x"]).ok();
+    fs::write(go, "").unwrap();
     assert_eq!(waiting.wait(), 1);
     let told = adapter.records_until(is_message);
     let told = told.last().unwrap();
