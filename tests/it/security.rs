@@ -69,7 +69,7 @@ fn every_file_and_folder_is_for_its_user_alone() {
     reader.records_until(|record| record["kind"] == "sync");
     let state = world.state("work");
     world.until_true("the consumer's position is kept", || {
-        state.join("consumers/pi").exists()
+        state.join("consumers/pi").exists() && state.join("last-reader").exists()
     });
     let kept = |folder: &Path| tree(folder).iter().any(|path| path.is_file());
     world.until_true("the run's output is kept", || kept(&state.join("runs")));
