@@ -6,6 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 
 use super::args::Cli;
+use super::man;
 use crate::model::Error;
 
 /// Commands whose words are any text, also text that begins with a hyphen.
@@ -22,7 +23,7 @@ pub(super) fn failure(error: &clap::Error, args: &[OsString]) -> Error {
     let (mut tip, mut usage) = (None, None);
     for line in lines {
         if let Some(line) = line.strip_prefix("tip: ") {
-            if names_hidden(line, &Cli::command()) {
+            if names_hidden(line, &man::program()) {
                 if let Some(ContextValue::String(arg)) = error.get(ContextKind::InvalidArg)
                     && takes_text(&path)
                 {
