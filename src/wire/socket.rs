@@ -694,6 +694,7 @@ pub fn parse_object<T: DeserializeOwned>(line: &[u8]) -> Result<T, serde_json::E
 mod tests {
     use super::*;
     use crate::model::SecretText;
+    use crate::wire::Acknowledgement;
 
     #[test]
     fn a_secret_is_in_its_request_and_in_no_log() {
@@ -712,12 +713,6 @@ mod tests {
         assert_eq!(serde_json::from_str::<SendRequest>(&line).unwrap(), request);
         assert!(!format!("{request:?}").contains("hunter2"));
     }
-}
-
-#[cfg(test)]
-mod protocol_tests {
-    use super::*;
-    use crate::wire::Acknowledgement;
 
     #[track_caller]
     fn check(line: &str, expected: Result<Request, ErrorKind>) {
