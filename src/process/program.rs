@@ -170,11 +170,8 @@ mod tests {
         let stat = Path::new("/proc").join(pid.trim()).join("stat");
         let is_alive = || {
             let stat = std::fs::read_to_string(&stat).unwrap_or_default();
-            let state = stat
-                .rsplit(") ")
-                .next()
-                .and_then(|rest| rest.chars().next());
-            state.is_some_and(|state| !"ZX".contains(state))
+            let rest = stat.rsplit(") ").next().unwrap_or_default();
+            !rest.is_empty() && !rest.starts_with(['Z', 'X'])
         };
         while is_alive() {
             tokio::task::yield_now().await;
