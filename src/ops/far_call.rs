@@ -81,35 +81,34 @@ mod tests {
 
     fn call() -> FarCall {
         FarCall {
-            args: vec![
-                "--host".to_owned(),
-                "gpu1".to_owned(),
-                "it's $x\n".to_owned(),
-            ],
             caller: FarCaller {
                 host: "gpu1".to_owned(),
                 machine: "laptop".to_owned(),
                 ..FarCaller::default()
             },
-            owner: Some("claude:1".to_owned()),
-            session: Some("work".to_owned()),
             ..FarCall::default()
         }
     }
 
     #[test]
     fn owner_and_session_are_in_the_environment() {
-        let (command, _) = far_command(&call(), None).unwrap();
-        assert_eq!(command.get_args().collect::<Vec<_>>(), [FAR_CALL, "run"]);
-        let value = |name: &str| {
-            let mut all = command.get_envs();
-            let found = all.find(|(known, _)| *known == name)?.1?;
-            Some(found.to_str().unwrap().to_owned())
+        let call = FarCall {
+            owner: Some("claude:1".to_owned()),
+            session: Some("work".to_owned()),
+            ..call()
         };
-        assert_eq!(value("TMUX_TASK_OWNER").as_deref(), Some("claude:1"));
-        assert_eq!(value("TMUX_TASK_SESSION").as_deref(), Some("work"));
-        assert_eq!(value("TMUX_TASK_MACHINE").as_deref(), Some("laptop"));
-        assert_eq!(value("TMUX"), None);
+        let (command, _) = far_command(&call, None).unwrap();
+        assert_eq!(command.get_args().collect::<Vec<_>>(), [FAR_CALL, "run"]);
+        for (name, expected) in [
+            ("TMUX_TASK_OWNER", Some("claude:1")),
+            ("TMUX_TASK_SESSION", Some("work")),
+            ("TMUX_TASK_MACHINE", Some("laptop")),
+            ("TMUX", None),
+        ] {
+            let found = command.get_envs().find(|(known, _)| *known == name);
+            let value = found.and_then(|(_, value)| value?.to_str());
+            assert_eq!(value, expected, "{name}");
+        }
     }
 
     #[test]
