@@ -224,72 +224,64 @@ fn written(task: &Task) -> Written {
     serde_json::from_value(serde_json::to_value(task).unwrap()).unwrap()
 }
 
+/// A task with rows of this width, numbered from 0, and the cursor in one of them.
+fn numbered(n: u32, width: usize, alternate: bool, y: u32) -> Task {
+    let mut task = task("@1 a running");
+    task.screen.rows = (0..n).map(|n| format!("{n:<width$}.")).collect();
+    task.screen.alternate = Some(alternate);
+    task.screen.cursor = Some(crate::model::CursorPosition { x: 0, y });
+    task
+}
+
 #[test]
-fn previews_are_bounded_and_the_cursor_moves_along() {
-    let preview = |rows: usize, width: usize, alternate: bool| {
-        let mut task = task("@1 a running");
-        task.screen.rows = (0..rows).map(|n| format!("{n:0>width$}")).collect();
-        task.screen.alternate = Some(alternate);
-        let y = u32::try_from(rows - 1).unwrap();
-        task.screen.cursor = Some(crate::model::CursorPosition { x: 0, y });
-        written(&task)
+fn previews_are_bounded() {
+    let lines = |n, alternate| {
+        let shown = written(&numbered(n, 4, alternate, n - 1));
+        (shown.output_preview.lines().count(), shown.cursor_y)
     };
-    let lines = |fields: &Written| fields.output_preview.lines().count();
-    let usual = preview(100, 4, false);
-    assert_eq!((lines(&usual), usual.cursor_y), (20, Some(19)));
-    assert!(usual.output_preview.ends_with("0099"));
-    assert_eq!(lines(&preview(60, 4, true)), 50);
-    for fields in [
-        preview(30, 1000, false),
-        preview(30, 5000, false),
-        preview(50, 4096, true),
-    ] {
-        assert!(fields.output_preview.len() <= 4096);
-        assert!(!fields.output_preview.is_empty());
-    }
+    assert_eq!(lines(100, false), (20, Some(19)));
+    assert_eq!(lines(60, true), (50, Some(49)));
     let mut wide = task("@1 a running");
     wide.screen.rows = ["日".repeat(3000)].into();
-    assert!(written(&wide).output_preview.len() <= 4096);
+    for task in [
+        numbered(30, 1000, false, 29),
+        numbered(30, 5000, false, 29),
+        numbered(50, 4095, true, 49),
+        wide,
+    ] {
+        let length = written(&task).output_preview.len();
+        assert!((1..=4096).contains(&length), "{length}");
+    }
 }
 
 #[test]
 fn a_preview_has_the_cursors_row_wherever_it_is() {
-    let check = |n: usize, y: u32, width: usize, alternate: bool, first: u32, last: u32| {
-        let mut task = task("@1 a running");
-        task.screen.rows = (0..n).map(|n| format!("{n:<width$}.")).collect();
-        task.screen.alternate = Some(alternate);
-        task.screen.cursor = Some(crate::model::CursorPosition { x: 0, y });
-        let fields = written(&task);
-        let number = |row: Option<&str>| -> u32 {
-            let row = row.unwrap().split_whitespace().next();
-            row.unwrap().trim_end_matches('.').parse().unwrap()
-        };
-        let mut lines = fields.output_preview.lines();
-        let ends = (number(lines.next()), number(lines.next_back()));
+    for (n, y, width, alternate, first, last) in [
+        (200, 180, 4, false, 180, 199),
+        (200, 179, 4, false, 170, 189),
+        (200, 0, 4, false, 0, 10),
+        (200, 199, 4, true, 150, 199),
+        (200, 150, 4, true, 150, 199),
+        (200, 100, 4, true, 76, 125),
+        (60, 0, 4, true, 0, 25),
+        // The size of a preview is bounded, too.
+        (50, 48, 1000, true, 46, 49),
+        (50, 30, 1000, true, 27, 30),
+    ] {
+        let fields = written(&numbered(n, width, alternate, y));
+        let numbers = fields.output_preview.lines().map(|row| {
+            let number = row.trim_end_matches('.').trim_end();
+            number.parse::<u32>().unwrap()
+        });
+        let numbers: Vec<u32> = numbers.collect();
+        let ends = (numbers[0], numbers[numbers.len() - 1]);
         assert_eq!(ends, (first, last), "{n} rows, the cursor in row {y}");
         assert_eq!(fields.cursor_y, Some(y - first));
-    };
-    check(200, 180, 4, false, 180, 199);
-    check(200, 179, 4, false, 170, 189);
-    check(200, 0, 4, false, 0, 10);
-    check(200, 199, 4, true, 150, 199);
-    check(200, 150, 4, true, 150, 199);
-    check(200, 100, 4, true, 76, 125);
-    check(60, 0, 4, true, 0, 25);
-    // The size of a preview is bounded, too.
-    check(50, 48, 1000, true, 46, 49);
-    check(50, 30, 1000, true, 27, 30);
+    }
     // Blank rows between the cursor and what is far below it are left out.
-    let mut task = task("@1 a running");
-    let blank = std::iter::repeat_n(String::new(), 100);
-    let rows = ["Go?".to_owned()].into_iter().chain(blank);
-    task.screen.rows = rows.chain(["status".to_owned()]).collect();
-    task.screen.cursor = Some(crate::model::CursorPosition { x: 4, y: 0 });
-    let fields = written(&task);
-    assert_eq!(
-        (fields.output_preview.as_str(), fields.cursor_y),
-        ("Go?", Some(0))
-    );
+    let rows = format!("Go?{}|status", "|".repeat(100));
+    let fields = written(&task(&format!("@1 a running cursor=4,0 : {rows}")));
+    assert_eq!((&*fields.output_preview, fields.cursor_y), ("Go?", Some(0)));
 }
 
 #[test]
@@ -497,14 +489,13 @@ fn any_record() -> impl Strategy<Value = Record> {
         .prop_map(|(seq, time, body)| Record::new(seq, time, body))
 }
 
-fn strings(value: &serde_json::Value, found: &mut Vec<String>) {
+fn strings(value: &serde_json::Value) -> Vec<&str> {
+    use serde_json::Value;
     match value {
-        serde_json::Value::String(text) => found.push(text.clone()),
-        serde_json::Value::Array(items) => items.iter().for_each(|item| strings(item, found)),
-        serde_json::Value::Object(fields) => {
-            fields.values().for_each(|value| strings(value, found));
-        }
-        serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::Number(_) => {}
+        Value::String(text) => vec![text],
+        Value::Array(items) => items.iter().flat_map(strings).collect(),
+        Value::Object(fields) => fields.values().flat_map(strings).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
     }
 }
 
@@ -546,9 +537,8 @@ proptest! {
             let mut effects = engine.look(look.clone(), now);
             effects.extend(engine.deliver(now));
             for effect in effects {
-                match effect {
-                    EngineEffect::Append(more) => records.extend(more),
-                    EngineEffect::Status(_) => {}
+                if let EngineEffect::Append(more) = effect {
+                    records.extend(more);
                 }
             }
             if step == 3 && dead {
@@ -559,9 +549,7 @@ proptest! {
         prop_assert!(records.len() >= 2);
         for record in records {
             let json = serde_json::to_value(record.stamped(0, &context)).unwrap();
-            let mut found = Vec::new();
-            strings(&json, &mut found);
-            for text in found {
+            for text in strings(&json) {
                 let bad = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
                 prop_assert!(!text.contains(bad), "{:?}", text);
             }
