@@ -502,39 +502,29 @@ mod tests {
     }
 
     #[test]
-    fn only_a_server_that_ends_closes_a_connection() {
+    fn a_server_is_there_while_it_listens_and_closes_a_connection_when_it_ends() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
+        let server = server(&path);
+        assert_eq!(server.probe(), Probe::Absent);
+        drop(UnixListener::bind(&path).unwrap());
+        assert_eq!(server.probe(), Probe::Absent, "a dead server's file");
+        std::fs::remove_file(&path).unwrap();
         let listener = UnixListener::bind(&path).unwrap();
-        let connection = server(&path).try_connect().unwrap();
+        let connection = server.try_connect().unwrap();
         assert!(!is_closed(&connection), "not accepted yet");
         let (accepted, _) = listener.accept().unwrap();
         assert!(!is_closed(&connection));
         drop(accepted);
         assert!(is_closed(&connection));
-    }
-
-    #[test]
-    fn a_socket_without_a_listener_is_absent() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("s");
-        assert_eq!(server(&path).probe(), Probe::Absent);
-        drop(UnixListener::bind(&path).unwrap());
-        assert_eq!(server(&path).probe(), Probe::Absent, "a dead server's file");
-    }
-
-    #[test]
-    fn a_server_whose_queue_is_full_is_there_and_does_not_hold_us_up() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("s");
-        let listener = UnixListener::bind(&path).unwrap();
+        // One whose queue is full is there and does not hold us up.
         listen(&listener, 0).unwrap();
-        assert_eq!(server(&path).probe(), Probe::Listening);
+        assert_eq!(server.probe(), Probe::Listening);
         // The probe's own connection is closed but stays in the queue, which has room for one.
         if cfg!(linux) {
-            assert_eq!(server(&path).probe(), Probe::Stuck);
+            assert_eq!(server.probe(), Probe::Stuck);
         }
         drop(listener.accept().unwrap());
-        assert_eq!(server(&path).probe(), Probe::Listening);
+        assert_eq!(server.probe(), Probe::Listening);
     }
 }

@@ -36,6 +36,10 @@ async fn two_daemons_share_the_hooks() {
         private.run(&format!("send-keys -t {target} Enter"));
     }
     let server_pid: u32 = private.shows("keep:", "#{pid}").parse().unwrap();
+    let forget = async |id, record: &str| {
+        let forgotten = forget_deaths(&mut private.connection(), id, record).await;
+        forgotten.unwrap();
+    };
     for (name, pid) in [("A", &pids[0]), ("B", &pids[1])] {
         let mut captures = LookMemory::default();
         let seen = until(async || {
@@ -52,14 +56,11 @@ async fn two_daemons_share_the_hooks() {
         assert_eq!((death.number, death.exit.code), (Some(1), Some(4)));
         assert!(death.terminal.is_some(), "{death:?}");
         assert_eq!(only(&seen).bell_count, Some(1));
-        let mut connection = private.connection();
         let id = seen.session.life.id;
-        let forgotten = forget_deaths(&mut connection, id, "another record").await;
-        forgotten.unwrap();
+        forget(id, "another record").await;
         let again = private.look(name, &mut captures).await;
         assert_eq!(again.deaths, seen.deaths);
-        let forgotten = forget_deaths(&mut connection, id, &again.death_record).await;
-        forgotten.unwrap();
+        forget(id, &again.death_record).await;
         assert_eq!(private.look(name, &mut captures).await.deaths, []);
     }
     let other = private.look("other", &mut LookMemory::default()).await;

@@ -7,17 +7,16 @@ async fn a_launch_makes_session_window_and_reruns() {
     let private = Private::new();
     let hostile = private.dir.path().join("we ird '#{q}\" é");
     std::fs::create_dir(&hostile).unwrap();
+    let hostile = std::fs::canonicalize(hostile).unwrap();
     let script = "pwd; env | grep -e TASK -e PI_ -e ODD -e é; sleep 1000";
     let mut task = private.task("S", "api", &[script]);
-    let spec = &mut task.spec;
-    spec.cwd = Some(hostile.clone());
-    spec.env = [("ODD", "a b;#{pid} 'x'\né"), ("X", "")]
-        .map(|(name, value)| (name.into(), value.into()))
-        .to_vec();
-    task.environment = private.environment(spec);
+    task.spec.cwd = Some(hostile.clone());
+    task.spec.env = vec![("ODD".into(), "a b;#{pid} 'x'\né".into())];
+    task.environment = private.environment(&task.spec);
     let first = private.launch(&task).await.unwrap();
     assert_eq!((first.replaced, first.run), (None, 1));
     let lines = [
+        hostile.to_str().unwrap(),
         "TMUX_TASK_SESSION=S",
         "PI_TMUX_SESSION=S",
         "ODD=a b;#{pid} 'x'",
@@ -31,11 +30,8 @@ async fn a_launch_makes_session_window_and_reruns() {
         is_whole.then(|| seen.clone()).ok_or(format!("{rows:?}"))
     })
     .await;
-    let window = only(&seen).clone();
-    let rows = &window.pane.as_ref().unwrap().screen.rows;
-    let hostile = std::fs::canonicalize(hostile).unwrap();
-    assert_eq!(rows[0], hostile.to_str().unwrap());
     assert_eq!(seen.session.root.as_deref(), Some("/pro#{ject"));
+    let window = only(&seen).clone();
     assert_eq!(window.started, Some(1_700_000_000_123 as Millis));
     assert_eq!((window.run, &*window.name), (Some(1), "api"));
     assert!(window.command.unwrap().starts_with("pwd; env | grep"));
@@ -54,58 +50,61 @@ async fn a_launch_makes_session_window_and_reruns() {
     assert_eq!(only(&seen).replaced, pid);
     assert_eq!(private.run("list-panes -s -t =S").lines().count(), 2);
 
-    let task = private.task("S", "api.v2", &["true", ""]);
-    let window = private.launch(&task).await.unwrap();
-    assert!(window.replaced.is_none() && window.window != first.window);
-    let panes = private.run(&format!(
-        "list-panes -t {} -F #{{history_limit}}",
-        window.window
-    ));
-    assert_eq!(panes, "50000");
+    let other = private.task("S", "api.v2", &["true", ""]);
+    let other = private.launch(&other).await.unwrap();
+    assert!(other.replaced.is_none() && other.window != first.window);
+    assert_eq!(
+        private.shows(&other.window.to_string(), "#{history_limit}"),
+        "50000"
+    );
 }
 
 #[tokio::test]
-async fn a_client_that_is_attached_launches_too() {
+async fn a_client_that_is_attached_launches_and_is_refused() {
     let private = Private::started().await;
     let session = SessionId(0);
-    let attached = private.server.attach(session, Output::Reported).await;
-    let mut client = attached.unwrap();
+    let mut client = private
+        .server
+        .attach(session, Output::Reported)
+        .await
+        .unwrap();
     let mut launch = async |session, task: &Launch, ended: &[u32]| {
         let (mut connection, slots) = (Connection::Attached(&mut client), Slots::OfName);
-        let server = &private.server;
-        launch(&mut connection, server, Some(session), task, slots, ended).await
+        launch(
+            &mut connection,
+            &private.server,
+            Some(session),
+            task,
+            slots,
+            ended,
+        )
+        .await
     };
-    let task = private.task("keep", "api", &["echo up; exec sleep 1000"]);
-    let (mut launched, mut ended) = (Vec::new(), Vec::new());
-    while launched.len() < 2 {
-        let (task, file) = private.prepare(&task).unwrap();
-        match launch(session, &task, &ended).await.unwrap() {
-            LaunchAnswer::Started(run) => launched.push(run),
-            LaunchAnswer::Live(window, pid) => {
-                assert_eq!(window, launched[0].window);
-                ended.push(pid);
-                continue;
-            }
-            LaunchAnswer::NoSession => unreachable!("it is there"),
-        }
-        let found = find_launched(&mut private.connection(), &task).await;
-        assert_eq!(found.unwrap().unwrap().run, launched.len() as u32);
-        file.release("%9");
-    }
-    let [first, second] = launched.as_slice() else {
-        unreachable!()
+    let found = async |task: &Launch| {
+        let found = find_launched(&mut private.connection(), task)
+            .await
+            .unwrap();
+        found.map(|run| run.run)
     };
-    assert_eq!((first.replaced, first.run), (None, 1));
-    assert_eq!((second.replaced, second.run), (Some(ReplacedRun::Live), 2));
-    assert_eq!((second.window, second.pane), (first.window, first.pane));
+    let mut task = private.task("keep", "api", &["echo up; exec sleep 1000"]);
+    let (first, file) = private.prepare(&task).unwrap();
+    let launched = launch(session, &first, &[]).await.unwrap();
+    assert!(matches!(launched, LaunchAnswer::Started(run) if run.run == 1));
+    assert_eq!(found(&first).await, Some(1));
+    file.release("%9");
+    let (again, _files) = private.prepare(&task).unwrap();
+    let LaunchAnswer::Live(window, pid) = launch(session, &again, &[]).await.unwrap() else {
+        panic!("it lives");
+    };
+    assert_eq!(window, WindowId(1));
+    let launched = launch(session, &again, &[pid]).await.unwrap();
+    assert!(matches!(launched, LaunchAnswer::Started(run) if run.run == 2));
 
-    let mut absent = private.task("keep", "api", &["true"]);
-    absent.replaces = Replaces::Ended;
-    let (absent, _files) = private.prepare(&absent).unwrap();
+    task.replaces = Replaces::Ended;
+    let (absent, _files) = private.prepare(&task).unwrap();
     let refused = launch(session, &absent, &[]).await.unwrap_err().to_string();
     assert!(refused.contains("is running in"), "{refused}");
-    let found = find_launched(&mut private.connection(), &absent).await;
-    assert_eq!(found.unwrap(), None);
+    assert_eq!(found(&absent).await, None);
     let gone = launch(SessionId(7), &absent, &[]).await.unwrap();
     assert!(matches!(gone, LaunchAnswer::NoSession));
     let mut forged = absent.clone();

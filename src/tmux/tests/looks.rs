@@ -1,7 +1,6 @@
 //! Looks and captured screens.
 
 use super::*;
-use crate::terminal::{Extent, History};
 
 #[tokio::test]
 async fn a_look_whose_formats_were_taken_away_is_no_answer() {
@@ -103,40 +102,6 @@ async fn an_attached_look_is_the_same_look() {
         assert_eq!(seen, one_shot);
     }
     client.close().await;
-}
-
-#[tokio::test]
-async fn screens_are_fresh_history_is_whole_and_banners_go() {
-    let private = Private::started().await;
-    private.run("set-option -g remain-on-exit on");
-    let script = "seq 1 200; printf end; read x; exit 3";
-    let new = ["new-session", "-d", "-s", "S", "--"];
-    private.asks(&[&new[..], &["sh", "-c", script]].concat());
-    let mut captures = LookMemory::default();
-    let rows = |seen: &LookRows| only(seen).pane.as_ref().unwrap().screen.rows.clone();
-    let seen = until(async || {
-        let rows = rows(&private.look("S", &mut captures).await);
-        let is_whole = rows.last().is_some_and(|row| row == "end");
-        is_whole.then(|| rows.clone()).ok_or(format!("{rows:?}"))
-    })
-    .await;
-    assert_eq!((seen.len(), seen[0].as_str()), (50, "152"));
-    private.run("send-keys -t =S: Enter");
-    let server_pid: u32 = private.shows("=S:", "#{pid}").parse().unwrap();
-    let seen = until(async || {
-        nudge(server_pid);
-        let seen = private.look("S", &mut captures).await;
-        let dead = only(&seen).pane.as_ref().unwrap().dead.clone();
-        let code = dead.and_then(|dead| dead.exit.code);
-        (code == Some(3)).then_some(seen).ok_or(format!("{code:?}"))
-    })
-    .await;
-    assert_eq!(rows(&seen).last().map(String::as_str), Some("end"));
-    let pane = only(&seen).pane.as_ref().unwrap().pane;
-    let extent = Extent::of_lines(History::Whole, false);
-    let read = read_output(&mut private.connection(), pane, extent).await;
-    let all = &read.unwrap().lines;
-    assert_eq!((all.len(), &*all[0], &*all[200]), (201, "1", "end"));
 }
 
 #[cfg(linux)]
