@@ -255,32 +255,9 @@ mod tests {
         )
     }
 
-    fn queue(operation: &str, content: Option<&str>) -> Value {
-        let mut entry = json!({"type": "queue-operation", "operation": operation});
-        if let Some(content) = content {
-            entry["content"] = content.into();
-        }
-        entry
-    }
-
     fn user(content: impl Into<Value>) -> Value {
         json!({"type": "user", "isSidechain": false,
             "message": {"role": "user", "content": content.into()}})
-    }
-
-    fn text(text: &str) -> Value {
-        json!([{"type": "text", "text": text}])
-    }
-
-    fn answer(stop_reason: &str) -> Value {
-        json!({"type": "assistant", "message": {"role": "assistant", "model": "claude",
-            "stop_reason": stop_reason, "content": [{"type": "text", "text": "noted"}]}})
-    }
-
-    fn with(mut entry: Value, more: &Value) -> Value {
-        let more = more.as_object().unwrap().clone();
-        entry.as_object_mut().unwrap().extend(more);
-        entry
     }
 
     /// Returns where the message is, and whether a turn runs.
@@ -302,48 +279,49 @@ mod tests {
         (at, reading.is_turn_running)
     }
 
-    /// What an entry of the transcript is: a word for each.
+    /// What the transcript can have: a word, and the entry or its content if it is the user's. `TOLD` is
+    /// our message, `OTHER` another one.
+    const ENTRIES: &str = r#"
+        enqueue | raw | {"type": "queue-operation", "operation": "enqueue", "content": "TOLD"}
+        enqueue-other | raw | {"type": "queue-operation", "operation": "enqueue", "content": "by hand"}
+        dequeue | raw | {"type": "queue-operation", "operation": "dequeue"}
+        remove | raw
+          | {"type": "queue-operation", "operation": "remove", "content": "TOLD", "reason": "cleared_on_cancel"}
+        pop-other | raw | {"type": "queue-operation", "operation": "popAll", "content": "by hand"}
+        absorbed | raw | {"type": "attachment", "attachment": {"type": "queued_command", "prompt": "TOLD"}}
+        told | user | "TOLD"
+        told-text | user | [{"type": "text", "text": "TOLD"}]
+        told-result | user | [{"type": "tool_result", "tool_use_id": "t", "content": "TOLD"}]
+        told-other | user | "OTHER"
+        quoted | user | "recent output:\n  (tmux-task e:7)\n(tmux-task e:8)"
+        interrupted | user | [{"type": "text", "text": "[Request interrupted by user for tool use]"}]
+        result | user | [{"type": "tool_result", "tool_use_id": "t", "content": "ok"}]
+        go | user | "go"
+        clear | user | "<command-name>/clear</command-name>"
+        caveat | user | "<local-command-caveat>below</local-command-caveat>"
+        shell | user | "<bash-input>ls</bash-input>"
+        summary | raw | {"type": "user", "message": {"content": "so far"}, "isCompactSummary": true}
+        answers | raw | {"type": "assistant", "message": {"model": "claude", "stop_reason": "end_turn", "content": [{"type": "text", "text": "noted"}]}}
+        uses-tool | raw | {"type": "assistant", "message": {"model": "claude", "stop_reason": "tool_use", "content": []}}
+        subagent | raw
+          | {"type": "assistant", "isSidechain": true, "message": {"model": "claude", "stop_reason": "tool_use", "content": []}}
+        fails | raw
+          | {"type": "assistant", "isApiErrorMessage": true, "message": {"model": "claude", "stop_reason": "stop_sequence", "content": []}}
+        synthetic | raw | {"type": "assistant", "message": {"model": "<synthetic>", "content": [{"type": "text", "text": "No response requested."}]}}
+        informs | raw | {"type": "system", "subtype": "informational", "content": "TOLD"}
+        blob | raw | {"type": "api-request-blob", "message": {"content": "TOLD"}}
+        ends | raw | {"type": "system", "subtype": "stop_hook_summary", "hookCount": 1}
+        duration | raw | {"type": "system", "subtype": "turn_duration"}"#;
+
     fn entry(word: &str) -> Value {
-        let told = message(MARK);
-        match word {
-            "enqueue" => queue("enqueue", Some(&told)),
-            "enqueue-other" => queue("enqueue", Some("by hand")),
-            "dequeue" => queue("dequeue", None),
-            "remove" => with(
-                queue("remove", Some(&told)),
-                &json!({"reason": "cleared_on_cancel"}),
-            ),
-            "pop-other" => queue("popAll", Some("by hand")),
-            "told" => user(told),
-            "told-text" => user(text(&told)),
-            "told-other" => user(message("(tmux-task e:77)")),
-            "quoted" => user(format!("recent output:\n  {MARK}\n(tmux-task e:8)")),
-            "absorbed" => {
-                let command = json!({"type": "queued_command", "prompt": told});
-                json!({"type": "attachment", "attachment": command})
-            }
-            "interrupted" => user(text("[Request interrupted by user for tool use]")),
-            "result" => user(json!([{"type": "tool_result", "tool_use_id": "t", "content": "ok"}])),
-            "told-result" => {
-                user(json!([{"type": "tool_result", "tool_use_id": "t", "content": told}]))
-            }
-            "go" => user("go"),
-            "clear" => user("<command-name>/clear</command-name>"),
-            "caveat" => user("<local-command-caveat>below</local-command-caveat>"),
-            "shell" => user("<bash-input>ls</bash-input>"),
-            "summary" => with(user("so far"), &json!({"isCompactSummary": true})),
-            "answers" => answer("end_turn"),
-            "uses-tool" => answer("tool_use"),
-            "subagent" => with(answer("tool_use"), &json!({"isSidechain": true})),
-            "fails" => with(answer("stop_sequence"), &json!({"isApiErrorMessage": true})),
-            "synthetic" => json!({"type": "assistant", "message": {"model": "<synthetic>",
-                "content": [{"type": "text", "text": "No response requested."}]}}),
-            "informs" => json!({"type": "system", "subtype": "informational", "content": told}),
-            "blob" => json!({"type": "api-request-blob", "message": {"content": told}}),
-            "ends" => json!({"type": "system", "subtype": "stop_hook_summary", "hookCount": 1}),
-            "duration" => json!({"type": "system", "subtype": "turn_duration"}),
-            other => panic!("no entry `{other}`"),
-        }
+        let mut all = rows(ENTRIES).into_iter();
+        let found = all.find(|[name, _, _]| name == word);
+        let [_, kind, json] = found.unwrap_or_else(|| panic!("no entry `{word}`"));
+        let told = |mark| message(mark).replace('\n', r"\n");
+        let json = json.replace("TOLD", &told(MARK));
+        let json = json.replace("OTHER", &told("(tmux-task e:77)"));
+        let value: Value = serde_json::from_str(&json).unwrap();
+        if kind == "user" { user(value) } else { value }
     }
 
     /// Checks where the message is after these entries, and whether a turn `runs`.

@@ -340,26 +340,6 @@ impl World {
         self.unconfirmed = Some(id);
     }
 
-    fn confirm(&mut self, adapter: &mut Adapter) {
-        if let Some(id) = self.unconfirmed.take() {
-            adapter.messages.settle_ids(&[id]);
-        }
-    }
-
-    fn acknowledge(&mut self, adapter: &mut Adapter) {
-        for feed in &mut self.feeds {
-            let first_open = adapter.messages.first_open(feed.epoch);
-            let reading = adapter.readings.get_mut(feed.epoch).unwrap();
-            feed.cursor = reading.acknowledgement(first_open).unwrap_or(feed.cursor);
-        }
-    }
-
-    fn restart(&mut self, adapter: Adapter) -> Adapter {
-        drop(adapter);
-        self.unconfirmed = None;
-        Adapter::start(self)
-    }
-
     fn happen(&mut self, mut adapter: Adapter, deed: &Deed) -> Adapter {
         match deed {
             Deed::Record(feed, n, length) => {
@@ -375,13 +355,27 @@ impl World {
                     self.hear(&message.batch);
                 }
             }
-            Deed::StepAndDie => {
-                self.step(&mut adapter);
-                return self.restart(adapter);
+            Deed::Confirm => {
+                if let Some(id) = self.unconfirmed.take() {
+                    adapter.messages.settle_ids(&[id]);
+                }
             }
-            Deed::Confirm => self.confirm(&mut adapter),
-            Deed::Acknowledge => self.acknowledge(&mut adapter),
-            Deed::Die => return self.restart(adapter),
+            Deed::Acknowledge => {
+                for feed in &mut self.feeds {
+                    let first_open = adapter.messages.first_open(feed.epoch);
+                    let reading = adapter.readings.get_mut(feed.epoch).unwrap();
+                    feed.cursor = reading.acknowledgement(first_open).unwrap_or(feed.cursor);
+                }
+            }
+            Deed::StepAndDie | Deed::Die => {
+                if matches!(deed, Deed::StepAndDie) {
+                    self.step(&mut adapter);
+                }
+                // The next one takes the ledger over.
+                drop(adapter);
+                self.unconfirmed = None;
+                return Adapter::start(self);
+            }
             Deed::Minute => self.now += 60_000,
         }
         adapter

@@ -128,10 +128,8 @@ fn ports_are_in_front_of_the_command_and_the_usual_duration_is_shown() {
         ..listed(running(12, "build"))
     };
     let shown = frame(&state_with((80, 24), vec![usual]));
-    assert!(
-        shown.contains("build · run 1 · @12 · usually 40s"),
-        "{shown}"
-    );
+    let title = "build · run 1 · @12 · usually 40s";
+    assert!(shown.contains(title), "{shown}");
 }
 
 #[test]
