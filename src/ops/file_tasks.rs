@@ -282,7 +282,7 @@ mod tests {
             ..first.clone()
         };
         check(&[task("@2 web running")], Ok(None));
-        check(&[linked.clone()], Ok(None));
+        check(std::slice::from_ref(&linked), Ok(None));
         check(&[linked, second.clone()], Ok(Some("@2")));
         let several = "two windows are named `db`: @1 and @2";
         check(&[first, second], Err(several));

@@ -257,7 +257,7 @@ mod tests {
         let (begins, begun) = std::sync::mpsc::channel();
         let begin = || begins.send(()).map_or(0, |()| 42);
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| wait_for_place(runtime.path(), &slot, &begin, || {}));
+            let waits = scope.spawn(|| wait_for_place(runtime.path(), &slot, begin, || {}));
             let early = begun.recv_timeout(std::time::Duration::from_millis(100));
             earlier.unlock().unwrap();
             waits.join().unwrap().unwrap();

@@ -329,7 +329,11 @@ mod tests {
                     // Up to 3.7c within the answer to the command that asked for them.
                     Pause(_) | Continue(_) => assert_eq!(version, "3.8"),
                     Other(_) => {}
-                    notification => others.push(notification),
+                    notification @ (SessionChanged(_) | SessionRenamed(_) | WindowAdd(_)
+                    | WindowClose(_) | WindowRenamed(_) | LayoutChange(_)
+                    | Exit(_)) => {
+                        others.push(notification);
+                    }
                 }
             }
             // How output is cut into notifications differs, and so does where they stand among others.

@@ -218,10 +218,10 @@ pub(crate) fn describe(event: &Event) -> String {
         EventKind::Input { prompt } if prompt.secret => format!("input {window}!: {}", prompt.text),
         EventKind::Input { prompt } => format!("input {window}: {}", prompt.text),
         EventKind::Disappeared { reason } => {
-            let word = |reason: GoneReason| match reason {
-                GoneReason::Replaced => "replaced",
-                GoneReason::Moved => "moved",
-                ended => ended.word().expect("our commands have ended it"),
+            let word = |reason: GoneReason| {
+                let is_moved = reason == GoneReason::Moved;
+                let of_others = if is_moved { "moved" } else { "replaced" };
+                reason.word().unwrap_or(of_others)
             };
             let why = reason.map(|reason| format!(" {}", word(reason)));
             let by = task.asked_by.as_ref().map(|by| format!(" for {by}"));
