@@ -95,50 +95,39 @@ pub(crate) fn parse(path: &Path, text: &str) -> Result<Config, Error> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::model::test_notation::{env, rows};
 
+    /// Checks what is said of files: `TEXT | LINE: MESSAGE`. Each begins with `first`.
     #[track_caller]
-    fn check_file(variables: &[(&str, &str)], expected: ConfigFile) {
-        assert_eq!(find(&|name| lookup(variables, name)), Some(expected));
-    }
-
-    fn lookup(variables: &[(&str, &str)], name: &str) -> Option<OsString> {
-        variables
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, value)| value.into())
-    }
-
-    fn usual(path: &str) -> ConfigFile {
-        ConfigFile {
-            path: path.into(),
-            is_named: false,
+    pub(in crate::config) fn check_errors(first: &str, table: &str) {
+        for [text, expected] in rows(table) {
+            let text = first.to_owned() + &text;
+            let error = parse(Path::new("c.toml"), &text).expect_err(&text);
+            assert_eq!(error.to_string(), format!("c.toml:{expected}"), "{text}");
         }
     }
 
     #[test]
     fn the_first_variable_that_is_set_decides() {
-        let home = ("HOME", "/home/a");
-        let xdg = ("XDG_CONFIG_HOME", "/xdg");
-        let named = ("TMUX_TASK_CONFIG", "some/c.toml");
-        let by_variable = ConfigFile {
-            path: "some/c.toml".into(),
-            is_named: true,
-        };
-        check_file(&[home, xdg, named], by_variable);
-        check_file(&[home, xdg], usual("/xdg/tmux-task/config.toml"));
-        check_file(
-            &[home, xdg, ("TMUX_TASK_CONFIG", "")],
-            usual("/xdg/tmux-task/config.toml"),
-        );
-        let in_home = usual("/home/a/.config/tmux-task/config.toml");
-        check_file(&[home], in_home.clone());
-        check_file(&[home, ("XDG_CONFIG_HOME", "")], in_home.clone());
-        check_file(&[home, ("XDG_CONFIG_HOME", "relative")], in_home);
-        let relative = find(&|name| lookup(&[("HOME", "here")], name));
+        for [variables, expected] in rows(
+            "HOME=/home/a XDG_CONFIG_HOME=/xdg TMUX_TASK_CONFIG=some/c.toml | some/c.toml
+             HOME=/home/a XDG_CONFIG_HOME=/xdg | /xdg/tmux-task/config.toml
+             HOME=/home/a XDG_CONFIG_HOME=/xdg TMUX_TASK_CONFIG= | /xdg/tmux-task/config.toml
+             HOME=/home/a | /home/a/.config/tmux-task/config.toml
+             HOME=/home/a XDG_CONFIG_HOME= | /home/a/.config/tmux-task/config.toml
+             HOME=/home/a XDG_CONFIG_HOME=relative | /home/a/.config/tmux-task/config.toml",
+        ) {
+            let expected = ConfigFile {
+                is_named: expected == "some/c.toml",
+                path: expected.into(),
+            };
+            assert_eq!(find(&env(&variables)), Some(expected), "{variables}");
+        }
+        let relative = find(&env("HOME=here"));
         assert!(relative.is_none_or(|file| file.path.is_absolute()));
     }
 
@@ -157,64 +146,44 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(load_usual(dir.path()).unwrap(), Config::default());
         let path = dir.path().join("c.toml");
-        let error = load_named(&path).unwrap_err();
-        let expected = format!(
-            "{}: no such file; $TMUX_TASK_CONFIG names it",
-            path.display()
-        );
-        assert_eq!(error.to_string(), expected);
+        let error = load_named(&path).unwrap_err().to_string();
+        let shown = path.display();
+        let expected = format!("{shown}: no such file; $TMUX_TASK_CONFIG names it");
+        assert_eq!(error, expected);
 
         std::fs::write(&path, "").unwrap();
         assert_eq!(load_named(&path).unwrap(), Config::default());
         assert_eq!(load_usual(&path).unwrap(), Config::default());
-    }
-
-    #[test]
-    fn the_file_in_the_usual_place_is_read() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("tmux-task/config.toml");
-        std::fs::create_dir(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, "notices = [\"tmux\"]\n").unwrap();
-        let config = load_usual(dir.path()).unwrap();
-        assert_eq!(config.notices.places, [crate::alerts::Place::Tmux].into());
-
-        std::fs::write(&path, "\n\nnotice = []\n").unwrap();
-        let error = load_usual(dir.path()).unwrap_err();
-        let expected = format!(
-            "{}:3: unknown key `notice`; did you mean `notices`?",
-            path.display()
-        );
-        assert_eq!(error.to_string(), expected);
-    }
-
-    #[test]
-    fn what_is_not_text_names_its_line() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("c.toml");
+        // What is not text names its line.
         std::fs::write(&path, b"# fine\n# \xff\n").unwrap();
-        let error = load_named(&path).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            format!("{}:2: not UTF-8", path.display())
-        );
+        let error = load_named(&path).unwrap_err().to_string();
+        assert_eq!(error, format!("{shown}:2: not UTF-8"));
     }
 
     #[test]
-    fn what_cannot_be_read_is_an_error_in_any_place() {
+    fn the_file_in_the_usual_place_is_read_and_what_cannot_be_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("tmux-task/config.toml");
         std::fs::create_dir_all(&path).unwrap();
+        let shown = path.display();
         for error in [load_named(&path), load_usual(dir.path())].map(Result::unwrap_err) {
-            let expected = format!("{}: could not be read: Is a directory", path.display());
+            let expected = format!("{shown}: could not be read: Is a directory");
             assert_eq!(error.message, expected);
         }
 
         std::fs::remove_dir(&path).unwrap();
-        std::fs::write(&path, "notices = []").unwrap();
+        std::fs::write(&path, "notices = [\"tmux\"]\n").unwrap();
+        let config = load_usual(dir.path()).unwrap();
+        assert_eq!(config.notices.places, [crate::alerts::Place::Tmux].into());
+        std::fs::write(&path, "\n\nnotice = []\n").unwrap();
+        let error = load_usual(dir.path()).unwrap_err().to_string();
+        let expected = format!("{shown}:3: unknown key `notice`; did you mean `notices`?");
+        assert_eq!(error, expected);
+
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o666)).unwrap();
-        let error = load_usual(dir.path()).unwrap_err();
+        let error = load_usual(dir.path()).unwrap_err().to_string();
         let reason = "can be written to by other users (mode 0666); `chmod go-w` closes it";
-        assert_eq!(error.to_string(), format!("{} {reason}", path.display()));
+        assert_eq!(error, format!("{shown} {reason}"));
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o000)).unwrap();
         if rustix::process::geteuid().is_root() {
             // Root may read everything.
@@ -227,20 +196,16 @@ mod tests {
 
     #[test]
     fn an_error_about_an_item_names_the_line_of_the_item() {
-        #[track_caller]
-        fn check(text: &str, expected: u32) {
-            let error = parse(Path::new("config.toml"), text).unwrap_err();
-            let place = format!("config.toml:{expected}: ");
+        for [text, line] in rows(
+            "[[sink]]⏎name = 'a'⏎exec = ['/bin/a']⏎⏎[[sink]]⏎name = 'b' | 5
+             [[sink]]⏎name = 'a'⏎exec = ['/bin/a']⏎⏎[[sink]]⏎exec = ['/bin/b'] | 5
+             [[sink]]⏎name = 'a'⏎exec = ['/bin/a']⏎⏎[[sink]]⏎name = 'b'⏎nope = 1 | 7
+             [[sink]]⏎name = 'a' | 1
+             sink = [⏎{ name = 'a', exec = ['/bin/a'] },⏎{ name = 'b' } ] | 3",
+        ) {
+            let error = parse(Path::new("c.toml"), &text).unwrap_err();
+            let place = format!("c.toml:{line}: ");
             assert!(error.message.starts_with(&place), "{text}: {error}");
         }
-        let first = "[[sink]]\nname = \"a\"\nexec = [\"/bin/a\"]\n";
-        check(&format!("{first}\n[[sink]]\nname = \"b\"\n"), 5);
-        check(&format!("{first}\n[[sink]]\nexec = [\"/bin/b\"]\n"), 5);
-        check(&format!("{first}\n[[sink]]\nname = \"b\"\nnope = 1\n"), 7);
-        check("[[sink]]\nname = \"a\"\n", 1);
-        check(
-            "sink = [\n{ name = \"a\", exec = [\"/bin/a\"] },\n{ name = \"b\" } ]\n",
-            3,
-        );
     }
 }

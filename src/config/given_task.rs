@@ -387,47 +387,31 @@ impl HttpUrl {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[track_caller]
-    fn check(text: &str, expected: Option<(&str, u16, &str)>) {
-        let url = HttpUrl::parse(text);
-        let found = url.as_ref().ok();
-        let found = found.map(|url| (url.host.as_str(), url.port, url.path.as_str()));
-        assert_eq!(found, expected, "{text}");
-    }
+    use crate::model::test_notation::rows;
 
     #[test]
     fn an_address_has_a_host_a_port_and_a_path() {
-        check(
-            "http://127.0.0.1:3000/health",
-            Some(("127.0.0.1", 3000, "/health")),
-        );
-        check("http://localhost", Some(("localhost", 80, "/")));
-        check(
-            "http://localhost:8080?deep=1",
-            Some(("localhost", 8080, "/?deep=1")),
-        );
-        check("http://[::1]:3000/a:b/", Some(("::1", 3000, "/a:b/")));
-        check("http://[::1]/#part", Some(("::1", 80, "/")));
-        for wrong in [
-            "",
-            "127.0.0.1:3000",
-            "ftp://a/",
-            "http://",
-            "http://:80/",
-            "http://a:0/",
-            "http://a:70000/",
-            "http://a:port/",
-            "http://user@a/",
-            "http://a/ HTTP/1.1",
-            "http://a/\r\nX: y",
-        ] {
-            check(wrong, None);
+        let parts = |text: &str| {
+            let url = HttpUrl::parse(text).ok()?;
+            Some(format!("{} {} {}", url.host, url.port, url.path))
+        };
+        for [text, expected] in rows(
+            "http://127.0.0.1:3000/health | 127.0.0.1 3000 /health
+             http://localhost | localhost 80 /
+             http://localhost:8080?deep=1 | localhost 8080 /?deep=1
+             http://[::1]:3000/a:b/ | ::1 3000 /a:b/
+             http://[::1]/#part | ::1 80 /",
+        ) {
+            assert_eq!(parts(&text), Some(expected), "{text}");
+        }
+        let wrong = "127.0.0.1:3000 ftp://a/ http:// http://:80/ http://a:0/ http://a:70000/ \
+                     http://a:port/ http://user@a/";
+        let with_blanks = ["", "http://a/ HTTP/1.1", "http://a/\r\nX: y"];
+        for text in wrong.split(' ').chain(with_blanks) {
+            assert_eq!(parts(text), None, "{text}");
         }
         let refused = HttpUrl::parse("https://a/").unwrap_err();
-        assert_eq!(
-            refused,
-            "`https://a/` is refused: https is not supported, only http"
-        );
+        let expected = "`https://a/` is refused: https is not supported, only http";
+        assert_eq!(refused, expected);
     }
 }

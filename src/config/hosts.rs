@@ -110,6 +110,7 @@ mod tests {
 
     use super::*;
     use crate::config::file::parse;
+    use crate::model::test_notation::rows;
 
     fn hosts_in(text: &str) -> Result<BTreeMap<String, HostConfig>, String> {
         let parsed = parse(Path::new("c.toml"), text);
@@ -121,57 +122,45 @@ mod tests {
     #[test]
     fn a_host_is_a_destination_or_a_table() {
         let hosts = hosts_in(
-            "[hosts]\na = 'me@a'\nc = { cwd = '~/src' }\n[hosts.b]\nssh = 'b.lan'\nprogram = '/opt/tmux task'\n",
-        )
-        .unwrap();
-        let host = |ssh: Option<&str>, program: Option<&str>, cwd: Option<&str>| HostConfig {
-            ssh: ssh.map(str::to_owned),
-            program: program.map(str::to_owned),
-            command: None,
-            cwd: cwd.map(str::to_owned),
-        };
-        assert_eq!(hosts["a"], host(Some("me@a"), None, None));
-        assert_eq!(
-            hosts["b"],
-            host(Some("b.lan"), Some("/opt/tmux task"), None)
+            "[hosts]\na = 'me@a'\nc = { cwd = '~/src' }\nd = { command = ['docker', 'exec'] }\n\
+             [hosts.b]\nssh = 'b.lan'\nprogram = '/opt/tmux task'\n",
         );
-        assert_eq!(hosts["c"], host(None, None, Some("~/src")));
-        let hosts =
-            hosts_in("hosts.d = { command = ['docker', 'exec', 'd', 'tmux-task'] }").unwrap();
-        assert_eq!(hosts["d"].command.as_ref().unwrap().len(), 4);
+        let shown = hosts.unwrap().into_iter().map(|(name, host)| {
+            let command = host.command.map(|words| words.join(" "));
+            let all = [host.ssh, host.program, command, host.cwd];
+            let all = all.map(|text| text.unwrap_or("-".to_owned()));
+            format!("{name}: {}", all.join(" | "))
+        });
+        let expected = [
+            "a: me@a | - | - | -",
+            "b: b.lan | /opt/tmux task | - | -",
+            "c: - | - | - | ~/src",
+            "d: - | - | docker exec | -",
+        ];
+        assert_eq!(shown.collect::<Vec<_>>(), expected);
         assert!(hosts_in("").unwrap().is_empty());
     }
 
     #[test]
     fn what_a_shell_or_ssh_could_misread_is_refused() {
-        #[track_caller]
-        fn check(text: &str, expected: &str) {
-            let error = hosts_in(text).unwrap_err();
-            assert!(error.contains(expected), "{error}");
+        for [text, expected] in rows(
+            "hosts.a = '-oProxyCommand=x' | c.toml:1: `hosts.a`: `-oProxyCommand=x` is not a
+             hosts.a = 'a;b' | is not a destination
+             hosts.a = 'a b' | is not a destination
+             hosts.a = '' | is not a destination
+             hosts.'a b' = 'x' | is not a name of a host
+             hosts.-a = 'x' | is not a name of a host
+             hosts.a = 3 | a destination for ssh like
+             hosts.a.port = 3 | port
+             hosts.a = { command = [] } | `command` is empty
+             hosts.a = { ssh = 'a', command = ['b'] } | instead of `ssh`",
+        ) {
+            let error = hosts_in(&text).unwrap_err();
+            assert!(error.contains(&expected), "{error}");
         }
-        check(
-            "hosts.a = '-oProxyCommand=x'",
-            "c.toml:1: `hosts.a`: `-oProxyCommand=x` is not a",
-        );
-        check("hosts.a = 'a;b'", "is not a destination");
-        check("hosts.a = 'a b'", "is not a destination");
-        check("hosts.a = ''", "is not a destination");
-        check("hosts.'a b' = 'x'", "is not a name of a host");
-        check("hosts.-a = 'x'", "is not a name of a host");
-        check("hosts.a = 3", "a destination for ssh like");
-        check("hosts.a.port = 3", "port");
-        check("hosts.a = { command = [] }", "`command` is empty");
-        check(
-            "hosts.a = { ssh = 'a', command = ['b'] }",
-            "instead of `ssh`",
-        );
-        for path in [
-            "bin/x", "/it's", "/a\\\\b", "/a$(b)", "/a\\nb", "/a!b", "/a\\\"b",
-        ] {
-            check(
-                &format!("hosts.a.program = \"{path}\""),
-                "is not a path there",
-            );
+        for path in r#"bin/x /it's /a\\b /a$(b) /a\nb /a!b /a\"b"#.split(' ') {
+            let error = hosts_in(&format!("hosts.a.program = \"{path}\"")).unwrap_err();
+            assert!(error.contains("is not a path there"), "{error}");
         }
     }
 }

@@ -53,17 +53,12 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::file::parse;
+    use crate::config::file::{parse, tests::check_errors};
 
     fn read(text: &str) -> Result<NoticesConfig, String> {
         parse(Path::new("c.toml"), text)
             .map(|config| config.notices)
             .map_err(|error| error.to_string())
-    }
-
-    #[track_caller]
-    fn check_error(text: &str, expected: &str) {
-        assert_eq!(read(text).unwrap_err(), expected);
     }
 
     #[test]
@@ -93,67 +88,25 @@ mod tests {
 
     #[test]
     fn a_mistake_names_its_line_and_what_is_allowed() {
-        let allowed = "allowed are \"desktop\", \"terminal\" and \"tmux\"";
-        check_error(
-            "notices = [\"desk\"]",
-            &format!("c.toml:1: `notices` does not know \"desk\"; {allowed}"),
-        );
-        check_error(
-            "\nnotices = [\n  \"tmux\",\n  \"a\\nb\",\n]",
-            &format!("c.toml:4: `notices` does not know \"a b\"; {allowed}"),
-        );
-        check_error(
-            "[notices]\nevents = ['fail']",
-            "c.toml:2: `notices.events` does not know \"fail\"; allowed are \"failed\", \
-             \"input\", \"notify\", \"output\", \"disappeared\", \"exited\", \"started\" and \"other\"",
-        );
-        check_error(
-            "[notices.tasks]\n\nweb = ['all']",
-            "c.toml:3: `notices.tasks.web` does not know \"all\"; allowed are \"failed\", \
-             \"input\", \"notify\", \"output\", \"disappeared\", \"exited\", \"started\" and \"other\"",
-        );
-        check_error(
-            "[notices]\nplaces = ['screen']",
-            "c.toml:2: `notices.places` does not know \"screen\"; allowed are \"desktop\", \"terminal\" \
-             and \"tmux\"",
-        );
-        check_error(
-            "[notices]\ndesk = []",
-            "c.toml:2: unknown key `notices.desk`",
-        );
-        check_error(
-            "[notices]\nplace = []",
-            "c.toml:2: unknown key `notices.place`; did you mean `places`?",
-        );
-    }
-
-    #[test]
-    fn a_wrong_type_names_what_was_found() {
-        #[track_caller]
-        fn check_found(text: &str, line: u32, found: &str) {
-            let expected = format!(
-                "c.toml:{line}: `notices` must be a table, or a list of \"desktop\", \
-                 \"terminal\" and \"tmux\", found {found}"
-            );
-            check_error(text, &expected);
-        }
-        check_found("\nnotices = 3", 2, "an integer");
-        check_found("notices = 3.5", 1, "a float");
-        check_found("notices = true", 1, "a boolean");
-        check_found("notices = \"tmux\"", 1, "a string");
-        let events = "a list of \"failed\", \"input\", \"notify\", \"output\", \"disappeared\", \"exited\", \
-            \"started\" and \"other\"";
-        check_error(
-            "\n\n[notices]\nevents = true",
-            &format!("c.toml:4: `notices.events` must be {events}, found a boolean"),
-        );
-        check_error(
-            "[notices]\nevents = [\n\"failed\",\n3]",
-            &format!("c.toml:4: `notices.events` must be {events}, found an integer in the list"),
-        );
-        check_error(
-            "[notices]\ntasks = []",
-            "c.toml:2: `notices.tasks` must be a map, found a list",
-        );
+        let places = r#""desktop", "terminal" and "tmux""#;
+        let events = r#""failed", "input", "notify", "output", "disappeared", "exited", "started" and "other""#;
+        let table = r#"
+            notices = ["desk"] | 1: `notices` does not know "desk"; allowed are PLACES
+            ⏎notices = [⏎  "tmux",⏎  "a\nb",⏎] | 4: `notices` does not know "a b"; allowed are PLACES
+            [notices]⏎events = ['fail'] | 2: `notices.events` does not know "fail"; allowed are EVENTS
+            [notices.tasks]⏎⏎web = ['all'] | 3: `notices.tasks.web` does not know "all"; allowed are EVENTS
+            [notices]⏎places = ['screen'] | 2: `notices.places` does not know "screen"; allowed are PLACES
+            [notices]⏎desk = [] | 2: unknown key `notices.desk`
+            [notices]⏎place = [] | 2: unknown key `notices.place`; did you mean `places`?
+            ⏎notices = 3 | 2: `notices` must be a table, or a list of PLACES, found an integer
+            notices = 3.5 | 1: `notices` must be a table, or a list of PLACES, found a float
+            notices = true | 1: `notices` must be a table, or a list of PLACES, found a boolean
+            notices = "tmux" | 1: `notices` must be a table, or a list of PLACES, found a string
+            ⏎⏎[notices]⏎events = true | 4: `notices.events` must be a list of EVENTS, found a boolean
+            [notices]⏎events = [⏎"failed",⏎3]
+              | 4: `notices.events` must be a list of EVENTS, found an integer in the list
+            [notices]⏎tasks = [] | 2: `notices.tasks` must be a map, found a list"#;
+        let table = table.replace("PLACES", places).replace("EVENTS", events);
+        check_errors("", &table);
     }
 }

@@ -290,195 +290,100 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::file::parse;
+    use crate::config::file::{parse, tests::check_errors};
 
-    #[track_caller]
-    fn check_error(text: &str, expected: &str) {
-        let error = parse(Path::new("c.toml"), text).expect_err("this is a bad file");
-        assert_eq!(error.to_string(), expected);
+    fn config(text: &str) -> Config {
+        parse(Path::new("c.toml"), text).unwrap()
     }
 
     #[test]
-    fn how_shells_are_delivered_is_one_of_three_words() {
-        let shells = |text: &str| parse(Path::new("c.toml"), text).map(|config| config.shells);
-        assert_eq!(shells("").unwrap(), ShellDelivery::Notice);
-        assert_eq!(
-            shells("shells = 'followUp'").unwrap(),
-            ShellDelivery::FollowUp
+    fn each_setting_is_read_and_has_its_default() {
+        let default = config("");
+        assert_eq!(default.shells, ShellDelivery::Notice);
+        assert_eq!(default.clean_after, Duration::from_secs(3600));
+        assert_eq!(default.feed.keep_size, 64 << 20);
+        assert_eq!(default.feed.keep_age, Duration::from_secs(720 * 3600));
+        assert_eq!(default.agents.max_per_minute, 30);
+        assert_eq!(default.env_withhold, [""; 0]);
+        assert_eq!(default, Config::default());
+
+        let set = config(
+            "shells = 'followUp'\nclean-after = '7d'\nenv-withhold = ['FOO', 'AWS_*']\n\
+             agents.max-per-minute = 2\n\
+             [stop]\nsignal = 'int'\ngrace = '1m'\nkill-after = '2h'\n\
+             [logs]\nkeep-lines = 5\nkeep-runs = 0\nkeep-mib = 1_000\n\
+             [feed]\nkeep-size = '16KiB'\nkeep-age = '90s'\nkeep-for-consumers = '0s'\n\
+             [input]\nask = ['^ready> $']\nignore = ['beta']\nmute-tasks = ['web', '@3']\n\
+             quiet = '1s500ms'\n",
         );
-        assert_eq!(shells("shells = 'ignore'").unwrap(), ShellDelivery::Ignore);
-        for text in ["shells = 'always'", "shells = true"] {
-            let error = shells(text).unwrap_err();
-            assert!(error.to_string().contains("shells"), "{error}");
-        }
-    }
-
-    #[test]
-    fn how_runs_are_ended_is_set_within_bounds() {
-        let stop = |text: &str| parse(Path::new("c.toml"), text).map(|config| config.stop);
-        let set = "[stop]\nsignal = 'int'\ngrace = '1m'\nkill-after = '2h'\n";
-        let expected = StopConfig {
+        assert_eq!(set.shells, ShellDelivery::FollowUp);
+        assert_eq!(set.clean_after, 7 * DAY);
+        assert_eq!(set.env_withhold, ["FOO", "AWS_*"]);
+        assert_eq!(set.agents.max_per_minute, 2);
+        let stop = StopConfig {
             signal: Signal::from_number(2),
             grace: Duration::from_secs(60),
             kill_after: Some(Duration::from_secs(7200)),
         };
-        assert_eq!(stop(set).unwrap(), expected);
-        assert_eq!(stop("").unwrap(), Config::default().stop);
-        assert_eq!(stop("[stop]\nkill-after = '0'\n").unwrap().kill_after, None);
-        for (value, expected) in [
-            (
-                "signal = 'SIGNONE'",
-                "`stop.signal`: `SIGNONE` is not a signal like SIGINT, TERM or 15",
-            ),
-            (
-                "grace = 'long'",
-                "`stop.grace`: `long` is not a duration like 10s, 1m or 0s, up to 366d",
-            ),
-        ] {
-            check_error(
-                &format!("[stop]\n{value}\n"),
-                &format!("c.toml:2: {expected}"),
-            );
-        }
-    }
-
-    #[test]
-    fn how_long_a_session_must_have_been_of_no_use_is_set() {
-        let after = |text: &str| parse(Path::new("c.toml"), text).map(|config| config.clean_after);
-        assert_eq!(after("").unwrap(), Duration::from_secs(3600));
-        assert_eq!(after("clean-after = '0s'").unwrap(), Duration::ZERO);
-        assert_eq!(after("clean-after = '7d'").unwrap(), 7 * DAY);
-        let error = after("clean-after = 'soon'").unwrap_err();
-        assert!(error.to_string().contains("clean-after"), "{error}");
-    }
-
-    #[test]
-    fn how_much_is_kept_of_runs_is_set_within_bounds() {
-        let logs = |text: &str| parse(Path::new("c.toml"), text).map(|config| config.logs);
-        let set = logs("[logs]\nkeep-lines = 5\nkeep-runs = 0\nkeep-mib = 1_000\n").unwrap();
-        let expected = LogsConfig {
+        assert_eq!(set.stop, stop);
+        let logs = LogsConfig {
             keep_lines: 5,
             keep_runs: 0,
             keep_mib: 1000,
         };
-        assert_eq!(set, expected);
-        assert_eq!(logs("").unwrap(), Config::default().logs);
-        for (value, expected) in [
-            (
-                "keep-lines = 0",
-                "`logs.keep-lines` must be a whole number from 1 to 1000000",
-            ),
-            (
-                "keep-runs = -1",
-                "`logs.keep-runs` must be a whole number from 0 to 100000",
-            ),
-            (
-                "keep-mib = 99999999999999999999",
-                "`logs.keep-mib` must be a whole number from 1 to 100000",
-            ),
-            (
-                "keep-mib = \"1\"",
-                "`logs.keep-mib` must be a whole number from 1 to 100000, found a string",
-            ),
-            ("keep = 1", "unknown key `logs.keep`"),
-        ] {
-            check_error(
-                &format!("[logs]\n{value}\n"),
-                &format!("c.toml:2: {expected}"),
-            );
-        }
-    }
-
-    #[test]
-    fn how_much_is_kept_of_the_feed_is_set_within_bounds() {
-        let feed = |text: &str| parse(Path::new("c.toml"), text).map(|config| config.feed);
-        let text = "[feed]\nkeep-size = '16KiB'\nkeep-age = '90s'\nkeep-for-consumers = '0s'\n";
-        let expected = FeedConfig {
+        assert_eq!(set.logs, logs);
+        let feed = FeedConfig {
             keep_size: 16 << 10,
             keep_age: Duration::from_secs(90),
             keep_for_consumers: Duration::ZERO,
         };
-        assert_eq!(feed(text).unwrap(), expected);
-        let default = feed("").unwrap();
-        assert_eq!(default, Config::default().feed);
-        assert_eq!(default.keep_size, 64 << 20);
-        assert_eq!(default.keep_age, Duration::from_secs(720 * 3600));
-        for (value, expected) in [
-            (
-                "keep-size = '1KiB'",
-                "`feed.keep-size`: `1KiB` is not a size like 64MiB or 1GiB, from 16KiB to 1TiB",
-            ),
-            (
-                "keep-size = 64",
-                "`feed.keep-size` must be a size like \"64MiB\", found an integer",
-            ),
-            (
-                "keep-age = '1s'",
-                "`feed.keep-age`: `1s` is not a time like 30d or 12h, from 1m to 3650d",
-            ),
-            (
-                "keep-for-consumers = 'always'",
-                "`feed.keep-for-consumers`: `always` is not a time like 7d or 12h, up to 3650d",
-            ),
-            ("keep-days = 1", "unknown key `feed.keep-days`"),
-        ] {
-            check_error(
-                &format!("[feed]\n{value}\n"),
-                &format!("c.toml:2: {expected}"),
-            );
+        assert_eq!(set.feed, feed);
+        assert_eq!(set.input.ask, ["^ready> $"]);
+        assert_eq!(set.input.ignore, ["beta"]);
+        assert!(set.input.mute_tasks.contains("@3"));
+        assert_eq!(set.input.quiet, Duration::from_millis(1500));
+
+        assert_eq!(config("shells = 'ignore'").shells, ShellDelivery::Ignore);
+        assert_eq!(config("stop.kill-after = '0'").stop.kill_after, None);
+    }
+
+    #[test]
+    fn a_value_that_its_key_does_not_take_is_named_with_what_it_takes() {
+        let table = r#"
+            shells = 'always' | 1: `shells`: `always` is not `notice`, `followUp` or `ignore`
+            shells = true | 1: `shells` must be "notice", "followUp" or "ignore", found a boolean
+            clean-after = 'soon' | 1: `clean-after`: `soon` is not a duration like 1h, 7d or 0s, up to 365d
+            stop.signal = 'SIGNONE' | 1: `stop.signal`: `SIGNONE` is not a signal like SIGINT, TERM or 15
+            stop.grace = 'long' | 1: `stop.grace`: `long` is not a duration like 10s, 1m or 0s, up to 366d
+            logs.keep-lines = 0 | 1: `logs.keep-lines` must be a whole number from 1 to 1000000
+            logs.keep-runs = -1 | 1: `logs.keep-runs` must be a whole number from 0 to 100000
+            logs.keep-mib = 99999999999999999999 | 1: `logs.keep-mib` must be a whole number from 1 to 100000
+            logs.keep-mib = "1" | 1: `logs.keep-mib` must be a whole number from 1 to 100000, found a string
+            [logs]⏎keep = 1 | 2: unknown key `logs.keep`
+            feed.keep-size = '1KiB'
+              | 1: `feed.keep-size`: `1KiB` is not a size like 64MiB or 1GiB, from 16KiB to 1TiB
+            feed.keep-size = 64 | 1: `feed.keep-size` must be a size like "64MiB", found an integer
+            feed.keep-age = '1s' | 1: `feed.keep-age`: `1s` is not a time like 30d or 12h, from 1m to 3650d
+            feed.keep-for-consumers = 'always'
+              | 1: `feed.keep-for-consumers`: `always` is not a time like 7d or 12h, up to 3650d
+            [feed]⏎keep-days = 1 | 2: unknown key `feed.keep-days`
+            [agents]⏎max-per-minute = 0 | 2: `agents.max-per-minute` must be a whole number from 1 to 10000
+            [input]⏎ask = ['('] | 2: `input.ask`: not a regular expression: unclosed group
+            [input]⏎quiet = 'soon'
+              | 2: `input.quiet`: `soon` is not a duration like 200ms or 2s, from 50ms to 1h
+            [input]⏎mute_tasks = [] | 2: unknown key `input.mute_tasks`; did you mean `mute-tasks`?
+            input = 3 | 1: `input` must be a table, found an integer"#;
+        check_errors("", table);
+        for bad in ["*", "a b", "", "A*B", "a.b"] {
+            let why =
+                "is not the name of a variable, nor the beginning of one with a `*` at the end";
+            let expected = format!("env-withhold = ['{bad}'] | 2: `env-withhold`: `{bad}` {why}");
+            check_errors("\n", &expected);
         }
     }
 
     #[test]
-    fn how_many_messages_an_agent_gets_is_set() {
-        let max = |text: &str| {
-            parse(Path::new("c.toml"), text).map(|config| config.agents.max_per_minute)
-        };
-        assert_eq!(max("").unwrap(), 30);
-        assert_eq!(max("[agents]\nmax-per-minute = 2").unwrap(), 2);
-        check_error(
-            "[agents]\nmax-per-minute = 0",
-            "c.toml:2: `agents.max-per-minute` must be a whole number from 1 to 10000",
-        );
-    }
-
-    #[test]
-    fn prompts_can_be_taught_and_muted() {
-        let text = "[input]\nask = ['^ready> $']\nignore = ['beta']\nmute-tasks = ['web', '@3']\nquiet = '2s'\n";
-        let input = parse(Path::new("c.toml"), text).unwrap().input;
-        assert_eq!(input.ask, ["^ready> $"]);
-        assert_eq!(input.ignore, ["beta"]);
-        assert!(input.mute_tasks.contains("@3"));
-        assert_eq!(input.quiet, Duration::from_secs(2));
-        let quiet = |text| parse(Path::new("c.toml"), text).map(|config| config.input.quiet);
-        assert_eq!(
-            quiet("input.quiet = '1s500ms'").unwrap(),
-            Duration::from_millis(1500)
-        );
-        check_error(
-            "[input]\nask = ['(']",
-            "c.toml:2: `input.ask`: not a regular expression: unclosed group",
-        );
-        check_error(
-            "[input]\nquiet = 'soon'",
-            "c.toml:2: `input.quiet`: `soon` is not a duration like 200ms or 2s, from 50ms to 1h",
-        );
-        check_error(
-            "[input]\nmute_tasks = []",
-            "c.toml:2: unknown key `input.mute_tasks`; did you mean `mute-tasks`?",
-        );
-        check_error(
-            "input = 3",
-            "c.toml:1: `input` must be a table, found an integer",
-        );
-    }
-
-    #[test]
     fn a_number_alone_is_seconds() {
-        let clean_after = |value: &str| {
-            let text = format!("clean-after = {value}");
-            parse(Path::new("c.toml"), &text).unwrap().clean_after
-        };
         for (value, ms) in [
             ("3", 3000),
             ("'3'", 3000),
@@ -486,101 +391,58 @@ mod tests {
             ("1.5", 1500),
             ("'.5s'", 500),
         ] {
-            assert_eq!(clean_after(value), Duration::from_millis(ms), "{value}");
+            let found = config(&format!("clean-after = {value}")).clean_after;
+            assert_eq!(found, Duration::from_millis(ms), "{value}");
         }
         for value in ["nan", "inf", "1e300", "-0.5", "31536001"] {
             let error = parse(Path::new("c.toml"), &format!("clean-after = {value}"));
-            assert!(
-                error.unwrap_err().to_string().contains("is not a duration"),
-                "{value}"
-            );
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains("is not a duration"), "{error}");
         }
     }
 
     #[test]
-    fn variables_to_withhold_are_names_or_beginnings_of_names() {
-        let withheld =
-            |text: &str| parse(Path::new("c.toml"), text).map(|config| config.env_withhold);
-        assert_eq!(withheld("").unwrap(), [""; 0]);
-        let text = "env-withhold = [\"FOO\", \"AWS_*\"]";
-        assert_eq!(withheld(text).unwrap(), ["FOO", "AWS_*"]);
-        for bad in ["*", "a b", "", "A*B", "a.b"] {
-            let error = withheld(&format!("\nenv-withhold = [\"{bad}\"]")).unwrap_err();
-            assert_eq!(
-                error.to_string(),
-                format!(
-                    "c.toml:2: `env-withhold`: `{bad}` is not the name of a variable, nor the \
-                     beginning of one with a `*` at the end"
-                )
-            );
-        }
-    }
-
-    #[test]
-    fn an_unknown_key_is_an_error_and_a_close_one_is_suggested() {
-        check_error(
-            "# a\n\nnotice = []",
-            "c.toml:3: unknown key `notice`; did you mean `notices`?",
-        );
-        check_error(
-            "Notices = []",
-            "c.toml:1: unknown key `Notices`; did you mean `notices`?",
-        );
-        check_error("note = []", "c.toml:1: unknown key `note`");
-        check_error("\"\" = 1", "c.toml:1: unknown key ``");
-        check_error("\"a\\u001bb\\nc\" = 1", "c.toml:1: unknown key `a c`");
-        check_error(
-            "notices = []\n[panel]\nkeys = 1",
-            "c.toml:2: unknown key `panel`",
-        );
-        check_error("\nb = 1\na = 1", "c.toml:2: unknown key `b`");
-    }
-
-    #[test]
-    fn the_first_mistake_in_the_file_is_reported() {
-        check_error(
-            "shells = 'x'\nnotices = 3\nother = 1",
-            "c.toml:1: `shells`: `x` is not `notice`, `followUp` or `ignore`",
-        );
-        check_error("other = 1\nnotices = 3", "c.toml:1: unknown key `other`");
+    fn the_first_mistake_in_the_file_is_reported_with_a_close_key() {
+        let table = r#"
+            # a⏎⏎notice = [] | 3: unknown key `notice`; did you mean `notices`?
+            Notices = [] | 1: unknown key `Notices`; did you mean `notices`?
+            note = [] | 1: unknown key `note`
+            "" = 1 | 1: unknown key ``
+            "a\u001bb\nc" = 1 | 1: unknown key `a c`
+            notices = []⏎[panel]⏎keys = 1 | 2: unknown key `panel`
+            ⏎b = 1⏎a = 1 | 2: unknown key `b`
+            shells = 'x'⏎notices = 3⏎other = 1
+              | 1: `shells`: `x` is not `notice`, `followUp` or `ignore`
+            other = 1⏎notices = 3 | 1: unknown key `other`"#;
+        check_errors("", table);
     }
 
     #[test]
     fn what_is_long_is_cut_and_what_is_allowed_is_said() {
-        let long = "x".repeat(5000);
-        let cut = format!("{}…", "x".repeat(99));
-        check_error(
-            &format!("notices = ['{long}']"),
-            &format!(
-                "c.toml:1: `notices` does not know \"{cut}\"; allowed are \"desktop\", \"terminal\" and \"tmux\""
-            ),
-        );
-        check_error(
-            &format!("{long} = 1"),
-            &format!("c.toml:1: unknown key `{cut}`"),
-        );
-        // A value cannot speak for the error that it is in.
-        check_error(
-            "input = 'a, expected a lie'",
-            "c.toml:1: `input` must be a table, found a string",
-        );
+        let table = r#"
+            notices = ['LONG']
+              | 1: `notices` does not know "CUT"; allowed are "desktop", "terminal" and "tmux"
+            LONG = 1 | 1: unknown key `CUT`
+            input = 'a, expected a lie' | 1: `input` must be a table, found a string"#;
+        let (long, cut) = ("x".repeat(5000), "x".repeat(99) + "…");
+        check_errors("", &table.replace("LONG", &long).replace("CUT", &cut));
     }
 
     #[test]
     fn broken_toml_names_its_line() {
-        #[track_caller]
-        fn check_line(text: &str, line: u32) {
+        for (text, line) in [
+            ("notices = []\nnotices = []", 2),
+            ("notices = [\"a\n\"]", 1),
+            ("\n\nnotices", 3),
+            ("notices =\n", 1),
+            ("notices = [", 1),
+            ("a = 1\n= 2\n", 2),
+        ] {
             let error = parse(Path::new("c.toml"), text).expect_err("this is not TOML");
             let place = format!(":{line}: ");
             assert!(error.message.contains(&place), "{error}");
             assert!(!error.to_string().contains('\n'), "{error}");
         }
-        check_line("notices = []\nnotices = []", 2);
-        check_line("notices = [\"a\n\"]", 1);
-        check_line("\n\nnotices", 3);
-        check_line("notices =\n", 1);
-        check_line("notices = [", 1);
-        check_line("a = 1\n= 2\n", 2);
     }
 
     proptest::proptest! {

@@ -252,35 +252,34 @@ mod tests {
     }
 
     fn shown(text: &str) -> Vec<String> {
-        let merged = merge(&settings_in(text));
-        let line = |setting: Setting| {
+        let merged = merge(&settings_in(text)).into_iter();
+        let lines = merged.map(|setting| {
             let value = setting.value.unwrap_or_else(|| "-".to_owned());
-            let place = setting
-                .line
-                .map_or("default".to_owned(), |line| line.to_string());
+            let place = setting.line.map(|line| line.to_string());
+            let place = place.unwrap_or_else(|| "default".to_owned());
             format!("{} = {value} {place}", setting.key)
-        };
-        merged.into_iter().map(line).collect()
+        });
+        lines.collect()
     }
 
     #[test]
     fn each_setting_is_shown_once_with_its_place() {
         let default = shown("");
-        assert_eq!(
-            default[..5],
-            [
-                "env-withhold = [] default",
-                "shells = \"notice\" default",
-                "clean-after = \"1h\" default",
-                "notices.places = [\"desktop\", \"tmux\"] default",
-                "notices.events = [\"failed\", \"input\", \"notify\", \"output\", \"disappeared\"] default",
-            ]
-        );
+        let first = [
+            "env-withhold = [] default",
+            "shells = \"notice\" default",
+            "clean-after = \"1h\" default",
+            "notices.places = [\"desktop\", \"tmux\"] default",
+            "notices.events = [\"failed\", \"input\", \"notify\", \"output\", \"disappeared\"] default",
+        ];
+        assert_eq!(default[..5], first);
         assert_eq!(default.last().unwrap(), "sink = - default");
         let text = "shells = 'ignore'\n[notices]\nevents = [\n 'failed', # why\n 'input']\n\
             [notices.tasks]\n'@3' = []\n[logs]\nkeep-runs = 1_0\n\
             [[sink]]\nname = 'hook'\nwebhook = 'https://x/token'\n";
-        let set: Vec<String> = shown(text);
+        let all = shown(text);
+        assert_eq!(all.len(), default.len());
+        let is_set = |line: &&String| !line.ends_with("default");
         let expected = [
             "shells = 'ignore' 1",
             "notices.events = ['failed', 'input'] 3",
@@ -288,28 +287,13 @@ mod tests {
             "logs.keep-runs = 1_0 9",
             "sink.hook = webhook 11",
         ];
-        let of_file: Vec<&String> = set
-            .iter()
-            .filter(|line| !line.ends_with("default"))
-            .collect();
-        assert_eq!(of_file, expected);
-        assert_eq!(set.len(), default.len());
-        let keys: Vec<&str> = set
-            .iter()
-            .filter_map(|line| line.split(' ').next())
-            .collect();
-        let at = |key| keys.iter().position(|other| *other == key);
-        assert!(at("notices.events") < at("notices.tasks.\"@3\""));
-        assert!(at("notices.tasks.\"@3\"") < at("input.ask"));
-    }
-
-    #[test]
-    fn a_list_of_displays_is_shown_as_it_is() {
+        assert_eq!(all.iter().filter(is_set).collect::<Vec<_>>(), expected);
+        let at = |key: &str| all.iter().position(|line| line.starts_with(key));
+        assert!(at("notices.events ") < at("notices.tasks.\"@3\" "));
+        assert!(at("notices.tasks.\"@3\" ") < at("input.ask "));
+        // A list of displays is shown as it is.
         let set = shown("notices = ['tmux']");
-        let notices: Vec<&String> = set
-            .iter()
-            .filter(|line| line.starts_with("notices"))
-            .collect();
-        assert_eq!(notices, ["notices = ['tmux'] 1"]);
+        let notices = set.iter().filter(|line| line.starts_with("notices"));
+        assert_eq!(notices.collect::<Vec<_>>(), ["notices = ['tmux'] 1"]);
     }
 }

@@ -371,50 +371,16 @@ fn header_value(value: &str) -> Result<Template, String> {
 }
 
 #[cfg(test)]
-mod message_tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(template: &str, expected: &str) {
-        let value = |name: &str| if name == "text" { "a<\"b" } else { "t" }.to_owned();
-        let escape = |text: &str| text.replace('"', "\\\"");
-        let template = Template::parse(template).unwrap();
-        assert_eq!(template.render(value, escape), expected);
-    }
-
-    #[test]
-    fn names_in_braces_are_values_and_all_else_is_text() {
-        check("", "");
-        check("{text}", "a<\\\"b");
-        check("{text:html}, {title}", "a&lt;\\\"b, t");
-        check(r#"{"a": "{text}"}"#, r#"{"a": "a<\"b"}"#);
-        check(r#"{"a":{"b":"{title}{tasks}"}}"#, r#"{"a":{"b":"tt"}}"#);
-        check("{ text} {} {{text}} {text", "{ text} {} {a<\\\"b} {text");
-        for (template, name) in [("{txt}", "txt"), ("{text:htm}", "text:htm"), ("{:}", ":")] {
-            let error = Template::parse(template).unwrap_err();
-            let start = format!("does not know {{{name}}}; allowed are text, title, ");
-            assert!(error.starts_with(&start), "{error}");
-        }
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::file::parse;
+    use crate::config::file::{parse, tests::check_errors};
 
     fn of(text: &str) -> Vec<SinkConfig> {
         parse(Path::new("c.toml"), text)
             .expect("this is a good file")
             .sinks
-    }
-
-    #[track_caller]
-    fn check_error(text: &str, expected: &str) {
-        let error = parse(Path::new("c.toml"), text).expect_err("this is a bad file");
-        assert_eq!(error.to_string(), expected);
     }
 
     #[test]
@@ -443,134 +409,96 @@ mod tests {
     #[cfg(feature = "webhook")]
     #[test]
     fn an_address_may_have_a_key() {
-        let sinks =
-            of("[[sink]]\nname = 'w'\nwebhook = 'https://a.example/x'\nsecret-file = '/k'\n");
-        let (url, secret_file) = ("https://a.example/x".to_owned(), Some("/k".into()));
+        let text = "[[sink]]\nname = 'w'\nwebhook = 'https://a.example/x'\nsecret-file = '/k'\n";
         let target = SinkTarget::Webhook(Webhook {
-            url,
-            secret_file,
+            url: "https://a.example/x".to_owned(),
+            secret_file: Some("/k".into()),
             ca_file: None,
             message: MessageConfig::default(),
         });
-        assert_eq!(sinks[0].target, target);
-        for url in ["ftp://x", "https://", "http:// x", "x"] {
-            check_error(
-                &format!("[[sink]]\nname = 'w'\nwebhook = '{url}'\n"),
-                &format!(
-                    "c.toml:3: `sink.webhook`: `{url}` is not an address that starts with https:// or http://"
-                ),
-            );
-        }
-        check_error(
-            "[[sink]]\nname = 'w'\nwebhook = 'https://x'\nsecret-file = 'k'\n",
-            "c.toml:4: `sink.secret-file`: `k` is not an absolute path",
-        );
+        assert_eq!(of(text)[0].target, target);
     }
 
     #[cfg(feature = "webhook")]
     #[test]
     fn a_message_is_checked_and_its_headers_are_not_shown() {
-        let with = |keys: &str| format!("[[sink]]\nname = 'w'\nwebhook = 'https://x'\n{keys}\n");
-        let kinds = |keys: &str| of(&with(keys))[0].filter.kinds.clone();
-        assert_eq!(kinds("format = 'text'"), [Kind::FollowUp]);
-        assert_eq!(kinds("body = '{\"a\": \"{text}\"}'"), [Kind::FollowUp]);
-        assert_eq!(kinds("format = 'text'\nkinds = ['notice']"), [Kind::Notice]);
-        assert_eq!(kinds("format = 'text'\ntypes = ['input']"), []);
-        assert_eq!(kinds("format = 'json'"), []);
-        let shown = format!(
-            "{:?}",
-            of(&with("headers = { Authorization = 'Bearer TOKEN' }"))
-        );
-        assert!(
-            shown.contains("\"authorization\"") && !shown.contains("TOKEN"),
-            "{shown}"
-        );
-        let check = |keys: &str, expected: &str| check_error(&with(keys), expected);
-        check(
-            "format = 'xml'",
-            "c.toml:4: `sink.format`: `xml` is not `json` or `text`",
-        );
-        check(
-            "title = 'a'",
-            "c.toml:1: `sink`: sink `w`: a `title` needs `format = \"text\"` or a `body`",
-        );
-        for body in [
-            "{text}",
-            "{\"a\": {text}}",
-            "{\"a\": \"\\{text}\"}",
-            "{\"a\": \"{text}\"",
+        const SINK: &str = "[[sink]]\nname = 'w'\nwebhook = 'https://x'\n";
+        let sink = |keys: &str| of(&format!("{SINK}{keys}\n")).remove(0);
+        for (keys, kinds) in [
+            ("format = 'text'", vec![Kind::FollowUp]),
+            ("body = '{\"a\": \"{text}\"}'", vec![Kind::FollowUp]),
+            ("format = 'text'\nkinds = ['notice']", vec![Kind::Notice]),
+            ("format = 'text'\ntypes = ['input']", vec![]),
+            ("format = 'json'", vec![]),
         ] {
-            check(
-                &format!("body = '{body}'"),
-                "c.toml:1: `sink`: sink `w`: the `body` is not JSON with values inside its strings; \
-                 plain text needs `format = \"text\"`",
-            );
+            assert_eq!(sink(keys).filter.kinds, kinds, "{keys}");
         }
-        check(
-            "title = '{task}'",
-            "c.toml:4: `sink.title` does not know {task}; allowed are text, title, tasks, types, kind, \
-             level, session, owner, record, sink, each also with `:html`",
-        );
-        let line = "a value is one line of at most 4096 bytes without control characters";
-        check(
-            "headers = { a = \"TOKEN\\r\\nb\" }",
-            &format!("c.toml:4: `sink.headers.a`: {line}"),
-        );
-        check(
-            "headers = { Host = 'x' }",
-            "c.toml:4: `sink.headers`: `Host` cannot be set here; the title is key `title`",
-        );
-        check(
-            "headers = { 'a b' = 'x' }",
-            "c.toml:4: `sink.headers`: `a b` is not the name of a header",
-        );
-        check_error(
-            "[[sink]]\nname = 'a'\nexec = ['x']\nbody = '{}'\n",
-            "c.toml:1: `sink`: sink `a`: only a `webhook` has `body`",
-        );
+        let shown = sink("headers = { Authorization = 'Bearer TOKEN' }");
+        let shown = format!("{shown:?}");
+        assert!(shown.contains("\"authorization\""), "{shown}");
+        assert!(!shown.contains("TOKEN"), "{shown}");
+        let table = r#"
+            format = 'xml' | 4: `sink.format`: `xml` is not `json` or `text`
+            title = 'a' | 1: `sink`: sink `w`: a `title` needs `format = "text"` or a `body`
+            body = '{text}' | NO_JSON
+            body = '{"a": {text}}' | NO_JSON
+            body = '{"a": "\{text}"}' | NO_JSON
+            body = '{"a": "{text}"' | NO_JSON
+            title = '{task}' | 4: `sink.title` does not know {task}; allowed are text, title, tasks, types, kind, level, session, owner, record, sink, each also with `:html`
+            headers = { a = "TOKEN\r\nb" }
+              | 4: `sink.headers.a`: a value is one line of at most 4096 bytes without control characters
+            headers = { Host = 'x' } | 4: `sink.headers`: `Host` cannot be set here; the title is key `title`
+            headers = { 'a b' = 'x' } | 4: `sink.headers`: `a b` is not the name of a header
+            secret-file = 'k' | 4: `sink.secret-file`: `k` is not an absolute path"#;
+        let no_json = "1: `sink`: sink `w`: the `body` is not JSON with values inside its strings; \
+                       plain text needs `format = \"text\"`";
+        check_errors(SINK, &table.replace("NO_JSON", no_json));
+        for url in ["ftp://x", "https://", "http:// x", "x"] {
+            let why = "is not an address that starts with https:// or http://";
+            let table = format!("'{url}' | 3: `sink.webhook`: `{url}` {why}");
+            check_errors("[[sink]]\nname = 'w'\nwebhook = ", &table);
+        }
     }
 
     #[test]
     fn what_is_no_sink_is_one_clear_line() {
-        check_error(
-            "[[sink]]\nexec = ['x']\n",
-            "c.toml:1: `sink`: a sink needs a `name`",
-        );
-        check_error(
-            "\n[[sink]]\nname = 'a'\n",
-            "c.toml:2: `sink`: sink `a` needs one of `exec`, `shell` and `webhook`",
-        );
-        check_error(
-            "[[sink]]\nname = 'a'\nexec = ['x']\nshell = 'x'\n",
-            "c.toml:1: `sink`: sink `a` needs one of `exec`, `shell` and `webhook`",
-        );
-        check_error(
-            "[[sink]]\nname = 'a'\nexec = ['x']\n[[sink]]\nname = 'a'\nexec = ['y']\n",
-            "c.toml:1: `sink`: two sinks are named `a`",
-        );
-        check_error(
-            "[[sink]]\nname = 'a b'\nexec = ['x']\n",
-            "c.toml:2: `sink.name`: `a b` is not 1 to 40 of `A-Z a-z 0-9 . _ -`, the first a letter or digit",
-        );
-        check_error(
-            "[[sink]]\nname = 'a'\nexec = 'x'\n",
-            "c.toml:3: `sink.exec` must be a list of a program and its arguments, found a string",
-        );
-        check_error(
-            "[[sink]]\nname = 'a'\nexec = []\n",
-            "c.toml:3: `sink.exec`: no program is named",
-        );
-        check_error(
-            "[[sink]]\nname = 'a'\nexec = ['x']\nkinds = ['followup']\n",
-            "c.toml:4: `sink.kinds` does not know \"followup\"; allowed are event, notice, followUp",
-        );
-        check_error(
-            "[[sink]]\nname = 'a'\nexec = ['x']\nlevl = 'info'\n",
-            "c.toml:4: unknown key `sink.levl`; did you mean `level`?",
-        );
-        check_error(
-            "[[sink]]\nname = 'a'\nexec = ['x']\nlevel = 'high'\n",
-            "c.toml:4: `sink.level`: `high` is not `info` or `warning`",
-        );
+        let table = r#"
+            exec = ['x'] | 1: `sink`: a sink needs a `name`
+            name = 'a' | 1: `sink`: sink `a` needs one of `exec`, `shell` and `webhook`
+            name = 'a'⏎exec = ['x']⏎shell = 'x' | 1: `sink`: sink `a` needs one of `exec`, `shell` and `webhook`
+            name = 'a'⏎exec = ['x']⏎body = '{}' | 1: `sink`: sink `a`: only a `webhook` has `body`
+            name = 'a'⏎exec = ['x']⏎[[sink]]⏎name = 'a'⏎exec = ['y'] | 1: `sink`: two sinks are named `a`
+            name = 'a b'⏎exec = ['x']
+              | 2: `sink.name`: `a b` is not 1 to 40 of `A-Z a-z 0-9 . _ -`, the first a letter or digit
+            name = 'a'⏎exec = 'x' | 3: `sink.exec` must be a list of a program and its arguments, found a string
+            name = 'a'⏎exec = [] | 3: `sink.exec`: no program is named
+            name = 'a'⏎exec = ['x']⏎kinds = ['followup']
+              | 4: `sink.kinds` does not know "followup"; allowed are event, notice, followUp
+            name = 'a'⏎exec = ['x']⏎levl = 'info' | 4: unknown key `sink.levl`; did you mean `level`?
+            name = 'a'⏎exec = ['x']⏎level = 'high' | 4: `sink.level`: `high` is not `info` or `warning`"#;
+        check_errors("[[sink]]\n", table);
+    }
+
+    #[track_caller]
+    fn check(template: &str, expected: &str) {
+        let value = |name: &str| if name == "text" { "a<\"b" } else { "t" }.to_owned();
+        let escape = |text: &str| text.replace('"', "\\\"");
+        let template = Template::parse(template).unwrap();
+        assert_eq!(template.render(value, escape), expected);
+    }
+
+    #[test]
+    fn names_in_braces_are_values_and_all_else_is_text() {
+        check("", "");
+        check("{text}", "a<\\\"b");
+        check("{text:html}, {title}", "a&lt;\\\"b, t");
+        check(r#"{"a": "{text}"}"#, r#"{"a": "a<\"b"}"#);
+        check(r#"{"a":{"b":"{title}{tasks}"}}"#, r#"{"a":{"b":"tt"}}"#);
+        check("{ text} {} {{text}} {text", "{ text} {} {a<\\\"b} {text");
+        for (template, name) in [("{txt}", "txt"), ("{text:htm}", "text:htm"), ("{:}", ":")] {
+            let error = Template::parse(template).unwrap_err();
+            let start = format!("does not know {{{name}}}; allowed are text, title, ");
+            assert!(error.starts_with(&start), "{error}");
+        }
     }
 }

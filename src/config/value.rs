@@ -91,103 +91,6 @@ pub(crate) fn read_time(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
-#[cfg(test)]
-mod quantity_tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_whole_numbers_with_a_binary_unit() {
-        for (text, expected) in [
-            ("1KiB", Some(1024)),
-            ("64MiB", Some(64 << 20)),
-            ("2GiB", Some(2 << 30)),
-            ("1TiB", Some(1 << 40)),
-            ("64", None),
-            ("64MB", None),
-            ("64 MiB", None),
-            ("1.5GiB", None),
-            ("+1GiB", None),
-            ("MiB", None),
-            ("99999999999TiB", None),
-        ] {
-            assert_eq!(parse_size(text), expected, "{text}");
-        }
-    }
-}
-
-#[cfg(test)]
-mod duration_tests {
-    use super::*;
-
-    #[test]
-    fn durations_are_numbers_with_units_or_seconds() {
-        let ms = |text| parse_duration(text).map(|duration| duration.as_millis());
-        for (text, expected) in [
-            ("0s", 0),
-            ("200ms", 200),
-            ("0", 0),
-            ("10", 10_000),
-            ("1.5", 1500),
-            (".5", 500),
-            ("20s", 20_000),
-            ("1.5m", 90_000),
-            (".5s", 500),
-            ("1m30s", 90_000),
-            ("2h", 7_200_000),
-            ("168h", 604_800_000),
-            ("1h30m5s250ms", 5_405_250),
-            ("0d", 0),
-            ("30d", 2_592_000_000),
-            ("1d12h", 129_600_000),
-        ] {
-            assert_eq!(ms(text), Some(expected), "{text}");
-        }
-        for text in [
-            "",
-            "s",
-            ".",
-            "1h30",
-            "1d12",
-            "-1s",
-            "1s ago",
-            "1 s",
-            "1.5d",
-            "d",
-            "1h1d",
-            "1d1d",
-            "99999999999999999999d",
-            "1e9s",
-            "nan",
-            "30s1m",
-            ".s",
-            "+1s",
-            "99999999999999999999m",
-            "١s",
-        ] {
-            assert_eq!(ms(text), None, "{text:?}");
-        }
-    }
-
-    #[test]
-    fn durations_of_arguments_are_more_than_zero() {
-        let ms = |text| read_time(text).map(|d| d.as_millis()).ok();
-        assert_eq!(ms("500ms"), Some(500));
-        assert_eq!(ms("2s"), Some(2000));
-        assert_eq!(ms("2"), Some(2000));
-        assert_eq!(ms("1.5m"), Some(90_000));
-        assert_eq!(ms("1h"), Some(3_600_000));
-        assert_eq!(ms("1.5"), Some(1500));
-        assert_eq!(ms(".5s"), Some(500));
-        assert_eq!(ms("1m30s"), Some(90_000));
-        assert_eq!(ms("2d"), Some(172_800_000));
-        for wrong in [
-            "", "0s", "1h30", "s", "0", "-1s", "1.5d", "1e9s", "1 s", "nan",
-        ] {
-            assert_eq!(ms(wrong), None, "{wrong:?}");
-        }
-    }
-}
-
 /// Returns the error for a file that is not TOML, or contains an unknown key or an invalid value: the
 /// problem in one line, including the key.
 pub(super) fn invalid(path: &Path, line: u32, problem: impl Display) -> Error {
@@ -237,22 +140,55 @@ mod tests {
 
     #[test]
     fn a_line_is_counted_by_its_ends() {
-        let check = |offset, expected| assert_eq!(line_of(b"a\nb\n", offset), expected);
-        check(0, 1);
-        check(1, 1);
-        check(2, 2);
-        check(4, 3);
-        check(99, 3);
+        let lines = [0, 1, 2, 4, 99].map(|offset| line_of(b"a\nb\n", offset));
+        assert_eq!(lines, [1, 1, 2, 3, 3]);
     }
 
     #[test]
     fn words_are_listed_as_in_a_sentence() {
-        let check = |words: &[&str], expected| {
-            assert_eq!(enumerate(words.iter().copied(), '"', "and"), expected);
-        };
-        check(&[], "");
-        check(&["a"], "\"a\"");
-        check(&["a", "b"], "\"a\" and \"b\"");
-        check(&["a", "b", "c"], "\"a\", \"b\" and \"c\"");
+        let words = ["a", "b", "c"];
+        let listed = [0, 1, 2, 3].map(|n| enumerate(words.into_iter().take(n), '"', "and"));
+        let expected = ["", r#""a""#, r#""a" and "b""#, r#""a", "b" and "c""#];
+        assert_eq!(listed, expected);
+    }
+
+    #[test]
+    fn sizes_are_whole_numbers_with_a_binary_unit() {
+        let sizes = ["1KiB", "64MiB", "2GiB", "1TiB"].map(parse_size);
+        assert_eq!(sizes, [1 << 10, 64 << 20, 2 << 30, 1 << 40].map(Some));
+        for text in [
+            "64",
+            "64MB",
+            "64 MiB",
+            "1.5GiB",
+            "+1GiB",
+            "MiB",
+            "99999999999TiB",
+        ] {
+            assert_eq!(parse_size(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_are_numbers_with_units_or_seconds() {
+        let ms = |text| parse_duration(text).map(|duration| duration.as_millis());
+        let right = "0s=0 200ms=200 0=0 10=10000 1.5=1500 .5=500 20s=20000 1.5m=90000 .5s=500 1m30s=90000 \
+                     2h=7200000 168h=604800000 1h30m5s250ms=5405250 0d=0 30d=2592000000 1d12h=129600000";
+        for (text, expected) in right.split(' ').filter_map(|case| case.split_once('=')) {
+            assert_eq!(ms(text), expected.parse().ok(), "{text}");
+        }
+        let wrong = "s . 1h30 1d12 -1s 1.5d d 1h1d 1d1d 99999999999999999999d 1e9s nan 30s1m .s +1s \
+                     99999999999999999999m ١s";
+        for text in wrong.split(' ').chain(["", "1s ago", "1 s"]) {
+            assert_eq!(ms(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn durations_of_arguments_are_more_than_zero() {
+        assert_eq!(read_time("1m30s").unwrap(), Duration::from_secs(90));
+        for wrong in ["", "0s", "1h30", "0", "nan"] {
+            assert!(read_time(wrong).is_err(), "{wrong:?}");
+        }
     }
 }

@@ -275,22 +275,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_version_is_named() {
+    async fn what_does_not_speak_or_ends_without_a_code_is_an_error() {
+        // Another version is named.
         let script = r#"printf '%s\n' '{"tmuxTask":"9\n9"}'"#;
         let error = all_of(script).await.unwrap_err();
         let expected = format!("gpu1 has tmux-task 9 9, this is {OURS}");
         assert_eq!(error.message, expected);
-    }
-
-    #[tokio::test]
-    async fn what_ends_without_a_code_was_lost() {
         let script = format!("echo '{}'; exit 0", greeting());
         let error = all_of(&script).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Lost);
         let error = all_of("echo no >&2; exit 5").await.unwrap_err();
-        assert_eq!(
-            error.message,
-            "tmux-task on gpu1 did not start (code 5): no"
-        );
+        let expected = "tmux-task on gpu1 did not start (code 5): no";
+        assert_eq!(error.message, expected);
     }
 }

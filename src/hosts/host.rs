@@ -160,6 +160,7 @@ pub(crate) fn this_machine() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::test_notation::env;
 
     #[test]
     fn a_name_is_looked_up_and_else_a_destination() {
@@ -168,19 +169,18 @@ mod tests {
         let hosts = "[hosts]\ngpu1 = { ssh = \"me@gpu1.lan\", cwd = \"/src\" }\nb = {}\n\
                      box = { command = [\"docker\", \"exec\"] }\n";
         std::fs::write(&config, hosts).unwrap();
-        let env = |name: &str| match name {
-            "TMUX_TASK_CONFIG" => Some(config.clone().into()),
-            "TMUX_TASK_RUNTIME_DIR" => Some(dir.path().join("run").into()),
-            _ => None,
-        };
-        let ssh_to = |name: &str| {
+        let (config, folder) = (config.display(), dir.path().display());
+        let variables = format!("TMUX_TASK_CONFIG={config} TMUX_TASK_RUNTIME_DIR={folder}/run");
+        let env = env(&variables);
+        for (name, expected) in [
+            ("gpu1", Some("me@gpu1.lan")),
+            ("b", Some("b")),
+            ("you@other:22", Some("you@other:22")),
+            ("box", None),
+        ] {
             let host = Host::named(name, &env).unwrap();
-            host.ssh_to().map(str::to_owned)
-        };
-        assert_eq!(ssh_to("gpu1").as_deref(), Some("me@gpu1.lan"));
-        assert_eq!(ssh_to("b").as_deref(), Some("b"));
-        assert_eq!(ssh_to("you@other:22").as_deref(), Some("you@other:22"));
-        assert_eq!(ssh_to("box"), None);
+            assert_eq!(host.ssh_to(), expected, "{name}");
+        }
         for bad in ["", "-v", "a b", "a\nb", "$(x)", "a;b"] {
             assert!(Host::named(bad, &env).is_err(), "{bad}");
         }

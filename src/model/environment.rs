@@ -176,143 +176,80 @@ pub fn machine_of_environment(env: &dyn Fn(&str) -> Option<OsString>) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::test_notation::env;
+
+    /// Checks for which of these names something holds.
+    #[track_caller]
+    fn check(holds: impl Fn(&str) -> bool, names: &str, other_names: &str) {
+        let is_so = |name: &&str| holds(name);
+        assert_eq!(names.split(' ').find(|name| !is_so(name)), None);
+        assert_eq!(other_names.split(' ').find(is_so), None);
+    }
 
     #[test]
     fn a_daemon_keeps_what_it_needs_and_no_more() {
-        for name in [
-            "HOME",
-            "XDG_STATE_HOME",
-            "TMUX_TMPDIR",
-            "LC_ALL",
-            "TZ",
-            "DBUS_SESSION_BUS_ADDRESS",
-            "TMUX_TASK_STATE_DIR",
-            "TMUX_TASK_OWNER",
-            "PI_SESSION_ID",
-            "https_proxy",
-        ] {
-            assert!(reaches_daemon(name), "{name}");
-        }
-        for name in [
-            "ANTHROPIC_API_KEY",
-            "GITHUB_TOKEN",
-            "AWS_SECRET_ACCESS_KEY",
-            "OPENCODE_SERVER_PASSWORD",
-            "CLAUDE_CODE_OAUTH_TOKEN",
-            "PI_SESSION_FILE",
-            "TMUX",
-            "TMUX_PANE",
-            "VIRTUAL_ENV",
-            "NOTIFY_SOCKET",
-        ] {
-            assert!(!reaches_daemon(name), "{name}");
-        }
+        check(
+            reaches_daemon,
+            "HOME XDG_STATE_HOME TMUX_TMPDIR LC_ALL TZ DBUS_SESSION_BUS_ADDRESS TMUX_TASK_STATE_DIR \
+             TMUX_TASK_OWNER PI_SESSION_ID https_proxy",
+            "ANTHROPIC_API_KEY GITHUB_TOKEN AWS_SECRET_ACCESS_KEY OPENCODE_SERVER_PASSWORD \
+             CLAUDE_CODE_OAUTH_TOKEN PI_SESSION_FILE TMUX TMUX_PANE VIRTUAL_ENV NOTIFY_SOCKET",
+        );
     }
 
     #[test]
     fn the_terminal_and_the_conversation_are_withheld() {
         let always = WithheldVariables::default();
-        for name in [
-            "TMUX",
-            "TERM",
-            "TERM_PROGRAM",
-            "_",
-            "CLAUDECODE",
-            "CLAUDE_CODE_SESSION_ID",
-            "CODEX_MANAGED_BY_NPM",
-            "OPENCODE_SERVER_PASSWORD",
-            "TMUX_TASK_OWNER",
-        ] {
-            assert!(always.covers(name), "{name}");
-        }
-        for name in [
-            "PATH",
-            "HOME",
-            "FOO",
-            "CLAUDE_CODE",
-            "CODEX_HOME",
-            "AGENTS",
-            "TMUX_TASK_SESSION",
-            "XTERM",
-        ] {
-            assert!(!always.covers(name), "{name}");
-        }
+        check(
+            |name| always.covers(name),
+            "TMUX TERM TERM_PROGRAM _ CLAUDECODE CLAUDE_CODE_SESSION_ID CODEX_MANAGED_BY_NPM \
+             OPENCODE_SERVER_PASSWORD TMUX_TASK_OWNER",
+            "PATH HOME FOO CLAUDE_CODE CODEX_HOME AGENTS TMUX_TASK_SESSION XTERM",
+        );
     }
 
     #[test]
     fn users_withhold_more() {
         let more = WithheldVariables::with(&["FOO".to_owned(), "AWS_*".to_owned()]);
-        for (name, covered) in [
-            ("FOO", true),
-            ("FOO2", false),
-            ("AWS_", true),
-            ("AWS_TOKEN", true),
-            ("AWS", false),
-            ("AGENT", true),
-        ] {
-            assert_eq!(more.covers(name), covered, "{name}");
-        }
-        for good in ["A", "_a1", "AWS_*"] {
-            assert!(is_name_pattern(good), "{good}");
-        }
-        for bad in ["", "*", "1A", "A*B", "A B", "a.b", "Ä"] {
-            assert!(!is_name_pattern(bad), "{bad}");
-        }
+        let covers = |name: &str| more.covers(name);
+        check(covers, "FOO AWS_ AWS_TOKEN AGENT", "FOO2 AWS");
+        check(is_name_pattern, "A _a1 AWS_*", "* 1A A*B a.b Ä");
+        assert!(!is_name_pattern("") && !is_name_pattern("A B"));
     }
 
     #[test]
     fn a_server_has_what_a_login_has() {
-        for name in ["HOME", "PATH", "LC_ALL", "XDG_RUNTIME_DIR", "TMUX_TMPDIR"] {
-            assert!(reaches_tmux_server(name), "{name}");
-        }
-        for name in [
-            "TMUX",
-            "TMUX_TASK_SESSION",
-            "PI_TMUX_SESSION",
-            "API_TOKEN",
-            "CLAUDECODE",
-            "BASH_FUNC_x%%",
-        ] {
-            assert!(!reaches_tmux_server(name), "{name}");
-        }
-        let withheld = WithheldVariables::default();
-        assert!(
-            OF_LOGIN
-                .split(' ')
-                .all(|name| name.starts_with("TERM") || !withheld.covers(name))
+        check(
+            reaches_tmux_server,
+            "HOME PATH LC_ALL XDG_RUNTIME_DIR TMUX_TMPDIR",
+            "TMUX TMUX_TASK_SESSION PI_TMUX_SESSION API_TOKEN CLAUDECODE BASH_FUNC_x%%",
         );
-    }
-
-    #[track_caller]
-    fn check(variables: &[(&str, &str)], owner: Option<&str>) {
-        let env = |name: &str| {
-            let found = variables.iter().find(|(known, _)| *known == name);
-            found.map(|(_, value)| OsString::from(value))
-        };
-        assert_eq!(owner_of_environment(&env).as_deref(), owner);
+        let withheld = WithheldVariables::default();
+        let is_there = |name: &str| name.starts_with("TERM") || !withheld.covers(name);
+        assert!(OF_LOGIN.split(' ').all(is_there));
     }
 
     #[test]
     fn the_conversation_whose_shell_this_is_owns_what_it_starts() {
-        let claude = ("CLAUDE_CODE_SESSION_ID", "c1");
-        let codex = ("CODEX_THREAD_ID", "x1");
-        let pi = ("PI_SESSION_ID", "p1");
-        check(&[], None);
-        check(&[("CLAUDECODE", "1"), ("TMUX_TASK_OWNER", "")], None);
-        check(&[claude], Some("claude:c1"));
-        check(&[codex], Some("codex:x1"));
-        check(&[pi], Some("pi:p1"));
-        check(&[pi, codex, claude], Some("claude:c1"));
-        check(&[claude, ("TMUX_TASK_OWNER", "me")], Some("me"));
-        check(&[("CLAUDE_CODE_SESSION_ID", ""), codex], Some("codex:x1"));
-    }
-
-    #[test]
-    fn an_owner_is_one_bounded_line() {
-        check(&[("TMUX_TASK_OWNER", "a\n\u{1b}[31mb\tc")], Some("a b c"));
-        check(&[("TMUX_TASK_OWNER", " \n ")], None);
-        let long = "x".repeat(10_000);
+        let owner = |variables: &str| owner_of_environment(&env(variables));
+        let all = "PI_SESSION_ID=p1 CODEX_THREAD_ID=x1 CLAUDE_CODE_SESSION_ID=c1";
+        let empty = "CLAUDE_CODE_SESSION_ID= CODEX_THREAD_ID=x1";
+        for (variables, expected) in [
+            ("CLAUDECODE=1 TMUX_TASK_OWNER=", None),
+            ("CLAUDE_CODE_SESSION_ID=c1", Some("claude:c1")),
+            ("CODEX_THREAD_ID=x1", Some("codex:x1")),
+            ("PI_SESSION_ID=p1", Some("pi:p1")),
+            (all, Some("claude:c1")),
+            ("CLAUDE_CODE_SESSION_ID=c1 TMUX_TASK_OWNER=me", Some("me")),
+            (empty, Some("codex:x1")),
+            // An owner is one bounded line.
+            ("TMUX_TASK_OWNER=a\n\u{1b}[31mb\tc", Some("a b c")),
+            ("TMUX_TASK_OWNER=\n", None),
+        ] {
+            assert_eq!(owner(variables).as_deref(), expected, "{variables:?}");
+        }
+        let long = owner(&format!("PI_SESSION_ID={}", "x".repeat(10_000)));
         let cut = format!("pi:{}…", "x".repeat(MAX_CHARS - 4));
-        check(&[("PI_SESSION_ID", &long)], Some(&cut));
+        assert_eq!(long, Some(cut));
     }
 }

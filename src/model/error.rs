@@ -237,12 +237,9 @@ mod tests {
     fn all_causes_are_named_from_the_outside() {
         let inner = Failed("read c", None);
         let outer = Failed("load b", Some(Box::new(inner)));
-        assert_eq!(with_causes(&outer), "could not load b: could not read c");
         let outermost = Failed("start a", Some(Box::new(outer)));
-        assert_eq!(
-            with_causes(&outermost),
-            "could not start a: could not load b: could not read c"
-        );
+        let expected = "could not start a: could not load b: could not read c";
+        assert_eq!(with_causes(&outermost), expected);
     }
 
     #[test]
@@ -252,9 +249,7 @@ mod tests {
         struct Within(std::io::Error);
         let missing = || std::io::Error::from_raw_os_error(2);
         assert_eq!(with_causes(&missing()), "No such file or directory");
-        assert_eq!(
-            with_causes(&Within(missing())),
-            "line 3: No such file or directory; connecting again"
-        );
+        let expected = "line 3: No such file or directory; connecting again";
+        assert_eq!(with_causes(&Within(missing())), expected);
     }
 }

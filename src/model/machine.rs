@@ -196,18 +196,15 @@ mod tests {
 
     #[test]
     fn answers_are_objects() {
-        let answers = [
+        let piece = |bytes: &[u8]| FarPiece::of(bytes.to_vec());
+        for (answer, expected) in [
             (
-                FarAnswer::Stdout(FarPiece::of(b"a\n\"b\"".to_vec())),
+                FarAnswer::Stdout(piece(b"a\n\"b\"")),
                 r#"{"stdout":"a\n\"b\""}"#,
             ),
-            (
-                FarAnswer::Stderr(FarPiece::of(b"\xff,".to_vec())),
-                r#"{"stderr":[255,44]}"#,
-            ),
+            (FarAnswer::Stderr(piece(b"\xff,")), r#"{"stderr":[255,44]}"#),
             (FarAnswer::Exit(130), r#"{"exit":130}"#),
-        ];
-        for (answer, expected) in answers {
+        ] {
             assert_eq!(serde_json::to_string(&answer).unwrap(), expected);
             assert_eq!(serde_json::from_str::<FarAnswer>(expected).unwrap(), answer);
         }

@@ -415,22 +415,13 @@ mod tests {
 
     #[test]
     fn the_last_lines_are_whole_or_the_last_rows_that_have_text() {
-        let screen = Screen {
-            rows: ["a", "", "b", "  ", "c  ", "d", ""]
-                .map(String::from)
-                .into(),
-            ..Screen::default()
-        };
-        assert_eq!(screen.last_lines(), ["b", "c", "d"]);
+        assert_eq!(screen("a||b|  |c  |d|").last_lines(), ["b", "c", "d"]);
         let wrapped = Screen {
             last_lines: Some(["b", "cd"].map(String::from).into()),
-            ..screen
+            ..screen("a||b|  |c  |d|")
         };
         assert_eq!(wrapped.last_lines(), ["b", "cd"]);
-        let long = Screen {
-            rows: ["x".repeat(501)].into(),
-            ..Screen::default()
-        };
+        let long = screen(&"x".repeat(501));
         assert_eq!(long.last_lines(), ["x".repeat(499) + "…"]);
     }
 
@@ -443,63 +434,63 @@ mod tests {
 
     #[test]
     fn a_question_is_found_wherever_it_was_moved() {
-        let check = |rows: &str, shown: &str, expected: bool| {
+        for (rows, shown, expected) in [
+            ("Go? [y/n]", "Go? [y/n]", true),
+            ("Go? [y/n]", "GET /0|GET /1|Go? [y/n]", true),
+            ("Go? [y/n]", "Go? [y/n] GET /0|", true),
+            ("Go? [y/n]  1%", "x|Go? [y/n]  99%", true),
+            ("Which?|❯ a|  b", "ok|Which?|❯ a|  b||12 tokens", true),
+            ("Which?|❯ a|  b", "Which?|  a|❯ b", true),
+            ("Which?|❯ a|  b", "Which?|❯ c|  b", false),
+            ("Which?|❯ a|  b", "Which?|❯ a", false),
+            ("Go?", "Stop?", false),
+        ] {
             let question = OpenQuestion {
                 is_reported: true,
                 rows: screen(rows).rows,
             };
-            assert_eq!(
-                question.is_on(&screen(shown)),
-                expected,
-                "{rows} on {shown}"
-            );
-        };
-        check("Go? [y/n]", "Go? [y/n]", true);
-        check("Go? [y/n]", "GET /0|GET /1|Go? [y/n]", true);
-        check("Go? [y/n]", "Go? [y/n] GET /0|", true);
-        check("Go? [y/n]  1%", "x|Go? [y/n]  99%", true);
-        check("Which?|❯ a|  b", "ok|Which?|❯ a|  b||12 tokens", true);
-        check("Which?|❯ a|  b", "Which?|  a|❯ b", true);
-        check("Which?|❯ a|  b", "Which?|❯ c|  b", false);
-        check("Which?|❯ a|  b", "Which?|❯ a", false);
-        check("Go?", "Stop?", false);
+            let found = question.is_on(&screen(shown));
+            assert_eq!(found, expected, "{rows} on {shown}");
+        }
     }
 
     #[test]
     fn figures_are_no_words() {
-        let check = |before, after, expected| {
+        for (before, after, expected) in [
+            ("Go? [y/N]", "Go? [y/N]", true),
+            ("Go? [y/N] 1%", "Go? [y/N] 2%", true),
+            ("Go? (1.2k tokens)", "Go? (13.9k tokens)", true),
+            ("Go? [##  ]", "Go? [### ]", true),
+            ("Go?", "Go? yes", true),
+            ("Go? [y/N]", "Go Go? [y/N]", true),
+            ("Go?", "Stop?", false),
+            ("Delete a? [y/N]", "Delete b? [y/N]", false),
+            (">", ">", true),
+            (">", "Go?", false),
+        ] {
             assert_eq!(has_same_words(before, after), expected, "{before} {after}");
-        };
-        check("Go? [y/N]", "Go? [y/N]", true);
-        check("Go? [y/N] 1%", "Go? [y/N] 2%", true);
-        check("Go? (1.2k tokens)", "Go? (13.9k tokens)", true);
-        check("Go? [##  ]", "Go? [### ]", true);
-        check("Go?", "Go? yes", true);
-        check("Go? [y/N]", "Go Go? [y/N]", true);
-        check("Go?", "Stop?", false);
-        check("Delete a? [y/N]", "Delete b? [y/N]", false);
-        check(">", ">", true);
-        check(">", "Go?", false);
+        }
     }
 
     #[test]
     fn what_turns_grows_or_counts_time_is_left_out() {
-        let check = |texts: &[&str]| {
+        for texts in [
+            &["| Go?", "/ Go?", "- Go?", "\\ Go?", "  Go?"][..],
+            &["[|] Go? [y/N]", "[\\] Go? [y/N]"],
+            &["Go? [y/N] |", "Go? [y/N] -", "Go? [y/N] ⠙"],
+            &["[⠋] Go?", "[⠙] Go?", "[⣾] Go?"],
+            &["◐ Go?", "🌒 Go?", "🕐 Go?", "✶ Go?", "▁▂ Go?"],
+            &["Go.", "Go..", "Go...", "Go   "],
+            &["Go (9s)", "Go (10s)", "Go (1 s)", "Go (0:59)", "Go (1.5s)"],
+            &["12:00:59 Go?", "12:01:00 Go?"],
+            &["Go in 1 second?", "Go in 10 seconds?"],
+        ] {
             let first = without_animation(texts[0]);
             assert!(first.contains("Go"), "{first}");
             for text in texts {
                 assert_eq!(without_animation(text), first, "{text}");
             }
-        };
-        check(&["| Go?", "/ Go?", "- Go?", "\\ Go?", "  Go?"]);
-        check(&["[|] Go? [y/N]", "[\\] Go? [y/N]"]);
-        check(&["Go? [y/N] |", "Go? [y/N] -", "Go? [y/N] ⠙"]);
-        check(&["[⠋] Go?", "[⠙] Go?", "[⣾] Go?"]);
-        check(&["◐ Go?", "🌒 Go?", "🕐 Go?", "✶ Go?", "▁▂ Go?"]);
-        check(&["Go.", "Go..", "Go...", "Go   "]);
-        check(&["Go (9s)", "Go (10s)", "Go (1 s)", "Go (0:59)", "Go (1.5s)"]);
-        check(&["12:00:59 Go?", "12:01:00 Go?"]);
-        check(&["Go in 1 second?", "Go in 10 seconds?"]);
+        }
     }
 
     #[test]

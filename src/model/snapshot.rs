@@ -372,106 +372,74 @@ impl Snapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::test_notation::task;
+    use crate::model::test_notation::{rows, snapshot};
 
     #[test]
     fn looks_differ_in_passing_or_in_bells_or_otherwise() {
-        let task = crate::model::test_notation::task("@1 a running");
-        let look = Snapshot {
-            tasks: BTreeMap::from([(task.window, task.into())]),
-            ..Snapshot::missing("S", 1)
-        };
-        let mut other = look.clone();
-        other.captured_at = 2;
-        let change = |look: &mut Snapshot, change: fn(&mut Task)| {
-            let tasks = look.tasks.values_mut();
-            tasks.map(Arc::make_mut).for_each(change);
-        };
-        change(&mut other, |task| {
-            task.screen.rows = ["printed".to_owned()].into();
-        });
-        assert_eq!(look.difference(&other), Difference::Cosmetic);
-        change(&mut other, |task| task.bell_count = Some(1));
-        assert_eq!(look.difference(&other), Difference::InBells);
+        let look = snapshot("@1 a running");
         let missing = Snapshot::missing("S", 1);
         assert_eq!(look.difference(&missing), Difference::Otherwise);
-        change(&mut other, |task| task.run = Some(7));
-        assert_eq!(look.difference(&other), Difference::Otherwise);
+        for (other, expected) in [
+            ("@1 a running : printed", Difference::Cosmetic),
+            ("@1 a running bells=1 : printed", Difference::InBells),
+            ("@1#7 a running bells=1 : printed", Difference::Otherwise),
+        ] {
+            let other = Snapshot {
+                captured_at: 2,
+                ..snapshot(other)
+            };
+            assert_eq!(look.difference(&other), expected, "{other:?}");
+        }
     }
 
     #[test]
-    fn the_status_line_counts_every_task() {
-        let line = |exists, running, waiting, dead| {
-            StatusCounts {
-                exists,
-                running,
-                waiting,
-                dead,
-                failed: dead,
-                restarting: 0,
-            }
-            .line()
-        };
-        assert_eq!(line(true, 1, 0, 0).as_deref(), Some("tmux: 1 task"));
-        assert_eq!(line(true, 1, 1, 1).as_deref(), Some("tmux: 3 tasks"));
-        assert_eq!(line(false, 0, 0, 0), None);
-    }
-
-    #[test]
-    fn the_status_line_says_what_needs_a_look() {
-        let of = |exists, waiting, failed, restarting| {
-            StatusCounts {
-                exists,
-                running: 3,
-                waiting,
-                dead: failed + restarting + 4,
-                failed,
-                restarting,
-            }
-            .line_with_details()
-        };
-        let line = |exists, waiting, failed| of(exists, waiting, failed, 0);
-        let check = |line: Option<String>, expected| assert_eq!(line.as_deref(), expected);
-        check(line(true, 0, 0), Some("tmux: 7 tasks"));
-        check(
-            line(true, 1, 2),
-            Some("tmux: 10 tasks · 1 needs you · 2 failed"),
-        );
-        check(line(true, 2, 0), Some("tmux: 9 tasks · 2 need you"));
-        check(line(true, 0, 1), Some("tmux: 8 tasks · 1 failed"));
-        check(line(false, 1, 1), None);
-        check(of(true, 0, 0, 1), Some("tmux: 8 tasks · 1 restarting"));
-    }
-
-    #[test]
-    fn the_summary_starts_with_what_needs_a_person() {
-        let summary = |waiting, failed, running, finished| {
-            StatusCounts {
+    fn counts_say_what_needs_a_look_and_the_summary_starts_with_what_needs_a_person() {
+        // How many wait, failed, restart, have finished, and run.
+        for [counts, line, details, summary] in rows(
+            "0 0 0 0 1 | tmux: 1 task | tmux: 1 task | 1 running
+             0 0 0 4 3 | tmux: 7 tasks | tmux: 7 tasks | 3 running
+             1 2 0 4 3 | tmux: 10 tasks | tmux: 10 tasks · 1 needs you · 2 failed
+               | 1 needs you · 2 failed · 3 running
+             2 1 0 4 3 | tmux: 10 tasks | tmux: 10 tasks · 2 need you · 1 failed
+               | 2 need you · 1 failed · 3 running
+             0 0 1 4 3 | tmux: 8 tasks | tmux: 8 tasks · 1 restarting | 1 restarting · 3 running
+             1 0 0 0 0 | tmux: 1 task | tmux: 1 task · 1 needs you | 1 needs you
+             0 2 0 7 0 | tmux: 9 tasks | tmux: 9 tasks · 2 failed | 2 failed
+             0 0 0 7 0 | tmux: 7 tasks | tmux: 7 tasks | 7 finished",
+        ) {
+            let numbers: Vec<_> = counts.split(' ').map(|n| n.parse().unwrap()).collect();
+            let &[waiting, failed, restarting, finished, running] = &numbers[..] else {
+                panic!("{counts}");
+            };
+            let found = StatusCounts {
                 exists: true,
                 running,
                 waiting,
-                dead: failed + finished,
+                dead: failed + restarting + finished,
                 failed,
-                restarting: 0,
-            }
-            .summary()
+                restarting,
+            };
+            let shown = [found.line(), found.line_with_details(), found.summary()];
+            assert_eq!(shown, [line, details, summary].map(Some), "{counts}");
+            let gone = StatusCounts {
+                exists: false,
+                ..found
+            };
+            assert_eq!((gone.line(), gone.line_with_details()), (None, None));
+        }
+        let none = StatusCounts {
+            exists: true,
+            ..StatusCounts::default()
         };
-        let check = |counts: Option<String>, expected| assert_eq!(counts.as_deref(), expected);
-        check(
-            summary(2, 1, 3, 4),
-            Some("2 need you · 1 failed · 3 running"),
+        assert_eq!(
+            [none, StatusCounts::default()].map(|counts| counts.summary()),
+            [None, None]
         );
-        check(summary(1, 0, 0, 0), Some("1 needs you"));
-        check(summary(0, 0, 1, 7), Some("1 running"));
-        check(summary(0, 2, 0, 7), Some("2 failed"));
-        check(summary(0, 0, 0, 7), Some("7 finished"));
-        check(summary(0, 0, 0, 0), None);
-        assert_eq!(StatusCounts::default().summary(), None);
     }
 
     #[test]
     fn tasks_that_did_not_end_with_code_0_have_failed() {
-        let look = crate::model::test_notation::snapshot(
+        let look = snapshot(
             "@1 a dead 0; @2 b dead 2; @3 c dead SIGKILL; @4 d dead ?; @5 e running; @6 f unknown",
         );
         let restarting = |task: &Task| task.window == WindowId(3);
@@ -498,125 +466,57 @@ mod tests {
         numbers.note("0", 4);
         numbers.note("new", 1);
         assert_eq!(numbers.0.len(), MOST_NAMES);
-        assert_eq!(
-            ["0", "1", "2", "new"].map(|n| numbers.last(n)),
-            [4, 0, 3, 1]
-        );
+        let last = ["0", "1", "2", "new"].map(|name| numbers.last(name));
+        assert_eq!(last, [4, 0, 3, 1]);
     }
 
-    fn look(tasks: &[&str], shells: &[&str]) -> Snapshot {
-        let tasks = tasks.iter().map(|line| task(line));
-        let shells = shells.iter().map(|line| Task {
-            shell: true,
-            ..task(line)
-        });
-        let all = tasks.chain(shells);
-        Snapshot {
-            tasks: all.map(|task| (task.window, Arc::new(task))).collect(),
-            ..Snapshot::missing("S", 1)
+    /// Looks for a name among these tasks, and for one to end; `ended` is empty where it is the same.
+    #[track_caller]
+    fn check(look: &Snapshot, table: &str) {
+        for [name, expected, ended] in rows(table) {
+            let shown = |found: Result<&Arc<Task>, Error>| match found {
+                Ok(task) => task.window.to_string(),
+                Err(error) => error.to_string(),
+            };
+            assert_eq!(shown(look.find_task(&name)), expected, "{name}");
+            let ended = if ended.is_empty() { expected } else { ended };
+            assert_eq!(shown(look.find_task_to_end(&name)), ended, "{name}");
         }
     }
 
-    #[track_caller]
-    fn check(look: &Snapshot, name: &str, expected: Result<u32, &str>) {
-        let found = look.find_task(name).map(|task| task.window.0);
-        assert_eq!(
-            found.map_err(|error| error.to_string()),
-            expected.map_err(str::to_owned)
-        );
-    }
-
     #[test]
-    fn a_task_is_found_by_its_name_or_id() {
-        let look = look(
-            &[
-                "@1 api running",
-                "@2 web running",
-                "@3 @1 running",
-                "@4 @9 running",
-            ],
-            &[],
+    fn a_task_is_found_by_its_name_or_id_and_what_is_no_task_is_ended_only_by_its_id() {
+        let mut look = snapshot(
+            "@1 api running; @2 web running; @3 @1 running; @4 @99 running;
+             @5 node running shell; @6 node running; @7 vim running shell;
+             @8 a running; @9 a running; @10 a running shell;
+             @11 b running; @12 b running; @13 c running; @14 c running shell;
+             @15 top running; @16 tests running",
         );
-        check(&look, "web", Ok(2));
-        check(&look, "@2", Ok(2));
-        check(&look, "@1", Ok(1));
-        check(&look, "we", Err("no task `we` in session `S`"));
-        check(&look, "@9", Err("no task `@9` in session `S`"));
-    }
-
-    #[test]
-    fn a_name_means_a_task_before_a_shell() {
-        let both = look(&["@2 node running"], &["@1 node running", "@3 vim running"]);
-        check(&both, "node", Ok(2));
-        check(&both, "vim", Ok(3));
-        let several = look(&["@1 a running", "@4 a running"], &["@2 a running"]);
-        check(&several, "a", Err("2 tasks are named `a`: @1, @4"));
-    }
-
-    #[test]
-    fn a_name_that_somebody_gave_goes_before_one_that_tmux_gave() {
-        let look = look(
-            &["@1 a running", "@2 a running", "@3 b running"],
-            &["@4 b running"],
+        for window in [11, 13, 15] {
+            let task = look.tasks.get_mut(&WindowId(window)).unwrap();
+            Arc::make_mut(task).is_named_by_tmux = true;
+        }
+        Arc::make_mut(look.tasks.get_mut(&WindowId(16)).unwrap()).is_linked = true;
+        // A name means a task before a shell, and one that somebody gave before one that tmux gave.
+        check(
+            &look,
+            "web | @2 |
+             @2 | @2 |
+             @1 | @1 |
+             we | no task `we` in session `work` |
+             @99 | no task `@99` in session `work` |
+             node | @6 |
+             @5 | @5 |
+             vim | @7 | `vim` (@7) is a shell, not a task
+             @7 | @7 |
+             a | 2 tasks are named `a`: @8, @9 |
+             b | @12 |
+             c | @13 | `c` (@13) was named by tmux and is not a task
+             top | @15 | `top` (@15) was named by tmux and is not a task
+             @15 | @15 |
+             tests | @16 | `tests` (@16) is a window of another session, not a task
+             @16 | @16 | ",
         );
-        let tasks = look.tasks.into_iter().map(|(window, task)| {
-            let is_named_by_tmux = [1, 3].contains(&window.0);
-            let task = Task {
-                is_named_by_tmux,
-                ..Task::clone(&task)
-            };
-            (window, Arc::new(task))
-        });
-        let look = Snapshot {
-            tasks: tasks.collect(),
-            ..Snapshot::missing("S", 1)
-        };
-        check(&look, "a", Ok(2));
-        check(&look, "b", Ok(3));
-    }
-
-    #[test]
-    fn what_is_no_task_is_ended_only_by_its_id() {
-        let look = look(&["@2 node running"], &["@1 node running", "@3 vim running"]);
-        let end = |name| {
-            let found = look.find_task_to_end(name).map(|task| task.window.0);
-            found.map_err(|error| error.to_string())
-        };
-        assert_eq!(end("node"), Ok(2));
-        assert_eq!(end("@3"), Ok(3));
-        assert_eq!(end("@1"), Ok(1));
-        assert_eq!(
-            end("vim"),
-            Err("`vim` (@3) is a shell, not a task".to_owned())
-        );
-        assert_eq!(end("nano"), Err("no task `nano` in session `S`".to_owned()));
-        let named = Task {
-            is_named_by_tmux: true,
-            ..task("@5 top running")
-        };
-        let linked = Task {
-            is_linked: true,
-            ..task("@6 tests running")
-        };
-        let look = Snapshot {
-            tasks: [named, linked]
-                .map(|task| (task.window, Arc::new(task)))
-                .into(),
-            ..Snapshot::missing("S", 1)
-        };
-        let tests = look.find_task_to_end("tests");
-        assert_eq!(
-            tests.map_err(|error| error.to_string()),
-            Err("`tests` (@6) is a window of another session, not a task".to_owned())
-        );
-        assert!(look.find_task_to_end("@6").is_ok());
-        let refused = look
-            .find_task_to_end("top")
-            .map_err(|error| error.to_string());
-        assert_eq!(
-            refused,
-            Err("`top` (@5) was named by tmux and is not a task".to_owned())
-        );
-        assert!(look.find_task_to_end("@5").is_ok());
     }
 }

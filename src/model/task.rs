@@ -549,32 +549,27 @@ mod tests {
 
     #[test]
     fn a_signal_counts_before_a_code_and_both_may_be_unknown() {
-        let check = |signal, code, words, cause| {
+        for (signal, code, expected) in [
+            (Some("SIGKILL"), None, "was killed by SIGKILL, SIGKILL"),
+            (Some("SIGKILL"), Some(9), "was killed by SIGKILL, SIGKILL"),
+            (None, Some(0), "exited with code 0, code 0"),
+            (None, Some(3), "exited with code 3, code 3"),
+            (None, None, "exited with unknown code, unknown code"),
+        ] {
             let end = RunEnd::of(signal, code);
-            assert_eq!((end.words().as_str(), end.cause().as_str()), (words, cause));
-        };
-        let killed = "was killed by SIGKILL";
-        check(Some("SIGKILL"), None, killed, "SIGKILL");
-        check(Some("SIGKILL"), Some(9), killed, "SIGKILL");
-        check(None, Some(0), "exited with code 0", "code 0");
-        check(None, Some(3), "exited with code 3", "code 3");
-        check(None, None, "exited with unknown code", "unknown code");
-    }
-
-    #[test]
-    fn a_hint_follows_the_words_of_a_run_that_was_killed() {
-        let words = |signal, code| {
-            let end = RunEnd::of(signal, code);
-            end.words_with(end.kill_hint())
-        };
+            assert_eq!(format!("{}, {}", end.words(), end.cause()), expected);
+        }
+        // A hint follows the words of a run that was killed.
         let hint = "killed by SIGKILL (not by tmux-task; out of memory?)";
-        assert_eq!(words(Some("SIGKILL"), None), format!("was {hint}"));
-        assert_eq!(
-            words(None, Some(137)),
-            format!("exited with code 137: {hint}")
-        );
-        assert_eq!(words(Some("SIGTERM"), None), "was killed by SIGTERM");
-        assert_eq!(words(None, Some(9)), "exited with code 9");
+        for (signal, code, expected) in [
+            (Some("SIGKILL"), None, format!("was {hint}")),
+            (None, Some(137), format!("exited with code 137: {hint}")),
+            (Some("SIGTERM"), None, "was killed by SIGTERM".to_owned()),
+            (None, Some(9), "exited with code 9".to_owned()),
+        ] {
+            let end = RunEnd::of(signal, code);
+            assert_eq!(end.words_with(end.kill_hint()), expected);
+        }
     }
 
     #[test]

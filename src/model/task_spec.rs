@@ -558,45 +558,32 @@ mod tests {
         for text in ["build:2", "a.b-c_D:100", "x:1"] {
             assert_eq!(Slot::parse(text).unwrap().to_string(), text);
         }
-        for text in [
-            "",
-            "build",
-            "build:",
-            ":2",
-            "build:0",
-            "build:101",
-            "build:-1",
-            "../x:1",
-            "a b:1",
-            "a:b:1",
-            "build:2 ",
-        ] {
+        let wrong = "build build: :2 build:0 build:101 build:-1 ../x:1 a:b:1";
+        for text in wrong.split(' ').chain(["", "a b:1", "build:2 "]) {
             assert!(Slot::parse(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn what_people_read_is_one_line() {
-        let shown =
-            |words: &[&str]| shown_command(&words.iter().map(OsString::from).collect::<Vec<_>>());
-        assert_eq!(
-            shown(&["cargo  test\n && echo ok"]),
-            "cargo test && echo ok"
-        );
-        assert_eq!(shown(&["cargo", "test", "a b", ""]), "cargo test 'a b' ''");
+        for (words, expected) in [
+            (&["cargo  test\n && echo ok"][..], "cargo test && echo ok"),
+            (&["cargo", "test", "a b", ""], "cargo test 'a b' ''"),
+        ] {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            assert_eq!(shown_command(&words), expected);
+        }
     }
 
     #[test]
     fn other_variables_have_another_digest() {
         let digest = |all: &[(&str, &str)]| {
-            let all = all.iter();
-            let env = all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-            let env = env.collect();
-            TaskSpec {
-                env,
+            let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+            let spec = TaskSpec {
+                env: all.iter().map(owned).collect(),
                 ..TaskSpec::default()
-            }
-            .digest_of_env()
+            };
+            spec.digest_of_env()
         };
         assert_eq!(digest(&[]), None);
         let of_two = digest(&[("A", "1"), ("B", "2")]);

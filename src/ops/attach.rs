@@ -133,14 +133,11 @@ mod tests {
             wants_notices: false,
         };
         let viewers = [viewer("a", 1, 50), viewer("b", 2, 70), viewer("c", 1, 60)];
-        let name = |session: Option<u32>| {
+        let names = [Some(1), Some(2), Some(3), None].map(|session| {
             let found = user_of(&viewers, session.map(SessionId));
-            found.map(|viewer| viewer.name.as_str())
-        };
-        assert_eq!(name(Some(1)), Some("c"));
-        assert_eq!(name(Some(2)), Some("b"));
-        assert_eq!(name(Some(3)), Some("b"));
-        assert_eq!(name(None), Some("b"));
+            found.unwrap().name.as_str()
+        });
+        assert_eq!(names, ["c", "b", "b", "b"]);
         assert_eq!(user_of(&[], None), None);
     }
 }

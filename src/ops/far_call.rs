@@ -79,36 +79,36 @@ mod tests {
 
     fn call() -> FarCall {
         FarCall {
-            args: vec![
-                "--host".to_owned(),
-                "gpu1".to_owned(),
-                "it's $x\n".to_owned(),
-            ],
             caller: FarCaller {
                 host: "gpu1".to_owned(),
                 machine: "laptop".to_owned(),
                 ..FarCaller::default()
             },
-            owner: Some("claude:1".to_owned()),
-            session: Some("work".to_owned()),
             ..FarCall::default()
         }
     }
 
     #[test]
     fn owner_and_session_are_in_the_environment() {
-        let known = ["HOME", "TMUX", "TMUX_TASK_OWNER", "CLAUDECODE"].map(OsString::from);
-        let changes = changes(&call(), known.into_iter());
-        let value = |name: &str| {
-            let (_, value) = changes.iter().find(|(known, _)| *known == name)?;
-            Some(value.as_ref().map(|value| value.to_str().unwrap()))
+        let call = FarCall {
+            owner: Some("claude:1".to_owned()),
+            session: Some("work".to_owned()),
+            ..call()
         };
-        assert_eq!(value("TMUX_TASK_OWNER"), Some(Some("claude:1")));
-        assert_eq!(value("TMUX_TASK_SESSION"), Some(Some("work")));
-        assert_eq!(value("TMUX_TASK_MACHINE"), Some(Some("laptop")));
-        assert_eq!(value("TMUX"), Some(None));
-        assert_eq!(value("CLAUDECODE"), Some(None));
-        assert_eq!(value("HOME"), None);
+        let known = ["HOME", "TMUX", "TMUX_TASK_OWNER", "CLAUDECODE"].map(OsString::from);
+        let changes = changes(&call, known.into_iter());
+        for (name, expected) in [
+            ("TMUX_TASK_OWNER", Some(Some("claude:1"))),
+            ("TMUX_TASK_SESSION", Some(Some("work"))),
+            ("TMUX_TASK_MACHINE", Some(Some("laptop"))),
+            ("TMUX", Some(None)),
+            ("CLAUDECODE", Some(None)),
+            ("HOME", None),
+        ] {
+            let found = changes.iter().find(|(known, _)| *known == name);
+            let value = found.map(|(_, value)| value.as_ref().and_then(|value| value.to_str()));
+            assert_eq!(value, expected, "{name}");
+        }
     }
 
     #[test]

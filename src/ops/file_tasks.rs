@@ -255,42 +255,36 @@ mod tests {
         assert_eq!(groups, expected);
     }
 
-    fn view(tasks: impl IntoIterator<Item = Task>) -> LsView {
-        let listed = |task: Task| LsTask::new(task, None);
-        LsView {
+    #[track_caller]
+    fn check(tasks: &[Task], expected: Result<Option<&str>, &str>) {
+        let listed = tasks.iter().map(|task| LsTask::new(task.clone(), None));
+        let view = LsView {
             session_name: "S".to_owned(),
             exists: true,
             supervised: true,
             captured_at: 1,
-            tasks: tasks.into_iter().map(listed).collect(),
-        }
-    }
-
-    #[track_caller]
-    fn check(tasks: impl IntoIterator<Item = Task>, expected: Result<Option<&str>, &str>) {
-        let view = view(tasks);
+            tasks: listed.collect(),
+        };
         let found = find(&view, "db").map(|task| task.map(|task| task.window.to_string()));
         let found = found.map_err(|error| error.to_string());
-        assert_eq!(
-            found,
-            expected
-                .map(|id| id.map(str::to_owned))
-                .map_err(str::to_owned)
-        );
+        let found = found
+            .as_ref()
+            .map(Option::as_deref)
+            .map_err(|error| &**error);
+        assert_eq!(found, expected);
     }
 
     #[test]
     fn a_files_task_is_the_one_that_a_launch_would_find() {
-        let linked = || Task {
+        let [first, second] = ["@1 db running", "@2 db running"].map(task);
+        let linked = Task {
             is_linked: true,
-            ..task("@1 db running")
+            ..first.clone()
         };
-        check([task("@2 web running")], Ok(None));
-        check([linked()], Ok(None));
-        check([linked(), task("@2 db running")], Ok(Some("@2")));
-        check(
-            [task("@1 db running"), task("@4 db running")],
-            Err("two windows are named `db`: @1 and @4"),
-        );
+        check(&[task("@2 web running")], Ok(None));
+        check(std::slice::from_ref(&linked), Ok(None));
+        check(&[linked, second.clone()], Ok(Some("@2")));
+        let several = "two windows are named `db`: @1 and @2";
+        check(&[first, second], Err(several));
     }
 }

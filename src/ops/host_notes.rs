@@ -205,10 +205,10 @@ impl NoteWatch {
 mod tests {
     use super::*;
 
-    fn notes(dir: &tempfile::TempDir) -> HostNotes {
-        HostNotes {
-            folder: dir.path().join("to"),
-        }
+    fn notes() -> (tempfile::TempDir, HostNotes) {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("to");
+        (dir, HostNotes { folder })
     }
 
     fn note(host: &str) -> HostNote {
@@ -220,19 +220,15 @@ mod tests {
     }
 
     fn hosts(notes: &HostNotes) -> Vec<String> {
-        let mut all: Vec<_> = notes
-            .list()
-            .into_iter()
-            .map(|(_, note)| note.host)
-            .collect();
+        let all = notes.list().into_iter().map(|(_, note)| note.host);
+        let mut all: Vec<String> = all.collect();
         all.sort();
         all
     }
 
     #[test]
     fn a_note_that_a_launch_holds_or_makes_meanwhile_is_not_removed() {
-        let dir = tempfile::tempdir().unwrap();
-        let notes = notes(&dir);
+        let (_dir, notes) = notes();
         assert!(hosts(&notes).is_empty());
         let first = notes.hold(&note("gpu1")).unwrap();
         let second = notes.hold(&note("gpu1")).unwrap();
@@ -249,22 +245,13 @@ mod tests {
         assert_eq!(notes.settled(&note("gpu1")).unwrap().len(), 1);
     }
 
-    #[test]
-    fn a_damaged_note_is_left_out() {
-        let dir = tempfile::tempdir().unwrap();
-        let notes = notes(&dir);
-        drop(notes.hold(&note("gpu1")).unwrap());
-        fs::write(notes.folder.join("x"), "").unwrap();
-        assert_eq!(hosts(&notes), ["gpu1"]);
-    }
-
     #[tokio::test]
-    async fn a_new_note_is_noticed() {
-        let dir = tempfile::tempdir().unwrap();
-        let notes = notes(&dir);
+    async fn a_new_note_is_noticed_and_a_damaged_one_is_left_out() {
+        let (_dir, notes) = notes();
         let mut watch = notes.watch().unwrap();
         drop(notes.hold(&note("gpu1")).unwrap());
         watch.changed().await;
+        fs::write(notes.folder.join("x"), "").unwrap();
         assert_eq!(hosts(&notes), ["gpu1"]);
     }
 }

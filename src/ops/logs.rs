@@ -205,47 +205,33 @@ fn is_of(run: &RunInfo, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Millis;
 
-    fn run(name: &str, ms: Millis, code: Option<i32>, signal: Option<&str>) -> RunInfo {
-        RunInfo {
-            window_id: "@1".to_owned(),
-            window_name: name.to_owned(),
-            run: 1,
-            current_command: None,
-            task_cwd: None,
-            started_at: Some(1000),
-            ended_at: Some(1000 + ms),
-            exit_code: code,
-            exit_signal: signal.map(str::to_owned),
-            reason: None,
-            gap_after: None,
-        }
+    fn run(name: &str, number: u32) -> RunInfo {
+        let run = format!(r#"{{"windowId":"@{name}","windowName":"{name}","run":{number}}}"#);
+        serde_json::from_str(&run).unwrap()
     }
 
     #[test]
     fn the_last_runs_are_those_of_each_task() {
-        let runs: Vec<RunInfo> = ["a", "b", "a", "c", "a", "b"]
+        let names = ["a", "b", "a", "c", "a", "b"];
+        let runs: Vec<RunInfo> = names
             .iter()
             .zip(1..)
-            .map(|(name, run_number)| RunInfo {
-                window_id: format!("@{name}"),
-                run: run_number,
-                ..run(name, 1, Some(0), None)
-            })
+            .map(|(name, n)| run(name, n))
             .collect();
-        let last = |names: &[&str], most| {
+        for (names, most, expected) in [
+            (&["a", "b"][..], 1, &[5, 6][..]),
+            (&["@b", "c", "a"], 2, &[2, 3, 4, 5, 6]),
+            (&["a"], 2, &[3, 5]),
+            (&["a", "@a"], 1, &[5]),
+            (&["a", "b"], 0, &[]),
+        ] {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            let asked = runs
-                .iter()
-                .filter(|run| names.iter().any(|name| is_of(run, name)));
-            let last = last_of_each(asked.cloned().collect(), &names, most);
-            last.iter().map(|run| run.run).collect::<Vec<_>>()
-        };
-        assert_eq!(last(&["a", "b"], 1), [5, 6]);
-        assert_eq!(last(&["@b", "c", "a"], 2), [2, 3, 4, 5, 6]);
-        assert_eq!(last(&["a"], 2), [3, 5]);
-        assert_eq!(last(&["a", "@a"], 1), [5]);
-        assert_eq!(last(&["a", "b"], 0), [0; 0]);
+            let is_asked = |run: &&RunInfo| names.iter().any(|name| is_of(run, name));
+            let asked = runs.iter().filter(is_asked).cloned().collect();
+            let last = last_of_each(asked, &names, most);
+            let numbers: Vec<u32> = last.iter().map(|run| run.run).collect();
+            assert_eq!(numbers, expected, "{names:?}");
+        }
     }
 }

@@ -79,6 +79,7 @@ pub(crate) fn project_of(dir: &Path) -> &Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::test_notation::env;
 
     #[test]
     fn slugs_are_plain() {
@@ -110,21 +111,21 @@ mod tests {
 
     #[test]
     fn the_nearest_name_counts_and_empty_is_unset() {
-        let env = |vars: &'static [(&str, &str)]| {
-            move |name: &str| {
-                vars.iter()
-                    .find(|(known, _)| *known == name)
-                    .map(|(_, v)| OsString::from(v))
-            }
-        };
-        let both = env(&[("TMUX_TASK_SESSION", "a"), ("PI_TMUX_SESSION", "b")]);
-        assert_eq!(named(Some("o"), &both), Ok(Some("o".into())));
-        assert_eq!(named(None, &both), Ok(Some("a".into())));
-        let empty = env(&[("TMUX_TASK_SESSION", ""), ("PI_TMUX_SESSION", "b")]);
-        assert_eq!(named(None, &empty), Ok(Some("b".into())));
-        assert_eq!(named(None, &env(&[])), Ok(None));
+        for (option, variables, expected) in [
+            (
+                Some("o"),
+                "TMUX_TASK_SESSION=a PI_TMUX_SESSION=b",
+                Some("o"),
+            ),
+            (None, "TMUX_TASK_SESSION=a PI_TMUX_SESSION=b", Some("a")),
+            (None, "TMUX_TASK_SESSION= PI_TMUX_SESSION=b", Some("b")),
+            (None, "", None),
+        ] {
+            let found = named(option, &env(variables)).unwrap();
+            assert_eq!(found.as_deref(), expected, "{option:?} {variables}");
+        }
         for wrong in ["a.b", "a:b", "", "a\nb", "$3", "a\\b"] {
-            assert!(named(Some(wrong), &env(&[])).is_err(), "{wrong:?}");
+            assert!(named(Some(wrong), &env("")).is_err(), "{wrong:?}");
         }
     }
 }

@@ -179,6 +179,8 @@ mod tests {
     const HOUR: Millis = 3_600_000;
     const DAY: Millis = 24 * HOUR;
 
+    const NO_ADAPTER: &[&str] = &[];
+
     /// The time, by the clock of a daemon that has run for long.
     const NOW: Millis = 100 * DAY;
 
@@ -211,53 +213,56 @@ mod tests {
 
     #[test]
     fn a_program_or_a_consumer_that_is_there_delivers() {
-        let programs = |owners: &[Option<&str>]| MessageReaders {
-            programs: owners
-                .iter()
-                .map(|owner| owner.map(ToOwned::to_owned))
-                .collect(),
-            ..MessageReaders::default()
-        };
-        assert!(!reach(programs(&[]), &["pi"]));
-        assert!(reach(programs(&[None]), &[]));
-        assert!(reach(programs(&[Some("pi:1"), Some("claude:a")]), &[]));
-        assert!(!reach(programs(&[Some("pi:1")]), &[]));
-        let consumers = |one| MessageReaders {
-            consumers: vec![one],
-            ..MessageReaders::default()
-        };
-        let own =
-            |unused, is_read| consumers(consumer("claude:a", Some("claude:a"), unused, is_read));
-        assert!(reach(own(0, true), &[]));
-        assert!(!reach(own(0, false), &[]));
-        assert!(reach(own(HOUR, false), &["claude"]));
-        assert!(!reach(own(DAY, false), &["claude"]));
-        // Its adapter is installed on its machine.
-        let far = consumer("desk.claude:a", Some("claude:a"), HOUR, false);
-        assert!(reach(consumers(far), &[]));
-        // A sink for all owners is a log, where the client has an adapter.
-        assert!(!reach(consumers(consumer("sink:s", None, 0, true)), &[]));
-        assert!(reach(
-            consumers(consumer("sink:s", Some("claude:*"), 0, true)),
-            &[]
-        ));
-        assert!(reach(consumers(consumer("all", None, 0, true)), &[]));
+        for (owners, adapters, expected) in [
+            (&[Some("pi:1"), Some("claude:a")][..], NO_ADAPTER, true),
+            (&[Some("pi:1")], NO_ADAPTER, false),
+            (&[None], NO_ADAPTER, true),
+            (&[], &["pi"], false),
+        ] {
+            let owned = |owner: &Option<&str>| owner.map(ToOwned::to_owned);
+            let programs = MessageReaders {
+                programs: owners.iter().map(owned).collect(),
+                ..MessageReaders::default()
+            };
+            assert_eq!(reach(programs, adapters), expected, "{owners:?}");
+        }
+        let own = Some("claude:a");
+        for (name, owner, unused, is_read, adapters, expected) in [
+            ("claude:a", own, 0, true, NO_ADAPTER, true),
+            ("claude:a", own, 0, false, NO_ADAPTER, false),
+            ("claude:a", own, HOUR, false, &["claude"], true),
+            ("claude:a", own, DAY, false, &["claude"], false),
+            // Its adapter is installed on its machine.
+            ("desk.claude:a", own, HOUR, false, NO_ADAPTER, true),
+            // A sink for all owners is a log, where the client has an adapter.
+            ("sink:s", None, 0, true, NO_ADAPTER, false),
+            ("sink:s", Some("claude:*"), 0, true, NO_ADAPTER, true),
+            ("all", None, 0, true, NO_ADAPTER, true),
+        ] {
+            let found = MessageReaders {
+                consumers: vec![consumer(name, owner, unused, is_read)],
+                ..MessageReaders::default()
+            };
+            let case = format!("{name} {owner:?} {unused} {is_read} {adapters:?}");
+            assert_eq!(reach(found, adapters), expected, "{case}");
+        }
     }
 
     #[test]
     fn readers_of_the_last_daemon_have_a_minute_to_connect() {
-        let with = |started: Millis, unused| {
+        for (started, unused, expected) in [
+            (1000, HOUR, true),
+            (1000, 2 * DAY, false),
+            // It has left this daemon.
+            (2000, 1000, false),
+            (60_000, HOUR, false),
+        ] {
             let found = MessageReaders {
                 consumers: vec![consumer("mine", None, unused, false)],
                 daemon_started_at: NOW - started,
                 ..MessageReaders::default()
             };
-            reach(found, &[])
-        };
-        assert!(with(1000, HOUR));
-        assert!(!with(1000, 2 * DAY));
-        // It has left this daemon.
-        assert!(!with(2000, 1000));
-        assert!(!with(60_000, HOUR));
+            assert_eq!(reach(found, NO_ADAPTER), expected, "{started} {unused}");
+        }
     }
 }

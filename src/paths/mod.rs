@@ -433,85 +433,59 @@ async fn lock(path: &Path) -> Option<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::test_notation::{env, rows};
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    fn place(vars: &[(&str, &str)], server: &str, session: &str) -> Paths {
-        locate(vars, server, session).unwrap()
+    /// The places for these variables, with a home.
+    fn place(vars: &str, server: &str, session: &str) -> Paths {
+        locate(&format!("HOME=/h {vars}"), server, session).unwrap()
     }
 
-    fn locate(vars: &[(&str, &str)], server: &str, session: &str) -> Result<Paths, Error> {
-        let env = |name: &str| {
-            vars.iter()
-                .find(|(known, _)| *known == name)
-                .map(|(_, value)| OsString::from(value))
-        };
-        Paths::locate(Path::new(server), session, &env)
+    fn locate(vars: &str, server: &str, session: &str) -> Result<Paths, Error> {
+        Paths::locate(Path::new(server), session, &env(vars))
     }
 
     #[test]
     fn the_nearest_variable_names_the_folders() {
-        let all = [
-            ("TMUX_TASK_STATE_DIR", "/s"),
-            ("XDG_STATE_HOME", "/xs"),
-            ("HOME", "/h"),
-            ("TMUX_TASK_RUNTIME_DIR", "/r"),
-            ("XDG_RUNTIME_DIR", "/xr"),
-        ];
-        let nearest = place(&all, "/t", "a");
-        assert_eq!(nearest.state, Path::new("/s").join(&nearest.key));
-        assert_eq!(nearest.runtime, Path::new("/r"));
-        let xdg = place(&[all[1], all[2], all[4]], "/t", "a");
-        assert_eq!(xdg.state, Path::new("/xs/tmux-task").join(&xdg.key));
-        assert_eq!(xdg.runtime, Path::new("/xr/tmux-task"));
-        let home = place(&[("XDG_STATE_HOME", ""), all[2]], "/t", "a");
-        assert_eq!(
-            home.state,
-            Path::new("/h/.local/state/tmux-task").join(&home.key)
-        );
-        assert!(home.runtime.starts_with("/tmp"));
+        let tmp = tmp_root().display().to_string();
+        for [variables, state, runtime] in rows(
+            "TMUX_TASK_STATE_DIR=/s XDG_STATE_HOME=/xs TMUX_TASK_RUNTIME_DIR=/r XDG_RUNTIME_DIR=/xr | /s | /r
+             XDG_STATE_HOME=/xs XDG_RUNTIME_DIR=/xr | /xs/tmux-task | /xr/tmux-task
+             XDG_STATE_HOME= | /h/.local/state/tmux-task | TMP
+             XDG_STATE_HOME=xs XDG_RUNTIME_DIR=./xr | /h/.local/state/tmux-task | TMP",
+        ) {
+            let found = place(&variables, "/t", "a");
+            assert_eq!(found.state, Path::new(&state).join(&found.key));
+            let runtime = PathBuf::from(runtime.replace("TMP", &tmp));
+            assert_eq!(found.runtime, runtime, "{variables}");
+        }
+        for variable in ["TMUX_TASK_STATE_DIR", "TMUX_TASK_RUNTIME_DIR"] {
+            let variables = format!("HOME=/h {variable}=some/dir");
+            let error = locate(&variables, "/t", "a").unwrap_err().to_string();
+            let expected = format!("{variable} must be an absolute path, found `some/dir`");
+            assert_eq!(error, expected);
+        }
+        let homeless = locate("HOME=here", "/t", "a").unwrap_err();
+        assert!(homeless.message.starts_with("no folder for state"));
     }
 
     #[test]
     fn one_name_on_two_servers_is_two_places() {
-        let vars = [("HOME", "/h")];
-        assert_ne!(
-            place(&vars, "/t/a", "work").key,
-            place(&vars, "/t/b", "work").key
-        );
-        assert_ne!(
-            place(&vars, "/t/a", "a b").key,
-            place(&vars, "/t/a", "a-b").key
-        );
+        let key = |server, session| place("", server, session).key;
+        assert_ne!(key("/t/a", "work"), key("/t/b", "work"));
+        assert_ne!(key("/t/a", "a b"), key("/t/a", "a-b"));
     }
 
     #[test]
     fn no_socket_is_too_long() {
-        let deep = format!("/{}", "d".repeat(120));
-        let vars = [("HOME", "/h"), ("TMUX_TASK_RUNTIME_DIR", deep.as_str())];
+        let deep = format!("TMUX_TASK_RUNTIME_DIR=/{}", "d".repeat(120));
         for session in ["a", &"long".repeat(50), "§ 日本"] {
-            let place = place(&vars, "/t", session);
-            assert!(
-                place.socket().as_os_str().len() <= MAX_SOCKET_PATH,
-                "{place:?}"
-            );
+            let place = place(&deep, "/t", session);
+            let length = place.socket().as_os_str().len();
+            assert!(length <= MAX_SOCKET_PATH, "{place:?}");
             assert!(place.key.len() <= 40);
         }
-    }
-
-    #[test]
-    fn relative_folders_are_refused_or_passed_over() {
-        for variable in ["TMUX_TASK_STATE_DIR", "TMUX_TASK_RUNTIME_DIR"] {
-            let error = locate(&[("HOME", "/h"), (variable, "some/dir")], "/t", "a").unwrap_err();
-            let expected = format!("{variable} must be an absolute path, found `some/dir`");
-            assert_eq!(error.to_string(), expected);
-        }
-        let relative = [("XDG_STATE_HOME", "xs"), ("XDG_RUNTIME_DIR", "./xr")];
-        let passed = locate(&[&relative[..], &[("HOME", "/h")]].concat(), "/t", "a").unwrap();
-        assert!(passed.state.starts_with("/h/.local/state/tmux-task"));
-        assert_eq!(passed.runtime, tmp_root());
-        let homeless = locate(&[("HOME", "here")], "/t", "a").unwrap_err();
-        assert!(homeless.message.starts_with("no folder for state"));
     }
 
     #[test]
@@ -524,24 +498,18 @@ mod tests {
         fs::set_permissions(at("shared"), fs::Permissions::from_mode(0o1777)).unwrap();
         std::os::unix::fs::symlink(at("real"), at("link")).unwrap();
         let of = |runtime: &str| {
-            let state = at("state").display().to_string();
-            let runtime = at(runtime).display().to_string();
-            let vars = [
-                ("TMUX_TASK_STATE_DIR", &*state),
-                ("TMUX_TASK_RUNTIME_DIR", &runtime),
-            ];
-            place(&vars, "/t", "a")
+            let folders = [at("state"), at(runtime)].map(|path| path.display().to_string());
+            let [state, runtime] = folders;
+            let variables = format!("TMUX_TASK_STATE_DIR={state} TMUX_TASK_RUNTIME_DIR={runtime}");
+            place(&variables, "/t", "a")
         };
         for (name, expected) in [
             ("link", "is a symbolic link"),
             ("shared", "can be written to by other users (mode 1777)"),
         ] {
             let error = of(name).create_runtime().unwrap_err().to_string();
-            let path = at(name).display().to_string();
-            assert!(
-                error.starts_with(&format!("{path} {expected}; remove it, or set ")),
-                "{error}"
-            );
+            let start = format!("{} {expected}; remove it, or set ", at(name).display());
+            assert!(error.starts_with(&start), "{error}");
         }
         let place = of("new/run");
         place.create_runtime().unwrap();

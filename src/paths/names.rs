@@ -75,18 +75,15 @@ impl Paths {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ffi::OsString;
+    use crate::model::test_notation::env;
     use std::os::unix::fs::symlink;
 
     const SERVER: &str = "/t/default";
 
     fn locate(root: &Path, name: &str) -> Paths {
-        let env = |variable: &str| match variable {
-            "TMUX_TASK_STATE_DIR" => Some(OsString::from(root)),
-            "TMUX_TASK_RUNTIME_DIR" => Some("/r".into()),
-            _ => None,
-        };
-        Paths::locate(Path::new(SERVER), name, &env).unwrap()
+        let root = root.display();
+        let variables = format!("TMUX_TASK_STATE_DIR={root} TMUX_TASK_RUNTIME_DIR=/r");
+        Paths::locate(Path::new(SERVER), name, &env(&variables)).unwrap()
     }
 
     fn root() -> tempfile::TempDir {

@@ -503,29 +503,24 @@ mod tests {
     use super::*;
 
     /// A recorded thread, and what it does with `/dev/pts/7`.
-    #[derive(Debug, Deserialize)]
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default)]
     struct ThreadRow {
         program: String,
         syscall: Option<String>,
         channel: String,
         state: char,
         files: Option<BTreeMap<u64, PathBuf>>,
-        #[serde(default)]
         watched: BTreeMap<u64, Vec<u64>>,
         /// What is at the address in the call, as pairs of hexadecimal digits.
         memory: Option<String>,
         /// The operations for which a ring of io_uring waits.
-        #[serde(default)]
         operations: BTreeMap<u64, Vec<u64>>,
-        #[serde(default)]
         is_32_bit: bool,
         /// Whether a child can write to one of its pipes, or has its terminal from it.
-        #[serde(default)]
         has_child_output: bool,
-        #[serde(default)]
         takes_keys: bool,
         /// Whether it may be blocked writing to the terminal.
-        #[serde(default)]
         may_write: bool,
         expect: String,
         /// The result where the call is hidden, if it differs.
@@ -575,10 +570,8 @@ mod tests {
         fn memory(&self, _address: u64, bytes: usize) -> Option<Vec<u8>> {
             let digits = self.row.memory.as_ref()?.as_bytes().chunks(2);
             let text = digits.map(|pair| std::str::from_utf8(pair).expect("digits"));
-            let memory: Vec<u8> = text
-                .map(|pair| u8::from_str_radix(pair, 16).expect("two digits"))
-                .collect();
-            memory.get(..bytes).map(<[u8]>::to_vec)
+            let memory = text.map(|pair| u8::from_str_radix(pair, 16).expect("two digits"));
+            memory.collect::<Vec<u8>>().get(..bytes).map(<[u8]>::to_vec)
         }
 
         fn may_write(&self, _thread: u32) -> bool {
@@ -591,35 +584,24 @@ mod tests {
     }
 
     fn rows() -> Vec<ThreadRow> {
-        include_str!("../../tests/fixtures/kernel/threads.jsonl")
-            .lines()
-            .map(|line| serde_json::from_str(line).expect("every line is a thread"))
-            .collect()
+        let lines = include_str!("../../tests/fixtures/kernel/threads.jsonl").lines();
+        let rows = lines.map(|line| serde_json::from_str(line).expect("every line is a thread"));
+        rows.collect()
     }
 
     #[track_caller]
     fn check(row: &ThreadRow, has_syscall: bool, expected: &str) {
-        let does = does(
-            &RecordedThread { row, has_syscall },
-            1,
-            Path::new("/dev/pts/7"),
-            row.takes_keys,
-        );
-        assert_eq!(
-            does.to_string(),
-            expected,
-            "syscall shown: {has_syscall}, {row:?}"
-        );
+        let (thread, tty) = (RecordedThread { row, has_syscall }, Path::new("/dev/pts/7"));
+        let does = does(&thread, 1, tty, row.takes_keys).to_string();
+        assert_eq!(does, expected, "syscall shown: {has_syscall}, {row:?}");
     }
 
     /// The call numbers are those of x86-64.
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn the_blocking_call_shows_the_use_of_the_terminal() {
-        let shown: Vec<ThreadRow> = rows()
-            .into_iter()
-            .filter(|row| row.syscall.is_some())
-            .collect();
+        let mut shown = rows();
+        shown.retain(|row| row.syscall.is_some());
         assert!(shown.len() >= 15, "{}", shown.len());
         for row in &shown {
             check(row, true, &row.expect);
@@ -628,52 +610,37 @@ mod tests {
 
     #[test]
     fn every_instruction_set_has_its_own_numbers() {
-        use Call::{EpollWait, OldSelect, Other, Poll, Read, RingEnter, Select, SendFile};
-        let check = |numbers: &CallNumbers, calls: &[(i64, Call)]| {
-            for (number, call) in calls {
-                assert_eq!(numbers.call(*number), *call, "{number} of {numbers:?}");
+        let x86_64 = CallNumbers::X86_64;
+        for (numbers, calls) in [
+            (
+                &x86_64,
+                "Read 0 19, Poll 7, Select 23, SendFile 40, EpollWait 232, Other 3 63",
+            ),
+            (
+                &CallNumbers::I386,
+                "Read 3, OldSelect 82, Select 142, Poll 168 414, SendFile 187, EpollWait 256, Other 0 7",
+            ),
+            (
+                &CallNumbers::GENERIC,
+                "Read 63, EpollWait 22, Poll 73, Other 3",
+            ),
+            (
+                &CallNumbers::ARM,
+                "Read 3, EpollWait 252, Poll 336, Other 63",
+            ),
+        ] {
+            let calls = format!("{calls}, RingEnter 426, Other -1");
+            for of_call in calls.split(", ") {
+                let (call, of_call) = of_call.split_once(' ').unwrap();
+                for number in of_call.split(' ') {
+                    let found = numbers.call(number.parse().unwrap());
+                    assert_eq!(format!("{found:?}"), call, "{number} of {numbers:?}");
+                }
             }
-            assert_eq!(numbers.call(426), RingEnter, "{numbers:?}");
-            assert_eq!(numbers.call(-1), Other, "{numbers:?}");
-        };
-        check(
-            &CallNumbers::X86_64,
-            &[
-                (0, Read),
-                (3, Other),
-                (7, Poll),
-                (19, Read),
-                (23, Select),
-                (40, SendFile),
-                (63, Other),
-                (232, EpollWait),
-                // x32
-                (0x4000_0000, Read),
-                (0x4000_0203, Read),
-            ],
-        );
-        check(
-            &CallNumbers::I386,
-            &[
-                (0, Other),
-                (3, Read),
-                (7, Other),
-                (82, OldSelect),
-                (142, Select),
-                (168, Poll),
-                (187, SendFile),
-                (256, EpollWait),
-                (414, Poll),
-            ],
-        );
-        check(
-            &CallNumbers::GENERIC,
-            &[(63, Read), (22, EpollWait), (73, Poll), (3, Other)],
-        );
-        check(
-            &CallNumbers::ARM,
-            &[(3, Read), (252, EpollWait), (336, Poll), (63, Other)],
-        );
+        }
+        // x32
+        assert_eq!(x86_64.call(0x4000_0000), Call::Read);
+        assert_eq!(x86_64.call(0x4000_0203), Call::Read);
     }
 
     #[test]

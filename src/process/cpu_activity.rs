@@ -106,11 +106,17 @@ mod tests {
 
     #[test]
     fn a_program_that_runs_for_a_moment_shows_and_one_that_sleeps_does_not() {
-        let mut child = Command::new("cat")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        // What cannot be counted is never still.
+        assert!(!CpuActivity::default().lasts());
+        let mut cat = Command::new("cat");
+        cat.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = cat.spawn().unwrap();
+        let mut missed = at_rest(&child);
+        missed.miss();
+        assert!(!missed.lasts());
+        missed.count(child.id());
+        assert!(!missed.lasts());
+
         let activity = at_rest(&child);
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(b"one\n").unwrap();
@@ -124,19 +130,5 @@ mod tests {
         child.wait().unwrap();
         assert!(!gone.lasts());
         assert!(!counted(&child).lasts());
-    }
-
-    #[test]
-    fn what_cannot_be_counted_is_never_still() {
-        assert!(!CpuActivity::default().lasts());
-        let child = Command::new("cat").stdin(Stdio::piped()).spawn();
-        let mut child = child.unwrap();
-        let mut activity = at_rest(&child);
-        activity.miss();
-        assert!(!activity.lasts());
-        activity.count(child.id());
-        assert!(!activity.lasts());
-        drop(child.stdin.take());
-        child.wait().unwrap();
     }
 }

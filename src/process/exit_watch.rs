@@ -133,72 +133,39 @@ async fn report_end(pid: u32, file: OwnedFd, ended: mpsc::UnboundedSender<Proces
 #[cfg(linux)]
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::process::{Command, Stdio};
 
     use super::*;
     use crate::model::Signal;
 
-    fn runtime() -> tokio::runtime::Runtime {
-        tokio::runtime::Builder::new_current_thread()
-            .build()
-            .unwrap()
-    }
-
-    #[test]
-    fn an_end_is_reported_once_with_its_exit() {
+    #[tokio::test]
+    async fn an_end_is_reported_once_with_its_exit() {
         let mut ends = ExitWatch::new().unwrap();
         // They are not reaped until the end of the test: zombies keep their exit status.
-        let mut exits = Command::new("sh")
-            .args(["-c", "read x; exit 7"])
-            .stdin(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut exits = Command::new("sh");
+        exits.args(["-c", "read x; exit 7"]).stdin(Stdio::piped());
+        let mut exits = exits.spawn().unwrap();
         let mut killed = Command::new("sleep").arg("1000").spawn().unwrap();
-        let mut pids = [exits.id(), killed.id()];
+        // One that had ended before.
+        let mut reaped = Command::new("true").spawn().unwrap();
+        reaped.wait().unwrap();
+        let ended = |pid, exit| ProcessExit { pid, exit };
+        ends.watch(&[reaped.id()]);
+        assert_eq!(ends.take(), [ended(reaped.id(), None)]);
+        let mut pids = [exits.id(), killed.id(), reaped.id()];
         pids.sort_unstable();
         ends.watch(&pids);
         assert_eq!(ends.take(), []);
 
         drop(exits.stdin.take());
-        let runtime = runtime();
-        let first = runtime.block_on(ends.next());
-        assert_eq!(
-            first,
-            ProcessExit {
-                pid: exits.id(),
-                exit: Some(Exit::with_code(7))
-            }
-        );
+        let expected = ended(exits.id(), Some(Exit::with_code(7)));
+        assert_eq!(ends.next().await, expected);
         killed.kill().unwrap();
-        let second = runtime.block_on(ends.next());
         let by_kill = Exit::with_signal(Signal::parse("KILL"));
-        assert_eq!(
-            second,
-            ProcessExit {
-                pid: killed.id(),
-                exit: Some(by_kill)
-            }
-        );
+        assert_eq!(ends.next().await, ended(killed.id(), Some(by_kill)));
         ends.watch(&pids);
         assert_eq!(ends.take(), []);
         exits.wait().unwrap();
         killed.wait().unwrap();
-    }
-
-    #[test]
-    fn a_process_that_had_ended_before_is_reported_too() {
-        let mut child = Command::new("true").spawn().unwrap();
-        child.wait().unwrap();
-        let mut ends = ExitWatch::new().unwrap();
-        ends.watch(&[child.id()]);
-        assert_eq!(
-            ends.take(),
-            [ProcessExit {
-                pid: child.id(),
-                exit: None
-            }]
-        );
-        ends.watch(&[child.id()]);
-        assert_eq!(ends.take(), []);
     }
 }

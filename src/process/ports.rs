@@ -302,10 +302,8 @@ mod tests {
             ]),
         };
         assert_eq!(listening.ports(), BTreeSet::from([3000, 4000, 5000, 6000]));
-        assert_eq!(
-            listening.exclusive_ports(),
-            BTreeSet::from([3000, 5000, 6000])
-        );
+        let exclusive = BTreeSet::from([3000, 5000, 6000]);
+        assert_eq!(listening.exclusive_ports(), exclusive);
         for (address, expected) in [
             ("127.0.0.1:3000", true),
             ("127.0.0.2:3000", false),

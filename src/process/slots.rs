@@ -196,33 +196,36 @@ mod tests {
 
     use super::*;
 
-    fn ticket_of(folder: &Path, number: u64, child: &Child) -> PathBuf {
+    /// Returns the folder of the slot `build`.
+    fn folder_in(runtime: &tempfile::TempDir) -> PathBuf {
+        let folder = folder_of(runtime.path(), "build");
+        files::make_folder(&runtime.path().join(FOLDER), WRITABLE_BY_OTHERS).unwrap();
+        files::make_folder(&folder, WRITABLE_BY_OTHERS).unwrap();
+        folder
+    }
+
+    /// Starts a process that has a ticket.
+    fn earlier_run(folder: &Path, number: u64) -> Child {
+        let child = Command::new("sleep").arg("1000").spawn().unwrap();
         let pid = child.id();
-        let path = folder.join(format!("{number:020}-{pid}-2"));
-        fs::write(&path, format!("{}\n", identity(pid).unwrap_or_default())).unwrap();
-        path
+        let ticket = format!("{}\n", identity(pid).unwrap_or_default());
+        fs::write(ticket_path(folder, number, pid), ticket).unwrap();
+        child
+    }
+
+    fn ticket_path(folder: &Path, number: u64, pid: u32) -> PathBuf {
+        folder.join(format!("{number:020}-{pid}-2"))
     }
 
     #[test]
     fn a_place_is_free_when_an_earlier_run_is_gone_however_it_ended() {
         let runtime = tempfile::tempdir().unwrap();
-        let slot = Slot::parse("build:2").unwrap();
-        let folder = folder_of(runtime.path(), "build");
-        files::make_folder(&runtime.path().join(FOLDER), WRITABLE_BY_OTHERS).unwrap();
-        files::make_folder(&folder, WRITABLE_BY_OTHERS).unwrap();
-        let sleep = || Command::new("sleep").arg("1000").spawn().unwrap();
-        let mut first = sleep();
-        let mut second = sleep();
-        ticket_of(&folder, 7, &first);
-        ticket_of(&folder, 8, &second);
+        let (folder, slot) = (folder_in(&runtime), Slot::parse("build:2").unwrap());
+        let [mut first, mut second] = [7, 8].map(|number| earlier_run(&folder, number));
         // Of a process that had the pid before.
         let pid = std::process::id();
         let old = identity(pid).unwrap().split_once(' ').unwrap().1.to_owned();
-        fs::write(
-            folder.join(format!("{:020}-{pid}-2", 3)),
-            format!("1 {old}\n"),
-        )
-        .unwrap();
+        fs::write(ticket_path(&folder, 3, pid), format!("1 {old}\n")).unwrap();
         fs::write(folder.join("other"), "").unwrap();
         let mut has_waited = false;
         let wait = || {
@@ -231,15 +234,13 @@ mod tests {
         };
         wait_for_place(runtime.path(), &slot, || 42, wait).unwrap();
         assert!(has_waited);
-        let numbers: Vec<u64> = tickets(&folder)
-            .unwrap()
-            .iter()
-            .map(|ticket| ticket.number)
-            .collect();
+        let all = tickets(&folder).unwrap();
+        let numbers: Vec<u64> = all.iter().map(|ticket| ticket.number).collect();
         assert_eq!(numbers, [7, 8, 9]);
-        assert_eq!(began_at(runtime.path(), &slot, pid, 42), Some(42));
-        assert_eq!(began_at(runtime.path(), &slot, pid, 43), None);
-        assert_eq!(began_at(runtime.path(), &slot, second.id(), 0), None);
+        let began_at = |pid, since| began_at(runtime.path(), &slot, pid, since);
+        assert_eq!(began_at(pid, 42), Some(42));
+        assert_eq!(began_at(pid, 43), None);
+        assert_eq!(began_at(second.id(), 0), None);
         first.wait().unwrap();
         second.kill().unwrap();
         second.wait().unwrap();
@@ -248,26 +249,15 @@ mod tests {
     #[test]
     fn a_run_begins_after_all_earlier_ones_that_are_due() {
         let runtime = tempfile::tempdir().unwrap();
-        let slot = Slot::parse("build:2").unwrap();
-        let folder = folder_of(runtime.path(), "build");
-        files::make_folder(&runtime.path().join(FOLDER), WRITABLE_BY_OTHERS).unwrap();
-        files::make_folder(&folder, WRITABLE_BY_OTHERS).unwrap();
-        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
-        let path = ticket_of(&folder, 7, &child);
+        let (folder, slot) = (folder_in(&runtime), Slot::parse("build:2").unwrap());
+        let mut child = earlier_run(&folder, 7);
         // Its place is free, and it has not begun yet.
-        let earlier = fs::File::open(&path).unwrap();
+        let earlier = fs::File::open(ticket_path(&folder, 7, child.id())).unwrap();
         earlier.lock().unwrap();
         let (begins, begun) = std::sync::mpsc::channel();
+        let begin = || begins.send(()).map_or(0, |()| 42);
         std::thread::scope(|scope| {
-            let wait = || {
-                wait_for_place(
-                    runtime.path(),
-                    &slot,
-                    || begins.send(()).map_or(0, |()| 42),
-                    || {},
-                )
-            };
-            let waits = scope.spawn(wait);
+            let waits = scope.spawn(|| wait_for_place(runtime.path(), &slot, begin, || {}));
             let early = begun.recv_timeout(std::time::Duration::from_millis(100));
             earlier.unlock().unwrap();
             waits.join().unwrap().unwrap();

@@ -385,159 +385,101 @@ fn is_plain_option(word: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::test_notation::rows;
 
-    /// pid, parent, group, terminal, foreground, name.
-    fn tree(rows: &[(u32, u32, u32, u32, u32, &str)]) -> Vec<Process> {
-        let process = |row: &(u32, u32, u32, u32, u32, &str)| Process {
-            pid: row.0,
-            thread: row.0,
-            name: row.5.to_owned(),
-            threads: vec![row.0],
-            stopped_by: None,
-            parent: Some(row.1),
-            group: Some(row.2),
-            terminal: row.3,
-            foreground: Some(row.4).filter(|group| *group != 0),
+    /// Reads `PID PARENT GROUP TERMINAL FOREGROUND NAME`s. Terminals are numbers of `/dev/pts`; `-` is none.
+    fn tree(rows: &str) -> Vec<Process> {
+        let process = |row: &str| {
+            let words: Vec<&str> = row.split_whitespace().collect();
+            let number = |at: usize| words[at].parse::<u32>().ok();
+            let pid = number(0).unwrap();
+            Process {
+                pid,
+                thread: pid,
+                name: words[5].to_owned(),
+                threads: vec![pid],
+                stopped_by: None,
+                parent: number(1),
+                group: number(2),
+                terminal: number(3).map_or(0, |number| (136 << 8) + number),
+                foreground: number(4),
+            }
         };
-        rows.iter().map(process).collect()
+        rows.split(';').map(process).collect()
     }
 
+    /// Checks which processes are in front of `/dev/pts/7`, and in which terminal.
     #[track_caller]
-    fn check(rows: &[(u32, u32, u32, u32, u32, &str)], expected: Option<(&str, &[u32])>) {
-        let pid = rows[0].0;
-        let relays = |host: &Host<'_>| host.process.name == "copies";
-        let found = in_front(tree(rows), pid, Path::new("/dev/pts/7"), relays);
-        let found = found.map(|front| {
-            let pids: Vec<u32> = front.members.iter().map(|member| member.pid).collect();
-            (front.tty.display().to_string(), pids)
-        });
-        let expected = expected.map(|(tty, pids)| (tty.to_owned(), pids.to_vec()));
-        assert_eq!(found, expected);
+    fn check_all(table: &str) {
+        for [processes, expected] in rows(table) {
+            let relays = |host: &Host<'_>| host.process.name == "copies";
+            let found = in_front(tree(&processes), 10, Path::new("/dev/pts/7"), relays);
+            let found = found.map(|front| {
+                let pids = front.members.iter().map(|member| member.pid.to_string());
+                format!(
+                    "{}: {}",
+                    front.tty.display(),
+                    pids.collect::<Vec<_>>().join(" ")
+                )
+            });
+            assert_eq!(found.unwrap_or_default(), expected, "{processes}");
+        }
     }
-
-    const TTY: u32 = (136 << 8) + 7;
-    const INNER: u32 = (136 << 8) + 8;
 
     #[test]
     fn the_group_that_has_the_terminal_is_in_front() {
-        let shell = (10, 1, 10, TTY, 11, "bash");
-        check(
-            &[
-                shell,
-                (11, 10, 11, TTY, 11, "make"),
-                (12, 11, 11, TTY, 11, "cc"),
-            ],
-            Some(("/dev/pts/7", &[11, 12])),
+        check_all(
+            "10 1 10 7 11 bash; 11 10 11 7 11 make; 12 11 11 7 11 cc | /dev/pts/7: 11 12
+             10 1 10 7 11 bash; 13 10 13 7 11 sleep |
+             10 1 10 - - bash | ",
         );
-        check(&[shell, (13, 10, 13, TTY, 11, "sleep")], None);
-        check(&[(10, 1, 10, 0, 0, "bash")], None);
     }
 
     #[test]
     fn a_wrapper_is_looked_through() {
-        let script = (10, 1, 10, TTY, 10, "script");
-        check(
-            &[
-                script,
-                (11, 10, 11, INNER, 12, "sh"),
-                (12, 11, 12, INNER, 12, "sleep"),
-            ],
-            Some(("/dev/pts/8", &[12])),
-        );
-        // One within the other.
-        check(
-            &[
-                script,
-                (11, 10, 11, INNER, 11, "sudo"),
-                (12, 11, 12, INNER + 1, 12, "apt"),
-            ],
-            Some(("/dev/pts/9", &[12])),
-        );
-        // Behind a server without a terminal.
-        check(
-            &[
-                (10, 1, 10, TTY, 10, "screen"),
-                (11, 10, 11, 0, 0, "screen"),
-                (12, 11, 12, INNER, 12, "sleep"),
-            ],
-            Some(("/dev/pts/8", &[12])),
+        // One within the other; behind a server without a terminal.
+        check_all(
+            "10 1 10 7 10 script; 11 10 11 8 12 sh; 12 11 12 8 12 sleep | /dev/pts/8: 12
+             10 1 10 7 10 script; 11 10 11 8 11 sudo; 12 11 12 9 12 apt | /dev/pts/9: 12
+             10 1 10 7 10 screen; 11 10 11 - - screen; 12 11 12 8 12 sleep | /dev/pts/8: 12",
         );
         // Programs with terminals for several programs display them in their own way.
-        check(
-            &[
-                script,
-                (11, 10, 11, INNER, 11, "sh"),
-                (12, 10, 12, INNER + 1, 12, "sh"),
-            ],
-            Some(("/dev/pts/7", &[10])),
+        check_all(
+            "10 1 10 7 10 script; 11 10 11 8 11 sh; 12 10 12 9 12 sh | /dev/pts/7: 10
+             10 1 10 7 10 an-agent; 11 10 11 8 11 sh | /dev/pts/7: 10",
         );
-        check(
-            &[
-                (10, 1, 10, TTY, 10, "an-agent"),
-                (11, 10, 11, INNER, 11, "sh"),
-            ],
-            Some(("/dev/pts/7", &[10])),
+        // A relay, whose child's child in another terminal has another host.
+        check_all(
+            "10 1 10 7 10 copies; 11 10 11 8 11 sleep | /dev/pts/8: 11
+             10 1 10 7 10 copies; 11 10 10 7 10 sh; 12 11 12 8 12 sleep | /dev/pts/7: 10 11",
         );
-    }
-
-    #[test]
-    fn a_relay_is_looked_through() {
-        let relay = (10, 1, 10, TTY, 10, "copies");
-        check(
-            &[relay, (11, 10, 11, INNER, 11, "sleep")],
-            Some(("/dev/pts/8", &[11])),
-        );
-        // Its child's child, in another terminal, has another host.
-        check(
-            &[
-                relay,
-                (11, 10, 10, TTY, 10, "sh"),
-                (12, 11, 12, INNER, 12, "sleep"),
-            ],
-            Some(("/dev/pts/7", &[10, 11])),
-        );
-    }
-
-    #[test]
-    fn what_a_wrapper_runs_without_a_terminal_counts() {
-        let su = (10, 1, 10, TTY, 10, "su");
-        check(
-            &[su, (11, 10, 11, 0, 0, "bash")],
-            Some(("/dev/pts/7", &[10, 11])),
-        );
-        // Programs sent to the background do not count.
-        check(
-            &[(10, 1, 10, TTY, 10, "bash"), (11, 10, 11, 0, 0, "daemon")],
-            Some(("/dev/pts/7", &[10])),
+        // What a wrapper runs without a terminal counts; what was sent to the background does not.
+        check_all(
+            "10 1 10 7 10 su; 11 10 11 - - bash | /dev/pts/7: 10 11
+             10 1 10 7 10 bash; 11 10 11 - - daemon | /dev/pts/7: 10",
         );
     }
 
     #[test]
     fn programs_behind_the_foreground_are_those_that_are_stopped_or_detached() {
-        let mut processes = tree(&[
-            (10, 1, 10, TTY, 10, "bash"),
-            (11, 10, 11, TTY, 10, "timeout"),
-            (12, 11, 11, TTY, 10, "ssh-keygen"),
-            (13, 10, 13, TTY, 10, "job"),
-            (14, 10, 14, 0, 0, "detached"),
-            (15, 10, 15, INNER, 15, "elsewhere"),
-        ]);
-        for process in &mut processes {
-            process.stopped_by = [12, 13].contains(&process.pid).then_some(21);
-        }
-        let front = in_front(processes, 10, Path::new("/dev/pts/7"), |_| false).unwrap();
+        let in_front = |rows, stopped: &[u32]| {
+            let mut processes = tree(rows);
+            for process in &mut processes {
+                process.stopped_by = stopped.contains(&process.pid).then_some(21);
+            }
+            in_front(processes, 10, Path::new("/dev/pts/7"), |_| false).unwrap()
+        };
+        let rows = "10 1 10 7 10 bash; 11 10 11 7 10 timeout; 12 11 11 7 10 ssh-keygen;
+                    13 10 13 7 10 job; 14 10 14 - - detached; 15 10 15 8 15 elsewhere";
+        let front = in_front(rows, &[12, 13]);
         let members: Vec<u32> = front.members.iter().map(|member| member.pid).collect();
         assert_eq!(members, [10]);
         let others = front.others.iter();
-        let others: Vec<(u32, bool, bool)> = others
-            .map(|other| (other.process.pid, other.is_detached, other.is_job))
-            .collect();
+        let others = others.map(|other| (other.process.pid, other.is_detached, other.is_job));
         let expected = [(12, false, false), (13, false, true), (14, true, false)];
-        assert_eq!(others, expected);
+        assert_eq!(others.collect::<Vec<_>>(), expected);
         // The foreground is another task's, or its programs have ended.
-        let mut processes = tree(&[(10, 1, 10, TTY, 11, "bash")]);
-        processes[0].stopped_by = Some(21);
-        let front = in_front(processes, 10, Path::new("/dev/pts/7"), |_| false).unwrap();
+        let front = in_front("10 1 10 7 11 bash", &[10]);
         assert!(front.members.is_empty());
         assert_eq!(front.others.len(), 1);
     }
@@ -567,50 +509,47 @@ mod tests {
 
     #[test]
     fn terminals_have_paths() {
-        assert_eq!(path_of(34823), Some(PathBuf::from("/dev/pts/7")));
-        assert_eq!(
-            path_of((136 << 8) | (1 << 20) | 5),
-            Some(PathBuf::from("/dev/pts/261"))
-        );
-        assert_eq!(path_of(1025), None);
-        assert_eq!(path_of(0), None);
+        let paths = [34823, (136 << 8) | (1 << 20) | 5, 1025, 0].map(path_of);
+        let expected = [Some("/dev/pts/7"), Some("/dev/pts/261"), None, None];
+        assert_eq!(paths, expected.map(|path| path.map(PathBuf::from)));
     }
 
     #[test]
     fn a_shell_that_is_fed_by_a_pipe_or_a_file_is_known() {
-        let check = |files: &[(u32, &str)], expected| {
+        for (files, expected) in [
+            (&[(0, "pipe:[81]"), (1, "/dev/pts/7")][..], true),
+            (&[(0, "/home/a/install.sh"), (1, "/dev/pts/7")], true),
+            (&[(0, "/dev/tty"), (10, "pipe:[81]")], true),
+            // Interactive shells open the terminal once more, and some prompts have pipes.
+            (&[(0, "/dev/pts/7"), (10, "/dev/tty")], false),
+            (&[(0, "/dev/pts/7"), (12, "pipe:[81]")], false),
+            (&[(0, "/dev/tty"), (255, "/dev/tty")], false),
+            // Another user's.
+            (&[], false),
+        ] {
             let file = |number| {
                 let target = files.iter().find(|(open, _)| *open == number);
                 target.map(|(_, target)| PathBuf::from(target))
             };
             assert_eq!(is_fed(file), expected, "{files:?}");
-        };
-        check(&[(0, "pipe:[81]"), (1, "/dev/pts/7")], true);
-        check(&[(0, "/home/a/install.sh"), (1, "/dev/pts/7")], true);
-        check(&[(0, "/dev/tty"), (10, "pipe:[81]")], true);
-        // Interactive shells open the terminal once more, and some prompts have pipes.
-        check(&[(0, "/dev/pts/7"), (10, "/dev/tty")], false);
-        check(&[(0, "/dev/pts/7"), (12, "pipe:[81]")], false);
-        check(&[(0, "/dev/tty"), (255, "/dev/tty")], false);
-        // Another user's.
-        check(&[], false);
+        }
     }
 
     #[test]
     fn a_shell_with_nothing_to_run_is_idle() {
-        let check = |line: &str, expected| {
+        for (line, is_shell, expected) in [
+            ("-i --norc", true, true),
+            ("--rcfile /tmp/rc", true, true),
+            ("-o vi -i", true, true),
+            ("sh -i", true, true),
+            ("-o pipefail script.sh", true, false),
+            ("--rcfile /tmp/rc -c ls", true, false),
+            ("script.sh", true, false),
+            ("-o script.py", false, false),
+        ] {
             let words = line.split(' ').map(str::as_bytes);
-            assert_eq!(has_nothing_to_run(words, true), expected, "{line}");
-        };
-        check("-i --norc", true);
-        check("--rcfile /tmp/rc", true);
-        check("-o vi -i", true);
-        check("sh -i", true);
-        check("-o pipefail script.sh", false);
-        check("--rcfile /tmp/rc -c ls", false);
-        check("script.sh", false);
-        let of_python = [b"-o".as_slice(), b"script.py"].into_iter();
-        assert!(!has_nothing_to_run(of_python, false));
+            assert_eq!(has_nothing_to_run(words, is_shell), expected, "{line}");
+        }
     }
 
     #[test]

@@ -74,27 +74,18 @@ mod tests {
 
     #[test]
     fn descendants_count_for_each_of_their_ancestors_that_is_asked_for() {
+        let used = |millis, memory| TreeUsage {
+            cpu: Duration::from_millis(millis),
+            memory,
+        };
         let processes = [(1, 0), (10, 1), (11, 10), (12, 11), (20, 1)];
-        let processes = processes.map(|(pid, parent)| {
-            let used = TreeUsage {
-                cpu: Duration::from_millis(1),
-                memory: u64::from(pid),
-            };
-            (pid, (parent, used))
-        });
+        let processes = processes.map(|(pid, parent)| (pid, (parent, used(1, u64::from(pid)))));
         let found = sums(&BTreeMap::from(processes), &[10, 11, 20, 99]);
-        let expected = [(10, 3, 33), (11, 2, 23), (20, 1, 20)].map(|(pid, millis, memory)| {
-            let cpu = Duration::from_millis(millis);
-            (pid, TreeUsage { cpu, memory })
-        });
+        let expected = [(10, used(3, 33)), (11, used(2, 23)), (20, used(1, 20))];
         assert_eq!(found, BTreeMap::from(expected));
-    }
-
-    #[test]
-    fn a_circle_ends() {
-        let used = |parent| (parent, TreeUsage::default());
-        let processes = BTreeMap::from([(5, used(6)), (6, used(5))]);
-        assert_eq!(sums(&processes, &[7]), BTreeMap::new());
+        // A circle ends.
+        let circle = [(5, (6, used(1, 1))), (6, (5, used(1, 1)))];
+        assert_eq!(sums(&BTreeMap::from(circle), &[7]), BTreeMap::new());
     }
 
     #[cfg(linux)]

@@ -132,43 +132,29 @@ pub fn literal_argument(text: &str) -> String {
 mod tests {
     use super::*;
 
-    #[track_caller]
-    fn check(word: &str, quoted: &str) {
-        assert_eq!(quote(word), quoted);
-    }
-
     #[test]
     fn words_are_quoted_when_they_need_it() {
-        check("list-windows", "list-windows");
-        check("", "''");
-        check("$3", "'$3'");
-        check("~", "'~'");
-        check("a'b", r"'a'\''b'");
-        check("a\nb", "'a'\"\\n\"'b'");
-        check("a;", "'a;'");
-        check("{x}", "'{x}'");
-        check("\\", "'\\'");
+        for (word, quoted) in [
+            ("list-windows", "list-windows"),
+            ("", "''"),
+            ("$3", "'$3'"),
+            ("~", "'~'"),
+            ("a'b", r"'a'\''b'"),
+            ("a\nb", "'a'\"\\n\"'b'"),
+            ("a;", "'a;'"),
+            ("{x}", "'{x}'"),
+            ("\\", "'\\'"),
+        ] {
+            assert_eq!(quote(word), quoted);
+        }
     }
 
     #[test]
     fn a_semicolon_at_the_end_of_an_argument_is_kept() {
-        let command = |word: &str| Command::new("display-message").arg(word);
-        assert_eq!(
-            argv(&[command("a;"), command(";"), command("a\\;"), command("a;b")]),
-            [
-                "display-message",
-                "a\\;",
-                ";",
-                "display-message",
-                "\\;",
-                ";",
-                "display-message",
-                "a\\\\;",
-                ";",
-                "display-message",
-                "a;b"
-            ]
-        );
+        let commands = ["a;", ";", "a\\;", "a;b"];
+        let commands = commands.map(|word| Command::new("display-message").arg(word));
+        let expected = "display-message a\\; ; display-message \\; ; display-message a\\\\; ; display-message a;b";
+        assert_eq!(argv(&commands).join(" "), expected);
     }
 
     #[test]
@@ -184,10 +170,7 @@ mod tests {
         ] {
             assert_eq!(literal_format(text), literal);
         }
-    }
-
-    #[test]
-    fn an_argument_ends_at_no_comma_or_brace_of_the_text() {
+        // An argument ends at no comma or brace of the text.
         assert_eq!(literal_argument("+a,b+"), "+a#,b+");
         assert_eq!(literal_argument("a}#,"), "a#}###,");
     }

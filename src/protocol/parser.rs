@@ -269,25 +269,15 @@ mod tests {
 
     /// The same commands in a session of each version: windows and sessions come, go and get other
     /// names, a pane prints, is paused and continued, and two commands are refused.
-    const SESSIONS: [(&str, &[u8]); 4] = [
-        (
-            "3.3a",
-            include_bytes!("../../tests/fixtures/control/3.3a-session.txt"),
-        ),
-        (
-            "3.5a",
-            include_bytes!("../../tests/fixtures/control/3.5a-session.txt"),
-        ),
-        (
-            "3.7c",
-            include_bytes!("../../tests/fixtures/control/3.7c-session.txt"),
-        ),
-        // Its development branch.
-        (
-            "3.8",
-            include_bytes!("../../tests/fixtures/control/3.8-session.txt"),
-        ),
+    const SESSIONS: [&[u8]; 4] = [
+        include_bytes!("../../tests/fixtures/control/3.3a-session.txt"),
+        include_bytes!("../../tests/fixtures/control/3.5a-session.txt"),
+        include_bytes!("../../tests/fixtures/control/3.7c-session.txt"),
+        include_bytes!("../../tests/fixtures/control/3.8-session.txt"),
     ];
+
+    /// The last one is the development branch.
+    const VERSIONS: [&str; 4] = ["3.3a", "3.5a", "3.7c", "3.8"];
 
     fn read(bytes: &[u8]) -> Vec<ControlItem> {
         let mut parser = Parser::default();
@@ -295,109 +285,71 @@ mod tests {
         parser.collect()
     }
 
-    fn notifications(bytes: &[u8]) -> Vec<Notification> {
-        read(bytes)
-            .into_iter()
-            .filter_map(|item| match item {
-                ControlItem::Notification(notification) => Some(notification),
-                ControlItem::Frame(_) => None,
-            })
-            .collect()
-    }
-
-    fn frames(bytes: &[u8]) -> Vec<Frame> {
-        read(bytes)
-            .into_iter()
-            .filter_map(|item| match item {
-                ControlItem::Frame(frame) => Some(frame),
-                ControlItem::Notification(_) => None,
-            })
-            .collect()
+    fn parts(bytes: &[u8]) -> (Vec<Notification>, Vec<Frame>) {
+        let (mut notifications, mut frames) = (Vec::new(), Vec::new());
+        for item in read(bytes) {
+            match item {
+                ControlItem::Notification(notification) => notifications.push(notification),
+                ControlItem::Frame(frame) => frames.push(frame),
+            }
+        }
+        (notifications, frames)
     }
 
     #[test]
-    fn a_look_is_one_frame_a_command() {
-        let frames = frames(FIXTURES[0]);
+    fn each_command_has_a_frame_with_all_that_it_prints() {
+        let (_, frames) = parts(FIXTURES[0]);
         assert_eq!(frames.len(), 4);
         assert!(frames.iter().all(|frame| frame.ok && frame.flags == 0));
         assert_eq!(frames.last().unwrap().text(), "the end");
-    }
-
-    #[test]
-    fn the_guards_of_others_are_text() {
-        let frames = frames(FIXTURES[0]);
+        // The guards of others are text.
         let text = frames[2].text();
         assert!(text.contains("%end 1 1 1\n%error 1 2 3"), "{text}");
-    }
-
-    #[test]
-    fn closed_windows_are_reported() {
-        let notifications = notifications(FIXTURES[1]);
-        assert!(
-            notifications.contains(&Notification::SessionChanged(SessionId(0))),
-            "{notifications:?}"
-        );
-        assert!(
-            notifications.contains(&Notification::WindowAdd(WindowId(1))),
-            "{notifications:?}"
-        );
-        assert!(
-            notifications.contains(&Notification::WindowClose(WindowId(1))),
-            "{notifications:?}"
-        );
-        assert!(
-            matches!(notifications.last(), Some(Notification::Exit(_))),
-            "{notifications:?}"
-        );
-    }
-
-    #[test]
-    fn an_error_ends_its_frame_and_its_line() {
-        let frames = frames(FIXTURES[2]);
-        let actual: Vec<_> = frames.iter().map(|f| (f.ok, f.text())).collect();
-        assert_eq!(
-            actual,
-            [
-                (true, "before".to_owned()),
-                (false, "can't find session: $99".to_owned())
-            ]
-        );
+        // An error ends its frame and its line.
+        let (_, frames) = parts(FIXTURES[2]);
+        let found = frames.iter().map(|frame| (frame.ok, frame.text()));
+        let expected = [(true, "before"), (false, "can't find session: $99")];
+        let expected = expected.map(|(ok, text)| (ok, text.to_owned()));
+        assert_eq!(found.collect::<Vec<_>>(), expected);
     }
 
     #[test]
     fn every_version_reports_the_same_session() {
-        for (version, bytes) in SESSIONS {
-            let notifications = notifications(bytes);
+        use Notification::{Continue, Exit, LayoutChange, Other, Output, Pause};
+        use Notification::{SessionChanged, SessionRenamed, WindowAdd, WindowClose, WindowRenamed};
+        for (version, bytes) in VERSIONS.into_iter().zip(SESSIONS) {
             let mut printed = Vec::new();
             let mut others = Vec::new();
-            for notification in notifications {
-                if let Notification::Output { pane, bytes, .. } = &notification {
-                    assert_eq!(*pane, PaneId(0), "{version}");
-                    printed.extend(bytes);
-                } else if matches!(
-                    notification,
-                    Notification::Pause(_) | Notification::Continue(_)
-                ) {
+            for notification in parts(bytes).0 {
+                match notification {
+                    Output { pane, bytes, .. } => {
+                        assert_eq!(pane, PaneId(0), "{version}");
+                        printed.extend(bytes);
+                    }
                     // Up to 3.7c within the answer to the command that asked for them.
-                    assert_eq!(version, "3.8");
-                } else if !matches!(notification, Notification::Other(_)) {
-                    others.push(notification);
+                    Pause(_) | Continue(_) => assert_eq!(version, "3.8"),
+                    Other(_) => {}
+                    notification @ (SessionChanged(_) | SessionRenamed(_) | WindowAdd(_)
+                    | WindowClose(_) | WindowRenamed(_) | LayoutChange(_)
+                    | Exit(_)) => {
+                        others.push(notification);
+                    }
                 }
             }
             // How output is cut into notifications differs, and so does where they stand among others.
             let text = String::from_utf8(printed).unwrap();
             assert_eq!(text, "é\r\né\r\n^[[31m\r\n\u{1b}[31m\r\n", "{version}");
             let expected = [
-                Notification::SessionChanged(SessionId(0)),
-                Notification::LayoutChange(WindowId(0)),
-                Notification::WindowAdd(WindowId(1)),
-                Notification::WindowRenamed(WindowId(0)),
-                Notification::LayoutChange(WindowId(0)),
-                Notification::LayoutChange(WindowId(0)),
-                Notification::SessionRenamed(SessionId(0)),
-                Notification::WindowClose(WindowId(2)),
-                Notification::WindowClose(WindowId(1)),
-                Notification::Exit(String::new()),
+                SessionChanged(SessionId(0)),
+                LayoutChange(WindowId(0)),
+                WindowAdd(WindowId(1)),
+                WindowRenamed(WindowId(0)),
+                LayoutChange(WindowId(0)),
+                LayoutChange(WindowId(0)),
+                SessionRenamed(SessionId(0)),
+                WindowClose(WindowId(2)),
+                WindowClose(WindowId(1)),
+                Exit(String::new()),
             ];
             assert_eq!(others, expected, "{version}");
         }
@@ -405,43 +357,16 @@ mod tests {
 
     #[test]
     fn every_version_frames_each_answer_and_each_refusal() {
-        for (version, bytes) in SESSIONS {
-            let frames = frames(bytes);
-            let marks: Vec<String> = (frames.iter().map(Frame::text))
-                .filter(|text| text.starts_with("mark"))
-                .collect();
-            let expected: Vec<String> = (1..=marks.len()).map(|n| format!("mark{n}")).collect();
+        for (version, bytes) in VERSIONS.into_iter().zip(SESSIONS) {
+            let (_, frames) = parts(bytes);
+            let mut marks: Vec<String> = frames.iter().map(Frame::text).collect();
+            marks.retain(|text| text.starts_with("mark"));
+            let expected: Vec<String> = (1..=19).map(|n| format!("mark{n}")).collect();
             assert_eq!(marks, expected, "{version}");
-            assert_eq!(marks.len(), 19, "{version}");
-            let refused: Vec<String> = (frames.iter())
-                .filter(|frame| !frame.ok)
-                .map(Frame::text)
-                .collect();
-            assert_eq!(
-                refused,
-                ["parse error: unknown command: no-such-command"],
-                "{version}"
-            );
+            let refused = frames.iter().filter(|frame| !frame.ok).map(Frame::text);
+            let expected = ["parse error: unknown command: no-such-command"];
+            assert_eq!(refused.collect::<Vec<_>>(), expected, "{version}");
         }
-    }
-
-    #[test]
-    fn output_is_decoded() {
-        let bytes: Vec<u8> = notifications(FIXTURES[3])
-            .into_iter()
-            .filter_map(|notification| {
-                let Notification::Output { bytes, .. } = notification else {
-                    return None;
-                };
-                Some(bytes)
-            })
-            .flatten()
-            .collect();
-        let text = String::from_utf8_lossy(&bytes);
-        assert!(
-            text.contains("a\\b\u{7}\u{1b}[31mé\u{1b}[0m\r\n"),
-            "{text:?}"
-        );
     }
 
     #[test]
@@ -452,15 +377,11 @@ mod tests {
         }
         assert!(parser.line.len() <= LINE_LIMIT);
         parser.push(b"\n%window-add @1\n");
-        assert_eq!(
-            parser.nth(1),
-            Some(ControlItem::Notification(Notification::WindowAdd(
-                WindowId(1)
-            )))
-        );
+        let added = Notification::WindowAdd(WindowId(1));
+        assert_eq!(parser.nth(1), Some(ControlItem::Notification(added)));
     }
 
-    fn lines() -> impl Strategy<Value = Vec<u8>> {
+    fn output() -> impl Strategy<Value = Vec<u8>> {
         let line = prop_oneof![
             Just(b"%begin 1 2 1\n".to_vec()),
             Just(b"%end 1 2 1\n".to_vec()),
@@ -470,12 +391,16 @@ mod tests {
             Just(b"%window-add @1\n".to_vec()),
             any::<Vec<u8>>(),
         ];
-        proptest::collection::vec(line, 0..40).prop_map(|lines| lines.concat())
+        let lines = proptest::collection::vec(line, 0..40).prop_map(|lines| lines.concat());
+        let fixture = prop::sample::select(FIXTURES.to_vec()).prop_map(<[u8]>::to_vec);
+        prop_oneof![lines, fixture]
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(512))]
+
         #[test]
-        fn cutting_anywhere_changes_nothing(bytes in lines(), cuts: Vec<u8>) {
+        fn cutting_anywhere_changes_nothing(bytes in output(), cuts: Vec<u8>) {
             let mut parser = Parser::default();
             let mut items = Vec::new();
             let mut rest = bytes.as_slice();
@@ -489,75 +414,38 @@ mod tests {
             items.extend(parser);
             prop_assert_eq!(items, read(&bytes));
         }
+    }
 
-        #[test]
-        fn fixtures_cut_in_two_are_the_same(which in 0..4usize, at: proptest::sample::Index) {
-            let bytes = FIXTURES[which];
-            let (head, tail) = bytes.split_at(at.index(bytes.len()));
-            let mut parser = Parser::default();
-            parser.push(head);
-            parser.push(tail);
-            prop_assert_eq!(parser.collect::<Vec<_>>(), read(bytes));
+    #[test]
+    fn known_lines_are_read_and_anything_else_is_kept_as_it_came() {
+        use Notification::{Continue, Exit, LayoutChange, Other, Output, Pause};
+        use Notification::{SessionChanged, SessionRenamed, WindowAdd, WindowClose, WindowRenamed};
+        let (session, window, pane) = (SessionId(1), WindowId(3), PaneId(7));
+        let output = |age_ms| Output {
+            pane,
+            age_ms,
+            bytes: b"a\\b\x07\x1b[0m \n".to_vec(),
+        };
+        for (line, expected) in [
+            ("%window-add @3", WindowAdd(window)),
+            ("%window-close @3", WindowClose(window)),
+            ("%unlinked-window-close @3", WindowClose(window)),
+            ("%window-renamed @3 a b", WindowRenamed(window)),
+            ("%session-renamed $1 a b", SessionRenamed(session)),
+            ("%layout-change @3 b25d,80x24 b25d *", LayoutChange(window)),
+            ("%session-changed $1 S", SessionChanged(session)),
+            ("%pause %7", Pause(pane)),
+            ("%continue %7", Continue(pane)),
+            ("%exit", Exit(String::new())),
+            ("%exit server exited", Exit("server exited".to_owned())),
+            (r"%output %7 a\134b\007\033[0m \012", output(0)),
+            (
+                r"%extended-output %7 42 : a\134b\007\033[0m \012",
+                output(42),
+            ),
+        ] {
+            assert_eq!(Notification::parse(line.as_bytes()), expected, "{line}");
         }
-    }
-
-    #[track_caller]
-    fn check(line: &str, expected: Notification) {
-        assert_eq!(Notification::parse(line.as_bytes()), expected);
-    }
-
-    #[test]
-    fn known_lines_are_read() {
-        check("%window-add @3", Notification::WindowAdd(WindowId(3)));
-        check("%window-close @3", Notification::WindowClose(WindowId(3)));
-        check(
-            "%unlinked-window-close @3",
-            Notification::WindowClose(WindowId(3)),
-        );
-        check(
-            "%window-renamed @3 a b",
-            Notification::WindowRenamed(WindowId(3)),
-        );
-        check(
-            "%session-renamed $1 a b",
-            Notification::SessionRenamed(SessionId(1)),
-        );
-        check(
-            "%layout-change @3 b25d,80x24,0,0,0 b25d,80x24,0,0,0 *",
-            Notification::LayoutChange(WindowId(3)),
-        );
-        check(
-            "%session-changed $1 S",
-            Notification::SessionChanged(SessionId(1)),
-        );
-        check("%pause %7", Notification::Pause(PaneId(7)));
-        check("%continue %7", Notification::Continue(PaneId(7)));
-        check("%exit", Notification::Exit(String::new()));
-        check(
-            "%exit server exited",
-            Notification::Exit("server exited".into()),
-        );
-        let bytes = b"a\\b\x07\x1b[0m \n".to_vec();
-        check(
-            "%output %1 a\\134b\\007\\033[0m \\012",
-            Notification::Output {
-                pane: PaneId(1),
-                age_ms: 0,
-                bytes: bytes.clone(),
-            },
-        );
-        check(
-            "%extended-output %1 42 : a\\134b\\007\\033[0m \\012",
-            Notification::Output {
-                pane: PaneId(1),
-                age_ms: 42,
-                bytes,
-            },
-        );
-    }
-
-    #[test]
-    fn anything_else_is_kept_as_it_came() {
         for line in [
             "",
             "%",
@@ -570,14 +458,15 @@ mod tests {
             "%message hi there",
             "%pause @1",
         ] {
-            check(line, Notification::Other(line.as_bytes().to_vec()));
+            let line = line.as_bytes();
+            assert_eq!(Notification::parse(line), Other(line.to_vec()));
         }
     }
 
     #[test]
     fn a_half_escape_stays() {
-        assert_eq!(decode_octal(b"\\01"), b"\\01");
-        assert_eq!(decode_octal(b"\\"), b"\\");
-        assert_eq!(decode_octal(b"\\400"), b"\\400");
+        for half in [r"\01", r"\", r"\400"] {
+            assert_eq!(decode_octal(half.as_bytes()), half.as_bytes());
+        }
     }
 }

@@ -232,46 +232,24 @@ mod tests {
 
     #[test]
     fn the_record_of_deaths_is_read_in_order() {
-        let deaths =
-            Death::parse_record("2 %1 9142 4  17;@1 %1 9142 4  17;@1 %2 9147  9 18;@1 %2 9  ;");
-        let actual: Vec<_> = deaths
-            .iter()
-            .map(|d| {
-                (
-                    d.pid,
-                    d.exit.code,
-                    d.exit.signal.as_ref().map(Signal::name),
-                    d.time,
-                )
-            })
-            .collect();
-        assert_eq!(
-            actual,
-            [
-                (Some(9142), Some(4), None, Some(17)),
-                (Some(9147), None, Some("SIGKILL"), Some(18)),
-                (Some(9), None, None, None)
-            ]
-        );
-    }
-
-    #[test]
-    fn a_death_may_have_a_number_and_no_process() {
-        let deaths = Death::parse_record(
-            "@1 %1  4  17 8 12;@1 %1 x 4  17 9 12;@1 %1 7 4  17 10 ttys001;@1 %1  0    ;",
-        );
-        let actual: Vec<_> = deaths
-            .iter()
-            .map(|d| (d.pid, d.exit.code, d.number, d.terminal.as_deref()))
-            .collect();
-        assert_eq!(
-            actual,
-            [
-                (None, Some(4), Some(8), Some("12")),
-                (Some(7), Some(4), Some(10), Some("ttys001")),
-                (None, Some(0), None, None),
-            ]
-        );
+        // A death may have a number and no process.
+        let record = "2 %1 9142 4  17;@1 %1 9142 4  17;@1 %2 9147  9 18;@1 %2 9  ;\
+                      @1 %1  4  17 8 12;@1 %1 x 4  17 9 12;@1 %1 7 4  17 10 s001;@1 %1  0    ;";
+        let deaths = Death::parse_record(record);
+        let found = deaths.iter().map(|death| {
+            let (exit, terminal) = (&death.exit, death.terminal.as_deref());
+            let (time, signal) = (death.time, exit.signal.as_ref().map(Signal::name));
+            (death.pid, exit.code, signal, time, death.number, terminal)
+        });
+        let expected = [
+            (Some(9142), Some(4), None, Some(17), None, None),
+            (Some(9147), None, Some("SIGKILL"), Some(18), None, None),
+            (Some(9), None, None, None, None, None),
+            (None, Some(4), None, Some(17), Some(8), Some("12")),
+            (Some(7), Some(4), None, Some(17), Some(10), Some("s001")),
+            (None, Some(0), None, None, None, None),
+        ];
+        assert_eq!(found.collect::<Vec<_>>(), expected);
     }
 
     proptest::proptest! {

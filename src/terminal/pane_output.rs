@@ -248,53 +248,52 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// A pane of 80 columns and 24 rows, with the cursor in this row.
+    fn pane(history: usize, limit: usize, row: usize) -> PaneOutput {
+        PaneOutput {
+            history,
+            limit,
+            width: 80,
+            height: 24,
+            cursor: (0, row),
+            ..PaneOutput::default()
+        }
+    }
+
     #[test]
     fn first_lines_complete_what_is_left() {
         let lines = |n: std::ops::Range<usize>| n.map(|n| n.to_string()).collect::<Vec<_>>();
-        let check = |history, first: &[String], left: Vec<String>, gap, n_lines| {
-            let output = PaneOutput {
-                history,
-                limit: 100,
-                width: 80,
-                height: 24,
-                cursor: (0, 23),
-                ..PaneOutput::default()
-            };
-            let (all, found) = output.with_first_lines(first, left);
-            assert_eq!((found, all.len()), (gap, n_lines));
-        };
-        check(89, &[], lines(0..100), None, 100);
-        check(90, &[], lines(10..110), Some(0), 100);
-        check(90, &lines(0..10), lines(20..120), Some(10), 110);
-        // Nothing was dropped yet.
-        check(90, &lines(0..10), lines(0..110), None, 110);
-        // That is not known of lines that repeat themselves.
-        let same = vec!["y".to_owned(); 110];
-        check(90, &same[..10], same.clone(), Some(0), 110);
+        let same = |n| vec!["y".to_owned(); n];
+        for (history, first, left, gap, n_lines) in [
+            (89, lines(0..0), lines(0..100), None, 100),
+            (90, lines(0..0), lines(10..110), Some(0), 100),
+            (90, lines(0..10), lines(20..120), Some(10), 110),
+            // Nothing was dropped yet.
+            (90, lines(0..10), lines(0..110), None, 110),
+            // That is not known of lines that repeat themselves.
+            (90, same(10), same(110), Some(0), 110),
+        ] {
+            let (all, found) = pane(history, 100, 23).with_first_lines(&first, left);
+            assert_eq!((found, all.len()), (gap, n_lines), "{first:?}");
+        }
     }
 
     #[test]
     fn a_history_that_is_nearly_full_may_have_lost_rows() {
-        let check = |history: usize, limit: usize, row: usize, expected: bool| {
-            let output = PaneOutput {
-                history,
-                limit,
-                width: 80,
-                height: 24,
-                cursor: (0, row),
-                ..PaneOutput::default()
-            };
-            assert_eq!(output.may_lack_rows(), expected, "{history} of {limit}");
-        };
-        check(0, 2000, 0, false);
-        check(1799, 2000, 0, false);
-        check(1800, 2000, 0, true);
-        check(2000, 2000, 23, true);
-        check(4, 5, 0, true);
-        check(3, 5, 0, false);
-        // Without a history there is only the screen.
-        check(0, 0, 22, false);
-        check(0, 0, 23, true);
+        for (history, limit, row, expected) in [
+            (0, 2000, 0, false),
+            (1799, 2000, 0, false),
+            (1800, 2000, 0, true),
+            (2000, 2000, 23, true),
+            (4, 5, 0, true),
+            (3, 5, 0, false),
+            // Without a history there is only the screen.
+            (0, 0, 22, false),
+            (0, 0, 23, true),
+        ] {
+            let may_lack_rows = pane(history, limit, row).may_lack_rows();
+            assert_eq!(may_lack_rows, expected, "{history} of {limit}");
+        }
     }
 
     /// Returns what is passed on, piece by piece, and what is kept at the end.
@@ -320,13 +319,7 @@ mod tests {
 
     #[test]
     fn what_can_be_no_character_is_not_held() {
-        for bytes in [
-            &b"\xff"[..],
-            b"\xe0\x80",
-            b"\xc0",
-            b"\x80\x80\x80\x80",
-            b"\xf5",
-        ] {
+        for bytes in [&b"\xff"[..], b"\xe0\x80", b"\xc0", b"\x80\x80", b"\xf5"] {
             let (handed_on, held) = pieces(&[bytes]);
             assert_eq!(handed_on.concat(), bytes);
             assert!(held.is_empty(), "{bytes:x?}");

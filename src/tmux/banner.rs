@@ -131,48 +131,42 @@ mod tests {
     fn check(row: &str, banner: &str, is_banner: bool) {
         let mut rows = ["out".to_owned(), row.to_owned()];
         drop_banner(&mut rows, banner);
-        assert_eq!(rows[1].is_empty(), is_banner, "{row:?} of {banner:?}");
-        assert_eq!(rows[0], "out");
+        let left = if is_banner { "" } else { row };
+        assert_eq!(rows, ["out", left], "{row:?} of {banner:?}");
     }
 
     #[test]
     fn the_users_own_banner_is_known() {
+        let banner = "#[align=centre]#[fg=red][done: 3] #[align=right]at 12:00";
+        check("      [done: 3]      at 12:00", banner, true);
         check("[done: 3]", "[done: 3]", true);
-        check(
-            "      [done: 3]      at 12:00",
-            "#[align=centre]#[fg=red][done: 3] #[align=right]at 12:00",
-            true,
-        );
         check("\x1b[31m[done: 3]\x1b[m", "#[fg=red][done: 3]", true);
         check("<a|b> \\ c", "ab  c", true);
         // Cut, or drawn before the status was known.
         check("[done", "[done: 3]", true);
         check("[done: ]", "[done: 3]", true);
         check("ended , at 12:00", "ended with SIGKILL, at 12:00", true);
+        check("Pane is dead (status 3, now)", "[done: 3]", true);
         // Not the banner.
-        check("", "[done: 3]", true);
         check("[do", "[done: 3] at 12:00", false);
         check("[1]", "[done: 3] at 12:00", false);
         check("total: 3", "[done: 3]", false);
         check("[done: 3]", "", false);
-        check("Pane is dead (status 3, now)", "[done: 3]", true);
     }
 
     #[test]
     fn a_banner_that_is_glued_to_the_output_goes_alone() {
-        let check = |line: &str, banner: &str, left: &str| {
+        let banner = "#[bold][done: 3]";
+        for (line, banner, left) in [
+            ("no end  [done: 3]", "[done: 3]", "no end"),
+            ("no end [done: 3] [done: 3]", banner, "no end [done: 3]"),
+            ("no end Pane is dead (status 3, now)", "", "no end"),
+            ("no end", "[done: 3]", "no end"),
+        ] {
             let mut rows = [line.to_owned()];
             drop_joined_banner(&mut rows, banner);
             assert_eq!(rows[0], left, "{line:?} of {banner:?}");
-        };
-        check("no end  [done: 3]", "[done: 3]", "no end");
-        check(
-            "no end [done: 3] [done: 3]",
-            "#[bold][done: 3]",
-            "no end [done: 3]",
-        );
-        check("no end Pane is dead (status 3, now)", "", "no end");
-        check("no end", "[done: 3]", "no end");
+        }
     }
 
     #[test]

@@ -373,20 +373,15 @@ mod tests {
 
     #[test]
     fn blank_rows_below_the_cursor_are_cut() {
-        check(shape(0, 5, 1), &["a", "", "", "", ""], &["a", ""], Some(1));
-        check(
-            shape(0, 5, 1),
-            &["a", "", "", "b", ""],
-            &["a", "", "", "b"],
-            Some(1),
-        );
-        check(
-            shape(2, 3, 0),
-            &["h1", "h2", "$ ", "", ""],
-            &["h1", "h2", "$"],
-            Some(2),
-        );
+        let asks = shape(0, 5, 1);
+        check(asks, &["a", "", "", "", ""], &["a", ""], Some(1));
+        check(asks, &["a", "", "", "b", ""], &["a", "", "", "b"], Some(1));
+        let (lines, rows) = (["h1", "h2", "$ ", "", ""], ["h1", "h2", "$"]);
+        check(shape(2, 3, 0), &lines, &rows, Some(2));
         check(dead(shape(0, 5, 3)), &["a", "", "", "", ""], &["a"], None);
+        // It became taller after its end: no banner.
+        let rows = ["out", "Pane is dead (status 3)", "", ""];
+        check(dead(shape(0, 4, 1)), &rows, &["out"], None);
     }
 
     #[test]
@@ -399,41 +394,24 @@ mod tests {
             "Pane is dead (stat",
             "Pane is",
         ] {
-            check(
-                dead(shape(1, 3, 2)),
-                &["out", "", "", banner],
-                &["out"],
-                None,
-            );
-            check(
-                shape(1, 3, 2),
-                &["out", "", "", banner],
-                &["out", "", "", banner],
-                Some(3),
-            );
+            let lines = ["out", "", "", banner];
+            check(dead(shape(1, 3, 2)), &lines, &["out"], None);
+            check(shape(1, 3, 2), &lines, &lines, Some(3));
         }
         check(dead(shape(0, 1, 0)), &["Pane"], &[], None);
         check(dead(shape(0, 1, 0)), &["Pan"], &["Pan"], Some(0));
-        check(
-            dead(shape(0, 2, 1)),
-            &["Pane is dead", "x"],
-            &["Pane is dead", "x"],
-            Some(1),
-        );
+        let lines = ["Pane is dead", "x"];
+        check(dead(shape(0, 2, 1)), &lines, &lines, Some(1));
     }
 
-    fn numbered(n: usize) -> Vec<String> {
-        (0..n).map(|n| n.to_string()).collect()
-    }
-
-    fn words(rows: &[String]) -> Vec<&str> {
-        rows.iter().map(String::as_str).collect()
+    fn numbered(n: usize) -> Vec<&'static str> {
+        let numbers = (0..n).map(|n| &*n.to_string().leak());
+        numbers.collect()
     }
 
     #[test]
     fn of_the_history_no_more_is_kept_than_makes_fifty_rows() {
         let lines = numbered(52);
-        let lines = words(&lines);
         check(shape(400, 24, 23), &lines, &lines[2..], Some(49));
         check(shape(400, 50, 49), &lines, &lines[2..], Some(49));
         let alternate = Shape {
@@ -450,7 +428,6 @@ mod tests {
     #[test]
     fn all_of_a_screen_is_kept_however_tall_it_is() {
         let lines = numbered(300);
-        let lines = words(&lines);
         for height in [51, 52, 120, 300] {
             let last = u32::try_from(height - 1).unwrap();
             let full = shape(0, i64::try_from(height).unwrap(), last);
@@ -462,56 +439,50 @@ mod tests {
             };
             check(asking, &at_top, &["Go?"], Some(0));
             let mut rows = at_top.clone();
-            rows[0] = "Go?";
-            rows[height - 1] = "a status bar";
+            (rows[0], rows[height - 1]) = ("Go?", "a status bar");
             check(asking, &rows, &rows, Some(0));
-            // tmux has scrolled the screen for its banner.
-            let mut ended = [&["boom"][..], &at_top].concat();
-            ended[height] = "Pane is dead (status 3)";
-            let ended_shape = Shape {
-                history: 1,
-                ..dead(full)
-            };
-            check(ended_shape, &ended, &["boom", "Go?"], None);
             let alternate = Shape {
                 is_alternate: true,
                 ..asking
             };
             check(alternate, &rows, &rows, Some(0));
+            // tmux has scrolled the screen for its banner.
+            let mut ended = [&["boom"][..], &at_top].concat();
+            ended[height] = "Pane is dead (status 3)";
+            let scrolled = Shape {
+                history: 1,
+                ..dead(full)
+            };
+            check(scrolled, &ended, &["boom", "Go?"], None);
         }
     }
 
     #[test]
-    fn a_pane_that_became_taller_after_its_end_has_no_banner() {
-        let rows = ["out", "Pane is dead (status 3)", "", ""];
-        check(dead(shape(0, 4, 1)), &rows, &["out"], None);
-    }
-
-    #[test]
     fn a_capture_is_cut_where_the_cursor_was_lower_when_it_was_asked_for() {
-        let check = |asked: Shape, found: Shape, n: usize, expected: bool| {
+        let full = shape(400, 24, 23);
+        let alternate = Shape {
+            is_alternate: true,
+            ..full
+        };
+        for (asked, found, n, expected) in [
+            (full, full, 52, false),
+            (full, shape(400, 24, 0), 29, true),
+            (full, shape(28, 24, 0), 29, false),
+            // There is text below the cursor.
+            (full, shape(400, 24, 0), 52, false),
+            (shape(400, 24, 0), full, 75, false),
+            (full, dead(full), 51, false),
+            (full, dead(full), 30, true),
+            (alternate, full, 24, true),
+            (full, alternate, 24, false),
+            (Shape::default(), full, 75, false),
+        ] {
             let captured = CapturedScreen {
                 rows: Some(bytes(&vec!["row"; n])),
                 ..captured(asked, &[])
             };
             assert_eq!(captured.is_cut(&found, ""), expected, "{asked:?} {found:?}");
-        };
-        let full = shape(400, 24, 23);
-        check(full, full, 52, false);
-        check(full, shape(400, 24, 0), 29, true);
-        check(full, shape(28, 24, 0), 29, false);
-        // There is text below the cursor.
-        check(full, shape(400, 24, 0), 52, false);
-        check(shape(400, 24, 0), full, 75, false);
-        check(full, dead(full), 51, false);
-        check(full, dead(full), 30, true);
-        let alternate = Shape {
-            is_alternate: true,
-            ..full
-        };
-        check(alternate, full, 24, true);
-        check(full, alternate, 24, false);
-        check(Shape::default(), full, 75, false);
+        }
     }
 
     #[test]
@@ -565,86 +536,70 @@ mod tests {
     #[test]
     fn the_last_lines_are_whole_where_lines_are_wrapped() {
         let check = |shape: Shape, lines: &[&str], rows: &[&str], expected: &[&str]| {
+            let shape = Shape { width: 4, ..shape };
             let mut captured = captured(shape, lines);
             assert!(screen(&shape, &captured, "").is_none());
             captured.rows = Some(bytes(rows));
             let screen = screen(&shape, &captured, "").expect("it has the rows");
             assert_eq!(screen.last_lines(), expected);
         };
-        let wide = |history, height, y| Shape {
-            width: 4,
-            ..shape(history, height, y)
-        };
         // A blank at the wrap, a row that is full and not wrapped, a wide character that does not fit.
-        check(wide(0, 3, 2), &["abc d", ""], &["abc", "d", ""], &["abc d"]);
-        check(
-            wide(0, 5, 4),
-            &["abcd", "abc日本", "x", ""],
-            &["abcd", "abc", "日本", "x", ""],
-            &["abcd", "abc日本", "x"],
+        let rows = ["abc", "d", ""];
+        check(shape(0, 3, 2), &["abc d", ""], &rows, &["abc d"]);
+        let (lines, rows) = (
+            ["abcd", "abc日本", "x", ""],
+            ["abcd", "abc", "日本", "x", ""],
         );
-        check(
-            wide(0, 6, 5),
-            &["a", "b", "cdefg", "", "h"],
-            &["a", "b", "cdef", "g", "", "h"],
-            &["b", "cdefg", "h"],
+        check(shape(0, 5, 4), &lines, &rows, &lines[..3]);
+        let (lines, rows) = (
+            ["a", "b", "cdefg", "", "h"],
+            ["a", "b", "cdef", "g", "", "h"],
         );
-        let long = "x".repeat(4 * 150);
-        let cut = "x".repeat(499) + "…";
-        check(wide(0, 150, 149), &[&long], &["xxxx"; 150], &[&cut]);
+        check(shape(0, 6, 5), &lines, &rows, &["b", "cdefg", "h"]);
+        let (long, cut) = ("x".repeat(4 * 150), "x".repeat(499) + "…");
+        check(shape(0, 150, 149), &[&long], &["xxxx"; 150], &[&cut]);
         // Its beginning is above what was captured.
         let seen = "x".repeat(4 * 52);
         let end = format!("…{seen}");
-        check(wide(90, 2, 1), &[&seen], &["xxxx"; 52], &[&end]);
+        check(shape(90, 2, 1), &[&seen], &["xxxx"; 52], &[&end]);
         // tmux's banner is joined to output without a line end.
-        check(
-            dead(wide(1, 3, 2)),
-            &["abcdefPane is dead (status 1)", ""],
-            &["abcd", "ef", "", "Pane"],
-            &["abcdef"],
+        let (lines, rows) = (
+            ["abcdefPane is dead (status 1)", ""],
+            ["abcd", "ef", "", "Pane"],
         );
+        check(dead(shape(1, 3, 2)), &lines, &rows, &["abcdef"]);
     }
-}
-
-#[cfg(test)]
-mod drawn_cursor_tests {
-    use super::*;
 
     #[track_caller]
-    fn check(lines: &[&str], expected: Option<(usize, usize)>) {
+    fn check_cursor(lines: &[&str], expected: Option<(usize, usize)>) {
         let lines: Vec<Vec<u8>> = lines.iter().map(|line| line.as_bytes().to_vec()).collect();
         assert_eq!(find_drawn_cursor(&lines), expected, "{lines:?}");
     }
 
     #[test]
     fn one_cell_with_another_background_is_a_cursor() {
-        check(&["Name: \x1b[7m "], Some((6, 0)));
-        check(
-            &["a", "Name: \x1b[7mm\x1b[0m\x1b[90m\x1b[49my-app"],
-            Some((6, 1)),
-        );
-        check(&["│\x1b[7mm\x1b[27my-app    │"], Some((1, 0)));
-        check(&["\x1b[7m "], Some((0, 0)));
-        check(
-            &["\x1b[48;5;235m  \x1b[38;5;233m\x1b[48;5;253mn\x1b[38;5;243m\x1b[48;5;235mame"],
-            Some((2, 0)),
-        );
-        check(
-            &["\x1b[48;2;1;2;3m日 \x1b[48;2;9;9;9ma\x1b[48;2;1;2;3m "],
-            Some((3, 0)),
-        );
+        check_cursor(&["Name: \x1b[7m "], Some((6, 0)));
+        let restored = "Name: \x1b[7mm\x1b[0m\x1b[90m\x1b[49my-app";
+        check_cursor(&["a", restored], Some((6, 1)));
+        check_cursor(&["│\x1b[7mm\x1b[27my-app    │"], Some((1, 0)));
+        check_cursor(&["\x1b[7m "], Some((0, 0)));
+        let indexed =
+            "\x1b[48;5;235m  \x1b[38;5;233m\x1b[48;5;253mn\x1b[38;5;243m\x1b[48;5;235mame";
+        check_cursor(&[indexed], Some((2, 0)));
+        let direct = "\x1b[48;2;1;2;3m日 \x1b[48;2;9;9;9ma\x1b[48;2;1;2;3m ";
+        check_cursor(&[direct], Some((3, 0)));
         // A style goes on in the next row.
-        check(&["\x1b[44m   ", "a \x1b[7mb\x1b[27m "], Some((2, 1)));
+        check_cursor(&["\x1b[44m   ", "a \x1b[7mb\x1b[27m "], Some((2, 1)));
     }
 
     #[test]
     fn bars_boxes_and_several_cells_are_none() {
-        check(&["Name:"], None);
-        check(&["\x1b[7mstatus\x1b[0m"], None);
-        check(&["a\x1b[7mb\x1b[0mc", "d \x1b[7me\x1b[0m "], None);
-        check(&["a \x1b[7m▊\x1b[0m b"], None);
-        check(&["\x1b[40m ▐\x1b[44mX\x1b[40m▌ Docs"], None);
-        check(&["\x1b[41m a\x1b[42mb\x1b[43mc "], None);
-        check(&["\x1b]8;;http://x\x1b\\a\x1b]8;;\x1b\\\x1b[4m b"], None);
+        check_cursor(&["Name:"], None);
+        check_cursor(&["\x1b[7mstatus\x1b[0m"], None);
+        check_cursor(&["a\x1b[7mb\x1b[0mc", "d \x1b[7me\x1b[0m "], None);
+        check_cursor(&["a \x1b[7m▊\x1b[0m b"], None);
+        check_cursor(&["\x1b[40m ▐\x1b[44mX\x1b[40m▌ Docs"], None);
+        check_cursor(&["\x1b[41m a\x1b[42mb\x1b[43mc "], None);
+        check_cursor(&["\x1b]8;;http://x\x1b\\a\x1b]8;;\x1b\\\x1b[4m b"], None);
     }
 }

@@ -146,24 +146,24 @@ mod tests {
 
     #[test]
     fn only_a_socket_without_a_listener_means_that_there_is_no_server() {
-        let means_it = TmuxError::means_no_server;
-        assert!(means_it("no server running on /tmp/tmux-0/default\n"));
-        assert!(means_it(
-            "error connecting to /tmp/s (No such file or directory)"
-        ));
-        assert!(means_it("error connecting to /tmp/s (Connection refused)"));
-        assert!(means_it("[server exited]"));
-        assert!(!means_it("server exited unexpectedly\n"));
-        assert!(!means_it("lost server\n"));
-        for reason in [
-            "Too many open files",
-            "Permission denied",
-            "Resource temporarily unavailable",
+        for (said, expected) in [
+            ("no server running on /tmp/tmux-0/default\n", true),
+            (
+                "error connecting to /tmp/s (No such file or directory)",
+                true,
+            ),
+            ("error connecting to /tmp/s (Connection refused)", true),
+            ("[server exited]", true),
+            ("server exited unexpectedly\n", false),
+            ("lost server\n", false),
+            ("error connecting to /tmp/s (Too many open files)", false),
+            ("error connecting to /tmp/s (Permission denied)", false),
+            (
+                "error connecting to /tmp/s (Resource temporarily unavailable)",
+                false,
+            ),
         ] {
-            assert!(
-                !means_it(&format!("error connecting to /tmp/s ({reason})")),
-                "{reason}"
-            );
+            assert_eq!(TmuxError::means_no_server(said), expected, "{said}");
         }
     }
 }

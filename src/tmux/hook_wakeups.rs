@@ -171,40 +171,26 @@ mod tests {
 
     #[test]
     fn reported_windows_are_parsed_or_unknown() {
-        let window = |id: &u32| ReportedWindow {
+        let window = |(id, bells): &(u32, Option<u64>)| ReportedWindow {
             window: WindowId(*id),
-            bells: None,
+            bells: *bells,
         };
-        let windows = |ids: &[u32]| ReportedWindows::Windows(ids.iter().map(window).collect());
-        assert_eq!(ReportedWindows::read("woken @5;\n"), Some(windows(&[5])));
-        assert_eq!(
-            ReportedWindows::read("woken @5;@12;@5;\n"),
-            Some(windows(&[5, 12, 5]))
-        );
-        let ringing = ReportedWindow {
-            bells: Some(3),
-            ..window(&5)
-        };
-        assert_eq!(
-            ReportedWindows::read("woken @12;@5!3;\n"),
-            Some(ReportedWindows::Windows(vec![window(&12), ringing]))
-        );
-        for none in ["woken", "woken \n"] {
-            assert_eq!(ReportedWindows::read(none), Some(windows(&[])), "{none}");
+        for (line, ids) in [
+            ("woken @5;\n", &[(5, None)][..]),
+            ("woken @5;@12;@5;\n", &[(5, None), (12, None), (5, None)]),
+            ("woken @12;@5!3;\n", &[(12, None), (5, Some(3))]),
+            ("woken", &[]),
+            ("woken \n", &[]),
+        ] {
+            let windows = ReportedWindows::Windows(ids.iter().map(window).collect());
+            assert_eq!(ReportedWindows::read(line), Some(windows), "{line}");
         }
-        for unknown in ["woken @5;x;\n", "woken 5;\n", "woken @5!x;\n"] {
-            assert_eq!(
-                ReportedWindows::read(unknown),
-                Some(ReportedWindows::Unknown),
-                "{unknown}"
-            );
-        }
+        // Of many, the first may be missing.
         let many = format!("woken {}", "@100;".repeat(60));
-        assert_eq!(
-            ReportedWindows::read(&many),
-            Some(ReportedWindows::Unknown),
-            "the first may be missing"
-        );
+        for line in ["woken @5;x;\n", "woken 5;\n", "woken @5!x;\n", &many] {
+            let read = ReportedWindows::read(line);
+            assert_eq!(read, Some(ReportedWindows::Unknown), "{line}");
+        }
         assert_eq!(ReportedWindows::read(""), None);
     }
 }

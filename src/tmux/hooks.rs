@@ -545,31 +545,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bell_is_counted_for_the_window_that_rang_only() {
-        let text = run_if(&is_of_marked_window(), &[count_bell()]);
-        let condition = "if-shell -F '#{&&:#{m:#{session_id} *,#{@tmux_task_daemon}},\
-                         #{?hook_window,#{==:#{hook_window},#{window_id}},1}}' { ";
-        assert!(text.starts_with(condition), "{text}");
-        assert!(text.ends_with(" }"), "{text}");
-    }
-
-    #[test]
-    fn a_death_is_recorded_for_the_pane_that_died_only() {
-        let condition = "#{&&:#{m:#{session_id} *,#{@tmux_task_daemon}},\
-                         #{&&:#{pane_dead},#{?hook_pane,#{==:#{hook_pane},#{pane_id}},1}}}";
-        assert_eq!(is_of_dead_pane(), condition);
-    }
-
-    #[test]
     fn a_hook_of_a_window_hides_ours_of_the_same_name() {
-        let expected = [HookFault::hidden("pane-died", Some(WindowId(3)))];
-        assert_eq!(window_faults("@3 1 on 0 0", true).unwrap(), expected);
-        assert_eq!(window_faults("@3 1 on 0 1", true).unwrap(), []);
-        assert_eq!(
-            window_faults("@3 1 on 0 0", false).unwrap(),
-            [],
-            "it is gone"
-        );
+        let hidden = vec![HookFault::hidden("pane-died", Some(WindowId(3)))];
+        let faults = |line, exists| window_faults(line, exists).unwrap();
+        assert_eq!(faults("@3 1 on 0 0", true), hidden);
+        assert_eq!(faults("@3 1 on 0 1", true), []);
+        assert_eq!(faults("@3 1 on 0 0", false), [], "it is gone");
     }
 
     #[test]

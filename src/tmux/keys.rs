@@ -388,6 +388,7 @@ mod tests {
 
     const SCREEN: &str = "Password:\nSorry, try again.\nPassword: \n  a\n\n";
 
+    /// Where a question is found in a pane of this shape, whose cursor was judged to be at `10 2`.
     fn find(shape: &str, line: &str, below_cursor: i64) -> Option<(usize, usize, String)> {
         let place = PromptPlace {
             asking: Some((line, below_cursor)),
@@ -400,36 +401,38 @@ mod tests {
 
     #[test]
     fn a_prompt_is_found_where_it_was_judged_to_be() {
-        let password = "Password:".to_owned();
-        assert_eq!(
-            find("7 10 2 0 0", "Password:", 0),
-            Some((2, 0, password.clone()))
-        );
-        assert_eq!(find("7 10 3 0 0", "Password:", -1), Some((2, 0, password)));
-        let again = "Sorry, try again.".to_owned();
-        assert_eq!(find("7 10 0 0 0", &again, 1), Some((1, 1, again.clone())));
+        let again = "Sorry, try again.";
+        for (shape, line, below_cursor, expected) in [
+            ("7 10 2 0 0", "Password:", 0, Some((2, 0))),
+            ("7 10 3 0 0", "Password:", -1, Some((2, 0))),
+            ("7 10 0 0 0", again, 1, Some((1, 1))),
+            // The cursor, the row or the screen has changed.
+            ("7 11 2 0 0", "Password:", 0, None),
+            ("7 10 1 0 0", "Password:", 0, None),
+            ("7 10 0 0 0", "Password:", -1, None),
+            ("7 10 9 0 0", "Password:", 0, None),
+            ("", "Password:", 0, None),
+        ] {
+            let found = find(shape, line, below_cursor);
+            let expected = expected.map(|(at, first)| (at, first, line.to_owned()));
+            assert_eq!(found, expected, "{shape} {line}");
+        }
         // Only signs that turn and dots that grow have changed.
         let screen = "Go.. [y/N] /";
-        let find_animated = |line, cursor_x| {
-            let below_cursor = 0;
+        for (line, cursor_x, expected) in [
+            ("Go. [y/N] -", 11, Some(screen)),
+            ("Go. [y/N] -", 12, None),
+            ("Run. [y/N] -", 12, None),
+        ] {
             let place = PromptPlace {
-                asking: Some((line, below_cursor)),
+                asking: Some((line, 0)),
                 cursor_x,
                 cursor_y: 0,
             };
-            view("7 12 0 0 0", screen)
-                .find(place)
-                .map(|found| found.row)
-        };
-        assert_eq!(find_animated("Go. [y/N] -", 11).as_deref(), Some(screen));
-        assert_eq!(find_animated("Go. [y/N] -", 12), None);
-        assert_eq!(find_animated("Run. [y/N] -", 12), None);
-        // The cursor, the row or the screen has changed.
-        assert_eq!(find("7 11 2 0 0", "Password:", 0), None);
-        assert_eq!(find("7 10 1 0 0", "Password:", 0), None);
-        assert_eq!(find("7 10 0 0 0", "Password:", -1), None);
-        assert_eq!(find("7 10 9 0 0", "Password:", 0), None);
-        assert_eq!(find("", "Password:", 0), None);
+            let found = view("7 12 0 0 0", screen).find(place);
+            let row = found.map(|found| found.row);
+            assert_eq!(row.as_deref(), expected, "{line} {cursor_x}");
+        }
     }
 
     #[test]
@@ -450,9 +453,7 @@ mod tests {
 
     #[test]
     fn a_row_is_only_text_to_the_search() {
-        assert_eq!(
-            pattern("Sure? (y|n) [#{pid}] $5.^"),
-            r"^Sure\? \(y\|n\) \[#\{pid\}\] \$5\.\^$"
-        );
+        let pattern = pattern("Sure? (y|n) [#{pid}] $5.^");
+        assert_eq!(pattern, r"^Sure\? \(y\|n\) \[#\{pid\}\] \$5\.\^$");
     }
 }

@@ -276,79 +276,15 @@ impl LookLine {
 mod tests {
     use super::*;
 
-    fn new() -> WindowQuery {
-        WindowQuery::Full(Some(ScreenQuery::default()))
-    }
-
-    /// The windows of each line, and whether it lists all.
-    fn lines(mut question: Question, room: usize) -> Vec<(bool, usize)> {
-        let mut lines = Vec::new();
-        while !question.is_empty() {
-            let line = question.take_line(room, 300);
-            lines.push((line.index, line.windows.len()));
-        }
-        lines
-    }
-
-    fn windows(n: u32, query: WindowQuery) -> BTreeMap<WindowId, WindowQuery> {
-        (1..=n).map(|n| (WindowId(n), query)).collect()
-    }
-
-    #[test]
-    fn a_line_asks_for_no_more_than_tmux_answers_in_a_short_time() {
-        let signs = Question {
-            index: true,
-            windows: windows(300, WindowQuery::Sign),
-        };
-        let cut = lines(signs.clone(), ROOM);
-        let mut expected = vec![(true, 0)];
-        expected.extend([(false, 15); 20]);
-        assert_eq!(cut, expected);
-        assert_eq!(lines(signs, usize::MAX), [(true, 300)]);
-        let mut rows = Question {
-            index: false,
-            windows: windows(17, new()),
-        };
-        rows.windows.insert(WindowId(18), WindowQuery::Sign);
-        let cut = lines(rows, ROOM);
-        assert_eq!(cut, [4, 4, 4, 4, 2].map(|n| (false, n)));
-    }
-
     #[test]
     fn a_line_asks_for_something_however_many_windows_there_are() {
         let mut question = Question {
             index: true,
-            windows: windows(1, WindowQuery::Full(None)),
+            windows: [(WindowId(1), WindowQuery::Full(None))].into(),
         };
         assert!(question.take_line(ROOM, 100_000).index);
         let line = question.take_line(ROOM, 100_000);
         assert_eq!(line.windows, [(WindowId(1), WindowQuery::Full(None))]);
         assert!(question.is_empty());
-    }
-
-    #[test]
-    fn a_screen_is_captured_behind_the_row_of_its_window_and_the_session_comes_last() {
-        let mut question = Question {
-            index: true,
-            windows: [
-                (WindowId(1), new()),
-                (WindowId(2), WindowQuery::Full(None)),
-                (WindowId(3), WindowQuery::Sign),
-            ]
-            .into(),
-        };
-        let line = question.take_line(ROOM, 3);
-        let commands = line.commands("$0:", Formats::whole());
-        let names: Vec<&str> = commands.iter().map(Command::name).collect();
-        let expected = [
-            "list-commands",
-            "list-panes",
-            "list-panes",
-            "capture-pane",
-            "list-panes",
-            "list-panes",
-            "display-message",
-        ];
-        assert_eq!(names, expected);
     }
 }

@@ -264,10 +264,8 @@ mod tests {
         let evil = "\n<@9|%9|0>\n<\\";
         check(&format!("<{}|x>", quote(evil)), &[&[evil, "x"]]);
         // As versions of tmux print control characters.
-        check(
-            "<\\033[31m\\r\\0x|\\\\033>",
-            &[&["\u{1b}[31m\r\0x", "\\033"]],
-        );
+        let controls = &["\u{1b}[31m\r\0x", "\\033"];
+        check("<\\033[31m\\r\\0x|\\\\033>", &[controls]);
         check("<\\303\\251|\\é>", &[&["é", "é"]]);
         // A cut in the middle of a quoted character.
         check("<aaa\\…|7\\ >", &[&["aaa…", "7 "]]);

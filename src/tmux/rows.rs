@@ -523,24 +523,18 @@ mod tests {
 
     #[test]
     fn a_field_cannot_make_rows_or_fields() {
-        let lists = [
-            full("@1", "%1", "a\t\n\\<@9\\|!\\>"),
-            full("@2", "%2", "web"),
-        ]
-        .join("\n");
+        let first = full("@1", "%1", "a\t\n\\<@9\\|!\\>");
+        let lists = [first, full("@2", "%2", "web")].join("\n");
         let signs = [sign("@1", "%1"), sign("@2", "%2")].join("\n");
         let windows = read_windows(&lists, read_details).unwrap();
         assert_eq!(windows.len(), 2);
-        let found = |id: u32| windows[&WindowId(id)].details.as_ref().unwrap();
-        assert_eq!(found(1).window.name, "a  <@9|!>");
-        assert_eq!(found(1).window.bell_count, Some(2));
-        assert_eq!(
-            (found(2).window.run, found(2).window.started),
-            (Some(3), None)
-        );
-        assert_eq!(found(2).window.owner.as_deref(), Some("pi:7"));
-        assert!(found(2).window.is_bare);
-        assert_eq!(found(2).window.pane.as_ref().unwrap().pid, Some(41));
+        let found = |id: u32| &windows[&WindowId(id)].details.as_ref().unwrap().window;
+        assert_eq!(found(1).name, "a  <@9|!>");
+        assert_eq!(found(1).bell_count, Some(2));
+        assert_eq!((found(2).run, found(2).started), (Some(3), None));
+        assert_eq!(found(2).owner.as_deref(), Some("pi:7"));
+        assert!(found(2).is_bare);
+        assert_eq!(found(2).pane.as_ref().unwrap().pid, Some(41));
         let alone = read_windows(&signs, read_sign).unwrap();
         assert_eq!(alone[&WindowId(1)].sign, windows[&WindowId(1)].sign);
         assert!(windows.values().all(|listed| listed.is_only));
@@ -557,24 +551,15 @@ mod tests {
 
     #[test]
     fn a_window_is_its_pane_with_the_lowest_id_that_does_not_float() {
-        let signs = [
-            sign("@1", "%3"),
-            sign("@1", "%2"),
-            sign("@2", "%9"),
-            sign("@2", "%9"),
-            sign("@1", "%1").replace("0>", "1>"),
-            sign("@3", "%8").replace("0>", "1>"),
-        ]
-        .concat();
+        let floating = |window, pane| sign(window, pane).replace("0>", "1>");
+        let signs = [("@1", "%3"), ("@1", "%2"), ("@2", "%9"), ("@2", "%9")];
+        let signs = signs.map(|(window, pane)| sign(window, pane)).concat();
+        let signs = signs + &floating("@1", "%1") + &floating("@3", "%8");
         let windows = read_windows(&signs, read_sign).unwrap();
         let of = |id: u32| (windows[&WindowId(id)].pane, windows[&WindowId(id)].is_only);
         assert_eq!(of(1), (PaneId(2), false));
         assert_eq!(of(2), (PaneId(9), true), "linked twice");
-        assert_eq!(
-            of(3),
-            (PaneId(8), true),
-            "a floating pane if there is no other"
-        );
+        assert_eq!(of(3), (PaneId(8), true), "there is no other");
         assert!(windows.values().all(|listed| listed.details.is_none()));
     }
 }

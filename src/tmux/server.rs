@@ -442,19 +442,8 @@ mod tests {
     use rustix::net::listen;
 
     use super::*;
+    use crate::model::test_notation::{env, rows};
     use crate::tmux::ServerChoice;
-
-    #[track_caller]
-    fn check(choice: &ServerChoice, env: &[(&str, &str)], socket: &str, program: &str) {
-        let lookup = |name: &str| {
-            let found = env.iter().find(|(known, _)| *known == name);
-            found.map(|(_, value)| OsString::from(value))
-        };
-        let server = Server::locate(choice, &lookup).unwrap();
-        let socket = socket.replace("UID", &folder_name());
-        assert_eq!(server.socket(), Path::new(&socket));
-        assert_eq!(server.program(), Path::new(program));
-    }
 
     #[test]
     fn the_nearest_word_names_the_server() {
@@ -471,36 +460,30 @@ mod tests {
             program: Some("/opt/tmux".into()),
             ..name.clone()
         };
-        let inside = ("TMUX", "/nowhere/x,12,0");
-        let tmpdir = ("TMUX_TMPDIR", dir);
-        check(&path, &[inside], "/nowhere/../nowhere/s", "/opt/tmux");
-        check(&name, &[inside], "/tmp/UID/n", "tmux");
-        check(&name, &[inside, tmpdir], &format!("{dir}/UID/n"), "tmux");
-        check(&nothing, &[inside, tmpdir], "/nowhere/x", "tmux");
-        check(
-            &nothing,
-            &[("TMUX", ""), tmpdir],
-            &format!("{dir}/UID/default"),
-            "tmux",
-        );
-        check(
-            &nothing,
-            &[("TMUX_TMPDIR", "/no/such")],
-            "/tmp/UID/default",
-            "tmux",
-        );
-        check(
-            &nothing,
-            &[inside, ("TMUX_TASK_TMUX", "t")],
-            "/nowhere/x",
-            "t",
-        );
-        check(
-            &nothing,
-            &[inside, ("TMUX_TASK_TMUX", "")],
-            "/nowhere/x",
-            "tmux",
-        );
+        for [choice, variables, expected] in rows(
+            "path | TMUX=/nowhere/x,12,0 | /opt/tmux /nowhere/../nowhere/s
+             name | TMUX=/nowhere/x,12,0 | tmux /tmp/UID/n
+             name | TMUX=/nowhere/x,12,0 TMUX_TMPDIR=FOLDER | tmux FOLDER/UID/n
+             - | TMUX=/nowhere/x,12,0 TMUX_TMPDIR=FOLDER | tmux /nowhere/x
+             - | TMUX= TMUX_TMPDIR=FOLDER | tmux FOLDER/UID/default
+             - | TMUX_TMPDIR=/no/such | tmux /tmp/UID/default
+             - | TMUX=/nowhere/x,12,0 TMUX_TASK_TMUX=t | t /nowhere/x
+             - | TMUX=/nowhere/x,12,0 TMUX_TASK_TMUX= | tmux /nowhere/x",
+        ) {
+            let choice = match &*choice {
+                "path" => &path,
+                "name" => &name,
+                _ => &nothing,
+            };
+            let here = |text: &str| text.replace("UID", &folder_name()).replace("FOLDER", dir);
+            let server = Server::locate(choice, &env(&here(&variables))).unwrap();
+            let (program, socket) = (server.program().display(), server.socket().display());
+            assert_eq!(
+                format!("{program} {socket}"),
+                here(&expected),
+                "{variables}"
+            );
+        }
     }
 
     #[test]
@@ -508,12 +491,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let real = std::fs::canonicalize(dir.path()).unwrap();
         std::os::unix::fs::symlink(&real, real.join("link")).unwrap();
-        let choice = ServerChoice {
-            socket_path: Some(real.join("link/s")),
-            ..ServerChoice::default()
-        };
-        let server = Server::locate(&choice, &|_| None).unwrap();
-        assert_eq!(server.socket(), real.join("s"));
+        assert_eq!(server(&real.join("link/s")).socket(), real.join("s"));
     }
 
     fn server(socket: &std::path::Path) -> Server {
@@ -525,39 +503,29 @@ mod tests {
     }
 
     #[test]
-    fn only_a_server_that_ends_closes_a_connection() {
+    fn a_server_is_there_while_it_listens_and_closes_a_connection_when_it_ends() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
+        let server = server(&path);
+        assert_eq!(server.probe(), Probe::Absent);
+        drop(UnixListener::bind(&path).unwrap());
+        assert_eq!(server.probe(), Probe::Absent, "a dead server's file");
+        std::fs::remove_file(&path).unwrap();
         let listener = UnixListener::bind(&path).unwrap();
-        let connection = server(&path).try_connect().unwrap();
+        let connection = server.try_connect().unwrap();
         assert!(!is_closed(&connection), "not accepted yet");
         let (accepted, _) = listener.accept().unwrap();
         assert!(!is_closed(&connection));
         drop(accepted);
         assert!(is_closed(&connection));
-    }
-
-    #[test]
-    fn a_socket_without_a_listener_is_absent() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("s");
-        assert_eq!(server(&path).probe(), Probe::Absent);
-        drop(UnixListener::bind(&path).unwrap());
-        assert_eq!(server(&path).probe(), Probe::Absent, "a dead server's file");
-    }
-
-    #[test]
-    fn a_server_whose_queue_is_full_is_there_and_does_not_hold_us_up() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("s");
-        let listener = UnixListener::bind(&path).unwrap();
+        // One whose queue is full is there and does not hold us up.
         listen(&listener, 0).unwrap();
-        assert_eq!(server(&path).probe(), Probe::Listening);
+        assert_eq!(server.probe(), Probe::Listening);
         // The probe's own connection is closed but stays in the queue, which has room for one.
         if cfg!(linux) {
-            assert_eq!(server(&path).probe(), Probe::Stuck);
+            assert_eq!(server.probe(), Probe::Stuck);
         }
         drop(listener.accept().unwrap());
-        assert_eq!(server(&path).probe(), Probe::Listening);
+        assert_eq!(server.probe(), Probe::Listening);
     }
 }

@@ -555,6 +555,35 @@ mod tests {
         order_of(words.iter().map(|word| os(word)).collect())
     }
 
+    /// Writes the file of a launch of these words; returns it with its path.
+    fn write(folder: &Path, words: &[&[u8]]) -> (TaskFile, PathBuf) {
+        let file = TaskFile::write(folder, "1-2", &order(words)).unwrap();
+        let path = PathBuf::from(file.path().unwrap());
+        (file, path)
+    }
+
+    /// Makes files, some of them stale.
+    fn make(folder: &Path, files: &[(&str, bool)]) {
+        for (name, is_stale) in files {
+            let file = File::create(folder.join(name)).unwrap();
+            if *is_stale {
+                file.set_modified(SystemTime::now() - 2 * STALE).unwrap();
+            }
+        }
+    }
+
+    fn names(folder: &Path) -> BTreeSet<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let name = |entry: io::Result<fs::DirEntry>| entry.unwrap().file_name();
+        entries
+            .map(|entry| name(entry).into_string().unwrap())
+            .collect()
+    }
+
+    fn set(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
     #[test]
     fn an_order_is_read_byte_for_byte() {
         let dir = tempfile::tempdir().unwrap();
@@ -581,30 +610,24 @@ mod tests {
 
     #[test]
     fn what_is_given_goes_before_what_is_withheld() {
-        let variables = |all: &[(&str, &str)]| -> Vec<(OsString, OsString)> {
-            let all = all.iter();
-            all.map(|(name, value)| (name.into(), value.into()))
-                .collect()
-        };
         let given = [("FOO", "2"), ("CLAUDECODE", "mine")];
         let given = given.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let mut spec = TaskSpec {
-            env: given.to_vec(),
-            ..TaskSpec::default()
-        };
         for (is_env_clean, expected) in [
-            (
-                false,
-                &[("X", "1"), ("FOO", "2"), ("CLAUDECODE", "mine")][..],
-            ),
-            (true, &[("FOO", "2"), ("CLAUDECODE", "mine")]),
+            (false, "X=1 FOO=2 CLAUDECODE=mine"),
+            (true, "FOO=2 CLAUDECODE=mine"),
         ] {
-            spec.is_env_clean = is_env_clean;
-            let caller = variables(&[("X", "1"), ("FOO", "1"), ("CLAUDECODE", "1")]);
+            let spec = TaskSpec {
+                env: given.to_vec(),
+                is_env_clean,
+                ..TaskSpec::default()
+            };
+            let caller = ["X", "FOO", "CLAUDECODE"].map(|name| (name.into(), "1".into()));
             let environment = environment_of(&spec, caller, &WithheldVariables::default());
-            let environment = environment.unwrap().variables.into_iter();
-            let environment: Vec<_> = environment.map(|(name, value)| (name.0, value.0)).collect();
-            assert_eq!(environment, variables(expected));
+            let variables = environment.unwrap().variables.into_iter();
+            let variables =
+                variables.map(|(name, value)| (name.0.into_string(), value.0.into_string()));
+            let shown = variables.map(|(name, value)| name.unwrap() + "=" + &value.unwrap());
+            assert_eq!(shown.collect::<Vec<_>>().join(" "), expected);
         }
     }
 
@@ -624,86 +647,68 @@ mod tests {
     #[test]
     fn a_command_begins_when_nobody_holds_it_back() {
         let dir = tempfile::tempdir().unwrap();
-        let order = order(&[b"true"]);
-        let file = TaskFile::write(dir.path(), "1-2", &order).unwrap();
-        let path = file.path().unwrap().to_owned();
+        let (file, path) = write(dir.path(), &[b"true"]);
         let gate = file.release("%7");
-        let probe = files::open(Path::new(&path)).unwrap();
+        let probe = files::open(&path).unwrap();
         assert!(probe.try_lock().is_err());
         drop(gate);
         assert!(probe.try_lock().is_ok());
         drop(probe);
-        let taken = |pane| take(Path::new(&path), pane, || false);
+        let taken = |pane| take(&path, pane, || false);
         assert!(taken("%70").is_err() && taken("").is_err());
-        assert_eq!(taken("%7").unwrap(), order);
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        assert_eq!(taken("%7").unwrap(), order(&[b"true"]));
+        assert_eq!(names(dir.path()), set(&[]));
     }
 
     #[test]
     fn a_command_whose_launcher_was_killed_begins_when_tmux_has_its_launch() {
         let dir = tempfile::tempdir().unwrap();
-        let order = order(&[b"true"]);
-        let file = TaskFile::write(dir.path(), "1-2", &order).unwrap();
-        let path = file.path().unwrap().to_owned();
+        let (file, path) = write(dir.path(), &[b"true"]);
         file.killed();
         let asked = std::cell::Cell::new(0);
         let is_launched = || asked.replace(asked.get() + 1) == 2;
-        let taken = take(Path::new(&path), "%7", is_launched);
-        assert_eq!((taken.unwrap(), asked.get()), (order, 3));
+        let taken = take(&path, "%7", is_launched);
+        assert_eq!((taken.unwrap(), asked.get()), (order(&[b"true"]), 3));
     }
 
     #[test]
     fn a_command_waits_for_the_launch_that_follows_one_whose_launcher_was_killed() {
         let dir = tempfile::tempdir().unwrap();
-        let write = |words: &[&[u8]]| TaskFile::write(dir.path(), "1-2", &order(words)).unwrap();
-        let killed = write(&[b"first"]);
-        let path = killed.path().unwrap().to_owned();
+        let (killed, path) = write(dir.path(), &[b"first"]);
         let (opened, opens) = std::sync::mpsc::channel();
         let pane = std::thread::spawn(move || {
-            let file = lock(Path::new(&path)).unwrap();
+            let file = lock(&path).unwrap();
             opened.send(()).unwrap();
-            take_from(file, Path::new(&path), "%7", || false)
+            take_from(file, &path, "%7", || false)
         });
         killed.killed();
         opens.recv().unwrap();
-        let gate = write(&[b"second"]).release("%7");
-        drop(gate);
+        drop(write(dir.path(), &[b"second"]).0.release("%7"));
         assert_eq!(pane.join().unwrap().unwrap(), order(&[b"second"]));
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        assert_eq!(names(dir.path()), set(&[]));
     }
 
     #[test]
     fn a_launch_that_is_given_up_starts_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let file = TaskFile::write(dir.path(), "1-2", &order(&[b"true"])).unwrap();
-        let path = file.path().unwrap().to_owned();
-        let opened = files::open(Path::new(&path)).unwrap();
+        let (file, path) = write(dir.path(), &[b"true"]);
+        let opened = files::open(&path).unwrap();
         drop(file);
         assert_eq!(opened.metadata().unwrap().nlink(), 0);
-        assert!(take(Path::new(&path), "%7", || false).is_err());
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        assert!(take(&path, "%7", || false).is_err());
+        assert_eq!(names(dir.path()), set(&[]));
     }
 
     #[test]
     fn only_old_files_of_ours_are_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let old = SystemTime::now() - 2 * STALE;
-        for (name, time) in [
-            ("exec-task-old", Some(old)),
-            ("exec-task-new", None),
-            ("other", Some(old)),
-        ] {
-            let file = File::create(dir.path().join(name)).unwrap();
-            if let Some(time) = time {
-                file.set_modified(time).unwrap();
-            }
-        }
-        remove_files(dir.path(), |name, is_stale| {
-            is_stale && name.starts_with(PREFIX)
-        });
-        assert!(!dir.path().join("exec-task-old").exists());
-        assert!(dir.path().join("exec-task-new").exists());
-        assert!(dir.path().join("other").exists());
+        let [old, new] = ["old", "new"].map(|name| format!("{PREFIX}{name}"));
+        make(dir.path(), &[(&old, true), (&new, false), ("other", true)]);
+        // Writing one removes the others.
+        let (file, _) = write(dir.path(), &[b"true"]);
+        file.killed();
+        let written = format!("{PREFIX}1-2");
+        assert_eq!(names(dir.path()), set(&[&new, "other", &written]));
     }
 
     fn run(words: Vec<OsString>) -> std::process::Output {
@@ -712,77 +717,74 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let profile = "export PI_SESSION_ID=x";
         fs::write(home.path().join(".profile"), profile).unwrap();
-        order
-            .shell()
-            .env("PATH", env::var_os("PATH").unwrap())
-            .env("HOME", home.path())
-            .env("TMUX_TASK_NAME", "it's")
-            .output()
-            .unwrap()
-    }
-
-    fn bash(words: &[&str]) -> (String, Option<i32>) {
-        let output = run(words.iter().map(Into::into).collect());
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        (text, output.status.code())
+        let mut shell = order.shell();
+        shell.env("PATH", env::var_os("PATH").unwrap());
+        shell.env("HOME", home.path()).env("TMUX_TASK_NAME", "it's");
+        shell.output().unwrap()
     }
 
     #[track_caller]
     fn check(words: &[&str], stdout: &str, code: i32) {
-        assert_eq!(bash(words), (stdout.to_owned(), Some(code)));
+        let output = run(words.iter().map(Into::into).collect());
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert_eq!((&*printed, output.status.code()), (stdout, Some(code)));
     }
 
     #[test]
     fn one_word_is_a_line_of_shell() {
-        check(&["echo \"it's $((1+1))\""], "it's 2\n", 0);
-        check(&["echo a; echo b # done"], "a\nb\n", 0);
-        check(&["printf %s \"a\nb\""], "a\nb", 0);
-        check(&["echo 'é 日本'"], "é 日本\n", 0);
-        check(&["cat <<X\nhi\nX"], "hi\n", 0);
-        check(&["echo ${PI_SESSION_ID-unset}"], "unset\n", 0);
-        check(&["echo $TMUX_TASK_NAME $0 $#"], "it's bash 0\n", 0);
-        check(&["false && true"], "", 1);
-        check(&["false | true"], "", 1);
-        check(&["false; echo on"], "", 1);
-        check(&["exit 7"], "", 7);
-        check(&["echo a\\"], "a\\\n", 0);
-        check(&["bash -c 'kill -9 $$'"], "", 137);
-        check(&["-x"], "", 127);
+        for (line, stdout, code) in [
+            ("echo \"it's $((1+1))\"", "it's 2\n", 0),
+            ("echo a; echo b # done", "a\nb\n", 0),
+            ("printf %s \"a\nb\"", "a\nb", 0),
+            ("echo 'é 日本'", "é 日本\n", 0),
+            ("cat <<X\nhi\nX", "hi\n", 0),
+            ("echo ${PI_SESSION_ID-unset}", "unset\n", 0),
+            ("echo $TMUX_TASK_NAME $0 $#", "it's bash 0\n", 0),
+            ("false && true", "", 1),
+            ("false | true", "", 1),
+            ("false; echo on", "", 1),
+            ("exit 7", "", 7),
+            ("echo a\\", "a\\\n", 0),
+            ("bash -c 'kill -9 $$'", "", 137),
+            ("-x", "", 127),
+            // Lines are counted as in a shell.
+            ("echo $LINENO", "1\n", 0),
+            ("true\n\necho $LINENO", "3\n", 0),
+        ] {
+            check(&[line], stdout, code);
+        }
     }
 
     #[test]
-    fn lines_are_counted_as_in_a_shell() {
-        check(&["echo $LINENO"], "1\n", 0);
-        check(&["true\n\necho $LINENO"], "3\n", 0);
-        let failed = |words: &[&str]| {
-            let output = run(words.iter().map(Into::into).collect());
+    fn an_error_names_the_line_as_in_a_shell() {
+        for (command, line, expected) in [
+            (&["no-such-command"][..], 1, "no-such-command: command not"),
+            (&["no-such-command", "a b"], 1, "no-such-command: command"),
+            (&["true\nno-such-command"], 2, "no-such-command: command"),
+            (
+                &["if :; then\n  :\n  no-such\nfi"],
+                3,
+                "no-such: command not",
+            ),
+            (&["true\necho $no_such"], 2, "no_such: unbound variable"),
+            (&["true\nfi"], 2, "syntax error"),
+        ] {
+            let output = run(command.iter().map(Into::into).collect());
+            assert!(!output.status.success(), "{command:?}");
             // Without a terminal, the end has something to say as well.
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            said.lines().next().unwrap_or_default().to_owned()
-        };
-        for (command, line) in [
-            (&["no-such-command"][..], 1),
-            (&["no-such-command", "a b"], 1),
-            (&["true\nno-such-command"], 2),
-            (&["if true; then\n  true\n  no-such-command\nfi"], 3),
-        ] {
-            let expected = format!("bash: line {line}: no-such-command: command not found");
-            assert_eq!(failed(command), expected, "{command:?}");
+            let first = said.lines().next().unwrap_or_default();
+            let expected = format!("line {line}: {expected}");
+            assert!(first.contains(&expected), "{command:?}: {first}");
         }
-        let unset = failed(&["true\necho $no_such_variable"]);
-        assert_eq!(unset, "bash: line 2: no_such_variable: unbound variable");
-        assert!(failed(&["true\nfi"]).contains("line 2: syntax error"));
     }
 
     #[test]
     fn several_words_are_an_argv() {
-        check(
-            &[
-                "printf", "[%s]", "a b", "", "it's", "$HOME", "a\nb", "*", "\\",
-            ],
-            "[a b][][it's][$HOME][a\nb][*][\\]",
-            0,
-        );
+        let words = [
+            "printf", "[%s]", "a b", "", "it's", "$HOME", "a\nb", "*", "\\",
+        ];
+        check(&words, "[a b][][it's][$HOME][a\nb][*][\\]", 0);
         check(&["sh", "-c", "kill -15 $$"], "", 143);
     }
 
@@ -799,49 +801,29 @@ mod tests {
     }
 
     #[test]
-    fn unset_variables_end_it() {
-        assert_ne!(bash(&["echo $NO_SUCH_VARIABLE_HERE"]).1, Some(0));
-    }
-
-    #[test]
     fn only_what_no_task_needs_is_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let old = SystemTime::now() - 2 * STALE;
-        for (name, is_old) in [
+        let kept = [
             ("gone", false),
             ("present", true),
             ("lost", true),
             ("launching", false),
-        ] {
-            let file = fs::File::create(dir.path().join(name)).unwrap();
-            if is_old {
-                file.set_modified(old).unwrap();
-            }
-        }
-        let set = |name: &str| BTreeSet::from([name.to_owned()]);
-        forget_environments(dir.path(), &set("present"), &set("gone"));
-        let left: BTreeSet<String> = fs::read_dir(dir.path())
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        let expected = ["launching", "present"].map(str::to_owned);
-        assert_eq!(left, BTreeSet::from(expected));
-        forget_environments(&dir.path().join("none"), &set("present"), &set("gone"));
+        ];
+        make(dir.path(), &kept);
+        forget_environments(dir.path(), &set(&["present"]), &set(&["gone"]));
+        assert_eq!(names(dir.path()), set(&["launching", "present"]));
+        let none = dir.path().join("none");
+        forget_environments(&none, &set(&["present"]), &set(&["gone"]));
     }
 
     #[test]
     fn a_link_in_place_of_the_folder_is_not_followed() {
         let dir = tempfile::tempdir().unwrap();
-        let path = |name: &str| dir.path().join(name);
-        let (folder, other) = (path("gone"), path("other"));
+        let (folder, other) = (dir.path().join("gone"), dir.path().join("other"));
         fs::create_dir(&other).unwrap();
-        fs::write(other.join("7-1"), "K=V").unwrap();
+        make(&other, &[("7-1", false)]);
         std::os::unix::fs::symlink(&other, &folder).unwrap();
-        forget_environments(
-            &folder,
-            &BTreeSet::new(),
-            &BTreeSet::from(["7-1".to_owned()]),
-        );
-        assert!(other.join("7-1").exists());
+        forget_environments(&folder, &set(&[]), &set(&["7-1"]));
+        assert_eq!(names(&other), set(&["7-1"]));
     }
 }

@@ -6,6 +6,7 @@ mod idle;
 mod launches;
 mod looks;
 mod restarts;
+mod screens;
 mod slices;
 
 use std::collections::BTreeSet;
@@ -54,8 +55,7 @@ impl Private {
     /// With one session `keep`, whose window is `@0` with pane `%0`.
     async fn started() -> Self {
         let private = Self::new();
-        let start = private.tmux(&["new-session", "-d", "-s", "keep", "--", "sleep", "1000"]);
-        assert!(start.status.success(), "{start:?}");
+        private.run("new-session -d -s keep -- sleep 1000");
         private
     }
 
@@ -74,6 +74,38 @@ impl Private {
         let output = self.tmux(words);
         assert!(output.status.success(), "{words:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap().trim_end().into()
+    }
+
+    /// Runs a command of words without blanks.
+    fn run(&self, line: &str) -> String {
+        self.asks(&line.split(' ').collect::<Vec<_>>())
+    }
+
+    /// Returns what a format is for a target.
+    fn shows(&self, target: &str, format: &str) -> String {
+        self.asks(&["display-message", "-p", "-t", target, format])
+    }
+
+    /// Waits until the first pane of the target has ended.
+    async fn until_dead(&self, target: &str) {
+        until(async || {
+            let dead = self.shows(target, "#{pane_dead}");
+            (dead == "1").then_some(()).ok_or(dead)
+        })
+        .await;
+    }
+
+    /// Attaches to the session `keep`.
+    async fn client(&self) -> Client {
+        let client = self.server.attach(SessionId(0), Output::None);
+        client.await.unwrap()
+    }
+
+    /// Sets our hooks for a session of this process.
+    async fn install(&self, session: SessionId) {
+        let (mut connection, daemon) = (self.connection(), std::process::id());
+        let installed = install(&mut connection, session, daemon, "");
+        installed.await.unwrap();
     }
 
     fn connection(&self) -> Connection<'_> {
@@ -129,11 +161,11 @@ impl Private {
     /// Returns how much memory the server has allocated, in KiB.
     #[cfg(linux)]
     fn memory(&self) -> u64 {
-        let pid = self.asks(&["display-message", "-p", "#{pid}"]);
+        let pid = self.run("display-message -p #{pid}");
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
         let line = status.lines().find(|line| line.starts_with("RssAnon:"));
-        let words = line.unwrap().split_whitespace();
-        words.collect::<Vec<_>>()[1].parse().unwrap()
+        let number = line.unwrap().split_whitespace().nth(1);
+        number.unwrap().parse().unwrap()
     }
 
     /// Returns by how much a round lets the server's memory grow, in KiB: the least of three rounds. What

@@ -36,20 +36,13 @@ mod tests {
 
     #[test]
     fn versions_are_distinguished() {
-        for (text, supported) in [
-            ("3.3a", true),
-            ("3.2", true),
-            ("3.1c", false),
-            ("2.9a", false),
-            ("3.10", true),
-            ("next-3.8", true),
-            ("next-3.1", false),
-            ("master", true),
-            ("openbsd-7.4", true),
-            ("openbsd-6.6", false),
-        ] {
-            assert_eq!(is_supported(text), supported, "{text}");
-        }
+        let versions = "3.3a 3.2 3.1c 2.9a 3.10 next-3.8 next-3.1 master openbsd-7.4 openbsd-6.6";
+        let supported: Vec<&str> = versions
+            .split(' ')
+            .filter(|text| is_supported(text))
+            .collect();
+        let expected = ["3.3a", "3.2", "3.10", "next-3.8", "master", "openbsd-7.4"];
+        assert_eq!(supported, expected);
     }
 
     #[test]

@@ -125,16 +125,12 @@ mod tests {
     fn a_row_is_a_viewer_unless_it_is_a_control_client() {
         let row = "0 $1 @12 1795344824 1 0 1 /dev/pts/10 /dev/pts/10 xterm-256color iTerm2 3.5";
         let viewer = read(row).unwrap();
-        assert_eq!(
-            (viewer.session, viewer.window),
-            (SessionId(1), WindowId(12))
-        );
+        let place = (viewer.session, viewer.window);
+        assert_eq!(place, (SessionId(1), WindowId(12)));
         assert_eq!((viewer.is_focused, viewer.wants_notices), (true, false));
-        assert_eq!(
-            (&*viewer.name, &*viewer.tty),
-            ("/dev/pts/10", "/dev/pts/10")
-        );
-        assert_eq!(viewer.terminal, "xterm-256color iTerm2 3.5");
+        let names = [viewer.name, viewer.tty, viewer.terminal];
+        let expected = ["/dev/pts/10", "/dev/pts/10", "xterm-256color iTerm2 3.5"];
+        assert_eq!(names, expected);
         assert_eq!(read("1 $1 @12 1795344824 1 0 1  client-7 xterm "), None);
         assert_eq!(read(""), None);
     }

@@ -2,16 +2,20 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::Ready;
+use crate::model::test_notation::rows;
 use crate::model::{RestartPolicy, TaskRestarts, TaskSettings};
 
 fn parse(text: &str) -> Result<Vec<TaskEntry>, String> {
     parse_tasks(Path::new("/p/t.toml"), text).map_err(|error| error.to_string())
 }
 
+/// Checks what is said of files: `TEXT | LINE: MESSAGE`.
 #[track_caller]
-fn check_error(text: &str, expected: &str) {
-    let error = parse(text).expect_err(text);
-    assert_eq!(error, format!("/p/t.toml:{expected}"));
+fn check_errors(table: &str) {
+    for [text, expected] in rows(table) {
+        let error = parse(&text).expect_err(&text);
+        assert_eq!(error, format!("/p/t.toml:{expected}"), "{text}");
+    }
 }
 
 /// The variables of a task, those of its files included.
@@ -42,16 +46,16 @@ fn a_folder_that_is_none_is_an_error_with_its_line() {
     };
     assert_eq!(problem("."), Ok(dir.path().canonicalize().unwrap()));
     let (file, dir) = (file.display(), dir.path().display());
-    let missing = "No such file or directory";
-    for (cwd, why) in [
-        ("t.toml", format!("`{dir}/t.toml` is not a directory")),
-        ("nope", format!("cannot run in `{dir}/nope`: {missing}")),
-        (
-            "~/a",
-            format!("cannot run in `{dir}/~/a`: {missing}; `~` is not expanded"),
-        ),
-    ] {
-        assert_eq!(problem(cwd), Err(format!("{file}:3: `tasks.a.cwd`: {why}")));
+    for [cwd, why] in rows(
+        "t.toml | `DIR/t.toml` is not a directory
+         nope | cannot run in `DIR/nope`: No such file or directory
+         ~/a | cannot run in `DIR/~/a`: No such file or directory; `~` is not expanded",
+    ) {
+        let why = why.replace("DIR", &dir.to_string());
+        assert_eq!(
+            problem(&cwd),
+            Err(format!("{file}:3: `tasks.a.cwd`: {why}"))
+        );
     }
 }
 
@@ -65,46 +69,37 @@ fn a_procfile_is_taken_as_it_is() {
     };
     let file = write("Procfile.dev", "web: rails s\r\n# c\r\ncss: yarn build\r\n");
     let tasks = read_tasks(&file).unwrap();
-    let shown: Vec<(&str, String)> = tasks
+    let shown = tasks
         .iter()
-        .map(|task| (task.name.as_str(), task.spec.shown()))
-        .collect();
-    let commands = ["rails s", "yarn build"].map(str::to_owned);
-    let [web, css] = commands;
-    assert_eq!(shown, [("web", web), ("css", css)]);
-    assert_eq!(variables_of(&tasks[1]).unwrap(), []);
+        .map(|task| format!("{}: {}", task.name, task.spec.shown()));
     assert_eq!(
-        tasks[1].cwd.resolve().unwrap(),
+        shown.collect::<Vec<_>>(),
+        ["web: rails s", "css: yarn build"]
+    );
+    let css = &tasks[1];
+    assert_eq!(variables_of(css).unwrap(), []);
+    assert_eq!(
+        css.cwd.resolve().unwrap(),
         dir.path().canonicalize().unwrap()
     );
 
     let env = write(".env", "A=1\n");
-    let variables = variables_of(&read_tasks(&file).unwrap()[1]).unwrap();
-    assert_eq!(variables, [("A".to_owned(), "1".to_owned())]);
+    let variables = || variables_of(&read_tasks(&file).unwrap()[1]);
+    assert_eq!(variables(), Ok(vec![("A".to_owned(), "1".to_owned())]));
     fs::remove_file(&env).unwrap();
     fs::create_dir(&env).unwrap();
-    let error = variables_of(&read_tasks(&file).unwrap()[1]).unwrap_err();
     let (shown, folder) = (file.display(), env.display());
-    assert_eq!(
-        error,
-        format!("{shown}:1: `env-file`: cannot read `{folder}`: Is a directory")
-    );
-    for (text, problem) in [
-        ("", "1: there is no task in it"),
-        ("a: x\nb\n", "2: it is not `NAME: COMMAND`"),
-        (
-            "web server: x\n",
-            "1: `tasks.web server`: `web server` is not a task name: 1 to 40 of `A-Z a-z 0-9 . _ -`, the first a \
-             letter or digit",
-        ),
-    ] {
-        let error = read_tasks(&write("Procfile", text))
-            .unwrap_err()
-            .to_string();
-        assert_eq!(
-            error,
-            format!("{}:{problem}", dir.path().join("Procfile").display())
-        );
+    let error = format!("{shown}:1: `env-file`: cannot read `{folder}`: Is a directory");
+    assert_eq!(variables(), Err(error));
+    for [text, problem] in rows(
+        "# | 1: there is no task in it
+         a: x⏎b | 2: it is not `NAME: COMMAND`
+         web server: x
+           | 1: `tasks.web server`: `web server` is not a task name: 1 to 40 of `A-Z a-z 0-9 . _ -`, the first a letter or digit",
+    ) {
+        let path = write("Procfile", &text);
+        let error = read_tasks(&path).unwrap_err().to_string();
+        assert_eq!(error, format!("{}:{problem}", path.display()));
     }
     for (name, expected) in [
         ("Procfile", true),
@@ -120,48 +115,32 @@ fn a_procfile_is_taken_as_it_is() {
 #[test]
 fn variables_are_read_from_files_and_what_a_task_has_itself_goes_before() {
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("t.toml");
-    let variables = |line: &str| {
+    let path = |name: &str| dir.path().join(name);
+    let file = path("t.toml");
+    fs::write(path("one"), "A=1\nB=1\nC=1\n").unwrap();
+    fs::write(path("two"), "B=2\nC=2\n").unwrap();
+    fs::write(path("bad"), "A=1\nhunter2\n").unwrap();
+    let (folder, mode) = (rustix::fs::CWD, rustix::fs::Mode::RWXU);
+    rustix::fs::mknodat(folder, path("pipe"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let place = "DIR/t.toml:3: `tasks.a.env-file`:";
+    for [line, expected] in rows(
+        "env-file = ['one', 'two']⏎env.C = '3' | A=1 B=2 C=3
+         env-file = 'none' | PLACE cannot read `DIR/none`: No such file or directory
+         env-file = 'pipe' | PLACE DIR/pipe is not a regular file
+         env-file = 'bad' | DIR/bad:2: it is not `NAME=VALUE`",
+    ) {
         let text = format!("[tasks.a]\ncommand = 'x'\n{line}\n");
         let tasks = parse_tasks(&file, &text).unwrap();
-        variables_of(&tasks[0])
-    };
-    fs::write(dir.path().join("one"), "A=1\nB=1\nC=1\n").unwrap();
-    fs::write(dir.path().join("two"), "B=2\nC=2\n").unwrap();
-    let expected = [("A", "1"), ("B", "2"), ("C", "3")];
-    let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    assert_eq!(
-        variables("env-file = ['one', 'two']\nenv.C = '3'"),
-        Ok(expected.to_vec())
-    );
-    let (shown, folder) = (file.display(), dir.path().display());
-    assert_eq!(
-        variables("env-file = 'none'"),
-        Err(format!(
-            "{shown}:3: `tasks.a.env-file`: cannot read `{folder}/none`: No such file or \
-             directory"
-        ))
-    );
-    let pipe = dir.path().join("pipe");
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        &pipe,
-        rustix::fs::FileType::Fifo,
-        rustix::fs::Mode::RWXU,
-        0,
-    )
-    .unwrap();
-    assert_eq!(
-        variables("env-file = 'pipe'"),
-        Err(format!(
-            "{shown}:3: `tasks.a.env-file`: {folder}/pipe is not a regular file"
-        ))
-    );
-    fs::write(dir.path().join("bad"), "A=1\nhunter2\n").unwrap();
-    assert_eq!(
-        variables("env-file = 'bad'"),
-        Err(format!("{folder}/bad:2: it is not `NAME=VALUE`"))
-    );
+        let found = variables_of(&tasks[0]).map(|variables| {
+            let words = variables
+                .iter()
+                .map(|(name, value)| format!("{name}={value}"));
+            words.collect::<Vec<_>>().join(" ")
+        });
+        let expected = expected.replace("PLACE", place);
+        let expected = expected.replace("DIR", dir.path().to_str().unwrap());
+        assert_eq!(found.unwrap_or_else(|error| error), expected, "{line}");
+    }
 }
 
 #[test]
@@ -181,48 +160,43 @@ fn every_key_is_read() {
         command = "docker compose up db"
         env = { A = "1" }
     "#;
-    let [db, api] = <[TaskEntry; 2]>::try_from(parse(text).unwrap()).unwrap();
-    assert_eq!(
-        db,
-        TaskEntry {
-            name: "db".to_owned(),
-            spec: TaskSpec {
-                command: vec!["docker compose up db".into()],
-                env: vec![("A".to_owned(), "1".to_owned())],
-                ..TaskSpec::default()
+    let db = TaskEntry {
+        name: "db".to_owned(),
+        spec: TaskSpec {
+            command: vec!["docker compose up db".into()],
+            env: vec![("A".to_owned(), "1".to_owned())],
+            ..TaskSpec::default()
+        },
+        cwd: named("/p/", 12, "tasks.db.cwd"),
+        env_files: vec![named("/p/.env", 2, "env-file")],
+        after: Vec::new(),
+        ready: None,
+        is_named: false,
+    };
+    let restarts = TaskRestarts::new(RestartPolicy {
+        limit: 3,
+        backoff: Duration::from_millis(500),
+    });
+    let api = TaskEntry {
+        name: "api".to_owned(),
+        spec: TaskSpec {
+            command: vec!["npm".into(), "start".into()],
+            settings: TaskSettings {
+                restarts: Some(restarts),
+                ..TaskSettings::default()
             },
-            cwd: named("/p/", 12, "tasks.db.cwd"),
-            env_files: vec![named("/p/.env", 2, "env-file")],
-            after: Vec::new(),
-            ready: None,
-            is_named: false,
-        }
-    );
-    assert_eq!(
-        api,
-        TaskEntry {
-            name: "api".to_owned(),
-            spec: TaskSpec {
-                command: vec!["npm".into(), "start".into()],
-                settings: TaskSettings {
-                    restarts: Some(TaskRestarts::new(RestartPolicy {
-                        limit: 3,
-                        backoff: Duration::from_millis(500),
-                    })),
-                    ..TaskSettings::default()
-                },
-                ..TaskSpec::default()
-            },
-            cwd: named("/p/web", 5, "tasks.api.cwd"),
-            env_files: vec![
-                named("/p/a.env", 10, "tasks.api.env-file"),
-                named("/etc/b.env", 10, "tasks.api.env-file"),
-            ],
-            after: vec!["db".to_owned()],
-            ready: Some(Ready::Text("listening".to_owned())),
-            is_named: false,
-        }
-    );
+            ..TaskSpec::default()
+        },
+        cwd: named("/p/web", 5, "tasks.api.cwd"),
+        env_files: vec![
+            named("/p/a.env", 10, "tasks.api.env-file"),
+            named("/etc/b.env", 10, "tasks.api.env-file"),
+        ],
+        after: vec!["db".to_owned()],
+        ready: Some(Ready::Text("listening".to_owned())),
+        is_named: false,
+    };
+    assert_eq!(parse(text), Ok(vec![db, api]));
 }
 
 #[test]
@@ -237,114 +211,60 @@ fn tasks_come_after_those_before_them_and_else_as_in_the_file() {
 
 #[test]
 fn one_name_is_a_list_of_one() {
-    let before = |text: &str| {
-        let tasks = parse(&format!(
-            "[tasks.a]\ncommand = 'x'\n[tasks.b]\ncommand = 'y'\n{text}"
-        ));
-        tasks.map(|tasks| tasks.last().unwrap().after.clone())
-    };
-    for text in ["after = 'a'", "after = ['a']"] {
-        assert_eq!(before(text), Ok(vec!["a".to_owned()]), "{text}");
+    for [text, expected] in rows(
+        "after = 'a' | a
+         after = ['a'] | a
+         after = ['a', 'c'] | a c
+         after = [] | ",
+    ) {
+        let others = "[tasks.a]\ncommand = 'x'\n[tasks.c]\ncommand = 'x'\n";
+        let tasks = parse(&format!("{others}[tasks.b]\ncommand = 'y'\n{text}"));
+        let tasks = tasks.unwrap();
+        assert_eq!(tasks.last().unwrap().after.join(" "), expected, "{text}");
     }
-    assert_eq!(before("after = []"), Ok(Vec::new()));
-    for (text, problem) in [
-        ("after = 'c'", "`tasks.b.after`: there is no task `c`"),
-        (
-            "after = 'b'",
-            "`tasks.b.after`: it cannot start after itself",
-        ),
-    ] {
-        assert_eq!(before(text), Err(format!("/p/t.toml:5: {problem}")));
-    }
-    let error = before("after = 7").unwrap_err();
-    assert!(
-        error.contains("the name of a task, or a list of names"),
-        "{error}"
-    );
 }
 
 #[test]
 fn errors_name_the_line_and_the_key() {
-    check_error("", "1: there is no task in it");
-    check_error(
-        "[taks.a]\ncommand = 'x'\n",
-        "1: unknown key `taks`; did you mean `tasks`?",
+    check_errors(
+        r#"
+        # | 1: there is no task in it
+        [taks.a]⏎command = 'x' | 1: unknown key `taks`; did you mean `tasks`?
+        [tasks.a]⏎comand = 'x' | 2: unknown key `tasks.a.comand`; did you mean `command`?
+        ⏎[tasks.a] | 2: `tasks.a`: missing field `command`
+        [tasks.a]⏎command = 7
+          | 2: `tasks.a.command` must be a shell line, or a list of a program and its arguments, found an integer
+        [tasks.a]⏎command = ' ' | 2: `tasks.a.command` must not be empty
+        [tasks.a]⏎command = ["a", "b\u0000"] | 2: `tasks.a.command` must not contain a NUL
+        [tasks.a]⏎command = 'x'⏎[tasks.'a b']⏎command = 'x'
+          | 3: `tasks.a b`: `a b` is not a task name: 1 to 40 of `A-Z a-z 0-9 . _ -`, the first a letter or digit
+        [tasks.o]⏎command = 'x'⏎after = ['a']⏎[tasks.a]⏎command = 'x'⏎after = ['b']⏎[tasks.b]⏎command = 'x'⏎after = ['a']
+          | 1: tasks that start after each other: a after b after a"#,
     );
-    check_error(
-        "[tasks.a]\ncomand = 'x'\n",
-        "2: unknown key `tasks.a.comand`; did you mean `command`?",
-    );
-    check_error("\n[tasks.a]\n", "2: `tasks.a`: missing field `command`");
-    check_error(
-        "[tasks.a]\ncommand = 7\n",
-        "2: `tasks.a.command` must be a shell line, or a list of a program and its \
-         arguments, found an integer",
-    );
-    check_error(
-        "[tasks.a]\ncommand = ' '\n",
-        "2: `tasks.a.command` must not be empty",
-    );
-    check_error(
-        "[tasks.a]\ncommand = 'x'\nrestart = 'always'\n",
-        "3: `tasks.a.restart`: `always` is not on-failure or on-failure:N, N from 1 to 1000",
-    );
-    check_error(
-        "[tasks.a]\ncommand = 'x'\nbackoff = '1s'\n",
-        "3: `tasks.a.backoff` needs `restart`",
-    );
-    check_error(
-        "[tasks.a]\ncommand = 'x'\nready = ''\n",
-        "3: `tasks.a.ready` must not be empty: an empty text matches everything",
-    );
-    check_error(
-        "[tasks.a]\ncommand = 'x'\nready = { https = 'x' }\n",
-        "3: `tasks.a.ready`: has the unknown key `https`, expected `port` or `http`",
-    );
-    check_error(
-        "[tasks.a]\ncommand = 'x'\nnotify-on = 3\n",
-        "3: `tasks.a.notify-on` must be a text, or a list of texts, found an integer",
-    );
-    check_error(
-        "[tasks.a]\ncommand = 'x'\n[tasks.'a b']\ncommand = 'x'\n",
-        "3: `tasks.a b`: `a b` is not a task name: 1 to 40 of `A-Z a-z 0-9 . _ -`, the first a \
-         letter or digit",
-    );
-    check_error(
-        "[tasks.a]\ncommand = 'x'\nenv-file = 7\n",
-        "3: `tasks.a.env-file` must be a file, or a list of files, found an integer",
-    );
+    for [line, problem] in rows(
+        r#"
+        restart = 'always' | .restart`: `always` is not on-failure or on-failure:N, N from 1 to 1000
+        backoff = '1s' | .backoff` needs `restart`
+        ready = '' | .ready` must not be empty: an empty text matches everything
+        ready = { https = 'x' } | .ready`: has the unknown key `https`, expected `port` or `http`
+        ready = "a\nb"
+          | .ready` must not contain a line break or another control character: it is searched in single lines of the output
+        notify-on = 3 | .notify-on` must be a text, or a list of texts, found an integer
+        env-file = 7 | .env-file` must be a file, or a list of files, found an integer
+        cwd = "\u0000" | .cwd` must not contain a NUL
+        env.A = "\u0000" | .env.A` must not contain a NUL
+        after = 'b' | .after`: there is no task `b`
+        after = ['a'] | .after`: it cannot start after itself
+        after = 7 | .after` must be the name of a task, or a list of names, found an integer"#,
+    ) {
+        check_errors(&format!(
+            "[tasks.a]⏎command = 'x'⏎{line} | 3: `tasks.a{problem}"
+        ));
+    }
     for name in ["A=B", "B C", ""] {
-        check_error(
-            &format!("[tasks.a]\ncommand = 'x'\n[tasks.a.env]\nA = '1'\n'{name}' = '1'\n"),
-            &format!("5: `tasks.a.env`: `{name}` cannot be the name of a variable"),
-        );
+        check_errors(&format!(
+            "[tasks.a]⏎command = 'x'⏎[tasks.a.env]⏎A = '1'⏎'{name}' = '1'
+             | 5: `tasks.a.env`: `{name}` cannot be the name of a variable"
+        ));
     }
-    for (key, line, text) in [
-        ("command", 2, "command = [\"a\", \"b\\u0000\"]"),
-        ("cwd", 3, "command = 'x'\ncwd = \"\\u0000\""),
-        ("env.A", 3, "command = 'x'\nenv.A = \"\\u0000\""),
-    ] {
-        check_error(
-            &format!("[tasks.a]\n{text}\n"),
-            &format!("{line}: `tasks.a.{key}` must not contain a NUL"),
-        );
-    }
-    check_error(
-        "[tasks.a]\ncommand = 'x'\nready = \"a\\nb\"\n",
-        "3: `tasks.a.ready` must not contain a line break or another control character: it is \
-         searched in single lines of the output",
-    );
-    check_error(
-        "[tasks.a]\ncommand = 'x'\nafter = ['b']\n",
-        "3: `tasks.a.after`: there is no task `b`",
-    );
-    check_error(
-        "[tasks.a]\ncommand = 'x'\nafter = ['a']\n",
-        "3: `tasks.a.after`: it cannot start after itself",
-    );
-    check_error(
-        "[tasks.o]\ncommand = 'x'\nafter = ['a']\n[tasks.a]\ncommand = 'x'\nafter = ['b']\n\
-         [tasks.b]\ncommand = 'x'\nafter = ['a']\n",
-        "1: tasks that start after each other: a after b after a",
-    );
 }

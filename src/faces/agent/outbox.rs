@@ -211,31 +211,25 @@ fn without_header(content: &str) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use serde_json::json;
 
     use super::*;
 
-    fn follow_up(seq: Seq, time: Millis, text: &str) -> Batch {
-        let message = json!({
-            "customType": "tmux-task-event",
-            "content": format!("{HEADER}\n{text}"),
-            "display": true,
-            "details": {"source": "extension", "notUserInput": true, "sessionId": "s",
-                "sessionName": "s", "level": if seq.is_multiple_of(2) { "warning" } else { "info" },
-                "events": [{"type": "exited", "level": "info", "task": {"windowId": "@1",
-                    "windowName": text}}]},
+    /// A follow-up of the feed `e`; every second one is a warning.
+    pub(in crate::faces::agent) fn follow_up(seq: Seq, time: Millis, text: &str) -> Batch {
+        let batch = json!({
+            "epoch": "e", "seqs": [seq], "time": time, "isNew": true, "host": null,
+            "message": {
+                "customType": "tmux-task-event", "content": format!("{HEADER}\n{text}"), "display": true,
+                "details": {"source": "extension", "notUserInput": true, "sessionId": "s",
+                    "sessionName": "s", "level": if seq.is_multiple_of(2) { "warning" } else { "info" },
+                    "events": [{"type": "exited", "level": "info",
+                        "task": {"windowId": "@1", "windowName": "a"}}]},
+            },
+            "options": {"triggerTurn": true, "deliverAs": "followUp"},
         });
-        let options = json!({"triggerTurn": true, "deliverAs": "followUp"});
-        Batch {
-            epoch: "e".to_owned(),
-            seqs: vec![seq],
-            time,
-            is_new: true,
-            host: None,
-            message: serde_json::from_value(message).unwrap(),
-            options: serde_json::from_value(options).unwrap(),
-        }
+        serde_json::from_value(batch).unwrap()
     }
 
     /// A time far from 0, at which no budget was used.
@@ -243,6 +237,14 @@ mod tests {
 
     fn outbox(max: u32) -> PendingFollowUps {
         PendingFollowUps::new("work", max, Budget::default())
+    }
+
+    /// The text of a message that stands for so many more.
+    fn summary(n: u32, options: &str, after: &str) -> String {
+        format!(
+            "{HEADER}\n{n} more events within a minute, see `tmux-task {options} feed --kind followUp \
+             --format text --after {after}`"
+        )
     }
 
     #[track_caller]
@@ -301,13 +303,8 @@ mod tests {
             outbox.push(of_host(seq, "g"));
         }
         let batch = hand(&mut outbox, DAY + 60_000);
-        assert_eq!(
-            batch.message.content,
-            format!(
-                "{HEADER}\n2 more events within a minute, see `tmux-task --host 'gpu 1' -s s feed \
-                 --kind followUp --format text --after f:8`"
-            )
-        );
+        let expected = summary(2, "--host 'gpu 1' -s s", "f:8");
+        assert_eq!(batch.message.content, expected);
         assert!(outbox.is_empty());
     }
 
@@ -325,13 +322,7 @@ mod tests {
             assert_eq!(outbox.next(DAY + 5000), None);
         }
         let batch = hand(&mut outbox, DAY + 61_000);
-        assert_eq!(
-            batch.message.content,
-            format!(
-                "{HEADER}\n17 more events within a minute, see `tmux-task -s work feed --kind \
-                 followUp --format text --after e:3`"
-            )
-        );
+        assert_eq!(batch.message.content, summary(17, "-s work", "e:3"));
         assert_eq!(batch.id(), "e:20");
         // The next minute has begun with the summary.
         for seq in 21..=22 {
@@ -341,12 +332,8 @@ mod tests {
         outbox.push(follow_up(23, DAY + 62_000, "again"));
         assert_eq!(outbox.ready_at(DAY + 62_000), Some(DAY + 121_000));
         // One alone is not worth a summary.
-        assert!(
-            hand(&mut outbox, DAY + 121_000)
-                .message
-                .content
-                .ends_with("again")
-        );
+        let batch = hand(&mut outbox, DAY + 121_000);
+        assert!(batch.message.content.ends_with("again"));
     }
 
     #[test]

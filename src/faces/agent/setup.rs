@@ -324,20 +324,28 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::test_notation::env;
     use crate::paths::adapter_file;
 
     fn setup(client: AgentClient, home: &Path) -> Setup {
-        let env = |name: &str| (name == "HOME").then(|| home.as_os_str().to_owned());
-        Setup::of(client, &env).unwrap()
+        let variables = format!("HOME={}", home.display());
+        Setup::of(client, &env(&variables)).unwrap()
     }
 
-    /// A folder with a program of this name, which runs this line of `sh`.
-    fn client(home: &Path, name: &str, line: &str) -> PathBuf {
+    /// What is installed for a client, which is a program that runs this line of `sh`.
+    fn with_client(of: AgentClient, home: &Path, line: &str) -> Setup {
         let bin = home.join("bin");
         fs::create_dir_all(&bin).unwrap();
-        fs::write(bin.join(name), format!("#!/bin/sh\n{line}\n")).unwrap();
-        fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
-        bin
+        let program = bin.join(of.name());
+        fs::write(&program, format!("#!/bin/sh\n{line}\n")).unwrap();
+        set_mode(&program, 0o755);
+        let mut setup = setup(of, home);
+        setup.programs = vec![bin];
+        setup
+    }
+
+    fn set_mode(program: &Path, mode: u32) {
+        fs::set_permissions(program, fs::Permissions::from_mode(mode)).unwrap();
     }
 
     async fn install(setup: &Setup) -> (Done, Result<(), Error>) {
@@ -353,23 +361,15 @@ mod tests {
     }
 
     fn lines(verb: &str, setup: &Setup) -> Vec<String> {
-        let paths = setup.paths();
-        paths
-            .iter()
-            .map(|path| format!("{verb} {}", path.display()))
-            .collect()
-    }
-
-    fn install_commands(setup: &Setup) -> Vec<String> {
-        setup.install.iter().map(|words| shown(words)).collect()
+        let line = |path: &PathBuf| format!("{verb} {}", path.display());
+        setup.paths().iter().map(line).collect()
     }
 
     #[tokio::test]
     async fn an_adapter_is_installed_and_removed_without_a_trace() {
         let home = tempfile::tempdir().unwrap();
         for of in AgentClient::ALL {
-            let mut setup = setup(of, home.path());
-            setup.programs = vec![client(home.path(), of.name(), "")];
+            let mut setup = with_client(of, home.path(), "");
             (setup.install, setup.remove) = (Vec::new(), Vec::new());
             for _ in 0..2 {
                 let (done, outcome) = install(&setup).await;
@@ -383,6 +383,14 @@ mod tests {
             }
             assert_eq!(setup.folder.exists(), !setup.owns_folder);
         }
+        // Files of others stay.
+        let mut setup = with_client(AgentClient::Pi, home.path(), "");
+        (setup.install, setup.remove) = (Vec::new(), Vec::new());
+        install(&setup).await.1.unwrap();
+        let other = setup.folder.join("mine.ts");
+        fs::write(&other, "").unwrap();
+        remove(&setup).await.1.unwrap();
+        assert!(other.exists());
     }
 
     #[tokio::test]
@@ -394,19 +402,18 @@ mod tests {
             (AgentClient::Codex, 1),
             (AgentClient::Opencode, 0),
         ] {
-            let mut setup = setup(of, home.path());
-            let bin = client(home.path(), of.name(), "");
-            setup.programs = vec![home.path().join("no such folder"), bin.clone()];
-            let program = bin.join(of.name());
+            let mut setup = with_client(of, home.path(), "");
+            setup.programs.insert(0, home.path().join("no such folder"));
+            let program = setup.programs[1].join(of.name());
             // A file of this name that cannot be executed is not the client.
-            fs::set_permissions(&program, fs::Permissions::from_mode(0o644)).unwrap();
+            set_mode(&program, 0o644);
             let (done, outcome) = install(&setup).await;
             let error = outcome.unwrap_err();
             assert!(error.message.starts_with("no program"), "{error}");
             assert_eq!(done.lines, [""; 0]);
             assert!(!setup.folder.exists());
 
-            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+            set_mode(&program, 0o755);
             setup.install = Vec::new();
             install(&setup).await.1.unwrap();
             fs::remove_file(&program).unwrap();
@@ -421,33 +428,27 @@ mod tests {
     #[tokio::test]
     async fn what_was_done_before_an_error_is_reported_and_can_be_removed() {
         let home = tempfile::tempdir().unwrap();
-        let mut setup = setup(AgentClient::Claude, home.path());
         let line = "case $* in *add*) ;; *) echo not now; exit 7; esac";
-        let bin = client(home.path(), "claude", line);
-        let program = bin.join("claude");
-        setup.programs = vec![bin];
+        let mut setup = with_client(AgentClient::Claude, home.path(), line);
+        let program = setup.programs[0].join("claude");
         for words in setup.install.iter_mut().chain(&mut setup.remove) {
             words[0] = program.clone().into();
         }
         let (done, outcome) = install(&setup).await;
         assert_eq!(done.lines.len(), setup.files.len() + 1);
-        let error = outcome.unwrap_err().to_string();
-        assert!(error.ends_with("failed: not now"), "{error}");
+        let error = outcome.unwrap_err().message;
 
         let (removal, outcome) = remove(&setup).await;
-        let failed = [&removal.notes[0], &outcome.unwrap_err().message];
-        assert!(
-            failed.iter().all(|text| text.ends_with("failed: not now")),
-            "{failed:?}"
-        );
+        for text in [&error, &removal.notes[0], &outcome.unwrap_err().message] {
+            assert!(text.ends_with("failed: not now"), "{text}");
+        }
         assert!(!setup.folder.exists());
     }
 
     #[tokio::test]
     async fn files_are_replaced_as_a_whole_and_links_kept() {
         let home = tempfile::tempdir().unwrap();
-        let mut setup = setup(AgentClient::Opencode, home.path());
-        setup.programs = vec![client(home.path(), "opencode", "")];
+        let setup = with_client(AgentClient::Opencode, home.path(), "");
         let path = setup.paths().remove(0);
         install(&setup).await.1.unwrap();
         // Who has the old file open continues with the old text.
@@ -469,57 +470,32 @@ mod tests {
 
     #[test]
     fn an_adapter_that_is_installed_is_recognized() {
-        let home = Path::new("/h");
-        let env = |name: &str| (name == "HOME").then(|| home.as_os_str().to_owned());
+        let env = env("HOME=/h");
         for client in AgentClient::ALL {
             let file = adapter_file(client.name(), &env).unwrap();
-            assert!(setup(client, home).paths().contains(&file), "{file:?}");
+            let paths = setup(client, Path::new("/h")).paths();
+            assert!(paths.contains(&file), "{file:?}");
         }
         assert_eq!(adapter_file("gemini", &env), None);
     }
 
-    #[tokio::test]
-    async fn files_of_others_stay() {
-        let home = tempfile::tempdir().unwrap();
-        let mut setup = setup(AgentClient::Pi, home.path());
-        setup.programs = vec![client(home.path(), "pi", "")];
-        (setup.install, setup.remove) = (Vec::new(), Vec::new());
-        install(&setup).await.1.unwrap();
-        let other = setup.folder.join("mine.ts");
-        fs::write(&other, "").unwrap();
-        remove(&setup).await.1.unwrap();
-        assert!(other.exists());
-    }
-
     #[test]
     fn commands_are_shown_as_a_shell_reads_them() {
-        let pi = setup(AgentClient::Pi, Path::new("/home/a b"));
-        assert_eq!(
-            install_commands(&pi),
-            ["pi install '/home/a b/.local/share/tmux-task/adapters/pi'"]
-        );
-        let claude = setup(AgentClient::Claude, Path::new("/h"));
-        assert_eq!(
-            install_commands(&claude),
-            [
-                "claude plugin marketplace add /h/.local/share/tmux-task/adapters/claude-code",
-                "claude plugin install tmux-task@tmux-task",
-            ]
-        );
-    }
-
-    #[test]
-    fn codex_starts_the_server_with_the_places_of_now() {
-        let env = |name: &str| match name {
-            "HOME" => Some("/h".into()),
-            "XDG_RUNTIME_DIR" => Some("/run/user/1 0".into()),
-            _ => None,
+        let commands = |client, env: &dyn Fn(&str) -> Option<OsString>| {
+            let setup = Setup::of(client, env).unwrap();
+            let all = setup.install.iter().map(|words| shown(words));
+            all.collect::<Vec<_>>().join("\n")
         };
-        let codex = Setup::of(AgentClient::Codex, &env).unwrap();
-        assert_eq!(
-            install_commands(&codex),
-            ["codex mcp add tmux-task --env 'XDG_RUNTIME_DIR=/run/user/1 0' -- tmux-task mcp"]
-        );
+        let home = |name: &str| (name == "HOME").then(|| "/home/a b".into());
+        let expected = "pi install '/home/a b/.local/share/tmux-task/adapters/pi'";
+        assert_eq!(commands(AgentClient::Pi, &home), expected);
+        let expected = "claude plugin marketplace add /h/.local/share/tmux-task/adapters/claude-code\n\
+                        claude plugin install tmux-task@tmux-task";
+        assert_eq!(commands(AgentClient::Claude, &env("HOME=/h")), expected);
+        // It starts the server with the places of now.
+        let places = env("HOME=/h XDG_RUNTIME_DIR=/run/$1");
+        let expected = "codex mcp add tmux-task --env 'XDG_RUNTIME_DIR=/run/$1' -- tmux-task mcp";
+        assert_eq!(commands(AgentClient::Codex, &places), expected);
     }
 
     #[test]

@@ -241,11 +241,10 @@ fn texts(content: &Value) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use std::slice;
-
     use serde_json::json;
 
     use super::*;
+    use crate::model::test_notation::rows;
 
     const MARK: &str = "(tmux-task e:7)";
 
@@ -256,191 +255,150 @@ mod tests {
         )
     }
 
-    fn enqueue(text: &str) -> Value {
-        json!({"type": "queue-operation", "operation": "enqueue", "content": text})
-    }
-
-    fn dequeue() -> Value {
-        json!({"type": "queue-operation", "operation": "dequeue"})
-    }
-
-    fn remove(text: &str) -> Value {
-        json!({"type": "queue-operation", "operation": "remove", "content": text,
-            "reason": "cleared_on_cancel"})
-    }
-
     fn user(content: impl Into<Value>) -> Value {
         json!({"type": "user", "isSidechain": false,
             "message": {"role": "user", "content": content.into()}})
-    }
-
-    fn text(text: &str) -> Value {
-        json!([{"type": "text", "text": text}])
-    }
-
-    fn interrupted() -> Value {
-        user(text("[Request interrupted by user for tool use]"))
-    }
-
-    fn tool_result(content: &str) -> Value {
-        user(json!([{"type": "tool_result", "tool_use_id": "t", "content": content}]))
-    }
-
-    fn absorbed(text: &str) -> Value {
-        json!({"type": "attachment", "attachment": {"type": "queued_command", "prompt": text}})
-    }
-
-    fn answer(stop_reason: &str) -> Value {
-        json!({"type": "assistant", "message": {"role": "assistant", "model": "claude",
-            "stop_reason": stop_reason, "content": [{"type": "text", "text": "noted"}]}})
-    }
-
-    fn end_of_turn() -> Value {
-        json!({"type": "system", "subtype": "stop_hook_summary", "hookCount": 1})
-    }
-
-    fn with(mut entry: Value, more: &Value) -> Value {
-        let more = more.as_object().unwrap().clone();
-        entry.as_object_mut().unwrap().extend(more);
-        entry
     }
 
     /// Returns where the message is, and whether a turn runs.
     fn read(entries: &[Value]) -> (Place, bool) {
         let text: String = entries.iter().map(|entry| format!("{entry}\n")).collect();
         // Read at once, and line by line.
-        let (mut reading, mut at) = (Transcript::default(), Place::default());
-        reading
-            .read_lines(text.as_bytes(), &mut [(MARK, &mut at)])
-            .unwrap();
-        let (mut again, mut place) = (Transcript::default(), Place::default());
-        for line in text.split_inclusive('\n') {
-            again
-                .read_lines(line.as_bytes(), &mut [(MARK, &mut place)])
-                .unwrap();
-        }
-        assert_eq!((&reading, at), (&again, place));
+        let pieces = |pieces: &[&str]| {
+            let (mut reading, mut at) = (Transcript::default(), Place::default());
+            for piece in pieces {
+                let wanted = &mut [(MARK, &mut at)];
+                reading.read_lines(piece.as_bytes(), wanted).unwrap();
+            }
+            (reading, at)
+        };
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        let (reading, at) = pieces(&[&text]);
+        assert_eq!(pieces(&lines), (reading.clone(), at));
         assert_eq!(reading.offset, text.len() as u64);
         (at, reading.is_turn_running)
     }
 
+    /// What the transcript can have: a word, and the entry or its content if it is the user's. `TOLD` is
+    /// our message, `OTHER` another one.
+    const ENTRIES: &str = r#"
+        enqueue | raw | {"type": "queue-operation", "operation": "enqueue", "content": "TOLD"}
+        enqueue-other | raw | {"type": "queue-operation", "operation": "enqueue", "content": "by hand"}
+        dequeue | raw | {"type": "queue-operation", "operation": "dequeue"}
+        remove | raw
+          | {"type": "queue-operation", "operation": "remove", "content": "TOLD", "reason": "cleared_on_cancel"}
+        pop-other | raw | {"type": "queue-operation", "operation": "popAll", "content": "by hand"}
+        absorbed | raw | {"type": "attachment", "attachment": {"type": "queued_command", "prompt": "TOLD"}}
+        told | user | "TOLD"
+        told-text | user | [{"type": "text", "text": "TOLD"}]
+        told-result | user | [{"type": "tool_result", "tool_use_id": "t", "content": "TOLD"}]
+        told-other | user | "OTHER"
+        quoted | user | "recent output:\n  (tmux-task e:7)\n(tmux-task e:8)"
+        interrupted | user | [{"type": "text", "text": "[Request interrupted by user for tool use]"}]
+        result | user | [{"type": "tool_result", "tool_use_id": "t", "content": "ok"}]
+        go | user | "go"
+        clear | user | "<command-name>/clear</command-name>"
+        caveat | user | "<local-command-caveat>below</local-command-caveat>"
+        shell | user | "<bash-input>ls</bash-input>"
+        summary | raw | {"type": "user", "message": {"content": "so far"}, "isCompactSummary": true}
+        answers | raw | {"type": "assistant", "message": {"model": "claude", "stop_reason": "end_turn", "content": [{"type": "text", "text": "noted"}]}}
+        uses-tool | raw | {"type": "assistant", "message": {"model": "claude", "stop_reason": "tool_use", "content": []}}
+        subagent | raw
+          | {"type": "assistant", "isSidechain": true, "message": {"model": "claude", "stop_reason": "tool_use", "content": []}}
+        fails | raw
+          | {"type": "assistant", "isApiErrorMessage": true, "message": {"model": "claude", "stop_reason": "stop_sequence", "content": []}}
+        synthetic | raw | {"type": "assistant", "message": {"model": "<synthetic>", "content": [{"type": "text", "text": "No response requested."}]}}
+        informs | raw | {"type": "system", "subtype": "informational", "content": "TOLD"}
+        blob | raw | {"type": "api-request-blob", "message": {"content": "TOLD"}}
+        ends | raw | {"type": "system", "subtype": "stop_hook_summary", "hookCount": 1}
+        duration | raw | {"type": "system", "subtype": "turn_duration"}"#;
+
+    fn entry(word: &str) -> Value {
+        let mut all = rows(ENTRIES).into_iter();
+        let found = all.find(|[name, _, _]| name == word);
+        let [_, kind, json] = found.unwrap_or_else(|| panic!("no entry `{word}`"));
+        let told = |mark| message(mark).replace('\n', r"\n");
+        let json = json.replace("TOLD", &told(MARK));
+        let json = json.replace("OTHER", &told("(tmux-task e:77)"));
+        let value: Value = serde_json::from_str(&json).unwrap();
+        if kind == "user" { user(value) } else { value }
+    }
+
+    /// Checks where the message is after these entries, and whether a turn `runs`.
     #[track_caller]
-    fn check(entries: &[Value], place: Place, is_turn_running: bool) {
-        assert_eq!(read(entries), (place, is_turn_running));
+    fn check(table: &str) {
+        for [words, expected] in rows(table) {
+            let entries: Vec<Value> = words.split_whitespace().map(entry).collect();
+            let (place, is_turn_running) = read(&entries);
+            let runs = if is_turn_running { ", runs" } else { "" };
+            assert_eq!(format!("{place:?}{runs}"), expected, "{words}");
+        }
     }
 
     #[test]
     fn only_an_answer_is_a_receipt() {
-        let told = message(MARK);
-        check(&[], Place::Nowhere, false);
-        check(&[enqueue(&told)], Place::Queued, false);
-        let begun = [enqueue(&told), dequeue(), user(told.as_str())];
-        check(&begun[..2], Place::Removed, false);
-        check(&begun, Place::Unanswered, true);
-        let answered = [&begun[..], &[answer("end_turn")]].concat();
-        check(&answered, Place::Answered, false);
+        assert_eq!(read(&[]), (Place::Nowhere, false));
+        // Given between two steps of a turn; and a copy in the transcript of a resumed conversation.
         check(
-            &[user(text(&told)), answer("tool_use")],
-            Place::Answered,
-            true,
-        );
-        // Given between two steps of a turn.
-        let turn = [
-            user("go"),
-            answer("tool_use"),
-            enqueue(&told),
-            remove(&told),
-            tool_result("ok"),
-        ];
-        check(&turn[..3], Place::Queued, true);
-        check(&turn, Place::Removed, true);
-        let absorbed = [&turn[..], &[absorbed(&told)]].concat();
-        check(&absorbed, Place::Unanswered, true);
-        let answered = [&absorbed[..], &[answer("end_turn"), end_of_turn()]].concat();
-        check(&answered, Place::Answered, false);
-        // A copy in the transcript of a resumed conversation changes nothing.
-        check(
-            &[&answered[..], &[user(told.as_str())]].concat(),
-            Place::Answered,
-            true,
+            "enqueue | Queued
+             enqueue dequeue | Removed
+             enqueue dequeue told | Unanswered, runs
+             enqueue dequeue told answers | Answered
+             told-text uses-tool | Answered, runs
+             go uses-tool enqueue | Queued, runs
+             go uses-tool enqueue remove result | Removed, runs
+             go uses-tool enqueue remove result absorbed | Unanswered, runs
+             go uses-tool enqueue remove result absorbed answers ends | Answered
+             go uses-tool enqueue remove result absorbed answers ends told | Answered, runs",
         );
     }
 
     #[test]
     fn what_is_no_answer_is_none() {
-        let told = message(MARK);
-        let (told, other) = (user(told.as_str()), user(message("(tmux-task e:77)")));
         // Before the message, for another message, or of a subagent.
-        check(&[answer("end_turn"), told.clone()], Place::Unanswered, true);
-        check(&[other, answer("end_turn")], Place::Nowhere, false);
-        let of_subagent = with(answer("tool_use"), &json!({"isSidechain": true}));
-        check(&[told.clone(), of_subagent], Place::Unanswered, true);
-        // Interrupted, until the model answers something later.
-        let stopped = [told.clone(), interrupted()];
-        check(&stopped, Place::Unanswered, false);
-        let later = [&stopped[..], &[user("hello"), answer("end_turn")]].concat();
-        check(&later, Place::Answered, false);
-        // The client's own words.
-        let error = with(answer("stop_sequence"), &json!({"isApiErrorMessage": true}));
-        check(&[told.clone(), error], Place::Unanswered, false);
-        let words = json!({"type": "assistant", "message": {"model": "<synthetic>",
-            "content": [{"type": "text", "text": "No response requested."}]}});
-        check(&[told.clone(), words], Place::Unanswered, false);
-        // Records that are not of the conversation.
-        let informational = json!({"type": "system", "subtype": "informational",
-            "content": message(MARK)});
-        check(&[informational, answer("end_turn")], Place::Nowhere, false);
-        let blob = json!({"type": "api-request-blob", "message": {"content": message(MARK)}});
-        check(&[blob, answer("end_turn")], Place::Nowhere, false);
-    }
-
-    #[test]
-    fn what_was_taken_out_of_the_queue_is_gone_until_the_conversation_has_it() {
-        let told = message(MARK);
-        check(&[enqueue(&told), remove(&told)], Place::Removed, false);
-        let twice = [enqueue(&told), remove(&told), enqueue(&told)];
-        check(&twice, Place::Queued, false);
-        // While others are queued, an operation that names none took out one of them, maybe.
-        let others = [enqueue("by hand"), enqueue(&told), dequeue()];
-        check(&others, Place::Queued, false);
-        let both = [&others[..], &[dequeue()]].concat();
-        check(&both, Place::Removed, false);
-        let popped = json!({"type": "queue-operation", "operation": "popAll",
-            "content": "by hand"});
         check(
-            &[enqueue(&told), enqueue("by hand"), popped],
-            Place::Queued,
-            false,
+            "answers told | Unanswered, runs
+             told-other answers | Nowhere
+             told subagent | Unanswered, runs",
+        );
+        // Interrupted, until the model answers something later; the client's own words.
+        check(
+            "told interrupted | Unanswered
+             told interrupted go answers | Answered
+             told fails | Unanswered
+             told synthetic | Unanswered",
+        );
+        // Records that are not of the conversation, or have no line of the client's message.
+        check(
+            "informs answers | Nowhere
+             blob answers | Nowhere
+             quoted answers | Nowhere
+             told-result answers | Nowhere",
         );
     }
 
     #[test]
-    fn a_mark_is_a_line_of_the_clients_message() {
-        let quoted = format!("recent output:\n  {MARK}\n(tmux-task e:8)");
-        check(&[user(quoted), answer("end_turn")], Place::Nowhere, false);
-        let shown = message(MARK);
+    fn what_was_taken_out_of_the_queue_is_gone_until_the_conversation_has_it() {
+        // While others are queued, an operation that names none took out one of them, maybe.
         check(
-            &[tool_result(&shown), answer("end_turn")],
-            Place::Nowhere,
-            false,
+            "enqueue remove | Removed
+             enqueue remove enqueue | Queued
+             enqueue-other enqueue dequeue | Queued
+             enqueue-other enqueue dequeue dequeue | Removed
+             enqueue enqueue-other pop-other | Queued",
         );
     }
 
     #[test]
     fn commands_and_summaries_begin_no_turn() {
-        for text in [
-            "<command-name>/clear</command-name>",
-            "<local-command-caveat>below</local-command-caveat>",
-            "<bash-input>ls</bash-input>",
-        ] {
-            check(&[user(text)], Place::Nowhere, false);
-        }
-        let summary = with(user("so far"), &json!({"isCompactSummary": true}));
-        let [go, summary] = &[user("go"), summary];
-        check(slice::from_ref(summary), Place::Nowhere, false);
-        check(&[go.clone(), summary.clone()], Place::Nowhere, true);
-        let ended = json!({"type": "system", "subtype": "turn_duration"});
-        check(&[user("go"), ended], Place::Nowhere, false);
+        check(
+            "clear | Nowhere
+             caveat | Nowhere
+             shell | Nowhere
+             summary | Nowhere
+             go summary | Nowhere, runs
+             go duration | Nowhere",
+        );
     }
 
     #[test]

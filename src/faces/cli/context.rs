@@ -358,28 +358,29 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_comes_again_and_again() {
-        assert_eq!(times(&TimeLimit::new(), 3).await, [6000, 12000, 18000]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_wait_ends_soon_after_its_own_time() {
-        let limit = TimeLimit::new();
-        limit.wait(Some(Duration::from_secs(2)));
-        assert_eq!(times(&limit, 2).await, [2500, 8500]);
-        let limit = TimeLimit::new();
-        limit.wait(Some(Duration::from_secs(60)));
-        assert_eq!(times(&limit, 2).await, [6000, 60500]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_wait_without_a_time_asks_once_whether_anybody_answers() {
-        let limit = TimeLimit::new();
-        limit.wait(None);
-        assert_eq!(times(&limit, 3).await, [6000]);
-        let limit = TimeLimit::new();
-        limit.lift();
-        assert!(times(&limit, 3).await.is_empty());
+    async fn it_comes_again_and_again_and_a_wait_ends_soon_after_its_own_time() {
+        type Change = fn(&TimeLimit);
+        let changes: [(Change, usize, &[u128]); 5] = [
+            (|_| (), 3, &[6000, 12000, 18000]),
+            (
+                |limit| limit.wait(Some(Duration::from_secs(2))),
+                2,
+                &[2500, 8500],
+            ),
+            (
+                |limit| limit.wait(Some(Duration::from_secs(60))),
+                2,
+                &[6000, 60500],
+            ),
+            // It asks once whether anybody answers.
+            (|limit| limit.wait(None), 3, &[6000]),
+            (TimeLimit::lift, 3, &[]),
+        ];
+        for (change, most, expected) in changes {
+            let limit = TimeLimit::new();
+            change(&limit);
+            assert_eq!(times(&limit, most).await, expected);
+        }
     }
 
     #[tokio::test(start_paused = true)]

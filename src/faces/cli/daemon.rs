@@ -407,21 +407,17 @@ mod tests {
                 consumer("web-hook", 3, None),
             ],
         };
-        assert_eq!(
-            table_of(&list, 65_000, None),
-            [
-                "NAME      CURSOR  LAG  HOLDS      AGE  LAST USED  READER",
-                "pi        120     0    -          1m   5s ago     pid 4711",
-                "web-hook  3       117  117.0 MiB  1m   5s ago     -",
-            ]
-        );
-        assert_eq!(
-            table_of(&list, 65_000, Some(40)),
-            [
-                "NAME      LAG  LAST USED  READER",
-                "pi        0    5s ago     pid 4711",
-                "web-hook  117  5s ago     -",
-            ]
-        );
+        let expected = [
+            "NAME      CURSOR  LAG  HOLDS      AGE  LAST USED  READER",
+            "pi        120     0    -          1m   5s ago     pid 4711",
+            "web-hook  3       117  117.0 MiB  1m   5s ago     -",
+        ];
+        assert_eq!(table_of(&list, 65_000, None), expected);
+        let expected = [
+            "NAME      LAG  LAST USED  READER",
+            "pi        0    5s ago     pid 4711",
+            "web-hook  117  5s ago     -",
+        ];
+        assert_eq!(table_of(&list, 65_000, Some(40)), expected);
     }
 }

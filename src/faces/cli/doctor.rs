@@ -74,16 +74,14 @@ mod tests {
             warnings: 1,
             failures: 0,
         };
-        assert_eq!(
-            lines(&report),
-            [
-                "ok    tmux         the tmux",
-                "warn  locale       the locale",
-                "                   hint: set LANG",
-                "fail  daemon       the daemon",
-                "                   hint: resume it",
-                "no failures, 1 warning",
-            ]
-        );
+        let expected = [
+            "ok    tmux         the tmux",
+            "warn  locale       the locale",
+            "                   hint: set LANG",
+            "fail  daemon       the daemon",
+            "                   hint: resume it",
+            "no failures, 1 warning",
+        ];
+        assert_eq!(lines(&report), expected);
     }
 }

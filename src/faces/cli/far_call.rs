@@ -271,6 +271,7 @@ fn pass_on(what: &FarStdin, caller: &mut impl Read, mut to: PipeWriter) -> io::R
 mod tests {
     use super::*;
     use crate::model::FarCaller;
+    use crate::model::test_notation::rows;
 
     fn of_broker(verb: &str, args: &[&str], stdin: FarStdin) -> Option<String> {
         refusal(&FarCall {
@@ -287,60 +288,50 @@ mod tests {
     }
 
     fn refused(verb: &str, line: &str) -> Option<String> {
-        of_broker(
-            verb,
-            &line.split(' ').collect::<Vec<_>>(),
-            FarStdin::Nothing,
-        )
+        let args: Vec<&str> = line.split(' ').collect();
+        of_broker(verb, &args, FarStdin::Nothing)
     }
 
     #[test]
     fn what_a_subject_names_is_executed() {
-        for (verb, line) in [
-            ("ls", "--host gpu1 ls --json"),
-            ("ls", "-s api ls"),
-            ("ls", "ls --session=api -L tmux"),
-            ("logs", "logs train -n 5 -f"),
-            ("logs", "logs train -n5 --since=1"),
-            ("run", "run train --wait -- rm --tmux /x -rf"),
-            ("send", "send train --if-prompt Go? y"),
-            ("send", "send --if-prompt=Go? train -- --secret"),
-            ("kill", "kill train --grace 0"),
-            ("wait", "wait train --text done --timeout 5s"),
-            ("ls", "ps --json"),
-            ("kill", "stop train"),
-        ] {
-            assert_eq!(refused(verb, line), None, "{line}");
+        for [verb, line] in rows(
+            "ls | --host gpu1 ls --json
+             ls | -s api ls
+             ls | ls --session=api -L tmux
+             logs | logs train -n 5 -f
+             logs | logs train -n5 --since=1
+             run | run train --wait -- rm --tmux /x -rf
+             send | send train --if-prompt Go? y
+             send | send --if-prompt=Go? train -- --secret
+             kill | kill train --grace 0
+             wait | wait train --text done --timeout 5s
+             ls | ps --json
+             kill | stop train",
+        ) {
+            assert_eq!(refused(&verb, &line), None, "{line}");
         }
     }
 
     #[test]
     fn nothing_else_is_executed_for_the_broker() {
-        let is_not = |verb: &str, line: &str, why: &str| {
-            assert_eq!(refused(verb, line).as_deref(), Some(why), "{line}");
-        };
-        is_not("ls", "kill-all --yes", "`kill-all` is not `ls`");
-        for (line, option) in [
-            ("ls --tmux /bin/x", "--tmux"),
-            ("--tmux=/bin/x ls", "--tmux"),
-            ("ls -S /x", "-S"),
-            ("ls -S/x", "-S"),
-            ("ls -wS /x", "-S"),
-            ("ls --all", "--all"),
-            ("ls -a", "--all"),
-        ] {
-            let why = format!("`ls` does not take `{option}` through the broker");
-            is_not("ls", line, &why);
+        for [verb, line, why] in rows(
+            "ls | kill-all --yes | `kill-all` is not `ls`
+             ls | ls --tmux /bin/x | `ls` does not take `--tmux` through the broker
+             ls | --tmux=/bin/x ls | `ls` does not take `--tmux` through the broker
+             ls | ls -S /x | `ls` does not take `-S` through the broker
+             ls | ls -S/x | `ls` does not take `-S` through the broker
+             ls | ls -wS /x | `ls` does not take `-S` through the broker
+             ls | ls --all | `ls` does not take `--all` through the broker
+             ls | ls -a | `ls` does not take `--all` through the broker
+             ls | -s other ls | `other` is not the session `api`
+             ls | ls -sother | `other` is not the session `api`
+             send | send train y | `send` through the broker needs `--if-prompt`
+             send | send train -- --if-prompt y | `send` through the broker needs `--if-prompt`
+             send | send train --if-prompt Go? --secret | `send` does not take `--secret` through the broker
+             wait | wait --channel x | `wait` does not take `--channel` through the broker",
+        ) {
+            assert_eq!(refused(&verb, &line), Some(why), "{line}");
         }
-        is_not("ls", "-s other ls", "`other` is not the session `api`");
-        is_not("ls", "ls -sother", "`other` is not the session `api`");
-        let why = "`send` through the broker needs `--if-prompt`";
-        is_not("send", "send train y", why);
-        is_not("send", "send train -- --if-prompt y", why);
-        let why = "`send` does not take `--secret` through the broker";
-        is_not("send", "send train --if-prompt Go? --secret", why);
-        let why = "`wait` does not take `--channel` through the broker";
-        is_not("wait", "wait --channel x", why);
         let why = "nothing through the broker reads standard input";
         let reads = of_broker("ls", &["ls"], FarStdin::Text("x".to_owned()));
         assert_eq!(reads.as_deref(), Some(why));
@@ -349,45 +340,22 @@ mod tests {
     #[cfg(feature = "mcp")]
     #[test]
     fn tools_are_executed_by_their_verbs() {
-        use serde_json::json;
-        let tool = |verb: &str, request: serde_json::Value| {
-            let request = FarStdin::Text(request.to_string());
-            of_broker(verb, &mcp::SINGLE_CALL, request)
-        };
-        let call = json!({"name": "list_tasks", "_meta": {"threadId": "1"}});
-        assert_eq!(tool("ls", call), None);
-        let answer = json!({"task": "a", "text": "y", "prompt": "Go?"});
-        let call = json!({"name": "send_input", "arguments": answer});
-        assert_eq!(tool("send", call), None);
-        for (verb, request, why) in [
-            (
-                "ls",
-                json!({"name": "kill_task"}),
-                "`kill_task` is not `ls`",
-            ),
-            (
-                "ls",
-                json!({"name": "prune_tasks"}),
-                "`prune_tasks` is not `ls`",
-            ),
-            (
-                "wait",
-                json!({"name": "wait_for", "arguments": {"channel": "x"}}),
-                "`wait_for` does not take `channel` through the broker",
-            ),
-            (
-                "ls",
-                json!({"name": "list_tasks", "arguments": {"host": "x"}}),
-                "`list_tasks` does not take `host` through the broker",
-            ),
-            (
-                "send",
-                json!({"name": "send_input", "arguments": {"task": "a", "text": "y", "prompt": null}}),
-                "`send_input` through the broker needs `prompt`",
-            ),
-            ("ls", json!("list_tasks"), "`` is not `ls`"),
-        ] {
-            assert_eq!(tool(verb, request).as_deref(), Some(why));
+        for [verb, request, why] in rows(
+            r#"
+            ls | {"name": "list_tasks", "_meta": {"threadId": "1"}} |
+            send | {"name": "send_input", "arguments": {"task": "a", "text": "y", "prompt": "Go?"}} |
+            ls | {"name": "kill_task"} | `kill_task` is not `ls`
+            ls | {"name": "prune_tasks"} | `prune_tasks` is not `ls`
+            wait | {"name": "wait_for", "arguments": {"channel": "x"}}
+              | `wait_for` does not take `channel` through the broker
+            ls | {"name": "list_tasks", "arguments": {"host": "x"}}
+              | `list_tasks` does not take `host` through the broker
+            send | {"name": "send_input", "arguments": {"task": "a", "text": "y", "prompt": null}}
+              | `send_input` through the broker needs `prompt`
+            ls | "list_tasks" | `` is not `ls`"#,
+        ) {
+            let refused = of_broker(&verb, &mcp::SINGLE_CALL, FarStdin::Text(request.clone()));
+            assert_eq!(refused.unwrap_or_default(), why, "{request}");
         }
     }
 }

@@ -350,6 +350,7 @@ mod tests {
 
     use super::*;
     use crate::faces::cli::args::Cli;
+    use crate::model::test_notation::rows;
 
     fn needs(line: &str) -> Option<Needs> {
         let args = std::iter::once("tmux-task").chain(line.split(' '));
@@ -358,19 +359,32 @@ mod tests {
 
     #[test]
     fn what_a_command_needs_of_this_machine_is_known() {
-        let has = |line: &str, is_so: fn(Needs) -> bool| is_so(needs(line).unwrap());
-        assert!(has("send a --secret", |needs| needs.whole_stdin
-            && needs.terminal));
-        assert!(!has("send a b", |needs| needs.whole_stdin || needs.terminal));
-        let stdin = |line: &str| needs(line).unwrap().stdin;
-        assert_eq!(stdin("feed -f --consumer c"), FarStdin::Acknowledgements);
-        assert_eq!(stdin("feed -f --consumer c --auto-ack"), FarStdin::Nothing);
-        assert_eq!(stdin("replay"), FarStdin::Follows);
-        assert!(has("kill-all", |needs| needs.terminal));
-        assert!(!has("kill-all --yes", |needs| needs.terminal));
-        assert!(has("run a -- x", |needs| needs.cwd));
-        assert!(has("run a --cwd b -- x", |needs| needs.cwd));
-        assert!(!has("run a --cwd /b -- x", |needs| needs.cwd));
+        for [line, expected] in rows(
+            "send a --secret | stdin terminal Nothing
+             send a b | Nothing
+             feed -f --consumer c | Acknowledgements
+             feed -f --consumer c --auto-ack | Nothing
+             replay | cwd Follows
+             kill-all | terminal Nothing
+             kill-all --yes | Nothing
+             run a -- x | cwd Nothing
+             run a --cwd b -- x | cwd Nothing
+             run a --cwd /b -- x | Nothing",
+        ) {
+            let found = needs(&line).unwrap();
+            let stdin = format!("{:?}", found.stdin);
+            let needs = [
+                (found.whole_stdin, "stdin"),
+                (found.terminal, "terminal"),
+                (found.cwd, "cwd"),
+            ];
+            let needs = needs
+                .iter()
+                .filter(|(needs, _)| *needs)
+                .map(|(_, what)| *what);
+            let needs: Vec<&str> = needs.chain([&*stdin]).collect();
+            assert_eq!(needs.join(" "), expected, "{line}");
+        }
     }
 
     #[test]

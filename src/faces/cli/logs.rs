@@ -439,23 +439,20 @@ fn unknown() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::terminal::columns_of;
 
     #[test]
     fn tasks_that_follow_all_are_known_by_their_commands() {
-        for command in [
-            "tmux-task logs --all -f",
-            "NO_COLOR=1 exec /opt/tmux-task -s work logs -f --all",
+        for (command, expected) in [
+            ("tmux-task logs --all -f", true),
+            ("NO_COLOR=1 exec /opt/tmux-task -s work logs -f --all", true),
+            ("tmux-task logs api -f", false),
+            ("npm logs --all", false),
+            ("npx tmux-task logs --all", false),
+            ("tmux-task logs api; make --all", false),
+            ("tmux-task ls --all", false),
         ] {
-            assert!(follows_all(command), "{command}");
-        }
-        for command in [
-            "tmux-task logs api -f",
-            "npm logs --all",
-            "npx tmux-task logs --all",
-            "tmux-task logs api; make --all",
-            "tmux-task ls --all",
-        ] {
-            assert!(!follows_all(command), "{command}");
+            assert_eq!(follows_all(command), expected, "{command}");
         }
     }
 
@@ -465,30 +462,6 @@ mod tests {
         assert_eq!(prefix(&names, "web", false), "web    | ");
         assert_eq!(prefix(&names, "web", true), "\x1b[36mweb    |\x1b[m ");
         assert_eq!(prefix(&names, "worker", true), "\x1b[33mworker |\x1b[m ");
-    }
-}
-
-#[cfg(test)]
-mod runs_tests {
-    use super::*;
-    use crate::terminal::columns_of;
-
-    #[track_caller]
-    fn check<const N: usize>(
-        rows: [[&str; N]; 2],
-        narrowing: &Narrowing<'_>,
-        expected: &[(usize, [&str; 2])],
-    ) {
-        let rows = rows.map(|row| row.map(str::to_owned));
-        let at = |columns| table::lines(&rows, Some(columns), narrowing);
-        for columns in 33..=100 {
-            for line in at(columns) {
-                assert!(columns_of(&line) <= columns, "{columns}: {line}");
-            }
-        }
-        for (columns, lines) in expected {
-            assert_eq!(at(*columns), *lines);
-        }
     }
 
     #[test]
@@ -501,25 +474,22 @@ mod runs_tests {
             "1h12m",
             "cargo test --workspace --all-features",
         ];
-        check(
-            [RUNS, run],
-            &NARROW_RUNS,
-            &[
-                (
-                    60,
-                    [
-                        "NAME                  RUN  CODE     ENDED    TOOK   COMMAND",
-                        "integration-tests-p…  12   SIGTERM  59m ago  1h12m  cargo t…",
-                    ],
-                ),
-                (
-                    40,
-                    [
-                        "NAME               RUN  CODE     ENDED",
-                        "integration-test…  12   SIGTERM  59m ago",
-                    ],
-                ),
-            ],
-        );
+        let rows = [RUNS, run].map(|row| row.map(str::to_owned));
+        let at = |columns| table::lines(&rows, Some(columns), &NARROW_RUNS);
+        for columns in 33..=100 {
+            for line in at(columns) {
+                assert!(columns_of(&line) <= columns, "{columns}: {line}");
+            }
+        }
+        let expected = [
+            "NAME                  RUN  CODE     ENDED    TOOK   COMMAND",
+            "integration-tests-p…  12   SIGTERM  59m ago  1h12m  cargo t…",
+        ];
+        assert_eq!(at(60), expected);
+        let expected = [
+            "NAME               RUN  CODE     ENDED",
+            "integration-test…  12   SIGTERM  59m ago",
+        ];
+        assert_eq!(at(40), expected);
     }
 }

@@ -290,21 +290,36 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_table_fits_the_terminal_and_shows_what_failed() {
-        let last = "test result: FAILED. 617 passed; 1 failed; finished in 39.39s";
-        let task = Task {
-            command: Some("cargo test --workspace --all-features".into()),
-            ..test_notation::task(&format!("@1#1 api dead 2 started=0 : {last}"))
-        };
+    /// A task that runs a command since 1970.
+    fn task(notation: &str, command: &str) -> Task {
+        let mut task = test_notation::task(notation);
+        task.command = Some(command.to_owned());
+        task.started_at = Some(0);
+        task
+    }
+
+    fn listed(notation: &str, command: &str) -> LsTask {
+        LsTask::new(task(notation, command), None)
+    }
+
+    /// The table at this time.
+    fn table(tasks: &[LsTask], now: i64, style: Style) -> Vec<String> {
         let view = LsView {
             session_name: "s".into(),
             exists: true,
             supervised: true,
             captured_at: 0,
-            tasks: vec![LsTask::new(task, None)],
+            tasks: tasks.to_vec(),
         };
-        let row = |style| table_of(&view, 0, style).remove(1);
+        table_of(&view, now, style)
+    }
+
+    #[test]
+    fn the_table_fits_the_terminal_and_shows_what_failed() {
+        let last = "test result: FAILED. 617 passed; 1 failed; finished in 39.39s";
+        let command = "cargo test --workspace --all-features";
+        let tasks = [listed(&format!("@1#1 api dead 2 : {last}"), command)];
+        let row = |style| table(&tasks, 0, style).remove(1);
         assert_eq!(
             row(style(Some(100))),
             "@1  api   exited  2     1    0s   cargo test --workspace --all-f…  \
@@ -314,182 +329,122 @@ mod tests {
             let row = row(style(Some(columns)));
             assert!(columns_of(&row) <= columns, "{columns}: {row}");
         }
-        assert_eq!(
-            row(style(Some(40))),
-            "api   exited  2     0s   test result: F…"
-        );
+        let narrow = "api   exited  2     0s   test result: F…";
+        assert_eq!(row(style(Some(40))), narrow);
         let coloured = row(Style {
             is_coloured: true,
             longest: usize::MAX,
             columns: None,
         });
-        assert!(
-            coloured.contains("api   \x1b[31mexited\x1b[m  2"),
-            "{coloured}"
-        );
+        let state = "api   \x1b[31mexited\x1b[m  2";
+        assert!(coloured.contains(state), "{coloured}");
         assert!(coloured.ends_with("39.39s"));
     }
 
     #[test]
     fn a_task_that_is_stopped_shows_that_whether_or_not_it_waits() {
-        let state = |state: &str, prompt: Option<&str>| {
-            let task = test_notation::task(&format!("@1 a {state} stopped"));
-            row(&LsTask::new(task, prompt.map(Into::into)), 0)[STATE].clone()
-        };
-        assert_eq!(state("running", None), "stopped");
-        assert_eq!(state("running", Some("Go?")), "stopped");
-        assert_eq!(state("dead 0", None), "exited");
+        for (state, prompt, expected) in [
+            ("running", None, "stopped"),
+            ("running", Some("Go?"), "stopped"),
+            ("dead 0", None, "exited"),
+        ] {
+            let task = task(&format!("@1 a {state} stopped"), "x");
+            let shown = row(&LsTask::new(task, prompt.map(Into::into)), 0);
+            assert_eq!(shown[STATE], expected, "{state} {prompt:?}");
+        }
     }
 
     #[test]
     fn names_are_cut_and_columns_left_out_until_every_row_fits() {
-        let task = |name: &str, state: &str| Task {
-            command: Some("cargo test --workspace".into()),
-            ..test_notation::task(&format!(
-                "@12#12 {name} {state} started=0 : listening on 日本語 0.0.0.0:8080"
-            ))
-        };
-        let listed = |task| LsTask {
-            usual_ms: Some(75_000),
-            ..LsTask::new(task, None)
-        };
-        let view = LsView {
-            session_name: "s".into(),
-            exists: true,
-            supervised: true,
-            captured_at: 0,
-            tasks: vec![
-                listed(task("integration-tests-postgres", "dead SIGTERM")),
-                listed(task("日本語日本語日本語日本語", "running")),
-                listed(task("a", "dead SIGINT")),
-            ],
-        };
+        let tasks = [
+            "integration-tests-postgres dead SIGTERM",
+            "日本語日本語日本語日本語 running",
+            "a dead SIGINT",
+        ];
+        let tasks = tasks.map(|of_task| {
+            let notation = format!("@12#12 {of_task} : listening on 日本語 0.0.0.0:8080");
+            LsTask {
+                usual_ms: Some(75_000),
+                ..listed(&notation, "cargo test --workspace")
+            }
+        });
+        let at = |columns| table(&tasks, 5_000_000, style(Some(columns)));
         for columns in 21..=130 {
-            for row in table_of(&view, 5_000_000, style(Some(columns))) {
+            for row in at(columns) {
                 assert!(columns_of(&row) <= columns, "{columns}: {row}");
             }
         }
-        let at = |columns| table_of(&view, 5_000_000, style(Some(columns)));
-        assert_eq!(
-            at(60),
-            [
-                "ID   NAME          STATE    CODE     AGE  COMMAND   LAST LI…",
-                "@12  integration…  killed   SIGTERM  1h   cargo t…  listeni…",
-                "@12  日本語日本…   running  -        1h   cargo t…  listeni…",
-                "@12  a             killed   SIGINT   1h   cargo t…  listeni…",
-            ]
-        );
-        assert_eq!(
-            at(40),
-            [
-                "NAME          STATE    CODE     LAST LI…",
-                "integration…  killed   SIGTERM  listeni…",
-                "日本語日本…   running  -        listeni…",
-                "a             killed   SIGINT   listeni…",
-            ]
-        );
+        let expected = [
+            "ID   NAME          STATE    CODE     AGE  COMMAND   LAST LI…",
+            "@12  integration…  killed   SIGTERM  1h   cargo t…  listeni…",
+            "@12  日本語日本…   running  -        1h   cargo t…  listeni…",
+            "@12  a             killed   SIGINT   1h   cargo t…  listeni…",
+        ];
+        assert_eq!(at(60), expected);
+        let expected = [
+            "NAME          STATE    CODE     LAST LI…",
+            "integration…  killed   SIGTERM  listeni…",
+            "日本語日本…   running  -        listeni…",
+            "a             killed   SIGINT   listeni…",
+        ];
+        assert_eq!(at(40), expected);
         // There is room for whole names before a column is left out.
         assert!(at(90)[1].starts_with("@12  integration-tests-postgres  "));
     }
 
-    /// A task that has run `make` since 1970.
-    fn making(name: &str) -> Task {
-        Task {
-            command: Some("make".into()),
-            ..test_notation::task(&format!("@1#3 {name} running started=0"))
-        }
-    }
-
     #[test]
-    fn usual_durations_have_a_column_where_they_are_known_and_fit() {
-        let listed = |name: &str, usual_ms| LsTask {
-            usual_ms,
-            ..LsTask::new(making(name), None)
+    fn usual_durations_and_ports_have_a_column_where_they_are_known_and_fit() {
+        let notations = ["@1#3 build running", "@1#3 serve running"];
+        let [build, serve] = notations.map(|notation| listed(notation, "make"));
+        let usual = LsTask {
+            usual_ms: Some(75_000),
+            ..build
         };
-        let view = LsView {
-            session_name: "s".into(),
-            exists: true,
-            supervised: true,
-            captured_at: 0,
-            tasks: vec![listed("build", Some(75_000)), listed("serve", None)],
-        };
+        let tasks = [usual, serve.clone()];
         let wide = [
             "ID  NAME   STATE    CODE  RUN  AGE  USUALLY  COMMAND  LAST LINE",
             "@1  build  running  -     3    30s  1m15s    make",
             "@1  serve  running  -     3    30s  -        make",
         ];
-        assert_eq!(table_of(&view, 30_000, style(None)), wide);
-        assert_eq!(table_of(&view, 30_000, style(Some(80))), wide);
-        let narrow = table_of(&view, 30_000, style(Some(79)));
+        assert_eq!(table(&tasks, 30_000, style(None)), wide);
+        assert_eq!(table(&tasks, 30_000, style(Some(80))), wide);
+        let narrow = table(&tasks, 30_000, style(Some(79)));
         assert_eq!(narrow[1], "@1  build  running  -     3    30s  make");
-    }
 
-    #[test]
-    fn ports_have_a_column_where_a_task_listens() {
-        let listed = |name: &str, ports: &[u16]| {
-            let task = Task {
-                ports: Some(ports.to_vec()),
-                ..making(name)
-            };
-            LsTask::new(task, None)
-        };
-        let view = LsView {
-            session_name: "s".into(),
-            exists: true,
-            supervised: true,
-            captured_at: 0,
-            tasks: vec![listed("api", &[3000, 9229]), listed("build", &[])],
-        };
-        assert_eq!(
-            table_of(&view, 30_000, style(None)),
-            [
-                "ID  NAME   STATE    CODE  RUN  AGE  PORTS       COMMAND  LAST LINE",
-                "@1  api    running  -     3    30s  3000, 9229  make",
-                "@1  build  running  -     3    30s  -           make",
-            ]
-        );
+        let mut listens = task("@1#3 api running", "make");
+        listens.ports = Some(vec![3000, 9229]);
+        let tasks = [LsTask::new(listens, None), serve];
+        let expected = [
+            "ID  NAME   STATE    CODE  RUN  AGE  PORTS       COMMAND  LAST LINE",
+            "@1  api    running  -     3    30s  3000, 9229  make",
+            "@1  serve  running  -     3    30s  -           make",
+        ];
+        assert_eq!(table(&tasks, 30_000, style(None)), expected);
     }
 
     #[test]
     fn the_table_lines_up() {
-        let task = |notation: &str| Task {
-            command: Some("make test".into()),
-            ..test_notation::task(&format!("{notation} started=0 : one|last line||"))
-        };
-        let view = LsView {
-            session_name: "s".into(),
-            exists: true,
-            supervised: true,
-            captured_at: 0,
-            tasks: vec![
-                LsTask::new(task("@1#1 api running"), None),
-                LsTask::new(
-                    task("@12#2 migrate-§ running"),
-                    Some("Proceed? [y/N]".into()),
-                ),
-                LsTask::new(task("@3 lint dead 2"), None),
-                LsTask::new(
-                    Task {
-                        name: "日本語 n".into(),
-                        ..task("@5#1 n running")
-                    },
-                    None,
-                ),
-                LsTask::new(task("@6#1 sh running shell"), None),
-                LsTask::new(task("@7#1 su running shell"), Some("Password:".into())),
-            ],
-        };
-        assert_eq!(
-            table_of(&view, 65_000, style(None)),
-            [
-                "ID   NAME       STATE    CODE  RUN  AGE  COMMAND    LAST LINE",
-                "@1   api        running  -     1    1m   make test  last line",
-                "@12  migrate-§  waiting  -     2    1m   make test  Proceed? [y/N]",
-                "@3   lint       exited   2     -    1m   make test  last line",
-                "@5   日本語 n   running  -     1    1m   make test  last line",
-                "@6   sh         shell    -     1    1m   make test  last line",
-                "@7   su         waiting  -     1    1m   make test  Password:",
-            ]
-        );
+        let tasks = [
+            ("@1#1 api running", None),
+            ("@12#2 migrate-§ running", Some("Proceed? [y/N]")),
+            ("@3 lint dead 2", None),
+            ("@5#1 日本語n running", None),
+            ("@6#1 sh running shell", None),
+            ("@7#1 su running shell", Some("Password:")),
+        ];
+        let tasks = tasks.map(|(notation, prompt)| {
+            let task = task(&format!("{notation} : one|last line||"), "make test");
+            LsTask::new(task, prompt.map(Into::into))
+        });
+        let expected = [
+            "ID   NAME       STATE    CODE  RUN  AGE  COMMAND    LAST LINE",
+            "@1   api        running  -     1    1m   make test  last line",
+            "@12  migrate-§  waiting  -     2    1m   make test  Proceed? [y/N]",
+            "@3   lint       exited   2     -    1m   make test  last line",
+            "@5   日本語n    running  -     1    1m   make test  last line",
+            "@6   sh         shell    -     1    1m   make test  last line",
+            "@7   su         waiting  -     1    1m   make test  Password:",
+        ];
+        assert_eq!(table(&tasks, 65_000, style(None)), expected);
     }
 }

@@ -149,18 +149,13 @@ mod tests {
         let run = program.find_subcommand("run").unwrap();
         let synopsis = synopsis(run);
         assert!(synopsis.starts_with("tmux-task run ["), "{synopsis}");
-        assert!(synopsis.contains(" [--cwd <DIR>] "), "{synopsis}");
-        assert!(synopsis.contains(" [--if-absent] "), "{synopsis}");
-        assert!(synopsis.contains(" [NAME] "), "{synopsis}");
+        for part in [" [--cwd <DIR>] ", " [--if-absent] ", " [NAME] "] {
+            assert!(synopsis.contains(part), "{synopsis}");
+        }
         assert!(!synopsis.contains("OPTIONS"), "{synopsis}");
         let page = page(run).unwrap();
         assert!(page.contains(r"[\-\-cwd <DIR>]"), "{page}");
     }
-}
-
-#[cfg(test)]
-mod guide_tests {
-    use super::*;
 
     #[test]
     fn the_guide_is_short_and_has_no_header() {

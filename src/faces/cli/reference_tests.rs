@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use clap::builder::PossibleValue;
 use clap::{Arg, Command};
 
 use super::args::is_documented;
@@ -35,9 +36,8 @@ fn page() -> String {
 }
 
 fn shown(command: &Command) -> impl Iterator<Item = &Command> {
-    command
-        .get_subcommands()
-        .filter(|command| is_documented(command))
+    let commands = command.get_subcommands();
+    commands.filter(|command| is_documented(command))
 }
 
 /// Adds a command below a heading, and the commands below it.
@@ -45,18 +45,14 @@ fn push_command(page: &mut String, command: &Command, level: &str, above: &str) 
     let name = format!("{above}{}", command.get_name());
     page.push_str(&format!("\n{level} {name}\n"));
     let about = command.get_long_about().or(command.get_about());
-    if let Some(about) = about {
-        for paragraph in about.to_string().split("\n\n") {
-            let text = prose(paragraph);
-            page.push_str(&format!("\n{}.\n", text.trim_end_matches('.')));
-        }
+    let about = about.map(ToString::to_string).unwrap_or_default();
+    for paragraph in about.split("\n\n").filter(|text| !text.is_empty()) {
+        let text = prose(paragraph);
+        page.push_str(&format!("\n{}.\n", text.trim_end_matches('.')));
     }
-    let aliases: Vec<String> = command
-        .get_visible_aliases()
-        .map(|alias| format!("`{alias}`"))
-        .collect();
+    let aliases = quoted(command.get_visible_aliases());
     if !aliases.is_empty() {
-        page.push_str(&format!("\nAlso: {}.\n", aliases.join(", ")));
+        page.push_str(&format!("\nAlso: {aliases}.\n"));
     }
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").lines();
@@ -70,6 +66,12 @@ fn push_command(page: &mut String, command: &Command, level: &str, above: &str) 
     for below in shown(command) {
         push_command(page, below, &format!("{level}#"), &format!("{name} "));
     }
+}
+
+/// Returns a list of words as code.
+fn quoted(words: impl Iterator<Item = impl std::fmt::Display>) -> String {
+    let words: Vec<String> = words.map(|word| format!("`{word}`")).collect();
+    words.join(", ")
 }
 
 /// Adds a list of arguments.
@@ -110,21 +112,15 @@ fn values(arg: &Arg) -> String {
     if !arg.get_action().takes_values() || arg.is_hide_possible_values_set() {
         return text;
     }
-    let possible = arg.get_possible_values();
-    let possible: Vec<String> = possible
-        .iter()
-        .filter(|value| !value.is_hide_set())
-        .map(|value| format!("`{}`", value.get_name()))
-        .collect();
+    let mut possible = arg.get_possible_values();
+    possible.retain(|value| !value.is_hide_set());
+    let possible = quoted(possible.iter().map(PossibleValue::get_name));
     if !possible.is_empty() {
-        text.push_str(&format!(". One of {}", possible.join(", ")));
+        text.push_str(&format!(". One of {possible}"));
     }
-    let defaults = arg.get_default_values().iter();
-    let defaults: Vec<String> = defaults
-        .map(|value| format!("`{}`", value.display()))
-        .collect();
+    let defaults = quoted(arg.get_default_values().iter().map(|value| value.display()));
     if !defaults.is_empty() && !arg.is_hide_default_value_set() {
-        text.push_str(&format!(". Default: {}", defaults.join(" ")));
+        text.push_str(&format!(". Default: {}", defaults.replace("`, `", "` `")));
     }
     text
 }
@@ -134,14 +130,11 @@ fn prose(help: &str) -> String {
     let words: Vec<&str> = help.split_whitespace().collect();
     let text = words.join(" ");
     // Outside of code, `<` would begin an HTML tag.
-    let parts = text.split('`').enumerate();
-    let parts: Vec<String> = parts
-        .map(|(at, part)| match at % 2 {
-            0 => part.replace('<', "\\<"),
-            _ => part.to_owned(),
-        })
-        .collect();
-    parts.join("`")
+    let parts = text.split('`').enumerate().map(|(at, part)| match at % 2 {
+        0 => part.replace('<', "\\<"),
+        _ => part.to_owned(),
+    });
+    parts.collect::<Vec<_>>().join("`")
 }
 
 /// To write the page again: `TMUX_TASK_BLESS=1 cargo test --lib reference`.

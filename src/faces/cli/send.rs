@@ -104,9 +104,7 @@ mod tests {
         ] {
             assert_eq!(secret_of(text).ok().as_deref(), expected, "{text:?}");
         }
-        assert_eq!(
-            secret_of("").unwrap_err().kind,
-            crate::model::ErrorKind::Usage
-        );
+        let error = secret_of("").unwrap_err();
+        assert_eq!(error.kind, crate::model::ErrorKind::Usage);
     }
 }

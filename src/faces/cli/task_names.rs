@@ -132,19 +132,17 @@ mod tests {
 
     #[test]
     fn the_session_is_found_on_an_unfinished_command_line() {
-        let chosen = |line: &str| {
+        for (line, session, server) in [
+            ("-- tmux-task logs ", None, None),
+            ("-- tmux-task -s work logs ", Some("work"), None),
+            ("-- tmux-task -swork logs ", Some("work"), None),
+            ("-- tmux-task logs --session work ", Some("work"), None),
+            ("-- tmux-task --session=w -L x kill ", Some("w"), Some("x")),
+        ] {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             let choice = choice(&words);
-            (choice.session, choice.server.socket_name)
-        };
-        let work = || Some("work".to_owned());
-        assert_eq!(chosen("-- tmux-task logs "), (None, None));
-        assert_eq!(chosen("-- tmux-task -s work logs "), (work(), None));
-        assert_eq!(chosen("-- tmux-task -swork logs "), (work(), None));
-        assert_eq!(chosen("-- tmux-task logs --session work "), (work(), None));
-        assert_eq!(
-            chosen("-- tmux-task --session=work -L x kill "),
-            (work(), Some("x".into()))
-        );
+            assert_eq!(choice.session.as_deref(), session, "{line}");
+            assert_eq!(choice.server.socket_name, server.map(Into::into), "{line}");
+        }
     }
 }

@@ -201,131 +201,61 @@ pub(super) fn parse(args: &[OsString]) -> Result<(Cli, String), clap::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::test_notation::rows;
     use clap::Parser;
 
     #[test]
     fn an_error_has_what_may_be_given_and_points_to_its_command() {
-        let cases = [
-            (
-                "completions nu",
-                "invalid value 'nu' for '<SHELL>'; possible values: bash, fish, zsh",
-                "see `tmux-task completions --help`",
-            ),
-            (
-                "feed --kind x",
-                "invalid value 'x' for '--kind <K>'; possible values: event, notice, followUp",
-                "see `tmux-task feed --help`",
-            ),
-            (
-                "frobnicate",
-                "unrecognized subcommand 'frobnicate'",
-                "see `tmux-task --help`",
-            ),
-            (
-                "-s run -L x feed --kind notic",
-                "invalid value 'notic' for '--kind <K>'; possible values: event, notice, followUp",
-                "a similar value exists: 'notice'",
-            ),
-            (
-                "daemon --interval 0",
-                "invalid value '0' for '--interval <D>': `0` must be more than zero",
-                "see `tmux-task daemon --help`",
-            ),
-            (
-                "up --timeout 0s",
-                "invalid value '0s' for '--timeout <D>': `0s` must be more than zero",
-                "see `tmux-task up --help`",
-            ),
-            (
-                "logs x -n -1",
-                "invalid value '-1' for '--lines <N>': `-1` is not a number of lines, like 20",
-                "see `tmux-task logs --help`",
-            ),
-            (
-                "logs x -n few",
-                "invalid value 'few' for '--lines <N>': `few` is not a number of lines, like 20",
-                "see `tmux-task logs --help`",
-            ),
-            (
-                "logs x --run -2",
-                "invalid value '-2' for '--run <N>': `-2` is not the number of a run, like 3",
-                "see `tmux-task logs --help`",
-            ),
-            (
-                "feed -n -5",
-                "invalid value '-5' for '--lines <N>': `-5` is not a number of records, like 20",
-                "see `tmux-task feed --help`",
-            ),
-            (
-                "run x --wait --tail -3 -- make",
-                "invalid value '-3' for '--tail <N>': `-3` is not a number of lines, like 20",
-                "see `tmux-task run --help`",
-            ),
-            (
-                "logs x -5",
-                "unexpected argument '-5' found",
-                "see `tmux-task logs --help`",
-            ),
-            (
-                "logs x --tail 3",
-                "unexpected argument '--tail' found",
-                "a similar argument exists: '--all'",
-            ),
-            (
-                "send x --force",
-                "unexpected argument '--force' found",
-                "to pass '--force' as a value, use '-- --force'",
-            ),
-            (
-                "run tests cargo test",
-                "unexpected argument 'cargo' found",
-                "the command follows `--`: `tmux-task run tests -- cargo test`",
-            ),
-            (
-                "daemon --as-chil x",
-                "unexpected argument '--as-chil' found",
-                "usage: tmux-task daemon [OPTIONS]",
-            ),
-            (
-                "run tests --env A=1 cargo test",
-                "unexpected argument 'cargo' found",
-                "the command follows `--`: `tmux-task run NAME -- COMMAND`",
-            ),
-            (
-                "run tests --timeout 5s -- make",
-                "the following required arguments were not provided: \
-                 <--wait|--follow|--until <PATTERN>|--listen [<PORT>]|--after <TASK>>",
-                "--timeout limits a wait, it does not end the task; add --wait, --until or --listen",
-            ),
-            (
-                "rnu tests -- make",
-                "unrecognized subcommand 'rnu'",
-                "see `tmux-task --help`",
-            ),
-            (
-                "tail tests",
-                "unrecognized subcommand 'tail'",
-                "did you mean `tmux-task logs -f NAME`?",
-            ),
-            (
-                "start api",
-                "unrecognized subcommand 'start'",
-                "did you mean `tmux-task run NAME -- COMMAND`?",
-            ),
-            (
-                "daemon staus",
-                "unrecognized subcommand 'staus'",
-                "a similar subcommand exists: 'status'",
-            ),
-        ];
-        let shown = |line: &str| {
+        let table = "
+            completions nu | invalid value 'nu' for '<SHELL>'; possible values: bash, fish, zsh
+              | see `tmux-task completions --help`
+            feed --kind x | invalid value 'x' for '--kind <K>'; possible values: event, notice, followUp
+              | see `tmux-task feed --help`
+            frobnicate | unrecognized subcommand 'frobnicate' | see `tmux-task --help`
+            -s run -L x feed --kind notic
+              | invalid value 'notic' for '--kind <K>'; possible values: event, notice, followUp
+              | a similar value exists: 'notice'
+            daemon --interval 0 | invalid value '0' for '--interval <D>': `0` must be more than zero
+              | see `tmux-task daemon --help`
+            up --timeout 0s | invalid value '0s' for '--timeout <D>': `0s` must be more than zero
+              | see `tmux-task up --help`
+            logs x -n -1 | invalid value '-1' for '--lines <N>': `-1` is not a number of lines, like 20
+              | see `tmux-task logs --help`
+            logs x -n few | invalid value 'few' for '--lines <N>': `few` is not a number of lines, like 20
+              | see `tmux-task logs --help`
+            logs x --run -2 | invalid value '-2' for '--run <N>': `-2` is not the number of a run, like 3
+              | see `tmux-task logs --help`
+            feed -n -5 | invalid value '-5' for '--lines <N>': `-5` is not a number of records, like 20
+              | see `tmux-task feed --help`
+            run x --wait --tail -3 -- make
+              | invalid value '-3' for '--tail <N>': `-3` is not a number of lines, like 20
+              | see `tmux-task run --help`
+            logs x -5 | unexpected argument '-5' found | see `tmux-task logs --help`
+            logs x --tail 3 | unexpected argument '--tail' found | a similar argument exists: '--all'
+            send x --force | unexpected argument '--force' found
+              | to pass '--force' as a value, use '-- --force'
+            run tests cargo test | unexpected argument 'cargo' found
+              | the command follows `--`: `tmux-task run tests -- cargo test`
+            daemon --as-chil x | unexpected argument '--as-chil' found | usage: tmux-task daemon [OPTIONS]
+            run tests --env A=1 cargo test | unexpected argument 'cargo' found
+              | the command follows `--`: `tmux-task run NAME -- COMMAND`
+            run tests --timeout 5s -- make
+              | the following required arguments were not provided: WAITS
+              | --timeout limits a wait, it does not end the task; add --wait, --until or --listen
+            rnu tests -- make | unrecognized subcommand 'rnu' | see `tmux-task --help`
+            tail tests | unrecognized subcommand 'tail' | did you mean `tmux-task logs -f NAME`?
+            start api | unrecognized subcommand 'start' | did you mean `tmux-task run NAME -- COMMAND`?
+            daemon staus | unrecognized subcommand 'staus' | a similar subcommand exists: 'status'";
+        for [line, why, hint] in rows(table) {
+            let why = why.replace(
+                "WAITS",
+                "<--wait|--follow|--until <PATTERN>|--listen [<PORT>]|--after <TASK>>",
+            );
             let args = std::iter::once("tmux-task").chain(line.split_whitespace());
             let args: Vec<OsString> = args.map(OsString::from).collect();
-            let error = Cli::try_parse_from(&args).unwrap_err();
-            let Error { message, hint, .. } = failure(&error, &args);
-            format!("{message}\nhint: {}", hint.unwrap_or_default())
-        };
-        let expected = cases.map(|(_, why, hint)| format!("{why}\nhint: {hint}"));
-        assert_eq!(cases.map(|(line, _, _)| shown(line)), expected);
+            let error = failure(&Cli::try_parse_from(&args).unwrap_err(), &args);
+            assert_eq!(error.message, why, "{line}");
+            assert_eq!(error.hint.unwrap_or_default(), hint, "{line}");
+        }
     }
 }

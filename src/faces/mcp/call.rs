@@ -342,6 +342,7 @@ pub(super) fn short(text: &str, max_chars: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::test_notation::rows;
 
     fn call(closed: watch::Receiver<bool>) -> Call {
         Call {
@@ -371,72 +372,57 @@ mod tests {
 
     #[test]
     fn a_call_has_a_ceiling_and_a_handle_has_none() {
-        let seconds = |seconds: f64| Some(Duration::from_secs_f64(seconds));
-        let time = |limit: Limit| limit.time.map(|time| time.as_secs());
-        assert_eq!(time(Limit::of(None, false)), Some(50));
-        assert_eq!(time(Limit::of(seconds(7.0), false)), Some(7));
-        assert_eq!(time(Limit::of(seconds(7000.0), false)), Some(600));
-        assert!(Limit::of(seconds(7000.0), false).note.contains("longest"));
-        assert_eq!(time(Limit::of(None, true)), None);
-        assert_eq!(time(Limit::of(seconds(7000.0), true)), Some(7000));
+        for (asked, is_handle, expected) in [
+            (None, false, Some(50)),
+            (Some(7), false, Some(7)),
+            (Some(7000), false, Some(600)),
+            (None, true, None),
+            (Some(7000), true, Some(7000)),
+        ] {
+            let limit = Limit::of(asked.map(Duration::from_secs), is_handle);
+            let time = limit.time.map(|time| time.as_secs());
+            assert_eq!(time, expected, "{asked:?} {is_handle}");
+            let is_cut = limit.note.contains("longest");
+            assert_eq!(is_cut, expected == Some(600), "{asked:?} {is_handle}");
+        }
     }
 
     #[test]
     fn a_thread_is_the_owner() {
         let of = |id: Value| caller_of(&Map::from_iter([("threadId".to_owned(), id)]));
         let caller = of("01-ab".into());
-        assert_eq!(
-            (caller.owner.as_deref(), caller.is_agent),
-            (Some("codex:01-ab"), true)
-        );
+        assert_eq!(caller.owner.as_deref(), Some("codex:01-ab"));
+        assert!(caller.is_agent && of(3.into()).is_agent);
         assert_eq!(codex("a\u{1b}[1m\nb").as_deref(), Some("codex:a b"));
         assert_eq!(codex(" "), None);
-        assert!(of(3.into()).is_agent);
     }
 
     #[test]
-    fn errors_speak_of_the_tools_own_arguments() {
-        let running = Error::failed("task `api` is running in @1")
-            .with_hint("without --if-absent, the live run is replaced");
+    fn errors_speak_of_the_tools_own_arguments_and_say_what_to_do_next() {
         let bad_cursor = "x".parse::<crate::wait::Cursor>().unwrap_err().to_string();
-        for (error, expected) in [
-            (
-                running,
-                "task `api` is running in @1\nhint: without only_if_absent, the live run is replaced",
-            ),
-            (
-                Error::usage(bad_cursor),
-                "not a cursor: run_task, read_output and wait_for return them",
-            ),
-            (
-                Error::failed("task `api` was started with --env, and the values are not recorded")
-                    .with_hint("`tmux-task run api --env K=V` runs its command again with these"),
-                "task `api` was started with env, and the values are not recorded\nhint: run_task \
-                 with env runs its command again with these",
-            ),
-        ] {
+        let cursor = ToolAnswer::from(Error::usage(bad_cursor)).text;
+        let expected = "not a cursor: run_task, read_output and wait_for return them";
+        assert_eq!(cursor, expected);
+        for [message, hint, expected] in rows(
+            "task `api` is running in @1 | without --if-absent, the live run is replaced
+               | task `api` is running in @1⏎hint: without only_if_absent, the live run is replaced
+             task `api` was started with --env, and the values are not recorded
+               | `tmux-task run api --env K=V` runs its command again with these
+               | task `api` was started with env, and the values are not recorded⏎hint: run_task with env runs its command again with these",
+        ) {
+            let error = Error::failed(message).with_hint(hint);
             assert_eq!(ToolAnswer::from(error).text, expected);
         }
-    }
-
-    #[test]
-    fn errors_say_what_to_do_next() {
-        let missing = ToolAnswer::from(
-            Error::missing("no session `work`")
-                .with_hint("`tmux-task run NAME -- COMMAND` starts a task and with it the session"),
-        );
+        let hint = "`tmux-task run NAME -- COMMAND` starts a task and with it the session";
+        let missing = ToolAnswer::from(Error::missing("no session `work`").with_hint(hint));
         assert!(missing.is_error);
-        assert_eq!(
-            missing.text,
-            "no session `work`\nhint: there are no tasks yet: run_task starts one"
-        );
+        let expected = "no session `work`\nhint: there are no tasks yet: run_task starts one";
+        assert_eq!(missing.text, expected);
         let lost = ToolAnswer::from(Error::new(ErrorKind::Impossible, "it is gone"));
         assert_eq!(lost.text, format!("it is gone\nhint: {WITHOUT_CURSOR}"));
         assert_eq!(lost.clone().or_hint("x"), lost);
-        assert_eq!(
-            ToolAnswer::refused("a", None).or_hint("x").text,
-            "a\nhint: x"
-        );
+        let hinted = ToolAnswer::refused("a", None).or_hint("x");
+        assert_eq!(hinted.text, "a\nhint: x");
     }
 
     #[test]

@@ -515,27 +515,25 @@ mod tests {
     use super::*;
     use crate::model::{NextRestart, parse_rfc3339, test_notation};
 
-    fn view(tasks: Vec<LsTask>) -> LsView {
-        LsView {
+    fn table_of(tasks: Vec<LsTask>) -> Vec<String> {
+        let view = LsView {
             session_name: "s".into(),
             exists: true,
             supervised: true,
             captured_at: 0,
             tasks,
-        }
+        };
+        table(&view, 65_000)
     }
 
     #[test]
     fn a_task_is_a_line() {
-        let task = |notation: &str| {
+        let listed = |notation: &str, prompt: Option<&str>, ports: &[u16]| {
             let mut task = test_notation::task(&format!("{notation} started=0 : one|last line|"));
             task.command = Some("make test".into());
             task.ended_at = (!task.is_alive()).then_some(60_000);
-            task.ports = Some(match task.run {
-                Some(2) => vec![80, 3000],
-                _ => Vec::new(),
-            });
-            task
+            task.ports = Some(ports.to_vec());
+            LsTask::new(task, prompt.map(str::to_owned))
         };
         let next = NextRestart {
             in_ms: 4000,
@@ -543,37 +541,34 @@ mod tests {
             number: 1,
             limit: 5,
         };
-        let view = view(vec![
-            LsTask::new(task("@1#1 api running"), None),
-            LsTask::new(task("@12#2 migrate running"), Some("Proceed? [y/N]".into())),
-            LsTask::new(task("@3#1 lint dead 2"), None),
-            LsTask::new(task("@5#1 bash running shell"), None),
-            LsTask::new(task("@6#1 b dead SIGKILL ours"), None),
-            LsTask::new(task("@7#1 flaky dead 1"), None).with_restart(Some(next), None),
-        ]);
-        assert_eq!(
-            table(&view, 65_000),
-            [
-                "@1 api `make test` running, started 1 min ago: last line",
-                "@12 migrate `make test` asks for input, started 1 min ago, run 2, listens on 80, 3000: Proceed? [y/N]",
-                "@3 lint `make test` exited with code 2, 5 s ago: last line",
-                "@5 bash running, started 1 min ago, a shell: last line",
-                "@6 b `make test` was killed by SIGKILL, 5 s ago: last line",
-                "@7 flaky `make test` restarting: exited with code 1, restarts in 4 s, 1 of 5, 5 s ago: last line",
-            ]
-        );
+        let migrate = "@12#2 migrate running";
+        let tasks = vec![
+            listed("@1#1 api running", None, &[]),
+            listed(migrate, Some("Proceed? [y/N]"), &[80, 3000]),
+            listed("@3#1 lint dead 2", None, &[]),
+            listed("@5#1 bash running shell", None, &[]),
+            listed("@6#1 b dead SIGKILL ours", None, &[]),
+            listed("@7#1 flaky dead 1", None, &[]).with_restart(Some(next), None),
+        ];
+        let expected = [
+            "@1 api `make test` running, started 1 min ago: last line",
+            "@12 migrate `make test` asks for input, started 1 min ago, run 2, listens on 80, 3000: Proceed? [y/N]",
+            "@3 lint `make test` exited with code 2, 5 s ago: last line",
+            "@5 bash running, started 1 min ago, a shell: last line",
+            "@6 b `make test` was killed by SIGKILL, 5 s ago: last line",
+            "@7 flaky `make test` restarting: exited with code 1, restarts in 4 s, 1 of 5, 5 s ago: last line",
+        ];
+        assert_eq!(table_of(tasks), expected);
     }
 
     #[test]
     fn a_list_is_bounded() {
-        let task = || LsTask::new(test_notation::task("@1 a running"), None);
-        let lines = table(&view((0..250).map(|_| task()).collect()), 0);
+        let task = LsTask::new(test_notation::task("@1 a running"), None);
+        let lines = table_of(vec![task; 250]);
         assert_eq!(lines.len(), MOST_TASKS + 1);
         assert!(lines[MOST_TASKS].starts_with("150 more tasks"));
-        assert_eq!(
-            table(&view(Vec::new()), 0),
-            ["no tasks; run_task starts one"]
-        );
+        let none = ["no tasks; run_task starts one"];
+        assert_eq!(table_of(Vec::new()), none);
     }
 
     fn log(n: usize) -> TaskLog {
@@ -587,25 +582,23 @@ mod tests {
     }
 
     #[test]
-    fn an_excerpt_says_how_much_is_left_out() {
-        let shown = |n, most, is_new_only| excerpt(&log(n), most, true, is_new_only).join("\n");
-        assert_eq!(
-            shown(2, 40, false),
-            "api, run 2, all 2 lines:\nline 1\nline 2"
-        );
-        assert_eq!(
-            shown(3, 1, true),
-            "api, run 2, the last 1 of 3 new lines:\nline 3"
-        );
-        assert_eq!(shown(0, 40, true), "api, run 2: no new output");
-        assert_eq!(
-            excerpt(&log(3), 2, false, false).join("\n"),
-            "api, run 2, the last 2 lines (there are more):\nline 2\nline 3"
-        );
-    }
-
-    #[test]
-    fn an_answer_is_bounded() {
+    fn an_excerpt_says_how_much_is_left_out_and_is_bounded() {
+        for (n, most, is_whole, is_new_only, expected) in [
+            (2, 40, true, false, "all 2 lines:\nline 1\nline 2"),
+            (3, 1, true, true, "the last 1 of 3 new lines:\nline 3"),
+            (
+                3,
+                2,
+                false,
+                false,
+                "the last 2 lines (there are more):\nline 2\nline 3",
+            ),
+        ] {
+            let shown = excerpt(&log(n), most, is_whole, is_new_only).join("\n");
+            assert_eq!(shown, format!("api, run 2, {expected}"));
+        }
+        let none = excerpt(&log(0), 40, true, true);
+        assert_eq!(none, ["api, run 2: no new output"]);
         let long = TaskLog {
             lines: vec!["x".repeat(900); 1000],
             ..log(0)
@@ -613,11 +606,8 @@ mod tests {
         let lines = excerpt(&long, MOST_LINES, true, false);
         let bytes: usize = lines.iter().map(String::len).sum();
         assert!(bytes < MOST_BYTES + 200, "{bytes}");
-        assert!(
-            lines[0].starts_with("api, run 2, the last 36 of 1000 lines"),
-            "{}",
-            lines[0]
-        );
+        let first = "api, run 2, the last 36 of 1000 lines";
+        assert!(lines[0].starts_with(first), "{}", lines[0]);
     }
 
     fn event(seq: u64, owner: &str) -> FeedEvent {
@@ -637,42 +627,32 @@ mod tests {
 
     #[test]
     fn events_are_worded_like_messages() {
-        let events = Events {
-            events: vec![event(7, "pi:1"), event(8, "pi:2")],
-            removed: vec![(1, 3)],
+        let events = |events, removed| Events {
+            has_more: !Vec::is_empty(&events),
+            events,
+            removed,
             next: "e:8".parse().unwrap(),
-            has_more: true,
         };
-        let lines = describe(&events, Some("pi:1"), Duration::ZERO, Duration::ZERO);
-        assert_eq!(
-            lines.join("\n").lines().collect::<Vec<_>>(),
-            [
-                "events 1 to 3 are no longer kept",
-                "#7 10:11:12 tmux task @1 (api) exited with code 2",
-                "recent output:",
-                "  one",
-                "  two",
-                "#8 10:11:12 [of pi:2] tmux task @1 (api) exited with code 2",
-                "recent output:",
-                "  one",
-                "  two",
-                "there are more: call next_events with this cursor",
-                "cursor: e:8",
-            ]
-        );
-    }
-
-    #[test]
-    fn nothing_is_an_answer_too() {
-        let events = || Events {
-            events: Vec::new(),
-            removed: Vec::new(),
-            next: "e:8".parse().unwrap(),
-            has_more: false,
-        };
+        let some = events(vec![event(7, "pi:1"), event(8, "pi:2")], vec![(1, 3)]);
+        let lines = describe(&some, Some("pi:1"), Duration::ZERO, Duration::ZERO);
+        let expected = "\
+events 1 to 3 are no longer kept
+#7 10:11:12 tmux task @1 (api) exited with code 2
+recent output:
+  one
+  two
+#8 10:11:12 [of pi:2] tmux task @1 (api) exited with code 2
+recent output:
+  one
+  two
+there are more: call next_events with this cursor
+cursor: e:8";
+        assert_eq!(lines.join("\n"), expected);
+        // Nothing is an answer too.
+        let none = events(Vec::new(), Vec::new());
         let shown = |wait, asked| {
             let seconds = Duration::from_secs;
-            describe(&events(), None, seconds(wait), seconds(asked)).join("; ")
+            describe(&none, None, seconds(wait), seconds(asked)).join("; ")
         };
         assert_eq!(shown(0, 0), "no events; cursor: e:8");
         assert_eq!(shown(5, 5), "no events within 5 s; cursor: e:8");

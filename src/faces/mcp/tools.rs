@@ -266,11 +266,7 @@ mod tests {
             let text = tool.description.as_ref().unwrap();
             lines.push(format!("{}: {text}", tool.name));
             for (name, argument) in tool.input_schema["properties"].as_object().unwrap() {
-                let mark = if required.contains(&name.as_str()) {
-                    "!"
-                } else {
-                    ""
-                };
+                let mark = if required.contains(&&**name) { "!" } else { "" };
                 let (kind, what) = (&argument["type"], &argument["description"]);
                 // Every tool has it.
                 if name == other_host::ARGUMENT {
@@ -348,19 +344,9 @@ mod tests {
 
     #[test]
     fn reading_is_what_read_only_clients_may_do() {
-        let readers = TOOLS
-            .iter()
-            .filter(|tool| tool.effect == ToolEffect::Nothing);
-        let readers: Vec<&str> = readers.map(|tool| tool.name).collect();
-        assert_eq!(
-            readers,
-            [
-                "list_tasks",
-                "read_output",
-                "wait_for",
-                "next_events",
-                "search_output"
-            ]
-        );
+        let reads = |tool: &&ListedTool| tool.effect == ToolEffect::Nothing;
+        let readers: Vec<&str> = TOOLS.iter().filter(reads).map(|tool| tool.name).collect();
+        let expected = "list_tasks read_output wait_for next_events search_output";
+        assert_eq!(readers.join(" "), expected);
     }
 }

@@ -147,6 +147,7 @@ fn whole_characters(json: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::test_notation::rows;
 
     /// Reads all of the input. Of each message its id or method, of an error its code and id.
     async fn read(input: &[u8]) -> Vec<String> {
@@ -167,60 +168,52 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_no_message_is_answered_with_its_id() {
-        for (line, expected) in [
-            (
-                &br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#[..],
-                &["1"][..],
-            ),
-            (
-                br#"{"jsonrpc":"2.0","id":"a","method":"no/such","params":{"a":1}}"#,
-                &["\"a\""],
-            ),
-            (b"not json", &["-32700"]),
-            (br#"{"jsonrpc":"2.0","id":1,"method":"ping""#, &["-32700"]),
-            (
-                b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xe9\"}",
-                &["-32700 1"],
-            ),
-            (br#"{"jsonrpc":"2.0","id":7}"#, &["-32600 7"]),
-            (br#"{"jsonrpc":"2.0","id":7,"method":5}"#, &["-32600 7"]),
-            (br#"{"id":7,"method":"ping"}"#, &["-32600 7"]),
-            (b"5", &["-32600"]),
-            (b"[]", &["-32600"]),
-            (
-                br#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"method":"x"},{"id":2}]"#,
-                &["1", "-32600 2"],
-            ),
-            (b" \r", &[]),
-            (br#"{"method":"notifications/progress","params":5}"#, &[]),
-            (br#"{"id":1,"error":5}"#, &[]),
-        ] {
-            let input = [
-                line,
-                b"\n",
-                br#"{"jsonrpc":"2.0","id":9,"method":"ping"}"#,
-                b"\n",
-            ]
-            .concat();
-            let line = String::from_utf8_lossy(line);
-            assert_eq!(read(&input).await, [expected, &["9"]].concat(), "{line}");
+        for [line, expected] in rows(
+            r#"
+            {"jsonrpc":"2.0","id":1,"method":"ping"} | 1
+            {"jsonrpc":"2.0","id":"a","method":"no/such","params":{"a":1}} | "a"
+            not json | -32700
+            {"jsonrpc":"2.0","id":1,"method":"ping" | -32700
+            {"jsonrpc":"2.0","id":1,"method":"ODD"} | -32700 1
+            {"jsonrpc":"2.0","id":7} | -32600 7
+            {"jsonrpc":"2.0","id":7,"method":5} | -32600 7
+            {"id":7,"method":"ping"} | -32600 7
+            5 | -32600
+            [] | -32600
+            [{"jsonrpc":"2.0","id":1,"method":"ping"},{"method":"x"},{"id":2}] | 1, -32600 2
+            BLANK |
+            {"method":"notifications/progress","params":5} |
+            {"id":1,"error":5} |"#,
+        ) {
+            let line = line.replace("BLANK", " \r");
+            let input = format!("{line}\n{{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"ping\"}}\n");
+            // Half a character.
+            let mut input = input.into_bytes();
+            if let Some(at) = line.find("ODD") {
+                input.splice(at..at + 3, [0xe9]);
+            }
+            let read = read(&input).await.join(", ");
+            let expected = if expected.is_empty() {
+                "9".to_owned()
+            } else {
+                expected + ", 9"
+            };
+            assert_eq!(read, expected, "{line}");
         }
     }
 
     #[test]
     fn half_a_character_becomes_a_whole_one() {
-        for (json, expected) in [
-            (r#""a\ud83d""#, r#""a\ufffd""#),
-            (
-                r#""\ude00\ud83d\ude00\uD83Dé""#,
-                r#""\ufffd\ud83d\ude00\ufffdé""#,
-            ),
-            (r#""\ud83d\ud83d\ude00""#, r#""\ufffd\ud83d\ude00""#),
-            (r#""\\ud83d\\\ud83d""#, r#""\\ud83d\\\ufffd""#),
-            (r#""\ud8é\u""#, r#""\ud8é\u""#),
-            ("\"\\é\\", "\"\\é\\"),
-        ] {
-            assert_eq!(whole_characters(json), expected, "{json}");
+        for [json, expected] in rows(
+            r#"
+            "a\ud83d" | "a\ufffd"
+            "\ude00\ud83d\ude00\uD83Dé" | "\ufffd\ud83d\ude00\ufffdé"
+            "\ud83d\ud83d\ude00" | "\ufffd\ud83d\ude00"
+            "\\ud83d\\\ud83d" | "\\ud83d\\\ufffd"
+            "\ud8é\u" | "\ud8é\u"
+            "\é\ | "\é\"#,
+        ) {
+            assert_eq!(whole_characters(&json), expected, "{json}");
         }
     }
 }

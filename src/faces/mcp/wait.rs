@@ -463,125 +463,63 @@ mod tests {
 
     use super::super::tool::parse;
     use super::*;
+    use crate::model::test_notation::rows;
 
+    /// The last lines of the output are `out`, if it has some.
     fn shown(outcome: WaitOutcome, change: impl FnOnce(&mut WaitResult)) -> String {
         let mut result = WaitResult::new(outcome);
         result.elapsed_ms = 1250;
         result.cursor = Some("CURSOR".to_owned());
-        result.tail = ["one", "two", "three", "four"].map(str::to_owned).into();
+        result.tail = vec!["out".to_owned()];
         change(&mut result);
-        describe("build", Limit::of(None, false), &result).join("\n")
+        describe("build", Limit::of(None, false), &result).join(" / ")
     }
 
     #[test]
     fn results_are_plain_lines() {
+        use WaitOutcome::{Died, Exited, Input, Matched, Respawned, Timeout};
+        let lines = |n: u32| -> Vec<String> { (1..=n).map(|n| n.to_string()).collect() };
+        let exited = |code, n| {
+            shown(Exited, |result| {
+                result.exit_code = Some(code);
+                result.tail = lines(n);
+            })
+        };
         let results = [
-            shown(WaitOutcome::Exited, |result| result.exit_code = Some(0)),
-            shown(WaitOutcome::Exited, |result| result.exit_code = Some(2)),
-            shown(WaitOutcome::Exited, |result| {
-                result.exit_code = Some(2);
-                result.tail = (1..=11).map(|n| n.to_string()).collect();
+            // Of a run that has failed, more is shown.
+            exited(0, 4),
+            exited(2, 4),
+            exited(2, 11),
+            shown(Died, |result| {
+                result.exit_signal = Some("SIGKILL".to_owned())
             }),
-            shown(WaitOutcome::Died, |result| {
-                result.exit_signal = Some("SIGKILL".to_owned());
+            shown(Matched, |result| {
+                result.line = Some("listening on \u{1b}[1m80".to_owned())
             }),
-            shown(WaitOutcome::Matched, |result| {
-                result.line = Some("listening on \u{1b}[1m80".to_owned());
+            shown(Input, |result| {
+                result.line = Some("Proceed? [y/N]".to_owned())
             }),
-            shown(WaitOutcome::Input, |result| {
-                result.line = Some("Proceed? [y/N]".to_owned());
-            }),
-            shown(WaitOutcome::Input, |result| {
+            shown(Input, |result| {
                 result.line = Some("Password:".to_owned());
                 result.secret = Some(true);
             }),
-            shown(WaitOutcome::Timeout, |result| {
-                result.matched_at_entry = true
-            }),
-            shown(WaitOutcome::Timeout, |result| result.cursor = None),
-            shown(WaitOutcome::Respawned, |_| {}),
+            shown(Timeout, |result| result.matched_at_entry = true),
+            shown(Timeout, |result| result.cursor = None),
+            shown(Respawned, |_| {}),
         ];
-        assert_eq!(
-            results.join("\n--\n").lines().collect::<Vec<_>>(),
-            [
-                "build exited with code 0 [exited, 1.2 s]",
-                "recent output:",
-                "  two",
-                "  three",
-                "  four",
-                "--",
-                "build exited with code 2 [exited, 1.2 s]",
-                "recent output:",
-                "  one",
-                "  two",
-                "  three",
-                "  four",
-                "--",
-                "build exited with code 2 [exited, 1.2 s]",
-                "recent output:",
-                "  2",
-                "  3",
-                "  4",
-                "  5",
-                "  6",
-                "  7",
-                "  8",
-                "  9",
-                "  10",
-                "  11",
-                "next: read_output has more",
-                "--",
-                "build was killed by SIGKILL before the condition held [died, 1.2 s]",
-                "recent output:",
-                "  one",
-                "  two",
-                "  three",
-                "  four",
-                "--",
-                "build wrote: listening on 80 [matched, 1.2 s]",
-                "cursor: CURSOR",
-                "--",
-                "build asks for input: Proceed? [y/N] [input, 1.2 s]",
-                "recent output:",
-                "  one",
-                "  two",
-                "  three",
-                "  four",
-                "next: send_input with that prompt, then wait_for",
-                "cursor: CURSOR",
-                "--",
-                "build asks for input: Password: [input, 1.2 s]",
-                "recent output:",
-                "  one",
-                "  two",
-                "  three",
-                "  four",
-                "next: ask the user to type it: `tmux-task send build --secret`, or in tmux; then wait_for",
-                "cursor: CURSOR",
-                "--",
-                "the wait for build timed out (the default; timeout_seconds may be up to 600) [timeout, 1.2 s]",
-                "the text was on the screen before the wait began: see search_output",
-                "recent output:",
-                "  one",
-                "  two",
-                "  three",
-                "  four",
-                "next: call wait_for again, for a text with this cursor",
-                "cursor: CURSOR",
-                "--",
-                "the wait for build timed out (the default; timeout_seconds may be up to 600) [timeout, 1.2 s]",
-                "recent output:",
-                "  one",
-                "  two",
-                "  three",
-                "  four",
-                "next: call wait_for again",
-                "--",
-                "build was replaced by another run [respawned, 1.2 s]",
-                "next: wait_for waits for the new run",
-                "cursor: CURSOR",
-            ]
-        );
+        let expected = r#"
+            build exited with code 0 [exited, 1.2 s] / recent output: /   2 /   3 /   4
+            build exited with code 2 [exited, 1.2 s] / recent output: /   1 /   2 /   3 /   4
+            build exited with code 2 [exited, 1.2 s] / recent output: /   2 /   3 /   4 /   5 /   6 /   7 /   8 /   9 /   10 /   11 / next: read_output has more
+            build was killed by SIGKILL before the condition held [died, 1.2 s] / recent output: /   out
+            build wrote: listening on 80 [matched, 1.2 s] / cursor: CURSOR
+            build asks for input: Proceed? [y/N] [input, 1.2 s] / recent output: /   out / next: send_input with that prompt, then wait_for / cursor: CURSOR
+            build asks for input: Password: [input, 1.2 s] / recent output: /   out / next: ask the user to type it: `tmux-task send build --secret`, or in tmux; then wait_for / cursor: CURSOR
+            the wait for build timed out (the default; timeout_seconds may be up to 600) [timeout, 1.2 s] / the text was on the screen before the wait began: see search_output / recent output: /   out / next: call wait_for again, for a text with this cursor / cursor: CURSOR
+            the wait for build timed out (the default; timeout_seconds may be up to 600) [timeout, 1.2 s] / recent output: /   out / next: call wait_for again
+            build was replaced by another run [respawned, 1.2 s] / next: wait_for waits for the new run / cursor: CURSOR"#;
+        let expected: Vec<&str> = expected.trim().lines().map(str::trim).collect();
+        assert_eq!(results.to_vec(), expected);
     }
 
     fn parsed(value: Value) -> Result<RunTask, String> {
@@ -592,44 +530,33 @@ mod tests {
     }
 
     #[test]
-    fn one_text_is_a_list_of_one() {
-        let run = parsed(json!({"task": "a", "until": "x", "stop": ["y", "z"]})).ok();
-        let texts = run.map(|run| (run.until, run.stop)).unwrap();
-        assert_eq!(texts, (vec!["x".into()], vec!["y".into(), "z".into()]));
-    }
-
-    #[test]
-    fn null_is_as_if_left_out() {
-        let run = parsed(json!({"task": "a", "cwd": null, "regex": null})).ok();
-        let given = run.map(|run| (run.cwd, run.regex)).unwrap();
-        assert_eq!(given, (None, false));
+    fn one_text_is_a_list_of_one_and_null_is_as_if_left_out() {
+        let run = parsed(
+            json!({"task": "a", "until": "x", "stop": ["y", "z"], "cwd": null, "regex": null}),
+        );
+        let run = run.ok().unwrap();
+        assert_eq!(
+            (run.until.join(","), run.stop.join(",")),
+            ("x".to_owned(), "y,z".to_owned())
+        );
+        assert_eq!((run.cwd, run.regex), (None, false));
     }
 
     #[test]
     fn what_is_wrong_is_named() {
-        #[track_caller]
-        fn check(value: Value, why: &str) {
-            let error = parsed(value).err().unwrap();
-            assert!(error.starts_with(why), "{error}");
+        for [arguments, why] in rows(
+            r#"
+            {} | `task` is missing
+            {"task": " "} | `task` is missing
+            {"task": []} | `task` is missing
+            {"task": "a", "timeout": 3} | unknown field `timeout`, expected one of
+            {"task": "a", "timeout_seconds": -1} | `timeout_seconds`: -1 is not a number
+            {"task": "a", "timeout_seconds": "1"} | `timeout_seconds`: invalid type
+            {"task": "a", "until": [1]} | `until[0]`: invalid type"#,
+        ) {
+            let error = parsed(serde_json::from_str(&arguments).unwrap());
+            let error = error.err().unwrap();
+            assert!(error.starts_with(&why), "{error}");
         }
-        check(json!({}), "`task` is missing");
-        check(json!({"task": " "}), "`task` is missing");
-        check(json!({"task": []}), "`task` is missing");
-        check(
-            json!({"task": "a", "timeout": 3}),
-            "unknown field `timeout`, expected one of",
-        );
-        check(
-            json!({"task": "a", "timeout_seconds": -1}),
-            "`timeout_seconds`: -1 is not a number",
-        );
-        check(
-            json!({"task": "a", "timeout_seconds": "1"}),
-            "`timeout_seconds`: invalid type",
-        );
-        check(
-            json!({"task": "a", "until": [1]}),
-            "`until[0]`: invalid type",
-        );
     }
 }

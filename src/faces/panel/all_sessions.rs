@@ -296,27 +296,17 @@ mod tests {
 
     #[test]
     fn a_session_of_another_server_is_called_with_it_and_started_with_it() {
+        let other = "/tmp/tmux-1/other";
         for (server, name, shown, start) in [
             (HERE, "a", None, "-s a"),
-            (
-                "/tmp/tmux-1/other",
-                "b",
-                Some("other"),
-                "-S /tmp/tmux-1/other -s b",
-            ),
-            (
-                "/tmp/my tmux",
-                "c d",
-                Some("my tmux"),
-                "-S '/tmp/my tmux' -s 'c d'",
-            ),
+            (other, "b", Some("other"), "-S /tmp/tmux-1/other -s b"),
+            ("/my tmux", "c d", Some("my tmux"), "-S '/my tmux' -s 'c d'"),
         ] {
-            let called = session_name(name, server.as_ref(), HERE.as_ref());
+            let (server, here) = (server.as_ref(), HERE.as_ref());
+            let called = session_name(name, server, here);
             assert_eq!((&*called.name, called.server.as_deref()), (name, shown));
-            assert_eq!(
-                how_to_start(name, server.as_ref(), HERE.as_ref()),
-                format!("no daemon runs; `tmux-task {start} daemon --detach` starts one")
-            );
+            let why = format!("no daemon runs; `tmux-task {start} daemon --detach` starts one");
+            assert_eq!(how_to_start(name, server, here), why);
         }
     }
 }

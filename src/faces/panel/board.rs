@@ -495,27 +495,19 @@ mod tests {
 
     #[test]
     fn a_session_is_called_by_its_folder_unless_another_one_is_too() {
-        let name = |name: &str, server: Option<&str>| SessionName {
+        let all = [
+            ("task-shop-0a1b2c", None, "shop"),
+            ("task-my-api-d3e4f5", None, "task-my-api-d3e4f5"),
+            ("task-my-api-012345", None, "task-my-api-012345"),
+            ("task-shop-0a1b2c", Some("other"), "shop@other"),
+            ("task-force", None, "task-force"),
+            ("work", None, "work"),
+        ];
+        let names = all.map(|(name, server, _)| SessionName {
             name: name.to_owned(),
             server: server.map(ToOwned::to_owned),
-        };
-        let all = [
-            name("task-shop-0a1b2c", None),
-            name("task-my-api-d3e4f5", None),
-            name("task-my-api-012345", None),
-            name("task-shop-0a1b2c", Some("other")),
-            name("task-force", None),
-            name("work", None),
-        ];
-        let labels = labels(&all.iter().collect::<Vec<_>>());
-        let expected = [
-            "shop",
-            "task-my-api-d3e4f5",
-            "task-my-api-012345",
-            "shop@other",
-            "task-force",
-            "work",
-        ];
-        assert_eq!(labels, expected);
+        });
+        let labels = labels(&names.iter().collect::<Vec<_>>());
+        assert_eq!(labels, all.map(|(_, _, label)| label));
     }
 }

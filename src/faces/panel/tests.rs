@@ -86,12 +86,26 @@ fn task_of(session: SessionKey, window: &str) -> TaskKey {
     TaskKey { session, window }
 }
 
+fn name_in<'a>(state: &'a PanelState, task: &TaskKey) -> &'a str {
+    &state.board.get(task).unwrap().task.name
+}
+
 /// A connected panel with these tasks.
 fn state_with(size: (u16, u16), tasks: Vec<LsTask>) -> PanelState {
     let mut state = PanelState::new(Some("work".to_owned()), size, NOW);
     state.on_connected(ONLY, named("work", None));
     state.on_tasks(ONLY, true, true, tasks, &[]);
     state
+}
+
+/// Shows changed tasks of the only session, and that these are gone.
+fn change(state: &mut PanelState, tasks: Vec<LsTask>, removed: &[&str]) -> Vec<PanelEffect> {
+    state.on_tasks(ONLY, true, false, tasks, removed)
+}
+
+/// Whether the last message is of an error.
+fn has_error(state: &PanelState) -> bool {
+    state.message.as_ref().unwrap().is_error
 }
 
 /// What happens outside.
@@ -110,27 +124,15 @@ impl PanelState {
         exists: bool,
         is_complete: bool,
         tasks: Vec<LsTask>,
-        removed: &[String],
+        removed: &[&str],
     ) -> Vec<PanelEffect> {
         self.on_incoming(Incoming::Tasks {
             key,
             exists,
             is_complete,
             tasks,
-            removed: removed.to_vec(),
+            removed: removed.iter().map(|id| (*id).to_owned()).collect(),
         })
-    }
-
-    fn on_unknown(&mut self, key: SessionKey, name: SessionName, why: String) {
-        self.on_incoming(Incoming::Unknown { key, name, why });
-    }
-
-    fn on_gone(&mut self, key: SessionKey) {
-        self.on_incoming(Incoming::Gone(key));
-    }
-
-    fn on_found(&mut self) {
-        self.on_incoming(Incoming::Found);
     }
 
     fn on_lost(&mut self, why: String) {

@@ -15,6 +15,7 @@
 //! missing                        the session does not exist
 //! ```
 
+use std::ffi::OsString;
 use std::time::Duration;
 
 use super::{
@@ -22,6 +23,30 @@ use super::{
     Record, ReplacedBy, RestartPolicy, Seq, SessionId, SessionLife, Signal, Snapshot, Stop, Task,
     TaskRestarts, WindowId,
 };
+
+/// Reads a table: a row each line, with columns that are parted by ` | `. A line that begins with `| `
+/// continues the row above it. `⏎` in a column is the end of a line.
+pub(crate) fn rows<const N: usize>(table: &str) -> Vec<[String; N]> {
+    let lines = table.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines: Vec<&str> = lines.collect();
+    let text = lines.join("\n").replace("\n| ", " | ");
+    let columns = text.lines().map(|row| {
+        let row = format!("{row} ");
+        let columns = row.split(" | ").map(|text| text.trim().replace('⏎', "\n"));
+        let columns = <[String; N]>::try_from(columns.collect::<Vec<_>>());
+        columns.unwrap_or_else(|_| panic!("no {N} columns: {row}"))
+    });
+    columns.collect()
+}
+
+/// Returns an environment of `NAME=VALUE`s.
+pub(crate) fn env(variables: &str) -> impl Fn(&str) -> Option<OsString> {
+    |name| {
+        let mut variables = variables.split(' ').filter_map(|text| text.split_once('='));
+        let found = variables.find(|(known, _)| *known == name);
+        found.map(|(_, value)| value.into())
+    }
+}
 
 /// Reads a snapshot.
 pub(crate) fn snapshot(notation: &str) -> Snapshot {
@@ -37,22 +62,16 @@ pub(crate) fn snapshot(notation: &str) -> Snapshot {
             "ended" => snapshot.ended.push(task(rest)),
             "gone" => {
                 let (window, reason) = rest.split_once(' ').unwrap();
-                let reason = match reason {
-                    "userKilled" => GoneReason::UserKilled,
-                    "agentKilled" => GoneReason::AgentKilled,
-                    "otherAgentKilled" => GoneReason::OtherAgentKilled,
-                    "timedOut" => GoneReason::TimedOut,
-                    "moved" => GoneReason::Moved,
-                    other => panic!("no reason `{other}`"),
+                let reason = match GoneReason::of_word(reason) {
+                    None if reason == "moved" => GoneReason::Moved,
+                    found => found.unwrap_or_else(|| panic!("no reason `{reason}`")),
                 };
                 snapshot.gone.insert(window.parse().unwrap(), reason);
             }
             "launcher" => {
                 let (window, pid) = rest.split_once(' ').unwrap();
-                let pid = pid.parse().unwrap();
-                snapshot
-                    .launcher_replaced
-                    .insert(window.parse().unwrap(), pid);
+                let (window, pid) = (window.parse().unwrap(), pid.parse().unwrap());
+                snapshot.launcher_replaced.insert(window, pid);
             }
             _ => {
                 let task = task(entry);
@@ -199,17 +218,15 @@ pub(crate) fn describe(event: &Event) -> String {
         EventKind::Input { prompt } if prompt.secret => format!("input {window}!: {}", prompt.text),
         EventKind::Input { prompt } => format!("input {window}: {}", prompt.text),
         EventKind::Disappeared { reason } => {
-            let why = match reason {
-                None => "",
-                Some(GoneReason::Replaced) => " replaced",
-                Some(GoneReason::UserKilled) => " userKilled",
-                Some(GoneReason::AgentKilled) => " agentKilled",
-                Some(GoneReason::OtherAgentKilled) => " otherAgentKilled",
-                Some(GoneReason::TimedOut) => " timedOut",
-                Some(GoneReason::Moved) => " moved",
+            let word = |reason: GoneReason| {
+                let is_moved = reason == GoneReason::Moved;
+                let of_others = if is_moved { "moved" } else { "replaced" };
+                reason.word().unwrap_or(of_others)
             };
-            let by = event.task.asked_by.iter().map(|by| format!(" for {by}"));
-            format!("disappeared {window}{why}{}", by.collect::<String>())
+            let why = reason.map(|reason| format!(" {}", word(reason)));
+            let by = task.asked_by.as_ref().map(|by| format!(" for {by}"));
+            let (why, by) = (why.unwrap_or_default(), by.unwrap_or_default());
+            format!("disappeared {window}{why}{by}")
         }
     }
 }

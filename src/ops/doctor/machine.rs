@@ -267,35 +267,24 @@ fn unusable(why: &str) -> DoctorCheck {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsString;
-
     use super::*;
+    use crate::model::test_notation::env;
+    use crate::wire::CheckResult;
 
     #[track_caller]
-    fn check_locale(variables: &[(&str, &str)], expected: &str) {
-        let env = |name: &str| {
-            let found = variables.iter().find(|(known, _)| *known == name);
-            found.map(|(_, value)| OsString::from(value))
-        };
-        assert_eq!(judge_locale(&env).message, expected);
+    fn check_locale(variables: &str, expected: &str) {
+        assert_eq!(judge_locale(&env(variables)).message, expected);
     }
 
     #[test]
     fn the_first_variable_that_is_set_decides_on_the_locale() {
-        let lang = ("LANG", "de_DE.utf8");
-        check_locale(&[lang], "LANG=de_DE.utf8");
-        check_locale(&[lang, ("LC_ALL", "")], "LANG=de_DE.utf8");
-        check_locale(&[lang, ("LC_ALL", "C")], "LC_ALL=C is not UTF-8");
-        let all = [lang, ("LC_ALL", "C"), ("LC_CTYPE", "C.UTF-8")];
-        check_locale(&all, "LC_ALL=C is not UTF-8");
-        check_locale(&[], "neither LC_ALL, LC_CTYPE nor LANG is set");
+        check_locale("LANG=de_DE.utf8", "LANG=de_DE.utf8");
+        check_locale("LANG=de_DE.utf8 LC_ALL=", "LANG=de_DE.utf8");
+        let refused = "LC_ALL=C is not UTF-8";
+        check_locale("LANG=de_DE.utf8 LC_ALL=C", refused);
+        check_locale("LANG=de_DE.utf8 LC_ALL=C LC_CTYPE=C.UTF-8", refused);
+        check_locale("", "neither LC_ALL, LC_CTYPE nor LANG is set");
     }
-}
-
-#[cfg(test)]
-mod folders_tests {
-    use super::*;
-    use crate::wire::CheckResult;
 
     #[test]
     fn a_disk_is_full_without_space() {
@@ -310,14 +299,11 @@ mod folders_tests {
     fn a_folder_is_checked_where_it_will_be_created() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a/b");
-        let found_space = examine_folder("state", Ok(path.clone()));
-        assert_eq!(found_space.result, CheckResult::Ok, "{found_space:?}");
+        let found = examine_folder("state", Ok(path.clone()));
+        assert_eq!(found.result, CheckResult::Ok, "{found:?}");
         assert!(!path.exists());
         std::fs::write(dir.path().join("a"), "").unwrap();
-        let found_space = examine_folder("state", Ok(path));
-        assert!(
-            found_space.message.starts_with("cannot write to"),
-            "{found_space:?}"
-        );
+        let message = examine_folder("state", Ok(path)).message;
+        assert!(message.starts_with("cannot write to"), "{message}");
     }
 }

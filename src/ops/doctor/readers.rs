@@ -264,32 +264,23 @@ mod tests {
         let recorded = BTreeMap::from([(7, NOW - recorded)]);
         let found = judge_consumers(consumers, NOW, &recorded);
         assert_eq!(found.len(), 1, "{found:?}");
-        assert_eq!(
-            (found[0].result, found[0].message.as_str()),
-            (result, message)
-        );
+        let found = (found[0].result, &*found[0].message);
+        assert_eq!(found, (result, message));
     }
 
     #[test]
-    fn who_is_behind_is_named_with_since_when() {
+    fn who_is_behind_stuck_or_forgotten_is_named_with_since_when() {
         let fine = consumer("fine", 0, FORGOTTEN_AFTER, None);
         let late = consumer("late", 3, 20 * MINUTE, None);
         let message = "2, none forgotten: `late` is 3 records behind, the first for 30m";
         check(&[fine, late], 30 * MINUTE, CheckResult::Ok, message);
-    }
-
-    #[test]
-    fn who_reads_and_acknowledges_nothing_is_stuck() {
+        // It reads and acknowledges nothing.
         let stuck = [consumer("stuck", 3, 20 * MINUTE, Some(4))];
         let message = "`stuck`: 3 records behind, the first for 30m, and process 4 reads it without \
                        acknowledging";
         check(&stuck, 30 * MINUTE, CheckResult::Warn, message);
         let message = "1, none forgotten: `stuck` is 3 records behind, the first for 5m";
         check(&stuck, 5 * MINUTE, CheckResult::Ok, message);
-    }
-
-    #[test]
-    fn who_was_not_used_for_long_is_forgotten() {
         let old = consumer("old", 3, FORGOTTEN_AFTER, None);
         let message = "`old` was not used for 1d and has 3 records to read";
         check(&[old], MINUTE, CheckResult::Warn, message);

@@ -306,7 +306,18 @@ mod tests {
 
     #[test]
     fn what_ends_with_the_login_is_reported() {
-        let check = |group: &str, kills_processes, lingers, expected: Option<&str>| {
+        let of_login = "/user.slice/user-1000.slice/session-3.scope";
+        let of_manager = "/user.slice/user-1000.slice/user@1000.service/app.slice/x.scope";
+        let with_this_login = "the daemon ends with this login";
+        for (group, kills_processes, lingers, expected) in [
+            (of_login, false, false, None),
+            // Lingering keeps the user's systemd only.
+            (of_login, true, true, Some(with_this_login)),
+            (of_manager, true, true, None),
+            (of_manager, false, false, Some("with your last login")),
+            ("/system.slice/cron.service", true, false, None),
+            ("/", true, false, None),
+        ] {
             let policy = Policy {
                 kills_processes,
                 lingers,
@@ -314,21 +325,8 @@ mod tests {
             let found = judge_logout("the daemon", group, policy);
             let message = found.map(|found| found.message);
             assert_eq!(message.is_some(), expected.is_some(), "{group}");
-            assert!(message.is_none_or(|message| message.contains(expected.unwrap())));
-        };
-        let of_login = "/user.slice/user-1000.slice/session-3.scope";
-        check(of_login, false, false, None);
-        // Lingering keeps the user's systemd only.
-        check(
-            of_login,
-            true,
-            true,
-            Some("the daemon ends with this login"),
-        );
-        let of_manager = "/user.slice/user-1000.slice/user@1000.service/app.slice/x.scope";
-        check(of_manager, true, true, None);
-        check(of_manager, false, false, Some("with your last login"));
-        check("/system.slice/cron.service", true, false, None);
-        check("/", true, false, None);
+            let message = message.unwrap_or_default();
+            assert!(message.contains(expected.unwrap_or_default()), "{message}");
+        }
     }
 }

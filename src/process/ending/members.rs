@@ -125,17 +125,20 @@ impl Known {
 mod tests {
     use super::*;
 
-    /// pid, parent, session.
-    fn table(rows: &[(u32, u32, u32)]) -> Vec<ProcessRow> {
-        let row = |&(pid, parent, session): &(u32, u32, u32)| ProcessRow {
-            pid,
-            parent,
-            session,
-            started: u64::from(pid) * 10,
-            is_stopped: false,
-            name: "sleep".to_owned(),
+    /// Reads `PID PARENT SESSION`s.
+    fn table(rows: &str) -> Vec<ProcessRow> {
+        let row = |row: &str| {
+            let numbers: Vec<u32> = row.split_whitespace().map(|n| n.parse().unwrap()).collect();
+            ProcessRow {
+                pid: numbers[0],
+                parent: numbers[1],
+                session: numbers[2],
+                started: u64::from(numbers[0]) * 10,
+                is_stopped: false,
+                name: "sleep".to_owned(),
+            }
         };
-        rows.iter().map(row).collect()
+        rows.split(';').map(row).collect()
     }
 
     fn known(leader: u32) -> Known {
@@ -146,61 +149,38 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(known: &mut Known, rows: &[(u32, u32, u32)], expected: &[u32]) {
+    fn check(known: &mut Known, rows: &str, expected: &[u32]) {
         let table = table(rows);
         let pids: Vec<u32> = known.find(&table, 99).iter().map(|row| row.pid).collect();
-        assert_eq!(pids, expected);
+        assert_eq!(pids, expected, "{rows}");
     }
 
     #[test]
     fn a_run_is_its_session_and_all_descendants() {
-        let rows = [
-            (5, 1, 5),
-            (10, 5, 10),
-            (11, 10, 10),
-            // In a session of its own, with a child.
-            (12, 11, 12),
-            (13, 12, 12),
-            // Left by its parent, in the pane's session.
-            (14, 1, 10),
-            (20, 5, 20),
-        ];
-        check(&mut known(10), &rows, &[10, 11, 12, 13, 14]);
+        // 12 is in a session of its own with a child; 14, in the pane's session, was left by its parent.
+        let rows = "5 1 5; 10 5 10; 11 10 10; 12 11 12; 13 12 12; 14 1 10; 20 5 20";
+        check(&mut known(10), rows, &[10, 11, 12, 13, 14]);
+        // Nobody ends himself or the first process.
+        check(&mut known(10), "1 0 10; 10 5 10; 99 10 10", &[10]);
+        // Kernel threads are in no session.
+        let rows = "2 0 0; 10 5 10; 11 10 0; 12 2 0";
+        check(&mut known(10), rows, &[10, 11]);
     }
 
     #[test]
     fn what_was_a_descendant_belongs_to_the_run_when_its_parents_have_ended() {
         let mut known = known(10);
-        check(&mut known, &[(10, 5, 10), (12, 10, 12)], &[10, 12]);
+        check(&mut known, "10 5 10; 12 10 12", &[10, 12]);
         // Its session stays known, with what was started in it since.
-        check(
-            &mut known,
-            &[(12, 1, 12), (15, 1, 12), (16, 15, 16)],
-            &[12, 15, 16],
-        );
-    }
-
-    #[test]
-    fn nobody_ends_himself_or_the_first_process() {
-        check(
-            &mut known(10),
-            &[(1, 0, 10), (10, 5, 10), (99, 10, 10)],
-            &[10],
-        );
-        // Kernel threads are in no session.
-        check(
-            &mut known(10),
-            &[(2, 0, 0), (10, 5, 10), (11, 10, 0), (12, 2, 0)],
-            &[10, 11],
-        );
+        check(&mut known, "12 1 12; 15 1 12; 16 15 16", &[12, 15, 16]);
     }
 
     #[test]
     fn a_pid_of_another_process_is_not_known() {
         let mut known = known(10);
-        check(&mut known, &[(10, 5, 10), (12, 10, 12)], &[10, 12]);
+        check(&mut known, "10 5 10; 12 10 12", &[10, 12]);
         known.sessions.clear();
-        let mut later = table(&[(12, 1, 40)]);
+        let mut later = table("12 1 40");
         later[0].started = 7;
         assert!(known.find(&later, 99).is_empty());
     }
@@ -208,28 +188,15 @@ mod tests {
     #[test]
     fn shells_are_told_by_what_they_do_with_signals() {
         let mask = |signals: &[u8]| signals.iter().fold(0, |mask, n| mask | 1 << (n - 1));
-        let interactive = SignalMasks {
-            ignored: 0x38_4004,
-            caught: 0,
-        };
-        assert!(interactive.is_deaf_shell(15));
-        let only_ignores = SignalMasks {
-            ignored: mask(&[15, 1, 21, 22]),
-            caught: 0,
-        };
+        let masks = |ignored, caught| SignalMasks { ignored, caught };
+        assert!(masks(0x38_4004, 0).is_deaf_shell(15));
+        let only_ignores = masks(mask(&[15, 1, 21, 22]), 0);
         assert!(!only_ignores.is_deaf_shell(15));
-        let launcher = SignalMasks {
-            ignored: 0,
-            caught: mask(&[30, 17]),
-        };
+        assert!(!only_ignores.dies_of(1));
+        let launcher = masks(0, mask(&[30, 17]));
         assert!(launcher.is_launcher("bash") && !launcher.is_launcher("nginx"));
         assert!(launcher.dies_of(15) && !launcher.dies_of(17));
         assert!(!launcher.is_held());
-        let held = SignalMasks {
-            caught: mask(&[30, 16]),
-            ..launcher
-        };
-        assert!(held.is_held());
-        assert!(!only_ignores.dies_of(1));
+        assert!(masks(0, mask(&[30, 16])).is_held());
     }
 }

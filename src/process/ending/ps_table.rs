@@ -120,18 +120,24 @@ mod tests {
 not a process
 ";
         let rows = parse(printed);
-        let sessions: Vec<_> = rows
-            .iter()
-            .map(|row| (row.pid, row.parent, row.session, row.name.as_str()))
-            .collect();
+        let shown = rows.iter().map(|row| {
+            let ProcessRow {
+                pid,
+                parent,
+                session,
+                name,
+                ..
+            } = row;
+            format!("{pid} {parent} {session} {name}")
+        });
         let expected = [
-            (1, 0, 1, "init"),
-            (200, 1, 200, "bash"),
-            (201, 200, 200, "my"),
-            (3001, 201, 3001, "daemon"),
-            (3002, 3001, 3001, "worker"),
+            "1 0 1 init",
+            "200 1 200 bash",
+            "201 200 200 my",
+            "3001 201 3001 daemon",
+            "3002 3001 3001 worker",
         ];
-        assert_eq!(sessions, expected);
+        assert_eq!(shown.collect::<Vec<_>>(), expected);
         assert!(rows[2].is_stopped && !rows[1].is_stopped);
     }
 
@@ -147,17 +153,18 @@ not a process
 
     #[test]
     fn a_shell_without_a_command_or_script_is_interactive() {
-        let check = |line: &str, expected| {
+        for (line, expected) in [
+            ("-zsh", "-zsh"),
+            ("/bin/zsh --no-rcs -i", "-zsh"),
+            ("zsh", "-zsh"),
+            ("bash -lc make", "bash"),
+            ("bash build.sh", "bash"),
+            ("/bin/bash --norc -ec x", "bash"),
+            ("vim", "vim"),
+            ("", ""),
+        ] {
             let words: Vec<&str> = line.split_whitespace().collect();
             assert_eq!(name(&words), expected, "{line}");
-        };
-        for line in ["-zsh", "/bin/zsh --no-rcs -i", "zsh"] {
-            check(line, "-zsh");
         }
-        for line in ["bash -lc make", "bash build.sh", "/bin/bash --norc -ec x"] {
-            check(line, "bash");
-        }
-        check("vim", "vim");
-        check("", "");
     }
 }

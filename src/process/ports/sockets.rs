@@ -186,22 +186,20 @@ mod tests {
     #[test]
     #[cfg(target_endian = "little")]
     fn sockets_that_listen_are_in_the_tables_of_the_kernel() {
-        let shown = |table| {
-            let sockets = parse_table(table).into_iter();
-            sockets
-                .map(|socket| (socket.address.to_string(), socket.inode, socket.uid))
-                .collect::<Vec<_>>()
-        };
-        let v4 = [("127.0.0.1:3000", 4242, 1000), ("0.0.0.0:22", 17, 0)];
-        assert_eq!(
-            shown(V4),
-            v4.map(|(at, inode, uid)| (at.to_owned(), inode, uid))
-        );
-        let v6 = [("[::1]:3000", 99, 1000), ("[::]:9223", 98, 0)];
-        assert_eq!(
-            shown(V6),
-            v6.map(|(at, inode, uid)| (at.to_owned(), inode, uid))
-        );
+        for (table, expected) in [
+            (V4, ["127.0.0.1:3000 4242 1000", "0.0.0.0:22 17 0"]),
+            (V6, ["[::1]:3000 99 1000", "[::]:9223 98 0"]),
+        ] {
+            let shown = parse_table(table).into_iter();
+            let shown = shown.map(
+                |Socket {
+                     address,
+                     inode,
+                     uid,
+                 }| format!("{address} {inode} {uid}"),
+            );
+            assert_eq!(shown.collect::<Vec<_>>(), expected);
+        }
     }
 
     #[test]
@@ -222,21 +220,19 @@ mod tests {
 
     #[test]
     fn both_ways_show_what_listens_and_no_connection() {
-        for ip in ["127.0.0.1:0", "[::1]:0"] {
+        for (ip, family, name) in [
+            ("127.0.0.1:0", AddressFamily::INET, "tcp"),
+            ("[::1]:0", AddressFamily::INET6, "tcp6"),
+        ] {
             let Ok(listener) = std::net::TcpListener::bind(ip) else {
                 // A machine may be without IPv6.
                 continue;
             };
             let address = listener.local_addr().unwrap();
             let _connected = std::net::TcpStream::connect(address).unwrap();
-            let (family, name) = match address {
-                SocketAddr::V4(_) => (AddressFamily::INET, "tcp"),
-                SocketAddr::V6(_) => (AddressFamily::INET6, "tcp6"),
-            };
-            let here = |sockets: Vec<Socket>| {
-                let port = address.port();
-                let here = |socket: &Socket| socket.address.port() == port;
-                sockets.into_iter().filter(here).collect::<Vec<_>>()
+            let here = |mut sockets: Vec<Socket>| {
+                sockets.retain(|socket| socket.address.port() == address.port());
+                sockets
             };
             let dumped = here(dump(family).unwrap());
             assert_eq!(dumped, here(table(name).unwrap()));

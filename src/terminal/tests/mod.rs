@@ -2,8 +2,6 @@ mod patterns;
 mod properties;
 mod reporting;
 mod sequences;
-mod speed;
-mod tmux;
 
 use super::*;
 

@@ -2,7 +2,6 @@ use proptest::prelude::*;
 
 use super::super::look_lines::ROOM;
 use super::*;
-use crate::model::SessionId;
 use crate::protocol::Frame;
 use crate::tmux::rows::Formats;
 
@@ -15,8 +14,8 @@ const ROWS_PER_LINE: usize = 6;
 #[derive(Debug, Clone)]
 struct FakeServer {
     time: i64,
-    /// `None` once the session is gone.
-    session: Option<SessionId>,
+    /// Whether the session was killed.
+    is_gone: bool,
     windows: BTreeMap<WindowId, FakeWindow>,
     next: u32,
     deaths: Vec<String>,
@@ -33,101 +32,72 @@ struct FakeWindow {
     text: String,
 }
 
-/// What happens in tmux between two lines.
-#[derive(Debug, Clone)]
+/// What happens in tmux between two lines, to the window at a place.
+#[derive(Debug, Clone, Copy)]
 enum Happens {
     Nothing,
     Open,
-    /// The window at this place ends its process and stays.
-    Die(usize),
-    Respawn(usize),
-    Close(usize),
-    Print(usize),
+    /// The window ends its process and stays.
+    Die,
+    Respawn,
+    Close,
+    Print,
     /// Its primary pane is killed, another one is left.
-    ClosePane(usize),
+    ClosePane,
 }
+
+use Happens::{Close, ClosePane, Die, Nothing, Open, Print, Respawn};
 
 impl FakeServer {
     fn new(n_windows: usize) -> Self {
         let mut server = Self {
             time: 100,
-            session: Some(SessionId(0)),
+            is_gone: false,
             windows: BTreeMap::new(),
             next: 1,
             deaths: Vec::new(),
             n_links: 0,
         };
-        for _ in 0..n_windows {
-            server.happen(&Happens::Open);
-        }
+        (0..n_windows).for_each(|place| server.happen(Open, place));
         server.time += 10;
         server
     }
 
-    fn number(&mut self) -> u32 {
+    fn at(&self, place: usize) -> WindowId {
+        let mut windows = self.windows.keys();
+        *windows.nth(place % windows.len()).unwrap()
+    }
+
+    fn happen(&mut self, what: Happens, place: usize) {
         self.next += 1;
-        self.next
-    }
-
-    fn at(&self, place: usize) -> Option<WindowId> {
-        let n = self.windows.len();
-        self.windows.keys().copied().nth(place % n.max(1))
-    }
-
-    fn happen(&mut self, what: &Happens) {
-        let number = self.number();
-        let time = self.time;
-        let (Happens::Die(place)
-        | Happens::Respawn(place)
-        | Happens::Close(place)
-        | Happens::Print(place)
-        | Happens::ClosePane(place)) = what
-        else {
-            if matches!(what, Happens::Open) {
-                let window = FakeWindow {
-                    pane: PaneId(number),
-                    pid: number,
-                    is_dead: false,
-                    activity: time,
-                    text: format!("text {number}"),
-                };
-                self.windows.insert(WindowId(number), window);
-            }
-            return;
+        let (number, time) = (self.next, self.time);
+        let new = FakeWindow {
+            pane: PaneId(number),
+            pid: number,
+            is_dead: false,
+            activity: time,
+            text: format!("text {number}"),
         };
-        let Some(id) = self.at(*place) else {
+        if let Open = what {
+            self.windows.insert(WindowId(number), new);
             return;
-        };
-        let n_windows = self.windows.len();
-        let Some(window) = self.windows.get_mut(&id) else {
-            return;
-        };
+        }
+        let (id, is_last) = (self.at(place), self.windows.len() == 1);
+        let window = self.windows.get_mut(&id).unwrap();
+        let (pane, text) = (window.pane, window.text.clone());
         match what {
-            Happens::Die(_) if !window.is_dead => {
+            Die if !window.is_dead => {
                 window.is_dead = true;
-                let (pane, pid) = (window.pane, window.pid);
-                let number = self.deaths.len() + 1;
+                let (pid, number) = (window.pid, self.deaths.len() + 1);
                 let death = format!("{id} {pane} {pid} 3  {time} {number}");
                 self.deaths.push(death);
             }
-            Happens::Respawn(_) => {
-                window.is_dead = false;
-                window.pid = number;
-                window.activity = time;
-            }
+            Respawn => *window = FakeWindow { pane, text, ..new },
+            ClosePane => *window = FakeWindow { text, ..new },
+            Print => (window.activity, window.text) = (time, new.text),
             // The last window would take the session along.
-            Happens::Close(_) if n_windows > 1 => drop(self.windows.remove(&id)),
-            Happens::Print(_) => {
-                window.activity = time;
-                window.text = format!("text {number}");
-            }
-            Happens::ClosePane(_) => {
-                window.pane = PaneId(number);
-                window.pid = number;
-                window.is_dead = false;
-                window.activity = time;
-            }
-            Happens::Die(_) | Happens::Close(_) | Happens::Nothing | Happens::Open => {}
+            Close if !is_last => drop(self.windows.remove(&id)),
+            Die | Close | Nothing | Open => {}
         }
     }
 
@@ -150,7 +120,7 @@ impl FakeServer {
 
     /// What each command of a line prints.
     fn print(&self, line: &LookLine) -> Vec<Result<String, String>> {
-        if self.session.is_none() {
+        if self.is_gone {
             return vec![Err("can't find session: $0".to_owned())];
         }
         let mut printed = Vec::new();
@@ -233,13 +203,13 @@ fn look_while(
     memory: &mut LookMemory,
     kind: LookKind,
     room: usize,
-    happens: &[Happens],
+    happens: &[(Happens, usize)],
 ) -> Result<LookRows, TmuxError> {
     let mut happens = happens.iter();
     let mut inquiry = Inquiry::new(memory, kind, room);
     while step(server, &mut inquiry)?.is_some() {
-        if let Some(what) = happens.next() {
-            server.happen(what);
+        if let Some((what, place)) = happens.next() {
+            server.happen(*what, *place);
         }
     }
     inquiry.finish()
@@ -248,16 +218,33 @@ fn look_while(
 /// Returns the lines of a look.
 fn lines(server: &FakeServer, memory: &mut LookMemory, kind: LookKind) -> Vec<LookLine> {
     let mut inquiry = Inquiry::new(memory, kind, ROOM);
-    let mut lines = Vec::new();
-    while let Some(line) = step(server, &mut inquiry).unwrap() {
-        lines.push(line);
-    }
+    let lines = std::iter::from_fn(|| step(server, &mut inquiry).unwrap());
+    let lines = lines.collect();
     inquiry.finish().unwrap();
     lines
 }
 
 fn look(server: &mut FakeServer, memory: &mut LookMemory, kind: LookKind) -> LookRows {
     look_while(server, memory, kind, ROOM, &[]).unwrap()
+}
+
+/// A server with so many windows, and the memory of a look at it.
+fn known(n_windows: usize) -> (FakeServer, LookMemory) {
+    let (mut server, mut memory) = (FakeServer::new(n_windows), LookMemory::default());
+    look(&mut server, &mut memory, LookKind::Windows);
+    (server, memory)
+}
+
+/// Checks that the next look shows what is there.
+#[track_caller]
+fn check_look(server: &mut FakeServer, memory: &mut LookMemory) {
+    let seen = look(server, memory, LookKind::Windows);
+    assert_eq!(shown(&seen), there(server));
+}
+
+/// Looks because these windows were reported.
+fn expect(memory: &mut LookMemory, windows: impl IntoIterator<Item = WindowId>) {
+    memory.expect([], &BTreeSet::new(), windows);
 }
 
 /// Lets so much time pass that a sweep queries all windows in full.
@@ -297,164 +284,78 @@ fn there(server: &FakeServer) -> Vec<(WindowId, u32, bool, Vec<String>)> {
 }
 
 #[test]
-fn a_window_that_closes_between_two_lines_is_gone_and_no_other_is() {
-    let mut server = FakeServer::new(30);
-    let mut memory = LookMemory::default();
-    look(&mut server, &mut memory, LookKind::Windows);
-    memory.expect_all();
-    let happens = [Happens::Close(29), Happens::Close(0)];
-    let seen = look_while(&mut server, &mut memory, LookKind::Windows, ROOM, &happens);
-    let seen = seen.unwrap();
-    assert_eq!(shown(&seen), there(&server));
-    assert_eq!(seen.windows.len(), 28);
-}
-
-#[test]
 fn a_reported_window_that_is_gone_is_gone_by_a_list_of_all() {
-    let mut server = FakeServer::new(30);
-    let mut memory = LookMemory::default();
-    look(&mut server, &mut memory, LookKind::Windows);
-    let closed = server.at(3).unwrap();
-    server.happen(&Happens::Close(3));
-    memory.expect([], &BTreeSet::new(), [closed]);
+    let (mut server, mut memory) = known(30);
+    let closed = server.at(3);
+    server.happen(Close, 3);
+    expect(&mut memory, [closed]);
     let lines = lines(&server, &mut memory, LookKind::Windows);
-    let asked: Vec<_> = lines
-        .iter()
-        .map(|line| (line.index, line.windows.len()))
-        .collect();
-    assert_eq!(asked, [(false, 1), (true, 0)]);
-    memory.expect([], &BTreeSet::new(), [server.at(0).unwrap()]);
-    let seen = look(&mut server, &mut memory, LookKind::Windows);
-    assert_eq!(shown(&seen), there(&server));
+    let asked = lines.iter().map(|line| (line.index, line.windows.len()));
+    assert_eq!(asked.collect::<Vec<_>>(), [(false, 1), (true, 0)]);
+    expect(&mut memory, [server.at(0)]);
+    check_look(&mut server, &mut memory);
 }
 
 #[test]
 fn windows_that_a_command_has_ended_are_looked_for_in_a_list_of_all() {
-    let mut server = FakeServer::new(30);
-    let mut memory = LookMemory::default();
-    look(&mut server, &mut memory, LookKind::Windows);
+    let (mut server, mut memory) = known(30);
     // One of the two has survived.
-    let killed = [server.at(3).unwrap(), server.at(4).unwrap()];
-    server.happen(&Happens::Close(3));
-    memory.expect([], &BTreeSet::new(), killed);
+    let killed = [server.at(3), server.at(4)];
+    server.happen(Close, 3);
+    expect(&mut memory, killed);
     memory.forget_windows(&killed);
     let lines = lines(&server, &mut memory, LookKind::Windows);
     assert!(lines[0].index && lines[0].windows.is_empty());
-    let seen = look(&mut server, &mut memory, LookKind::Windows);
-    assert_eq!(shown(&seen), there(&server));
+    check_look(&mut server, &mut memory);
 }
 
 #[test]
 fn a_run_number_that_was_written_holds_for_windows_that_are_not_asked_again() {
-    let mut server = FakeServer::new(3);
-    let mut memory = LookMemory::default();
-    look(&mut server, &mut memory, LookKind::Windows);
-    let [first, second] = [0, 1].map(|place| server.at(place).unwrap());
+    let (mut server, mut memory) = known(3);
+    let [first, second] = [server.at(0), server.at(1)];
     memory.note_run(first, 7);
-    memory.expect([], &BTreeSet::new(), [second]);
-    let seen = look(&mut server, &mut memory, LookKind::Windows);
-    let run = |window| seen.windows.iter().find(|row| row.window == window)?.run;
-    assert_eq!(run(first), Some(7));
     // What tmux says counts once it is asked.
-    memory.expect([], &BTreeSet::new(), [first]);
-    let seen = look(&mut server, &mut memory, LookKind::Windows);
-    let run = |window| seen.windows.iter().find(|row| row.window == window)?.run;
-    assert_ne!(run(first), Some(7));
+    for (asked, expected) in [(second, Some(7)), (first, None)] {
+        expect(&mut memory, [asked]);
+        let seen = look(&mut server, &mut memory, LookKind::Windows);
+        let row = seen.windows.iter().find(|row| row.window == first);
+        assert_eq!(row.unwrap().run, expected);
+    }
 }
 
 #[test]
 fn windows_whose_processes_were_hung_up_on_are_queried_if_a_list_of_all_contains_them() {
-    let mut server = FakeServer::new(30);
-    let mut memory = LookMemory::default();
-    look(&mut server, &mut memory, LookKind::Windows);
-    let pid = |place: usize| server.windows[&server.at(place).unwrap()].pid;
-    let [closed, respawned] = [3, 4].map(pid);
-    let panes = [3, 5].map(|place| server.windows[&server.at(place).unwrap()].pane);
-    server.happen(&Happens::Print(5));
-    server.happen(&Happens::Respawn(4));
-    server.happen(&Happens::Close(3));
-    memory.expect(panes, &BTreeSet::new(), []);
-    memory.forget_hung_up(&[closed, respawned].into());
+    let (mut server, mut memory) = known(30);
+    let of = |place: usize| server.windows[&server.at(place)].clone();
+    let [closed, respawned, printed] = [3, 4, 5].map(of);
+    for (what, place) in [(Print, 5), (Respawn, 4), (Close, 3)] {
+        server.happen(what, place);
+    }
+    memory.expect([closed.pane, printed.pane], &BTreeSet::new(), []);
+    memory.forget_hung_up(&[closed.pid, respawned.pid].into());
     let first = &lines(&server, &mut memory, LookKind::Windows)[0];
     assert_eq!((first.index, counts(first)), (true, (1, 0)));
-    let seen = look(&mut server, &mut memory, LookKind::Windows);
-    assert_eq!(shown(&seen), there(&server));
+    check_look(&mut server, &mut memory);
     // A window that is known to exist is queried at once.
-    let respawned = server.at(4).unwrap();
-    memory.expect([], &BTreeSet::new(), [respawned]);
+    let respawned = server.at(4);
+    expect(&mut memory, [respawned]);
     memory.forget_hung_up(&[server.windows[&respawned].pid].into());
-    server.happen(&Happens::Respawn(4));
+    server.happen(Respawn, 4);
     let first = &lines(&server, &mut memory, LookKind::Windows)[0];
     assert!(!first.index && first.in_full().any(|window| window == respawned));
-    let seen = look(&mut server, &mut memory, LookKind::Windows);
-    assert_eq!(shown(&seen), there(&server));
-}
-
-#[test]
-fn a_report_without_windows_is_one_of_all_windows() {
-    let mut server = FakeServer::new(30);
-    let mut memory = LookMemory::default();
-    look(&mut server, &mut memory, LookKind::Windows);
-    for what in [Happens::Die(3), Happens::Respawn(4), Happens::Open] {
-        server.happen(&what);
-    }
-    memory.expect_all();
-    let seen = look(&mut server, &mut memory, LookKind::Windows);
-    assert_eq!(shown(&seen), there(&server));
-}
-
-#[test]
-fn a_window_that_opens_between_two_lines_is_shown_by_this_look_or_by_the_next() {
-    let mut server = FakeServer::new(30);
-    let mut memory = LookMemory::default();
-    for at in 0..4 {
-        let mut happens = vec![Happens::Nothing; at];
-        happens.push(Happens::Open);
-        memory.expect_all();
-        look_while(&mut server, &mut memory, LookKind::Windows, ROOM, &happens).unwrap();
-        let (seen, _) = sweep(&mut server, &mut memory);
-        assert_eq!(shown(&seen), there(&server));
-    }
+    check_look(&mut server, &mut memory);
 }
 
 #[test]
 fn a_death_between_two_lines_is_shown_with_its_window() {
-    let mut server = FakeServer::new(30);
-    let mut memory = LookMemory::default();
-    look(&mut server, &mut memory, LookKind::Windows);
+    let (mut server, mut memory) = known(30);
     memory.expect_all();
     // The first line has listed the first window; its death is in the record from then on.
-    let happens = [Happens::Die(0)];
+    let happens = [(Die, 0)];
     let seen = look_while(&mut server, &mut memory, LookKind::Windows, ROOM, &happens);
     let seen = seen.unwrap();
     assert_eq!(seen.deaths.len(), 1);
     assert!(seen.windows[0].pane.as_ref().unwrap().dead.is_some());
-}
-
-/// A window that opens behind the list of all windows and ends before the last line: it is there, and
-/// not one that has come and gone.
-#[test]
-fn the_death_of_a_window_that_opened_between_two_lines_is_shown_with_its_window() {
-    let n = 30;
-    for at in 0..4 {
-        let mut server = FakeServer::new(n);
-        let mut memory = LookMemory::default();
-        look(&mut server, &mut memory, LookKind::Windows);
-        let mut happens = vec![Happens::Nothing; at];
-        happens.extend([Happens::Open, Happens::Die(n)]);
-        let mut n_shown = 0;
-        for happens in [&happens[..], &[]] {
-            memory.expect_all();
-            let seen =
-                look_while(&mut server, &mut memory, LookKind::Windows, ROOM, happens).unwrap();
-            for death in &seen.deaths {
-                let mut rows = seen.windows.iter();
-                assert!(rows.any(|row| row.window == death.window), "{seen:?}");
-            }
-            n_shown = seen.deaths.len();
-        }
-        assert_eq!(n_shown, server.deaths.len());
-    }
 }
 
 #[test]
@@ -463,7 +364,7 @@ fn a_session_that_is_killed_between_two_lines_is_missing() {
     let mut memory = LookMemory::default();
     let mut inquiry = Inquiry::new(&mut memory, LookKind::Windows, ROOM);
     step(&server, &mut inquiry).unwrap();
-    server.session = None;
+    server.is_gone = true;
     let error = loop {
         match step(&server, &mut inquiry) {
             Ok(line) => assert!(line.is_some()),
@@ -475,9 +376,7 @@ fn a_session_that_is_killed_between_two_lines_is_missing() {
 
 #[test]
 fn a_sign_that_is_not_printed_is_no_answer() {
-    let mut server = FakeServer::new(3);
-    let mut memory = LookMemory::default();
-    look(&mut server, &mut memory, LookKind::Windows);
+    let (server, mut memory) = known(3);
     let mut inquiry = Inquiry::new(&mut memory, LookKind::Slice, ROOM);
     let line = inquiry.next_line().unwrap();
     let commands = line.commands("$0:", Formats::whole());
@@ -490,16 +389,13 @@ fn a_sign_that_is_not_printed_is_no_answer() {
 
 #[test]
 fn a_sweep_asks_once_for_each_window_and_goes_on_after_other_looks() {
-    let mut server = FakeServer::new(300);
-    let mut memory = LookMemory::default();
-    look(&mut server, &mut memory, LookKind::Windows);
+    let (mut server, mut memory) = known(300);
     let (_, n_slices) = sweep(&mut server, &mut memory);
     assert_eq!(n_slices, 300_usize.div_ceil(SIGNS_PER_LINE));
     // What nothing reports is found by the slice that asks for its window.
     look(&mut server, &mut memory, LookKind::Slice);
-    server.happen(&Happens::Respawn(299));
-    let window = server.at(0).unwrap();
-    memory.expect([], &BTreeSet::new(), [window]);
+    server.happen(Respawn, 299);
+    expect(&mut memory, [server.at(0)]);
     look(&mut server, &mut memory, LookKind::Windows);
     assert!(memory.is_sweeping());
     let (seen, _) = sweep(&mut server, &mut memory);
@@ -508,44 +404,39 @@ fn a_sweep_asks_once_for_each_window_and_goes_on_after_other_looks() {
 
 #[test]
 fn a_sweep_lists_all_windows_only_if_one_may_have_come() {
-    let mut server = FakeServer::new(100);
-    let mut memory = LookMemory::default();
-    look(&mut server, &mut memory, LookKind::Windows);
+    let (mut server, mut memory) = known(100);
     let lists = |server: &mut FakeServer, memory: &mut LookMemory| {
         let mut n_lists = 0;
         loop {
-            let mut inquiry = Inquiry::new(memory, LookKind::Slice, ROOM);
-            while let Some(line) = step(server, &mut inquiry).unwrap() {
-                n_lists += usize::from(line.index);
-            }
-            let seen = inquiry.finish().unwrap();
+            let lines = lines(server, memory, LookKind::Slice);
+            n_lists += lines.iter().filter(|line| line.index).count();
             if !memory.is_sweeping() {
-                assert_eq!(shown(&seen), there(server));
+                check_look(server, memory);
                 return n_lists;
             }
         }
     };
     assert_eq!(lists(&mut server, &mut memory), 0);
-    server.happen(&Happens::Open);
+    server.happen(Open, 0);
     assert_eq!(lists(&mut server, &mut memory), 1);
     assert_eq!(lists(&mut server, &mut memory), 0);
     // One has come and another one has gone: the line that names that one fails.
-    server.happen(&Happens::Close(50));
-    server.happen(&Happens::Open);
+    server.happen(Close, 50);
+    server.happen(Open, 0);
     assert_eq!(lists(&mut server, &mut memory), 1);
-    server.happen(&Happens::Close(7));
+    server.happen(Close, 7);
     assert_eq!(lists(&mut server, &mut memory), 1);
     // A window that is linked twice counts twice: another one may have taken the place of a link.
     server.n_links = 1;
     assert_eq!(lists(&mut server, &mut memory), 1);
     server.n_links = 0;
-    server.happen(&Happens::Open);
+    server.happen(Open, 0);
     assert_eq!(lists(&mut server, &mut memory), 1);
     assert_eq!(lists(&mut server, &mut memory), 0);
     // One that comes while a sweep is under way is found by the next one.
     look(&mut server, &mut memory, LookKind::Slice);
     assert!(memory.is_sweeping());
-    server.happen(&Happens::Open);
+    server.happen(Open, 0);
     sweep(&mut server, &mut memory);
     assert_eq!(lists(&mut server, &mut memory), 1);
     assert_eq!(lists(&mut server, &mut memory), 0);
@@ -553,9 +444,7 @@ fn a_sweep_lists_all_windows_only_if_one_may_have_come() {
 
 #[test]
 fn each_slice_of_a_sweep_asks_for_a_window_although_a_list_fills_the_line() {
-    let mut server = FakeServer::new(400);
-    let mut memory = LookMemory::default();
-    look(&mut server, &mut memory, LookKind::Windows);
+    let (mut server, mut memory) = known(400);
     look(&mut server, &mut memory, LookKind::Slice);
     assert!(memory.is_sweeping());
     memory.forget_windows(&[WindowId(9999)]);
@@ -570,9 +459,7 @@ fn a_sweep_over_few_windows_is_one_line() {
     for (n_windows, n_lines, n_lines_for_everything) in
         [(1, 1, 1), (5, 1, 1), (10, 1, 2), (25, 1, 5)]
     {
-        let mut server = FakeServer::new(n_windows);
-        let mut memory = LookMemory::default();
-        look(&mut server, &mut memory, LookKind::Windows);
+        let (mut server, mut memory) = known(n_windows);
         let (seen, n_slices) = sweep(&mut server, &mut memory);
         assert_eq!(n_slices, n_lines, "{n_windows} windows");
         assert_eq!(shown(&seen), there(&server));
@@ -597,11 +484,10 @@ fn asked(server: &mut FakeServer, memory: &mut LookMemory, kind: LookKind) -> Ve
 fn a_look_at_reported_windows_queries_no_others_although_they_printed_just_now() {
     let mut server = FakeServer::new(100);
     let mut memory = LookMemory::default();
-    (0..100).for_each(|n| server.happen(&Happens::Print(n)));
+    (0..100).for_each(|place| server.happen(Print, place));
     look(&mut server, &mut memory, LookKind::Windows);
-    let window = server.at(7).unwrap();
-    server.happen(&Happens::Print(7));
-    memory.expect([], &BTreeSet::new(), [window]);
+    server.happen(Print, 7);
+    expect(&mut memory, [server.at(7)]);
     assert_eq!(asked(&mut server, &mut memory, LookKind::Windows), [(1, 0)]);
     // Without a report: which windows there are.
     assert_eq!(asked(&mut server, &mut memory, LookKind::Windows), [(0, 0)]);
@@ -616,28 +502,18 @@ fn a_look_at_reported_windows_queries_no_others_although_they_printed_just_now()
 
 #[test]
 fn a_slice_of_a_sweep_is_one_short_line() {
-    let mut server = FakeServer::new(300);
-    let mut memory = LookMemory::default();
-    look(&mut server, &mut memory, LookKind::Windows);
+    let (mut server, mut memory) = known(300);
     make_old(&mut server, &mut memory);
-    for at_most in [1, 1, 1] {
-        let n_lines = lines(&server, &mut memory, LookKind::Slice).len();
-        assert!(n_lines <= at_most, "{n_lines} lines");
+    for _ in 0..3 {
+        assert_eq!(lines(&server, &mut memory, LookKind::Slice).len(), 1);
     }
     let (_, n_slices) = sweep(&mut server, &mut memory);
     assert_eq!(n_slices, 300_usize.div_ceil(ROWS_PER_LINE) - 3);
 }
 
-fn happens() -> impl Strategy<Value = Happens> {
-    prop_oneof![
-        Just(Happens::Nothing),
-        Just(Happens::Open),
-        (0..99_usize).prop_map(Happens::Die),
-        (0..99_usize).prop_map(Happens::Respawn),
-        (0..99_usize).prop_map(Happens::Close),
-        (0..99_usize).prop_map(Happens::Print),
-        (0..99_usize).prop_map(Happens::ClosePane),
-    ]
+fn happens() -> impl Strategy<Value = (Happens, usize)> {
+    let all = [Nothing, Open, Die, Respawn, Close, Print, ClosePane];
+    (prop::sample::select(all.to_vec()), 0..99_usize)
 }
 
 fn kinds() -> impl Strategy<Value = LookKind> {
@@ -651,16 +527,15 @@ proptest! {
         before in prop::collection::vec(happens(), 0..20),
         is_old: bool,
     ) {
-        let mut server = FakeServer::new(n);
-        let (mut one, mut cut) = (LookMemory::default(), LookMemory::default());
-        look(&mut server, &mut one, LookKind::Windows);
+        let (mut server, mut one) = known(n);
+        let mut cut = LookMemory::default();
         look(&mut server, &mut cut, LookKind::Windows);
         if is_old {
             make_old(&mut server, &mut one);
             look(&mut server, &mut cut, LookKind::Windows);
         }
         server.time += 5;
-        before.iter().for_each(|what| server.happen(what));
+        before.iter().for_each(|(what, place)| server.happen(*what, *place));
         server.time += 5;
         let all = LookKind::Slice;
         one.expect_all();
@@ -674,19 +549,23 @@ proptest! {
     fn whatever_happens_between_lines_looks_agree_with_themselves_and_end_with_what_is_there(
         n in 1..40_usize,
         looks in prop::collection::vec(
-            (kinds(), any::<bool>(), prop::collection::vec(happens(), 0..12)), 1..6),
+            (kinds(), any::<(bool, bool)>(), prop::collection::vec(happens(), 0..12)), 1..6),
     ) {
         let mut server = FakeServer::new(n);
         let mut memory = LookMemory::default();
-        for (kind, is_old, happens) in looks {
+        for (kind, (is_old, is_of_all), happens) in looks {
             if is_old {
                 make_old(&mut server, &mut memory);
+            }
+            if is_of_all {
+                memory.expect_all();
             }
             let never_closed: BTreeSet<WindowId> = server.windows.keys().copied().collect();
             let seen = look_while(&mut server, &mut memory, kind, ROOM, &happens).unwrap();
             let is_there = |window: &WindowId| seen.windows.iter().any(|row| row.window == *window);
             for window in never_closed.iter().filter(|window| server.windows.contains_key(window)) {
-                prop_assert!(is_there(window) || !memory_knew(&memory, *window), "{window} is missing");
+                let was_known = memory.windows.contains_key(window);
+                prop_assert!(is_there(window) || !was_known, "{window} is missing");
             }
             for death in &seen.deaths {
                 let row = seen.windows.iter().find(|row| row.window == death.window);
@@ -704,9 +583,4 @@ proptest! {
         prop_assert_eq!(shown(&seen), there(&server));
         prop_assert_eq!(seen.deaths.len(), server.deaths.len());
     }
-}
-
-/// Whether a window that is there was to be expected in the look that has just been taken.
-fn memory_knew(memory: &LookMemory, window: WindowId) -> bool {
-    memory.windows.contains_key(&window)
 }

@@ -26,21 +26,14 @@ const HOSTILE: [&str; 17] = [
 #[tokio::test]
 async fn words_arrive_as_they_are() {
     let private = Private::started().await;
-    let mut client = private
-        .server
-        .attach(SessionId(0), Output::None)
-        .await
-        .unwrap();
+    let mut client = private.client().await;
     for word in HOSTILE {
         let set = |option: &str| Command::new("set-option").args(["-g", option, word]);
-        let nested = control_line(&[Command::new("if-shell").args([
-            "-F",
-            "1",
-            &control_line(&[set("@nested")]),
-        ])]);
+        let branch = |text: &str| Command::new("if-shell").args(["-F", "1", text]);
+        let nested = control_line(&[branch(&control_line(&[set("@nested")]))]);
         let commands = [
             set("@flat"),
-            Command::new("if-shell").args(["-F", "1", &nested]),
+            branch(&nested),
             Command::new("display-message").args(["-p", "[#{@flat}][#{@nested}]"]),
         ];
         let expected = format!("[{word}][{word}]");
@@ -54,26 +47,22 @@ async fn words_arrive_as_they_are() {
 
 #[tokio::test]
 async fn missing_servers_and_sessions_are_distinguished() {
-    let private = Private::new();
     let list = [Command::new("list-windows").args(["-t", "=nope"])];
+    let wrong = [Command::new("no-such-command")];
+    let private = Private::new();
+    let attach = async |private: &Private, id| {
+        let attached = private.server.attach(SessionId(id), Output::None).await;
+        attached.map(drop).unwrap_err()
+    };
     let error = private.connection().run(&list).await.unwrap_err();
     assert!(matches!(error, TmuxError::NoServer { .. }), "{error}");
-    let error = private
-        .server
-        .attach(SessionId(0), Output::None)
-        .await
-        .unwrap_err();
+    let error = attach(&private, 0).await;
     assert!(error.is_missing(), "{error}");
     let private = Private::started().await;
     let error = private.connection().run(&list).await.unwrap_err();
     assert!(matches!(error, TmuxError::NoSuchSession { .. }), "{error}");
-    let error = private
-        .server
-        .attach(SessionId(9), Output::None)
-        .await
-        .unwrap_err();
+    let error = attach(&private, 9).await;
     assert!(matches!(error, TmuxError::NoSuchSession { .. }), "{error}");
-    let wrong = [Command::new("no-such-command")];
     let error = private.connection().run(&wrong).await.unwrap_err();
     assert!(matches!(error, TmuxError::Rejected { .. }), "{error}");
     let choice = ServerChoice {
@@ -95,75 +84,55 @@ async fn missing_servers_and_sessions_are_distinguished() {
 #[tokio::test]
 async fn a_client_answers_and_notifies() {
     let private = Private::started().await;
-    let mut client = private
-        .server
-        .attach(SessionId(0), Output::None)
-        .await
-        .unwrap();
+    let mut client = private.client().await;
     let say = |text: &str| Command::new("display-message").args(["-p", text]);
-    private.asks(&[
-        "set-hook",
-        "-g",
-        "after-list-windows",
-        "display-message -p injected",
-    ]);
+    let injected = "display-message -p injected";
+    private.asks(&["set-hook", "-g", "after-list-windows", injected]);
     let listed = Command::new("list-windows");
     let failing = Command::new("has-session").args(["-t", "$99"]);
-    let frames = client
-        .call(&[say("a"), listed, say("b"), failing, say("c")])
-        .await
-        .unwrap();
-    let actual: Vec<_> = frames
+    let commands = [say("a"), listed, say("b"), failing, say("c")];
+    let frames = client.call(&commands).await.unwrap();
+    let found: Vec<_> = frames
         .iter()
         .map(|frame| (frame.ok, frame.text()))
         .collect();
-    assert_eq!(actual.len(), 4, "{actual:?}");
-    assert_eq!(actual[0], (true, "a".to_owned()));
-    assert_eq!(actual[2], (true, "b".to_owned()));
-    assert_eq!(actual[3], (false, "can't find session: $99".to_owned()));
+    assert_eq!(found.len(), 4, "{found:?}");
+    assert_eq!(found[0], (true, "a".to_owned()));
+    assert_eq!(found[2], (true, "b".to_owned()));
+    assert_eq!(found[3], (false, "can't find session: $99".to_owned()));
     let frames = client.call(&[Command::new("nonsense")]).await.unwrap();
     assert!(!frames[0].ok, "{frames:?}");
 
-    private.asks(&["new-window", "-d", "-t", "keep:", "--", "sleep", "1000"]);
+    private.run("new-window -d -t keep: -- sleep 1000");
     client.call(&[say("later")]).await.unwrap();
-    loop {
-        let added = Notification::WindowAdd(WindowId(1));
-        if client.next_received().await.unwrap() == ReceivedItem::Notification(added) {
-            break;
+    let added = ReceivedItem::Notification(Notification::WindowAdd(WindowId(1)));
+    while client.next_received().await.unwrap() != added {}
+    private.run("kill-session -t keep");
+    let closed = loop {
+        if let Err(error) = client.next_received().await {
+            break error;
         }
-    }
-    private.asks(&["kill-session", "-t", "keep"]);
-    loop {
-        match client.next_received().await {
-            Ok(_) => {}
-            Err(TmuxError::Closed) => break,
-            Err(error) => panic!("{error}"),
-        }
-    }
-    assert!(matches!(
-        client.call(&[say("x")]).await,
-        Err(TmuxError::Closed)
-    ));
+    };
+    assert!(matches!(closed, TmuxError::Closed), "{closed}");
+    let error = client.call(&[say("x")]).await.unwrap_err();
+    assert!(matches!(error, TmuxError::Closed), "{error}");
 }
 
 #[tokio::test]
 async fn a_call_says_which_window_it_is_about() {
     let private = Private::started().await;
-    let mut apart = private.connection();
-    let daemon = std::process::id();
-    install(&mut apart, SessionId(0), daemon, "").await.unwrap();
+    private.install(SessionId(0)).await;
     let server = &private.server;
     let channel = new_channel(SessionId(0));
     let connected = server.connect(&channel, SessionId(0), Output::None);
     let connected = connected.await.unwrap();
-    let mut connection = private.connection();
-    connection.signal(&channel).await.unwrap();
+    private.connection().signal(&channel).await.unwrap();
     let mut waiter = connected.into_wakeups(server, SessionId(0)).await.unwrap();
     let script = r"while read -r line; do printf '\a'; done";
     private.asks(&["new-window", "-d", "-t", "keep:", "--", "sh", "-c", script]);
     // More often than waits are queued ahead.
     for _ in 0..40 {
-        private.asks(&["send-keys", "-t", "keep:1", "Enter"]);
+        private.run("send-keys -t keep:1 Enter");
         let woken = tokio::time::timeout(Duration::from_secs(20), waiter.woken()).await;
         let ReportedWindows::Windows(reported) = woken.unwrap().unwrap() else {
             panic!("the reported are unknown");
@@ -176,47 +145,35 @@ async fn a_call_says_which_window_it_is_about() {
 #[tokio::test]
 async fn lists_and_ends() {
     let private = Private::started().await;
-    let mut client = private
-        .server
-        .attach(SessionId(0), Output::None)
-        .await
-        .unwrap();
+    let mut client = private.client().await;
     private.asks(&["new-session", "-d", "-s", "S 1", "--", "sleep", "1000"]);
     private.asks(&["set-option", "-t", "=S 1:", "@tmux_task_root", "/a\tb"]);
     let mut connection = private.connection();
     let sessions = list_sessions(&mut connection).await.unwrap();
-    let actual: Vec<_> = sessions
+    let shown = sessions
         .iter()
-        .map(|s| (s.name.as_str(), s.root.as_deref()))
-        .collect();
-    assert_eq!(actual, [("S 1", Some("/a b")), ("keep", None)]);
+        .map(|s| (s.name.as_str(), s.root.as_deref()));
+    let expected = [("S 1", Some("/a b")), ("keep", None)];
+    assert_eq!(shown.collect::<Vec<_>>(), expected);
     assert_eq!(list_viewers(&mut connection).await.unwrap(), []);
     for (except, expected) in [(None, true), (Some(SessionId(1)), false)] {
-        let found = existing_windows(&mut connection, &[WindowId(1), WindowId(9)], except)
-            .await
-            .unwrap();
-        assert_eq!(found, expected.then_some(WindowId(1)).into_iter().collect());
+        let windows = [WindowId(1), WindowId(9)];
+        let found = existing_windows(&mut connection, &windows, except).await;
+        let expected = expected.then_some(WindowId(1)).into_iter().collect();
+        assert_eq!(found.unwrap(), expected);
     }
-    show_notice(&mut connection, SessionId(1), &[], "#(touch x) #[fg=red]")
-        .await
-        .unwrap();
-    let notification = private.asks(&[
-        "display-message",
-        "-p",
-        "-t",
-        "=S 1:",
-        "#{@tmux_task_notice}",
-    ]);
-    assert_eq!(notification, "##(touch x) ##[fg=red]");
+    let hostile = "#(touch x) #[fg=red]";
+    let shown = show_notice(&mut connection, SessionId(1), &[], hostile).await;
+    shown.unwrap();
+    let notice = private.shows("=S 1:", "#{@tmux_task_notice}");
+    assert_eq!(notice, "##(touch x) ##[fg=red]");
+    let mut attached = Connection::Attached(&mut client);
     for is_there in [true, false] {
-        let mut attached = Connection::Attached(&mut client);
         let killed = kill_window(&mut attached, WindowId(1)).await.unwrap();
         assert_eq!(killed, is_there);
     }
     kill_session(&mut connection, SessionId(1)).await.unwrap();
-    kill_session(&mut Connection::Attached(&mut client), SessionId(0))
-        .await
-        .unwrap();
+    kill_session(&mut attached, SessionId(0)).await.unwrap();
     assert_eq!(list_sessions(&mut connection).await.unwrap(), []);
 }
 
@@ -227,23 +184,14 @@ async fn a_client_that_has_connected_attaches_when_it_is_released() {
     let id = SessionId(0);
     let channel = new_channel(id);
     let client = server.connect(&channel, id, Output::None).await.unwrap();
-    let attached = || {
-        private.asks(&[
-            "display-message",
-            "-p",
-            "-t",
-            "keep:",
-            "#{session_attached}",
-        ])
-    };
+    let attached = || private.shows("keep:", "#{session_attached}");
     assert_eq!(attached(), "0");
     // A daemon that is killed now leaves it behind. While the daemon runs it is not ended, whoever
     // attaches.
     assert_eq!(running_clients(server, Some(id)).len(), 1);
     end_clients_left_behind(server, id).await;
     assert!(running_clients(server, Some(SessionId(1))).is_empty());
-    let mut connection = private.connection();
-    connection.signal(&channel).await.unwrap();
+    private.connection().signal(&channel).await.unwrap();
     let client = client.into_client(server).await.unwrap();
     assert_eq!(attached(), "1");
     client.close().await;

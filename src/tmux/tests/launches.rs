@@ -7,22 +7,16 @@ async fn a_launch_makes_session_window_and_reruns() {
     let private = Private::new();
     let hostile = private.dir.path().join("we ird '#{q}\" é");
     std::fs::create_dir(&hostile).unwrap();
-    let mut task = private.task(
-        "S",
-        "api",
-        &["pwd; env | grep -e TASK -e PI_ -e ODD -e é; sleep 1000"],
-    );
-    let spec = &mut task.spec;
-    spec.cwd = Some(hostile.clone());
-    spec.env = vec![
-        ("ODD".into(), "a b;#{pid} 'x'\né".into()),
-        ("X".into(), String::new()),
-    ];
-    task.environment = private.environment(spec);
+    let hostile = std::fs::canonicalize(hostile).unwrap();
+    let script = "pwd; env | grep -e TASK -e PI_ -e ODD -e é; sleep 1000";
+    let mut task = private.task("S", "api", &[script]);
+    task.spec.cwd = Some(hostile.clone());
+    task.spec.env = vec![("ODD".into(), "a b;#{pid} 'x'\né".into())];
+    task.environment = private.environment(&task.spec);
     let first = private.launch(&task).await.unwrap();
-    assert_eq!(first.replaced, None);
-    assert_eq!(first.run, 1);
+    assert_eq!((first.replaced, first.run), (None, 1));
     let lines = [
+        hostile.to_str().unwrap(),
         "TMUX_TASK_SESSION=S",
         "PI_TMUX_SESSION=S",
         "ODD=a b;#{pid} 'x'",
@@ -32,143 +26,91 @@ async fn a_launch_makes_session_window_and_reruns() {
     let seen = until(async || {
         let seen = private.look("S", &mut captures).await;
         let rows = &only(&seen).pane.as_ref().unwrap().screen.rows;
-        if lines.iter().all(|line| rows.iter().any(|row| row == line)) {
-            Ok(seen)
-        } else {
-            Err(format!("{rows:?}"))
-        }
+        let is_whole = lines.iter().all(|line| rows.iter().any(|row| row == line));
+        is_whole.then(|| seen.clone()).ok_or(format!("{rows:?}"))
     })
     .await;
-    let window = only(&seen).clone();
-    let rows = &window.pane.as_ref().unwrap().screen.rows;
-    let hostile = std::fs::canonicalize(hostile).unwrap();
-    assert_eq!(rows[0], hostile.to_str().unwrap());
     assert_eq!(seen.session.root.as_deref(), Some("/pro#{ject"));
+    let window = only(&seen).clone();
     assert_eq!(window.started, Some(1_700_000_000_123 as Millis));
-    assert_eq!(window.run, Some(1));
-    assert_eq!(window.name, "api");
+    assert_eq!((window.run, &*window.name), (Some(1), "api"));
     assert!(window.command.unwrap().starts_with("pwd; env | grep"));
     assert_eq!(window.cwd.as_deref(), Some(task.cwd()));
-    let limit = private.asks(&[
-        "display-message",
-        "-p",
-        "-t",
-        "=S:",
-        "#{history_limit} #{window_index}",
-    ]);
+    let limit = private.shows("=S:", "#{history_limit} #{window_index}");
     assert_eq!(limit, "50000 0");
 
     let pid = window.pane.unwrap().pid;
-    private.asks(&["split-window", "-b", "-t", "=S:", "--", "sleep", "1000"]);
+    private.run("split-window -b -t =S: -- sleep 1000");
     task.spec.command = vec!["exit 0".into()];
     let second = private.launch(&task).await.unwrap();
-    assert_eq!(
-        (second.window, second.pane, second.run),
-        (first.window, first.pane, 2)
-    );
+    let place = (second.window, second.pane, second.run);
+    assert_eq!(place, (first.window, first.pane, 2));
     assert_eq!(second.replaced, Some(ReplacedRun::Live));
     let seen = private.look("S", &mut captures).await;
     assert_eq!(only(&seen).replaced, pid);
-    assert_eq!(
-        private
-            .asks(&["list-panes", "-s", "-t", "=S"])
-            .lines()
-            .count(),
-        2
-    );
+    assert_eq!(private.run("list-panes -s -t =S").lines().count(), 2);
 
-    let window = private
-        .launch(&private.task("S", "api.v2", &["true", ""]))
-        .await
-        .unwrap();
-    assert!(window.replaced.is_none() && window.window != first.window);
-    let panes = private.asks(&[
-        "list-panes",
-        "-t",
-        &window.window.to_string(),
-        "-F",
-        "#{history_limit}",
-    ]);
-    assert_eq!(panes, "50000");
+    let other = private.task("S", "api.v2", &["true", ""]);
+    let other = private.launch(&other).await.unwrap();
+    assert!(other.replaced.is_none() && other.window != first.window);
+    assert_eq!(
+        private.shows(&other.window.to_string(), "#{history_limit}"),
+        "50000"
+    );
 }
 
 #[tokio::test]
-async fn a_client_that_is_attached_launches_too() {
+async fn a_client_that_is_attached_launches_and_is_refused() {
     let private = Private::started().await;
     let session = SessionId(0);
-    let attached = private.server.attach(session, Output::Reported).await;
-    let mut client = attached.unwrap();
-    let mut connection = Connection::Attached(&mut client);
-    let task = private.task("keep", "api", &["echo up; exec sleep 1000"]);
-    let (mut launched, mut ended) = (Vec::new(), Vec::new());
-    while launched.len() < 2 {
-        let (task, file) = private.prepare(&task).unwrap();
-        let done = launch(
+    let mut client = private
+        .server
+        .attach(session, Output::Reported)
+        .await
+        .unwrap();
+    let mut launch = async |session, task: &Launch, ended: &[u32]| {
+        let (mut connection, slots) = (Connection::Attached(&mut client), Slots::OfName);
+        launch(
             &mut connection,
             &private.server,
             Some(session),
-            &task,
-            Slots::OfName,
-            &ended,
+            task,
+            slots,
+            ended,
         )
-        .await;
-        match done.unwrap() {
-            LaunchAnswer::Started(run) => launched.push(run),
-            LaunchAnswer::Live(window, pid) => {
-                assert_eq!(window, launched[0].window);
-                ended.push(pid);
-                continue;
-            }
-            LaunchAnswer::NoSession => unreachable!("it is there"),
-        }
-        let found = find_launched(&mut private.connection(), &task).await;
-        assert_eq!(found.unwrap().unwrap().run, launched.len() as u32);
-        file.release("%9");
-    }
-    let [first, second] = launched.as_slice() else {
-        unreachable!()
+        .await
     };
-    assert_eq!((first.replaced, first.run), (None, 1));
-    assert_eq!((second.replaced, second.run), (Some(ReplacedRun::Live), 2));
-    assert_eq!((second.window, second.pane), (first.window, first.pane));
+    let found = async |task: &Launch| {
+        let found = find_launched(&mut private.connection(), task)
+            .await
+            .unwrap();
+        found.map(|run| run.run)
+    };
+    let mut task = private.task("keep", "api", &["echo up; exec sleep 1000"]);
+    let (first, file) = private.prepare(&task).unwrap();
+    let launched = launch(session, &first, &[]).await.unwrap();
+    assert!(matches!(launched, LaunchAnswer::Started(run) if run.run == 1));
+    assert_eq!(found(&first).await, Some(1));
+    file.release("%9");
+    let (again, _files) = private.prepare(&task).unwrap();
+    let LaunchAnswer::Live(window, pid) = launch(session, &again, &[]).await.unwrap() else {
+        panic!("it lives");
+    };
+    assert_eq!(window, WindowId(1));
+    let launched = launch(session, &again, &[pid]).await.unwrap();
+    assert!(matches!(launched, LaunchAnswer::Started(run) if run.run == 2));
 
-    let mut absent = private.task("keep", "api", &["true"]);
-    absent.replaces = Replaces::Ended;
-    let (absent, _files) = private.prepare(&absent).unwrap();
-    let refused = launch(
-        &mut connection,
-        &private.server,
-        Some(session),
-        &absent,
-        Slots::OfName,
-        &[],
-    )
-    .await;
-    assert!(refused.unwrap_err().to_string().contains("is running in"));
-    let found = find_launched(&mut private.connection(), &absent).await;
-    assert_eq!(found.unwrap(), None);
-    let gone = launch(
-        &mut connection,
-        &private.server,
-        Some(SessionId(7)),
-        &absent,
-        Slots::OfName,
-        &[],
-    )
-    .await;
-    assert!(matches!(gone.unwrap(), LaunchAnswer::NoSession));
+    task.replaces = Replaces::Ended;
+    let (absent, _files) = private.prepare(&task).unwrap();
+    let refused = launch(session, &absent, &[]).await.unwrap_err().to_string();
+    assert!(refused.contains("is running in"), "{refused}");
+    assert_eq!(found(&absent).await, None);
+    let gone = launch(SessionId(7), &absent, &[]).await.unwrap();
+    assert!(matches!(gone, LaunchAnswer::NoSession));
     let mut forged = absent.clone();
     forged.token = "}#(touch owned)".to_owned();
-    let refused = launch(
-        &mut connection,
-        &private.server,
-        Some(session),
-        &forged,
-        Slots::OfName,
-        &[],
-    )
-    .await;
-    assert!(refused.unwrap_err().to_string().contains("token"));
+    let refused = launch(session, &forged, &[]).await.unwrap_err().to_string();
+    assert!(refused.contains("token"), "{refused}");
 }
 
 #[tokio::test]
@@ -181,16 +123,29 @@ async fn a_launch_finds_its_window_whatever_the_name_means_to_tmux() {
         assert_eq!((second.window, second.run), (first.window, 2), "{name}");
     }
     // A person's shell of that name is no task; with a second task of the name there are two.
-    private.asks(&["new-window", "-d", "-t", "keep:", "-n", "own"]);
+    private.run("new-window -d -t keep: -n own");
     let task = private.task("keep", "own", &["exec sleep 1000"]);
     let first = private.launch(&task).await.unwrap();
     assert_eq!(first.replaced, None);
     let again = private.launch(&task).await.unwrap();
     assert_eq!(again.replaced, Some(ReplacedRun::Live));
-    let command = ["new-window", "-d", "-t", "keep:", "-n", "own"];
-    private.asks(&[&command[..], &["sleep 1000"]].concat());
-    let refused = private.launch(&task).await;
-    assert!(refused.unwrap_err().to_string().starts_with("two windows"));
+    private.run("new-window -d -t keep: -n own -- sleep 1000");
+    let windows = private.run("list-windows -t keep: -F #{window_id}");
+    let last = windows.lines().last().unwrap();
+    let error = private.launch(&task).await.unwrap_err().to_string();
+    let expected = format!("two windows are named `own`: {} and {last}", first.window);
+    assert_eq!(error, expected);
+    let mut task = private.task("keep", "x", &["true"]);
+    task.spec.cwd = Some("/no/such/dir".into());
+    let error = private.launch(&task).await.unwrap_err();
+    let expected = "`/no/such/dir` is not a directory to run in";
+    assert_eq!(error.to_string(), expected);
+    // A long command, into a new window and a new session.
+    let long = format!("sleep 1000 # {}", "é".repeat(20_000));
+    for session in ["keep", "new"] {
+        let task = private.task(session, "long", &[&long]);
+        private.launch(&task).await.unwrap();
+    }
 }
 
 /// Its launcher is lost, or has only made the window so far.
@@ -208,63 +163,12 @@ async fn a_window_that_no_launch_has_described_has_had_no_run() {
     assert_eq!((run.run, run.replaced.is_some()), (2, true));
 }
 
-#[tokio::test]
-async fn long_commands_are_launched_too() {
-    let private = Private::new();
-    let long = format!("sleep 1000 # {}", "é".repeat(20_000));
-    for _ in 0..2 {
-        private
-            .launch(&private.task("S", "api", &[&long]))
-            .await
-            .unwrap();
-        private.asks(&["kill-window", "-t", "=S:api"]);
-        private.tmux(&["new-session", "-d", "-s", "S", "--", "sleep", "1000"]);
-    }
-}
-
-#[tokio::test]
-async fn two_windows_of_a_name_are_an_error() {
-    let private = Private::started().await;
-    private.asks(&[
-        "new-window",
-        "-d",
-        "-t",
-        "keep:",
-        "-n",
-        "api",
-        "--",
-        "sleep",
-        "1000",
-    ]);
-    private.asks(&[
-        "new-window",
-        "-d",
-        "-t",
-        "keep:",
-        "-n",
-        "api",
-        "--",
-        "sleep",
-        "1000",
-    ]);
-    let error = private
-        .launch(&private.task("keep", "api", &["true"]))
-        .await
-        .unwrap_err();
-    assert_eq!(error.to_string(), "two windows are named `api`: @1 and @2");
-    let mut task = private.task("keep", "x", &["true"]);
-    task.spec.cwd = Some("/no/such/dir".into());
-    let error = private.launch(&task).await.unwrap_err();
-    let expected = "`/no/such/dir` is not a directory to run in";
-    assert_eq!(error.to_string(), expected);
-}
-
 #[cfg(linux)]
 #[tokio::test]
 async fn a_launch_costs_the_server_no_memory() {
     let private = Private::started().await;
     // tmux remembers its last thousand commands.
-    private.asks(&["set-option", "-s", "message-limit", "0"]);
+    private.run("set-option -s message-limit 0");
     let words = ["sleep", &"1".repeat(4000)];
     let task = private.task("keep", "api", &words);
     let launches = async |n: usize| {
@@ -272,7 +176,7 @@ async fn a_launch_costs_the_server_no_memory() {
             // Into a new window, and again.
             private.launch(&task).await.unwrap();
             private.launch(&task).await.unwrap();
-            private.asks(&["kill-window", "-t", "=keep:=api"]);
+            private.run("kill-window -t =keep:=api");
         }
     };
     launches(5).await;
@@ -283,14 +187,11 @@ async fn a_launch_costs_the_server_no_memory() {
 #[tokio::test]
 async fn only_versions_before_3_8_have_their_clients_paused() {
     let private = Private::started().await;
-    let is_before = |version: &str| {
+    let is_before = |version: &&str| {
         let format = crate::tmux::version::IS_BEFORE_3_8.replace("#{version}", version);
-        private.asks(&["display-message", "-p", &format]).trim() == "1"
+        private.shows("keep:", &format) == "1"
     };
-    for version in ["3.2", "3.3a", "3.7c", "next-3.7", "openbsd-7.9"] {
-        assert!(is_before(version), "{version}");
-    }
-    for version in ["next-3.8", "3.8", "3.8a", "3.10", "4.2", "master"] {
-        assert!(!is_before(version), "{version}");
-    }
+    let versions = "3.2 3.3a 3.7c next-3.7 openbsd-7.9 next-3.8 3.8 3.8a 3.10 4.2 master";
+    let before: Vec<&str> = versions.split(' ').filter(is_before).collect();
+    assert_eq!(before, ["3.2", "3.3a", "3.7c", "next-3.7", "openbsd-7.9"]);
 }

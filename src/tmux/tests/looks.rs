@@ -1,27 +1,20 @@
 //! Looks and captured screens.
 
 use super::*;
-use crate::terminal::{Extent, History};
 
 #[tokio::test]
 async fn a_look_whose_formats_were_taken_away_is_no_answer() {
     let private = Private::started().await;
-    private.asks(&["new-window", "-d", "-t", "keep:", "--", "sleep", "1000"]);
-    let mut client = private
-        .server
-        .attach(SessionId(0), Output::None)
-        .await
-        .unwrap();
+    private.run("new-window -d -t keep: -- sleep 1000");
+    let mut client = private.client().await;
+    let mut connection = Connection::Attached(&mut client);
     for (name, _) in super::rows::noted_formats() {
         for kind in [LookKind::Slice, LookKind::Windows] {
-            let daemon = std::process::id();
-            let mut apart = private.connection();
-            install(&mut apart, SessionId(0), daemon, "").await.unwrap();
+            private.install(SessionId(0)).await;
             let mut memory = LookMemory::default();
-            let mut connection = Connection::Attached(&mut client);
             let seen = look(&mut connection, "$0:", &mut memory, LookKind::Windows).await;
             assert_eq!(seen.unwrap().unwrap().windows.len(), 2);
-            private.asks(&["set-option", "-u", "-t", "keep:", name]);
+            private.run(&format!("set-option -u -t keep: {name}"));
             memory.expect([], &BTreeSet::new(), [WindowId(1)]);
             let seen = look(&mut connection, "$0:", &mut memory, kind).await;
             // Windows that have just printed are queried in full: no sign is needed.
@@ -52,56 +45,36 @@ async fn a_look_shows_hostile_names_as_text() {
         assert!(start("a b @9 0").status.success());
     }
     let command = "raw\n<@7|\tx # ## ### #{pid}> \\|\n<@8|%8";
-    private.asks(&["set-option", "-w", "-t", "=S:", "@pi_task_command", command]);
-    private.asks(&["set-option", "-w", "-t", "=S:", "@tmux_task_bells", "@1 2"]);
-    // Neither of these is the window's own.
-    private.asks(&["set-option", "-g", "@tmux_task_bells", "7"]);
-    private.asks(&["set-option", "-gw", "@tmux_task_bells", "70"]);
-    private.asks(&[
-        "set-option",
-        "-w",
-        "-t",
-        "=S:",
-        "@pi_tmux_task_bell_count",
-        "3",
-    ]);
-    for scope in [
-        &["-g"][..],
-        &["-gw"],
-        &["-t", "=S:"],
-        &["-p", "-t", "=S:"],
-        &["-s"],
+    let (w, bells_of_pi) = (["-w", "-t", "=S:"], "@pi_tmux_task_bell_count");
+    // Of the counts of bells, only those of the window are its own.
+    for (scope, option, value) in [
+        (&w[..], "@pi_task_command", command),
+        (&w, "@tmux_task_bells", "@1 2"),
+        (&w, bells_of_pi, "3"),
+        (&["-g"], "@tmux_task_bells", "7"),
+        (&["-gw"], "@tmux_task_bells", "70"),
+        (&["-g"], bells_of_pi, "30"),
+        (&["-gw"], bells_of_pi, "30"),
+        (&["-t", "=S:"], bells_of_pi, "30"),
+        (&["-p", "-t", "=S:"], bells_of_pi, "30"),
+        (&["-s"], bells_of_pi, "30"),
+        (&["-t", "=S:"], "@tmux_task_title", "ti\ntle"),
     ] {
-        private.asks(&[&["set-option"], scope, &["@pi_tmux_task_bell_count", "30"]].concat());
+        private.asks(&[&["set-option"], scope, &[option, value]].concat());
     }
-    private.asks(&["set-option", "-t", "=S:", "@tmux_task_title", "ti\ntle"]);
-    private.asks(&[
-        "split-window",
-        "-d",
-        "-b",
-        "-t",
-        "=S:",
-        "--",
-        "sleep",
-        "1000",
-    ]);
+    private.run("split-window -d -b -t =S: -- sleep 1000");
     let mut captures = LookMemory::default();
     let seen = until(async || {
         let seen = private.look("S", &mut captures).await;
         let rows = &seen.windows[0].pane.as_ref().unwrap().screen.rows;
-        if rows.len() == 2 {
-            Ok(seen.clone())
-        } else {
-            Err(format!("{rows:?}"))
-        }
+        let is_whole = rows.len() == 2;
+        is_whole.then(|| seen.clone()).ok_or(format!("{rows:?}"))
     })
     .await;
     let window = only(&seen);
     assert_eq!(window.window, WindowId(1));
-    assert_eq!(
-        window.command.as_deref(),
-        Some("raw <@7| x # ## ### #{pid}> \\| <@8|%8")
-    );
+    let shown = "raw <@7| x # ## ### #{pid}> \\| <@8|%8";
+    assert_eq!(window.command.as_deref(), Some(shown));
     assert_eq!(window.bell_count, Some(5));
     assert_eq!(seen.session.title.as_deref(), Some("ti tle"));
     assert_eq!(seen.session.name, "S");
@@ -116,18 +89,12 @@ async fn a_look_shows_hostile_names_as_text() {
 #[tokio::test]
 async fn an_attached_look_is_the_same_look() {
     let private = Private::started().await;
-    let mut client = private
-        .server
-        .attach(SessionId(0), Output::None)
-        .await
-        .unwrap();
+    let mut client = private.client().await;
     let one_shot = private.look("keep", &mut LookMemory::default()).await;
-    let mut apart = private.connection();
-    let daemon = std::process::id();
-    install(&mut apart, SessionId(0), daemon, "").await.unwrap();
+    private.install(SessionId(0)).await;
     let mut captures = LookMemory::default();
+    let mut connection = Connection::Attached(&mut client);
     for target in ["$0:", "=keep:"].into_iter().cycle().take(6) {
-        let mut connection = Connection::Attached(&mut client);
         let seen = look(&mut connection, target, &mut captures, LookKind::Slice).await;
         let mut seen = seen.unwrap().unwrap();
         // A second may have ended in between.
@@ -135,64 +102,6 @@ async fn an_attached_look_is_the_same_look() {
         assert_eq!(seen, one_shot);
     }
     client.close().await;
-}
-
-#[tokio::test]
-async fn screens_are_fresh_history_is_whole_and_banners_go() {
-    let private = Private::started().await;
-    private.asks(&["set-option", "-g", "remain-on-exit", "on"]);
-    private.asks(&[
-        "new-session",
-        "-d",
-        "-s",
-        "S",
-        "--",
-        "sh",
-        "-c",
-        "seq 1 200; printf end; read x; exit 3",
-    ]);
-    let mut captures = LookMemory::default();
-    let rows = |seen: &LookRows| only(seen).pane.as_ref().unwrap().screen.rows.clone();
-    let seen = until(async || {
-        let seen = private.look("S", &mut captures).await;
-        let rows = rows(&seen);
-        if rows.last().is_some_and(|row| row == "end") {
-            Ok(rows)
-        } else {
-            Err(format!("{rows:?}"))
-        }
-    })
-    .await;
-    assert_eq!((seen.len(), seen[0].as_str()), (50, "152"));
-    private.asks(&["send-keys", "-t", "=S:", "Enter"]);
-    let server_pid: u32 = private
-        .asks(&["display-message", "-p", "#{pid}"])
-        .parse()
-        .unwrap();
-    let seen = until(async || {
-        let seen = private.look("S", &mut captures).await;
-        let dead = only(&seen).pane.as_ref().unwrap().dead.clone();
-        match dead.map(|dead| dead.exit.code) {
-            Some(Some(3)) => Ok(seen),
-            other => {
-                if other.is_some() {
-                    nudge(server_pid);
-                }
-                Err(format!("{other:?}"))
-            }
-        }
-    })
-    .await;
-    let rows = rows(&seen);
-    assert_eq!(rows.last().map(String::as_str), Some("end"));
-    let pane = only(&seen).pane.as_ref().unwrap().pane;
-    let extent = Extent::of_lines(History::Whole, false);
-    let read = read_output(&mut private.connection(), pane, extent).await;
-    let all = &read.unwrap().lines;
-    assert_eq!(
-        (all.len(), all[0].as_str(), all[200].as_str()),
-        (201, "1", "end")
-    );
 }
 
 #[cfg(linux)]

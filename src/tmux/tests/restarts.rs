@@ -33,12 +33,7 @@ async fn a_launch_in_a_window_starts_over_if_a_client_attaches_after_the_clients
     let dir = private.dir.path();
     let mut order = private.task("S", "api", &["exit 1"]);
     let launched = private.launch(&order).await.unwrap();
-    let of_pane = |format: &str| private.asks(&["display-message", "-p", "-t", "=S:", format]);
-    until(async || match of_pane("#{pane_dead}").as_str() {
-        "1" => Ok(()),
-        other => Err(other.to_owned()),
-    })
-    .await;
+    private.until_dead("=S:").await;
     let recorded = read_spec(&mut private.connection(), launched.window).await;
     let (token, spec) = recorded.unwrap().unwrap();
     assert_eq!(spec, order.spec);
@@ -52,16 +47,10 @@ async fn a_launch_in_a_window_starts_over_if_a_client_attaches_after_the_clients
     order.replaces = Replaces::Ended;
     let (order, _files) = private.prepare(&order).unwrap();
     let restarted = async |token: String| {
-        launch(
-            &mut Connection::OneShot(&slow),
-            &slow,
-            Some(launched.life.id),
-            &order,
-            Slots::Window(launched.window, token),
-            &[],
-        )
-        .await
-        .unwrap()
+        let (mut connection, session) = (Connection::OneShot(&slow), launched.life.id);
+        let slots = Slots::Window(launched.window, token);
+        let done = launch(&mut connection, &slow, Some(session), &order, slots, &[]);
+        done.await.unwrap()
     };
     let attached = async {
         until(async || {
@@ -86,7 +75,7 @@ async fn a_launch_in_a_window_starts_over_if_a_client_attaches_after_the_clients
     };
     let (result, mut client) = tokio::join!(restarted(token.clone()), attached);
     assert!(matches!(result, LaunchAnswer::Started(run) if run.run == 2));
-    assert_eq!(of_pane("#{@tmux_task_run}"), "2");
+    assert_eq!(private.shows("=S:", "#{@tmux_task_run}"), "2");
     // Another launch has used the window since.
     assert!(matches!(restarted(token).await, LaunchAnswer::NoSession));
     client.kill().unwrap();

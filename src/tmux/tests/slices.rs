@@ -21,23 +21,9 @@ const STORY: &str = "for n in $(seq 60); do \
 
 /// A window that has printed the story, as pane `%1`.
 async fn story(private: &Private, and_then: &str) {
-    private.asks(&["set-option", "-g", "remain-on-exit", "on"]);
+    private.run("set-option -g remain-on-exit on");
     let line = format!("{STORY}; {and_then}");
     private.asks(&["new-window", "-d", "-t", "keep:", "--", "sh", "-c", &line]);
-}
-
-async fn client(private: &Private) -> Client {
-    let client = private.server.attach(SessionId(0), Output::None);
-    client.await.unwrap()
-}
-
-/// Waits until the program has ended.
-async fn until_dead(private: &Private) {
-    until(async || {
-        let dead = private.asks(&["display-message", "-p", "-t", "%1", "#{pane_dead}"]);
-        (dead == "1").then_some(()).ok_or(dead)
-    })
-    .await;
 }
 
 async fn whole(connection: &mut Connection<'_>, extent: Extent) -> PaneOutput {
@@ -64,12 +50,13 @@ const LINES: Extent = Extent {
     ..Extent::SCREEN
 };
 
+/// tmux itself says whether two texts look the same.
 #[tokio::test]
-async fn slices_are_joined_to_the_lines_of_the_whole() {
+async fn slices_are_joined_to_the_lines_of_the_whole_and_have_its_colours() {
     let private = Private::started().await;
     story(&private, "exit 0").await;
-    until_dead(&private).await;
-    let mut client = client(&private).await;
+    private.until_dead("%1").await;
+    let mut client = private.client().await;
     let mut connection = Connection::Attached(&mut client);
     let expected = whole(&mut connection, LINES).await;
     assert!(expected.history > 300, "{}", expected.history);
@@ -77,17 +64,6 @@ async fn slices_are_joined_to_the_lines_of_the_whole() {
         let read = in_slices(&mut connection, LINES, slice).await;
         assert_eq!(read, expected, "{slice} rows at once");
     }
-    client.close().await;
-}
-
-/// tmux itself says whether two texts look the same.
-#[tokio::test]
-async fn slices_have_the_colours_of_the_whole() {
-    let private = Private::started().await;
-    story(&private, "exit 0").await;
-    until_dead(&private).await;
-    let mut client = client(&private).await;
-    let mut connection = Connection::Attached(&mut client);
     let raw = Extent::of_lines(History::Whole, true);
     let mut texts = vec![whole(&mut connection, raw).await.lines];
     for slice in [1, 3, 50] {
@@ -100,23 +76,10 @@ async fn slices_have_the_colours_of_the_whole() {
         std::fs::write(&file, lines.join("\n") + "\n").unwrap();
         // tmux can lose the end of what is printed right before an end.
         let line = format!("cat {}; echo the end; sleep 1000", file.display());
-        let window = [
-            "new-window",
-            "-d",
-            "-P",
-            "-F",
-            "#{pane_id}",
-            "-t",
-            "keep:",
-            "--",
-            "sh",
-            "-c",
-            &line,
-        ];
-        let pane = private.asks(&window);
-        let capture = ["capture-pane", "-p", "-e", "-S", "-", "-t", &pane];
+        let window = ["new-window", "-d", "-P", "-F", "#{pane_id}", "-t", "keep:"];
+        let pane = private.asks(&[&window[..], &["--", "sh", "-c", &line]].concat());
         let is_shown = async || {
-            let rows = private.asks(&capture);
+            let rows = private.run(&format!("capture-pane -p -e -S - -t {pane}"));
             let is_whole = rows.contains("the end");
             is_whole.then_some(rows.clone()).ok_or(rows)
         };
@@ -131,10 +94,10 @@ async fn slices_have_the_colours_of_the_whole() {
 #[tokio::test]
 async fn a_followed_pane_is_completed_with_what_is_above_its_end() {
     let private = Private::started().await;
-    private.asks(&["set-option", "-g", "history-limit", "5000"]);
+    private.run("set-option -g history-limit 5000");
     story(&private, "seq 3500; echo the end; exit 0").await;
-    until_dead(&private).await;
-    let mut client = client(&private).await;
+    private.until_dead("%1").await;
+    let mut client = private.client().await;
     let name = format!("client-{}", client.pid().unwrap());
     let mut connection = Connection::Attached(&mut client);
     let whole = whole(&mut connection, Extent::ALL).await;
@@ -160,7 +123,7 @@ async fn a_pane_that_changes_between_two_slices_is_not_read_in_slices() {
 
     let private = Private::started().await;
     // It is full: tmux removes its oldest rows while the pane prints.
-    private.asks(&["set-option", "-g", "history-limit", "300"]);
+    private.run("set-option -g history-limit 300");
     story(&private, "read -r _; echo more; read -r _; exit 0").await;
     let mut connection = private.connection();
     let before = until(async || {
@@ -171,17 +134,17 @@ async fn a_pane_that_changes_between_two_slices_is_not_read_in_slices() {
         is_read.then_some(end).ok_or(format!("{history} rows"))
     })
     .await;
-    private.asks(&["send-keys", "-t", "%1", "Enter"]);
+    private.run("send-keys -t %1 Enter");
     until(async || {
-        let shown = private.asks(&["capture-pane", "-p", "-t", "%1"]);
+        let shown = private.run("capture-pane -p -t %1");
         shown.contains("more").then_some(()).ok_or(shown)
     })
     .await;
     let is_older_read = is_read(&mut connection, &before).await;
     assert!(!is_older_read, "it has printed");
 
-    private.asks(&["send-keys", "-t", "%1", "Enter"]);
-    until_dead(&private).await;
+    private.run("send-keys -t %1 Enter");
+    private.until_dead("%1").await;
     // A cleared history is the last: nothing is left to read in slices.
     let changes: [&[&str]; 3] = [
         &["resize-window", "-t", "@1", "-x", "70", "-y", "24"],
@@ -189,7 +152,7 @@ async fn a_pane_that_changes_between_two_slices_is_not_read_in_slices() {
         &["clear-history", "-t", "%1"],
     ];
     for change in changes {
-        until_dead(&private).await;
+        private.until_dead("%1").await;
         let before = end(&mut connection, 50, false).await;
         let is_older_read = is_read(&mut connection, &before).await;
         assert!(is_older_read, "before {change:?}");

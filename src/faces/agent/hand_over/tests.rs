@@ -1,12 +1,12 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::*;
 use crate::faces::agent::AgentClient;
 use crate::faces::agent::follower::{FeedReading, StreamStart};
+use crate::faces::agent::outbox::tests::follow_up;
 use crate::paths::Paths;
 
 // --- A client of a new kind: a terminal that shows messages and answers with their ids.
@@ -20,6 +20,25 @@ struct Terminal {
     received: Vec<String>,
     /// The message that this process has given.
     given: Option<String>,
+}
+
+impl Terminal {
+    /// Returns also what it shows, and a sender of its answers.
+    fn open() -> (
+        Self,
+        mpsc::UnboundedReceiver<String>,
+        mpsc::UnboundedSender<String>,
+    ) {
+        let (shown, show) = mpsc::unbounded_channel();
+        let (answer, answers) = mpsc::unbounded_channel();
+        let terminal = Self {
+            shown,
+            answers,
+            received: Vec::new(),
+            given: None,
+        };
+        (terminal, show, answer)
+    }
 }
 
 impl Client for Terminal {
@@ -88,33 +107,25 @@ struct Ends {
 }
 
 async fn hand_over(world: &World) -> (HandOver<Terminal, Recorded>, Ends) {
-    let ((shown, show), (answer, answers)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+    let (terminal, shown, answers) = Terminal::open();
     let ((record, records), (acknowledge, acknowledged)) =
         (mpsc::unbounded_channel(), mpsc::unbounded_channel());
     let mut reading = FeedReading::default();
     reading.begin("e", StreamStart::default());
     let ledger = Ledger::take_over(&world.paths, &world.conversation).await;
-    let hand_over = HandOver::new(
-        Terminal {
-            shown,
-            answers,
-            received: Vec::new(),
-            given: None,
-        },
-        Recorded {
-            records,
-            reading,
-            acknowledged: acknowledge,
-        },
-        Messages::new(ledger.unwrap(), "work", 30),
-    );
+    let feeds = Recorded {
+        records,
+        reading,
+        acknowledged: acknowledge,
+    };
+    let messages = Messages::new(ledger.unwrap(), "work", 30);
     let ends = Ends {
         records: record,
         acknowledged,
-        shown: show,
-        answers: answer,
+        shown,
+        answers,
     };
-    (hand_over, ends)
+    (HandOver::new(terminal, feeds, messages), ends)
 }
 
 #[test]
@@ -132,26 +143,20 @@ async fn each_follow_up_once(world: &World) {
         panic!("there are three");
     };
     let follow_up = |one: &Batch| Incoming::FollowUp(Box::new(one.clone()));
-    let told =
-        |id: &str, texts: &[&str]| format!("{id} [tmux-task notification]\n{}", texts.join("\n"));
+    let told = |id: &str, texts: &str| Some(format!("{id} [tmux-task notification]\n{texts}"));
     let (process, mut ends) = hand_over(world).await;
     let first = async {
         ends.records.send(follow_up(a)).unwrap();
         ends.records.send(follow_up(b)).unwrap();
         ends.records.send(Incoming::CaughtUp).unwrap();
         // What was there already is one message.
-        assert_eq!(
-            ends.shown.recv().await,
-            Some(told("e:4", &["e:2.", "e:4."]))
-        );
+        assert_eq!(ends.shown.recv().await, told("e:4", "e:2.\ne:4."));
         // Until its receipt, what comes waits; the client is killed before it has answered.
         ends.records.send(follow_up(c)).unwrap();
         drop(ends.records);
     };
-    assert_eq!(
-        tokio::join!(process.run(), first).0.unwrap(),
-        Ended::Replaced
-    );
+    let (ended, ()) = tokio::join!(process.run(), first);
+    assert_eq!(ended.unwrap(), Ended::Replaced);
     assert_eq!(ends.shown.recv().await, None);
     assert_eq!(ends.acknowledged.recv().await, None);
     let (process, mut ends) = hand_over(world).await;
@@ -161,18 +166,16 @@ async fn each_follow_up_once(world: &World) {
         }
         ends.records.send(Incoming::CaughtUp).unwrap();
         // It comes again as it was, and what is acknowledged is what was answered.
-        assert_eq!(
-            ends.shown.recv().await,
-            Some(told("e:4", &["e:2.", "e:4."]))
-        );
+        assert_eq!(ends.shown.recv().await, told("e:4", "e:2.\ne:4."));
         ends.answers.send("e:4".to_owned()).unwrap();
-        assert_eq!(ends.shown.recv().await, Some(told("e:6", &["e:6."])));
+        assert_eq!(ends.shown.recv().await, told("e:6", "e:6."));
         assert_eq!(ends.acknowledged.recv().await, Some(5));
         ends.answers.send("e:6".to_owned()).unwrap();
         assert_eq!(ends.acknowledged.recv().await, Some(6));
         drop(ends.answers);
     };
-    assert_eq!(tokio::join!(process.run(), second).0.unwrap(), Ended::Left);
+    let (ended, ()) = tokio::join!(process.run(), second);
+    assert_eq!(ended.unwrap(), Ended::Left);
 }
 
 // --- Whatever is killed, and whenever.
@@ -233,21 +236,11 @@ impl Feed {
 
     fn record(&mut self, length: usize, time: Millis) {
         let seq = self.last() + 2;
-        let message = json!({
-            "customType": "tmux-task-event", "display": true,
-            "content": format!("[tmux-task notification]\n{}:{seq}{}", self.epoch, ".".repeat(length)),
-            "details": {"source": "extension", "notUserInput": true, "sessionId": "s",
-                "sessionName": "s", "level": "info", "events": []},
-        });
+        let text = format!("{}:{seq}{}", self.epoch, ".".repeat(length));
         self.follow_ups.push(Batch {
             epoch: self.epoch.to_owned(),
-            seqs: vec![seq],
-            time,
-            is_new: true,
             host: self.host.map(str::to_owned),
-            message: serde_json::from_value(message).unwrap(),
-            options: serde_json::from_value(json!({"triggerTurn": true, "deliverAs": "followUp"}))
-                .unwrap(),
+            ..follow_up(seq, time, &text)
         });
     }
 }
@@ -264,12 +257,7 @@ impl Adapter {
         let taken = Ledger::take_over(&world.paths, &world.conversation);
         let ledger = world.runtime.block_on(taken).unwrap();
         let mut adapter = Self {
-            client: Terminal {
-                shown: mpsc::unbounded_channel().0,
-                answers: mpsc::unbounded_channel().1,
-                received: Vec::new(),
-                given: None,
-            },
+            client: Terminal::open().0,
             messages: Messages::new(ledger, "work", 2),
             readings: BTreeMap::new(),
         };
@@ -296,15 +284,6 @@ impl Adapter {
     }
 }
 
-/// A message as the client has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Heard {
-    id: String,
-    epoch: String,
-    seqs: Vec<Seq>,
-    content: String,
-}
-
 struct World {
     runtime: tokio::runtime::Runtime,
     _folder: tempfile::TempDir,
@@ -313,7 +292,7 @@ struct World {
     feeds: [Feed; 2],
     now: Millis,
     /// What the client has heard, each message once.
-    heard: Vec<Heard>,
+    heard: Vec<Batch>,
     /// The message that it has heard last and has not confirmed.
     unconfirmed: Option<String>,
 }
@@ -321,11 +300,9 @@ struct World {
 impl World {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
         Self {
-            runtime: tokio::runtime::Builder::new_current_thread()
-                .enable_time()
-                .build()
-                .unwrap(),
+            runtime: runtime.enable_time().build().unwrap(),
             paths: Paths::below(folder.path()),
             conversation: Conversation::new(AgentClient::Pi, "p").unwrap(),
             _folder: folder,
@@ -347,45 +324,20 @@ impl World {
 
     fn hear(&mut self, batch: &Batch) {
         let id = batch.id();
-        let heard = Heard {
-            id: id.clone(),
-            epoch: batch.epoch.clone(),
-            seqs: batch.seqs.clone(),
-            content: batch.message.content.clone(),
+        let heard = Batch {
+            is_new: false,
+            ..batch.clone()
         };
-        match self.heard.iter().find(|one| one.id == id) {
+        match self.heard.iter().find(|one| one.id() == id) {
             Some(before) => {
                 assert_eq!(&heard, before);
                 assert!(!batch.is_new);
-                assert_eq!(
-                    self.heard.last(),
-                    Some(&heard),
-                    "the next one has come before"
-                );
+                // The next one has not come before.
+                assert_eq!(self.heard.last(), Some(&heard));
             }
             None => self.heard.push(heard),
         }
         self.unconfirmed = Some(id);
-    }
-
-    fn confirm(&mut self, adapter: &mut Adapter) {
-        if let Some(id) = self.unconfirmed.take() {
-            adapter.messages.settle_ids(&[id]);
-        }
-    }
-
-    fn acknowledge(&mut self, adapter: &mut Adapter) {
-        for feed in &mut self.feeds {
-            let first_open = adapter.messages.first_open(feed.epoch);
-            let reading = adapter.readings.get_mut(feed.epoch).unwrap();
-            feed.cursor = reading.acknowledgement(first_open).unwrap_or(feed.cursor);
-        }
-    }
-
-    fn restart(&mut self, adapter: Adapter) -> Adapter {
-        drop(adapter);
-        self.unconfirmed = None;
-        Adapter::start(self)
     }
 
     fn happen(&mut self, mut adapter: Adapter, deed: &Deed) -> Adapter {
@@ -403,13 +355,27 @@ impl World {
                     self.hear(&message.batch);
                 }
             }
-            Deed::StepAndDie => {
-                self.step(&mut adapter);
-                return self.restart(adapter);
+            Deed::Confirm => {
+                if let Some(id) = self.unconfirmed.take() {
+                    adapter.messages.settle_ids(&[id]);
+                }
             }
-            Deed::Confirm => self.confirm(&mut adapter),
-            Deed::Acknowledge => self.acknowledge(&mut adapter),
-            Deed::Die => return self.restart(adapter),
+            Deed::Acknowledge => {
+                for feed in &mut self.feeds {
+                    let first_open = adapter.messages.first_open(feed.epoch);
+                    let reading = adapter.readings.get_mut(feed.epoch).unwrap();
+                    feed.cursor = reading.acknowledgement(first_open).unwrap_or(feed.cursor);
+                }
+            }
+            Deed::StepAndDie | Deed::Die => {
+                if matches!(deed, Deed::StepAndDie) {
+                    self.step(&mut adapter);
+                }
+                // The next one takes the ledger over.
+                drop(adapter);
+                self.unconfirmed = None;
+                return Adapter::start(self);
+            }
             Deed::Minute => self.now += 60_000,
         }
         adapter

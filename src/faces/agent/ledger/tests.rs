@@ -2,14 +2,14 @@ use serde_json::json;
 
 use super::*;
 use crate::faces::agent::AgentClient;
+use crate::faces::agent::outbox::tests::follow_up;
 
 fn batch(epoch: &str, host: Option<&str>, seq: Seq) -> Batch {
-    let json = json!({"epoch": epoch, "seqs": [seq], "time": 3, "isNew": false, "host": host,
-        "message": {"customType": "tmux-task-event", "display": true, "content": seq.to_string(),
-            "details": {"source": "extension", "notUserInput": true, "sessionId": "s",
-                "sessionName": "s", "level": "info", "events": []}},
-        "options": {"triggerTurn": true, "deliverAs": "followUp"}});
-    serde_json::from_value(json).unwrap()
+    Batch {
+        epoch: epoch.to_owned(),
+        host: host.map(str::to_owned),
+        ..follow_up(seq, 3, "text")
+    }
 }
 
 fn ids(sent: &[SentMessage]) -> Vec<String> {
@@ -46,24 +46,22 @@ impl Folder {
         NextInLine::take(&self.paths, &self.conversation).unwrap()
     }
 
-    /// Appends records to a transcript.
-    fn write(&self, name: &str, records: &[(&str, Seq)]) -> PathBuf {
+    /// Appends records to a transcript, and reads it.
+    fn read(&self, ledger: &mut Ledger, name: &str, records: &[(&str, Seq)]) -> PathBuf {
         let path = self.dir.path().join(name);
         let mut text = fs::read_to_string(&path).unwrap_or_default();
         for (kind, seq) in records {
             let content = format!("x\n(tmux-task e:{seq})");
-            text.push_str(&match *kind {
-                "enqueue" => format!(
-                    "{}\n",
+            let entry = match *kind {
+                "enqueue" => {
                     json!({"type": "queue-operation", "operation": kind, "content": content})
-                ),
-                kind => format!(
-                    "{}\n",
-                    json!({"type": kind, "message": {"content": content}})
-                ),
-            });
+                }
+                kind => json!({"type": kind, "message": {"content": content}}),
+            };
+            text.push_str(&format!("{entry}\n"));
         }
         fs::write(&path, text).unwrap();
+        ledger.read(&path).unwrap();
         path
     }
 }
@@ -90,15 +88,15 @@ fn a_ledger_outlives_its_process_and_has_one_at_a_time() {
     }
     drop(ledger);
     let mut ledger = folder.open().unwrap();
-    let has = |ledger: &Ledger, seq| ledger.has("e", seq);
-    assert_eq!(
-        [7, 9, 10, 11].map(|seq| has(&ledger, seq)),
-        [true, true, false, false]
-    );
+    let all = |ledger: &Ledger| -> Vec<Seq> {
+        let seqs = [7, 9, 10, 11].into_iter();
+        seqs.filter(|seq| ledger.has("e", *seq)).collect()
+    };
+    assert_eq!(all(&ledger), [7, 9]);
     assert!(!ledger.has("f", 7));
     assert_eq!(ledger.first_open("e"), Some(7));
-    let transcript = folder.write("t", &[("user", 7), ("assistant", 0), ("user", 9)]);
-    ledger.read(&transcript).unwrap();
+    let records = [("user", 7), ("assistant", 0), ("user", 9)];
+    folder.read(&mut ledger, "t", &records);
     let places: Vec<_> = ledger.handed_over().iter().map(|one| one.place).collect();
     assert_eq!(places, [Place::Answered, Place::Unanswered]);
     assert!(settle(&mut ledger, "e:7"));
@@ -107,28 +105,26 @@ fn a_ledger_outlives_its_process_and_has_one_at_a_time() {
     // What is settled is not forgotten before the feed knows of it.
     let mut ledger = folder.open().unwrap();
     assert_eq!(ledger.first_open("e"), Some(9));
-    assert!(has(&ledger, 7) && has(&ledger, 9));
+    assert_eq!(all(&ledger), [7, 9]);
     ledger.forget_acknowledged(None, "e", 6, 12);
-    assert!(has(&ledger, 7));
+    assert!(ledger.has("e", 7));
     ledger.forget_acknowledged(None, "e", 9, 12);
     // It is where it was before, and is handed over with a new one.
     assert_eq!(hand_over(&mut ledger, Some(11)), ["e:9", "e:11"]);
-    let [again, new] = ledger.handed_over() else {
-        panic!("{ledger:?}");
-    };
-    assert_eq!(
-        (again.attempts, again.at, again.client),
-        (2, 7, Some((5, 6)))
-    );
-    assert_eq!((new.attempts, new.at), (1, 7));
+    let counts = ledger
+        .handed_over()
+        .iter()
+        .map(|one| (one.attempts, one.at, one.client));
+    let client = Some((5, 6));
+    assert_eq!(counts.collect::<Vec<_>>(), [(2, 7, client), (1, 7, client)]);
     drop(ledger);
     let mut ledger = folder.open().unwrap();
-    assert!(has(&ledger, 7) && has(&ledger, 9));
+    assert_eq!(all(&ledger)[..2], [7, 9]);
     assert!(settle(&mut ledger, "e:9") && !settle(&mut ledger, "e:9"));
-    assert!(has(&ledger, 9) && has(&ledger, 11));
+    assert!(ledger.has("e", 9) && ledger.has("e", 11));
     // A feed that has lost its end uses the numbers again.
     ledger.forget_acknowledged(None, "e", 7, 10);
-    assert!(has(&ledger, 10) && !has(&ledger, 11));
+    assert!(ledger.has("e", 10) && !ledger.has("e", 11));
     hand_over(&mut ledger, Some(11));
     // Another feed.
     ledger.forget_acknowledged(None, "f", 0, 0);
@@ -187,27 +183,24 @@ async fn a_ledger_that_is_taken_over_is_not_written_any_more() {
 fn a_transcript_is_read_on_and_another_one_from_its_beginning() {
     let folder = Folder::new();
     let mut ledger = folder.open().unwrap();
-    let place = |ledger: &Ledger| ledger.handed_over()[0].place;
-    let first = folder.write("t", &[("user", 7), ("assistant", 0)]);
-    ledger.read(&first).unwrap();
     // What the transcript had before the hand-over is no receipt.
+    folder.read(&mut ledger, "t", &[("user", 7), ("assistant", 0)]);
     hand_over(&mut ledger, Some(7));
-    ledger.read(&first).unwrap();
-    assert_eq!(place(&ledger), Place::Nowhere);
-    folder.write("t", &[("enqueue", 7)]);
-    ledger.read(&first).unwrap();
-    assert_eq!(place(&ledger), Place::Queued);
-    // The conversation goes on in another file, that begins with a copy.
-    folder.write("t", &[("user", 7)]);
-    let second = folder.write("u", &[("user", 7)]);
-    ledger.read(&second).unwrap();
-    assert_eq!(place(&ledger), Place::Unanswered);
+    for (name, records, expected) in [
+        ("t", &[][..], Place::Nowhere),
+        ("t", &[("enqueue", 7)], Place::Queued),
+        // The conversation goes on in another file, that begins with a copy.
+        ("u", &[("user", 7)], Place::Unanswered),
+    ] {
+        folder.read(&mut ledger, name, records);
+        assert_eq!(ledger.handed_over()[0].place, expected, "{records:?}");
+    }
     // A shorter file is another one.
+    let second = folder.dir.path().join("u");
     fs::write(&second, "").unwrap();
     ledger.read(&second).unwrap();
-    folder.write("u", &[("assistant", 0)]);
-    ledger.read(&second).unwrap();
-    assert_eq!(place(&ledger), Place::Answered);
+    folder.read(&mut ledger, "u", &[("assistant", 0)]);
+    assert_eq!(ledger.handed_over()[0].place, Place::Answered);
 }
 
 #[tokio::test]

@@ -23,27 +23,25 @@ pub(super) fn all(size: (u16, u16)) -> PanelState {
     state.on_tasks(API, true, true, api, &[]);
     let tools = vec![listed(running(5, "watch")), listed(ended(65, "fmt", 0))];
     state.on_tasks(TOOLS, true, true, tools, &[]);
-    state.on_found();
+    state.on_incoming(Incoming::Found);
     // It is the last one to be found, and its first task is selected.
     state.on_tasks(SHOP, true, true, shop, &[]);
     let why = "no daemon runs; `tmux-task -s idle daemon --detach` starts one";
-    state.on_unknown(IDLE, named("idle", None), why.to_owned());
+    state.on_incoming(Incoming::Unknown {
+        key: IDLE,
+        name: named("idle", None),
+        why: why.to_owned(),
+    });
     state
 }
 
+/// The tasks that are listed, with their sessions.
 fn rows(state: &PanelState) -> Vec<(SessionKey, &str)> {
-    let row = |row: &'_ ListRow| match row {
-        ListRow::Task(task) => (task.session, state.board.get(task).unwrap()),
-        ListRow::Session(_) => unreachable!("only tasks"),
-    };
-    let tasks = state
-        .rows
-        .iter()
-        .filter(|row| matches!(row, ListRow::Task(_)));
-    tasks
-        .map(row)
-        .map(|(session, listed)| (session, listed.task.name.as_str()))
-        .collect()
+    let tasks = state.rows.iter().filter_map(|row| match row {
+        ListRow::Task(task) => Some((task.session, name_in(state, task))),
+        ListRow::Session(_) => None,
+    });
+    tasks.collect()
 }
 
 #[test]
@@ -76,16 +74,16 @@ fn the_first_task_is_selected_until_all_sessions_are_found() {
 #[test]
 fn keys_are_for_the_session_of_the_selected_task() {
     let mut state = all((80, 24));
-    let task = task_of(TOOLS, "@5");
-    state.selected = Some(ListRow::Task(task.clone()));
-    let attach = PanelEffect::Attach { task: task.clone() };
+    let task = || task_of(TOOLS, "@5");
+    state.selected = Some(ListRow::Task(task()));
+    let attach = PanelEffect::Attach { task: task() };
     assert_eq!(press(&mut state, "\n"), [attach]);
-    let read = PanelEffect::ReadLog { task: task.clone() };
+    let read = PanelEffect::ReadLog { task: task() };
     assert_eq!(press(&mut state, "l"), [read]);
     press(&mut state, "qx");
     let question = "Kill api@tools/watch and remove its window? y/n";
     assert_eq!(state.footer_text(), [question]);
-    let name = "api@tools/watch".to_owned();
+    let (task, name) = (task(), "api@tools/watch".to_owned());
     let kill = PanelEffect::Kill {
         task: task.clone(),
         name: name.clone(),
@@ -95,15 +93,13 @@ fn keys_are_for_the_session_of_the_selected_task() {
     let sent = press(&mut state, "sgo\n");
     let [
         PanelEffect::Send {
-            session: TOOLS,
-            request,
-            ..
+            session, request, ..
         },
     ] = sent.as_slice()
     else {
         panic!("{sent:?}");
     };
-    assert_eq!(request.task, "@5");
+    assert_eq!((*session, &*request.task), (TOOLS, "@5"));
 }
 
 #[test]
@@ -113,7 +109,7 @@ fn ended_tasks_are_removed_from_the_session_of_the_selected_task_alone() {
     assert_eq!(state.footer_text(), ["Remove 1 ended task of shop? y/n"]);
     let prune = PanelEffect::Prune { session: SHOP };
     assert_eq!(press(&mut state, "y"), [prune]);
-    state.on_tasks(SHOP, true, false, Vec::new(), &["@70".to_owned()]);
+    state.on_tasks(SHOP, true, false, Vec::new(), &["@70"]);
     assert_eq!(press(&mut state, "py"), []);
     assert_eq!(press(&mut state, "Gpy"), [], "a session without a daemon");
 }
@@ -121,13 +117,10 @@ fn ended_tasks_are_removed_from_the_session_of_the_selected_task_alone() {
 #[test]
 fn a_session_without_a_daemon_says_how_to_start_it_and_has_no_keys() {
     let mut state = all((80, 24));
+    let why = "idle: no daemon runs; `tmux-task -s idle daemon --detach` starts one";
     for key in ["\n", "a", "s", "x", "r", "l", "e"] {
         assert_eq!(press(&mut state, &format!("G{key}")), [], "{key}");
-        let message = state.message.as_ref().unwrap();
-        assert_eq!(
-            message.text,
-            "idle: no daemon runs; `tmux-task -s idle daemon --detach` starts one"
-        );
+        assert_eq!(state.message.as_ref().unwrap().text, why);
     }
     // Its daemon starts.
     state.on_connected(IDLE, named("idle", None));
@@ -141,19 +134,13 @@ fn sessions_come_and_go_and_the_same_task_stays_selected() {
     let mut state = all((80, 24));
     let watch = Some(ListRow::Task(task_of(TOOLS, "@5")));
     state.selected.clone_from(&watch);
-    state.on_gone(SHOP);
-    state.on_tasks(
-        API,
-        false,
-        false,
-        Vec::new(),
-        &["@5".to_owned(), "@80".to_owned()],
-    );
+    state.on_incoming(Incoming::Gone(SHOP));
+    state.on_tasks(API, false, false, Vec::new(), &["@5", "@80"]);
     assert_eq!(rows(&state), [(TOOLS, "watch"), (TOOLS, "fmt")]);
     assert_eq!(state.selected, watch);
     assert_eq!(state.title(), "2 sessions");
-    state.on_gone(TOOLS);
-    state.on_gone(IDLE);
+    state.on_incoming(Incoming::Gone(TOOLS));
+    state.on_incoming(Incoming::Gone(IDLE));
     assert_eq!((state.rows.len(), state.selected.clone()), (0, None));
     assert_eq!(state.scope, Scope::All);
     assert_eq!(state.title(), "0 sessions");

@@ -21,7 +21,7 @@ fn turn(tasks: usize, size: (u16, u16)) -> Duration {
     for frame in 0..FRAMES {
         let changed = printed(running(0, &name(0)), &format!("line {frame}"));
         if tasks > 0 {
-            state.on_tasks(ONLY, true, false, vec![listed(changed)], &[]);
+            change(&mut state, vec![listed(changed)], &[]);
         }
         terminal.draw(|frame| draw(frame, &state)).unwrap();
     }

@@ -28,8 +28,11 @@ fn frame(state: &PanelState) -> String {
     rows.join("\n") + "\n"
 }
 
+/// Checks a frame against the file with this name.
 #[track_caller]
-fn check(state: &PanelState, expected: &str) {
+fn check(state: &PanelState, file: &str) {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/faces/panel/tests/frames");
+    let expected = std::fs::read_to_string(format!("{folder}/{file}.txt")).unwrap();
     let found = frame(state);
     assert!(found == expected, "found:\n{found}\nexpected:\n{expected}");
 }
@@ -53,101 +56,93 @@ fn with_usage(size: (u16, u16)) -> PanelState {
 }
 
 #[test]
-fn at_40_by_10() {
-    check(&with_usage((40, 10)), include_str!("frames/40x10.txt"));
-}
-
-#[test]
-fn at_80_by_24() {
-    check(&with_usage((80, 24)), include_str!("frames/80x24.txt"));
-}
-
-#[test]
-fn at_200_by_50() {
-    check(&with_usage((200, 50)), include_str!("frames/200x50.txt"));
+fn a_frame_at_each_size() {
+    for (width, height) in [(40, 10), (80, 24), (200, 50)] {
+        let size = (width, height);
+        check(&with_usage(size), &format!("{width}x{height}"));
+        check(&super::all::all(size), &format!("all-{width}x{height}"));
+    }
 }
 
 #[test]
 fn a_task_that_is_stopped_says_so() {
-    let stopped = |number, prompt: Option<&str>| {
+    let stopped = [(1, None), (2, Some("Go?"))].map(|(number, prompt)| {
         let task = Task {
             stopped: Some(Stop::BySignal),
             ..running(number, "api")
         };
-        LsTask::new(task, prompt.map(Into::into))
-    };
-    let tasks = || vec![stopped(1, None), stopped(2, Some("Go?"))];
-    let wide = frame(&state_with((80, 24), tasks()));
-    assert_eq!(wide.matches("STOPPED ").count(), 2, "{wide}");
-    let narrow = frame(&state_with((40, 10), tasks()));
-    assert_eq!(narrow.matches("STOP ").count(), 2, "{narrow}");
-}
-
-#[test]
-fn an_answer_at_40_by_10() {
-    let mut state = with_usage((40, 10));
-    press(&mut state, "asecret");
-    // Until it is known whether it may be shown, it is not.
-    check(&state, include_str!("frames/answer.txt"));
-}
-
-#[test]
-fn the_help_at_40_by_10() {
-    let mut state = with_usage((40, 10));
-    press(&mut state, "?");
-    check(&state, include_str!("frames/help.txt"));
-}
-
-#[test]
-fn a_log_at_40_by_10() {
-    let mut state = with_usage((40, 10));
-    press(&mut state, "l");
-    state.on_report(ActionReport::Log {
-        task: task("@4000"),
-        result: Ok((0..20)
-            .map(|n| format!("\x1b[3{}mline {n}", n % 8))
-            .collect()),
+        LsTask::new(task, prompt.map(str::to_owned))
     });
-    press(&mut state, "/line 17\n");
-    check(&state, include_str!("frames/log.txt"));
+    for (size, word) in [((80, 24), "STOPPED "), ((40, 10), "STOP ")] {
+        let shown = frame(&state_with(size, stopped.to_vec()));
+        assert_eq!(shown.matches(word).count(), 2, "{shown}");
+    }
 }
 
 #[test]
-fn without_a_daemon_the_last_known_tasks_and_the_trouble_are_shown() {
-    let mut state = with_usage((40, 10));
-    state.on_lost("the daemon has stopped; connecting again".to_owned());
-    check(&state, include_str!("frames/lost.txt"));
+fn each_view_at_40_by_10() {
+    let state = || with_usage((40, 10));
+    let mut answers = state();
+    // Until it is known whether it may be shown, it is not.
+    press(&mut answers, "asecret");
+    check(&answers, "answer");
+
+    let mut helps = state();
+    press(&mut helps, "?");
+    check(&helps, "help");
+
+    let mut reads = state();
+    press(&mut reads, "l");
+    let line = |n| format!("\x1b[3{}mline {n}", n % 8);
+    reads.on_report(ActionReport::Log {
+        task: task("@4000"),
+        result: Ok((0..20).map(line).collect()),
+    });
+    press(&mut reads, "/line 17\n");
+    check(&reads, "log");
+
+    // The last known tasks stay.
+    let mut loses = state();
+    loses.on_lost("the daemon has stopped; connecting again".to_owned());
+    check(&loses, "lost");
+
+    let mut ends = state();
+    ends.on_tasks(ONLY, false, false, Vec::new(), &["@5"]);
+    ends.on_tasks(ONLY, false, true, Vec::new(), &[]);
+    check(&ends, "no-session");
+
+    let mut finds = PanelState::new(None, (40, 10), NOW);
+    check(&finds, "all-looking");
+    finds.on_incoming(Incoming::Found);
+    check(&finds, "all-none");
 }
 
 #[test]
-fn without_a_session_it_says_how_to_start_one() {
-    let mut state = with_usage((40, 10));
-    state.on_tasks(ONLY, false, false, Vec::new(), &["@5".to_owned()]);
-    state.on_tasks(ONLY, false, true, Vec::new(), &[]);
-    check(&state, include_str!("frames/no-session.txt"));
-}
-
-#[test]
-fn the_ports_of_a_task_are_in_front_of_its_command() {
+fn ports_are_in_front_of_the_command_and_the_usual_duration_is_shown() {
     let mut state = with_usage((200, 50));
     state.ports = [(1005, vec![80, 3000]), (1001, Vec::new())].into();
     let shown = frame(&state);
     assert!(shown.contains(":80, 3000 make server"), "{shown}");
+    let usual = LsTask {
+        usual_ms: Some(40_000),
+        ..listed(running(12, "build"))
+    };
+    let shown = frame(&state_with((80, 24), vec![usual]));
+    let title = "build · run 1 · @12 · usually 40s";
+    assert!(shown.contains(title), "{shown}");
 }
 
 #[test]
 fn groups_and_the_preview_have_their_colours() {
-    let backend = terminal(&with_usage((80, 24)));
+    let state = with_usage((80, 24));
+    let backend = terminal(&state);
     let buffer = backend.buffer();
     assert_eq!(buffer[(1, 2)].symbol(), "A");
     assert_eq!(buffer[(1, 2)].fg, Color::Yellow);
     assert_eq!(buffer[(1, 3)].fg, Color::Red);
-    let find = |text: &str| {
-        let rows = frame(&with_usage((80, 24)));
-        let y = rows.lines().position(|row| row.starts_with(text)).unwrap();
-        u16::try_from(y).unwrap()
-    };
-    let cell = &buffer[(10, find("Deploying"))];
+    let rows = frame(&state);
+    let y = rows.lines().position(|row| row.starts_with("Deploying"));
+    let cell = &buffer[(10, u16::try_from(y.unwrap()).unwrap())];
     assert_eq!((cell.symbol(), cell.fg), ("a", Color::Indexed(2)));
     assert!(cell.modifier.contains(Modifier::BOLD));
 }
@@ -187,31 +182,6 @@ fn no_size_is_too_small_and_no_text_too_hostile() {
     }
 }
 
-/// A task whose runs usually take so long, in milliseconds.
-fn usual(task: Task, millis: i64) -> LsTask {
-    LsTask {
-        usual_ms: Some(millis),
-        ..listed(task)
-    }
-}
-
-#[test]
-fn a_run_says_how_long_it_usually_takes() {
-    let state = state_with((80, 24), vec![usual(running(12, "build"), 40_000)]);
-    assert!(frame(&state).contains("build · run 1 · @12 · usually 40s"));
-}
-
-#[test]
-fn all_sessions_at_three_sizes() {
-    for (size, expected) in [
-        ((40, 10), include_str!("frames/all-40x10.txt")),
-        ((80, 24), include_str!("frames/all-80x24.txt")),
-        ((200, 50), include_str!("frames/all-200x50.txt")),
-    ] {
-        check(&super::all::all(size), expected);
-    }
-}
-
 #[test]
 fn names_and_commands_are_whole_where_there_is_room() {
     let name = "integration-tests-postgres-replica-sets";
@@ -220,15 +190,17 @@ fn names_and_commands_are_whole_where_there_is_room() {
         command: Some(command.clone()),
         ..printed(running(5, name), &"x".repeat(300))
     };
-    let shown = |size| frame(&state_with(size, vec![listed(task.clone())]));
-    let row = |shown: &str| shown.lines().nth(2).unwrap().to_owned();
-    let wide = row(&shown((240, 50)));
-    assert!(wide.contains(&format!(" {command} ")), "{wide}");
-    for columns in [160, 200, 240] {
-        let row = row(&shown((columns, 50)));
-        assert!(row.contains(&format!(" {name} ")), "{row}");
+    for (size, expected) in [
+        ((240, 50), &*format!(" {command} ")),
+        ((240, 50), &format!(" {name} ")),
+        ((200, 50), &format!(" {name} ")),
+        ((160, 50), &format!(" {name} ")),
+        ((80, 24), " integration-tes… "),
+    ] {
+        let shown = frame(&state_with(size, vec![listed(task.clone())]));
+        let row = shown.lines().nth(2).unwrap();
+        assert!(row.contains(expected), "{row}");
     }
-    assert!(row(&shown((80, 24))).contains(" integration-tes… "));
 }
 
 #[test]
@@ -247,12 +219,4 @@ fn a_shell_is_marked_and_faint() {
     let backend = terminal(&state);
     let is_faint = |y| backend.buffer()[(9, y)].modifier.contains(Modifier::DIM);
     assert!(is_faint(3) && !is_faint(2));
-}
-
-#[test]
-fn without_any_session_it_says_how_to_start_one() {
-    let mut state = PanelState::new(None, (40, 10), NOW);
-    check(&state, include_str!("frames/all-looking.txt"));
-    state.on_found();
-    check(&state, include_str!("frames/all-none.txt"));
 }

@@ -17,8 +17,13 @@ fn names(state: &PanelState) -> Vec<&str> {
     state.rows.iter().map(name).collect()
 }
 
-fn name_in<'a>(state: &'a PanelState, task: &TaskKey) -> &'a str {
-    &state.board.get(task).unwrap().task.name
+fn is_list(state: &PanelState) -> bool {
+    matches!(state.mode, Mode::List)
+}
+
+/// A panel of 40 columns and 10 rows with tasks of each kind.
+fn small() -> PanelState {
+    state_with((40, 10), mixed())
 }
 
 fn selected(state: &PanelState) -> &str {
@@ -40,14 +45,18 @@ fn answer(text: &str, secret: bool) -> PanelEffect {
     } else {
         TypedInput::Text(text)
     };
+    sent("@4000", "deploy", input, Some("Proceed? [y/N]"))
+}
+
+fn sent(task: &str, name: &str, input: TypedInput, prompt: Option<&str>) -> PanelEffect {
     PanelEffect::Send {
         session: ONLY,
-        name: "deploy".to_owned(),
+        name: name.to_owned(),
         request: SendRequest {
-            task: "@4000".to_owned(),
+            task: task.to_owned(),
             input,
             enter: true,
-            if_prompt: Some("Proceed? [y/N]".to_owned()),
+            if_prompt: prompt.map(str::to_owned),
             is_guarded: false,
         },
     }
@@ -81,15 +90,14 @@ fn the_same_task_stays_selected_while_others_change() {
     let mut state = state_with((80, 24), mixed());
     press(&mut state, "jj");
     assert_eq!(selected(&state), "build");
-    let asks = asking(5, "server", "Name:");
-    state.on_tasks(ONLY, true, false, vec![asks], &["@65".to_owned()]);
+    change(&mut state, vec![asking(5, "server", "Name:")], &["@65"]);
     assert_eq!(names(&state), ["server", "deploy", "build", "sync", "lint"]);
     assert_eq!(selected(&state), "build");
     // When it goes, the one that has moved into its row is selected; at the end, the last one.
-    state.on_tasks(ONLY, true, false, Vec::new(), &["@80".to_owned()]);
+    change(&mut state, Vec::new(), &["@80"]);
     assert_eq!(selected(&state), "sync");
     press(&mut state, "G");
-    state.on_tasks(ONLY, true, false, Vec::new(), &["@70".to_owned()]);
+    change(&mut state, Vec::new(), &["@70"]);
     assert_eq!(selected(&state), "sync");
     state.on_tasks(ONLY, false, true, Vec::new(), &[]);
     assert_eq!(selected(&state), "");
@@ -97,75 +105,62 @@ fn the_same_task_stays_selected_while_others_change() {
 
 #[test]
 fn the_selected_row_is_always_visible() {
+    let is_visible = |state: &PanelState| {
+        let row = state.selected.clone().unwrap();
+        state.visible().contains(&row)
+    };
     for size in SIZES {
         let tasks = (0..300).map(|n| listed(running(n, &format!("t{n}"))));
         let mut state = state_with(size, tasks.collect());
-        for keys in [
-            "G",
-            "g",
-            "jjjjjjjjjjjjjjjjjjjjjjjj",
-            "k",
-            "G",
-            "kkkkkkkkkkkk",
-        ] {
+        for keys in ["G", "g", &"j".repeat(24), "k", "G", &"k".repeat(12)] {
             press(&mut state, keys);
-            let window = state.selected.clone().unwrap();
-            assert!(state.visible().contains(&window), "{size:?} {keys}");
+            assert!(is_visible(&state), "{size:?} {keys}");
         }
         press(&mut state, "G");
         state.on_size((40, 10));
-        let window = state.selected.clone().unwrap();
-        assert!(state.visible().contains(&window));
+        assert!(is_visible(&state));
         state.on_size((200, 200));
-        assert_eq!(
-            state.visible().len(),
-            usize::from(state.layout().list.height)
-        );
+        let height = usize::from(state.layout().list.height);
+        assert_eq!(state.visible().len(), height);
     }
 }
 
 #[test]
 fn the_filter_lists_what_matches_while_it_is_typed() {
     let mut state = state_with((80, 24), mixed());
-    press(&mut state, "/ER");
-    assert_eq!(names(&state), ["server"]);
-    assert_eq!(selected(&state), "server");
-    press(&mut state, "\n");
-    assert_eq!(names(&state), ["server"]);
-    press(&mut state, "\x1b");
-    assert_eq!(names(&state).len(), 6);
-    // By state, and by command.
-    press(&mut state, "/failed\n");
-    assert_eq!(names(&state), ["tunnel", "build"]);
-    press(&mut state, "\x1b/make li");
-    assert_eq!(names(&state), ["lint"]);
-    // Letters are no commands here.
-    assert!(press(&mut state, "xq").is_empty());
-    assert_eq!(names(&state), [""; 0]);
+    // By name, state and command.
+    for (keys, expected) in [
+        ("/ER", "server"),
+        ("\n", "server"),
+        ("\x1b", "deploy tunnel build sync server lint"),
+        ("/failed\n", "tunnel build"),
+        ("\x1b/make li", "lint"),
+        // Letters are no commands here.
+        ("xq", ""),
+    ] {
+        assert_eq!(press(&mut state, keys), [], "{keys}");
+        assert_eq!(names(&state).join(" "), expected, "{keys}");
+        assert!(expected.contains(selected(&state)), "{keys}");
+    }
 }
 
 #[test]
 fn an_answer_is_for_the_prompt_that_was_shown() {
-    let mut state = state_with((40, 10), mixed());
+    let mut state = small();
     assert_eq!(press(&mut state, "a"), [explain()]);
     assert_eq!(state.on_report(explained("@4000", false)), []);
     assert_eq!(press(&mut state, "yes"), []);
     // The task goes on to another question: the answer still names the one that was shown.
-    state.on_tasks(
-        ONLY,
-        true,
-        false,
-        vec![asking(4000, "deploy", "Delete all?")],
-        &[],
-    );
+    let asks = asking(4000, "deploy", "Delete all?");
+    change(&mut state, vec![asks], &[]);
     assert_eq!(press(&mut state, "\n"), [answer("yes", false)]);
-    assert!(matches!(state.mode, Mode::List));
+    assert!(is_list(&state));
 }
 
 #[test]
 fn an_answer_waits_until_it_is_known_whether_it_is_secret() {
     for secret in [false, true] {
-        let mut state = state_with((40, 10), mixed());
+        let mut state = small();
         assert_eq!(press(&mut state, "a"), [explain()]);
         // Nothing that is typed after that is a command.
         assert_eq!(press(&mut state, "qx\nq"), []);
@@ -174,51 +169,33 @@ fn an_answer_waits_until_it_is_known_whether_it_is_secret() {
         let sent = state.on_report(explained("@4000", secret));
         assert_eq!(sent, [answer("qx", secret)]);
     }
-    let mut state = state_with((40, 10), mixed());
+    let mut state = small();
     press(&mut state, "ay\x1b");
     assert_eq!(state.on_report(explained("@4000", false)), []);
-    assert!(matches!(state.mode, Mode::List));
-}
-
-#[test]
-fn a_task_that_asks_for_nothing_is_not_answered() {
-    let mut state = state_with((40, 10), mixed());
-    assert_eq!(press(&mut state, "Ga"), []);
-    assert!(state.message.as_ref().unwrap().is_error);
-    assert!(matches!(state.mode, Mode::List));
+    assert!(is_list(&state));
 }
 
 #[test]
 fn a_line_is_sent_to_a_task_that_lives() {
-    let mut state = state_with((40, 10), mixed());
-    let sent = press(&mut state, "Gksreload\n");
-    let request = SendRequest {
-        task: "@5".to_owned(),
-        input: TypedInput::Text("reload".to_owned()),
-        enter: true,
-        if_prompt: None,
-        is_guarded: false,
-    };
-    let name = "server".to_owned();
-    let session = ONLY;
-    let expected = PanelEffect::Send {
-        session,
-        name,
-        request,
-    };
-    assert_eq!(sent, [expected]);
+    let mut state = small();
+    let reload = TypedInput::Text("reload".to_owned());
+    let expected = sent("@5", "server", reload, None);
+    assert_eq!(press(&mut state, "Gksreload\n"), [expected]);
     assert_eq!(press(&mut state, "sreload\x1b"), []);
     // The one below has ended.
     assert_eq!(press(&mut state, "js"), []);
-    assert!(state.message.as_ref().unwrap().is_error);
-    assert!(matches!(state.mode, Mode::List));
+    assert!(has_error(&state) && is_list(&state));
+    // It asks for nothing.
+    let mut state = small();
+    assert_eq!(press(&mut state, "Ga"), []);
+    assert!(has_error(&state) && is_list(&state));
 }
 
 #[test]
 fn pasted_text_is_never_a_command() {
-    let mut state = state_with((40, 10), mixed());
+    let mut state = small();
     assert_eq!(state.on_paste("xy"), []);
-    assert!(matches!(state.mode, Mode::List));
+    assert!(is_list(&state));
     press(&mut state, "Gks");
     state.on_paste("one\x1b[31m\u{202e}two\nrm -rf\n");
     let sent = press(&mut state, "\n");
@@ -234,19 +211,16 @@ fn only_y_confirms() {
         task: task("@4000"),
         name: "deploy".to_owned(),
     };
-    for (keys, expected) in [
-        ("xy", Some(kill)),
-        ("xn", None),
-        ("xx", None),
-        ("x\n", None),
-        ("x\x1b", None),
-        ("py", Some(PanelEffect::Prune { session: ONLY })),
-        ("p\n", None),
-    ] {
-        let mut state = state_with((40, 10), mixed());
-        let effects = press(&mut state, keys);
-        assert_eq!(effects, Vec::from_iter(expected), "{keys:?}");
-        assert!(matches!(state.mode, Mode::List), "{keys:?}");
+    let prune = PanelEffect::Prune { session: ONLY };
+    for (keys, expected) in [("xy", vec![kill]), ("py", vec![prune])] {
+        let mut state = small();
+        assert_eq!(press(&mut state, keys), expected, "{keys:?}");
+        assert!(is_list(&state), "{keys:?}");
+    }
+    for keys in ["xn", "xx", "x\n", "x\x1b", "p\n"] {
+        let mut state = small();
+        assert_eq!(press(&mut state, keys), [], "{keys:?}");
+        assert!(is_list(&state), "{keys:?}");
     }
     let mut state = state_with((40, 10), vec![listed(running(1, "a"))]);
     assert_eq!(press(&mut state, "py"), [], "nothing has ended");
@@ -254,46 +228,48 @@ fn only_y_confirms() {
 
 #[test]
 fn a_log_is_scrolled_and_searched() {
-    let mut state = state_with((40, 10), mixed());
-    let read = PanelEffect::ReadLog {
-        task: task("@4000"),
-    };
+    let mut state = small();
+    let task_read = task("@4000");
+    let read = PanelEffect::ReadLog { task: task_read };
     assert_eq!(press(&mut state, "l"), [read]);
     let lines: Vec<String> = (0..100).map(|n| format!("line {n}")).collect();
-    let report = |window: &str| ActionReport::Log {
-        task: task(window),
-        result: Ok(lines.clone()),
-    };
     // The log of a task that the user has left is not shown.
-    state.on_report(report("@5"));
-    state.on_report(report("@4000"));
-    let at = |state: &PanelState| {
+    for window in ["@5", "@4000"] {
+        state.on_report(ActionReport::Log {
+            task: task(window),
+            result: Ok(lines.clone()),
+        });
+    }
+    // The end is shown: eight lines fit.
+    for (keys, top, found) in [
+        ("", Some(92), None),
+        ("kk", Some(90), None),
+        ("gj", Some(1), None),
+        ("G/LINE 5\n", None, Some(59)),
+        ("n", None, Some(58)),
+        // Around the end.
+        ("NN", None, Some(5)),
+    ] {
+        press(&mut state, keys);
         let Mode::View { view, .. } = &state.mode else {
             panic!("no view");
         };
-        (view.top, view.found)
-    };
-    // The end is shown: eight lines fit.
-    assert_eq!(at(&state), (92, None));
-    press(&mut state, "kk");
-    assert_eq!(at(&state).0, 90);
-    press(&mut state, "gj");
-    assert_eq!(at(&state).0, 1);
-    press(&mut state, "G/LINE 5\n");
-    assert_eq!(at(&state).1, Some(59));
-    press(&mut state, "n");
-    assert_eq!(at(&state).1, Some(58));
-    press(&mut state, "NN");
-    assert_eq!(at(&state).1, Some(5), "around the end");
+        assert!(
+            top.is_none_or(|top| view.top == top),
+            "{keys}: {}",
+            view.top
+        );
+        assert_eq!(view.found, found, "{keys}");
+    }
     press(&mut state, "/nowhere\n");
-    assert!(state.message.as_ref().unwrap().is_error);
+    assert!(has_error(&state));
     press(&mut state, "q");
-    assert!(matches!(state.mode, Mode::List));
+    assert!(is_list(&state));
 }
 
 #[test]
 fn the_explanation_is_shown_when_it_comes() {
-    let mut state = state_with((40, 10), mixed());
+    let mut state = small();
     assert_eq!(press(&mut state, "e"), [explain()]);
     state.on_report(explained("@4000", false));
     let Mode::View { of, view } = &state.mode else {
@@ -306,7 +282,7 @@ fn the_explanation_is_shown_when_it_comes() {
     press(&mut state, "qe");
     state.on_report(ActionReport::Explained { task, result });
     assert_eq!(state.message.as_ref().unwrap().text, "no task");
-    assert!(matches!(state.mode, Mode::List));
+    assert!(is_list(&state));
 }
 
 #[test]
@@ -315,12 +291,10 @@ fn the_help_is_shown_from_every_view_and_q_closes_it() {
         let mut state = state_with((80, 24), mixed());
         press(&mut state, key);
         press(&mut state, "?");
-        assert!(
-            matches!(&state.mode, Mode::View { of, .. } if *of == Subject::Help),
-            "{key}"
-        );
+        let is_help = matches!(&state.mode, Mode::View { of, .. } if *of == Subject::Help);
+        assert!(is_help, "{key}");
         assert!(press(&mut state, "q").is_empty(), "{key}");
-        assert!(matches!(state.mode, Mode::List), "{key}");
+        assert!(is_list(&state), "{key}");
     }
 }
 
@@ -329,40 +303,32 @@ fn every_key_of_the_help_does_something_at_every_size() {
     for size in SIZES {
         let mut state = state_with(size, mixed());
         let asking = vec![asking(5, "server", "Name:"), asking(65, "tunnel", "Again?")];
-        state.on_tasks(ONLY, true, false, asking, &[]);
+        change(&mut state, asking, &[]);
         // One is above it, others are below it.
         state.selected = Some(ListRow::Task(task("@65")));
-        let keys = crate::faces::panel::mode::KEYS
-            .iter()
-            .flat_map(|(keys, _)| keys.split(' '));
-        for key in keys {
-            let is_mouse = key == "mouse";
-            let code = match key {
-                "↓" => KeyCode::Down,
-                "↑" => KeyCode::Up,
-                "Enter" => KeyCode::Enter,
-                key => KeyCode::Char(key.chars().next().unwrap()),
-            };
+        let keys = crate::faces::panel::mode::KEYS;
+        for key in keys.iter().flat_map(|(keys, _)| keys.split(' ')) {
             let before = state.selected.clone();
-            let mut effects = if is_mouse {
-                let mouse = |kind| MouseEvent {
-                    kind,
-                    column: 3,
-                    row: 2,
-                    modifiers: KeyModifiers::NONE,
-                };
-                press(&mut state, "G");
-                state.on_mouse(mouse(MouseEventKind::Down(MouseButton::Left)))
-            } else {
-                state.on_key(KeyEvent::new(code, KeyModifiers::NONE))
+            let press_one = |code| KeyEvent::new(code, KeyModifiers::NONE);
+            let mut effects = match key {
+                "mouse" => {
+                    press(&mut state, "G");
+                    state.on_mouse(MouseEvent {
+                        kind: MouseEventKind::Down(MouseButton::Left),
+                        column: 3,
+                        row: 2,
+                        modifiers: KeyModifiers::NONE,
+                    })
+                }
+                "↓" => state.on_key(press_one(KeyCode::Down)),
+                "↑" => state.on_key(press_one(KeyCode::Up)),
+                "Enter" => state.on_key(press_one(KeyCode::Enter)),
+                key => state.on_key(press_one(KeyCode::Char(key.chars().next().unwrap()))),
             };
             effects.retain(|effect| !matches!(effect, PanelEffect::Preview { .. }));
-            let is_list = matches!(state.mode, Mode::List);
             let has_moved = state.selected != before;
-            assert!(
-                !effects.is_empty() || !is_list || has_moved || state.has_quit,
-                "{size:?} {key}"
-            );
+            let has_done = !effects.is_empty() || !is_list(&state) || state.has_quit;
+            assert!(has_done || has_moved, "{size:?} {key}");
             press(&mut state, "\x1b");
             state.selected = before;
         }
@@ -376,26 +342,21 @@ fn a_preview_is_read_when_the_selected_task_changes_and_there_is_room() {
         is_full_screen: false,
     };
     let mut state = PanelState::new(Some("work".to_owned()), (80, 24), NOW);
-    let tasks = vec![listed(running(1, "a")), listed(running(2, "b"))];
-    assert_eq!(
-        state.on_tasks(ONLY, true, true, tasks.clone(), &[]),
-        [preview(1)]
-    );
+    let tasks = || vec![listed(running(1, "a")), listed(running(2, "b"))];
+    let mut low = PanelState::new(Some("work".to_owned()), (80, 10), NOW);
+    assert_eq!(low.on_tasks(ONLY, true, true, tasks(), &[]), []);
+    assert_eq!(low.on_size((80, 24)), [preview(1)]);
+    let all = |state: &mut PanelState| state.on_tasks(ONLY, true, true, tasks(), &[]);
+    assert_eq!(all(&mut state), [preview(1)]);
     // The same again, and a change of another task.
-    assert_eq!(state.on_tasks(ONLY, true, true, tasks.clone(), &[]), []);
-    let other = printed(running(2, "b"), "more");
-    assert_eq!(
-        state.on_tasks(ONLY, true, false, vec![listed(other)], &[]),
-        []
-    );
-    let own = printed(running(1, "a"), "more");
-    let changed = state.on_tasks(ONLY, true, false, vec![listed(own)], &[]);
+    assert_eq!(all(&mut state), []);
+    let [own, other] = [(1, "a"), (2, "b")].map(|(number, name)| running(number, name));
+    let changed = change(&mut state, vec![listed(printed(other, "more"))], &[]);
+    assert_eq!(changed, []);
+    let changed = change(&mut state, vec![listed(printed(own, "more"))], &[]);
     assert_eq!(changed, [preview(1)]);
     let down = KeyEvent::new(KeyCode::Down, KeyModifiers::NONE);
     assert_eq!(state.on_key(down), [preview(2)]);
-    let mut low = PanelState::new(Some("work".to_owned()), (80, 10), NOW);
-    assert_eq!(low.on_tasks(ONLY, true, true, tasks, &[]), []);
-    assert_eq!(low.on_size((80, 24)), [preview(1)]);
 }
 
 #[test]
@@ -438,10 +399,8 @@ fn questions_and_messages_are_whole_on_a_narrow_terminal() {
     assert_eq!(state.layout().footer.height, 3);
     press(&mut state, "na");
     let message = state.footer_text().join(" ");
-    assert!(
-        message.ends_with("has ended and asks for nothing"),
-        "{message}"
-    );
+    let end = "has ended and asks for nothing";
+    assert!(message.ends_with(end), "{message}");
     // The selected row is above it.
     let tasks = (0..50).map(|n| listed(running(n, name)));
     state.on_tasks(ONLY, true, true, tasks.collect(), &[]);
@@ -452,18 +411,18 @@ fn questions_and_messages_are_whole_on_a_narrow_terminal() {
 
 #[test]
 fn a_task_that_runs_is_ended_for_a_new_run_only_after_y() {
-    let again = |number: u32, name: &str| PanelEffect::Rerun {
-        task: task(&format!("@{number}")),
+    let again = |window: &str, name: &str| PanelEffect::Rerun {
+        task: task(window),
         name: name.to_owned(),
     };
     let tasks = vec![listed(ended(1, "build", 2)), listed(running(2, "server"))];
     let mut state = state_with((80, 24), tasks);
-    assert_eq!(press(&mut state, "r"), [again(1, "build")]);
+    assert_eq!(press(&mut state, "r"), [again("@1", "build")]);
     assert_eq!(press(&mut state, "jr"), []);
     let question = "server still runs. End it and run it again? y/n";
     assert_eq!(state.footer_text(), [question]);
     assert_eq!(press(&mut state, "n"), []);
-    assert_eq!(press(&mut state, "ry"), [again(2, "server")]);
+    assert_eq!(press(&mut state, "ry"), [again("@2", "server")]);
 }
 
 #[test]
@@ -475,7 +434,7 @@ fn a_key_right_after_escape_does_nothing() {
     let mut state = state_with((80, 24), mixed());
     for key in ['r', 'x', 'p', 'q'] {
         with_alt(&mut state, KeyCode::Char(key));
-        assert!(matches!(state.mode, Mode::List), "{key}");
+        assert!(is_list(&state), "{key}");
     }
     press(&mut state, "x");
     with_alt(&mut state, KeyCode::Char('y'));

@@ -40,7 +40,7 @@ fn usage_is_read_every_two_seconds_and_sooner_for_a_task_that_is_new() {
     assert_eq!(read(&mut state, 2000), None);
     assert_eq!(read(&mut state, 3000), Some(vec![1005]));
     let later = vec![listed(running(6, "later"))];
-    state.on_tasks(ONLY, true, false, later, &[]);
+    change(&mut state, later, &[]);
     assert_eq!(read(&mut state, 4000), Some(vec![1005, 1006]));
     assert_eq!(read(&mut state, 5000), None);
     assert_eq!(read(&mut state, 6000), Some(vec![1005, 1006]));
