@@ -202,6 +202,8 @@ fn prune_leaves_a_shell_alone_and_a_window_that_is_linked_from_another_session()
     world.tmux(argv("send-keys -t work:mine 'exec false' Enter"));
     let ended = || world.tmux(argv("list-panes -s -t work -F #{pane_dead}"));
     world.until_true("all have ended", || ended() == "1\n1\n1");
+    // A daemon that starts sees all of them.
+    world.task(["daemon", "stop"]).ok();
     assert_eq!(world.task(["prune"]).ok(), format!("pruned {task} (api)\n"));
     assert_eq!(world.windows("#{window_name}"), "theirs\nmine");
     let theirs_too = world.tmux(argv("list-windows -t other -F #{window_name}"));
