@@ -1,29 +1,22 @@
 //! Options of ours that are set for all windows, a session, all sessions or the server do not count for
 //! a window.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::support::{Output, World, event};
+use crate::support::{World, argv, event, has};
 
 /// Where an option is set for more than one window: for all sessions, all windows, the server and the
 /// session.
-const SCOPES: [&[&str]; 4] = [&["-g"], &["-gw"], &["-s"], &["-t", "=work:"]];
-const OF_ALL_WINDOWS: usize = 3;
+const SCOPES: [&str; 4] = ["-g", "-gw", "-s", "-t =work:"];
 
-fn owner_of<'a>(look: &'a Value, name: &str) -> &'a Value {
-    let tasks = look["tasks"].as_array().unwrap();
-    let task = tasks.iter().find(|task| task["windowName"] == name);
-    &task.unwrap()["owner"]
-}
-
-fn set(world: &World, scope: &[&str], option: &str, value: &str) {
-    let words = [&["set-option"][..], scope, &[option, value]].concat();
+fn set(world: &World, scope: &str, option: &str, value: &str) {
+    let mut words = argv(&format!("set-option {scope} {option}"));
+    words.push(value.to_owned());
     world.tmux(words);
 }
 
-fn unset(world: &World, scope: &[&str], option: &str) {
-    let words = [&["set-option", "-u"][..], scope, &[option]].concat();
-    world.tmux(words);
+fn unset(world: &World, scope: &str, option: &str) {
+    world.tmux(argv(&format!("set-option -u {scope} {option}")));
 }
 
 #[test]
@@ -35,23 +28,21 @@ fn an_owner_that_is_set_for_all_windows_is_no_tasks_owner() {
         ("@tmux_task_cwd", "/nowhere"),
     ];
     for (n, scope) in SCOPES.into_iter().enumerate() {
-        let names = ["before", "mine", "other"].map(|name| format!("{name}-{n}"));
-        world.run(&names[0], "exec sleep 1000");
+        world.run(&format!("before-{n}"), "exec sleep 1000");
         for (option, value) in options {
             set(&world, scope, option, value);
         }
-        world.run(&names[1], "exec sleep 1000");
-        world.new_window(&names[2], "sleep 1000");
-        let look = world.look();
-        for name in &names {
-            assert_eq!(owner_of(&look, name), &Value::Null, "{name}: {look}");
+        world.run(&format!("mine-{n}"), "exec sleep 1000");
+        world.new_window(&format!("other-{n}"), "sleep 1000");
+        let is_mine = |task: &&Value| !task["windowName"].as_str().unwrap().starts_with("agents");
+        let tasks = world.tasks();
+        for task in tasks.iter().filter(is_mine) {
+            has(task, "owner run", json!([null, 1]));
+            assert_ne!(task["taskCwd"], "/nowhere", "{scope}: {task}");
         }
-        for task in look["tasks"].as_array().unwrap() {
-            assert_eq!(task["run"], 1, "{scope:?}: {task}");
-            assert_ne!(task["taskCwd"], "/nowhere", "{scope:?}: {task}");
-        }
+        assert_eq!(tasks.iter().filter(is_mine).count(), 3 * (n + 1));
         // The server's option would hide the window's own.
-        if scope != ["-s"] {
+        if scope != "-s" {
             let name = format!("agents-{n}");
             world.set("TMUX_TASK_OWNER", "pi:1");
             world.run(&name, "exec sleep 1000");
@@ -81,7 +72,7 @@ fn a_run_that_no_look_showed_has_no_owner_of_all_windows() {
         world.daemon();
         let records = world.until_delivered("exited", &name);
         let owner = &event(&records, "exited", &name)["task"]["owner"];
-        assert_eq!(owner, &Value::Null, "{scope:?}");
+        assert_eq!(owner, &Value::Null, "{scope}");
         unset(&world, scope, "@tmux_task_owner");
     }
 }
@@ -92,22 +83,28 @@ fn a_shell_stays_one_where_all_windows_have_a_command() {
     world.run("api", "exec sleep 1000");
     for (n, scope) in SCOPES.into_iter().enumerate() {
         set(&world, scope, "@tmux_task_command", "make");
-        for (name, command) in [("mine", None), ("login", Some("bash --norc -i"))] {
+        for (name, command) in [("mine", ""), ("login", "'bash --norc -i'")] {
             let name = format!("{name}-{n}");
-            let words = ["new-window", "-d", "-t", "=work:", "-n", &name];
-            let words = words.into_iter().chain(command);
-            world.tmux(words.collect::<Vec<_>>());
+            world.tmux(argv(&format!(
+                "new-window -d -t =work: -n {name} {command}"
+            )));
             let records = world.until_delivered("started", &name);
             let started = event(&records, "started", &name);
-            assert_eq!(started["task"]["shell"], true, "{scope:?} {name}");
+            assert_eq!(started["task"]["shell"], true, "{scope} {name}");
         }
         unset(&world, scope, "@tmux_task_command");
     }
 }
 
-/// Launches the task `node`.
-fn launch(world: &World) -> Output {
-    world.task(["run", "node", "--", "touch run"])
+/// Checks that launches are refused for this.
+#[track_caller]
+fn are_refused(world: &World, said: &str, hint: &str) {
+    for name in ["node", "live"] {
+        let output = world.task(["run", name, "--", "touch run"]);
+        output.fails_saying(1, said);
+        output.fails_saying(1, hint);
+    }
+    assert!(!world.project().join("run").exists());
 }
 
 /// The panes of the session, and whether something runs in them.
@@ -117,89 +114,49 @@ fn panes(world: &World) -> String {
 }
 
 #[test]
-fn no_shell_is_taken_for_a_task_because_of_an_option_for_all_windows() {
+fn no_shell_is_taken_for_a_task_because_of_an_option_that_it_inherits_and_nothing_is_ended() {
     let world = World::new();
-    world.tmux(["new-session", "-d", "-s", "work", "-n", "node"]);
+    world.tmux(argv("new-session -d -s work -n node"));
+    world.run("live", "exec sleep 1000");
     let before = panes(&world);
-    for scope in &SCOPES[..OF_ALL_WINDOWS] {
+    for scope in SCOPES {
+        let of_session = scope == "-t =work:";
+        let (place, hint) = if of_session {
+            ("on the session", "set-option -t")
+        } else {
+            ("for all windows", "set-option -gu")
+        };
         for option in ["@tmux_task_command", "@pi_task_command"] {
             set(&world, scope, option, "x");
-            let output = launch(&world);
-            assert_eq!(output.code, 1, "{output}");
-            let said = format!("{option} is set for all windows");
-            assert!(output.err.contains(&said), "{output}");
-            assert!(output.err.contains("set-option -gu"), "{output}");
+            are_refused(&world, &format!("{option} is set {place}"), hint);
+            if of_session {
+                // It is a person's.
+                let kill = world.task(["kill", "node"]);
+                kill.fails_saying(1, "is a shell, not a task");
+            }
             unset(&world, scope, option);
         }
     }
     // This would hide the mark by which a launch knows what it has launched.
-    world.tmux(["set-option", "-s", "@tmux_task_launch", "x"]);
-    let output = launch(&world);
-    assert_eq!(output.code, 1, "{output}");
-    assert!(output.err.contains("@tmux_task_launch is set"), "{output}");
-    assert_eq!(panes(&world), before);
-    assert!(!world.project().join("run").exists());
-}
-
-#[test]
-fn no_shell_is_taken_for_a_task_because_of_an_option_of_the_session() {
-    let world = World::new();
-    world.tmux(["new-session", "-d", "-s", "work", "-n", "node"]);
-    let before = panes(&world);
-    for option in ["@tmux_task_command", "@pi_task_command"] {
-        world.tmux(["set-option", "-t", "=work:", option, "x"]);
-        let output = launch(&world);
-        assert_eq!(output.code, 1, "{output}");
-        let said = format!("{option} is set on the session");
-        assert!(output.err.contains(&said), "{output}");
-        assert!(output.err.contains("set-option -t"), "{output}");
-        // It is a person's.
-        let output = world.task(["kill", "node"]);
-        assert!(output.err.contains("is a shell, not a task"), "{output}");
-        // It is set to nothing, so it marks nothing.
-        world.tmux(["set-option", "-t", "=work:", option, ""]);
+    for scope in ["-s", "-t =work:"] {
+        set(&world, scope, "@tmux_task_launch", "x");
+        are_refused(&world, "@tmux_task_launch is set", "hint: ");
+        unset(&world, scope, "@tmux_task_launch");
     }
-    world.tmux(["set-option", "-t", "=work:", "@tmux_task_launch", "x"]);
-    let output = launch(&world);
-    assert!(output.err.contains("@tmux_task_launch is set"), "{output}");
     assert_eq!(panes(&world), before);
-    assert!(!world.project().join("run").exists());
-    world.tmux(["set-option", "-t", "=work:", "-u", "@tmux_task_launch"]);
-    let output = launch(&world);
-    assert_eq!(output.code, 0, "{output}");
-    // The window of that name is a person's shell.
-    assert!(panes(&world).starts_with(&before), "{}", panes(&world));
-}
-
-#[test]
-fn nothing_is_ended_for_a_launch_that_is_refused() {
-    let world = World::new();
-    world.tmux(["new-session", "-d", "-s", "work", "-n", "shell"]);
+    // One that is set to nothing marks nothing. The window of that name is a person's shell.
+    set(&world, "-t =work:", "@pi_task_command", "");
     world.run("node", "exec sleep 1000");
-    let before = panes(&world);
-    for scope in SCOPES {
-        set(&world, scope, "@pi_task_command", "x");
-        let output = launch(&world);
-        assert_eq!(output.code, 1, "{output}");
-        assert!(output.err.contains("@pi_task_command is set"), "{output}");
-        assert_eq!(panes(&world), before, "{scope:?}");
-        unset(&world, scope, "@pi_task_command");
-    }
-    let output = world.task(["run", "shell", "--if-absent", "--", "true"]);
-    assert_eq!(output.code, 0, "{output}");
-    let output = launch(&world);
-    assert_eq!(output.code, 0, "{output}");
-    assert_ne!(panes(&world), before);
+    assert!(panes(&world).starts_with(&before), "{}", panes(&world));
 }
 
 #[test]
 fn what_names_a_sessions_files_and_its_daemon_counts_for_no_other_session() {
     const NOTES: [&str; 2] = ["@tmux_task_folder", "@tmux_task_daemon"];
     let world = World::new();
-    world.tmux(["new-session", "-d", "-s", "mine", "-n", "shell"]);
+    world.tmux(argv("new-session -d -s mine -n shell"));
     world.run("first", "exec sleep 1000");
-    let noted = |name| world.tmux(["show-options", "-v", "-t", "=work:", name]);
-    let noted = NOTES.map(|name| noted(name).trim().to_owned());
+    let noted = NOTES.map(|name| world.tmux(["show-options", "-v", "-t", "=work:", name]));
     let bare = noted.clone().map(|value| {
         let mut words = value.split(' ');
         words.next_back().unwrap().to_owned()
@@ -211,7 +168,7 @@ fn what_names_a_sessions_files_and_its_daemon_counts_for_no_other_session() {
     leave();
     for (scope, values) in [("-g", &noted), ("-g", &bare), ("-s", &noted), ("-s", &bare)] {
         for (name, value) in NOTES.into_iter().zip(values) {
-            set(&world, &[scope], name, value);
+            set(&world, scope, name, value);
         }
         assert_eq!(world.task(["ls"]).code, 3, "the name leads to `mine`");
         let name = format!("api{scope}-{}", values[0].len());
@@ -219,11 +176,11 @@ fn what_names_a_sessions_files_and_its_daemon_counts_for_no_other_session() {
         world.until_delivered("exited", &name);
         leave();
         for name in NOTES {
-            unset(&world, &[scope], name);
+            unset(&world, scope, name);
         }
         let hooks = world.tmux(["show-hooks", "-g"]);
         assert!(!hooks.contains("9010"), "{hooks}");
     }
-    let windows = world.tmux(["list-windows", "-a", "-F", "#{session_name}:#{window_name}"]);
-    assert_eq!(windows.trim(), "mine:shell");
+    let windows = world.tmux(argv("list-windows -a -F #{session_name}:#{window_name}"));
+    assert_eq!(windows, "mine:shell");
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{Running, World};
+use crate::support::{Running, World, parse_lines};
 
 const SIZE: u64 = 100 << 20;
 const N_SEGMENTS: u64 = 16;
@@ -120,17 +120,16 @@ fn the_last_records_by_time_are_read_without_the_older_segments() {
     for filter in [&["--since", "1h"][..], &["--since", "1h", "--task", "api"]] {
         let printed = world.task([&["feed"], filter].concat());
         assert_eq!(printed.err, "", "{filter:?}");
-        let seqs: Vec<u64> = printed
-            .ok()
-            .lines()
-            .map(|line| {
-                serde_json::from_str::<Value>(line).unwrap()["seq"]
-                    .as_u64()
-                    .unwrap()
-            })
-            .collect();
+        let records = parse_lines(printed.ok());
+        let seqs: Vec<_> = records.iter().map(|record| &record["seq"]).collect();
         assert_eq!(seqs, [last + 1, last + 2, last + 3], "{filter:?}");
     }
-    // The end of a followed feed begins there, too.
+    let two = world.task(["feed", "-n", "2"]);
+    assert_eq!(two.err, "");
+    assert_eq!(parse_lines(two.ok())[0]["seq"], last + 2);
+    // A link is not followed.
+    fs::remove_file(&oldest).unwrap();
+    std::os::unix::fs::symlink("nowhere", &oldest).unwrap();
+    world.task(["feed"]).fails_with(1);
     world.task(["feed", "-n", "2"]).ok();
 }

@@ -6,6 +6,8 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::Command;
 
+use serde_json::Value;
+
 use crate::support::{Output, World, events};
 
 /// How many commands.
@@ -73,8 +75,7 @@ fn a_launch_that_lost_its_daemon_starts_nothing_if_none_may_be_started() {
         let refused = launch.join().unwrap();
         assert_eq!(refused.code, code, "{args:?}: {refused}");
         assert_eq!(refused.err, format!("tmux-task: run: {why}\n{hint}\n"));
-        let windows = world.tmux(["list-windows", "-t", "=work:", "-F", "#{window_name}"]);
-        assert_eq!(windows, "first");
+        assert_eq!(world.windows("#{window_name}"), "first");
     }
 }
 
@@ -94,14 +95,12 @@ fn launches_that_lost_their_daemon_are_done_by_one_next_daemon() {
     let mut which = Command::new("sh");
     which.args(["-c", "command -v tmux"]);
     let log = world.path("processes");
-    let wrapper = world.script(
-        "counted/tmux",
-        &format!(
-            "#!/bin/sh\nprintf '%s\\n' \"$*\" >>'{}'\nexec '{}' \"$@\"\n",
-            log.display(),
-            Output::of(which).ok().trim()
-        ),
+    let script = format!(
+        "#!/bin/sh\nprintf '%s\\n' \"$*\" >>'{}'\nexec '{}' \"$@\"\n",
+        log.display(),
+        Output::of(which).ok().trim()
     );
+    let wrapper = world.script("counted/tmux", &script);
     world.prepend_path(wrapper.parent().unwrap());
     world.set("LD_PRELOAD", library.to_str().unwrap());
 
@@ -114,19 +113,16 @@ fn launches_that_lost_their_daemon_are_done_by_one_next_daemon() {
         assert_eq!(launch.wait(), 0);
     }
 
-    let records = world.until("the starts", |records| {
-        events(records)
-            .iter()
-            .filter(|event| event["type"] == "started")
-            .count()
-            > COMMANDS
-    });
-    let started: BTreeSet<&str> = events(&records)
-        .into_iter()
-        .filter(|event| event["type"] == "started")
-        .map(|event| event["task"]["windowName"].as_str().unwrap())
-        .collect();
-    assert_eq!(started.len(), COMMANDS + 1);
+    // The names of the tasks that were started.
+    let started = |records: &[Value]| -> BTreeSet<String> {
+        let started = events(records).into_iter();
+        let started = started.filter(|event| event["type"] == "started");
+        started
+            .map(|event| event["task"]["windowName"].to_string())
+            .collect()
+    };
+    let records = world.until("the starts", |records| started(records).len() > COMMANDS);
+    assert_eq!(events(&records).len(), COMMANDS + 1);
     let daemons = fs::read_to_string(&daemons).unwrap();
     assert_eq!(daemons.lines().count(), 1, "daemons that were started");
     let processes = fs::read_to_string(&log).unwrap();

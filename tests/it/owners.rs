@@ -1,8 +1,8 @@
 //! Owners of tasks, and which conversation gets a message.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::support::{World, content, deliveries, event};
+use crate::support::{World, content, deliveries, event, has};
 
 /// The deliveries that speak of this event of the task of this name.
 fn of_event<'a>(records: &'a [Value], kind: &str, name: &str) -> Vec<&'a Value> {
@@ -24,6 +24,20 @@ fn delivered(world: &World, kind: &str, name: &str) -> Value {
     found[0].clone()
 }
 
+/// Checks how it is delivered, to whom, and how that ends.
+#[track_caller]
+fn is_delivered(
+    world: &World,
+    (kind, name): (&str, &str),
+    to: &str,
+    owner: Option<&str>,
+    end: &str,
+) {
+    let told = delivered(world, kind, name);
+    has(&told, "kind owner", json!([to, owner]));
+    assert!(content(&told).ends_with(end), "{told}");
+}
+
 #[test]
 fn each_owner_gets_deliveries_of_their_own_tasks() {
     let mut world = World::new();
@@ -37,11 +51,8 @@ fn each_owner_gets_deliveries_of_their_own_tasks() {
         gate.open();
     }
     for (owner, name) in [("pi:1", "one"), ("pi:2", "two")] {
+        is_delivered(&world, ("exited", name), "followUp", Some(owner), "");
         let told = delivered(&world, "exited", name);
-        assert_eq!(
-            (&told["kind"], &told["owner"]),
-            (&"followUp".into(), &owner.into())
-        );
         // On a busy machine its start is in the same gathering.
         let events = told["message"]["details"]["events"].as_array().unwrap();
         assert!(events.iter().all(|event| event["task"]["owner"] == owner));
@@ -49,54 +60,37 @@ fn each_owner_gets_deliveries_of_their_own_tasks() {
         assert_eq!(exits.count(), 1);
         assert_eq!(delivered(&world, "started", name)["owner"], owner);
     }
-    let told = delivered(&world, "exited", "mine");
-    assert_eq!(
-        (&told["kind"], &told["owner"]),
-        (&"followUp".into(), &Value::Null)
-    );
+    is_delivered(&world, ("exited", "mine"), "followUp", None, "");
     let theirs = world.records_of(&["--kind", "followUp", "--owner", "pi:1"]);
     let mut owners: Vec<&Value> = theirs.iter().map(|record| &record["owner"]).collect();
     owners.sort_by_key(|owner| owner.to_string());
-    assert_eq!(owners, [&Value::from("pi:1"), &Value::Null]);
+    assert_eq!(json!(owners), json!(["pi:1", null]));
 }
 
 #[test]
 fn what_an_agent_ends_itself_is_a_notice() {
     let mut world = World::new();
+    let by_agent = "disappeared from session after the agent killed it";
+    let by_person = "after the user manually killed it";
     for (owner, name, kind, end) in [
-        (
-            "pi:1",
-            "agents",
-            "notice",
-            "disappeared from session after the agent killed it",
-        ),
-        (
-            "",
-            "persons",
-            "followUp",
-            "after the user manually killed it",
-        ),
+        (Some("pi:1"), "agents", "notice", by_agent),
+        (None, "persons", "followUp", by_person),
     ] {
-        world.set("TMUX_TASK_OWNER", owner);
+        world.set("TMUX_TASK_OWNER", owner.unwrap_or_default());
         world.run("other", "exec sleep 1000");
         world.run(name, "exec sleep 1000");
         world.task(["kill", name]).ok();
         // Before the next events, which may be within one gathering of these.
-        let told = delivered(&world, "disappeared", name);
-        assert_eq!(told["kind"], kind);
-        assert!(content(&told).ends_with(end), "{told}");
+        is_delivered(&world, ("disappeared", name), kind, owner, end);
     }
-    world.set("TMUX_TASK_OWNER", "pi:1");
     // Also where no daemon runs any more.
+    world.set("TMUX_TASK_OWNER", "pi:1");
     world.run("alone", "exec sleep 1000");
-    world.task(["daemon", "stop"]).ok();
-    world.task(["kill", "alone"]).ok();
-    let told = delivered(&world, "disappeared", "alone");
-    assert_eq!(told["kind"], "notice");
-    world.task(["daemon", "stop"]).ok();
-    world.task(["kill-all", "--yes"]).ok();
-    let told = delivered(&world, "disappeared", "other");
-    assert_eq!(told["kind"], "notice");
+    for (command, name) in [("kill alone", "alone"), ("kill-all --yes", "other")] {
+        world.task(["daemon", "stop"]).ok();
+        world.call(command).ok();
+        assert_eq!(delivered(&world, "disappeared", name)["kind"], "notice");
+    }
 }
 
 #[test]
@@ -118,12 +112,7 @@ fn what_another_agent_ends_is_a_message_also_after_a_crash() {
             "was replaced by a new run of another agent",
         ),
     ] {
-        let told = delivered(&world, kind, name);
-        assert_eq!(
-            (&told["kind"], &told["owner"]),
-            (&"followUp".into(), &"pi:2".into())
-        );
-        assert!(content(&told).ends_with(end), "{told}");
+        is_delivered(&world, (kind, name), "followUp", Some("pi:2"), end);
     }
 }
 
@@ -131,21 +120,14 @@ fn what_another_agent_ends_is_a_message_also_after_a_crash() {
 fn what_a_wait_has_returned_is_no_second_turn() {
     let mut world = World::new();
     world.set("TMUX_TASK_OWNER", "pi:1");
-    assert_eq!(
-        world.task(["run", "lint", "--wait", "--", "exit 3"]).code,
-        3
-    );
-    let told = delivered(&world, "exited", "lint");
-    assert_eq!(
-        (&told["kind"], &told["owner"]),
-        (&"notice".into(), &"pi:1".into())
-    );
+    world.call("run lint --wait -- 'exit 3'").fails_with(3);
+    is_delivered(&world, ("exited", "lint"), "notice", Some("pi:1"), "");
     // A wait of another owner.
     let gate = world.gate("gate");
     world.run("tests", &format!("{}; exit 3", gate.wait()));
     world.set("TMUX_TASK_OWNER", "");
     let mut wait = world.start(["wait", "tests"]);
-    world.until_true("it waits", || world.daemon_status()["waits"] == 1);
+    world.until_waits(1);
     gate.open();
     assert_eq!(wait.wait(), 1);
     assert_eq!(delivered(&world, "exited", "tests")["kind"], "followUp");
@@ -157,20 +139,18 @@ fn what_a_wait_has_returned_is_no_second_turn() {
 #[test]
 fn shells_are_no_agents_business_unless_the_configuration_says_so() {
     let world = World::new();
-    let end_a_shell = |world: &World, name: &str| {
+    world.run_alone("work", "api", "exec sleep 1000");
+    for (config, name, kind) in [
+        ("", "mine", "notice"),
+        ("shells = 'followUp'\n", "driven", "followUp"),
+    ] {
+        world.configure(config);
         world.daemon();
         world.tmux(["new-window", "-d", "-t", "=work:", "-n", name]);
-        delivered(world, "started", name);
+        delivered(&world, "started", name);
         let target = format!("=work:{name}");
         world.tmux(["send-keys", "-t", &target, "printf '\\a'", "Enter"]);
-        let told = delivered(world, "notify", name);
+        assert_eq!(delivered(&world, "notify", name)["kind"], kind);
         world.task(["daemon", "stop"]).ok();
-        told["kind"].clone()
-    };
-    world.run_alone("work", "api", "exec sleep 1000");
-    assert_eq!(end_a_shell(&world, "mine"), "notice");
-    let folder = world.path("conf").join("tmux-task");
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("config.toml"), "shells = 'followUp'\n").unwrap();
-    assert_eq!(end_a_shell(&world, "driven"), "followUp");
+    }
 }

@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socke
 use rustix::process::{Uid, geteuid};
 use rustix::thread::set_thread_res_uid;
 
-use crate::support::{Output, World};
+use crate::support::{World, argv};
 
 /// `nobody`, on every system that has root.
 const OTHER_UID: u32 = 65534;
@@ -33,34 +33,25 @@ fn give_away(path: &Path) {
 /// Where the daemon of the world's session listens. None runs when this returns.
 fn socket_of(world: &World) -> PathBuf {
     world.daemon();
-    let mut files = fs::read_dir(world.path("run")).unwrap();
-    let socket = files
-        .find_map(|file| {
-            let path = file.unwrap().path();
-            (path.extension()? == "sock").then_some(path)
-        })
-        .unwrap();
     world.task(["daemon", "stop"]).ok();
-    socket
+    world.socket()
 }
 
 /// Every command that could be lied to refuses, and says why.
 #[track_caller]
 fn check_refused(world: &World, why: &str) {
-    let commands: [&[&str]; 7] = [
-        &["ls"],
-        &["status"],
-        &["wait", "api", "--timeout", "5s"],
-        &["feed", "--follow"],
-        &["kill", "api"],
-        &["explain", "api"],
-        &["daemon", "status"],
-    ];
-    for args in commands {
-        let output = world.task(args);
-        assert_eq!(output.code, 1, "{args:?}: {output}");
-        assert_eq!(output.out, "", "{args:?}");
-        assert!(output.err.contains(why), "{args:?}: {output}");
+    for line in [
+        "ls",
+        "status",
+        "wait api --timeout 5s",
+        "feed --follow",
+        "kill api",
+        "explain api",
+        "daemon status",
+    ] {
+        let output = world.call(line);
+        output.fails_saying(1, why);
+        assert_eq!(output.out, "", "{line}");
     }
 }
 
@@ -76,8 +67,7 @@ fn a_runtime_folder_of_another_user_is_not_used() {
     give_away(&world.path("run"));
     check_refused(&world, &format!("belongs to uid {OTHER_UID}"));
     let started = world.task(["daemon", "--detach"]);
-    assert_eq!(started.code, 1, "{started}");
-    assert!(started.err.contains("TMUX_TASK_RUNTIME_DIR"), "{started}");
+    started.fails_saying(1, "TMUX_TASK_RUNTIME_DIR");
 
     // Ours, but open to all: another user may have created the socket.
     chown(world.path("run"), Some(0), Some(0)).unwrap();
@@ -111,7 +101,7 @@ fn a_listener_of_another_user_is_not_spoken_to() {
 #[test]
 fn links_and_pipes_in_the_state_folder_are_not_followed() {
     let world = World::new();
-    world.tmux(["new-session", "-d", "-s", "work", "exec sleep 1000"]);
+    world.tmux(argv("new-session -d -s work 'exec sleep 1000'"));
     world.daemon();
     let state = world.state("work");
     world.task(["daemon", "stop"]).ok();
@@ -131,10 +121,8 @@ fn links_and_pipes_in_the_state_folder_are_not_followed() {
             let path = state.join(name);
             fs::remove_file(&path).unwrap_or_default();
             make(&path);
-            let started = world.task(["daemon", "--detach"]);
-            assert_eq!(started.code, 1, "{name}: {started}");
             let why = format!("{} {told}", path.display());
-            assert!(started.err.contains(&why), "{name}: {started}");
+            world.task(["daemon", "--detach"]).fails_saying(1, &why);
             fs::remove_file(&path).unwrap();
         }
         // Without these a daemon can do.
@@ -152,23 +140,14 @@ fn links_and_pipes_in_the_state_folder_are_not_followed() {
         assert_eq!(fs::read_to_string(&victim).unwrap(), precious);
         assert_eq!(fs::metadata(&victim).unwrap().mode() & 0o777, 0o644);
     }
-}
-
-#[test]
-fn a_link_in_place_of_the_kept_runs_is_named() {
-    let world = World::new();
-    world.tmux(["new-session", "-d", "-s", "work", "exec sleep 1000"]);
-    world.daemon();
-    let runs = world.state("work").join("runs");
-    let elsewhere = world.path("elsewhere");
+    // Nor is one in the place of the kept runs.
+    let (runs, elsewhere) = (state.join("runs"), world.path("elsewhere"));
     fs::create_dir(&elsewhere).unwrap();
     fs::write(elsewhere.join("x-1-1.log"), "not a run\n").unwrap();
     symlink(&elsewhere, &runs).unwrap();
-    let output = world.task(["logs", "api", "--run", "7"]);
-    assert_eq!(output.code, 1, "{output}");
-    let why = format!("{} is a symbolic link", runs.display());
-    assert!(output.err.contains(&why), "{output}");
-    assert!(output.err.contains("hint: "), "{output}");
+    let output = world.call("logs api --run 7");
+    output.fails_saying(1, &format!("{} is a symbolic link", runs.display()));
+    output.fails_saying(1, "hint: ");
 }
 
 #[test]
@@ -182,13 +161,11 @@ fn a_home_of_another_user_is_left_alone() {
     world.set("TMUX_TASK_STATE_DIR", "");
     world.set("XDG_STATE_HOME", "");
     let check = |world: &World, folder: &Path| {
-        let output = world.task(["daemon", "--detach"]);
-        assert_eq!(output.code, 1, "{output}");
         let told = format!(
             "{} belongs to uid {OTHER_UID}; with sudo, give -H, or set TMUX_TASK_STATE_DIR",
             folder.display()
         );
-        assert!(output.err.contains(&told), "{output}");
+        world.task(["daemon", "--detach"]).fails_saying(1, &told);
     };
     check(&world, &home);
     assert_eq!(fs::read_dir(&home).unwrap().count(), 0);
@@ -200,14 +177,14 @@ fn a_home_of_another_user_is_left_alone() {
 
     // Nor are files of clients written there.
     let before = fs::read_dir(&home).unwrap().count();
+    let why = format!(
+        "tmux-task: init: {} belongs to uid {OTHER_UID}",
+        home.display()
+    );
     for program in ["claude", "codex", "opencode", "pi"] {
-        let output = world.task(["init", program, "--write"]);
-        let why = format!(
-            "tmux-task: init: {} belongs to uid {OTHER_UID}",
-            home.display()
-        );
-        assert_eq!(output.code, 1, "{output}");
-        assert!(output.err.contains(&why), "{output}");
+        world
+            .task(["init", program, "--write"])
+            .fails_saying(1, &why);
     }
     assert_eq!(fs::read_dir(&home).unwrap().count(), before);
 }
@@ -215,23 +192,19 @@ fn a_home_of_another_user_is_left_alone() {
 #[test]
 fn a_relative_folder_and_an_open_configuration_are_refused() {
     let mut world = World::new();
+    world.configure("notices = []\n");
     let config = world.path("conf/tmux-task/config.toml");
-    fs::create_dir(config.parent().unwrap()).unwrap();
-    fs::write(&config, "notices = []\n").unwrap();
     fs::set_permissions(&config, fs::Permissions::from_mode(0o666)).unwrap();
-    let check = |output: Output, why: &str| {
-        assert_eq!(output.code, 1, "{output}");
-        assert!(output.err.contains(why), "{output}");
-    };
     let why = format!("{} can be written to by other users", config.display());
-    check(world.task(["daemon", "--detach"]), &why);
+    world.task(["daemon", "--detach"]).fails_saying(1, &why);
     fs::set_permissions(&config, fs::Permissions::from_mode(0o664)).unwrap();
     world.daemon();
     world.task(["daemon", "stop"]).ok();
     world.set("TMUX_TASK_STATE_DIR", "state");
     let why = "TMUX_TASK_STATE_DIR must be an absolute path, found `state`";
-    check(world.task(["ls"]), why);
-    check(world.task(["daemon", "--detach"]), why);
+    for line in ["ls", "daemon --detach"] {
+        world.call(line).fails_saying(1, why);
+    }
     assert!(!world.project().join("state").exists());
 }
 
@@ -250,22 +223,14 @@ fn a_tmux_server_of_another_user_is_not_connected_to() {
     symlink(&evil, &link).unwrap();
     let (evil, link) = (evil.to_str().unwrap(), link.to_str().unwrap());
     for socket in [evil, link] {
-        for command in [
-            &["ls"][..],
-            &["status"],
-            &["run", "a", "--", "true"],
-            &["daemon", "--detach"],
-        ] {
-            let output = world.task([&["-S", socket], command].concat());
-            output.fails_with(1);
-            assert!(output.err.contains("belongs to another user"), "{output}");
+        for command in ["ls", "status", "run a -- true", "daemon --detach"] {
+            let output = world.call(&format!("-S {socket} {command}"));
+            output.fails_saying(1, "belongs to another user");
         }
     }
     for name in ["", ".", "..", "a/b", "../evil", evil] {
-        let output = world.task(["-L", name, "ls"]);
         let why = "tmux-task: ls: -L takes the name of a tmux server, without `/`";
-        output.fails_with(2);
-        assert!(output.err.starts_with(why), "{name}: {output}");
+        world.task(["-L", name, "ls"]).fails_saying(2, why);
     }
     world.set("TMUX", &format!("{evil},1,0"));
     world.task(["ls"]).fails_with(1);
@@ -278,7 +243,6 @@ fn a_tmux_server_of_another_user_is_not_connected_to() {
     fs::create_dir_all(&sockets).unwrap();
     give_away(&sockets);
     world.set("TMUX_TMPDIR", folder.to_str().unwrap());
-    let output = world.task(["run", "a", "--", "true"]);
-    output.fails_with(1);
-    assert!(output.err.contains("belongs to another user"), "{output}");
+    let output = world.call("run a -- true");
+    output.fails_saying(1, "belongs to another user");
 }

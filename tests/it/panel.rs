@@ -2,114 +2,125 @@
 
 use rustix::process::{Signal, kill_process};
 
-use crate::support::{World, events, pid};
+use crate::support::{World, argv, event, pid};
 
-/// The pane in which the panel runs.
-const TERMINAL: [&str; 2] = ["-L", "terminal"];
+/// A terminal of another server, which goes with the world.
+struct Terminal<'a>(&'a World);
 
-/// Runs the panel in a terminal of this size. When it ends, the terminal shows its exit code.
-fn open(world: &World, columns: &str, rows: &str) {
-    open_with(world, "", columns, rows);
+impl<'a> Terminal<'a> {
+    /// Runs a line in it.
+    fn open(world: &'a World, line: &str) -> Self {
+        let open = argv("-L terminal new-session -d -x 80 -y 24");
+        world.tmux(open.iter().map(String::as_str).chain([line]));
+        Self(world)
+    }
+
+    /// Runs the panel in it. When it ends, the terminal shows its exit code.
+    fn panel(world: &'a World, options: &str) -> Self {
+        let program = World::program().display();
+        let panel = format!("env -u TMUX '{program}' panel {options}");
+        Self::open(world, &format!("{panel}; echo code-$?; exec cat"))
+    }
+
+    fn tmux(&self, line: &str) -> String {
+        self.0.tmux(argv(&format!("-L terminal {line}")))
+    }
+
+    fn screen(&self) -> String {
+        self.tmux("capture-pane -p")
+    }
+
+    #[track_caller]
+    fn shows(&self, text: &str) {
+        let what = format!("the terminal shows {text}:\n{}", self.screen());
+        self.0.until_true(&what, || self.screen().contains(text));
+    }
+
+    #[track_caller]
+    fn loses(&self, text: &str) {
+        self.0.until_true(text, || !self.screen().contains(text));
+    }
+
+    fn keys(&self, keys: &str) {
+        self.tmux(&format!("send-keys {keys}"));
+    }
+
+    /// Presses these keys, and waits until the terminal shows this.
+    #[track_caller]
+    fn press(&self, keys: &str, then: &str) {
+        self.keys(keys);
+        self.shows(then);
+    }
+
+    /// Waits until the list has rows of these groups, in this order: the first words of its rows, except
+    /// for the selected row's mark.
+    #[track_caller]
+    fn lists(&self, groups: &[&str]) {
+        self.0.until_true(&format!("{groups:?}"), || {
+            let screen = self.screen();
+            let rows = screen
+                .lines()
+                .map(|row| row.strip_prefix('>').unwrap_or(row));
+            let words = rows.filter_map(|row| row.split_whitespace().next());
+            let mut found: Vec<&str> = words.collect();
+            found.retain(|word| ["ASK", "FAILED", "RUNNING", "DONE"].contains(word));
+            found == groups
+        });
+    }
+
+    /// Shows only the tasks of this name.
+    #[track_caller]
+    fn filter(&self, name: &str) {
+        self.keys("/");
+        self.keys(&format!("-l {name}"));
+        self.lists(&["RUNNING"]);
+        self.keys("Enter");
+    }
+
+    fn is_full_screen(&self) -> bool {
+        self.tmux("display-message -p #{alternate_on}") == "1"
+    }
+
+    /// Leaves the panel.
+    #[track_caller]
+    fn quit(&self) {
+        self.press("q", "code-0");
+        assert!(!self.is_full_screen());
+    }
 }
 
-/// The same with options.
-fn open_with(world: &World, options: &str, columns: &str, rows: &str) {
-    let line = format!(
-        "env -u TMUX '{}' panel {options}; echo code-$?; exec cat",
-        World::program().display()
-    );
-    let size = ["new-session", "-d", "-x", columns, "-y", rows, &line];
-    world.tmux([&TERMINAL, size.as_slice()].concat());
-}
-
-fn shown(world: &World) -> String {
-    world.tmux([&TERMINAL, ["capture-pane", "-p"].as_slice()].concat())
-}
-
-#[track_caller]
-fn until_shown(world: &World, text: &str) {
-    world.until_true(
-        &format!("the panel shows {text}:\n{}", shown(world)),
-        || shown(world).contains(text),
-    );
-}
-
-/// The first word of each row of the list: the group, except for the selected row's mark.
-fn groups(world: &World) -> Vec<String> {
-    let shown = shown(world);
-    let words = shown.lines().filter_map(|row| {
-        let row = row.strip_prefix('>').unwrap_or(row);
-        let word = row.split_whitespace().next()?;
-        ["ASK", "FAILED", "RUNNING", "DONE"]
-            .contains(&word)
-            .then(|| word.to_owned())
-    });
-    words.collect()
-}
-
-fn press(world: &World, keys: &[&str]) {
-    world.tmux([&TERMINAL, ["send-keys"].as_slice(), keys].concat());
-}
-
-fn close(world: &World) {
-    world.tmux([&TERMINAL, ["kill-server"].as_slice()].concat());
-}
-
-fn is_full_screen(world: &World) -> bool {
-    let ask = ["display-message", "-p", "#{alternate_on}"];
-    world.tmux([&TERMINAL, ask.as_slice()].concat()) == "1"
-}
+const DEPLOY: &str = "printf 'Proceed? [y/N] '; read -r word; echo got-$word; exec sleep 1000";
 
 #[test]
 fn a_prompt_is_answered_and_a_task_is_killed() {
     let world = World::new();
-    world.run(
-        "deploy",
-        "printf 'Proceed? [y/N] '; read -r word; echo got-$word; exec sleep 1000",
-    );
+    world.run("deploy", DEPLOY);
     world.run("build", "echo compiling; exit 3");
     world.run("server", "exec sleep 1000");
     world.run("lint", "echo clean");
     world.until_delivered("exited", "build");
     world.until_delivered("exited", "lint");
     world.until_delivered("input", "deploy");
-    open(&world, "80", "24");
-    world.until_true("all groups are shown in order", || {
-        groups(&world) == ["ASK", "FAILED", "RUNNING", "DONE"]
-    });
-    until_shown(&world, "exit 3: compiling");
-    press(&world, &["a"]);
-    until_shown(&world, "deploy asks: Proceed? [y/N]");
-    press(&world, &["y", "Enter"]);
-    until_shown(&world, "sent to deploy");
-    until_shown(&world, "got-y");
-    world.until_true("nothing asks", || {
-        groups(&world) == ["FAILED", "RUNNING", "RUNNING", "DONE"]
-    });
+    let terminal = Terminal::panel(&world, "");
+    terminal.lists(&["ASK", "FAILED", "RUNNING", "DONE"]);
+    terminal.shows("exit 3: compiling");
+    terminal.press("a", "deploy asks: Proceed? [y/N]");
+    terminal.press("y Enter", "sent to deploy");
+    terminal.shows("got-y");
+    terminal.lists(&["FAILED", "RUNNING", "RUNNING", "DONE"]);
 
-    press(&world, &["/"]);
-    press(&world, &["-l", "server"]);
-    world.until_true("only it is listed", || groups(&world) == ["RUNNING"]);
-    press(&world, &["Enter"]);
-    press(&world, &["x"]);
-    until_shown(&world, "Kill server and remove its window? y/n");
-    press(&world, &["y"]);
-    until_shown(&world, "killed server");
+    terminal.filter("server");
+    terminal.press("x", "Kill server and remove its window? y/n");
+    terminal.press("y", "killed server");
     let records = world.until_delivered("disappeared", "server");
-    let gone = events(&records)
-        .into_iter()
-        .find(|event| event["type"] == "disappeared");
-    assert_eq!(gone.unwrap()["reason"], "userKilled");
+    let gone = event(&records, "disappeared", "server");
+    assert_eq!(gone["reason"], "userKilled");
 
-    press(&world, &["Escape"]);
-    world.until_true("the others are listed", || groups(&world).len() == 3);
-    let size = ["resize-window", "-x", "40", "-y", "10"];
-    world.tmux([&TERMINAL, size.as_slice()].concat());
-    until_shown(&world, "FAIL build");
-    press(&world, &["q"]);
-    until_shown(&world, "code-0");
-    assert!(!is_full_screen(&world));
-    close(&world);
+    terminal.keys("Escape");
+    terminal.lists(&["FAILED", "RUNNING", "DONE"]);
+    terminal.tmux("resize-window -x 40 -y 10");
+    terminal.shows("FAIL build");
+    terminal.quit();
 }
 
 /// The sessions and windows that terminals of the world's server show.
@@ -125,42 +136,36 @@ fn enter_shows_the_window_until_the_user_detaches() {
     let world = World::new();
     world.run("api", "exec sleep 1000");
     world.run("web", "exec sleep 1000");
-    open(&world, "80", "24");
-    until_shown(&world, "RUNNING web");
-    press(&world, &["j", "Enter"]);
+    let terminal = Terminal::panel(&world, "");
+    terminal.shows("RUNNING web");
+    terminal.keys("j Enter");
     world.until_true("the terminal shows web", || viewed(&world) == ["work web"]);
-    press(&world, &["C-b", "d"]);
-    until_shown(&world, "RUNNING web");
+    terminal.press("C-b d", "RUNNING web");
     assert_eq!(viewed(&world), [""; 0]);
-    press(&world, &["q"]);
-    until_shown(&world, "code-0");
-    close(&world);
+    terminal.quit();
 }
 
 /// Opens a popup by its key, in a terminal that shows the session `home`. The panel runs with these
 /// variables besides those of the server.
 #[track_caller]
-fn open_popup(world: &World, variables: &str) {
-    world.tmux(["new-session", "-d", "-s", "home", "-n", "desk", "cat"]);
+fn open_popup<'a>(world: &'a World, variables: &str) -> Terminal<'a> {
+    world.tmux(argv("new-session -d -s home -n desk cat"));
     let file = world.path("home").join(".tmux.conf");
     // The line of the documentation. The test's session is not named after its folder, and the program is
     // not on the server's PATH.
     let documentation = include_str!("../../docs/panel.md");
     let mut lines = documentation.lines();
     let binding = lines.find(|line| line.starts_with("bind-key")).unwrap();
-    let panel = format!("{variables} '{}' -s work panel", World::program().display());
-    std::fs::write(
-        &file,
-        binding.replace("tmux-task panel\"", &format!("{panel}\"")),
-    )
-    .unwrap();
+    let program = World::program().display();
+    let panel = format!("{variables} '{program}' -s work panel\"");
+    std::fs::write(&file, binding.replace("tmux-task panel\"", &panel)).unwrap();
     world.tmux(["source-file", &file.display().to_string()]);
-    let socket = world.tmux(["display-message", "-p", "#{socket_path}"]);
+    let socket = world.tmux(argv("display-message -p #{socket_path}"));
     let attach = format!("env -u TMUX tmux -S '{socket}' attach -t =home");
-    let size = ["new-session", "-d", "-x", "80", "-y", "24", &attach];
-    world.tmux([&TERMINAL, size.as_slice()].concat());
+    let terminal = Terminal::open(world, &attach);
     world.until_true("the terminal shows home", || viewed(world) == ["home desk"]);
-    press(world, &["C-b", "T"]);
+    terminal.keys("C-b T");
+    terminal
 }
 
 #[test]
@@ -173,48 +178,38 @@ fn enter_in_a_popup_switches_the_users_terminal_and_closes_the_popup() {
         world.path("state").display(),
         world.path("run").display()
     );
-    open_popup(&world, &folders);
-    until_shown(&world, "RUNNING api");
-    press(&world, &["Enter"]);
+    let terminal = open_popup(&world, &folders);
+    terminal.shows("RUNNING api");
+    terminal.keys("Enter");
     world.until_true("the terminal shows api", || viewed(&world) == ["work api"]);
-    world.until_true("the popup is gone", || {
-        !shown(&world).contains("RUNNING api")
-    });
-    close(&world);
+    terminal.loses("RUNNING api");
 }
 
 #[test]
 fn a_popup_stays_open_with_the_error_of_a_panel_that_has_other_folders() {
     let world = World::new();
     world.run("api", "exec sleep 1000");
-    open_popup(&world, "");
-    until_shown(&world, "panel: the daemon did not start: another daemon");
-    press(&world, &["Escape"]);
-    world.until_true("the popup is gone", || {
-        !shown(&world).contains("another daemon")
-    });
-    close(&world);
+    let terminal = open_popup(&world, "");
+    terminal.shows("panel: the daemon did not start: another daemon");
+    terminal.keys("Escape");
+    terminal.loses("another daemon");
 }
 
 #[test]
-fn r_runs_a_task_again() {
+fn it_starts_the_daemon_and_r_runs_a_task_again() {
     let world = World::new();
     world.run("count", "echo run >>runs; wc -l <runs; exit 1");
     world.run("server", "exec sleep 1000");
-    open(&world, "80", "24");
-    until_shown(&world, "exit 1: 1");
-    press(&world, &["r"]);
-    until_shown(&world, "exit 1: 2");
-    press(&world, &["G", "r"]);
-    until_shown(&world, "server still runs. End it and run it again? y/n");
-    press(&world, &["y"]);
-    until_shown(&world, "RUNNING server   2");
+    world.task(["daemon", "stop"]).ok();
+    let terminal = Terminal::panel(&world, "");
+    terminal.shows("exit 1: 1");
+    terminal.press("r", "exit 1: 2");
+    terminal.press("G r", "server still runs. End it and run it again? y/n");
+    terminal.press("y", "RUNNING server   2");
     // What no launcher has recorded cannot be run again.
     world.new_window("bare", "exec sleep 1000");
-    until_shown(&world, "RUNNING bare");
-    press(&world, &["G", "r", "y"]);
-    until_shown(&world, "the command of task `bare` is not recorded");
-    close(&world);
+    terminal.shows("RUNNING bare");
+    terminal.press("G r y", "the command of task `bare` is not recorded");
 }
 
 #[test]
@@ -222,110 +217,79 @@ fn it_says_that_the_daemon_is_gone_and_comes_back() {
     let mut world = World::new();
     world.run("api", "exec sleep 1000");
     world.set("TMUX_TASK_NO_AUTOSTART", "1");
-    open(&world, "80", "24");
-    until_shown(&world, "RUNNING api");
+    let terminal = Terminal::panel(&world, "");
+    terminal.shows("RUNNING api");
     world.kill_daemon();
-    until_shown(&world, "no daemon runs for session `work`");
+    terminal.shows("no daemon runs for session `work`");
     // What was known stays.
-    until_shown(&world, "RUNNING api");
+    terminal.shows("RUNNING api");
     world.daemon();
     world.run("web", "exec sleep 1000");
-    until_shown(&world, "RUNNING web");
-    until_shown(&world, "LAST LINE");
+    terminal.shows("RUNNING web");
+    terminal.shows("LAST LINE");
     // The session goes, and another one of its name comes.
     world.task(["kill-all", "--yes"]).ok();
-    until_shown(&world, "There is no session `work`.");
+    terminal.shows("There is no session `work`.");
     world.run("later", "exec sleep 1000");
-    until_shown(&world, "RUNNING later");
-    close(&world);
+    terminal.shows("RUNNING later");
 }
 
 #[test]
 fn all_sessions_are_shown_and_each_key_is_for_the_right_one() {
     let world = World::new();
     world.run_alone("idle", "job", "exec sleep 1000");
-    world.run_in(
-        "shop",
-        "deploy",
-        "printf 'Proceed? [y/N] '; read -r word; echo got-$word; exec sleep 1000",
-    );
-    let elsewhere = ["-L", "other", "-s", "work"];
-    let on_other = |args: &[&str]| world.task([elsewhere.as_slice(), args].concat());
+    world.run_in("shop", "deploy", DEPLOY);
+    let on_other = |line: &str| world.call(&format!("-L other -s work {line}"));
     // Both sessions have this name and this window id.
     world.run("api", "exec sleep 1000");
-    on_other(&["run", "watch", "--", "exec sleep 1000"]).ok();
-    open_with(&world, "--all", "80", "24");
-    until_shown(&world, "4 sessions  1 needs you · 2 running");
-    until_shown(&world, "RUNNING work       api");
-    until_shown(&world, "RUNNING work@other watch");
-    until_shown(
-        &world,
-        "idle       no daemon runs; `tmux-task -s idle daemon",
-    );
-    press(&world, &["a"]);
-    until_shown(&world, "shop/deploy asks: Proceed? [y/N]");
-    press(&world, &["y", "Enter"]);
-    until_shown(&world, "got-y");
-    press(&world, &["/"]);
-    press(&world, &["-l", "watch"]);
-    press(&world, &["Enter"]);
-    world.until_true("only it is listed", || groups(&world).len() == 1);
-    press(&world, &["x"]);
-    until_shown(&world, "Kill work@other/watch and remove its window? y/n");
-    press(&world, &["y"]);
-    until_shown(&world, "killed work@other/watch");
-    assert_eq!(on_other(&["ls"]).code, 3, "its only window is gone");
+    on_other("run watch -- 'exec sleep 1000'").ok();
+    let terminal = Terminal::panel(&world, "--all");
+    terminal.shows("4 sessions  1 needs you · 2 running");
+    terminal.shows("RUNNING work       api");
+    terminal.shows("RUNNING work@other watch");
+    let idle = "idle       no daemon runs; `tmux-task -s idle daemon";
+    terminal.shows(idle);
+    terminal.press("a", "shop/deploy asks: Proceed? [y/N]");
+    terminal.press("y Enter", "got-y");
+    terminal.filter("watch");
+    terminal.press("x", "Kill work@other/watch and remove its window? y/n");
+    terminal.press("y", "killed work@other/watch");
+    assert_eq!(on_other("ls").code, 3, "its only window is gone");
     // The one of the same id is not.
-    assert_eq!(world.look()["tasks"][0]["windowName"], "api");
+    assert_eq!(world.names(), ["api"]);
     world.task(["-s", "idle", "daemon", "status"]).fails(
         3,
         "tmux-task: daemon status: no daemon runs for session `idle`\n\
          hint: start one with `tmux-task -s idle daemon --detach`",
     );
-    press(&world, &["Escape"]);
-    until_shown(&world, "3 sessions  2 running");
-    press(&world, &["q"]);
-    until_shown(&world, "code-0");
-    close(&world);
+    terminal.press("Escape", "3 sessions  2 running");
+    terminal.quit();
 }
 
 #[test]
 fn sessions_that_begin_and_end_are_followed() {
     let world = World::new();
-    open_with(&world, "--all", "80", "24");
-    until_shown(&world, "There are no task sessions.");
+    let terminal = Terminal::panel(&world, "--all");
+    terminal.shows("There are no task sessions.");
     world.run("api", "exec sleep 1000");
-    until_shown(&world, "RUNNING work    api");
+    terminal.shows("RUNNING work    api");
     world.run_in("shop", "web", "exec sleep 1000");
-    until_shown(&world, "RUNNING shop    web");
-    until_shown(&world, "2 sessions  2 running");
+    terminal.shows("RUNNING shop    web");
+    terminal.shows("2 sessions  2 running");
     // A daemon that is stopped leaves its session, and is not started again.
     world.task(["daemon", "stop"]).ok();
-    until_shown(&world, "work    no daemon runs;");
+    terminal.shows("work    no daemon runs;");
     world.daemon();
-    until_shown(&world, "RUNNING work    api");
+    terminal.shows("RUNNING work    api");
     // One that is killed and started again leaves no trace.
     world.kill_daemon();
     world.daemon();
     world.run("later", "exec sleep 1000");
-    until_shown(&world, "RUNNING work    later");
+    terminal.shows("RUNNING work    later");
     world.task(["kill-all", "--yes"]).ok();
-    until_shown(&world, "1 session  1 running");
-    world.until_true("only the other session is listed", || {
-        groups(&world) == ["RUNNING"] && !shown(&world).contains("work")
-    });
-    close(&world);
-}
-
-#[test]
-fn it_starts_the_daemon() {
-    let world = World::new();
-    world.run("api", "exec sleep 1000");
-    world.task(["daemon", "stop"]).ok();
-    open(&world, "80", "24");
-    until_shown(&world, "RUNNING api");
-    world.daemon_status();
-    close(&world);
+    terminal.shows("1 session  1 running");
+    terminal.loses("work");
+    terminal.lists(&["RUNNING"]);
 }
 
 #[test]
@@ -333,17 +297,15 @@ fn it_starts_the_daemon() {
 fn a_signal_restores_the_terminal() {
     let world = World::new();
     world.run("api", "exec sleep 1000");
-    open(&world, "80", "24");
-    until_shown(&world, "RUNNING api");
-    assert!(is_full_screen(&world));
-    let ask = ["display-message", "-p", "#{pane_pid}"];
-    let shell = world.tmux([&TERMINAL, ask.as_slice()].concat());
+    let terminal = Terminal::panel(&world, "");
+    terminal.shows("RUNNING api");
+    assert!(terminal.is_full_screen());
+    let shell = terminal.tmux("display-message -p #{pane_pid}");
     let children = std::fs::read_to_string(format!("/proc/{shell}/task/{shell}/children"));
     let panel = children.unwrap();
     kill_process(pid(panel.trim().parse().unwrap()), Signal::TERM).unwrap();
-    until_shown(&world, "code-143");
-    assert!(!is_full_screen(&world));
-    close(&world);
+    terminal.shows("code-143");
+    assert!(!terminal.is_full_screen());
 }
 
 #[test]

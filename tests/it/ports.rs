@@ -1,12 +1,12 @@
 //! Ports: who listens counts, not that somebody does.
 
-use std::fs;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU16, Ordering};
 
+use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{World, story};
+use crate::support::{World, argv, has, pid as pid_of, story, without_ids};
 
 /// A server: `serve ADDRESS PORT [MODE]`. With `fork` it goes into the background, in a session of its
 /// own; with `shared` others may listen there too; with `http` it answers with the status in the file
@@ -58,36 +58,40 @@ fn serve(world: &World) -> String {
     path.display().to_string()
 }
 
-/// The ports of the tasks, as `ls --json` has them.
-fn ports(world: &World) -> Vec<(String, Value)> {
-    let tasks = world.look()["tasks"].clone();
-    let tasks = tasks.as_array().unwrap().iter();
-    let name = |task: &Value| task["windowName"].as_str().unwrap().to_owned();
+/// The tasks with their ports, as `ls --json` has them.
+fn ports(world: &World) -> Value {
+    let tasks = world.tasks().into_iter();
     tasks
-        .map(|task| (name(task), task["ports"].clone()))
+        .map(|task| json!([task["windowName"], task["ports"]]))
         .collect()
 }
 
+/// A wait for a port is over before its task has it. Returns the pid that has it, as it was said.
+#[track_caller]
+fn is_held(world: &World, name: &str, port: &str, whose: &str) -> String {
+    let waited = world.task(["wait", name, "--listen", port, "--timeout", "300ms"]);
+    let held = format!("port {port} is held by pid ");
+    waited.fails_saying(4, &held);
+    waited.fails_saying(4, whose);
+    let (_, pid) = waited.err.split_once(&held).unwrap();
+    pid.split_once(' ').unwrap().0.to_owned()
+}
+
 #[test]
-fn a_port_that_another_process_has_is_not_ready_and_run_says_who_has_it() {
+fn a_port_that_another_process_has_is_not_ready_and_is_said_to_be_held() {
     let world = World::new();
     let (serve, gate, port) = (serve(&world), world.gate("on"), free_port().to_string());
     let taken = TcpListener::bind(format!("127.0.0.1:{port}")).unwrap();
     let line = format!("{}; exec {serve} 127.0.0.1 {port}", gate.wait());
-    let mut run = world.start([
-        "run",
-        "api",
-        "--listen",
-        &port,
-        "--timeout",
-        "60s",
-        "--",
-        &line,
-    ]);
+    let listen = ["run", "api", "--listen", &port, "--timeout", "60s"];
+    let mut run = world.start([&listen[..], &["--", &line]].concat());
     let ours = std::process::id();
     let complaint = run.complaint();
-    let expected = format!("tmux-task: run: port {port} is held by pid {ours} (");
-    assert!(complaint.starts_with(&expected), "{complaint}");
+    let held = format!("port {port} is held by pid {ours} (");
+    assert!(
+        complaint.starts_with(&format!("tmux-task: run: {held}")),
+        "{complaint}"
+    );
     assert!(
         complaint.ends_with("): not ready before `api` has it"),
         "{complaint}"
@@ -95,26 +99,30 @@ fn a_port_that_another_process_has_is_not_ready_and_run_says_who_has_it() {
     for _ in 0..4 {
         run.line();
     }
-    let timed_out = world.task(["wait", "api", "--listen", &port, "--timeout", "300ms"]);
-    assert_eq!(timed_out.code, 4, "{timed_out}");
-    let expected = format!("timed out after 300 ms; port {port} is held by pid {ours} (");
-    assert!(timed_out.err.contains(&expected), "{timed_out}");
+    is_held(
+        &world,
+        "api",
+        &port,
+        &format!("timed out after 300 ms; {held}"),
+    );
+    // So it is of a task that ends at once.
+    let tasks = format!("[tasks.ends]\ncommand = 'exit 3'\nready = {{ port = {port} }}\n");
+    world.write("tmux-task.toml", &tasks);
+    let up = world.task(["up", "--wait"]);
+    up.fails_saying(5, &format!("up: ends exited with code 3; {held}"));
     drop(taken);
     gate.open();
     assert_eq!(run.line(), format!("listening: {port}"));
     assert_eq!(run.wait(), 0);
-    assert_eq!(
-        ports(&world),
-        [("api".to_owned(), json!([port.parse::<u16>().unwrap()]))]
-    );
+    let number = port.parse::<u16>().unwrap();
+    assert_eq!(world.listed("api")["ports"], json!([number]));
     // A wait for what holds already returns at once, with any port too.
-    let any = world.task(["wait", "api", "--listen", "--json"]);
-    let any: Value = serde_json::from_str(any.ok()).unwrap();
-    assert_eq!(
-        (&any["outcome"], &any["condition"]),
-        (&json!("listening"), &json!("listen"))
+    let any = world.call("wait api --listen --json").json();
+    has(
+        &any,
+        "outcome condition ports",
+        json!(["listening", "listen", [number]]),
     );
-    assert_eq!(any["ports"], json!([port.parse::<u16>().unwrap()]));
     world.finish();
 }
 
@@ -123,41 +131,37 @@ fn a_port_of_another_task_is_named_with_it() {
     let world = World::new();
     let (serve, port) = (serve(&world), free_port().to_string());
     let first = format!("exec {serve} 127.0.0.1 {port}");
-    world
-        .task(["run", "first", "--listen", &port, "--", &first])
-        .ok();
+    let run = |name: &str, more: &str| {
+        world.call(&format!("run {name} --listen {port} {more} -- '{first}'"))
+    };
+    run("first", "").ok();
     // It cannot have the port, and ends.
-    let second = ["run", "second", "--listen", &port, "--json", "--", &first];
-    let second = world.task(second);
+    let second = run("second", "--json");
     assert_eq!(second.code, 5, "{second}");
     let result: Value = serde_json::from_str(second.out.lines().last().unwrap()).unwrap();
     assert_eq!(result["outcome"], "died", "{second}");
-    let holder = &result["portHolders"][0];
-    assert_eq!(holder["task"], "first", "{second}");
-    assert_eq!(holder["session"], "work", "{second}");
+    let names = "portHolders.0.task portHolders.0.session";
+    has(&result, names, json!(["first", "work"]));
     // The run that is replaced gives the port back.
-    let again = world.task(["run", "first", "--listen", &port, "--", &first]);
-    let replaced = "tmux-task: run: replaced the live run of task `first`\n";
-    assert_eq!(again.err, replaced, "{again}");
+    let again = run("first", "");
+    assert_eq!(
+        again.err,
+        "tmux-task: run: replaced the live run of task `first`\n"
+    );
     assert!(
         again.ok().ends_with(&format!("listening: {port}\n")),
         "{again}"
     );
-    world.finish();
-}
-
-#[test]
-fn a_task_that_ends_at_once_because_its_port_is_held_is_told_with_who_has_it() {
-    let world = World::new();
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = taken.local_addr().unwrap().port();
-    let file = world.path("project.toml");
-    let tasks = format!("[tasks.api]\ncommand = 'exit 3'\nready = {{ port = {port} }}\n");
-    fs::write(&file, tasks).unwrap();
-    let up = world.task(["up", file.to_str().unwrap(), "--wait"]);
-    let ours = std::process::id();
-    let expected = format!("up: api exited with code 3; port {port} is held by pid {ours} (");
-    assert!(up.err.contains(&expected), "{up}");
+    // One that two tasks share is nobody's until one has it alone.
+    let port = free_port().to_string();
+    let line = format!("exec {serve} 127.0.0.1 {port} shared");
+    world.run("old", &line);
+    world.run("new", &line);
+    let listens = |name| world.listed(name)["ports"] != json!([]);
+    world.until_true("both listen", || listens("old") && listens("new"));
+    is_held(&world, "new", &port, "of task `old`");
+    world.task(["kill", "old"]).ok();
+    world.task(["wait", "new", "--listen", &port]).ok();
     world.finish();
 }
 
@@ -165,77 +169,26 @@ fn a_task_that_ends_at_once_because_its_port_is_held_is_told_with_who_has_it() {
 fn all_processes_of_a_run_count_also_one_in_the_background() {
     let world = World::new();
     let serve = serve(&world);
-    let [forked, v6, any, child] = [(); 4].map(|()| free_port());
+    let mut all = [(); 4].map(|()| free_port());
+    let [forked, v6, any, child] = all;
     let script = format!(
         "{serve} :: {v6} & {serve} 0.0.0.0 {any} & (sh -c '{serve} 127.0.0.1 {child}; :') & \
          exec {serve} 127.0.0.1 {forked} fork"
     );
     world.run("all", &script);
-    for port in [forked, v6, any, child] {
-        let waited = world.task([
-            "wait",
-            "all",
-            "--listen",
-            &port.to_string(),
-            "--timeout",
-            "60s",
-        ]);
-        waited.ok();
+    for port in all {
+        let wait = format!("wait all --listen {port} --timeout 60s");
+        world.call(&wait).ok();
     }
     world.run("other", "exec sleep 1000");
-    let mut expected = [forked, v6, any, child];
-    expected.sort_unstable();
-    let all = ("all".to_owned(), json!(expected));
-    assert_eq!(ports(&world), [all, ("other".to_owned(), json!([]))]);
-    let table = world.task(["ls"]);
-    assert!(table.ok().contains(" PORTS "), "{table}");
-    // What has left the session is not ended with its task: the test ends it, by its name.
+    all.sort_unstable();
+    assert_eq!(ports(&world), json!([["all", all], ["other", []]]));
+    world.task(["ls"]).prints(" PORTS ");
+    // What has left the session is not ended with its task: the test ends it.
     world.task(["kill", "all"]).ok();
-    let waited = [
-        "wait",
-        "other",
-        "--listen",
-        &forked.to_string(),
-        "--timeout",
-        "100ms",
-    ];
-    let waited = world.task(waited);
-    let held = format!("port {forked} is held by pid ");
-    assert!(waited.err.contains(&held), "{waited}");
-    assert!(
-        waited.err.contains(" of task `all` in session `work`"),
-        "{waited}"
-    );
-    let pid = waited
-        .err
-        .split(&held)
-        .nth(1)
-        .unwrap()
-        .split(' ')
-        .next()
-        .unwrap();
-    let pid = rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    world.finish();
-}
-
-#[test]
-fn a_port_that_two_tasks_share_is_nobodys_until_one_has_it_alone() {
-    let world = World::new();
-    let (serve, port) = (serve(&world), free_port().to_string());
-    let line = format!("exec {serve} 127.0.0.1 {port} shared");
-    world
-        .task(["run", "old", "--listen", &port, "--", &line])
-        .ok();
-    world.run("new", &format!("exec {serve} 127.0.0.1 {port} shared"));
-    world.until_true("both listen", || {
-        ports(&world).iter().all(|(_, ports)| *ports != json!([]))
-    });
-    let shared = world.task(["wait", "new", "--listen", &port, "--timeout", "300ms"]);
-    assert_eq!(shared.code, 4, "{shared}");
-    assert!(shared.err.contains("of task `old`"), "{shared}");
-    world.task(["kill", "old"]).ok();
-    world.task(["wait", "new", "--listen", &port]).ok();
+    let whose = " of task `all` in session `work`";
+    let pid = is_held(&world, "other", &forked.to_string(), whose);
+    kill_process(pid_of(pid.parse().unwrap()), Signal::KILL).unwrap();
     world.finish();
 }
 
@@ -244,8 +197,8 @@ fn the_end_of_the_run_ends_a_wait_for_a_port() {
     let world = World::new();
     let gate = world.gate("on");
     world.run("ends", &format!("{}; exit 3", gate.wait()));
-    let mut wait = world.start(["wait", "ends", "--listen", "--json"]);
-    world.until_true("it waits", || world.daemon_status()["waits"] == 1);
+    let mut wait = world.start(argv("wait ends --listen --json"));
+    world.until_waits(1);
     gate.open();
     let result = wait.record();
     assert_eq!(
@@ -253,19 +206,9 @@ fn the_end_of_the_run_ends_a_wait_for_a_port() {
         (5, &json!("died")),
         "{result}"
     );
-    for (args, why) in [
-        (
-            ["wait", "ends", "--listen", "0"],
-            "`0` is not a port, like 3000",
-        ),
-        (
-            ["wait", "ends", "--listen", "70000"],
-            "`70000` is not a port, like 3000",
-        ),
-    ] {
-        let refused = world.task(args);
-        assert_eq!(refused.code, 2, "{refused}");
-        assert!(refused.err.contains(why), "{refused}");
+    for port in ["0", "70000"] {
+        let refused = world.task(["wait", "ends", "--listen", port]);
+        refused.fails_saying(2, &format!("`{port}` is not a port, like 3000"));
     }
     world.finish();
 }
@@ -275,7 +218,7 @@ fn a_task_of_a_file_is_ready_when_it_listens_or_answers() {
     let world = World::new();
     let (serve, gate) = (serve(&world), world.gate("on"));
     let [db, api] = [(); 2].map(|()| free_port());
-    fs::write(world.project().join("status"), "503").unwrap();
+    world.write("status", "503");
     let file = format!(
         "[tasks.db]\ncommand = '''{}; exec {serve} :: {db}'''\nready = {{ port = {db} }}\n\
          [tasks.api]\ncommand = 'exec {serve} 127.0.0.1 {api} http'\nafter = 'db'\n\
@@ -283,63 +226,45 @@ fn a_task_of_a_file_is_ready_when_it_listens_or_answers() {
          [tasks.web]\ncommand = 'exec sleep 1000'\nafter = 'api'\n",
         gate.wait()
     );
-    fs::write(world.project().join("tmux-task.toml"), file).unwrap();
+    world.write("tmux-task.toml", &file);
     let mut up = world.start(["up", "--wait"]);
-    let line = |up: &crate::support::Running| {
-        let line = up.line();
-        let words = line.split(' ').filter(|word| !word.starts_with('@'));
-        words.collect::<Vec<_>>().join(" ")
-    };
-    assert_eq!(line(&up), "started (db)");
+    let line = || without_ids(&up.line()).remove(0);
+    assert_eq!(line(), "started (db)");
     gate.open();
-    assert_eq!([line(&up), line(&up)], ["ready (db)", "started (api)"]);
+    assert_eq!([line(), line()], ["ready (db)", "started (api)"]);
     // It listens, and is not ready.
-    let late = world.task(["up", "--wait", "--timeout", "2s", "api"]);
-    assert_eq!(late.code, 4, "{late}");
+    let late = world.call("up --wait --timeout 2s api");
     let why = format!("api was not ready after 2.0 s; http://localhost:{api}/health: answered 503");
-    assert!(late.err.contains(&why), "{late}");
+    late.fails_saying(4, &why);
     // A redirection is not followed.
-    fs::write(world.project().join("status"), "302").unwrap();
-    assert_eq!([line(&up), line(&up)], ["ready (api)", "started (web)"]);
+    world.write("status", "302");
+    assert_eq!([line(), line()], ["ready (api)", "started (web)"]);
     assert_eq!(up.wait(), 0);
     // What runs already is asked again.
     world.task(["up", "--wait"]).ok();
-    world.finish();
-}
-
-#[test]
-fn an_answer_of_another_process_does_not_count() {
-    let world = World::new();
-    let (serve, port) = (serve(&world), free_port());
-    fs::write(world.project().join("status"), "200").unwrap();
-    // The server of another task answers at 127.0.0.1, the task itself listens on ::1 only.
-    let other = format!("exec {serve} 127.0.0.1 {port} http");
-    world.task(["run", "other", "--listen", "--", &other]).ok();
+    // An answer of another process does not count: this one listens on ::1 only.
     let file = format!(
-        "[tasks.api]\ncommand = 'exec {serve} ::1 {port}'\n\
-         ready = {{ http = 'http://127.0.0.1:{port}/' }}\n"
+        "[tasks.six]\ncommand = 'exec {serve} ::1 {api}'\n\
+         ready = {{ http = 'http://127.0.0.1:{api}/' }}\n"
     );
-    fs::write(world.project().join("tmux-task.toml"), file).unwrap();
-    let late = world.task(["up", "--wait", "--timeout", "3s"]);
-    assert_eq!(late.code, 4, "{late}");
-    assert!(late.err.contains("of task `other`"), "{late}");
+    world.write("tmux-task.toml", &file);
+    let late = world.call("up --wait --timeout 2s");
+    late.fails_saying(4, "of task `api`");
     world.finish();
 }
 
 #[test]
 fn values_of_ready_that_mean_nothing_are_errors() {
     let world = World::new();
+    let either = "must have either `port` or `http`";
     for (ready, why) in [
         (
             "{ http = 'https://localhost/' }",
             "https is not supported, only http",
         ),
         ("{ port = 0 }", "must not have port 0"),
-        (
-            "{ port = 1, http = 'http://a/' }",
-            "must have either `port` or `http`",
-        ),
-        ("{}", "must have either `port` or `http`"),
+        ("{ port = 1, http = 'http://a/' }", either),
+        ("{}", either),
         (
             "{ http = '127.0.0.1' }",
             "is not an address like http://127.0.0.1:3000/health",
@@ -347,14 +272,10 @@ fn values_of_ready_that_mean_nothing_are_errors() {
         ("3000", "must be a string, or a table with `port` or `http`"),
     ] {
         let file = format!("[tasks.api]\ncommand = 'true'\nready = {ready}\n");
-        fs::write(world.project().join("tmux-task.toml"), file).unwrap();
+        world.write("tmux-task.toml", &file);
         let refused = world.task(["up"]);
-        assert_eq!(refused.code, 1, "{refused}");
-        assert!(
-            refused.err.contains("tmux-task.toml:3: `tasks.api.ready`"),
-            "{refused}"
-        );
-        assert!(refused.err.contains(why), "{refused}");
+        refused.fails_saying(1, "tmux-task.toml:3: `tasks.api.ready`");
+        refused.fails_saying(1, why);
     }
     assert_eq!(story(&world.records()), [""; 0]);
 }

@@ -5,11 +5,10 @@
 //! `libraries_and_tools.jsonl` also says whether typed text must not be displayed, and
 //! `drawn_by_programs.jsonl`, whose programs hide the cursor, where they draw one themselves.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use tmux_task::model::{CursorPosition, Foreground, Screen, TtyEvidence, TtyUse, text};
+use tmux_task::model::{CursorPosition, Foreground, Prompt, Screen, TtyEvidence, TtyUse, text};
 use tmux_task::prompt::{self, Judgement, UserRules};
 
 /// One screen of the corpus.
@@ -39,6 +38,15 @@ struct Row {
 impl Row {
     fn is_input(&self) -> bool {
         self.expect == "input"
+    }
+
+    fn has_kind(&self, prompt: &Prompt) -> bool {
+        prompt.kind.to_string() == self.kind
+    }
+
+    fn has_line(&self, prompt: &Prompt) -> bool {
+        let line = self.prompt.as_ref();
+        line.is_none_or(|line| *line == prompt.text)
     }
 
     fn screen(&self) -> Screen {
@@ -137,7 +145,6 @@ struct Score {
     others: usize,
     fired: usize,
     kind_right: usize,
-    line_right: usize,
 }
 
 impl Score {
@@ -150,23 +157,14 @@ impl Score {
     }
 
     fn add(&mut self, row: &Row, judgement: &Judgement) {
-        match (row.is_input(), &judgement.found) {
-            (true, found) => {
-                self.inputs += 1;
-                if let Some(found) = found {
-                    self.found += 1;
-                    self.kind_right += usize::from(found.prompt.kind.to_string() == row.kind);
-                    let is_line = row
-                        .prompt
-                        .as_ref()
-                        .is_none_or(|prompt| *prompt == found.prompt.text);
-                    self.line_right += usize::from(is_line);
-                }
-            }
-            (false, found) => {
-                self.others += 1;
-                self.fired += usize::from(found.is_some());
-            }
+        let found = judgement.found.as_ref().map(|found| &found.prompt);
+        if row.is_input() {
+            self.inputs += 1;
+            self.found += usize::from(found.is_some());
+            self.kind_right += usize::from(found.is_some_and(|found| row.has_kind(found)));
+        } else {
+            self.others += 1;
+            self.fired += usize::from(found.is_some());
         }
     }
 }
@@ -180,71 +178,34 @@ fn ratio(part: usize, whole: usize) -> f64 {
     }
 }
 
-/// Judges every screen and writes down what went wrong.
+/// Judges every screen and writes down what went wrong. Returns the score without the hard ones.
 #[expect(
     clippy::print_stdout,
     reason = "the figures are what one runs this for"
 )]
-fn score(title: &str, rows: &[&Row], judge: impl Fn(&Row) -> Judgement) -> (Score, Score) {
-    let mut easy = Score::default();
-    let mut hard = Score::default();
-    let mut by_kind: BTreeMap<&str, Score> = BTreeMap::new();
-    let mut report = String::new();
+fn score(title: &str, rows: &[&Row], judge: impl Fn(&Row) -> Judgement) -> Score {
+    let mut totals: BTreeMap<&str, Score> = BTreeMap::new();
+    println!("{title}: {} screens", rows.len());
     for row in rows {
         let judgement = judge(row);
-        let total = if row.hard { &mut hard } else { &mut easy };
-        total.add(row, &judgement);
-        by_kind.entry(&row.kind).or_default().add(row, &judgement);
-        let told = judgement.found.as_ref().map(|found| &found.prompt);
-        if row.is_input() != told.is_some() {
-            let sort = if row.is_input() { "missed" } else { "false" };
-            let hard = if row.hard { " (hard)" } else { "" };
-            let rule = judgement.rule;
-            writeln!(
-                report,
-                "  {sort}{hard}: {} ({}): {rule}: {told:?}",
-                row.id, row.tool
-            )
-            .expect("a string takes everything");
-        } else if let Some(prompt) = told
-            && (prompt.kind.to_string() != row.kind
-                || row.prompt.as_ref().is_some_and(|line| *line != prompt.text))
-        {
-            writeln!(
-                report,
-                "  other: {}: {} for {}, {:?} for {:?}",
-                row.id, prompt.kind, row.kind, prompt.text, row.prompt
-            )
-            .expect("a string takes everything");
+        let total = if row.hard { "hard" } else { "easy" };
+        for name in [total, &row.kind] {
+            totals.entry(name).or_default().add(row, &judgement);
         }
-    }
-    println!("{title}: {} screens", rows.len());
-    for (name, score) in [("hard rows apart", easy), ("hard rows", hard)] {
-        println!(
-            "  {name}: recall {:.3} ({}/{}), false fires {:.3} ({}/{}), precision {:.3}, kind right {}, line right {}",
-            score.recall(),
-            score.found,
-            score.inputs,
-            score.false_fires(),
-            score.fired,
-            score.others,
-            ratio(score.found, score.found + score.fired),
-            score.kind_right,
-            score.line_right,
-        );
-    }
-    for (kind, score) in by_kind {
-        if score.inputs > 0 {
+        let told = judgement.found.as_ref().map(|found| &found.prompt);
+        let is_right = |told| row.is_input() && row.has_kind(told) && row.has_line(told);
+        if row.is_input() != told.is_some() || !told.is_none_or(is_right) {
+            let (rule, expected) = (judgement.rule, (&row.expect, &row.kind, &row.prompt));
             println!(
-                "  {kind}: recall {:.3} ({}/{})",
-                score.recall(),
-                score.found,
-                score.inputs
+                "  {total}: {} ({}): {rule}: {told:?} for {expected:?}",
+                row.id, row.tool
             );
         }
     }
-    print!("{report}");
-    (easy, hard)
+    for (name, score) in &totals {
+        println!("  {name}: recall {:.3}, {score:?}", score.recall());
+    }
+    totals["easy"]
 }
 
 fn by_screen(row: &Row) -> Judgement {
@@ -269,21 +230,10 @@ fn by_modes(row: &Row) -> Judgement {
     prompt::judge(&row.screen(), modes.as_ref(), &UserRules::default())
 }
 
-/// The tools in two halves, so that rules made with one can be judged with the other.
-fn halves(rows: &[Row]) -> (Vec<&Row>, Vec<&Row>) {
-    let tools: BTreeSet<&str> = rows.iter().map(|row| row.tool.as_str()).collect();
-    let first: BTreeSet<&str> = tools.into_iter().step_by(2).collect();
-    rows.iter()
-        .partition(|row| first.contains(row.tool.as_str()))
-}
-
 #[test]
 fn screens_alone_show_most_prompts() {
     let rows = corpus();
-    let (ours, others) = halves(&rows);
-    score("screen alone, first half of the tools", &ours, by_screen);
-    score("screen alone, second half of the tools", &others, by_screen);
-    let (easy, _) = score("screen alone", &rows.iter().collect::<Vec<_>>(), by_screen);
+    let easy = score("screen alone", &rows.iter().collect::<Vec<_>>(), by_screen);
     assert!(easy.recall() >= 0.97, "{easy:?}");
     assert!(easy.false_fires() <= 0.01, "{easy:?}");
 }
@@ -292,29 +242,10 @@ fn screens_alone_show_most_prompts() {
 fn with_evidence_nearly_every_prompt_is_reported_and_nothing_else() {
     let rows = corpus();
     let live: Vec<&Row> = rows.iter().filter(|row| row.source == "captured").collect();
-    let (ours, others) = halves(&rows);
-    let ours: Vec<&Row> = ours
-        .into_iter()
-        .filter(|row| row.source == "captured")
-        .collect();
-    let others: Vec<&Row> = others
-        .into_iter()
-        .filter(|row| row.source == "captured")
-        .collect();
-    score(
-        "with evidence, first half of the tools",
-        &ours,
-        by_everything,
-    );
-    score(
-        "with evidence, second half of the tools",
-        &others,
-        by_everything,
-    );
-    let (easy, _) = score("with evidence", &live, by_everything);
+    let easy = score("with evidence", &live, by_everything);
     assert!(easy.recall() >= 0.97, "{easy:?}");
     assert_eq!(easy.fired, 0, "{easy:?}");
-    let (easy, _) = score("with the terminal's modes", &live, by_modes);
+    let easy = score("with the terminal's modes", &live, by_modes);
     assert!(easy.recall() >= 0.97, "{easy:?}");
     assert!(easy.false_fires() <= 0.02, "{easy:?}");
 }

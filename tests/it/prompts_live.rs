@@ -1,143 +1,69 @@
 //! Real programs that wait for input, and others that do not, in a real tmux.
 
-#![allow(clippy::unwrap_used, reason = "a test that fails may panic anywhere")]
-
 mod answers;
 mod background;
 mod drawn;
 mod programs;
 mod redraws;
-mod silent;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
-use std::io::Write;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::fs;
+use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
-use tempfile::TempDir;
 
-use crate::support;
+use crate::support::{self, Output, argv, parse_lines};
 
 /// Far longer than any program here takes to ask on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A task session on a private tmux server.
-struct World {
-    dir: TempDir,
-}
+/// A world whose tasks are ended with it, also those that block the signal that their terminal is gone.
+struct World(support::World);
 
 impl World {
     fn new() -> Self {
-        let dir = tempfile::Builder::new().prefix("tt").tempdir().unwrap();
-        Self { dir }
+        Self(support::World::new())
     }
 
     /// A session whose daemon may not see the calls of its tasks' programs, as with Yama's
     /// `ptrace_scope`.
     fn with_hidden_calls() -> Self {
-        let world = Self::new();
-        let library = programs::library_that_hides_calls(world.dir.path());
-        let hidden = world
-            .command("cat")
-            .arg("/proc/self/syscall")
-            .env("LD_PRELOAD", &library)
-            .output()
-            .unwrap();
-        assert!(!hidden.status.success(), "{hidden:?}");
-        let started = world
-            .command(support::World::program())
-            .args(["daemon", "--detach"])
-            .env("LD_PRELOAD", &library)
-            .output()
-            .unwrap();
-        assert!(started.status.success(), "{started:?}");
+        let mut world = Self::new();
+        let library = world.c_library("hide", HIDES_CALLS);
+        world.set("LD_PRELOAD", library.to_str().unwrap());
+        let mut cat = world.command("cat");
+        cat.arg("/proc/self/syscall");
+        assert_ne!(Output::of(cat).code, 0, "it is hidden");
+        world.daemon();
+        world.set("LD_PRELOAD", "");
         world
     }
 
-    fn command(&self, program: impl AsRef<OsStr>) -> Command {
-        let dir = self.dir.path();
-        let mut command = Command::new(program);
-        command
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap())
-            .env("HOME", dir)
-            .env("TMUX_TMPDIR", dir)
-            .env("TMUX_TASK_STATE_DIR", dir.join("state"))
-            .env("TMUX_TASK_RUNTIME_DIR", dir.join("run"))
-            .env("TMUX_TASK_SESSION", "it")
-            .env("TERM", "xterm-256color")
-            .env("LC_ALL", "C.UTF-8")
-            .current_dir(dir)
-            .stdin(Stdio::null());
-        command
-    }
-
-    fn call(&self, args: &[&str]) -> Output {
-        self.command(support::World::program())
-            .args(args)
-            .output()
-            .unwrap()
-    }
-
-    /// Sets the table `input` of the configuration.
-    fn configure(&self, input: &str) {
-        let folder = self.dir.path().join(".config/tmux-task");
-        std::fs::create_dir_all(&folder).unwrap();
-        let text = format!("notices = []\n[input]\n{input}");
-        std::fs::write(folder.join("config.toml"), text).unwrap();
+    fn file(&self, name: &str) -> PathBuf {
+        self.project().join(name)
     }
 
     #[track_caller]
-    fn json(&self, args: &[&str]) -> Value {
-        let output = self.call(args);
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+    fn explain(&self, name: &str) -> Value {
+        self.task(["explain", name, "--json"]).json()
     }
 
-    #[track_caller]
-    fn run(&self, name: &str, line: &str) {
-        let output = self.call(&["run", name, "--", line]);
-        assert!(output.status.success(), "{name}: {output:?}");
-    }
-
-    #[track_caller]
-    fn send_secret(&self, name: &str, text: &str) {
-        let mut child = self
-            .command(support::World::program())
-            .args(["send", name, "--secret"])
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
-        child
-            .stdin
-            .take()
-            .unwrap()
-            .write_all(text.as_bytes())
-            .unwrap();
-        assert!(child.wait().unwrap().success());
-    }
-
-    /// The `input` and `inputResolved` events of the feed: task, type, kind, prompt, time.
+    /// The `input` and `inputResolved` events of the feed.
     fn prompt_events(&self) -> Vec<PromptEvent> {
-        let output = self.call(&["feed", "--type", "input", "--type", "inputResolved"]);
-        String::from_utf8(output.stdout)
-            .unwrap()
-            .lines()
-            .map(|line| serde_json::from_str::<Value>(line).unwrap())
-            .map(|record| {
-                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-                PromptEvent {
-                    task: text(&record["task"]["windowName"]),
-                    what: text(&record["type"]),
-                    kind: text(&record["promptKind"]),
-                    prompt: text(&record["prompt"]),
-                    secret: record["secret"].as_bool().unwrap_or(false),
-                }
-            })
-            .collect()
+        let output = self.task(argv("feed --type input --type inputResolved"));
+        let event = |record: Value| {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            PromptEvent {
+                task: text(&record["task"]["windowName"]),
+                what: text(&record["type"]),
+                kind: text(&record["promptKind"]),
+                prompt: text(&record["prompt"]),
+                secret: record["secret"].as_bool().unwrap_or(false),
+            }
+        };
+        parse_lines(&output.out).into_iter().map(event).collect()
     }
 
     /// Waits until the feed satisfies this.
@@ -153,23 +79,72 @@ impl World {
             std::thread::sleep(Duration::from_millis(100));
         }
     }
+
+    /// Waits until each of these tasks has been told of.
+    #[track_caller]
+    fn until_told<'a>(&self, names: impl Iterator<Item = &'a str>) -> Vec<PromptEvent> {
+        let names: Vec<&str> = names.collect();
+        self.until("every prompt is told", |told| {
+            let tasks: BTreeSet<&str> = told.iter().map(|told| told.task.as_str()).collect();
+            names.iter().all(|name| tasks.contains(name))
+        })
+    }
+}
+
+impl Deref for World {
+    type Target = support::World;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for World {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
 }
 
 impl Drop for World {
     fn drop(&mut self) {
-        drop(self.call(&["daemon", "stop"]));
-        let panes = ["list-panes", "-a", "-F", "#{pane_pid}"];
-        let panes = self.command("tmux").args(panes).output();
-        drop(self.command("tmux").args(["kill-server"]).output());
-        // `script` blocks the signal that its terminal is gone.
-        let panes = panes.map(|panes| panes.stdout).unwrap_or_default();
-        for pid in String::from_utf8_lossy(&panes).lines() {
-            if let Some(group) = pid.parse().ok().and_then(Pid::from_raw) {
-                kill_process_group(group, Signal::KILL).unwrap_or_default();
-            }
-        }
+        let mut end = self.command(support::World::program());
+        drop(end.args(argv("kill-all --yes --grace 0")).output());
     }
 }
+
+/// A library that refuses to open the files in which the kernel shows what a thread is blocked in.
+const HIDES_CALLS: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/types.h>
+
+static int is_hidden(const char *path) {
+    size_t length = strlen(path);
+    return strncmp(path, "/proc/", 6) == 0 && length > 8
+        && strcmp(path + length - 8, "/syscall") == 0;
+}
+
+#define HIDE(name, parameters, arguments)                                 \
+    int name parameters {                                                 \
+        int (*next) parameters = dlsym(RTLD_NEXT, #name);                 \
+        va_list rest;                                                     \
+        va_start(rest, flags);                                            \
+        mode_t mode = va_arg(rest, mode_t);                               \
+        va_end(rest);                                                     \
+        if (is_hidden(path)) {                                            \
+            errno = EPERM;                                                \
+            return -1;                                                    \
+        }                                                                 \
+        return next arguments;                                            \
+    }
+HIDE(open, (const char *path, int flags, ...), (path, flags, mode))
+HIDE(open64, (const char *path, int flags, ...), (path, flags, mode))
+HIDE(openat, (int dir, const char *path, int flags, ...), (dir, path, flags, mode))
+HIDE(openat64, (int dir, const char *path, int flags, ...), (dir, path, flags, mode))
+"#;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct PromptEvent {
@@ -186,8 +161,44 @@ fn events_of<'a>(told: &'a [PromptEvent], task: &str) -> Vec<&'a str> {
     of_task.map(|told| told.what.as_str()).collect()
 }
 
+/// Checks what was reported of these tasks, in order.
+#[track_caller]
+fn are_told<'a>(told: &[PromptEvent], tasks: impl IntoIterator<Item = &'a str>, expected: &[&str]) {
+    for task in tasks {
+        assert_eq!(events_of(told, task), expected, "{task}: {told:#?}");
+    }
+}
+
+/// A question that is asked and answered.
+const ONCE: [&str; 2] = ["input", "inputResolved"];
+
 fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap();
-    std::env::split_paths(&path)
-        .any(|dir: std::path::PathBuf| Path::new(&dir).join(program).is_file())
+    let is_there = std::env::split_paths(&path).any(|dir: PathBuf| dir.join(program).is_file());
+    if !is_there {
+        eprintln!("not tested: there is no {program}");
+    }
+    is_there
+}
+
+/// The rows of a table whose program is installed, as `name program what: line`, where `what` has the
+/// other columns. Rows that begin with blanks go on with the line.
+fn rows(table: &'static str) -> Vec<(&'static str, &'static str, String)> {
+    let mut rows: Vec<(&str, &str, &str, String)> = Vec::new();
+    for text in table.lines().filter(|text| !text.is_empty()) {
+        if let Some(more) = text.strip_prefix("    ") {
+            let (.., line) = rows.last_mut().expect("a row begins with its name");
+            *line = format!("{line}\n{more}");
+            continue;
+        }
+        let (columns, line) = text.split_once(": ").expect("a row has a line");
+        let (name, columns) = columns.split_once(' ').expect("a row has a program");
+        let (program, what) = columns.split_once(' ').unwrap_or((columns, ""));
+        rows.push((name, program, what, line.to_owned()));
+    }
+    let rows = rows
+        .into_iter()
+        .filter(|(_, program, ..)| is_installed(program));
+    rows.map(|(name, _, what, line)| (name, what, line))
+        .collect()
 }

@@ -24,12 +24,6 @@ pub(crate) fn world_with(programs: &[(&str, &str)]) -> World {
     world
 }
 
-fn configure(world: &World, text: &str) {
-    let folder = world.path("conf/tmux-task");
-    fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("config.toml"), text).unwrap();
-}
-
 /// The recipe in this language that contains a word.
 #[track_caller]
 fn recipe(language: &str, word: &str) -> String {
@@ -70,7 +64,7 @@ fn settings_in_the_documentation_are_valid() {
     for page in pages {
         for block in blocks(page, "toml") {
             if !block.starts_with("[tasks.") {
-                configure(&world, &block);
+                world.configure(&block);
                 world.task(["config", "show"]).ok();
                 n_blocks += 1;
             }
@@ -91,18 +85,11 @@ fn a_phone_and_chats_get_what_failed() {
         let server = HttpServer::start([]);
         let sink = recipe("toml", word).replace(address, &server.address());
         assert!(sink.contains("http://127."), "{sink}");
-        configure(&world, &format!("notices = []\n{sink}"));
+        world.configure(&format!("notices = []\n{sink}"));
         world.task(["run", "fine", "--wait", "--", "true"]).ok();
         // Or both are in one message.
         world.until_delivered("exited", "fine");
-        world
-            .task([
-                "run",
-                "tests",
-                "--",
-                "echo '<!channel> & \"@everyone\"'; exit 3",
-            ])
-            .ok();
+        world.run("tests", "echo '<!channel> & \"@everyone\"'; exit 3");
         let sent = server.next();
         let exit = "tmux task @2 (tests) exited with code 3\nrecent output:\n  ";
         let output = "<!channel> & \"@everyone\"";
@@ -198,12 +185,6 @@ fn a_loop_handles_each_task_when_it_has_ended() {
     let loop_ = run(&world, &recipe("sh", "--any"));
     let mut lines: Vec<&str> = loop_.ok().lines().collect();
     lines.sort_unstable();
-    assert_eq!(
-        lines,
-        [
-            "next: build exited",
-            "next: lint exited",
-            "next: tests exited"
-        ]
-    );
+    let names = ["build", "lint", "tests"];
+    assert_eq!(lines, names.map(|name| format!("next: {name} exited")));
 }

@@ -42,13 +42,9 @@ struct Unread {
 
 impl Unread {
     fn attach(world: &World, flags: &str) -> Self {
-        Self::attach_to(world, SESSION, flags)
-    }
-
-    fn attach_to(world: &World, session: &str, flags: &str) -> Self {
         let mut command: Command = world.command("tmux");
         command
-            .args(["-C", "attach-session", "-f", flags, "-t", session])
+            .args(["-C", "attach-session", "-f", flags, "-t", SESSION])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut client = command.spawn().unwrap();
@@ -124,22 +120,19 @@ fn a_client_that_may_be_behind_exists_only_while_output_is_followed() {
         clients.len() == 2 && has_one("no-output") && has_one("pause-after=0")
     });
 
-    let waiting = world.start(["wait", "api", "--text", "got it", "--json"]);
-    world.until_true("a client that may be behind", || {
-        count(&control_clients(&world), "pause-after=10") == 1
-    });
-    assert_eq!(control_clients(&world).len(), 3);
-    world.task(["send", "api", "it"]).ok();
-    assert_eq!(waiting.record()["outcome"], "matched");
-    world.until_true("no client that may be behind", || {
-        count(&control_clients(&world), "pause-after=0") == 2
-    });
     // The next wait uses the same client.
-    let waiting = world.start(["wait", "api", "--text", "got more", "--json"]);
-    world.until_true("a client that may be behind", || {
-        count(&control_clients(&world), "pause-after=10") == 1
-    });
-    world.task(["send", "api", "more"]).ok();
-    assert_eq!(waiting.record()["outcome"], "matched");
+    for word in ["it", "more"] {
+        let text = format!("got {word}");
+        let waiting = world.start(["wait", "api", "--text", &text, "--json"]);
+        world.until_true("a client that may be behind", || {
+            count(&control_clients(&world), "pause-after=10") == 1
+        });
+        assert_eq!(control_clients(&world).len(), 3);
+        world.task(["send", "api", word]).ok();
+        assert_eq!(waiting.record()["outcome"], "matched");
+        world.until_true("no client that may be behind", || {
+            count(&control_clients(&world), "pause-after=0") == 2
+        });
+    }
     assert_eq!(control_clients(&world).len(), 3);
 }

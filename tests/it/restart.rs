@@ -1,90 +1,70 @@
 //! Restarts of daemons: every event is reported once.
 
 use std::fs;
-use std::io::Write;
 
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
 use crate::runs::codes;
-use crate::support::{World, all_told, deliveries, event, events, has_ended, story};
+use crate::support::{World, argv, deliveries, event, events, has_ended, story};
 
-/// How a daemon leaves.
-#[derive(Clone, Copy)]
-enum Leaves {
-    Stopped,
-    Killed,
+/// How a daemon leaves: stopped, or killed.
+const LEAVES: [fn(&World); 2] = [|world| drop(world.finish()), World::kill_daemon];
+
+#[test]
+fn a_daemon_carries_on_from_one_that_was_stopped_or_killed() {
+    for leave in LEAVES {
+        let world = World::new();
+        let (on, ends) = (world.gate("on"), world.gate("ends"));
+        world.run("on", &on.wait());
+        let ending = world.run("ends", &format!("{}; exit 4", ends.wait()));
+        let again = world.run("again", "exec sleep 1000");
+        world.run("over", "exit 1");
+        world.until_delivered("exited", "over");
+        // Everything is delivered and saved.
+        world.look();
+        leave(&world);
+        let before = world.records();
+
+        ends.open();
+        world.until_ended(&ending);
+        world.rerun_alone(&again, "exit 3");
+        world.until_ended(&again);
+        world.new_window("begins", "exec sleep 1000");
+        let stays =
+            argv("new-window -d -t =work: -n begins 'exit 6' ; set-option -w remain-on-exit on");
+        world.tmux(stays);
+        world.daemon();
+        world.until("what happened meanwhile", |records| {
+            deliveries(records).len() > deliveries(&before).len()
+        });
+        let records = world.finish();
+        assert_eq!(records[..before.len()], before);
+        assert_eq!(records[0]["epoch"], records.last().unwrap()["epoch"]);
+        let meanwhile = story(&records[before.len()..]);
+        let changes = [
+            "exited ends 4",
+            "exited again replaced",
+            "exited again 3",
+            "started begins",
+        ];
+        assert_eq!(meanwhile[..4], changes);
+        let is_old = |line: &String| line.contains(" on") || line.contains(" over");
+        assert!(!meanwhile.iter().any(is_old), "{meanwhile:?}");
+        assert_eq!(codes(&records, "ends"), [(1, 4)]);
+        assert_eq!(codes(&records, "again"), [(1, -1), (2, 3)]);
+    }
 }
 
-impl Leaves {
-    fn make(self, world: &World) {
-        match self {
-            Self::Stopped => {
-                world.finish();
-            }
-            Self::Killed => world.kill_daemon(),
-        }
+#[test]
+fn a_restart_or_a_crash_is_no_news() {
+    for leave in LEAVES {
+        check_says_nothing_new(leave);
     }
 }
 
 #[track_caller]
-fn check_carries_on(leaves: Leaves) {
-    let world = World::new();
-    let (on, ends) = (world.gate("on"), world.gate("ends"));
-    world.run("on", &on.wait());
-    let ending = world.run("ends", &format!("{}; exit 4", ends.wait()));
-    world.run("over", "exit 1");
-    world.until("the end", |records| {
-        codes(records, "over").len() == 1 && all_told(records)
-    });
-    // Everything is delivered and saved.
-    world.look();
-    leaves.make(&world);
-    let before = world.records();
-
-    ends.open();
-    world.until_ended(&ending);
-    world.new_window("begins", "exec sleep 1000");
-    let stays = ["exit 6", ";", "set-option", "-w", "remain-on-exit", "on"];
-    world.open_window("work", &[&["-n", "begins"], &stays[..]].concat());
-    world.daemon();
-    world.until("what happened meanwhile", |records| {
-        deliveries(records).len() > deliveries(&before).len()
-    });
-    let records = world.finish();
-    assert_eq!(records[..before.len()], before);
-    assert_eq!(records[0]["epoch"], records.last().unwrap()["epoch"]);
-    let meanwhile = story(&records[before.len()..]);
-    assert_eq!(meanwhile[0], "exited ends 4");
-    assert_eq!(meanwhile[1], "started begins");
-    assert_eq!(
-        meanwhile.iter().filter(|line| line.contains(" on")).count(),
-        0,
-        "{meanwhile:?}"
-    );
-    assert_eq!(
-        meanwhile
-            .iter()
-            .filter(|line| line.contains(" over"))
-            .count(),
-        0,
-        "{meanwhile:?}"
-    );
-    assert_eq!(codes(&records, "ends"), [(1, 4)]);
-}
-
-#[test]
-fn a_daemon_carries_on_from_one_that_was_stopped() {
-    check_carries_on(Leaves::Stopped);
-}
-
-#[test]
-fn a_daemon_carries_on_from_one_that_was_killed() {
-    check_carries_on(Leaves::Killed);
-}
-
-#[track_caller]
-fn check_says_nothing_new(leaves: Leaves) {
+fn check_says_nothing_new(leave: fn(&World)) {
     let world = World::new();
     let on = world.gate("on");
     world.run("on", &format!("{}; printf '\\a'; {}", on.wait(), on.wait()));
@@ -118,13 +98,12 @@ fn check_says_nothing_new(leaves: Leaves) {
         world.daemon();
         for (name, _) in questions {
             world.until_true(&format!("{name} is judged"), || {
-                let explained = world.task(["explain", name, "--json"]);
-                let explained: Value = serde_json::from_str(explained.ok()).unwrap();
+                let explained = world.task(["explain", name, "--json"]).json();
                 let is_still = explained["quietMs"].as_u64().is_some_and(|ms| ms > 1500);
                 is_still && explained["asks"] == true
             });
         }
-        leaves.make(&world);
+        leave(&world);
     }
     assert_eq!(story(&world.records()), story(&before));
     // What was reported as waiting is still known, and its end is reported.
@@ -138,34 +117,6 @@ fn check_says_nothing_new(leaves: Leaves) {
 }
 
 #[test]
-fn a_restart_is_no_news() {
-    check_says_nothing_new(Leaves::Stopped);
-}
-
-#[test]
-fn a_crash_is_no_news() {
-    check_says_nothing_new(Leaves::Killed);
-}
-
-#[test]
-fn reruns_while_no_daemon_runs_are_reported() {
-    let world = World::new();
-    let window = world.run("api", "exec sleep 1000");
-    world.until_deliveries(1);
-    world.finish();
-    world.rerun_alone(&window, "exit 3");
-    world.until_ended(&window);
-    world.daemon();
-    world.until_deliveries(2);
-    let records = world.finish();
-    assert_eq!(
-        story(&records)[2..4],
-        ["exited api replaced", "exited api 3"]
-    );
-    assert_eq!(records[3]["task"]["run"], 2);
-}
-
-#[test]
 fn a_message_that_was_owed_is_written_on_return() {
     let world = World::new();
     world.run("api", "exit 3");
@@ -176,13 +127,8 @@ fn a_message_that_was_owed_is_written_on_return() {
     // As if it had crashed between the event and its delivery, with half of that on the disk.
     let feed = world.state("work").join("feed.jsonl");
     let text = fs::read_to_string(&feed).unwrap();
-    let kept: String = text
-        .lines()
-        .take(told.len())
-        .map(|line| format!("{line}\n"))
-        .collect();
-    let half = &text.lines().last().unwrap()[..40];
-    fs::write(&feed, format!("{kept}{half}")).unwrap();
+    let last = text.trim_end().rfind('\n').unwrap() + 1;
+    fs::write(&feed, &text[..last + 40]).unwrap();
     let saved = world.state("work").join("session.json");
     let text = fs::read_to_string(&saved).unwrap();
     let (after, before_it) = (before.len(), told.len());
@@ -197,52 +143,9 @@ fn a_message_that_was_owed_is_written_on_return() {
     world.until("the message", |records| records.len() == before.len());
     let records = world.finish();
     let again = records.last().unwrap();
-    assert_eq!(again["seq"], owed["seq"]);
-    assert_eq!(again["message"], owed["message"]);
-    assert_eq!(again["events"], owed["events"]);
-}
-
-#[test]
-fn a_write_that_was_torn_is_not_there_and_happens_again() {
-    let world = World::new();
-    let gate = world.gate("gate");
-    world.run("api", &gate.wait());
-    world.until_deliveries(1);
-    let before = world.finish();
-    // Two records of one write, of which only the first is on the disk.
-    let mut torn = before[0].clone();
-    torn["seq"] = 3.into();
-    torn["more"] = 1.into();
-    let feed = world.state("work").join("feed.jsonl");
-    let mut file = fs::OpenOptions::new().append(true).open(&feed).unwrap();
-    writeln!(file, "{torn}").unwrap();
-    assert_eq!(world.records(), before);
-    gate.open();
-    world.daemon();
-    world.until_deliveries(2);
-    let records = world.finish();
-    assert_eq!(story(&records)[2], "exited api 0");
-    assert_eq!(records[..2], before);
-}
-
-#[test]
-fn events_that_were_recorded_and_not_saved_are_reported_once() {
-    let world = World::new();
-    let gate = world.gate("gate");
-    let window = world.run("api", &gate.wait());
-    world.until_deliveries(1);
-    world.look();
-    let saved = world.state("work").join("session.json");
-    let before_the_end = fs::read(&saved).unwrap();
-    gate.open();
-    world.until_deliveries(2);
-    let before = world.finish();
-    assert_eq!(codes(&before, "api"), [(1, 0)]);
-    // As if it had crashed before it could save what it saw.
-    fs::write(&saved, before_the_end).unwrap();
-    world.daemon();
-    assert_eq!(world.look()["tasks"][0]["windowId"], window);
-    assert_eq!(story(&world.finish()), story(&before));
+    for field in ["seq", "message", "events"] {
+        assert_eq!(again[field], owed[field]);
+    }
 }
 
 #[test]
@@ -265,117 +168,50 @@ fn a_fresh_start_forgets_what_was_seen() {
     assert_eq!(records[before.len()]["epoch"], before[0]["epoch"]);
 }
 
-#[track_caller]
-fn check_new_server(meanwhile: impl Fn(&World), end: impl Fn(&World), back: impl Fn(&World)) {
-    let world = World::new();
-    let stays = world.gate("stays");
-    world.run("old", &stays.wait());
-    world.run("over", "exit 1");
-    world.until("all of it", |records| {
-        codes(records, "over").len() == 1
-            && deliveries(records)
-                .last()
-                .is_some_and(|told| told["kind"] == "followUp")
-    });
-    world.look();
-    meanwhile(&world);
-    let before = world.records();
-    let server = world.server();
-    end(&world);
-    world.until_true("the server is gone", || has_ended(server));
-    let create = [
-        "new-session",
-        "-d",
-        "-s",
-        "work",
-        "-n",
-        "new",
-        "exec sleep 1000",
-    ];
-    world.tmux(create);
-    back(&world);
-    world.until("what became of it", |records| {
-        let told = story(&records[before.len()..]);
-        ["disappeared old -", "started new"]
-            .iter()
-            .all(|line| told.contains(&(*line).to_owned()))
-    });
-    let records = world.finish();
-    assert_eq!(codes(&records, "over"), [(1, 1)]);
-    let gone = event(&records, "disappeared", "old");
-    assert_eq!(gone["level"], "warning");
-    event(&records, "started", "new");
-    assert!(
-        events(&records)
-            .iter()
-            .filter(|e| e["type"] == "disappeared")
-            .count()
-            == 1
-    );
-}
-
-fn kill_server(world: &World) {
-    world.tmux(["kill-server"]);
-}
-
-/// As when the power goes.
-fn crash(world: &World) {
-    kill_process(world.server(), Signal::KILL).unwrap();
-}
-
 #[test]
 fn a_new_server_has_none_of_the_old_tasks() {
-    check_new_server(|_| {}, kill_server, |_| {});
-}
-
-#[test]
-fn a_new_server_after_one_that_crashed_has_none_of_the_old_tasks() {
-    check_new_server(|_| {}, crash, |_| {});
-}
-
-#[test]
-fn a_new_server_while_the_daemon_was_away_has_none_of_the_old_tasks() {
-    check_new_server(|world| drop(world.finish()), kill_server, World::daemon);
-}
-
-#[test]
-fn a_new_server_after_a_crash_of_all_has_none_of_the_old_tasks() {
-    check_new_server(World::kill_daemon, crash, World::daemon);
-}
-
-#[test]
-fn a_new_server_is_recognised_without_the_snapshot() {
-    let away = |world: &World| {
+    let stays: fn(&World) = |_| {};
+    let kill_server: fn(&World) = |world| drop(world.tmux(["kill-server"]));
+    // As when the power goes.
+    let crash: fn(&World) = |world| kill_process(world.server(), Signal::KILL).unwrap();
+    let stops: fn(&World) = |world| drop(world.finish());
+    // It is recognised without the snapshot, too.
+    let loses: fn(&World) = |world| {
         world.kill_daemon();
         fs::write(world.state("work").join("session.json"), "").unwrap();
     };
-    check_new_server(away, crash, World::daemon);
-}
-
-#[test]
-fn a_daemon_that_comes_back_reads_the_feed_only_behind_what_it_saved() {
-    let world = World::new();
-    world.run("api", "exec sleep 1000");
-    world.until_deliveries(1);
-    let records = world.finish();
-    let folder = world.state("work");
-    // The first record can no longer be read.
-    let feed = folder.join("feed.jsonl");
-    let text = fs::read_to_string(&feed).unwrap();
-    let first = text.find('\n').unwrap();
-    fs::write(&feed, "x".repeat(first) + &text[first..]).unwrap();
-    let has_noticed = || {
-        let log = fs::read_to_string(folder.join("daemon.log")).unwrap();
-        log.contains("a line of the feed is damaged")
-    };
-    world.daemon();
-    world.look();
-    assert_eq!(world.daemon_status()["lastSeq"], records.len());
-    world.task(["daemon", "stop"]).ok();
-    assert!(!has_noticed());
-    // Without what was saved, all of it is read.
-    fs::remove_file(folder.join("session.json")).unwrap();
-    world.daemon();
-    assert_eq!(world.daemon_status()["lastSeq"], records.len());
-    world.until_true("the log says so", has_noticed);
+    for (what, leave, end, back) in [
+        ("a daemon that stays", stays, kill_server, stays),
+        ("a server that crashes", stays, crash, stays),
+        ("a daemon that is away", stops, kill_server, World::daemon),
+        ("a crash of all", World::kill_daemon, crash, World::daemon),
+        ("no snapshot", loses, crash, World::daemon),
+    ] {
+        let world = World::new();
+        let gate = world.gate("stays");
+        world.run("old", &gate.wait());
+        world.run("over", "exit 1");
+        world.until_delivered("exited", "over");
+        world.look();
+        leave(&world);
+        let before = world.records();
+        let server = world.server();
+        end(&world);
+        world.until_true("the server is gone", || has_ended(server));
+        world.tmux(argv("new-session -d -s work -n new 'exec sleep 1000'"));
+        back(&world);
+        world.until(what, |records| {
+            let told = story(&records[before.len()..]);
+            let mut both = ["disappeared old -", "started new"].iter();
+            both.all(|line| told.iter().any(|told| told == line))
+        });
+        let records = world.finish();
+        assert_eq!(codes(&records, "over"), [(1, 1)], "{what}");
+        let gone = event(&records, "disappeared", "old");
+        assert_eq!(gone["level"], "warning", "{what}");
+        event(&records, "started", "new");
+        let all = events(&records).into_iter();
+        let n_gone = all.filter(|event| event["type"] == "disappeared").count();
+        assert_eq!(n_gone, 1, "{what}");
+    }
 }

@@ -6,25 +6,41 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::runs::codes;
-use crate::support::{Output, World, all_told, content, deliveries, events, show};
+use crate::support::{
+    Output, World, all_told, argv, content, deliveries, events, has, show, window_of,
+};
 
 /// Fails until it is run for the third time.
 const THIRD_TIME: &str = "echo x >>n; test \"$(wc -l <n)\" -ge 3";
 
 /// The messages to the agent.
-fn follow_ups(records: &[Value]) -> Vec<&Value> {
-    let mut all = deliveries(records);
-    all.retain(|delivery| delivery["kind"] == "followUp");
-    all
+fn follow_ups(records: &[Value]) -> Vec<&str> {
+    let all = deliveries(records).into_iter();
+    let messages = all.filter(|delivery| delivery["kind"] == "followUp");
+    messages.map(content).collect()
+}
+
+/// Checks which messages there were.
+#[track_caller]
+fn agent_is_told(records: &[Value], expected: &[&str]) {
+    assert_eq!(follow_ups(records), expected, "{}", show(records));
+}
+
+/// Checks that a notice or a message begins with this.
+#[track_caller]
+fn is_told(records: &[Value], beginning: &str) {
+    let mut all = deliveries(records).into_iter().map(content);
+    let is_there = all.any(|told| told.contains(beginning));
+    assert!(is_there, "{beginning}:\n{}", show(records));
 }
 
 /// The runs that were seen alive, and whether each was another run of its task.
-fn starts(records: &[Value], name: &str) -> Vec<(i64, bool)> {
+fn starts(records: &[Value]) -> Vec<(i64, bool)> {
     let mut all = events(records);
-    all.retain(|event| event["type"] == "started" && event["task"]["windowName"] == name);
+    all.retain(|event| event["type"] == "started" && event["task"]["windowName"] == "api");
     let run = |event: &&Value| event["task"]["run"].as_i64().unwrap();
     all.iter()
         .map(|event| (run(event), event["rerun"] == true))
@@ -36,31 +52,24 @@ fn starts(records: &[Value], name: &str) -> Vec<(i64, bool)> {
 fn start(world: &World, restart: &str, backoff: &str, line: &str) -> String {
     let args = ["run", "api", "--restart", restart, "--backoff", backoff];
     let printed = world.task([&args[..], &["--", line]].concat());
-    crate::support::window_of(printed.ok())
+    window_of(printed.ok())
 }
 
-/// A launch of a task in this folder that is restarted whenever it fails, without its command.
-fn launch_in(world: &World, folder: &Path, backoff: &str) -> Command {
-    let args = [
-        "run",
-        "api",
-        "--restart",
-        "on-failure",
-        "--backoff",
-        backoff,
-    ];
+/// A launch in this folder of a task that is restarted whenever it fails, without its command.
+fn launch_in(world: &World, folder: &Path, more: &str) -> Command {
+    fs::create_dir_all(folder).unwrap();
     let mut command = world.command(World::program());
-    command.args(args).arg("--").current_dir(folder);
+    command.args(argv("run api --restart on-failure --backoff"));
+    command.args(argv(more)).arg("--").current_dir(folder);
     command
 }
 
-/// The task in `ls --json`.
+/// Waits until so many runs have ended and that is delivered.
 #[track_caller]
-fn listed(world: &World) -> Value {
-    let tasks = world.look()["tasks"].clone();
-    let mut tasks = tasks.as_array().unwrap().iter();
-    let found = tasks.find(|task| task["windowName"] == "api");
-    found.expect("it is there").clone()
+fn until_ends(world: &World, n: usize) -> Vec<Value> {
+    world.until(&format!("{n} ends"), |records| {
+        codes(records, "api").len() == n && all_told(records)
+    })
 }
 
 /// The files with the environments of tasks that may be restarted.
@@ -70,48 +79,39 @@ fn kept(world: &World) -> Vec<PathBuf> {
     entries.map(|entry| entry.unwrap().path()).collect()
 }
 
-#[test]
-fn a_task_that_fails_twice_is_restarted_until_it_succeeds() {
-    let world = World::new();
-    let window = start(&world, "on-failure", "0", THIRD_TIME);
-    let records = world.until("its success", |records| {
-        codes(records, "api").contains(&(3, 0)) && all_told(records)
-    });
-    assert_eq!(codes(&records, "api"), [(1, 1), (2, 1), (3, 0)]);
-    // The agent is woken by the end only.
-    let told: Vec<&str> = follow_ups(&records).into_iter().map(content).collect();
-    let end = format!("tmux task {window} (api) exited with code 0");
-    assert_eq!(told, [end.as_str()], "{}", show(&records));
-    world.finish();
+#[track_caller]
+fn until_none_is_kept(world: &World) {
+    world.until_true("its environment is forgotten", || kept(world).is_empty());
 }
 
 #[test]
-fn a_task_that_gives_up_is_reported_once() {
+fn a_task_that_fails_is_restarted_until_it_succeeds_or_gives_up_and_that_end_is_told() {
     let world = World::new();
-    let window = start(&world, "on-failure:2", "10ms", "echo no; exit 3");
-    let records = world.until("the last end", |records| {
-        codes(records, "api").len() == 3 && all_told(records)
-    });
-    let told: Vec<&str> = follow_ups(&records).into_iter().map(content).collect();
-    let end = format!(
+    let window = start(&world, "on-failure", "0", THIRD_TIME);
+    let records = until_ends(&world, 3);
+    assert_eq!(codes(&records, "api"), [(1, 1), (2, 1), (3, 0)]);
+    let success = format!("tmux task {window} (api) exited with code 0");
+    agent_is_told(&records, &[&success]);
+
+    start(&world, "on-failure:2", "10ms", "echo no; exit 3");
+    let records = until_ends(&world, 6);
+    let gave_up = format!(
         "tmux task {window} (api) exited with code 3; gave up after 2 restarts\n\
          recent output:\n  no"
     );
-    assert_eq!(told, [end.as_str()], "{}", show(&records));
+    agent_is_told(&records, &[&success, &gave_up]);
     // Each end says which run it is of, and how many restarts in a row have led to it.
     let ends = events(&records).into_iter();
-    let ends: Vec<(i64, i64)> = ends
-        .filter(|event| event["type"] == "exited")
-        .map(|event| (&event["task"]["run"], &event["task"]["restarts"]["used"]))
-        .map(|(run, used)| (run.as_i64().unwrap(), used.as_i64().unwrap()))
+    let ends = ends.filter(|event| event["type"] == "exited").skip(3);
+    let ends: Value = ends
+        .map(|event| json!([event["task"]["run"], event["task"]["restarts"]["used"]]))
         .collect();
-    assert_eq!(ends, [(1, 0), (2, 1), (3, 2)]);
+    assert_eq!(ends, json!([[4, 0], [5, 1], [6, 2]]));
     // A look later it still rests.
-    let task = listed(&world);
-    assert_eq!(task["run"], 3, "{task}");
-    assert_eq!(task["nextRestart"], Value::Null, "{task}");
+    let task = world.listed("api");
+    has(&task, "run nextRestart", json!([6, null]));
     let records = world.finish();
-    assert_eq!(codes(&records, "api"), [(1, 3), (2, 3), (3, 3)]);
+    assert_eq!(codes(&records, "api")[3..], [(4, 3), (5, 3), (6, 3)]);
 }
 
 #[test]
@@ -120,59 +120,41 @@ fn a_task_that_waits_for_a_restart_says_so_and_stays_dead_when_it_is_killed() {
     // The session goes on without the task.
     world.run("other", "sleep 1000");
     let window = start(&world, "on-failure:4", "1h", "exit 1");
-    let records = world.until("the end", |records| {
-        codes(records, "api").len() == 1 && all_told(records)
-    });
+    let records = until_ends(&world, 1);
     let text = format!("tmux task {window} (api) exited with code 1; restarts in 60 min, 1 of 4");
-    assert!(
-        deliveries(&records)
-            .into_iter()
-            .any(|told| content(told).contains(&text)),
-        "{}",
-        show(&records)
-    );
-    let task = listed(&world);
-    let next = &task["nextRestart"];
-    assert_eq!(
-        (&next["number"], &next["limit"]),
-        (&1.into(), &4.into()),
-        "{task}"
-    );
-    assert!(
-        (1..=3_600_000).contains(&next["inMs"].as_i64().unwrap()),
-        "{task}"
-    );
-    assert_eq!(task["restarts"]["backoffMs"], 3_600_000, "{task}");
+    is_told(&records, &text);
     // It has not failed yet, wherever that is said.
-    assert_eq!(task["state"], "restarting", "{task}");
+    let task = world.listed("api");
+    let names = "nextRestart.number nextRestart.limit restarts.backoffMs state";
+    has(&task, names, json!([1, 4, 3_600_000, "restarting"]));
+    let an_hour = |ms: &Value| (1..=3_600_000).contains(&ms.as_i64().unwrap());
+    assert!(an_hour(&task["nextRestart"]["inMs"]), "{task}");
     let failed = world.task(["ls", "--failed"]);
     assert!(!failed.ok().contains("api"), "{failed}");
-    let status = world.task(["status"]);
-    assert_eq!(status.ok(), "tmux: 2 tasks · 1 restarting\n");
+    assert_eq!(
+        world.task(["status"]).ok(),
+        "tmux: 2 tasks · 1 restarting\n"
+    );
     let ended = world.task(["wait", "api"]);
     assert_eq!(
         (ended.code, ended.out.as_str()),
         (1, "exited: code 1; restarts in 60 min\n")
     );
-    let ended = world.task(["wait", "api", "--json"]);
-    let ended: Value = serde_json::from_str(&ended.out).unwrap();
-    let ms = ended["restartsInMs"].as_u64().unwrap();
-    assert!((1..=3_600_000).contains(&ms), "{ended}");
+    let ended = world.task(["wait", "api", "--json"]).any_json();
+    assert!(an_hour(&ended["restartsInMs"]), "{ended}");
     // Whoever waits for the last end learns at once that there is none.
-    let waiting = world.start(["wait", "api", "--final", "--json"]);
-    world.until_true("it waits", || world.daemon_status()["waits"] == 1);
+    let waiting = world.start(argv("wait api --final --json"));
+    world.until_waits(1);
     for command in [&["ls"][..], &["explain", "api"]] {
-        let printed = world.task(command);
-        let printed = printed.ok();
-        assert!(printed.contains("restarts in 60 min, 1 of 4"), "{printed}");
+        world.task(command).prints("restarts in 60 min, 1 of 4");
     }
     assert_eq!(kept(&world).len(), 1);
     world.task(["kill", "api"]).ok();
     assert_eq!(waiting.record()["outcome"], "disappeared");
-    world.until_true("its environment is forgotten", || kept(&world).is_empty());
+    until_none_is_kept(&world);
     let records = world.finish();
     assert_eq!(codes(&records, "api"), [(1, 1)]);
-    assert!(follow_ups(&records).is_empty(), "{}", show(&records));
+    agent_is_told(&records, &[]);
 }
 
 #[test]
@@ -181,80 +163,53 @@ fn the_last_end_is_that_of_a_success_or_of_giving_up() {
     start(&world, "on-failure", "0", THIRD_TIME);
     let ended = world.task(["wait", "api", "--final"]);
     assert_eq!(ended.ok(), "exited: code 0\n");
-    assert_eq!(listed(&world)["run"], 3);
+    assert_eq!(world.listed("api")["run"], 3);
     start(&world, "on-failure:2", "0", "exit 7");
     let ended = world.task(["wait", "api", "--final", "--json"]);
-    let result: Value = serde_json::from_str(&ended.out).unwrap();
-    assert_eq!((ended.code, &result["exitCode"]), (1, &7.into()), "{ended}");
-    assert_eq!(result["restartsInMs"], Value::Null, "{ended}");
-    assert_eq!(listed(&world)["state"], "exited");
+    let result = ended.any_json();
+    has(&result, "exitCode restartsInMs", json!([7, null]));
+    assert_eq!(ended.code, 1, "{ended}");
+    assert_eq!(world.listed("api")["state"], "exited");
     assert_eq!(world.task(["status"]).ok(), "tmux: 1 task · 1 failed\n");
     // A question ends it, as it ends every wait for an end.
     start(&world, "on-failure", "0", "read -rp 'Go? [y/N] ' a; exit 1");
-    let asked = world.task(["wait", "api", "--final"]);
-    assert_eq!(asked.code, 6, "{asked}");
-    world
-        .task(["wait", "api", "--final", "--text", "x"])
-        .fails_with(2);
-}
-
-#[test]
-fn a_task_that_cannot_be_restarted_has_failed() {
-    let world = World::new();
-    let folder = world.path("gone");
-    fs::create_dir(&folder).unwrap();
-    let mut launch = launch_in(&world, &folder, "0");
-    launch.arg("rm -r ../gone; exit 1");
-    Output::of(launch).ok();
-    let ended = world.task(["wait", "api", "--final"]);
-    assert_eq!((ended.code, ended.out.as_str()), (1, "exited: code 1\n"));
-    assert_eq!(listed(&world)["state"], "exited");
-    assert_eq!(world.task(["status"]).ok(), "tmux: 1 task · 1 failed\n");
+    world.task(["wait", "api", "--final"]).fails_with(6);
+    world.call("wait api --final --text x").fails_with(2);
 }
 
 #[test]
 fn a_task_that_is_killed_while_it_runs_is_not_restarted() {
     let world = World::new();
-    let other = world.run("other", "exit 0");
-    world.until_ended(&other);
     start(&world, "on-failure", "0", "sleep 1000");
+    world.run("other", "sleep 1000");
     world.task(["kill", "api"]).ok();
     // Another launch and its end come after whatever the end of the first one has caused.
     let other = world.run("other", "exit 0");
     world.until_ended(&other);
-    let names = world.look()["tasks"].clone();
-    let names: Vec<&str> = names
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|task| task["windowName"].as_str().unwrap())
-        .collect();
-    assert_eq!(names, ["other"]);
+    assert_eq!(world.names(), ["other"]);
     let records = world.finish();
-    assert_eq!(starts(&records, "api"), [(1, false)]);
+    assert_eq!(starts(&records), [(1, false)]);
 }
 
 #[test]
 fn a_run_without_a_policy_ends_the_one_before() {
     let world = World::new();
     start(&world, "on-failure", "1h", "exit 1");
-    world.until("the end", |records| codes(records, "api").len() == 1);
+    until_ends(&world, 1);
     // Run again as it was: the policy is as it was, and its count starts at zero.
     world.task(["restart", "api"]).ok();
-    world.until("the second end", |records| codes(records, "api").len() == 2);
-    let task = listed(&world);
-    assert_eq!(task["nextRestart"]["number"], 1, "{task}");
-    assert_eq!(task["run"], 2, "{task}");
+    until_ends(&world, 2);
+    let task = world.listed("api");
+    has(&task, "nextRestart.number run", json!([1, 2]));
     let window = world.run("api", "exit 4");
-    let records = world.until("the third end", |records| {
-        codes(records, "api").len() == 3 && !follow_ups(records).is_empty()
-    });
-    let text = format!("tmux task {window} (api) exited with code 4");
-    assert_eq!(content(follow_ups(&records)[0]), text);
-    let task = listed(&world);
-    assert_eq!(task["nextRestart"], Value::Null, "{task}");
-    assert_eq!(task["restarts"], Value::Null, "{task}");
-    world.until_true("its environment is forgotten", || kept(&world).is_empty());
+    let records = until_ends(&world, 3);
+    agent_is_told(
+        &records,
+        &[&format!("tmux task {window} (api) exited with code 4")],
+    );
+    let task = world.listed("api");
+    has(&task, "nextRestart restarts", json!([null, null]));
+    until_none_is_kept(&world);
     world.finish();
 }
 
@@ -267,143 +222,84 @@ fn a_restart_outlives_the_daemon() {
         gate.wait()
     );
     start(&world, "on-failure:3", "2s", &line);
-    world.until("the end", |records| {
-        codes(records, "api").len() == 1 && all_told(records)
-    });
+    until_ends(&world, 1);
     world.kill_daemon();
     let before = world.records();
     assert_eq!(codes(&before, "api"), [(1, 1)], "{}", show(&before));
     world.daemon();
     world.until("the restart", |records| {
-        starts(records, "api").contains(&(2, true))
+        starts(records).contains(&(2, true))
     });
     gate.open();
-    let records = world.until("its success", |records| {
-        codes(records, "api").contains(&(2, 0)) && all_told(records)
-    });
+    let records = until_ends(&world, 2);
+    assert_eq!(codes(&records, "api")[1], (2, 0));
     assert_eq!(follow_ups(&records).len(), 1, "{}", show(&records));
     world.finish();
 }
 
+/// Also the variables that were given, of which one is otherwise withheld; with `--clean-env` none but
+/// these.
 #[test]
-fn a_restarted_task_has_the_environment_and_the_folder_of_its_launch() {
-    let world = World::new();
-    // With another environment than the task's.
-    world.daemon();
-    let folder = world.project().join("a b'\"#{pid}");
-    fs::create_dir_all(&folder).unwrap();
-    let show = world.script(
-        "show",
-        "#!/bin/sh\n\
-         printf '%s|%s|%s|%s\\n' \"$OF_CALLER\" \"$(grep -az '^a.b=' /proc/$$/environ | tr -d '\\0')\" \"$1\" \"$TMUX_TASK_NAME\" >>seen\n\
-         test \"$(wc -l <seen)\" -ge 2\n",
-    );
-    let mut command = launch_in(&world, &folder, "0");
-    command
-        .arg(show)
-        .arg("two  words #{pid}")
-        .env("OF_CALLER", "s3cret-91 'x'")
-        .env("a.b", "odd");
-    Output::of(command).ok();
-    world.until("its success", |records| {
-        codes(records, "api").contains(&(2, 0)) && all_told(records)
-    });
-    let line = "s3cret-91 'x'|a.b=odd|two  words #{pid}|api\n";
-    let seen = fs::read_to_string(folder.join("seen")).unwrap();
-    assert_eq!(seen, line.repeat(2));
-    for file in kept(&world) {
-        let mode = fs::metadata(&file).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600, "{}", file.display());
-    }
-    for shown in [
-        world.tmux(["show-options", "-w", "-t", "=work:api"]),
-        world.tmux(["show-environment", "-t", "=work"]),
-        world.tmux(["show-environment", "-g"]),
-        world.tmux(["list-panes", "-a", "-F", "#{pane_start_command}"]),
-        show_all(&world),
-    ] {
-        assert!(!shown.contains("s3cret-91"), "{shown}");
-    }
-    world.finish();
-}
-
-#[test]
-fn a_restarted_task_has_the_variables_that_were_given_and_they_are_shown_nowhere() {
-    for clean in [&[][..], &["--clean-env"]] {
+fn a_restarted_task_has_the_environment_and_the_folder_of_its_launch_and_shows_it_nowhere() {
+    for (clean, of_caller) in [("", "s3cret-91 'x'|a.b=odd"), ("--clean-env", "|")] {
         let world = World::new();
+        // With another environment than the task's.
         world.daemon();
         let again = world.gate("again");
-        let line = format!(
-            "echo \"$GIVEN|$CLAUDECODE\" >>seen; test \"$(wc -l <seen)\" -ge 2 || exit 1; {}",
+        let folder = world.project().join("a b'\"#{pid}");
+        let show = format!(
+            "#!/bin/sh\n\
+             odd=$(grep -az '^a.b=' /proc/$$/environ | tr -d '\\0')\n\
+             printf '%s\\n' \"$OF_CALLER|$odd|$GIVEN|$CLAUDECODE|$1|$TMUX_TASK_NAME\" >>seen\n\
+             test \"$(wc -l <seen)\" -ge 2 || exit 1\n{}\n",
             again.wait()
         );
-        let args = ["run", "api", "--restart", "on-failure", "--backoff", "0"];
-        // One that is otherwise withheld is given as well.
-        let given = [
-            "--env",
-            "GIVEN=s3cret-92 'x'",
-            "--env",
-            "CLAUDECODE=s3cret-93",
-        ];
-        world
-            .task([&args[..], &given, clean, &["--", &line]].concat())
-            .ok();
-        world.until("the restart", |records| {
-            starts(records, "api").contains(&(2, true))
-        });
-        let seen = world.project().join("seen");
-        let expected = "s3cret-92 'x'|s3cret-93\n".repeat(2);
+        let given = "0 --env \"GIVEN=s3cret-92 'x'\" --env CLAUDECODE=s3cret-93 ";
+        let mut command = launch_in(&world, &folder, &format!("{given}{clean}"));
+        command
+            .arg(world.script("show", &show))
+            .arg("two  words #{pid}")
+            .envs([("OF_CALLER", "s3cret-91 'x'"), ("a.b", "odd")]);
+        Output::of(command).ok();
+        let expected = format!("{of_caller}|s3cret-92 'x'|s3cret-93|two  words #{{pid}}|api\n");
+        let expected = expected.repeat(2);
+        let seen = folder.join("seen");
         world.until_true("both runs have written", || {
             fs::read_to_string(&seen).is_ok_and(|text| text == expected)
         });
-        let mut shown = vec![
-            world.tmux(["show-options", "-w", "-t", "=work:api"]),
-            world.tmux(["show-options", "-t", "=work:"]),
-            world.tmux(["show-environment", "-t", "=work"]),
-            world.tmux(["show-environment", "-g"]),
-            world.tmux(["list-panes", "-a", "-F", "#{pane_start_command}"]),
-            world.task(["ls", "--json"]).out,
-        ];
-        let pane = world.tmux(["display-message", "-p", "-t", "=work:api", "#{pane_pid}"]);
+        let mut shown = [
+            "show-options -w -t =work:api",
+            "show-options -t =work:",
+            "show-environment -t =work",
+            "show-environment -g",
+            "list-panes -a -F #{pane_start_command}",
+        ]
+        .map(|line| world.tmux(argv(line)))
+        .to_vec();
+        shown.push(world.task(["ls", "--json"]).out);
+        let pane = world.pane_pid("=work:api");
         shown.push(fs::read_to_string(format!("/proc/{pane}/cmdline")).unwrap());
+        for file in kept(&world) {
+            let mode = fs::metadata(&file).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{}", file.display());
+        }
         // The feed, the saved snapshot, the stored runs and the log of the daemon.
         again.open();
-        world.until("the success", |records| {
-            codes(records, "api").contains(&(2, 0))
-        });
+        until_ends(&world, 2);
         world.finish();
-        let mut folders = vec![world.path("state")];
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(folder).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() {
-                    folders.push(path);
-                } else {
-                    shown.push(String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned());
-                }
-            }
-        }
         // Neither as text nor as digits.
-        let digits: String = b"s3cret-9"
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let digits = (*b"s3cret-9").map(|byte| format!("{byte:02x}")).concat();
+        let mut grep = world.command("grep");
+        grep.args(["-ra", "-e", "s3cret-9", "-e", &digits]);
+        grep.arg(world.path("state"));
+        shown.push(Output::of(grep).out);
         for text in shown {
             assert!(
                 !text.contains("s3cret-9") && !text.contains(&digits),
                 "{text}"
             );
         }
-        for file in kept(&world) {
-            let mode = fs::metadata(&file).unwrap().permissions().mode();
-            assert_eq!(mode & 0o777, 0o600, "{}", file.display());
-        }
     }
-}
-
-/// The records as they are.
-fn show_all(world: &World) -> String {
-    world.records().iter().map(Value::to_string).collect()
 }
 
 #[test]
@@ -417,41 +313,39 @@ fn an_environment_that_was_left_behind_is_forgotten_by_a_daemon_without_such_a_t
     let long_ago = SystemTime::now() - Duration::from_secs(3600);
     left.set_modified(long_ago).unwrap();
     world.daemon();
-    world.until_true("it is forgotten", || kept(&world).is_empty());
+    until_none_is_kept(&world);
 }
 
 #[test]
-fn a_restart_that_is_impossible_wakes_the_agent() {
+fn a_restart_that_is_impossible_wakes_the_agent_and_the_task_has_failed() {
     let world = World::new();
     let folder = world.project().join("gone");
-    fs::create_dir_all(&folder).unwrap();
     let mut command = launch_in(&world, &folder, "0");
     command.arg("rmdir \"$PWD\"; exit 7");
-    let window = crate::support::window_of(Output::of(command).ok());
+    let window = window_of(Output::of(command).ok());
     let records = world.until("a message", |records| !follow_ups(records).is_empty());
-    let told = content(follow_ups(&records)[0]);
-    assert!(
-        told.starts_with(&format!("tmux task {window} (api) exited with code 7")),
-        "{told}"
+    agent_is_told(
+        &records,
+        &[&format!("tmux task {window} (api) exited with code 7")],
     );
-    assert!(!told.contains("restarts"), "{told}");
-    let why = format!("tmux task {window} (api) cannot be restarted: `");
-    assert!(
-        deliveries(&records)
-            .into_iter()
-            .any(|told| content(told).starts_with(&why)),
-        "{}",
-        show(&records)
+    is_told(
+        &records,
+        &format!("tmux task {window} (api) cannot be restarted: `"),
     );
-    let listed = listed(&world);
-    assert_eq!(listed["nextRestart"], Value::Null);
-    let gone = folder.display();
-    let why = format!("`{gone}` is not a directory any more");
-    assert_eq!(listed["cannotRestart"], why);
-    let says = format!("cannot be restarted: {why}");
-    for command in [["ls", "--wide"].as_slice(), &["explain", "api"]] {
+    let ended = world.task(["wait", "api", "--final"]);
+    assert_eq!((ended.code, ended.out.as_str()), (1, "exited: code 7\n"));
+    let task = world.listed("api");
+    let why = format!("`{}` is not a directory any more", folder.display());
+    has(
+        &task,
+        "state nextRestart cannotRestart",
+        json!(["exited", null, why]),
+    );
+    assert_eq!(world.task(["status"]).ok(), "tmux: 1 task · 1 failed\n");
+    for command in [["ls", "--wide"], ["explain", "api"]] {
         let output = world.task(command);
-        assert!(output.ok().contains(&says), "{output:?}");
+        let said = format!("cannot be restarted: {why}");
+        output.prints(&said);
     }
 }
 
@@ -459,107 +353,81 @@ fn a_restart_that_is_impossible_wakes_the_agent() {
 fn an_end_whose_window_or_pane_is_moved_during_the_pause_wakes_the_agent() {
     for (moves, where_to) in [
         (
-            &[&["move-window", "-d", "-s", "=work:api", "-t", "=other:"][..]][..],
+            &["move-window -d -s =work:api -t =other:"][..],
             "its window was moved to another session",
         ),
         (
             &[
-                &["split-window", "-d", "-t", "=work:api", "exec sleep 1000"],
-                &["break-pane", "-d", "-s", "=work:api.0", "-t", "=other:"],
+                "split-window -d -t =work:api 'exec sleep 1000'",
+                "break-pane -d -s =work:api.0 -t =other:",
             ],
             "its pane was moved out of its window",
         ),
     ] {
         let world = World::new();
         world.run("stays", "exec sleep 1000");
-        world.tmux(["new-session", "-d", "-s", "other", "exec sleep 1000"]);
+        world.tmux(argv("new-session -d -s other 'exec sleep 1000'"));
         let window = start(&world, "on-failure", "1h", "exit 7");
-        let records = world.until("the end", |records| {
-            codes(records, "api").len() == 1 && all_told(records)
-        });
-        assert!(follow_ups(&records).is_empty(), "{}", show(&records));
-        for moves in moves {
-            world.tmux(*moves);
+        agent_is_told(&until_ends(&world, 1), &[]);
+        for line in moves {
+            world.tmux(argv(line));
         }
         let records = world.until("a message", |records| !follow_ups(records).is_empty());
-        let told = content(follow_ups(&records)[0]);
-        assert_eq!(told, format!("tmux task {window} (api) exited with code 7"));
-        let why = format!("tmux task {window} (api) cannot be restarted: {where_to}");
-        let mut told = deliveries(&records).into_iter();
-        assert!(told.any(|told| content(told) == why), "{}", show(&records));
+        agent_is_told(
+            &records,
+            &[&format!("tmux task {window} (api) exited with code 7")],
+        );
+        is_told(
+            &records,
+            &format!("tmux task {window} (api) cannot be restarted: {where_to}"),
+        );
     }
 }
 
-/// A task fails and is to be restarted later. Its daemon is killed, `meanwhile` happens, and the next
-/// daemon delivers the end as a failure, once.
-#[track_caller]
-fn check_told_by_the_next_daemon(backoff: &str, meanwhile: impl Fn(&World)) {
-    let world = World::new();
-    let folder = world.project().join("folder");
-    fs::create_dir_all(&folder).unwrap();
-    let mut command = launch_in(&world, &folder, backoff);
-    command.arg("exit 7");
-    let window = crate::support::window_of(Output::of(command).ok());
-    let announced = world.until("the end", |records| {
-        codes(records, "api").len() == 1 && all_told(records)
-    });
-    assert!(follow_ups(&announced).is_empty(), "{}", show(&announced));
-    world.kill_daemon();
-    meanwhile(&world);
-    for _ in 0..2 {
-        world.daemon();
-        let records = world.until("a message", |records| !follow_ups(records).is_empty());
-        let told: Vec<&str> = follow_ups(&records).into_iter().map(content).collect();
-        let end = format!("tmux task {window} (api) exited with code 7");
-        assert_eq!(told, [end.as_str()], "{}", show(&records));
-        assert_eq!(codes(&records, "api"), [(1, 7)]);
-        world.look();
+/// A task fails and is to be restarted later. Its daemon is killed, and that becomes impossible: the
+/// next daemon delivers the end as a failure, once.
+#[test]
+fn an_end_that_cannot_be_restarted_any_more_is_told_by_the_next_daemon() {
+    let policy_goes: fn(&World) = |world| {
+        world.tmux(argv("set-option -wu -t =work:api @tmux_task_spec"));
+    };
+    let folder_goes: fn(&World) = |world| fs::remove_dir(world.project().join("folder")).unwrap();
+    for (backoff, goes) in [("1h", policy_goes), ("2s", folder_goes)] {
+        let world = World::new();
+        let mut command = launch_in(&world, &world.project().join("folder"), backoff);
+        command.arg("exit 7");
+        let window = window_of(Output::of(command).ok());
+        agent_is_told(&until_ends(&world, 1), &[]);
         world.kill_daemon();
+        goes(&world);
+        let end = format!("tmux task {window} (api) exited with code 7");
+        for _ in 0..2 {
+            world.daemon();
+            let records = world.until("a message", |records| !follow_ups(records).is_empty());
+            agent_is_told(&records, &[&end]);
+            assert_eq!(codes(&records, "api"), [(1, 7)]);
+            world.look();
+            world.kill_daemon();
+        }
+        agent_is_told(&world.records(), &[&end]);
     }
-    assert_eq!(follow_ups(&world.records()).len(), 1);
-}
-
-#[test]
-fn an_end_whose_policy_was_removed_while_no_daemon_ran_wakes_the_agent() {
-    check_told_by_the_next_daemon("1h", |world| {
-        world.tmux(["set-option", "-wu", "-t", "=work:api", "@tmux_task_spec"]);
-    });
-}
-
-#[test]
-fn an_end_whose_folder_was_removed_while_no_daemon_ran_wakes_the_agent() {
-    check_told_by_the_next_daemon("2s", |world| {
-        fs::remove_dir(world.project().join("folder")).unwrap();
-    });
 }
 
 #[test]
 fn what_cannot_be_restarted_is_refused() {
-    let mut world = World::new();
-    let args = ["run", "api", "--restart", "on-failure"];
-    for wrong in [
-        &["--wait", "--", "true"][..],
-        &["--backoff", "25h", "--", "true"],
-        &["--backoff", "-1s", "--", "true"],
+    let world = World::new();
+    let policy = "on-failure:N, N from 1 to 1000";
+    for (args, why) in [
+        ("--restart on-failure --wait", ""),
+        ("--restart on-failure --backoff 25h", ""),
+        ("--restart on-failure --backoff -1s", ""),
+        ("--restart always", policy),
+        ("--restart on-failure:0", policy),
+        ("--restart on-failure:x", policy),
+        ("--restart ''", policy),
+        ("--backoff 1s", ""),
     ] {
-        let refused = world.task([&args[..], wrong].concat());
-        assert_eq!(refused.code, 2, "{refused}");
+        let refused = world.call(&format!("run api {args} -- true"));
+        refused.fails_saying(2, why);
     }
-    for wrong in ["always", "on-failure:0", "on-failure:x", ""] {
-        let refused = world.task(["run", "api", "--restart", wrong, "--", "true"]);
-        assert_eq!(refused.code, 2, "{refused}");
-        assert!(
-            refused.err.contains("on-failure:N, N from 1 to 1000"),
-            "{refused}"
-        );
-    }
-    let refused = world.task(["run", "api", "--backoff", "1s", "--", "true"]);
-    assert_eq!(refused.code, 2, "{refused}");
-    world.set("TMUX_TASK_NO_AUTOSTART", "1");
-    world.task([&args[..], &["--", "true"]].concat()).fails(
-        3,
-        "tmux-task: run: no daemon runs for session `work`, and $TMUX_TASK_NO_AUTOSTART keeps commands \
-             from starting one\n\
-             hint: start one with `tmux-task daemon --detach`",
-    );
 }

@@ -7,37 +7,36 @@ use std::path::Path;
 
 use crate::consumers::{acknowledge, consume, until_live};
 use crate::silence::Stopped;
-use crate::support::{World, content, deliveries, pid, story};
+use crate::support::{World, argv, content, deliveries, pid, story};
 
 /// A world in which nothing starts a daemon unasked, daemons are started for a conversation, and
 /// sessions may be cleaned as soon as they are of no use.
 fn quiet() -> World {
     let mut world = World::new();
-    world.set("TMUX_TASK_NO_AUTOSTART", "1");
-    world.set("TMUX_TASK_OWNER", "test:1");
-    clean_at_once(&world);
+    by_agent(&mut world);
+    world.configure("clean-after = '0s'\n");
     world
 }
 
-fn clean_at_once(world: &World) {
-    let folder = world.path("conf").join("tmux-task");
-    fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("config.toml"), "clean-after = '0s'\n").unwrap();
+fn by_agent(world: &mut World) {
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    world.set("TMUX_TASK_OWNER", "test:1");
+}
+
+/// A person's daemons clean nothing.
+fn by_person(world: &mut World) {
+    world.set("TMUX_TASK_NO_AUTOSTART", "");
+    world.set("TMUX_TASK_OWNER", "");
 }
 
 /// Runs a task to its end in a session.
 fn dead(world: &World, session: &str, name: &str) {
-    let window = world.run_alone(session, name, "exit 0");
+    let window = world.run_alone(session, name, "echo the output");
     world.until_ended(&window);
 }
 
 fn live(world: &World, session: &str, name: &str) {
     world.run_alone(session, name, "exec sleep 1000");
-}
-
-fn sessions(world: &World) -> Vec<String> {
-    let listed = world.tmux(["list-sessions", "-F", "#{session_name}"]);
-    listed.lines().map(str::to_owned).collect()
 }
 
 fn cleaned(world: &World, names: &[&str]) -> String {
@@ -59,15 +58,11 @@ fn inactive_sessions_are_cleaned_and_active_ones_reported() {
         live(&world, "busy", name);
     }
     dead(&world, "busy", "lint");
-    world.tmux([
-        "set-option",
-        "-t",
-        "=busy:",
-        "@tmux_task_title",
-        "Fix the § thing",
-    ]);
+    world.tmux(argv(
+        "set-option -t =busy: @tmux_task_title 'Fix the § thing'",
+    ));
     live(&world, "small", "db");
-    live(&world, "work", "mine");
+    // A session that is missing belongs to the project of the working directory.
     world.daemon();
     let records = world.until_deliveries(2);
     let project = world.project();
@@ -83,219 +78,145 @@ fn inactive_sessions_are_cleaned_and_active_ones_reported() {
             ),
         ]
     );
-    assert_eq!(sessions(&world), ["busy", "small", "work"]);
+    assert_eq!(world.sessions(), ["busy", "small"]);
+    // What no daemon had kept is kept before the session goes.
+    let logs = world.call("-s old logs a --run 1");
+    assert_eq!(logs.ok(), "the output\n");
 }
 
-#[test]
-fn a_missing_session_belongs_to_the_project_of_the_working_directory() {
-    let world = quiet();
-    dead(&world, "old", "a");
-    live(&world, "busy", "b");
-    world.daemon();
-    let records = world.until_deliveries(2);
-    assert_eq!(content(deliveries(&records)[0]), cleaned(&world, &["old"]));
-    assert_eq!(sessions(&world), ["busy"]);
-}
-
-#[test]
-fn other_projects_and_other_sessions_are_left_alone() {
-    let world = quiet();
-    dead(&world, "old", "a");
-    // Not ours at all.
-    world.tmux([
-        "new-session",
-        "-d",
-        "-s",
-        "users",
-        "-n",
-        "x",
-        "exec sleep 1000",
-    ]);
-    world.tmux(["set-option", "-w", "-t", "=users:", "remain-on-exit", "on"]);
-    world.tmux(["respawn-window", "-k", "-t", "=users:", "exit 0"]);
+/// A session with a dead pane that is not ours.
+fn users(world: &World) {
+    world.tmux(argv("new-session -d -s users -n x 'exec sleep 1000'"));
+    world.tmux(argv("set-option -w -t =users: remain-on-exit on"));
+    world.tmux(argv("respawn-window -k -t =users: 'exit 0'"));
     world.until_ended("=users:");
-    // Of another project.
-    dead(&world, "elsewhere", "a");
-    world.tmux([
-        "set-option",
-        "-t",
-        "=elsewhere:",
-        "@tmux_task_root",
-        "/elsewhere",
-    ]);
-    // Begins like ours.
-    dead(&world, "nested", "a");
+}
+
+#[test]
+fn other_projects_other_sessions_and_what_somebody_uses_are_left_alone() {
+    let mut world = quiet();
+    users(&world);
     let nested = format!("{}/nested", world.project().display());
-    world.tmux(["set-option", "-t", "=nested:", "@tmux_task_root", &nested]);
+    for (session, root) in [
+        ("old", ""),
+        ("elsewhere", "/elsewhere"),
+        ("nested", &nested),
+    ] {
+        dead(&world, session, "a");
+        if !root.is_empty() {
+            let target = format!("={session}:");
+            world.tmux(["set-option", "-t", &target, "@tmux_task_root", root]);
+        }
+    }
+    // A terminal that shows it: a pane of another server's.
+    dead(&world, "watched", "a");
+    let socket = world.tmux(argv("display-message -p #{socket_path}"));
+    let attach = format!("env -u TMUX tmux -S '{socket}' attach -t =watched");
+    world.tmux(["-L", "terminal", "new-session", "-d", &attach]);
+    world.until_true("it is attached", || {
+        !world.tmux(argv("list-clients -t =watched")).is_empty()
+    });
+    // A user's pane in a dead task's window.
+    dead(&world, "split", "a");
+    world.tmux(argv("split-window -d -t =split:a 'exec sleep 1000'"));
     live(&world, "work", "mine");
     world.daemon();
     let records = world.until_deliveries(1);
     assert_eq!(content(&records[0]), cleaned(&world, &["old"]));
-    assert_eq!(sessions(&world), ["elsewhere", "nested", "users", "work"]);
-    assert_eq!(world.finish().len(), 1);
+    let left = ["elsewhere", "nested", "split", "users", "watched", "work"];
+    assert_eq!(world.sessions(), left);
+    // Nothing is said of them.
+    let told = story(&world.finish()).concat();
+    for name in ["elsewhere", "nested", "users", "watched"] {
+        assert!(!told.contains(&format!("- {name}")), "{told}");
+    }
+    world.tmux(argv("-L terminal kill-server"));
+    by_person(&mut world);
+    for line in ["prune", "daemon stop --cleanup"] {
+        world.call(&format!("-s split {line}")).ok();
+        assert_eq!(world.sessions(), left, "{line}");
+    }
 }
 
 #[test]
 fn a_root_that_is_set_for_all_sessions_makes_no_session_ours() {
     for scope in ["-g", "-gw", "-s"] {
         let world = quiet();
-        let users = ["new-session", "-d", "-s", "users", "-n", "x"];
-        world.tmux([&users[..], &["exec sleep 1000"]].concat());
-        world.tmux(["set-option", "-w", "-t", "=users:", "remain-on-exit", "on"]);
-        world.tmux(["respawn-window", "-k", "-t", "=users:", "exit 0"]);
-        world.until_ended("=users:");
+        users(&world);
         live(&world, "work", "mine");
         let project = world.project().display().to_string();
         world.tmux(["set-option", scope, "@tmux_task_root", &project]);
         world.daemon();
         world.look();
-        assert_eq!(sessions(&world), ["users", "work"], "{scope}");
+        assert_eq!(world.sessions(), ["users", "work"], "{scope}");
         assert_eq!(story(&world.finish()), [""; 0], "{scope}");
     }
 }
 
-#[test]
-fn a_session_on_a_terminal_is_never_cleaned() {
-    let world = quiet();
-    dead(&world, "old", "a");
-    dead(&world, "watched", "a");
-    live(&world, "work", "mine");
-    // A terminal that shows it: a pane of another server's.
-    let socket = world.tmux(["display-message", "-p", "#{socket_path}"]);
-    let attach = format!("env -u TMUX tmux -S '{socket}' attach -t =watched");
-    world.tmux(["-L", "terminal", "new-session", "-d", &attach]);
-    world.until_true("it is attached", || {
-        !world.tmux(["list-clients", "-t", "=watched"]).is_empty()
-    });
-    world.daemon();
-    let records = world.until_deliveries(1);
-    assert_eq!(content(&records[0]), cleaned(&world, &["old"]));
-    assert_eq!(sessions(&world), ["watched", "work"]);
-    world.tmux(["-L", "terminal", "kill-server"]);
-}
-
 /// Supervises a session until its task has ended and that is recorded.
-fn dead_and_reported(world: &World, session: &str, name: &str) {
-    world.run_in(session, name, "echo the output; exit 1");
+fn dead_and_reported(world: &World, session: &str) {
+    world.run_in(session, "a", "echo the output; exit 1");
     world.until_of(&["-s", session], "a follow-up", |records| {
         records.iter().any(|record| record["kind"] == "followUp")
     });
     world.task(["-s", session, "daemon", "stop"]).ok();
 }
 
-/// Takes back that the feed was read: the test has done that.
-fn unread(world: &World, session: &str) {
-    fs::remove_file(world.state(session).join("last-reader")).unwrap();
-}
-
 #[test]
 fn what_holds_something_to_read_is_never_cleaned() {
     let mut world = quiet();
-    // A person's daemons clean nothing.
-    world.set("TMUX_TASK_OWNER", "");
-    world.set("TMUX_TASK_NO_AUTOSTART", "");
-    for session in ["unread", "old", "read"] {
-        dead_and_reported(&world, session, "a");
+    by_person(&mut world);
+    for session in ["alone", "behind", "done", "old", "read", "unread"] {
+        dead_and_reported(&world, session);
     }
-    unread(&world, "unread");
-    let reader = world.start(["-s", "read", "daemon", "--stdout"]);
-    reader.records_until(|record| record["kind"] == "sync");
-    world.set("TMUX_TASK_NO_AUTOSTART", "1");
-    world.set("TMUX_TASK_OWNER", "test:1");
-    live(&world, "work", "mine");
-    world.daemon();
-    let records = world.until_deliveries(1);
-    assert_eq!(content(&records[0]), cleaned(&world, &["old"]));
-    assert_eq!(sessions(&world), ["read", "unread", "work"]);
-    // What its run wrote is there.
-    let logs = world.task(["-s", "old", "logs", "a", "--run", "1"]);
-    assert_eq!(logs.ok(), "the output\n");
-}
-
-#[test]
-fn what_a_consumer_has_not_acknowledged_is_never_cleaned() {
-    let mut world = quiet();
-    // A person's daemons clean nothing.
-    world.set("TMUX_TASK_OWNER", "");
-    world.set("TMUX_TASK_NO_AUTOSTART", "");
-    for (session, acknowledges) in [("behind", false), ("done", true)] {
-        dead_and_reported(&world, session, "a");
+    // Takes back that the feed was read: the test has done that.
+    fs::remove_file(world.state("unread").join("last-reader")).unwrap();
+    for session in ["behind", "done"] {
         let mut harness = consume(&world, "pi", &["-s", session]);
         let seqs = until_live(&harness);
-        if acknowledges {
+        if session == "done" {
             acknowledge(&mut harness, *seqs.last().unwrap());
         }
         drop(harness);
         world.task(["-s", session, "daemon", "stop"]).ok();
     }
-    world.set("TMUX_TASK_NO_AUTOSTART", "1");
-    world.set("TMUX_TASK_OWNER", "test:1");
+    // A daemon alone does not have a session in view.
+    world.call("-s alone daemon --detach").ok();
+    let reader = world.start(argv("-s read daemon --stdout"));
+    reader.records_until(|record| record["kind"] == "sync");
+    by_agent(&mut world);
     live(&world, "work", "mine");
     world.daemon();
     let records = world.until_deliveries(1);
-    assert_eq!(content(&records[0]), cleaned(&world, &["done"]));
-    assert_eq!(sessions(&world), ["behind", "work"]);
-}
-
-#[test]
-fn what_no_daemon_has_kept_is_kept_before_the_session_goes() {
-    let world = quiet();
-    let window = world.run_alone("old", "a", "echo the output");
-    world.until_ended(&window);
-    live(&world, "work", "mine");
-    world.daemon();
-    world.until_deliveries(1);
-    assert_eq!(sessions(&world), ["work"]);
-    let logs = world.task(["-s", "old", "logs", "a", "--run", "1"]);
+    let gone = cleaned(&world, &["alone", "done", "old"]);
+    assert_eq!(content(&records[0]), gone);
+    assert_eq!(world.sessions(), ["behind", "read", "unread", "work"]);
+    // What its run wrote is there.
+    let logs = world.call("-s old logs a --run 1");
     assert_eq!(logs.ok(), "the output\n");
 }
 
 #[test]
-fn what_ended_within_the_hour_is_never_cleaned() {
+fn what_ended_within_the_hour_and_what_a_persons_daemon_finds_is_never_cleaned() {
     let mut world = World::new();
-    world.set("TMUX_TASK_NO_AUTOSTART", "1");
-    world.set("TMUX_TASK_OWNER", "test:1");
+    by_agent(&mut world);
     dead(&world, "old", "a");
     live(&world, "work", "mine");
-    world.daemon();
-    world.look();
-    assert_eq!(world.finish().len(), 0);
-    assert_eq!(sessions(&world), ["old", "work"]);
-}
-
-#[test]
-fn a_persons_daemon_cleans_nothing() {
-    let mut world = quiet();
-    world.set("TMUX_TASK_OWNER", "");
-    dead(&world, "old", "a");
-    live(&world, "work", "mine");
-    world.daemon();
-    world.look();
-    assert_eq!(world.finish().len(), 0);
-    assert_eq!(sessions(&world), ["old", "work"]);
-    // One that a harness starts does.
-    world.daemon_with(&["--session-id", "7"]);
-    world.until_deliveries(1);
-    assert_eq!(sessions(&world), ["work"]);
-}
-
-#[test]
-fn a_users_pane_in_a_dead_tasks_window_keeps_the_session() {
-    let mut world = quiet();
-    dead(&world, "old", "a");
-    world.tmux(["split-window", "-d", "-t", "=old:a", "exec sleep 1000"]);
-    live(&world, "work", "mine");
-    world.daemon();
-    world.look();
-    assert_eq!(sessions(&world), ["old", "work"]);
-    world.set("TMUX_TASK_NO_AUTOSTART", "");
-    world.set("TMUX_TASK_OWNER", "");
-    for args in [["prune", ""], ["daemon", "stop"]] {
-        let mut line = vec!["-s", "old"];
-        line.extend(args.iter().filter(|word| !word.is_empty()));
-        line.extend((args[0] == "daemon").then_some("--cleanup"));
-        world.task(line).ok();
-        assert_eq!(sessions(&world), ["old", "work"], "{args:?}");
+    for _ in 0..2 {
+        world.daemon();
+        world.look();
+        assert_eq!(world.finish().len(), 0);
+        assert_eq!(world.sessions(), ["old", "work"]);
+        world.configure("clean-after = '0s'\n");
+        world.set("TMUX_TASK_OWNER", "");
+    }
+    // One that a harness starts does, and the next finds nothing.
+    for _ in 0..2 {
+        world.daemon_with(&["--session-id", "7"]);
+        world.until_deliveries(1);
+        assert_eq!(world.sessions(), ["work"]);
+        world.look();
+        assert_eq!(world.finish().len(), 1);
     }
 }
 
@@ -303,26 +224,16 @@ fn a_users_pane_in_a_dead_tasks_window_keeps_the_session() {
 fn a_mistyped_session_starts_nothing_and_ends_nothing() {
     let mut world = quiet();
     dead(&world, "old", "a");
-    world.set("TMUX_TASK_NO_AUTOSTART", "");
-    for command in [
-        &["wait", "a"][..],
-        &["logs", "a"],
-        &["logs", "-f", "a"],
-        &["search", "x"],
-    ] {
-        let output = world.task([&["-s", "typo"], command].concat());
-        assert_eq!(output.code, 3, "{command:?}: {}", output.err);
+    by_person(&mut world);
+    for line in ["wait a", "logs a", "logs -f a", "search x"] {
+        world.call(&format!("-s typo {line}")).fails_with(3);
     }
-    assert_eq!(sessions(&world), ["old"]);
+    assert_eq!(world.sessions(), ["old"]);
     for folder in ["state", "run"] {
-        let left: Vec<_> = fs::read_dir(world.path(folder)).unwrap().collect();
-        assert!(
-            left.iter().all(|entry| {
-                let name = entry.as_ref().unwrap().file_name();
-                !name.to_string_lossy().contains("typo")
-            }),
-            "{left:?}"
-        );
+        for entry in fs::read_dir(world.path(folder)).unwrap() {
+            let name = entry.unwrap().file_name();
+            assert!(!name.to_string_lossy().contains("typo"), "{name:?}");
+        }
     }
 }
 
@@ -364,65 +275,35 @@ fn is_waiting(mut stream: &UnixStream) -> bool {
 #[test]
 fn no_command_waits_for_the_daemons_of_other_sessions() {
     let mut world = quiet();
-    // A person's daemons clean nothing.
-    world.set("TMUX_TASK_OWNER", "");
-    world.set("TMUX_TASK_NO_AUTOSTART", "");
+    by_person(&mut world);
     let silent = ["silent-a", "silent-b", "silent-c"];
     for session in silent.iter().chain(&["old", "stopped"]) {
-        dead_and_reported(&world, session, "a");
+        dead_and_reported(&world, session);
     }
     let silent = silent.map(|session| SilentDaemon::of(&world, session));
-    world.task(["-s", "stopped", "daemon", "--detach"]).ok();
-    let status = world.task(["-s", "stopped", "daemon", "status", "--json"]);
-    let status: serde_json::Value = serde_json::from_str(status.ok()).unwrap();
+    world.call("-s stopped daemon --detach").ok();
+    let status = world.call("-s stopped daemon status --json").json();
     let _stopped = Stopped::new(pid(status["pid"].as_i64().unwrap()));
-    world.set("TMUX_TASK_NO_AUTOSTART", "1");
-    world.set("TMUX_TASK_OWNER", "test:1");
+    by_agent(&mut world);
     live(&world, "work", "mine");
     world.daemon();
     // All of them are asked before any has answered.
     let streams = silent.each_ref().map(|daemon| daemon.asked(&world));
-    assert_eq!(world.look()["tasks"].as_array().unwrap().len(), 1);
-    world.task(["run", "another", "--", "exec sleep 1000"]).ok();
+    assert_eq!(world.tasks().len(), 1);
+    world.run("another", "exec sleep 1000");
     world.task(["kill", "another"]).ok();
     assert!(streams.iter().all(is_waiting));
     drop((streams, silent));
+    let gone = cleaned(&world, &["old"]);
     let records = world.until("the notice of the scan", |records| {
-        records
-            .iter()
-            .any(|record| record["text"] == cleaned(&world, &["old"]))
+        records.iter().any(|record| record["text"] == gone)
     });
     assert!(
         story(&records)[0].starts_with("started another"),
         "{records:?}"
     );
     let left = ["silent-a", "silent-b", "silent-c", "stopped", "work"];
-    assert_eq!(sessions(&world), left);
-}
-
-#[test]
-fn with_nothing_left_over_nothing_is_said() {
-    let world = quiet();
-    live(&world, "work", "mine");
-    world.daemon();
-    world.look();
-    assert_eq!(world.finish().len(), 0);
-}
-
-#[test]
-fn a_daemon_alone_does_not_have_a_session_in_view() {
-    let mut world = quiet();
-    world.set("TMUX_TASK_NO_AUTOSTART", "");
-    world.run_in("old", "a", "exit 0");
-    world.until_of(&["-s", "old"], "its end", |records| {
-        records.iter().any(|record| record["kind"] == "followUp")
-    });
-    world.set("TMUX_TASK_NO_AUTOSTART", "1");
-    live(&world, "work", "mine");
-    world.daemon();
-    let records = world.until_deliveries(1);
-    assert_eq!(content(&records[0]), cleaned(&world, &["old"]));
-    assert_eq!(sessions(&world), ["work"]);
+    assert_eq!(world.sessions(), left);
 }
 
 #[test]
@@ -443,12 +324,10 @@ fn its_own_session_is_no_other_one_though_it_came_meanwhile() {
     let window = world.run_alone("work", "api", "exit 3");
     world.until_ended(&window);
     gate.open();
-    let records = world.until("its end", |records| {
-        records.iter().any(|record| record["type"] == "exited")
-    });
+    let records = world.until_delivered("exited", "api");
     // The daemon may have seen it run.
     assert!(story(&records).contains(&"exited api 3".to_owned()));
-    assert_eq!(sessions(&world), ["work"]);
+    assert_eq!(world.sessions(), ["work"]);
     let records = world.finish();
     let follow_ups = deliveries(&records).into_iter();
     let follow_ups = follow_ups.filter(|record| record["kind"] == "followUp");
@@ -466,20 +345,20 @@ fn looking_for_other_sessions_takes_as_much_of_tmux_however_many_there_are() {
         ran.display()
     );
     let recording = world.script("recording-tmux", &recording);
-    let mut counts = Vec::new();
-    for (session, others) in [("work", 1..2), ("next", 2..7)] {
+    let counts = [("work", 1..2), ("next", 2..7)].map(|(session, others)| {
         for n in others {
             live(&world, &format!("other{n}"), "a");
         }
         live(&world, session, "mine");
         fs::write(&ran, "").unwrap();
-        world.set("TMUX_TASK_TMUX", recording.to_str().unwrap());
-        world.task(["-s", session, "daemon", "--detach"]).ok();
+        let tmux = recording.to_str().unwrap();
+        world
+            .task(["-s", session, "--tmux", tmux, "daemon", "--detach"])
+            .ok();
         world.until_of(&["-s", session], "the notice", |records| {
             records.iter().any(|record| record["kind"] == "notice")
         });
-        world.set("TMUX_TASK_TMUX", "");
-        counts.push(fs::read_to_string(&ran).unwrap().lines().count());
-    }
+        fs::read_to_string(&ran).unwrap().lines().count()
+    });
     assert_eq!(counts[0], counts[1]);
 }

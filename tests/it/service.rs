@@ -65,8 +65,16 @@ impl Manager {
 fn a_service_manager_is_told_when_the_daemon_is_ready_works_and_stops() {
     let world = World::new();
     let manager = Manager::new(&world);
+    // One that a command has started makes room for it, as the unit does.
+    let gate = world.gate("gate");
+    world.run("old", &format!("{}; exit 3", gate.wait()));
+    let before = world.until_deliveries(1);
+    world.task(["daemon", "stop"]).ok();
     let mut daemon = manager.start(&world, "200000");
     manager.until("READY=1");
+    gate.open();
+    let records = world.until_delivered("exited", "old");
+    assert_eq!(records[..before.len()], before);
     // What was promised is true.
     assert_eq!(
         world.daemon_status()["pid"],
@@ -74,14 +82,14 @@ fn a_service_manager_is_told_when_the_daemon_is_ready_works_and_stops() {
     );
     manager.until("WATCHDOG=1");
     world.run("api", "exec sleep 1000");
-    manager.until("STATUS=session work, tmux: 1 task");
+    manager.until("STATUS=session work, tmux: 2 tasks");
     manager.until("WATCHDOG=1");
     daemon.signal(Signal::TERM);
     manager.until("STOPPING=1");
     assert_eq!(daemon.wait(), 0);
     // The task and its server do not belong to the service.
-    let alive = world.tmux(["list-panes", "-a", "-F", "#{pane_dead}"]);
-    assert_eq!(alive, "0");
+    let dead = world.tmux(["list-panes", "-a", "-F", "#{pane_dead}"]);
+    assert_eq!(dead, "1\n0");
 }
 
 #[test]
@@ -100,27 +108,6 @@ fn only_the_process_that_the_service_manager_started_speaks_to_it() {
     // And no tmux server has its address.
     let environment = world.tmux(["show-environment", "-g"]);
     assert!(!environment.contains("NOTIFY_SOCKET"), "{environment}");
-}
-
-#[test]
-fn a_daemon_that_a_command_started_makes_room_for_the_service() {
-    let world = World::new();
-    let gate = world.gate("gate");
-    world.run("api", &format!("{}; exit 3", gate.wait()));
-    world.until_deliveries(1);
-    let before = world.records();
-    // As the unit does.
-    world.task(["daemon", "stop"]).ok();
-    let manager = Manager::new(&world);
-    let mut daemon = manager.start(&world, "");
-    manager.until("READY=1");
-    gate.open();
-    let records = world.until("the end", |records| {
-        records.iter().any(|record| record["type"] == "exited")
-    });
-    assert_eq!(records[..before.len()], before[..]);
-    daemon.signal(Signal::TERM);
-    assert_eq!(daemon.wait(), 0);
 }
 
 fn unit() -> PathBuf {

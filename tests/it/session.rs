@@ -3,37 +3,29 @@
 use serde_json::{Value, json};
 
 use crate::runs::codes;
-use crate::support::{World, content, deliveries, event, events, story};
+use crate::support::{World, argv, content, deliveries, event, events, has, story};
 
 /// A world in which tasks of these names run; their starts are delivered.
 #[track_caller]
-fn with_tasks(names: &[&str]) -> (World, Vec<String>) {
+fn with_tasks<const N: usize>(names: [&str; N]) -> (World, [String; N]) {
     let world = World::new();
-    let windows = names
-        .iter()
-        .map(|name| world.run(name, "exec sleep 1000"))
-        .collect();
+    let windows = names.map(|name| world.run(name, "exec sleep 1000"));
     world.until("all starts", |records| {
-        let told = deliveries(records);
-        told.iter()
-            .map(|told| content(told).lines().count())
+        let told = deliveries(records).into_iter();
+        told.map(|told| content(told).lines().count())
             .sum::<usize>()
-            == names.len()
+            == N
     });
     (world, windows)
 }
 
 /// What is recorded after the starts.
 fn after_starts(records: &[Value]) -> Vec<String> {
-    let starts = |record: &&Value| {
-        record["type"] == "started"
-            || record["kind"] == "notice" && content(record).ends_with(" started")
-    };
-    let rest: Vec<Value> = records
-        .iter()
-        .filter(|record| !starts(record))
-        .cloned()
-        .collect();
+    let mut rest = records.to_vec();
+    rest.retain(|record| {
+        let is_notice = record["kind"] == "notice";
+        record["type"] != "started" && !(is_notice && content(record).ends_with(" started"))
+    });
     let mut rest = story(&rest);
     for line in &mut rest {
         // The numbers depend on how the starts were gathered.
@@ -48,30 +40,22 @@ fn after_starts(records: &[Value]) -> Vec<String> {
 
 #[test]
 fn a_session_that_goes_takes_its_tasks_and_comes_back_with_new_ones() {
-    let (world, windows) = with_tasks(&["api"]);
-    let window = &windows[0];
+    let (world, [window]) = with_tasks(["api"]);
     let follow = world.start(["feed", "--follow"]);
     follow.records_until(|record| record["kind"] == "sync");
-    world.tmux(["kill-session", "-t", "=work"]);
+    world.tmux(argv("kill-session -t =work"));
     let gone = follow.records_until(|record| record["kind"] == "followUp");
-    let status = gone
-        .iter()
-        .find(|record| record["kind"] == "status")
-        .unwrap();
-    assert_eq!(
-        status,
-        &json!({"kind": "status", "text": null, "running": 0, "waiting": 0, "dead": 0})
-    );
+    let none = json!({"kind": "status", "text": null, "running": 0, "waiting": 0, "dead": 0});
+    let status = gone.iter().find(|record| record["kind"] == "status");
+    assert_eq!(status, Some(&none));
     let output = world.task(["status"]);
     assert_eq!((output.ok(), output.err.as_str()), ("", ""));
 
     let gate = world.gate("gate");
     let again = world.run("api", &gate.wait());
     let back = follow.records_until(|record| record["kind"] == "notice");
-    assert!(
-        back.iter().any(|record| record["text"] == "tmux: 1 task"),
-        "{back:?}"
-    );
+    let says = |record: &Value| record["text"] == "tmux: 1 task";
+    assert!(back.iter().any(says), "{back:?}");
     let records = world.finish();
     assert_eq!(
         after_starts(&records),
@@ -80,105 +64,85 @@ fn a_session_that_goes_takes_its_tasks_and_comes_back_with_new_ones() {
             format!("followUp [warning] tmux task {window} (api) disappeared from session"),
         ]
     );
-    let started: Vec<&Value> = events(&records)
-        .into_iter()
-        .filter(|event| event["type"] == "started")
-        .collect();
+    let mut started = events(&records);
+    started.retain(|event| event["type"] == "started");
     assert_eq!(started.len(), 2);
-    assert_eq!(started[1]["task"]["windowId"], again);
-    assert_eq!(started[1]["rerun"], false);
     // The number of a run is one of its name.
-    assert_eq!(started[1]["task"]["run"], 2);
+    let names = "task.windowId task.run rerun";
+    has(started[1], names, json!([again, 2, false]));
 }
 
 #[test]
-fn a_window_that_is_renamed_is_the_same_task() {
-    let (world, windows) = with_tasks(&["api"]);
-    world.tmux(["rename-window", "-t", &windows[0], "web"]);
-    assert_eq!(world.look()["tasks"][0]["windowName"], "web");
-    world.task(["kill", "web"]).ok();
-    let records = world.finish();
-    assert_eq!(after_starts(&records)[0], "disappeared web userKilled",);
-}
-
-#[test]
-fn a_window_that_goes_to_another_session_has_moved() {
-    let (world, windows) = with_tasks(&["api", "web"]);
-    world.tmux(["new-session", "-d", "-s", "other", "exec sleep 1000"]);
-    world.tmux(["move-window", "-d", "-s", &windows[0], "-t", "other:"]);
-    world.until("the move", |records| {
-        deliveries(records)
-            .last()
-            .is_some_and(|told| told["kind"] == "followUp")
-    });
-    let records = world.finish();
+fn a_window_that_is_renamed_is_the_same_task_and_one_that_goes_to_another_session_has_moved() {
+    let (world, [api, web]) = with_tasks(["api", "web"]);
+    world.tmux(["rename-window", "-t", &api, "renamed"]);
+    assert_eq!(world.names(), ["renamed", "web"]);
+    world.tmux(argv("new-session -d -s other 'exec sleep 1000'"));
+    world.tmux(["move-window", "-d", "-s", &web, "-t", "other:"]);
+    world.until_delivered("disappeared", "web");
+    world.task(["kill", "renamed"]).ok();
+    let told = after_starts(&world.finish());
+    let moved = format!("followUp [warning] tmux task {web} (web) moved to another session");
     assert_eq!(
-        after_starts(&records),
+        told[..3],
         [
-            "disappeared api moved".to_owned(),
-            format!(
-                "followUp [warning] tmux task {} (api) moved to another session",
-                windows[0]
-            ),
+            "disappeared web moved",
+            &moved,
+            "disappeared renamed userKilled"
         ]
     );
 }
 
 #[test]
 fn kill_ends_a_task_and_says_so() {
-    let (world, windows) = with_tasks(&["api", "web"]);
+    let (world, [api, web]) = with_tasks(["api", "web"]);
     let output = world.task(["kill", "api"]);
-    assert_eq!(output.ok(), format!("ended {} (api)\n", windows[0]));
+    assert_eq!(output.ok(), format!("ended {api} (api)\n"));
     let records = world.finish();
     assert_eq!(
         after_starts(&records),
         [
             "disappeared api userKilled".to_owned(),
-            format!("notice of [] [info] killed task {} (api)", windows[0]),
+            format!("notice of [] [info] killed task {api} (api)"),
             format!(
-                "followUp [warning] tmux task {} (api) disappeared from session after the user \
-                 manually killed it",
-                windows[0]
+                "followUp [warning] tmux task {api} (api) disappeared from session after the user \
+                 manually killed it"
             ),
         ]
     );
-    let output = world.task(["ls", "--json"]);
-    assert!(!output.ok().contains("\"api\""), "{output}");
+    assert_eq!(world.names(), ["web"]);
 
     // By its id; the end of what has ended is no event.
     world.run("over", "exit 0");
     world.until("its end", |records| codes(records, "over").len() == 1);
     world.task(["kill", "over"]).ok();
     world.run("stays", "exec sleep 1000");
-    let output = world.task(["kill", &windows[1], "--json"]);
-    let printed: Value = serde_json::from_str(output.ok()).unwrap();
+    let ended = json!({"windowId": web, "windowName": "web", "exitSignal": "SIGTERM"});
+    let printed = world.task(["kill", &web, "--json"]).json();
+    assert_eq!(printed, json!({"killed": [ended]}));
+    let told = story(&world.finish()).into_iter();
     assert_eq!(
-        printed,
-        json!({"killed": [
-            {"windowId": windows[1], "windowName": "web", "exitSignal": "SIGTERM"}
-        ]})
+        told.filter(|line| line.starts_with("disappeared")).count(),
+        2
     );
-    let records = world.finish();
-    let mut gone = events(&records);
-    gone.retain(|event| event["type"] == "disappeared");
-    assert_eq!(gone.len(), 2, "{:?}", story(&records));
 }
 
 #[test]
 fn kill_all_ends_the_session_and_says_so() {
-    let (world, windows) = with_tasks(&["api", "web"]);
+    let (world, [api, web]) = with_tasks(["api", "web"]);
     world.task(["kill-all"]).fails(
         2,
         "tmux-task: kill-all: this ends every task, and there is no terminal to ask on\n\
          hint: say --yes when you mean it",
     );
-    assert_eq!(world.look()["tasks"].as_array().unwrap().len(), 2);
+    assert_eq!(world.names().len(), 2);
     let output = world.task(["kill-all", "--yes"]);
     assert_eq!(
         output.ok(),
-        format!("ended {} (api)\nended {} (web)\n", windows[0], windows[1])
+        format!("ended {api} (api)\nended {web} (web)\n")
     );
     let records = world.finish();
+    let killed = "disappeared from session after the user manually killed it";
     assert_eq!(
         after_starts(&records),
         [
@@ -186,18 +150,16 @@ fn kill_all_ends_the_session_and_says_so() {
             "disappeared web userKilled".to_owned(),
             "notice of [] [info] ended the session with 2 tasks".to_owned(),
             format!(
-                "followUp [warning] tmux task {} (api) disappeared from session after the user \
-                 manually killed it\ntmux task {} (web) disappeared from session after the user \
-                 manually killed it",
-                windows[0], windows[1]
+                "followUp [warning] tmux task {api} (api) {killed}\n\
+                 tmux task {web} (web) {killed}"
             ),
         ]
     );
-    assert_eq!(world.task(["kill-all", "--yes"]).code, 3);
+    world.task(["kill-all", "--yes"]).fails_with(3);
 }
 
 #[test]
-fn prune_says_nothing_of_the_dead_but_its_outcome() {
+fn prune_says_nothing_of_the_dead_but_its_outcome_and_ends_an_empty_session() {
     let world = World::new();
     let dead = world.run("dead", "exit 0");
     world.run("live", "exec sleep 1000");
@@ -206,38 +168,24 @@ fn prune_says_nothing_of_the_dead_but_its_outcome() {
     let output = world.task(["prune"]);
     assert_eq!(output.ok(), format!("pruned {dead} (dead)\n"));
     assert_eq!(world.task(["prune"]).ok(), "");
-    let output = world.task(["prune", "--json"]);
-    assert_eq!(output.ok(), "{\"pruned\":[]}\n");
+    assert_eq!(world.task(["prune", "--json"]).ok(), "{\"pruned\":[]}\n");
     let records = world.finish();
     assert_eq!(events(&records).len(), before, "{:?}", story(&records));
-    let outcomes: Vec<&str> = deliveries(&records)
-        .into_iter()
-        .map(content)
-        .filter(|text| text.starts_with("pruned"))
-        .collect();
+    let mut outcomes: Vec<&str> = deliveries(&records).into_iter().map(content).collect();
+    outcomes.retain(|text| text.starts_with("pruned"));
     assert_eq!(outcomes, [format!("pruned task {dead} (dead)")]);
-}
-
-#[test]
-fn prune_of_the_last_tasks_ends_the_session() {
-    let world = World::new();
-    world.run("a", "exit 0");
-    world.run("b", "exit 1");
-    world.until("both ends", |records| {
-        codes(records, "a").len() + codes(records, "b").len() == 2
-    });
+    for name in ["live", "more"] {
+        let window = world.run(name, "exit 1");
+        world.until_ended(&window);
+    }
     assert_eq!(world.task(["prune"]).ok().lines().count(), 2);
     let view = world.look();
-    assert_eq!(
-        (&view["exists"], &view["tasks"]),
-        (&false.into(), &serde_json::json!([]))
-    );
-    world.task(["ls"]).ok();
+    has(&view, "exists tasks", json!([false, []]));
     assert_eq!(world.daemon_status()["exists"], false);
     // Also without a daemon. A session that never was is none.
     world.task(["daemon", "stop"]).ok();
     world.task(["ls"]).ok();
-    world.task(["-s", "other", "ls"]).fails_with(3);
+    world.call("-s other ls").fails_with(3);
     world.finish();
 }
 
@@ -249,7 +197,7 @@ fn a_split_neither_speaks_nor_ends_the_task_nor_makes_it_prunable() {
     world.until_deliveries(1);
     // Before the task's pane, and active.
     let split = "printf 'Proceed? [y/N] '; read -r _; exit 3";
-    let pane = world.tmux([
+    let open = [
         "split-window",
         "-b",
         "-t",
@@ -258,14 +206,14 @@ fn a_split_neither_speaks_nor_ends_the_task_nor_makes_it_prunable() {
         "-F",
         "#{pane_id}",
         split,
-    ]);
+    ];
+    let pane = world.tmux(open);
     world.until_shows(&pane, "Proceed?");
     world.look();
     world.tmux(["send-keys", "-t", &pane, "Enter"]);
     world.until_ended(&pane);
-    let listed = world.look();
-    assert_eq!(listed["tasks"][0]["dead"], false);
-    assert_eq!(listed["tasks"][0]["outputPreview"], "");
+    let task = world.listed("api");
+    has(&task, "dead outputPreview", json!([false, ""]));
     assert_eq!(world.task(["prune"]).ok(), "");
     gate.open();
     world.until("its end", |records| codes(records, "api") == [(1, 7)]);
@@ -280,28 +228,13 @@ fn a_split_neither_speaks_nor_ends_the_task_nor_makes_it_prunable() {
 
 #[test]
 fn kill_all_says_what_lives_on_in_another_session() {
-    for has_daemon in [true, false] {
-        let (world, windows) = with_tasks(&["api"]);
-        world.tmux(["new-session", "-d", "-t", "work", "-s", "view"]);
-        if !has_daemon {
-            world.task(["daemon", "stop"]).ok();
-        }
-        assert_eq!(
-            world.task(["kill-all", "--yes"]).ok(),
-            format!(
-                "not ended {} (api): it lives on in another session\n",
-                windows[0]
-            )
-        );
-        let left = world.tmux(["list-windows", "-t", "view", "-F", "#{window_id}"]);
-        assert_eq!(left, windows[0]);
-        if has_daemon {
-            let records = world.until("what became of it", |records| {
-                events(records)
-                    .iter()
-                    .any(|event| event["type"] == "disappeared")
-            });
-            assert_eq!(event(&records, "disappeared", "api")["reason"], "moved");
-        }
-    }
+    let (world, [window]) = with_tasks(["api"]);
+    world.tmux(argv("new-session -d -t work -s view"));
+    let killed = world.task(["kill-all", "--yes"]);
+    let lives = format!("not ended {window} (api): it lives on in another session\n");
+    assert_eq!(killed.ok(), lives);
+    let left = world.tmux(argv("list-windows -t view -F #{window_id}"));
+    assert_eq!(left, window);
+    let records = world.until_delivered("disappeared", "api");
+    assert_eq!(event(&records, "disappeared", "api")["reason"], "moved");
 }

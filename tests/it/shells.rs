@@ -2,55 +2,45 @@
 
 use serde_json::Value;
 
-use crate::support::{World, event, events};
+use crate::support::{World, argv, event, events};
 
-/// The records of the window with this name.
-fn events_of<'a>(records: &'a [Value], name: &str) -> Vec<&'a Value> {
-    let mut found = events(records);
-    found.retain(|event| event["task"]["windowName"] == name);
-    found
+/// Whether the window of this name was a shell when it started.
+fn is_shell(records: &[Value], name: &str) -> bool {
+    event(records, "started", name)["task"]["shell"] == true
 }
 
 #[test]
 fn a_shell_is_recorded_as_one_and_keeps_its_options() {
     let world = World::new();
     world.run("api", "exec sleep 1000");
-    world.tmux(["new-window", "-d", "-t", "=work:", "-n", "mine"]);
-    world.tmux(["set-option", "-g", "default-command", "exec /bin/sh -l"]);
-    world.tmux(["new-window", "-d", "-t", "=work:", "-n", "login"]);
+    world.tmux(argv("new-window -d -t =work: -n mine"));
+    world.tmux(argv("set-option -g default-command 'exec /bin/sh -l'"));
+    world.tmux(argv("new-window -d -t =work: -n login"));
     world.new_window("job", "sleep 1000");
     let records = world.until("all starts", |records| events(records).len() == 4);
-    let is_shell = |name: &str| event(&records, "started", name)["task"]["shell"].clone();
-    assert_eq!(is_shell("api"), false);
-    assert_eq!(is_shell("mine"), true);
-    assert_eq!(is_shell("login"), true);
-    assert_eq!(is_shell("job"), false);
+    let names = ["api", "mine", "login", "job"];
+    assert_eq!(
+        names.map(|name| is_shell(&records, name)),
+        [false, true, true, false]
+    );
     // The daemon sets options once a look is recorded; the next answer comes after that.
     world.look();
-    let options = |name: &str| {
-        let target = format!("=work:{name}");
-        let shown = world.tmux(["show-options", "-w", "-t", &target]);
-        let names = shown
-            .lines()
-            .map(|line| line.split(' ').next().unwrap().to_owned());
-        names
-            .filter(|name| name != "automatic-rename")
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(options("mine"), [] as [&str; 0]);
-    assert_eq!(options("login"), [] as [&str; 0]);
-    assert_eq!(
-        options("job"),
-        ["@tmux_task_run", "monitor-bell", "remain-on-exit"]
-    );
+    for (name, expected) in [
+        ("mine", ""),
+        ("login", ""),
+        ("job", "@tmux_task_run monitor-bell remain-on-exit"),
+    ] {
+        let shown = world.tmux(["show-options", "-w", "-t", &format!("=work:{name}")]);
+        let names = shown.lines().filter_map(|line| line.split(' ').next());
+        let names = names.filter(|name| *name != "automatic-rename");
+        assert_eq!(names.collect::<Vec<_>>().join(" "), expected, "{name}");
+    }
     // Its dead pane is not kept either.
-    world.tmux(["send-keys", "-t", "=work:mine", "exit", "Enter"]);
-    let records = world.until("the shell's end", |records| {
-        events_of(records, "mine").len() == 2
-    });
-    assert_eq!(events_of(&records, "mine")[1]["task"]["shell"], true);
-    let windows = world.tmux(["list-windows", "-t", "=work:", "-F", "#{window_name}"]);
-    assert_eq!(windows, "api\nlogin\njob");
+    world.tmux(argv("send-keys -t =work:mine exit Enter"));
+    let records = world.until("the shell's end", |records| events(records).len() == 5);
+    assert_eq!(events(&records)[4]["task"]["windowName"], "mine");
+    assert_eq!(events(&records)[4]["task"]["shell"], true);
+    assert_eq!(world.windows("#{window_name}"), "api\nlogin\njob");
 }
 
 /// tmux-resurrect opens a window again with a command that prints what stood in it.
@@ -58,7 +48,7 @@ fn a_shell_is_recorded_as_one_and_keeps_its_options() {
 fn a_window_that_was_opened_with_a_shell_is_one() {
     let world = World::new();
     world.run("api", "exec sleep 1000");
-    world.tmux(["set-option", "-g", "default-shell", "/bin/bash"]);
+    world.tmux(argv("set-option -g default-shell /bin/bash"));
     let saved = world.path("saved screen");
     std::fs::write(&saved, "old output\n").unwrap();
     let saved = saved.display();
@@ -77,17 +67,14 @@ fn a_window_that_was_opened_with_a_shell_is_one() {
     let records = world.until("all starts", |records| {
         events(records).len() == windows.len() + 1
     });
-    for (n, (is_shell, command)) in windows.iter().enumerate() {
-        let started = event(&records, "started", &format!("w{n}"));
-        assert_eq!(started["task"]["shell"], *is_shell, "{command}");
+    for (n, (expected, command)) in windows.iter().enumerate() {
+        assert_eq!(is_shell(&records, &format!("w{n}")), *expected, "{command}");
     }
     // A launch leaves it alone.
-    let shell = world.tmux(["display-message", "-p", "-t", "=work:=w0", "#{window_id}"]);
+    let shell = world.says("=work:=w0", "#{window_id}");
     assert_ne!(world.run("w0", "exec sleep 1000"), shell);
-    assert_eq!(
-        world.run("w4", "exec sleep 1000"),
-        event(&records, "started", "w4")["task"]["windowId"]
-    );
+    let job = &event(&records, "started", "w4")["task"]["windowId"];
+    assert_eq!(world.run("w4", "exec sleep 1000"), *job);
 }
 
 /// tmux names a window after what runs in it, also when a task has that name.
@@ -95,39 +82,19 @@ fn a_window_that_was_opened_with_a_shell_is_one() {
 fn a_name_means_the_task_and_not_a_shell() {
     let world = World::new();
     world.run("other", "exec sleep 1000");
-    world.tmux(["new-window", "-d", "-n", "node", "-t", "work:"]);
+    world.tmux(argv("new-window -d -n node -t work:"));
     world.run("node", "exec sleep 1000");
-    world.task(["send", "node", "x"]).ok();
+    world.call("send node x").ok();
     world.task(["kill", "node"]).ok();
     // Where no task has the name, it is the shell's, but no name ends a shell.
     world.task(["logs", "node"]).ok();
-    let shell = world.tmux(["display-message", "-p", "-t", "=work:=node", "#{window_id}"]);
-    let refused = |world: &World| {
-        let said = format!(
-            "tmux-task: kill: `node` ({shell}) is a shell, not a task\nhint: `tmux-task kill {shell}` ends it by its id"
-        );
-        world.task(["kill", "node"]).fails(1, &said);
-    };
-    refused(&world);
-    world.task(["daemon", "stop"]).ok();
-    refused(&world);
+    let shell = world.says("=work:=node", "#{window_id}");
+    let said = format!(
+        "tmux-task: kill: `node` ({shell}) is a shell, not a task\n\
+         hint: `tmux-task kill {shell}` ends it by its id"
+    );
+    world.task(["kill", "node"]).fails(1, &said);
     world.task(["kill", &shell]).ok();
-}
-
-#[test]
-fn prune_leaves_a_shell_that_has_ended() {
-    let world = World::new();
-    let task = world.run("api", "exit 0");
-    world.tmux(["set-option", "-g", "remain-on-exit", "on"]);
-    world.tmux(["new-window", "-d", "-n", "mine", "-t", "work:"]);
-    world.tmux(["send-keys", "-t", "work:mine", "exec false", "Enter"]);
-    world.until_ended("work:mine");
-    world.until_ended(&task);
-    assert_eq!(world.task(["prune"]).ok(), format!("pruned {task} (api)\n"));
-    world.task(["daemon", "stop"]).ok();
-    assert_eq!(world.task(["prune"]).ok(), "");
-    let left = world.tmux(["list-windows", "-t", "=work", "-F", "#{window_name}"]);
-    assert_eq!(left, "mine");
 }
 
 /// A user's program in a window that tmux has named after it.
@@ -136,32 +103,33 @@ fn a_name_means_the_window_that_somebody_has_named() {
     let world = World::new();
     world.run("other", "exec sleep 1000");
     // tmux may look between fork and exec, and not again: what it shows then is its format.
-    world.tmux(["set-option", "-g", "automatic-rename-format", "sleep"]);
-    world.tmux(["new-window", "-d", "-t", "work:", "sleep", "901"]);
-    let window = world.tmux(["display-message", "-p", "-t", "work:{end}", "#{window_id}"]);
+    world.tmux(argv("set-option -g automatic-rename-format sleep"));
+    world.tmux(argv("new-window -d -t work: sleep 901"));
+    let window = world.says("work:{end}", "#{window_id}");
+    let process = world.pane_pid(&window);
     world.until_true("tmux has named it", || {
-        world.tmux(["display-message", "-p", "-t", &window, "#{window_name}"]) == "sleep"
+        world.says(&window, "#{window_name}") == "sleep"
     });
     world.look();
     // Where nobody has given the name to another window, it is the one.
     world.task(["logs", "sleep"]).ok();
     let task = world.run("sleep", "exec sleep 1000");
     assert_ne!(task, window);
-    world.task(["send", "sleep", "x"]).ok();
+    world.call("send sleep x").ok();
     assert_eq!(world.run("sleep", "exec sleep 1000"), task);
     world.task(["kill", "sleep"]).ok();
-    let left = world.tmux(["list-windows", "-t", "=work", "-F", "#{window_id}"]);
-    assert!(left.lines().any(|id| id == window), "{left}");
-    assert!(!left.lines().any(|id| id == task), "{left}");
+    let left = world.windows("#{window_id}");
+    let is_left = |window: &str| left.lines().any(|id| id == window);
+    assert!(is_left(&window) && !is_left(&task), "{left}");
     // The same once more ends nothing.
-    for has_daemon in [true, false] {
-        if !has_daemon {
-            world.task(["daemon", "stop"]).ok();
-        }
-        let said = format!(
-            "tmux-task: kill: `sleep` ({window}) was named by tmux and is not a task\nhint: `tmux-task kill {window}` ends it by its id"
-        );
-        world.task(["kill", "sleep"]).fails(1, &said);
-    }
+    let said = format!(
+        "tmux-task: kill: `sleep` ({window}) was named by tmux and is not a task\n\
+         hint: `tmux-task kill {window}` ends it by its id"
+    );
+    world.task(["kill", "sleep"]).fails(1, &said);
+    assert_eq!(world.pane_pid(&window), process);
+    // A name that somebody gives makes it a slot.
+    world.tmux(["rename-window", "-t", &window, "api"]);
+    assert_eq!(world.run("api", "exec sleep 1000"), window);
     world.task(["kill", &window]).ok();
 }

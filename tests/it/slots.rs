@@ -3,24 +3,23 @@
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use rustix::process::{Signal, kill_process};
 
-use crate::support::{World, story};
+use crate::support::{World, argv, events, pid, story};
 
-/// Returns the state of a task, as `ls --json` has it.
-fn state(world: &World, session: &str, name: &str) -> String {
-    let listed = world.task(["ls", "-s", session, "--json"]);
-    let listed: Value = serde_json::from_str(listed.ok()).unwrap();
-    let mut tasks = listed["tasks"].as_array().unwrap().iter();
-    let task = tasks.find(|task| task["windowName"] == name);
-    task.map_or("-", |task| task["state"].as_str().unwrap())
-        .to_owned()
+/// Starts a task that needs the only place.
+#[track_caller]
+fn run(world: &World, name: &str, line: &str) {
+    world
+        .task(["run", name, "--slot", "build:1", "--", line])
+        .ok();
 }
 
-fn pid_in(world: &World, target: &str) -> Pid {
-    let pid = world.tmux(["display-message", "-p", "-t", target, "#{pane_pid}"]);
-    Pid::from_raw(pid.trim().parse().unwrap()).unwrap()
+/// The same, and waits until it is queued.
+#[track_caller]
+fn queue(world: &World, name: &str, line: &str) {
+    run(world, name, line);
+    world.until_true("it is queued", || world.listed(name)["state"] == "queued");
 }
 
 /// Returns how many tickets are drawn.
@@ -33,54 +32,42 @@ fn n_tickets(world: &World) -> usize {
 fn a_task_that_is_queued_has_not_started_and_begins_when_a_place_is_free() {
     let world = World::new();
     let (on, ends) = (world.gate("on"), world.gate("ends"));
-    let held = format!("{}; exit 3", on.wait());
-    let run = |name: &str, line: &str| {
-        world
-            .task(["run", name, "--slot", "build:1", "--", line])
-            .ok();
+    let until = |line: &str| {
+        world.until(line, |records| story(records).contains(&line.to_owned()));
     };
-    run("first", &held);
-    world.until("the first run", |records| {
-        story(records).contains(&"started first".to_owned())
-    });
-    run("second", &format!("{}; exit 4", ends.wait()));
-    world.until_true("the second task is queued", || {
-        state(&world, "work", "second") == "queued"
-    });
-    for name in ["third", "fourth"] {
-        run(name, "exit 5");
-        world.until_true("it is queued", || state(&world, "work", name) == "queued");
-    }
-    // Ended while it is queued, it has never begun.
-    world.task(["kill", "third"]).ok();
     let now = || {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         u64::try_from(since.as_millis()).unwrap()
     };
+    run(&world, "first", &format!("{}; exit 3", on.wait()));
+    until("started first");
+    queue(&world, "second", &format!("{}; exit 4", ends.wait()));
+    queue(&world, "third", "exit 5");
+    queue(&world, "fourth", "exit 5");
+    // Ended while it is queued, it has never begun.
+    world.task(["kill", "third"]).ok();
+    // A daemon that comes back knows what is queued.
+    world.kill_daemon();
+    let states = ["first", "second"].map(|name| world.listed(name)["state"].clone());
+    assert_eq!(states, ["running", "queued"]);
     let first_ends = now();
     on.open();
-    world.until("the second run", |records| {
-        story(records).contains(&"started second".to_owned())
-    });
+    until("started second");
     let second_ends = now();
     ends.open();
-    world.until("the end of the last run", |records| {
-        story(records).contains(&"exited fourth 5".to_owned())
-    });
+    until("exited fourth 5");
     let records = world.finish();
-    let events: Vec<String> = story(&records)
-        .into_iter()
-        .filter(|line| !line.contains(" of "))
-        .collect();
+    let mut told = story(&records);
+    told.retain(|line| !line.contains(" of "));
     let at = |line: &str| {
-        let found = events.iter().position(|event| event == line);
-        found.unwrap_or_else(|| panic!("{line}: {events:?}"))
+        let found = told.iter().position(|event| event == line);
+        found.unwrap_or_else(|| panic!("{line}: {told:?}"))
     };
-    assert!(at("exited first 3") <= at("started second"), "{events:?}");
-    assert!(at("started second") < at("exited second 4"), "{events:?}");
-    assert!(!events.contains(&"started third".to_owned()), "{events:?}");
+    assert!(at("exited first 3") <= at("started second"), "{told:?}");
+    assert!(at("started second") < at("exited second 4"), "{told:?}");
+    assert!(!told.contains(&"started third".to_owned()), "{told:?}");
     // Their durations do not include the queue, also where a run is over before it is looked at.
-    for event in crate::support::events(&records) {
+    for event in events(&records) {
         let task = &event["task"];
         let least = match task["windowName"].as_str().unwrap() {
             "second" => first_ends,
@@ -90,26 +77,7 @@ fn a_task_that_is_queued_has_not_started_and_begins_when_a_place_is_free() {
         assert!(task["startedAt"].as_u64().unwrap() >= least, "{event}");
     }
     // The text of the queue is not the task's.
-    let archived = world.task(["logs", "second"]);
-    assert_eq!(archived.ok().trim(), "");
-}
-
-#[test]
-fn a_queued_task_is_shown_as_queued_without_a_daemon_too() {
-    let world = World::new();
-    let run = |name: &str, line: &str| {
-        world
-            .task(["run", name, "--slot", "build:1", "--", line])
-            .ok();
-    };
-    run("first", "exec sleep 1000");
-    run("second", "exec sleep 1000");
-    world.until_true("the second task is queued", || {
-        state(&world, "work", "second") == "queued"
-    });
-    world.kill_daemon();
-    let states = ["first", "second"].map(|name| state(&world, "work", name));
-    assert_eq!(states, ["running", "queued"]);
+    assert_eq!(world.task(["logs", "second"]).ok().trim(), "");
 }
 
 #[test]
@@ -120,23 +88,22 @@ fn twenty_runs_in_two_sessions_begin_in_their_order_two_at_once_whoever_is_kille
     let sessions = ["work", "other"];
     let mut client = None;
     for n in 0..20 {
-        let session = sessions[n % 2];
         let wait = if n < 2 {
             on.wait()
         } else {
             "sleep 0.02".to_owned()
         };
-        let line = format!(
-            "echo + {n} >>{log}; {wait}; echo - {n} >>{log}",
-            log = log.display()
-        );
-        let name = format!("t{n}");
-        let args = [
-            "run", "-s", session, &name, "--slot", "build:2", "--", &line,
-        ];
+        let log = log.display();
+        let line = format!("echo + {n} >>{log}; {wait}; echo - {n} >>{log}");
+        let mut args = argv(&format!(
+            "run -s {} t{n} --slot build:2 --",
+            sessions[n % 2]
+        ));
+        args.push(line);
         if n == 9 {
             // The client that waits is killed later.
-            client = Some(world.start([&args[..4], &["--wait"], &args[4..]].concat()));
+            args.insert(4, "--wait".to_owned());
+            client = Some(world.start(args));
         } else {
             world.task(args).ok();
         }
@@ -146,8 +113,9 @@ fn twenty_runs_in_two_sessions_begin_in_their_order_two_at_once_whoever_is_kille
         }
     }
     let client = client.unwrap();
-    kill_process(client.pid(), Signal::KILL).unwrap();
-    kill_process(pid_in(&world, "=work:t6"), Signal::KILL).unwrap();
+    client.signal(Signal::KILL);
+    let killed = world.pane_pid("=work:t6");
+    kill_process(pid(killed.parse().unwrap()), Signal::KILL).unwrap();
     world.kill_daemon();
     on.open();
     on.open();
@@ -179,22 +147,14 @@ fn a_task_does_not_take_the_slot_of_the_one_that_starts_it() {
     let program = World::program().display();
     let line = format!("{program} run inner --wait -- 'echo \"<${{TMUX_TASK_SLOT-}}>\"; exit 7'");
     let outer = ["run", "outer", "--slot", "build:1", "--wait", "--", &line];
-    assert_eq!(world.task(outer).code, 7);
-    let shown = world.task(["logs", "inner"]);
-    assert_eq!(shown.ok().trim(), "<>");
-    let again = world.task(["run", "outer", "--wait"]);
-    assert_eq!(again.code, 7, "{again}");
-    let options = world.tmux([
-        "show-options",
-        "-wv",
-        "-t",
-        "=work:outer",
-        "@tmux_task_spec",
-    ]);
+    world.task(outer).fails_with(7);
+    assert_eq!(world.task(["logs", "inner"]).ok().trim(), "<>");
+    world.call("run outer --wait").fails_with(7);
+    let options = world.tmux(argv("show-options -wv -t =work:outer @tmux_task_spec"));
     let slot = r#""slot":{"name":"build","places":1}"#;
     assert!(options.contains(slot), "{options}");
     for wrong in ["build", "build:0", "../x:1"] {
         let refused = world.task(["run", "a", "--slot", wrong, "--", "true"]);
-        assert_eq!(refused.code, 2, "{refused}");
+        refused.fails_with(2);
     }
 }

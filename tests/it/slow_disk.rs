@@ -2,12 +2,11 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
 use serde_json::Value;
 
 use crate::runs::codes;
-use crate::support::{Output, World, all_told, deliveries, event, has_ended, story};
+use crate::support::{Output, World, deliveries, event, has_ended, story};
 
 /// A disk whose syncs hang for as long as the test wants.
 pub(crate) struct Disk {
@@ -21,25 +20,16 @@ pub(crate) struct Disk {
 
 impl Disk {
     pub(crate) fn new(world: &World) -> Self {
-        let disk = Self {
-            preloaded: world.path("disk.so"),
-            hold: world.path("hold"),
-            hangs: world.path("hangs"),
-        };
-        let source = world.path("disk.c");
-        let program = SOURCE
-            .replace("HOLD", &format!("{:?}", disk.hold))
-            .replace("HANGS", &format!("{:?}", disk.hangs))
+        let (hold, hangs) = (world.path("hold"), world.path("hangs"));
+        let source = SOURCE
+            .replace("HOLD", &format!("{hold:?}"))
+            .replace("HANGS", &format!("{hangs:?}"))
             .replace("GATE", &format!("{:?}", world.path("gate-of-disk")));
-        fs::write(&source, program).unwrap();
-        let built = Command::new("cc")
-            .args(["-shared", "-fPIC", "-o"])
-            .args([&disk.preloaded, &source])
-            .arg("-ldl")
-            .output()
-            .unwrap();
-        assert!(built.status.success(), "{built:?}");
-        disk
+        Self {
+            preloaded: world.c_library("disk", &source),
+            hold,
+            hangs,
+        }
     }
 
     /// Starts the world's daemon on this disk.
@@ -93,7 +83,7 @@ fn while_a_sync_hangs_requests_are_answered_and_no_event_is_shown() {
     let reader = world.start(["feed", "--follow"]);
     reader.records_until(|record| record["kind"] == "sync");
     let mut wait = world.start(["wait", "api", "--json"]);
-    world.until_true("it waits", || world.daemon_status()["waits"] == 1);
+    world.until_waits(1);
 
     disk.hold();
     ends.open();
@@ -134,38 +124,29 @@ fn while_a_sync_hangs_requests_are_answered_and_no_event_is_shown() {
     assert_eq!(last, Some("notice".into()), "{:?}", story(&records));
 }
 
+/// Whether it is stopped or killed.
 #[test]
 fn a_daemon_leaves_while_a_sync_hangs_and_the_next_one_finds_what_is_missing() {
-    check_next_daemon(|world| {
+    let stop: fn(&World) = |world| {
         world.task(["daemon", "stop"]).ok();
-    });
-}
-
-#[test]
-fn a_daemon_that_is_killed_while_a_sync_hangs_loses_nothing() {
-    check_next_daemon(World::kill_daemon);
-}
-
-/// The daemon leaves in this way while it records the end of a run; the next one records it once.
-#[track_caller]
-fn check_next_daemon(leave: impl Fn(&World)) {
-    let world = World::new();
-    let disk = Disk::new(&world);
-    let _release = world.gate("gate-of-disk");
-    disk.start_daemon(&world);
-    let ends = world.gate("ends");
-    world.run("api", &format!("{}; exit 5", ends.wait()));
-    world.until_deliveries(1);
-    let pid = world.daemon_pid();
-    disk.hold();
-    ends.open();
-    world.until_true("a sync hangs", || disk.hangs.exists());
-    leave(&world);
-    world.until_true("it has left", || has_ended(pid));
-    world.daemon();
-    world.until("the end", |records| {
-        codes(records, "api") == [(1, 5)] && all_told(records)
-    });
-    let records = world.finish();
-    assert_eq!(codes(&records, "api"), [(1, 5)]);
+    };
+    for leave in [stop, World::kill_daemon] {
+        let world = World::new();
+        let disk = Disk::new(&world);
+        let _release = world.gate("gate-of-disk");
+        disk.start_daemon(&world);
+        let ends = world.gate("ends");
+        world.run("api", &format!("{}; exit 5", ends.wait()));
+        world.until_deliveries(1);
+        let pid = world.daemon_pid();
+        disk.hold();
+        ends.open();
+        world.until_true("a sync hangs", || disk.hangs.exists());
+        leave(&world);
+        world.until_true("it has left", || has_ended(pid));
+        world.daemon();
+        world.until_delivered("exited", "api");
+        let records = world.finish();
+        assert_eq!(codes(&records, "api"), [(1, 5)]);
+    }
 }

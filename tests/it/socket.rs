@@ -1,22 +1,20 @@
 //! The daemon's socket, for programs that use it directly.
 
-use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::Shutdown;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 
 use serde_json::{Value, json};
 
-use crate::support::{DEADLINE, World};
+use crate::support::{DEADLINE, World, has};
 
-fn connect(world: &World) -> UnixStream {
+/// Asks the daemon something.
+fn ask(world: &World, request: &Value) -> UnixStream {
     let socket = UnixStream::connect(world.socket()).unwrap();
     socket.set_read_timeout(Some(DEADLINE)).unwrap();
+    let mut asker = &socket;
+    asker.write_all(format!("{request}\n").as_bytes()).unwrap();
     socket
-}
-
-fn ask(mut socket: &UnixStream, request: &Value) {
-    socket.write_all(format!("{request}\n").as_bytes()).unwrap();
 }
 
 fn answer(socket: &UnixStream) -> Value {
@@ -33,32 +31,25 @@ fn wait_for(window: &str) -> Value {
 fn a_client_that_closes_its_side_gets_the_answer() {
     let world = World::new();
     let gate = world.gate("gate");
-    let line = format!("{}; exit 3", gate.wait());
-    let window = world.run("api", &line);
-    let asker = connect(&world);
-    ask(&asker, &json!({"op": "status"}));
-    asker.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(answer(&asker)["answer"], "status");
+    let window = world.run("api", &format!("{}; exit 3", gate.wait()));
+    let subscribe = json!({"op": "subscribe", "start": "now", "filter": {}});
     // Also when the answer takes a while.
-    let waiter = connect(&world);
-    ask(&waiter, &wait_for(&window));
-    waiter.shutdown(Shutdown::Write).unwrap();
-    let reader = connect(&world);
-    ask(
-        &reader,
-        &json!({"op": "subscribe", "start": "now", "filter": {}}),
-    );
-    reader.shutdown(Shutdown::Write).unwrap();
+    let requests = [json!({"op": "status"}), wait_for(&window), subscribe];
+    let [asker, waiter, reader] = requests.map(|request| {
+        let socket = ask(&world, &request);
+        socket.shutdown(Shutdown::Write).unwrap();
+        socket
+    });
+    assert_eq!(answer(&asker)["answer"], "status");
     world.until_true("both are served", || {
         let status = world.daemon_status();
         status["waits"] == 1 && status["readers"] == 1
     });
     gate.open();
     assert_eq!(answer(&waiter)["exitCode"], 3);
-    let told = BufReader::new(&reader).lines().map(Result::unwrap);
-    let mut exits = told.filter(|line| line.contains("\"exited\""));
-    assert!(exits.next().is_some());
-    drop(exits);
+    let mut told = BufReader::new(&reader).lines().map(Result::unwrap);
+    assert!(told.any(|line| line.contains("\"exited\"")));
+    drop(told);
     drop(reader);
     world.until_true("the reader has left", || {
         world.daemon_status()["readers"] == 0
@@ -69,115 +60,64 @@ fn a_client_that_closes_its_side_gets_the_answer() {
 fn a_wait_ends_with_its_asker_whatever_that_one_said_last() {
     let world = World::new();
     let window = world.run("api", "exec sleep 1000");
-    let mut waiter = connect(&world);
-    ask(&waiter, &wait_for(&window));
-    waiter.write_all(b"{").unwrap();
-    world.until_true("it waits", || world.daemon_status()["waits"] == 1);
-    drop(waiter);
-    world.until_true("it waits no more", || world.daemon_status()["waits"] == 0);
+    for last in ["{", "x"] {
+        let mut waiter = ask(&world, &wait_for(&window));
+        waiter.write_all(last.as_bytes()).unwrap();
+        world.until_waits(1);
+        drop(waiter);
+        world.until_waits(0);
+    }
 }
 
 #[test]
 fn a_command_of_another_version_gets_the_version_and_can_stop_the_daemon() {
     let world = World::new();
     world.daemon();
-    let other = |op: &str| json!({"protocol": 99, "version": "9.9.9", "op": op, "cleanup": false});
-    let asker = connect(&world);
-    ask(&asker, &other("list"));
-    let refused = answer(&asker);
-    assert_eq!(refused["kind"], "version", "{refused}");
+    let [refused, status, stopped] = ["list", "status", "stop"].map(|op| {
+        let request = json!({"protocol": 99, "version": "9.9.9", "op": op, "cleanup": false});
+        answer(&ask(&world, &request))
+    });
     let why = format!(
         "the daemon of this session is version {}, this command is 9.9.9",
         env!("CARGO_PKG_VERSION")
     );
-    assert_eq!(refused["message"], why.as_str());
-    let asker = connect(&world);
-    ask(&asker, &other("status"));
-    assert_eq!(answer(&asker)["answer"], "status");
-    let asker = connect(&world);
-    ask(&asker, &other("stop"));
-    assert_eq!(answer(&asker)["answer"], "done");
+    has(&refused, "kind message", json!(["version", why]));
+    assert_eq!(status["answer"], "status");
+    assert_eq!(stopped["answer"], "done");
     world.until_true("it has stopped", || {
         world.task(["daemon", "status"]).code == 3
     });
 }
 
 #[test]
-fn a_daemon_of_another_version_is_named_with_what_to_do() {
-    let world = World::new();
-    world.daemon();
-    world.task(["daemon", "stop"]).ok();
-    // A daemon of the future that understands nothing but what all versions do.
-    let listener = UnixListener::bind(world.socket()).unwrap();
-    let daemon = std::thread::spawn(move || {
-        for socket in listener.incoming() {
-            let socket = socket.unwrap();
-            let mut line = String::new();
-            BufReader::new(&socket).read_line(&mut line).unwrap();
-            if line.is_empty() {
-                return;
-            }
-            assert!(line.contains("\"version\":"), "{line}");
-            let said = json!({
-                "answer": "refused",
-                "kind": "version",
-                "message": "the daemon of this session is version 9.9.9, this command is 0.1.0",
-            });
-            ask(&socket, &said);
-        }
-    });
-    world.task(["ls"]).fails(
-        1,
-        "tmux-task: ls: the daemon of this session is version 9.9.9, this command is 0.1.0\n\
-         hint: `tmux-task daemon stop` stops it, and the tasks go on; the next command starts one \
-         of this version",
-    );
-    drop(UnixStream::connect(world.socket()).unwrap());
-    daemon.join().unwrap();
-    fs::remove_file(world.socket()).unwrap();
-}
-
-#[test]
 fn a_subscriber_gets_all_tasks_and_then_their_changes() {
     let world = World::new();
     let gate = world.gate("gate");
-    let line = format!("{}; exit 3", gate.wait());
-    let window = world.run("api", &line);
+    let window = world.run("api", &format!("{}; exit 3", gate.wait()));
     let other = world.run("other", "exec sleep 1000");
-    let reader = connect(&world);
-    ask(
-        &reader,
-        &json!({"op": "subscribe", "start": "now", "filter": {}, "tasks": true}),
-    );
+    let subscribe = json!({"op": "subscribe", "start": "now", "filter": {}, "tasks": true});
+    let reader = ask(&world, &subscribe);
     let lines = BufReader::new(&reader).lines().map(Result::unwrap);
     let mut records = lines.map(|line| serde_json::from_str::<Value>(&line).unwrap());
     let mut next = |is_it: &dyn Fn(&Value) -> bool| {
         let mut tasks = records.by_ref().filter(|record| record["kind"] == "tasks");
         tasks.find(is_it).expect("the stream goes on")
     };
-    let named = |record: &Value| -> Vec<String> {
+    let named = |record: &Value| -> Value {
         let tasks = record["tasks"].as_array().unwrap().iter();
-        tasks
-            .map(|task| task["windowId"].as_str().unwrap().to_owned())
-            .collect()
+        tasks.map(|task| task["windowId"].clone()).collect()
     };
     let first = next(&|_| true);
-    assert_eq!(
-        (&first["complete"], &first["exists"]),
-        (&true.into(), &true.into())
-    );
-    assert_eq!(named(&first), [window.clone(), other.clone()]);
+    has(&first, "complete exists", json!([true, true]));
+    assert_eq!(named(&first), json!([window, other]));
     gate.open();
     let ended = next(&|record| record["tasks"][0]["state"] == "exited");
-    assert_eq!(ended["complete"], false);
-    assert_eq!(named(&ended), [window]);
-    assert_eq!(ended["tasks"][0]["exitCode"], 3);
+    has(&ended, "complete tasks.0.exitCode", json!([false, 3]));
+    assert_eq!(named(&ended), json!([window]));
     world.task(["kill", "other"]).ok();
     let gone = next(&|record| record["removed"] != json!([]));
     assert_eq!(gone["removed"], json!([other]));
     world.task(["kill-all", "--yes"]).ok();
-    assert_eq!(
-        next(&|record| record["exists"] == false)["tasks"],
-        json!([])
-    );
+    let none = next(&|record| record["exists"] == false);
+    assert_eq!(none["tasks"], json!([]));
 }

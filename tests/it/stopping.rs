@@ -3,29 +3,13 @@
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{World, event, has_ended};
+use crate::silence::Stopped;
+use crate::support::{World, argv, event, has_ended};
 
 /// What a daemon logs that stops although tmux does not answer: during its first look, and later. One
 /// that waits for tmux first does not.
 const GAVE_UP: &str = "gave up what was under way: tmux does not answer";
 const LEFT_BEHIND: &str = "tmux does not answer: our hooks and options stay in it";
-
-/// A tmux server that is stopped until this is dropped.
-struct Stopped(Pid);
-
-impl Stopped {
-    fn server_of(world: &World) -> Self {
-        let server = world.server();
-        kill_process(server, Signal::STOP).unwrap();
-        Self(server)
-    }
-}
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        kill_process(self.0, Signal::CONT).unwrap();
-    }
-}
 
 /// Half of what a command gives tmux for one answer: who waits for that has not stopped by then.
 #[track_caller]
@@ -37,17 +21,22 @@ fn until_ended(world: &World, daemon: Pid) {
 }
 
 #[test]
-fn a_signal_is_handled_while_tmux_hangs() {
+fn a_signal_or_a_stop_request_is_handled_while_tmux_hangs_and_so_are_two() {
     let world = World::new();
     world.run("api", "exec sleep 1000");
     world.until_deliveries(1);
-    for (signal, times) in [(Signal::TERM, 1), (Signal::INT, 2)] {
+    for (signal, times) in [(Some(Signal::TERM), 1), (Some(Signal::INT), 2), (None, 3)] {
         world.task(["daemon", "--detach"]).ok();
         let daemon = world.daemon_pid();
-        let stopped = Stopped::server_of(&world);
+        let stopped = Stopped::new(world.server());
         // It asks tmux something, which is not answered.
         let asker = world.start(["ls"]);
-        kill_process(daemon, signal).unwrap();
+        match signal {
+            Some(signal) => kill_process(daemon, signal).unwrap(),
+            None => {
+                world.task(["daemon", "stop"]).ok();
+            }
+        }
         until_ended(&world, daemon);
         assert!(!world.socket().exists());
         let log = world.logs();
@@ -69,26 +58,24 @@ fn a_signal_is_handled_while_tmux_hangs() {
     world.task(["daemon", "stop"]).ok();
     assert_eq!(world.tmux(["list-clients"]), "");
     assert_eq!(world.tmux(["show-hooks", "-gw", "pane-died"]), "pane-died");
-}
-
-#[test]
-fn a_stop_request_works_while_tmux_hangs() {
-    let world = World::new();
-    world.run("api", "exec sleep 1000");
+    // Stopping twice is stopping.
+    world.daemon();
     let daemon = world.daemon_pid();
-    let stopped = Stopped::server_of(&world);
-    let asker = world.start(["ls"]);
-    world.task(["daemon", "stop"]).ok();
+    for _ in 0..2 {
+        // It may be gone already.
+        kill_process(daemon, Signal::TERM).unwrap_or_default();
+    }
+    world.until_true("the daemon ends", || has_ended(daemon));
     assert!(!world.socket().exists());
-    until_ended(&world, daemon);
-    assert!(world.logs().contains(LEFT_BEHIND), "{}", world.logs());
-    drop((asker, stopped));
+    for _ in 0..2 {
+        world.task(["daemon", "stop"]).fails_with(3);
+    }
 }
 
 #[test]
 fn a_signal_is_handled_during_the_first_look() {
     let world = World::new();
-    world.tmux(["new-session", "-d", "-s", "work", "exec sleep 1000"]);
+    world.tmux(argv("new-session -d -s work 'exec sleep 1000'"));
     // Everything is answered but the client that looks.
     let tmux = world.script(
         "tm",
@@ -111,32 +98,10 @@ fn a_signal_is_handled_during_the_first_look() {
 #[test]
 fn a_daemon_does_not_start_on_a_tmux_that_hangs_and_says_so() {
     let world = World::new();
-    world.tmux(["new-session", "-d", "-s", "work", "exec sleep 1000"]);
-    let stopped = Stopped::server_of(&world);
+    world.tmux(argv("new-session -d -s work 'exec sleep 1000'"));
+    let stopped = Stopped::new(world.server());
     let started = world.task(["daemon"]);
     drop(stopped);
-    assert_eq!(started.code, 1, "{started}");
-    assert!(
-        started
-            .err
-            .contains("tmux-task: daemon: the tmux server on `")
-            && started.err.contains("` does not answer"),
-        "{started}"
-    );
-}
-
-#[test]
-fn stopping_twice_is_stopping() {
-    let world = World::new();
-    world.run("api", "exec sleep 1000");
-    let daemon = world.daemon_pid();
-    kill_process(daemon, Signal::TERM).unwrap();
-    // It may be gone already.
-    kill_process(daemon, Signal::TERM).unwrap_or_default();
-    world.until_true("the daemon ends", || has_ended(daemon));
-    assert!(!world.socket().exists());
-    for _ in 0..2 {
-        let again = world.task(["daemon", "stop"]);
-        assert_eq!(again.code, 3, "{again}");
-    }
+    started.fails_saying(1, "tmux-task: daemon: the tmux server on `");
+    started.fails_saying(1, "` does not answer");
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use crate::support::World;
+use crate::support::{World, argv};
 
 /// A terminal in which a client of tmux is attached to the session `home`, and what it was sent.
 struct Terminal<'a> {
@@ -48,11 +48,8 @@ impl<'a> Terminal<'a> {
     fn clients(world: &World) -> Vec<String> {
         let format = "#{?client_control_mode,,#{client_name}}";
         let clients = world.tmux(["list-clients", "-F", format]);
-        clients
-            .lines()
-            .filter(|line| !line.is_empty())
-            .map(str::to_owned)
-            .collect()
+        let names = clients.lines().filter(|line| !line.is_empty());
+        names.map(str::to_owned).collect()
     }
 
     fn shows(&self, session: &str) {
@@ -64,11 +61,7 @@ impl<'a> Terminal<'a> {
     fn told(&self) -> Vec<String> {
         let record = fs::read(&self.record).unwrap_or_default();
         let record = String::from_utf8_lossy(&record).into_owned();
-        let begin = |sequence: &&str| {
-            ["9;", "777;"]
-                .iter()
-                .any(|number| sequence.starts_with(number))
-        };
+        let begin = |sequence: &&str| sequence.starts_with("9;") || sequence.starts_with("777;");
         let sequences = record.split("\x1b]").skip(1).filter(begin);
         let whole = sequences.filter_map(|sequence| sequence.split_once('\x07'));
         whole.map(|(sequence, _)| sequence.to_owned()).collect()
@@ -86,11 +79,8 @@ impl<'a> Terminal<'a> {
 #[test]
 fn each_attached_terminal_is_told_once_except_of_what_it_shows() {
     let world = World::new();
-    let folder = world.path("conf/tmux-task");
-    fs::create_dir_all(&folder).unwrap();
-    let config = "notices = ['terminal']\n";
-    fs::write(folder.join("config.toml"), config).unwrap();
-    world.tmux(["new-session", "-d", "-s", "home", "cat"]);
+    world.configure("notices = ['terminal']\n");
+    world.tmux(argv("new-session -d -s home cat"));
     let first = Terminal::start(&world, "first", "xterm-256color");
     let second = Terminal::start(&world, "second", "rxvt");
     let mut control = world.command("tmux");
@@ -116,11 +106,8 @@ fn each_attached_terminal_is_told_once_except_of_what_it_shows() {
     shown.open();
     second.is_told(&[&of_second("hostile"), &of_second("shown")]);
     last.open();
-    second.is_told(&[
-        &of_second("hostile"),
-        &of_second("shown"),
-        &of_second("last"),
-    ]);
+    let all = ["hostile", "shown", "last"].map(of_second);
+    second.is_told(&all.each_ref().map(String::as_str));
     first.is_told(&[&of_first("hostile"), &of_first("last")]);
 
     world.tmux(["detach-client", "-s", "=home"]);

@@ -13,9 +13,9 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 
 use rustix::process::{Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::support::{Output, Running, SESSION, World, repeated};
+use crate::support::{Output, Running, SESSION, World, argv, has, parse_lines, repeated};
 
 /// Long enough never to be reached by a wait that works.
 const LONG: &str = "60s";
@@ -23,8 +23,7 @@ const LONG: &str = "60s";
 /// What a wait said, and its exit code.
 #[track_caller]
 fn outcome(output: &Output) -> (i32, Value) {
-    let result = serde_json::from_str(&output.out).unwrap_or_else(|_| panic!("{output}"));
-    (output.code, result)
+    (output.code, output.any_json())
 }
 
 /// Runs a wait to its end.
@@ -53,29 +52,18 @@ fn waits(world: &World) -> u64 {
     world.daemon_status()["waits"].as_u64().unwrap()
 }
 
+/// Checks how a wait ended, and returns its result.
 #[track_caller]
-fn ends_with(ended: &(i32, Value), code: i32, name: &str) {
-    let (exit, result) = ended;
-    assert_eq!(
-        (*exit, &result["outcome"]),
-        (code, &name.into()),
-        "{result}"
-    );
+fn ends_with((exit, result): (i32, Value), code: i32, name: &str) -> Value {
+    assert_eq!((exit, &result["outcome"]), (code, &name.into()), "{result}");
+    result
 }
 
 /// Starts a task that does one step for each opening of its gate, and then sleeps.
 #[track_caller]
 fn steps(world: &World, name: &str, steps: &[&str]) -> (String, impl Fn() + use<>) {
     let gate = world.gate(name);
-    let lines: Vec<String> = steps
-        .iter()
-        .enumerate()
-        .map(|(index, step)| match index {
-            0 => (*step).to_owned(),
-            _ => format!("{}; {step}", gate.wait()),
-        })
-        .collect();
-    let script = format!("{}; exec sleep 1000", lines.join("; "));
-    let window = world.run(name, &script);
+    let script = steps.join(&format!("; {}; ", gate.wait()));
+    let window = world.run(name, &format!("{script}; exec sleep 1000"));
     (window, move || gate.open())
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use serde_json::Value;
+use serde_json::json;
 
 use crate::support::{World, content, deliveries, events};
 
@@ -36,14 +36,6 @@ fn quoted(lines: &[String]) -> String {
     format!("recent output:\n  {}", lines.join("\n  "))
 }
 
-#[track_caller]
-fn listed(world: &World, name: &str) -> Value {
-    let look = world.look();
-    let mut tasks = look["tasks"].as_array().unwrap().iter();
-    let task = tasks.find(|task| task["windowName"] == name).unwrap();
-    task.clone()
-}
-
 /// Returns the message about the last event of this type.
 #[track_caller]
 fn message(world: &World, kind: &str, name: &str) -> String {
@@ -69,12 +61,9 @@ fn a_message_a_list_and_a_wait_quote_whole_lines_at_any_width() {
             list.contains(" src/main.rs:10:5: error: the cause"),
             "{list}"
         );
-        let last: Vec<Value> = lines[1..].iter().map(|line| line.as_str().into()).collect();
-        assert_eq!(listed(&world, "bad")["lastLines"], Value::Array(last));
-        let waited = world.task(["wait", "bad", "--json"]);
-        let waited: Value = serde_json::from_str(&waited.out).unwrap();
-        let tail: Vec<Value> = lines.iter().map(|line| line.as_str().into()).collect();
-        assert_eq!(waited["tail"], Value::Array(tail));
+        assert_eq!(world.listed("bad")["lastLines"], json!(lines[1..]));
+        let waited = world.task(["wait", "bad", "--json"]).any_json();
+        assert_eq!(waited["tail"], json!(lines));
         let run = world.task(["run", "bad", "--wait", "--", &format!("{printed}; exit 3")]);
         let shown = format!("{}\n{}", run.out, run.err);
         assert!(shown.contains(&lines.join("\n")), "{shown}");
@@ -107,7 +96,7 @@ fn a_preview_has_the_rows_of_the_screen_and_the_last_lines_survive_a_new_size() 
     }
     let rows = world.tmux(["capture-pane", "-p", "-S", "-", "-t", &window]);
     let rows: Vec<&str> = rows.trim_end().lines().map(str::trim_end).collect();
-    let preview = listed(&world, "rings")["outputPreview"].clone();
+    let preview = world.listed("rings")["outputPreview"].clone();
     let preview: Vec<&str> = preview.as_str().unwrap().trim_end().lines().collect();
     assert!(preview.len() > 10 && rows.ends_with(&preview), "{rows:?}");
 }

@@ -64,48 +64,38 @@ const IN_LINE_MODE: &str = "for k in 1 2; do (until [ -e go-$k ]; do sleep 0.05;
 
 #[test]
 fn an_open_question_is_reported_once_whatever_is_printed() {
-    const MODES: &[&str] = &[
-        "above", "position", "bottom", "figure", "list", "pages", "behind",
-    ];
+    const MODES: &str = "above position bottom figure list pages behind";
     let world = World::new();
-    std::fs::write(world.dir.path().join("asks.py"), ASKS).unwrap();
-    for mode in MODES {
+    world.write("asks.py", ASKS);
+    for mode in MODES.split(' ') {
         world.run(mode, &format!("python3 asks.py {mode}"));
     }
     world.run("lines", IN_LINE_MODE);
-    let tasks: Vec<&str> = MODES.iter().copied().chain(["lines"]).collect();
+    let tasks = || MODES.split(' ').chain(["lines"]);
     for (k, before) in [(1, 0), (2, 2)] {
+        let asks = |told: &[PromptEvent], task| events_of(told, task).len() > before;
         // What is not drawn again has to be reported before more is printed.
         world.until("what is drawn once is asked", |told| {
-            let mut once = ["behind", "lines"].into_iter();
-            once.all(|task| events_of(told, task).len() > before)
+            asks(told, "behind") && asks(told, "lines")
         });
-        std::fs::write(world.dir.path().join(format!("go-{k}")), "").unwrap();
-        let is_open = |told: &[PromptEvent]| {
-            let mut tasks = tasks.iter();
-            tasks.all(|task| {
-                world.dir.path().join(format!("{task}-{k}")).is_file()
-                    && events_of(told, task).len() > before
-            })
-        };
-        let told = world.until("all are asked, and everything is printed", is_open);
-        let expected = &["input", "inputResolved", "input"][..=before];
-        for task in &tasks {
-            assert_eq!(events_of(&told, task), expected, "{task}: {told:#?}");
-        }
-        for task in &tasks {
-            let sent = world.call(&["send", task, "y"]);
-            assert!(sent.status.success(), "{task}: {sent:?}");
+        world.write(&format!("go-{k}"), "");
+        let told = world.until("all are asked, and everything is printed", |told| {
+            let is_printed = |task| world.file(&format!("{task}-{k}")).is_file();
+            tasks().all(|task| is_printed(task) && asks(told, task))
+        });
+        are_told(
+            &told,
+            tasks(),
+            &["input", "inputResolved", "input"][..=before],
+        );
+        for task in tasks() {
+            world.task(["send", task, "y"]).ok();
         }
     }
     let told = world.until("all are answered", |told| {
-        let mut tasks = tasks.iter();
-        tasks.all(|task| events_of(told, task).len() >= 4)
+        tasks().all(|task| events_of(told, task).len() >= 4)
     });
-    for task in &tasks {
-        let twice = ["input", "inputResolved"].repeat(2);
-        assert_eq!(events_of(&told, task), twice, "{task}: {told:#?}");
-    }
+    are_told(&told, tasks(), &ONCE.repeat(2));
 }
 
 /// A menu that is drawn from its first row after each key.
@@ -123,29 +113,24 @@ fn a_menu_that_is_drawn_again_after_a_key_is_the_same_question() {
     for (task, clear) in clears {
         world.run(task, &format!("CLEARS='{clear}'; {MENU}"));
     }
-    let send = |task: &str, key: &str| {
-        let sent = world.call(&["send", task, "--no-enter", key]);
-        assert!(sent.status.success(), "{task}: {sent:?}");
-    };
+    let tasks = clears.map(|(task, _)| task);
     for n in 0..3 {
-        for (task, _) in clears {
+        for task in tasks {
             world.until(&format!("{task} shows choice {n}"), |told| {
-                let screen = world.call(&["logs", task]).stdout;
-                let explained = world.json(&["explain", task, "--json"]);
-                String::from_utf8_lossy(&screen).contains(&format!("> choice {n}"))
+                let screen = world.task(["logs", task]).out;
+                let explained = world.explain(task);
+                screen.contains(&format!("> choice {n}"))
                     && explained["asks"] == true
                     && explained["quietMs"].as_u64().is_some_and(|ms| ms > 1000)
                     && !events_of(told, task).is_empty()
             });
-            send(task, if n < 2 { "x" } else { "q" });
+            let key = if n < 2 { "x" } else { "q" };
+            world.task(["send", task, "--no-enter", key]).ok();
         }
     }
     let told = world.until("all are answered", |told| {
-        let mut tasks = clears.iter();
-        tasks.all(|(task, _)| events_of(told, task).contains(&"inputResolved"))
+        let mut tasks = tasks.iter();
+        tasks.all(|task| events_of(told, task).contains(&"inputResolved"))
     });
-    for (task, _) in clears {
-        let once = ["input", "inputResolved"];
-        assert_eq!(events_of(&told, task), once, "{task}: {told:#?}");
-    }
+    are_told(&told, tasks, &ONCE);
 }

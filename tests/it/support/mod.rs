@@ -10,6 +10,7 @@ mod fleet_host;
 #[cfg(feature = "webhook")]
 mod http_server;
 mod run;
+mod short;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -34,6 +35,7 @@ pub(crate) use fleet_host::{FleetHosts, exited};
 #[cfg(feature = "webhook")]
 pub(crate) use http_server::HttpServer;
 pub(crate) use run::{Output, Running};
+pub(crate) use short::{argv, has, sorted, without_ids};
 
 /// Far longer than anything here takes on a busy machine: reaching it means a failure or a hang.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);

@@ -14,13 +14,12 @@ fn channels_are_tmuxs_own() {
     // A signal without a waiting client is kept for the next wait.
     world.task(["signal", "ready"]).ok();
     let ended = outcome(&world.task(["wait", "--channel", "ready", "--json", "--timeout", LONG]));
-    ends_with(&ended, 0, "signalled");
-    assert_eq!(ended.1["condition"], "channel");
+    assert_eq!(ends_with(ended, 0, "signalled")["condition"], "channel");
     world.tmux(["wait-for", "-S", "ready"]);
     let args = ["wait", "--channel", "ready", "--timeout", LONG];
     assert_eq!(world.task(args).ok(), "signalled\n");
     let args = ["wait", "--channel", "ready", "--json", "--timeout", "100ms"];
-    ends_with(&outcome(&world.task(args)), 4, "timeout");
+    ends_with(outcome(&world.task(args)), 4, "timeout");
     assert_eq!(world.task(["wait", "--channel", "ready", "api"]).code, 2);
     assert_eq!(world.task(["wait", "--channel", ""]).code, 2);
     assert_eq!(world.task(["signal", ""]).code, 2);
@@ -69,7 +68,7 @@ fn a_wait_on_a_channel_takes_its_client_along_and_knows_a_signal_from_an_end() {
     world.until_true("it waits", || clients("other") == 1);
     world.task(["daemon", "stop"]).ok();
     world.tmux(["kill-server"]);
-    ends_with(&end(waiting), 5, "disappeared");
+    ends_with(end(waiting), 5, "disappeared");
     // Killed, it cannot let anybody go. Nothing else connects to it meanwhile.
     world.tmux(["new-session", "-d", "-s", "work", "exec sleep 1000"]);
     let server = world.server();
@@ -83,5 +82,5 @@ fn a_wait_on_a_channel_takes_its_client_along_and_knows_a_signal_from_an_end() {
     let waiting = world.start(["wait", "--channel", "third", "--json"]);
     world.until_true("it waits", || !connections().is_subset(&before));
     kill_process(server, Signal::KILL).unwrap();
-    ends_with(&end(waiting), 5, "disappeared");
+    ends_with(end(waiting), 5, "disappeared");
 }

@@ -10,64 +10,37 @@ fn a_cursor_brings_back_what_was_written_meanwhile() {
         "echo listening; {0}; printf '日本 more> '; {0}; printf later; exec sleep 1000",
         gate.wait()
     );
-    let output = world.task(["run", "api", "--json", "--", &line]);
-    let launched: Value = serde_json::from_str(output.ok()).unwrap();
+    let launched = world.task(["run", "api", "--json", "--", &line]).json();
     let window = launched["windowId"].as_str().unwrap();
-    let start = launched["cursor"].as_str().unwrap();
+    let found = |cursor: &Value, text: &str| {
+        let cursor = cursor.as_str().unwrap();
+        let ended = wait(&world, &["api", "--since", cursor, "--text", text]);
+        ends_with(ended, 0, "matched")["cursor"].clone()
+    };
+    // Only the output after the cursor counts.
+    let is_not_found = |cursor: &Value, text: &str| {
+        let cursor = cursor.as_str().unwrap();
+        let wait = format!("wait api --since {cursor} --text {text} --timeout 100ms");
+        world.call(&wait).fails_with(4);
+    };
     world.until_shows(window, "listening");
-    let ended = wait(&world, &["api", "--since", start, "--text", "listening"]);
-    ends_with(&ended, 0, "matched");
-    let after = ended.1["cursor"].as_str().unwrap();
+    let after = found(&launched["cursor"], "listening");
     gate.open();
     world.until_shows(window, "more>");
-    // Only the output after the cursor counts.
-    let args = [
-        "wait",
-        "api",
-        "--since",
-        after,
-        "--text",
-        "listening",
-        "--timeout",
-        "100ms",
-    ];
-    let output = world.task(args);
-    assert_eq!(output.code, 4, "{output}");
-    let ended = wait(&world, &["api", "--since", after, "--text", "more"]);
-    ends_with(&ended, 0, "matched");
-    let on_row = ended.1["cursor"].as_str().unwrap();
+    is_not_found(&after, "listening");
+    let on_row = found(&after, "more");
     gate.open();
     world.until_shows(window, "later");
-    let ended = wait(&world, &["api", "--since", on_row, "--text", "later"]);
-    ends_with(&ended, 0, "matched");
-    let args = [
-        "wait",
-        "api",
-        "--since",
-        on_row,
-        "--text",
-        "more",
-        "--timeout",
-        "100ms",
-    ];
-    let output = world.task(args);
-    assert_eq!(output.code, 4, "{output}");
+    found(&on_row, "later");
+    is_not_found(&on_row, "more");
 }
 
 #[test]
 fn a_cursor_of_elsewhere_is_refused() {
     let world = World::new();
     let cursor = |session: &str, name: &str| {
-        let output = world.task([
-            "-s",
-            session,
-            "run",
-            name,
-            "--json",
-            "--",
-            "exec sleep 1000",
-        ]);
-        let launched: Value = serde_json::from_str(output.ok()).unwrap();
+        let run = format!("-s {session} run {name} --json -- 'exec sleep 1000'");
+        let launched = world.call(&run).json();
         launched["cursor"].as_str().unwrap().to_owned()
     };
     let first = cursor(SESSION, "api");
@@ -76,29 +49,16 @@ fn a_cursor_of_elsewhere_is_refused() {
     let second = cursor(SESSION, "api");
     let elsewhere = "the cursor is of another task or of another life of the session";
     let earlier = "the cursor is of run 1, the task is at run 2";
-    for (cursor, why) in [
-        (&first, earlier),
-        (&other, elsewhere),
-        (&stranger, elsewhere),
-    ] {
-        let output = world.task(["wait", "api", "--text", "x", "--since", cursor.as_str()]);
-        output.fails(1, &format!("tmux-task: wait: {why}"));
-        let output = world.task(["logs", "api", "--since", cursor.as_str()]);
-        output.fails(1, &format!("tmux-task: logs: {why}"));
+    for (cursor, why) in [(first, earlier), (other, elsewhere), (stranger, elsewhere)] {
+        for command in ["wait api --text x", "logs api"] {
+            let what = command.split(' ').next().unwrap();
+            let output = world.call(&format!("{command} --since {cursor}"));
+            output.fails(1, &format!("tmux-task: {what}: {why}"));
+        }
     }
-    let output = world.task(["wait", "api", "--text", "x", "--since", "7"]);
-    assert_eq!((output.code, output.out.as_str()), (2, ""), "{output}");
-    let args = [
-        "wait",
-        "api",
-        "--text",
-        "x",
-        "--since",
-        &second,
-        "--timeout",
-        "50ms",
-    ];
-    assert_eq!(world.task(args).code, 4);
+    world.call("wait api --text x --since 7").fails_with(2);
+    let wait = format!("wait api --text x --since {second} --timeout 50ms");
+    world.call(&wait).fails_with(4);
 }
 
 #[test]
@@ -109,11 +69,8 @@ fn what_is_no_longer_there_is_not_said_to_be_missing() {
     let ended = wait(&world, &["api", "--idle", "50ms"]);
     let cursor = ended.1["cursor"].as_str().unwrap();
     world.tmux(["clear-history", "-t", &window]);
-    ends_with(
-        &wait(&world, &["api", "--since", cursor, "--text", "x"]),
-        5,
-        "anchorLost",
-    );
+    let ended = wait(&world, &["api", "--since", cursor, "--text", "x"]);
+    ends_with(ended, 5, "anchorLost");
     let output = world.task(["logs", "api", "--since", cursor]);
     assert_eq!((output.code, output.out.as_str()), (5, ""), "{output}");
     // A wait in progress does not need the history.
@@ -122,5 +79,5 @@ fn what_is_no_longer_there_is_not_said_to_be_missing() {
     let waiting = begin(&world, &["b", "--text", "READY"]);
     world.tmux(["clear-history", "-t", &window]);
     go_on();
-    ends_with(&end(waiting), 0, "matched");
+    ends_with(end(waiting), 0, "matched");
 }

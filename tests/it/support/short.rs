@@ -1,0 +1,167 @@
+//! Short forms of what many tests say.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::{Output, SESSION, World};
+
+/// Splits a line into words as a shell does: at blanks that are in no quotes, single or double.
+#[track_caller]
+pub(crate) fn argv(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for c in line.chars() {
+        match (quote, c) {
+            (Some(open), _) if c == open => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, ' ' | '\n') => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(c),
+        }
+    }
+    assert_eq!(quote, None, "a quote without its end: {line}");
+    words.extend(word);
+    words
+}
+
+/// The lines without ids of windows.
+pub(crate) fn without_ids(text: &str) -> Vec<String> {
+    let line = |line: &str| {
+        let words = line.split(' ').filter(|word| !word.starts_with('@'));
+        words.collect::<Vec<_>>().join(" ")
+    };
+    text.lines().map(line).collect()
+}
+
+/// The same in the order of the alphabet, of what succeeded.
+#[track_caller]
+pub(crate) fn sorted(output: &Output) -> Vec<String> {
+    let mut lines = without_ids(output.ok());
+    lines.sort();
+    lines
+}
+
+/// Checks the fields with these names, which may be paths like `task.run` or `tasks.0.run`.
+#[track_caller]
+pub(crate) fn has(value: &Value, names: &str, expected: Value) {
+    let find = |path: &str| {
+        let pointer = format!("/{}", path.replace('.', "/"));
+        value.pointer(&pointer).cloned().unwrap_or_default()
+    };
+    let found: Value = names.split(' ').map(find).collect();
+    assert_eq!(found, expected, "{value}");
+}
+
+impl World {
+    /// Writes the configuration.
+    pub(crate) fn configure(&self, text: &str) {
+        let folder = self.path("conf/tmux-task");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("config.toml"), text).unwrap();
+    }
+
+    /// Runs `tmux-task` with the words of this line, and waits for its end.
+    #[track_caller]
+    pub(crate) fn call(&self, line: &str) -> Output {
+        self.task(argv(line))
+    }
+
+    /// Writes a file into the project's folder.
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.project().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// The tasks of `ls --json`.
+    #[track_caller]
+    pub(crate) fn tasks(&self) -> Vec<Value> {
+        self.look()["tasks"].as_array().unwrap().clone()
+    }
+
+    /// Their names.
+    #[track_caller]
+    pub(crate) fn names(&self) -> Vec<String> {
+        let name = |task: &Value| task["windowName"].as_str().unwrap().to_owned();
+        self.tasks().iter().map(name).collect()
+    }
+
+    /// The one of this name; null where there is none.
+    #[track_caller]
+    pub(crate) fn listed(&self, name: &str) -> Value {
+        let tasks = self.tasks();
+        let found = tasks.into_iter().find(|task| task["windowName"] == name);
+        found.unwrap_or_default()
+    }
+
+    /// What tmux says of a target in this format.
+    #[track_caller]
+    pub(crate) fn says(&self, target: &str, format: &str) -> String {
+        self.tmux(["display-message", "-p", "-t", target, format])
+    }
+
+    #[track_caller]
+    pub(crate) fn pane_pid(&self, target: &str) -> String {
+        self.says(target, "#{pane_pid}")
+    }
+
+    /// The windows of [`SESSION`] in this format.
+    #[track_caller]
+    pub(crate) fn windows(&self, format: &str) -> String {
+        let session = format!("={SESSION}:");
+        self.tmux(["list-windows", "-t", &session, "-F", format])
+    }
+
+    #[track_caller]
+    pub(crate) fn sessions(&self) -> Vec<String> {
+        let names = self.tmux(["list-sessions", "-F", "#{session_name}"]);
+        names.lines().map(str::to_owned).collect()
+    }
+
+    #[track_caller]
+    pub(crate) fn screen(&self, target: &str) -> String {
+        self.tmux(["capture-pane", "-p", "-t", target])
+    }
+
+    /// Waits until the daemon has that many waits.
+    #[track_caller]
+    pub(crate) fn until_waits(&self, n: u64) {
+        self.until_true(&format!("there are {n} waits"), || {
+            // There may be no daemon yet.
+            let status = self.task(["daemon", "status", "--json"]);
+            let status: Value = serde_json::from_str(&status.out).unwrap_or_default();
+            status["waits"] == n
+        });
+    }
+}
+
+impl Output {
+    /// Its stdout, after a successful end: one line of JSON.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(self.ok()).unwrap_or_else(|error| panic!("{error}: {self}"))
+    }
+
+    /// The same, whether it succeeded or not.
+    #[track_caller]
+    pub(crate) fn any_json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self}"))
+    }
+
+    /// Checks that it succeeded, and that its stdout contains this.
+    #[track_caller]
+    pub(crate) fn prints(&self, part: &str) {
+        assert!(self.ok().contains(part), "{part}: {self}");
+    }
+
+    /// Checks that it failed with this code, and that its message contains this.
+    #[track_caller]
+    pub(crate) fn fails_saying(&self, code: i32, part: &str) {
+        assert!(self.code == code && self.err.contains(part), "{self}");
+    }
+}
