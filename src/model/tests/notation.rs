@@ -233,3 +233,47 @@ pub(crate) fn notice(seq: Seq, events: &[Seq]) -> Record {
     };
     Record::new(seq, 0, body)
 }
+
+/// The stories of a text: lines that belong together, with blank lines between the stories, and each
+/// with the last heading above it.
+///
+/// ```text
+/// ## what the stories below show
+/// @1 a running
+/// # A comment. What is indented more than the first line of the text continues the line above.
+/// @1 a dead 0
+///     => exited @1 0
+/// ```
+pub(crate) fn stories(text: &str) -> Vec<(&str, Vec<String>)> {
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let outer = text.lines().find(|line| !line.trim().is_empty());
+    let outer = outer.map_or(0, indent);
+    let mut stories: Vec<(&str, Vec<String>)> = Vec::new();
+    let (mut heading, mut goes_on) = ("", false);
+    let is_comment = |line: &&str| line.trim_start().starts_with("# ");
+    for line in text.lines().filter(|line| !is_comment(line)) {
+        let words = line.trim();
+        if let Some(words) = words.strip_prefix("## ") {
+            (heading, goes_on) = (words, false);
+        } else if words.is_empty() {
+            goes_on = false;
+        } else if !goes_on {
+            stories.push((heading, vec![words.to_owned()]));
+            goes_on = true;
+        } else if let Some((_, lines)) = stories.last_mut() {
+            match lines.last_mut() {
+                Some(last) if indent(line) > outer => *last += &format!(" {words}"),
+                _ => lines.push(words.to_owned()),
+            }
+        }
+    }
+    stories
+}
+
+/// Splits `what => one; two`. Where there is no arrow nothing is expected.
+pub(crate) fn expectation(line: &str) -> (&str, Vec<&str>) {
+    let (what, expected) = line.split_once("=>").unwrap_or((line, ""));
+    let expected = expected.split(';').map(str::trim);
+    let expected = expected.filter(|one| !one.is_empty());
+    (what.trim(), expected.collect())
+}
