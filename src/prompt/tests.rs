@@ -24,40 +24,13 @@ fn check(text: &str, expected: Option<&str>) {
     );
 }
 
+/// What lines ask, `line.rs` tests; these are screens without a cursor.
 #[test]
-fn every_usual_question_is_found() {
-    for line in [
-        "Proceed? [y/N]",
-        "Go on [Y/n]",
-        "really [y/n]?",
-        "Overwrite (y/n)",
-        "Overwrite (Y/n)",
-        "Overwrite (y/N) ",
-        "Please CONFIRM",
-        "Are you sure?",
-        "proceed",
-        "Continue?",
-        "Press Enter to continue",
-        "[sudo] password: ",
-        "Enter passphrase:",
-        "Select an option",
-        "Choose a colour:",
-        "Your choice:",
-    ] {
+fn questions_are_found_by_their_text_alone() {
+    for line in ["Proceed? [y/N]", "proceed", "[sudo] password: "] {
         check(line, Some(line.trim()));
     }
-}
-
-#[test]
-fn statements_are_not_questions() {
-    for line in [
-        "",
-        "building...",
-        "confirmed",
-        "proceeding",
-        "password changed",
-        "continue",
-    ] {
+    for line in ["", "building...", "continue", "password changed"] {
         check(line, None);
     }
 }
@@ -97,180 +70,100 @@ fn check_kind(text: &str, expected: Option<PromptKind>) {
 
 #[test]
 fn prompts_of_many_tools_are_found_by_their_screens() {
-    use PromptKind::{Confirm, Debugger, Dialog, Editor, Key, Menu, Pager, Password, Text};
     let screens = [
-        (":: Proceed with installation? [Y/n] ▮", Confirm),
-        ("Total size: 3 M\nIs this ok [y/N]: ▮", Confirm),
-        ("rm: remove write-protected regular file 'x'? ▮", Confirm),
-        ("cp: overwrite 'b'? ▮", Confirm),
-        (
-            "mv: replace 'b', overriding mode 0444 (r--r--r--)? ▮",
-            Confirm,
-        ),
-        (
-            "gzip: a.gz already exists; do you wish to overwrite (y or n)? ▮",
-            Confirm,
-        ),
-        (
-            "replace a.txt? [y]es, [n]o, [A]ll, [N]one, [r]ename: ▮",
-            Menu,
-        ),
-        (
-            "/root/.ssh/id_rsa already exists.\nOverwrite (y/n)? ▮",
-            Confirm,
-        ),
-        (
-            "Generating public/private rsa key pair.\nEnter file in which to save the key (/root/.ssh/id_rsa): ▮",
-            Text,
-        ),
-        ("Enter passphrase (empty for no passphrase): ▮", Password),
-        ("Enter same passphrase again: ▮", Password),
-        ("package name: (app) ▮", Text),
-        ("version: (1.0.0) ▮", Text),
-        ("license: (ISC) ▮", Text),
-        ("Is this OK? (yes) ▮", Confirm),
-        (
-            "Need to install the following packages:\n  create-vite@5.2.3\nOk to proceed? (y) ▮",
-            Confirm,
-        ),
-        ("question name (app): ▮", Text),
-        ("question private: ▮", Text),
-        ("? Project name: › ▮vite-project", Text),
-        (
-            "? Select a framework: › - Use arrow-keys. Return to submit.\n❯   Vanilla\n    Vue\n    React\n▮",
-            Menu,
-        ),
-        (
-            "✔ Project name: … app\n? Select a variant: › - Use arrow-keys. Return to submit.\n❯   TypeScript\n    JavaScript▮",
-            Menu,
-        ),
-        (
-            "? Where do you use GitHub?  [Use arrows to move, type to filter]\n> GitHub.com\n  Other▮",
-            Menu,
-        ),
-        (
-            "! First copy your one-time code: 1234-ABCD\nPress Enter to open https://github.com/login/device in your browser... ▮",
-            Key,
-        ),
-        ("Press ENTER to open in the browser...▮", Key),
-        (
-            "Login at:\nhttps://www.npmjs.com/login?next=/login/cli/1\nPress ENTER to open in the browser...\n▮",
-            Key,
-        ),
-        (
-            "This operation requires a one-time password.\nEnter OTP: ▮",
-            Password,
-        ),
-        ("Command (m for help): ▮", Text),
-        ("Partition number (1-4, default 1): ▮", Text),
-        ("Enter new UNIX password: ▮", Password),
-        ("Is the information correct? [Y/n] ▮", Confirm),
-        ("\tFull Name []: ▮", Text),
-        (
-            "Select an editor.  To change later, run 'select-editor'.\n  1. /bin/nano        <---- easiest\n  2. /usr/bin/vim.tiny\n\nChoose 1-2 [1]: ▮",
-            Menu,
-        ),
-        (
-            "* 0            /usr/bin/vim.basic   30        auto mode\n  1            /bin/nano            40        manual mode\n\nPress <enter> to keep the current choice[*], or type selection number: ▮",
-            Key,
-        ),
-        (
-            "Select the appropriate number [1-2] then [enter] (press 'c' to cancel): ▮",
-            Menu,
-        ),
-        ("Enter password for repository: ▮", Password),
-        ("Are you sure? (Type 'yes' in capital letters): ▮", Confirm),
-        ("Enter passphrase for /dev/sda2: ▮", Password),
-        ("Password for alice@EXAMPLE.ORG: ▮", Password),
-        ("File to patch: ▮", Text),
-        (
-            "Reversed (or previously applied) patch detected!  Assume -R? [n] ▮",
-            Confirm,
-        ),
-        ("What is your first and last name?\n  [Unknown]:  ▮", Text),
-        (
-            "Is CN=a, OU=b, O=c, L=d, ST=e, C=f correct?\n  [no]:  ▮",
-            Confirm,
-        ),
-        ("Enter keystore password:  ▮", Password),
-        ("Do you want to continue? [y/N]: ▮", Confirm),
-        ("Your name [alice]: ▮", Text),
-        ("Pick a colour [red/green/blue] (red): ▮", Menu),
-        ("1) one\n2) two\n3) quit\n#? ▮", Menu),
-        ("Enter your choice [1-4]: ▮", Menu),
-        ("Press any key to continue . . . ▮", Key),
-        ("Press any key to continue...▮", Key),
-        ("Hit Enter to continue: ▮", Key),
-        ("Press y to accept the licence\n▮", Key),
-        ("Press q to quit, any other key to go on\n▮", Key),
-        ("-- Press RETURN to continue --▮", Key),
-        ("(gdb) ▮", Debugger),
-        ("Breakpoint 1, main () at a.c:3\n(gdb) ▮", Debugger),
-        ("(lldb) ▮", Debugger),
-        ("(byebug) ▮", Debugger),
-        ("(rdbg) ▮", Debugger),
-        ("(dlv) ▮", Debugger),
-        ("--More--(10%)▮", Pager),
-        ("line 3\n--More--▮", Pager),
-        (
-            "Manual page ls(1) line 1 (press h for help or q to quit)▮",
-            Pager,
-        ),
-        ("lines 1-23▮", Pager),
-        ("lines 1-23/30 (END)▮", Pager),
-        (
-            "E325: ATTENTION\nSwap file \".a.swp\" already exists!\n[O]pen Read-Only, (E)dit anyway, (R)ecover, (D)elete it, (Q)uit, (A)bort: ▮",
-            Menu,
-        ),
-        (
-            "Do you want to create test.txt?\n❯ 1. Yes\n  2. Yes, allow all edits during this session (shift+tab)\n  3. No, and tell Claude what to do differently (esc)▮",
-            Menu,
-        ),
-        ("◆  Project name:\n│  my-app▮\n└", Text),
-        (
-            "◇  Project name:\n│  my-app\n│\n◆  Install dependencies?\n│  ● Yes / ○ No\n└\n▮",
-            Confirm,
-        ),
-        ("Add .gitignore? (Y)es/(N)o [Yes]: ▮", Confirm),
-        (
-            "  ┌────┤ Configuring x ├────┐\n  │ Restart services?       │\n  │                         │\n  │    <Yes>      <No>      │\n  └─────────────────────────┘\n▮",
-            Dialog,
-        ),
-        ("? Are you ready to proceed? (Y/n) ▮", Confirm),
-        ("[sudo] Passwort für alice: ▮", Password),
-        ("Contraseña: ▮", Password),
-        ("[sudo] пароль для alice: ▮", Password),
-        ("Voulez-vous continuer ? [O/n] ▮", Confirm),
-        ("¿Desea continuar? [S/n] ▮", Confirm),
-        ("Do you want to continue (yes/no)? ▮", Confirm),
-        ("Delete 3 files? (yes/no) [no]: ▮", Confirm),
-        ("Really quit? y/n ▮", Confirm),
-        ("Enter host password for user 'alice': ▮", Password),
-        (
-            "please paste the token found on https://crates.io/me below\n▮",
-            Text,
-        ),
-        (
-            "a.txt\n~\n~\n~\n~\n-- INSERT --                              1,1           All▮",
-            Editor,
-        ),
+        "Confirm :: Proceed with installation? [Y/n] ▮",
+        "Confirm Total size: 3 M\nIs this ok [y/N]: ▮",
+        "Confirm rm: remove write-protected regular file 'x'? ▮",
+        "Confirm cp: overwrite 'b'? ▮",
+        "Confirm mv: replace 'b', overriding mode 0444 (r--r--r--)? ▮",
+        "Confirm gzip: a.gz already exists; do you wish to overwrite (y or n)? ▮",
+        "Menu replace a.txt? [y]es, [n]o, [A]ll, [N]one, [r]ename: ▮",
+        "Confirm /root/.ssh/id_rsa already exists.\nOverwrite (y/n)? ▮",
+        "Text Generating public/private rsa key pair.\nEnter file in which to save the key (/root/.ssh/id_rsa): ▮",
+        "Password Enter passphrase (empty for no passphrase): ▮",
+        "Password Enter same passphrase again: ▮",
+        "Text package name: (app) ▮",
+        "Text version: (1.0.0) ▮",
+        "Text license: (ISC) ▮",
+        "Confirm Is this OK? (yes) ▮",
+        "Confirm Need to install the following packages:\n  create-vite@5.2.3\nOk to proceed? (y) ▮",
+        "Text question name (app): ▮",
+        "Text question private: ▮",
+        "Text ? Project name: › ▮vite-project",
+        "Menu ? Select a framework: › - Use arrow-keys. Return to submit.\n❯   Vanilla\n    Vue\n    React\n▮",
+        "Menu ✔ Project name: … app\n? Select a variant: › - Use arrow-keys. Return to submit.\n❯   TypeScript\n    JavaScript▮",
+        "Menu ? Where do you use GitHub?  [Use arrows to move, type to filter]\n> GitHub.com\n  Other▮",
+        "Key ! First copy your one-time code: 1234-ABCD\nPress Enter to open https://github.com/login/device in your browser... ▮",
+        "Key Press ENTER to open in the browser...▮",
+        "Key Login at:\nhttps://www.npmjs.com/login?next=/login/cli/1\nPress ENTER to open in the browser...\n▮",
+        "Password This operation requires a one-time password.\nEnter OTP: ▮",
+        "Text Command (m for help): ▮",
+        "Text Partition number (1-4, default 1): ▮",
+        "Password Enter new UNIX password: ▮",
+        "Confirm Is the information correct? [Y/n] ▮",
+        "Text \tFull Name []: ▮",
+        "Menu Select an editor.  To change later, run 'select-editor'.\n  1. /bin/nano        <---- easiest\n  2. /usr/bin/vim.tiny\n\nChoose 1-2 [1]: ▮",
+        "Key * 0            /usr/bin/vim.basic   30        auto mode\n  1            /bin/nano            40        manual mode\n\nPress <enter> to keep the current choice[*], or type selection number: ▮",
+        "Menu Select the appropriate number [1-2] then [enter] (press 'c' to cancel): ▮",
+        "Password Enter password for repository: ▮",
+        "Confirm Are you sure? (Type 'yes' in capital letters): ▮",
+        "Password Enter passphrase for /dev/sda2: ▮",
+        "Password Password for alice@EXAMPLE.ORG: ▮",
+        "Text File to patch: ▮",
+        "Confirm Reversed (or previously applied) patch detected!  Assume -R? [n] ▮",
+        "Text What is your first and last name?\n  [Unknown]:  ▮",
+        "Confirm Is CN=a, OU=b, O=c, L=d, ST=e, C=f correct?\n  [no]:  ▮",
+        "Password Enter keystore password:  ▮",
+        "Confirm Do you want to continue? [y/N]: ▮",
+        "Text Your name [alice]: ▮",
+        "Menu Pick a colour [red/green/blue] (red): ▮",
+        "Menu 1) one\n2) two\n3) quit\n#? ▮",
+        "Menu Enter your choice [1-4]: ▮",
+        "Key Press any key to continue . . . ▮",
+        "Key Press any key to continue...▮",
+        "Key Hit Enter to continue: ▮",
+        "Key Press y to accept the licence\n▮",
+        "Key Press q to quit, any other key to go on\n▮",
+        "Key -- Press RETURN to continue --▮",
+        "Debugger (gdb) ▮",
+        "Debugger Breakpoint 1, main () at a.c:3\n(gdb) ▮",
+        "Debugger (lldb) ▮",
+        "Debugger (byebug) ▮",
+        "Debugger (rdbg) ▮",
+        "Debugger (dlv) ▮",
+        "Pager --More--(10%)▮",
+        "Pager line 3\n--More--▮",
+        "Pager Manual page ls(1) line 1 (press h for help or q to quit)▮",
+        "Pager lines 1-23▮",
+        "Pager lines 1-23/30 (END)▮",
+        "Menu E325: ATTENTION\nSwap file \".a.swp\" already exists!\n[O]pen Read-Only, (E)dit anyway, (R)ecover, (D)elete it, (Q)uit, (A)bort: ▮",
+        "Menu Do you want to create test.txt?\n❯ 1. Yes\n  2. Yes, allow all edits during this session (shift+tab)\n  3. No, and tell Claude what to do differently (esc)▮",
+        "Text ◆  Project name:\n│  my-app▮\n└",
+        "Confirm ◇  Project name:\n│  my-app\n│\n◆  Install dependencies?\n│  ● Yes / ○ No\n└\n▮",
+        "Confirm Add .gitignore? (Y)es/(N)o [Yes]: ▮",
+        "Dialog   ┌────┤ Configuring x ├────┐\n  │ Restart services?       │\n  │                         │\n  │    <Yes>      <No>      │\n  └─────────────────────────┘\n▮",
+        "Confirm ? Are you ready to proceed? (Y/n) ▮",
+        "Password [sudo] Passwort für alice: ▮",
+        "Password Contraseña: ▮",
+        "Password [sudo] пароль для alice: ▮",
+        "Confirm Voulez-vous continuer ? [O/n] ▮",
+        "Confirm ¿Desea continuar? [S/n] ▮",
+        "Confirm Do you want to continue (yes/no)? ▮",
+        "Confirm Delete 3 files? (yes/no) [no]: ▮",
+        "Confirm Really quit? y/n ▮",
+        "Password Enter host password for user 'alice': ▮",
+        "Text please paste the token found on https://crates.io/me below\n▮",
+        "Editor a.txt\n~\n~\n~\n~\n-- INSERT --                              1,1           All▮",
     ];
-    let mut wrong = Vec::new();
-    for (text, kind) in screens {
-        let judgement = judge(
-            &with_cursor(text, kind == Editor),
-            None,
-            &UserRules::default(),
-        );
-        let found = judgement.found.as_ref().map(|found| found.prompt.kind);
-        if found != Some(kind) {
-            wrong.push(format!(
-                "{text:?}: {found:?} for {kind:?} ({})",
-                judgement.rule
-            ));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let wrong = screens.into_iter().filter_map(|case| {
+        let (kind, text) = case.split_once(' ').unwrap();
+        let screen = with_cursor(text, kind == "Editor");
+        let judgement = judge(&screen, None, &UserRules::default());
+        let found = judgement.found.map(|found| found.prompt.kind);
+        let is_right = found.is_some_and(|found| format!("{found:?}") == kind);
+        (!is_right).then(|| format!("{case:?}: {found:?} ({})", judgement.rule))
+    });
+    assert_eq!(wrong.collect::<Vec<_>>(), [""; 0]);
 }
 
 #[test]
@@ -336,41 +229,24 @@ fn what_programs_at_work_and_idle_shells_show_is_no_prompt() {
 
 #[test]
 fn lists_are_found_by_the_cursor_in_them() {
-    use PromptKind::{Menu, Text};
-    for (text, kind, prompt) in [
-        (
-            "Choose a fruit:\n▮●apple\n banana\n orange",
-            Menu,
-            "Choose a fruit:",
-        ),
-        (
-            "What do you bring\n▮ tent\n stove\n rope",
-            Menu,
-            "What do you bring",
-        ),
-        (
-            "🎤 What is your project name?\n   ▮",
-            Text,
-            "What is your project name?",
-        ),
-        ("🎤 lic\n   (Use arrow keys)▮\n » MIT\n   BSD", Menu, "lic"),
-        (
-            "? Choose packages ›\n  ↑/↓: Select a package\n  Esc/q: Quit\n\n❯ ◉ kleur  1.0.0\n  ◉ ms     1.0.0\n ▮",
-            Menu,
-            "Choose packages",
-        ),
-        (
-            "? Current version 1.0.0 ›\n            major 2.0.0\n❯            next 1.0.1\n           custom ...▮",
-            Menu,
-            "Current version 1.0.0",
-        ),
+    for case in [
+        "Menu Choose a fruit: <- Choose a fruit:\n▮●apple\n banana\n orange",
+        "Menu What do you bring <- What do you bring\n▮ tent\n stove\n rope",
+        "Text What is your project name? <- 🎤 What is your project name?\n   ▮",
+        "Menu lic <- 🎤 lic\n   (Use arrow keys)▮\n » MIT\n   BSD",
+        "Menu Choose packages <- ? Choose packages ›\n  ↑/↓: Select a package\n  Esc/q: Quit\n\n❯ ◉ kleur  1.0.0\n  ◉ ms     1.0.0\n ▮",
+        "Menu Current version 1.0.0 <- ? Current version 1.0.0 ›\n            major 2.0.0\n❯            next 1.0.1\n           custom ...▮",
     ] {
+        let (expected, text) = case.split_once(" <- ").unwrap();
         let judgement = judge(&with_cursor(text, false), None, &UserRules::default());
         let found = judgement.found.map(|found| found.prompt);
-        let found = found
-            .as_ref()
-            .map(|found| (found.kind, found.text.as_str()));
-        assert_eq!(found, Some((kind, prompt)), "{text}\n{}", judgement.rule);
+        let found = found.map(|found| format!("{:?} {}", found.kind, found.text));
+        assert_eq!(
+            found.as_deref(),
+            Some(expected),
+            "{text}\n{}",
+            judgement.rule
+        );
     }
     for text in [
         "Top files:\n  a.c\n  b.c\n▮",

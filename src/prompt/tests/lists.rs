@@ -2,62 +2,32 @@
 
 use super::*;
 
-/// Menus with a marked choice as programs draw them, and their questions.
-const MENUS: &[(&str, &str)] = &[
+/// Menus with a marked choice as programs draw them, each behind its question.
+const MENUS: &[&str] = &[
     // Claude Code.
-    (
-        " Would you like to go on?\n ❯ 1. Yes\n   2. Yes, and review\n   3. No (esc)",
-        "Would you like to go on?",
-    ),
-    (
-        "╭──────────────────────────────╮\n│ Bash command                 │\n│   rm -rf build               │\n│ Do you want to proceed?      │\n│ ❯ 1. Yes                     │\n│   2. No (esc)                │\n╰──────────────────────────────╯",
-        "Do you want to proceed?",
-    ),
-    (
-        "←  ☐ Auth  ✔ Submit  →\n\nWhich way to log in?\n\n❯ 1. JWT\n     Stateless tokens\n  2. Cookies\n     Kept on the server\n  3. Type something.",
-        "Which way to log in?",
-    ),
+    "Would you like to go on? <-  Would you like to go on?\n ❯ 1. Yes\n   2. Yes, and review\n   3. No (esc)",
+    "Do you want to proceed? <- ╭──────────────────────────────╮\n│ Bash command                 │\n│   rm -rf build               │\n│ Do you want to proceed?      │\n│ ❯ 1. Yes                     │\n│   2. No (esc)                │\n╰──────────────────────────────╯",
+    "Which way to log in? <- ←  ☐ Auth  ✔ Submit  →\n\nWhich way to log in?\n\n❯ 1. JWT\n     Stateless tokens\n  2. Cookies\n     Kept on the server\n  3. Type something.",
     // Codex.
-    (
-        "  Would you like to run the following command?\n\n  $ touch x\n\n› 1. Yes, proceed (y)\n  2. Yes, and don't ask again (a)\n  3. No (esc)",
-        "Would you like to run the following command?",
-    ),
+    "Would you like to run the following command? <-   Would you like to run the following command?\n\n  $ touch x\n\n› 1. Yes, proceed (y)\n  2. Yes, and don't ask again (a)\n  3. No (esc)",
     // Gemini CLI.
-    (
-        "│ Allow execution of: 'ls'?          │\n│                                    │\n│ ● 1. Yes, allow once               │\n│   2. Yes, allow always             │\n│   3. No, suggest changes (esc)     │\n╰────────────────────────────────────╯",
-        "Allow execution of: 'ls'?",
-    ),
+    "Allow execution of: 'ls'? <- │ Allow execution of: 'ls'?          │\n│                                    │\n│ ● 1. Yes, allow once               │\n│   2. Yes, allow always             │\n│   3. No, suggest changes (esc)     │\n╰────────────────────────────────────╯",
     // Ink's select, inquirer, clack, gum, dialoguer, huh, survey, bubbletea.
-    ("Which kit?\n❯ Vue\n  React", "Which kit?"),
-    ("Pick a stack\n\n❯ Vue\n  React", "Pick a stack"),
-    ("? Pick a stack\n❯ Vue\n  React", "Pick a stack"),
-    ("◆  Pick a stack\n│  ● Vue\n│  ○ React", "Pick a stack"),
-    ("Choose:\n> Vue\n  React", "Choose:"),
-    ("? Pick a stack ›\n❯ Vue\n  React", "Pick a stack"),
-    ("┃ Pick a stack\n┃ > Vue\n┃   React", "Pick a stack"),
-    (
-        "? Choose a stack:  [Use arrows to move, type to filter]\n> Vue\n  React",
-        "Choose a stack:",
-    ),
-    (
-        "What should we buy at the market?\n\n> [ ] Carrots\n  [x] Celery",
-        "What should we buy at the market?",
-    ),
-    (
-        "  Which kit do you use?\n❯ Vue\n  React",
-        "Which kit do you use?",
-    ),
-    ("Which model?\n→ small\n  large", "Which model?"),
-    (
-        " Quick safety check: Is this a project you trust? (Like your own code, or work from\n your team.)\n\n Security guide\n\n ❯ 1. Yes, I trust this folder\n   2. No, exit",
-        "Quick safety check: Is this a project you trust? (Like your own code, or work from",
-    ),
-    (
-        "  Select Model and Effort\n  Access legacy models by running codex -m <model_name>\n\n› 1. small (current)  The fast one\n  2. large            The slow one",
-        "Select Model and Effort",
-    ),
-    ("◆  Install?\n│  ● Yes / ○ No\n└", "Install?"),
-    ("◆  Pick a stack\n│  ◻ Vue\n│  ◼ React\n└", "Pick a stack"),
+    "Which kit? <- Which kit?\n❯ Vue\n  React",
+    "Pick a stack <- Pick a stack\n\n❯ Vue\n  React",
+    "Pick a stack <- ? Pick a stack\n❯ Vue\n  React",
+    "Pick a stack <- ◆  Pick a stack\n│  ● Vue\n│  ○ React",
+    "Choose: <- Choose:\n> Vue\n  React",
+    "Pick a stack <- ? Pick a stack ›\n❯ Vue\n  React",
+    "Pick a stack <- ┃ Pick a stack\n┃ > Vue\n┃   React",
+    "Choose a stack: <- ? Choose a stack:  [Use arrows to move, type to filter]\n> Vue\n  React",
+    "What should we buy at the market? <- What should we buy at the market?\n\n> [ ] Carrots\n  [x] Celery",
+    "Which kit do you use? <-   Which kit do you use?\n❯ Vue\n  React",
+    "Which model? <- Which model?\n→ small\n  large",
+    "Quick safety check: Is this a project you trust? (Like your own code, or work from <-  Quick safety check: Is this a project you trust? (Like your own code, or work from\n your team.)\n\n Security guide\n\n ❯ 1. Yes, I trust this folder\n   2. No, exit",
+    "Select Model and Effort <-   Select Model and Effort\n  Access legacy models by running codex -m <model_name>\n\n› 1. small (current)  The fast one\n  2. large            The slow one",
+    "Install? <- ◆  Install?\n│  ● Yes / ○ No\n└",
+    "Pick a stack <- ◆  Pick a stack\n│  ◻ Vue\n│  ◼ React\n└",
 ];
 
 /// What stands below menus.
@@ -89,7 +59,8 @@ const ENDINGS: &[&str] = &[
 #[test]
 fn a_list_with_a_marked_choice_asks_whatever_is_below_it() {
     let mut wrong = Vec::new();
-    for (menu, question) in MENUS {
+    for menu in MENUS {
+        let (question, menu) = menu.split_once(" <- ").unwrap();
         for ending in ENDINGS {
             for (above, is_alternate) in [
                 ("", false),
@@ -104,7 +75,7 @@ fn a_list_with_a_marked_choice_asks_whatever_is_below_it() {
                 );
                 let asked = judgement.found.as_ref();
                 let asked = asked.map(|found| found.prompt.text.as_str());
-                if asked != Some(*question) {
+                if asked != Some(question) {
                     wrong.push(format!("{text}\n{asked:?} ({})\n", judgement.rule));
                 }
             }
