@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::test_notation::{describe, expectation, snapshot, stories};
-use crate::model::{GoneReason, Level, Millis, PaneId, SessionId, SessionLife};
+use crate::model::{GoneReason, Millis};
 
 #[track_caller]
 fn check(heading: &str, before: &str, after: &str, expected: &[&str]) {
@@ -265,19 +265,6 @@ fn the_event_of_what_was_ended_on_purpose_has_its_exit() {
 }
 
 #[test]
-fn levels() {
-    let level = |before: &str, after: &str| diff(&snapshot(before), &snapshot(after))[0].level();
-    assert_eq!(level("", "@1 a running"), Level::Info);
-    assert_eq!(level("@1 a running", "@1 a dead 0"), Level::Info);
-    assert_eq!(level("@1 a running", "@1 a dead 1"), Level::Warning);
-    assert_eq!(level("@1 a running", "@1 a dead SIGTERM"), Level::Warning);
-    assert_eq!(level("@1 a running", "@1 a dead ?"), Level::Warning);
-    assert_eq!(level("@1#1 a running", "@1#2 a running"), Level::Warning);
-    assert_eq!(level("@1 a running", "@1 a running bell"), Level::Info);
-    assert_eq!(level("@1 a running", ""), Level::Warning);
-}
-
-#[test]
 fn events_bring_a_saved_snapshot_up_to_date() {
     let cases = "
         -> @1 a running => @1 a running
@@ -323,88 +310,58 @@ fn an_event_of_a_task_makes_a_missing_session_exist() {
     assert!(saved.exists);
 }
 
-/// One window at two looks: its run then, the runs in between, and its run now.
-#[derive(Debug, Clone)]
-struct Window {
-    before: Option<Task>,
-    ended: Vec<Task>,
-    after: Option<Task>,
-    gone: Option<GoneReason>,
-    launcher_replaced: Option<u32>,
+fn any_life() -> impl Strategy<Value = &'static str> {
+    proptest::sample::select(vec![
+        "running", "unknown", "dead 0", "dead 1", "dead 2", "dead ?",
+    ])
 }
 
-fn run_of(window: u32, run: u32, life: Life, bells: Option<u64>, bell: bool) -> Task {
-    Task {
-        pane: Some(PaneId(window)),
-        pid: Some(window * 100 + run),
-        life,
-        bell,
-        bell_count: bells,
-        run: Some(run),
-        ..Task::new(WindowId(window), format!("task-{window}"))
-    }
-}
-
-fn any_life() -> impl Strategy<Value = Life> {
-    prop_oneof![
-        Just(Life::Alive),
-        Just(Life::Unknown),
-        (0..3).prop_map(|code| Life::Dead(Exit::with_code(code))),
-        Just(Life::Dead(Exit::default())),
-    ]
-}
-
-fn any_window(window: u32) -> impl Strategy<Value = Window> {
+/// One window at two looks: its run then, and the runs in between with its run now.
+fn any_window(window: u32) -> impl Strategy<Value = (String, String)> {
     (
         proptest::option::of((1..4_u32, any_life())),
         proptest::collection::vec(any::<bool>(), 0..3),
         proptest::option::of((0..2_u32, any_life())),
-        (
-            proptest::option::of(0..3_u64),
-            any::<bool>(),
-            any::<bool>(),
-            any::<bool>(),
-        ),
+        proptest::option::of(0..3_u64),
+        any::<[bool; 3]>(),
     )
         .prop_map(
-            move |(before, between, after, (bells, rang, killed, launched))| {
-                let ring = |n: u64| bells.map(|bells| bells + n);
-                let last = before.as_ref().map_or(0, |(run, _)| *run);
-                let before = before.map(|(run, life)| run_of(window, run, life, ring(0), false));
-                let mut ended = Vec::new();
-                let mut run = last;
-                let seen_to_its_end = before.as_ref().filter(|task| task.is_alive());
-                if let (Some(before), Some(true)) = (seen_to_its_end, between.first()) {
-                    let life = Life::Dead(Exit::with_code(9));
-                    ended.push(Task {
-                        life,
-                        ..before.clone()
-                    });
+            move |(before, between, after, bells, [rang, killed, launched])| {
+                let pid = |run: u32| window * 100 + run;
+                let of_run = |run: u32, life: &str, rings: u64| {
+                    let bells = bells.map(|bells| format!(" bells={}", bells + rings));
+                    let bells = bells.unwrap_or_default();
+                    format!("@{window}#{run} task {life} pid={}{bells}", pid(run))
+                };
+                let (mut then, mut now) = (String::new(), Vec::new());
+                let mut run = 0;
+                if let Some((first, life)) = before {
+                    run = first;
+                    then = format!("{}; ", of_run(run, life, 0));
+                    if !life.starts_with("dead") && between.first() == Some(&true) {
+                        now.push(format!("ended {}", of_run(run, "dead 9", 0)));
+                    }
                 }
                 for code in between {
                     run += 1;
-                    let life = Life::Dead(Exit::with_code(i32::from(code)));
-                    ended.push(run_of(window, run, life, ring(1), false));
+                    let life = if code { "dead 1" } else { "dead 0" };
+                    now.push(format!("ended {}", of_run(run, life, 1)));
                 }
-                let after = after.map(|(more, life)| {
-                    let goes_on = more == 0 && ended.is_empty() && before.is_some();
-                    let was_dead = before.as_ref().filter(|task| goes_on && !task.is_alive());
-                    let life = was_dead.map_or(life, |task| task.life.clone());
-                    run_of(
-                        window,
-                        if goes_on { run } else { run + 1 },
-                        life,
-                        ring(2),
-                        rang,
-                    )
-                });
-                Window {
-                    launcher_replaced: before.as_ref().and_then(|b| b.pid).filter(|_| launched),
-                    gone: killed.then_some(GoneReason::UserKilled),
-                    before,
-                    ended,
-                    after,
+                let is_known = before.is_some() || !now.is_empty();
+                if let Some((more, life)) = after {
+                    let goes_on = before.filter(|_| more == 0 && now.is_empty());
+                    let was_dead = goes_on.filter(|(_, life)| life.starts_with("dead"));
+                    let life = was_dead.map_or(life, |(_, life)| life);
+                    let run = if goes_on.is_some() { run } else { run + 1 };
+                    let bell = if rang { " bell" } else { "" };
+                    now.push(of_run(run, life, 2) + bell);
+                } else if killed && is_known {
+                    now.push(format!("gone @{window} userKilled"));
                 }
+                if let Some((first, _)) = before.filter(|_| launched) {
+                    now.push(format!("launcher @{window} {}", pid(first)));
+                }
+                (then, now.join("; ") + "; ")
             },
         )
 }
@@ -413,24 +370,14 @@ prop_compose! {
     fn two_looks()(windows in (any_window(1), any_window(2), any_window(10)), lives in 0..3_u32)
         -> (Snapshot, Snapshot)
     {
-        let mut before = snapshot("");
-        let mut after = snapshot("");
-        for window in [windows.0, windows.1, windows.2] {
-            let id = window.before.iter().chain(&window.ended).chain(&window.after).next();
-            let Some(id) = id.map(|task| task.window) else { continue };
-            before.tasks.extend(window.before.map(|task| (id, task.into())));
-            after.ended.extend(window.ended);
-            after.gone.extend(window.gone.filter(|_| window.after.is_none()).map(|g| (id, g)));
-            after.launcher_replaced.extend(window.launcher_replaced.map(|pid| (id, pid)));
-            after.tasks.extend(window.after.map(|task| (id, task.into())));
-        }
+        let windows = [windows.0, windows.1, windows.2];
+        let [mut before, mut after] = [windows.clone().map(|(then, _)| then), windows.map(|(_, now)| now)]
+            .map(|looks| looks.concat());
         if lives > 0 {
-            let life = |server_pid| Some(SessionLife {
-                server_pid, server_started: 0, id: SessionId(0), created: 0,
-            });
-            before.life = life(1);
-            after.life = life(lives);
+            before += "life 1";
+            after += &format!("life {lives}");
         }
+        let (before, mut after) = (snapshot(&before), snapshot(&after));
         if lives == 2 {
             // Another server: no process is the same, and no old exit is known.
             after.ended.clear();

@@ -4,7 +4,7 @@ mod properties;
 mod restarts;
 
 use super::*;
-use crate::model::test_notation::{describe, expectation, snapshot, stories, task};
+use crate::model::test_notation::{at, describe, expectation, prompt, snapshot, stories, task};
 
 /// Drives an engine as the daemon does: what is due is delivered before each look.
 struct Driver {
@@ -14,10 +14,7 @@ struct Driver {
 
 impl Driver {
     fn new(settings: Settings, memory: RestoredState) -> Self {
-        let now = Now {
-            mono: Instant::now(),
-            wall: 0,
-        };
+        let now = at(0);
         Self {
             engine: Engine::new(settings, memory, now),
             now,

@@ -4,10 +4,10 @@ mod runs;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::*;
-use crate::model::test_notation::{expectation, stories};
+use crate::model::test_notation::{at, expectation, stories};
 use crate::model::{
     Bookmark, Exit, GoneReason, Life, Now, PaneId, Screen, SessionId, SessionLife, Signal,
     Snapshot, WindowId,
@@ -29,16 +29,12 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let now = Now {
-            mono: Instant::now(),
-            wall: WALL,
-        };
         Self {
             last: Observation::default(),
             observer: Observer::new("s"),
             sharing: Observer::new("s"),
             rows: BTreeMap::new(),
-            now,
+            now: at(WALL),
             evidence: Evidence::default(),
         }
     }

@@ -1,47 +1,5 @@
 use super::*;
-use crate::diff::diff;
-use crate::model::test_notation::{snapshot, stories, task};
-use crate::model::{Prompt, PromptKind, Snapshot};
-
-/// The events of a story, as they would be gathered: those between its looks, which are parted by
-/// `->`, and in between `asks TASK ? PROMPT` and `answered`.
-fn gathered(story: &str) -> Vec<Event> {
-    let mut before: Option<Snapshot> = None;
-    let mut events = Vec::new();
-    for step in story.split("->").map(str::trim) {
-        if let Some((task, text)) = step.strip_prefix("asks ").and_then(|s| s.split_once(" ? ")) {
-            events.push(input(task, text));
-        } else if step == "answered" {
-            let prompt = prompt("Go?");
-            events.push(Event {
-                kind: EventKind::InputResolved { prompt },
-                task: task("@12 api running"),
-            });
-        } else {
-            let after = snapshot(step);
-            events.extend(before.iter().flat_map(|before| diff(before, &after)));
-            before = Some(after);
-        }
-    }
-    events
-}
-
-fn prompt(text: &str) -> Prompt {
-    Prompt {
-        text: text.to_owned(),
-        kind: PromptKind::Confirm,
-        secret: false,
-    }
-}
-
-fn input(notation: &str, text: &str) -> Event {
-    Event {
-        kind: EventKind::Input {
-            prompt: prompt(text),
-        },
-        task: task(notation),
-    }
-}
+use crate::model::test_notation::{asked, events_of, stories, task};
 
 /// What events become: `notice`, `notice!`, `followUp`, `followUp!` or `nothing`, where `!` is a
 /// warning, and the text. The header of a message is checked and left out.
@@ -66,7 +24,7 @@ fn check(cases: &str) {
         for line in lines {
             let (story, expected) = line.split_once("=>").expect("a delivery");
             let expected = expected.trim().replace("\\n", "\n");
-            assert_eq!(delivered(&gathered(story)), expected, "{heading}: {story}");
+            assert_eq!(delivered(&events_of(story)), expected, "{heading}: {story}");
         }
     }
 }
@@ -121,14 +79,14 @@ fn what_is_delivered_and_how() {
             => followUp! tmux task @1 (a) was replaced by a new run of another agent
         @1#1 a running pid=7 owner=pi:1 -> gone @1 otherAgentKilled
             => followUp! tmux task @1 (a) disappeared from session after another agent killed it
-        answered => nothing
+        answers @12 api running ? Go? => nothing
         => nothing
 
         ## a message leaves out what started
         @2 b running -> @1 a running; @2 b dead 0 => followUp tmux task @2 (b) exited with code 0
         -> @1 a running bell => followUp tmux task @1 (a) sent a terminal notification
-        -> @1 a running -> answered => notice tmux task @1 (a) started
-        answered -> @1 a running -> @1 a dead 0 => followUp tmux task @1 (a) exited with code 0
+        -> @1 a running -> answers @12 api running ? Go? => notice tmux task @1 (a) started
+        answers @12 api running ? Go? -> @1 a running -> @1 a dead 0 => followUp tmux task @1 (a) exited with code 0
 
         ## several notices are one, and so are several messages
         -> @1 a running; @2 b running
@@ -183,7 +141,7 @@ fn what_is_delivered_and_how() {
 #[test]
 fn a_quoted_line_is_bounded() {
     let long = "x".repeat(9999);
-    let events = gathered(&format!("@1 a running -> @1 a dead 0 : {long}"));
+    let events = events_of(&format!("@1 a running -> @1 a dead 0 : {long}"));
     assert!(text_of(&events[0]).chars().count() < 600);
 }
 
@@ -243,7 +201,7 @@ fn a_crash_loop_is_delivered_to_the_agent_once() {
 
 #[test]
 fn a_task_that_is_stopped_in_the_background_is_told_with_what_mends_it() {
-    let asks = |notation: &str, text: &str| text_of(&input(notation, text));
+    let asks = |notation: &str, text: &str| text_of(&asked(notation, text));
     let header = "tmux task @12 (api) is stopped, waiting for input in the background";
     for (question, expected) in [
         ("Continue? [y/N]", format!("{header}: Continue? [y/N]")),

@@ -3,39 +3,6 @@
 use super::*;
 
 #[test]
-fn a_bell_with_an_end_is_two_events_and_one_text() {
-    let mut driver = Driver::new(Settings::REPLAY, RestoredState::default());
-    driver.step("@1 a running bells=0");
-    assert_eq!(
-        driver.step("@1 a dead 0 bells=1 : done")[0],
-        "1 notify @1 x1 & 2 exited @1 0"
-    );
-    let effects = driver.engine.deliver(driver.now);
-    let [EngineEffect::Append(records)] = &*effects else {
-        panic!("one write: {effects:?}")
-    };
-    let [
-        Record {
-            seq: 3,
-            body: Body::FollowUp {
-                message, events, ..
-            },
-            ..
-        },
-    ] = &**records
-    else {
-        panic!("one message: {records:?}")
-    };
-    assert_eq!(
-        message.content,
-        "[tmux-task notification]\n\
-         tmux task @1 (a) sent a terminal notification, then exited with code 0\n\
-         recent output:\n  done"
-    );
-    assert_eq!(events.len(), 2);
-}
-
-#[test]
 fn events_are_gathered_and_delivered_when_they_are_due() {
     check_live(
         "
@@ -196,40 +163,6 @@ fn records_bear_the_time_of_their_making() {
         panic!("{effects:?}")
     };
     assert_eq!(records[0].time, 1050);
-}
-
-#[test]
-fn numbers_have_no_gaps() {
-    let mut driver = Driver::new(Settings::LIVE, RestoredState::default());
-    let asks = "@1 a running : Go? [y/n]";
-    let mut seqs = Vec::new();
-    for step in [
-        "",
-        asks,
-        "+300",
-        asks,
-        "+10",
-        asks,
-        "+10 @1 a dead 0",
-        "+90",
-        "",
-        "@2 b running",
-        "+10 @2 b running bell",
-        "+10 missing",
-        "+90",
-        "missing",
-        "@3 c dead 1",
-        "+90",
-    ] {
-        for effect in driver.step(step) {
-            let records = effect
-                .split(" & ")
-                .filter_map(|record| record.split(' ').next());
-            seqs.extend(records.filter_map(|seq| seq.parse::<Seq>().ok()));
-        }
-    }
-    assert!(seqs.len() > 10);
-    assert_eq!(seqs, (1..=driver.engine.last_seq()).collect::<Vec<_>>());
 }
 
 /// A command that waits for a run returns when the run's end is on the disk, and then gets no

@@ -28,18 +28,6 @@ fn each_look_has_these_events() {
         @1 a running : x|Go? [y/n]
         @1 a running : x|Go? [y/n] => 1 input @1: Go? [y/n]; 2 followUp! of 1
 
-        ## started only for a new live window
-        @1 a running; @2 b dead 0
-        @1 a running; @2 b dead 0; @3 c running; @4 d dead 3
-            => 1 started @3 & 2 exited @4 3; 3 followUp! of 1 2
-        @1 a running; @2 b dead 0; @3 c running; @4 d dead 3
-
-        ## a bell is reported by count and by flag
-        @1 a running bells=1; @2 b running
-        @1 a running bells=3; @2 b running bell => 1 notify @1 x2 & 2 notify @2 x1; 3 followUp of 1 2
-        @1 a running bells=3; @2 b running bell
-        @1 a running bells=4 bell; @2 b running => 4 notify @1 x1; 5 followUp of 4
-
         ## input is reported once per window and prompt
         =>
         @1 a running : Go? [y/n]; @2 b running : Go? [y/n]
@@ -78,11 +66,6 @@ fn each_look_has_these_events() {
         # A prompt that is on the screen and rings: the bell, then what is waited for.
         @1 a running : Go? [y/n]
         @1 a running bell : Go? [y/n] => 1 notify @1 x1 & 2 input @1: Go? [y/n]; 3 followUp! of 1 2
-
-        ## uncounted runs keep their order
-        @1 a running
-        ended @1 a dead 1 bell; ended @1 a dead 2; @1 a running
-            => 1 notify @1 x1 & 2 exited @1 1 & 3 exited @1 2 & 4 rerun @1; 5 followUp! of 1 2 3 4
 
         ## tasks of another life are new and so are their prompts
         life 1; @1 a running : Go? [y/n]

@@ -31,13 +31,8 @@ fn what_has_changed_while_no_daemon_ran_is_reported() {
 #[test]
 fn an_episode_goes_on_after_a_restart() {
     let asks = "@1 a running : Go? [y/n]";
-    let prompt = Prompt {
-        text: "Go? [y/n]".to_owned(),
-        kind: crate::model::PromptKind::Confirm,
-        secret: false,
-    };
     let memory = RestoredState {
-        waiting: vec![(task(asks), prompt)],
+        waiting: vec![(task(asks), prompt("Go? [y/n]"))],
         ..memory(asks)
     };
     check_from(

@@ -15,13 +15,49 @@
 //! missing                        the session does not exist
 //! ```
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use crate::diff::diff;
+use crate::wire::{ConsumerAudience, SavedConsumer};
 
 use super::{
-    Body, CursorPosition, Event, EventKind, Exit, GoneReason, Level, Life, NotifyOn, PaneId,
-    Record, ReplacedBy, RestartPolicy, Seq, SessionId, SessionLife, Signal, Snapshot, Stop, Task,
-    TaskRestarts, WindowId,
+    Body, Context, CursorPosition, Event, EventKind, Exit, GoneReason, Level, Life, Millis,
+    NotifyOn, Now, PaneId, Prompt, PromptKind, Record, ReplacedBy, RestartPolicy, Screen, Seq,
+    SessionId, SessionLife, Signal, Snapshot, Stop, Task, TaskRestarts, WindowId,
 };
+
+/// An instant from which tests count.
+pub(crate) fn at(wall: Millis) -> Now {
+    Now {
+        mono: Instant::now(),
+        wall,
+    }
+}
+
+/// What the records of tests are written with.
+pub(crate) fn context() -> Context {
+    Context {
+        epoch: "e1".to_owned(),
+        session_name: "work".to_owned(),
+        session_id: "work".to_owned(),
+        checkpoint: None,
+    }
+}
+
+/// A consumer of the feed `e` that is at this record.
+pub(crate) fn saved_consumer(name: &str, cursor: Seq) -> SavedConsumer {
+    SavedConsumer {
+        v: 1,
+        name: name.to_owned(),
+        epoch: "e".to_owned(),
+        cursor,
+        first_left_out: None,
+        created_at: 1,
+        used_at: 2,
+        used_after: 2,
+        audience: ConsumerAudience::default(),
+    }
+}
 
 /// Reads a snapshot.
 pub(crate) fn snapshot(notation: &str) -> Snapshot {
@@ -212,6 +248,63 @@ pub(crate) fn describe(event: &Event) -> String {
             format!("disappeared {window}{why}{}", by.collect::<String>())
         }
     }
+}
+
+/// A screen with these rows, parted by line feeds.
+pub(crate) fn screen(rows: &str) -> Screen {
+    Screen {
+        rows: rows.split('\n').map(str::to_owned).collect(),
+        ..Screen::default()
+    }
+}
+
+/// Returns a question that this text asks.
+pub(crate) fn prompt(text: &str) -> Prompt {
+    Prompt {
+        text: text.to_owned(),
+        kind: PromptKind::Confirm,
+        secret: false,
+    }
+}
+
+/// Returns the event of a task that asks this.
+pub(crate) fn asked(notation: &str, text: &str) -> Event {
+    Event {
+        kind: EventKind::Input {
+            prompt: prompt(text),
+        },
+        task: task(notation),
+    }
+}
+
+/// Returns the event of a task that no longer asks this.
+pub(crate) fn answered(notation: &str, text: &str) -> Event {
+    Event {
+        kind: EventKind::InputResolved {
+            prompt: prompt(text),
+        },
+        task: task(notation),
+    }
+}
+
+/// The events of a story: those between its looks, which are parted by `->`, and in between
+/// `asks TASK ? PROMPT` and `answers TASK ? PROMPT`.
+pub(crate) fn events_of(story: &str) -> Vec<Event> {
+    let mut before: Option<Snapshot> = None;
+    let mut events = Vec::new();
+    for step in story.split("->").map(str::trim) {
+        let (word, rest) = step.split_once(' ').unwrap_or((step, ""));
+        match (word, rest.split_once(" ? ")) {
+            ("asks", Some((task, text))) => events.push(asked(task, text)),
+            ("answers", Some((task, text))) => events.push(answered(task, text)),
+            _ => {
+                let after = snapshot(step);
+                events.extend(before.iter().flat_map(|before| diff(before, &after)));
+                before = Some(after);
+            }
+        }
+    }
+    events
 }
 
 /// Returns events as records, numbered from `first` on.
