@@ -1,27 +1,77 @@
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::test_notation::{describe, expectation, snapshot, stories, task};
-use crate::model::{EventKind, Foreground, PromptKind, TtyUse};
+use crate::model::test_notation::{at, describe, expectation, snapshot, stories, task};
+use crate::model::{EventKind, Foreground, PromptKind, ReadCall, TtyUse};
 
-/// Stories of looks with their events: `look => event; event`. The looks are a tenth of a second
-/// apart, and two equal ones are enough.
-fn check_all(text: &str) {
-    check_quiet(Duration::ZERO, text);
+/// A look, and what a program does with the terminal of `@1`, if that is known: it `reads`, `polls`, or
+/// `works` on, in lines or `keys`; it `hides` what is typed; `3/50` is its third call of `read` after 50
+/// bytes, `7` so many reads.
+fn look_of(text: &str) -> Snapshot {
+    let mut evidence = TtyEvidence {
+        echo: Some(true),
+        canonical: Some(true),
+        ..TtyEvidence::default()
+    };
+    let mut rest = text;
+    while let Some((word, more)) = rest.split_once(' ') {
+        match word {
+            "reads" => evidence.reader = TtyUse::Reading,
+            "works" => evidence.reader = TtyUse::Elsewhere,
+            "polls" => {
+                evidence.reader = TtyUse::Polling;
+                evidence.foreground = Foreground::Command;
+            }
+            "keys" => (evidence.canonical, evidence.echo) = (Some(false), Some(false)),
+            "hides" => evidence.echo = Some(false),
+            call if rest != text && call.contains('/') => {
+                let (switches, bytes) = call.split_once('/').unwrap();
+                evidence.n_reads = bytes.parse().ok();
+                evidence.read = Some(ReadCall {
+                    thread: 7,
+                    switches: switches.parse().unwrap(),
+                    bytes: evidence.n_reads,
+                });
+            }
+            number if rest != text && number.parse::<u64>().is_ok() => {
+                evidence.n_reads = number.parse().ok();
+            }
+            _ => break,
+        }
+        rest = more;
+    }
+    match rest == text {
+        true => snapshot(text),
+        false => with(rest, evidence),
+    }
 }
 
-fn check_quiet(quiet: Duration, text: &str) {
+/// Stories of looks with their events: `look => event; event`, where `2x look` are two, and two equal ones
+/// are enough.
+fn check_all(text: &str) {
+    check_every(100, 0, text);
+}
+
+/// The same for looks so many milliseconds apart, of which a screen has to be quiet for some.
+fn check_every(every: u64, quiet: u64, text: &str) {
+    let [every, quiet] = [every, quiet].map(Duration::from_millis);
     for (heading, lines) in stories(text) {
-        let mut now = start();
-        let mut episodes = Episodes::default();
+        let (mut now, mut episodes) = (at(0), Episodes::default());
         for line in lines {
             let (look, expected) = expectation(&line);
-            now = now.after(Duration::from_millis(100));
-            let events = episodes.admit(&snapshot(look), quiet, now);
-            let reported: Vec<String> = events.iter().map(describe).collect();
-            assert_eq!(reported, expected, "{heading}: `{look}`");
+            let (times, look) = match look.split_once("x ") {
+                Some((times, rest)) if times.parse::<u32>().is_ok() => (times, rest),
+                _ => ("1", look),
+            };
+            let mut reported = Vec::new();
+            for _ in 0..times.parse().unwrap() {
+                now = now.after(every);
+                let events = episodes.admit(&look_of(look), quiet, now);
+                reported.extend(events.iter().map(|e| describe(e).trim_end().to_owned()));
+            }
+            assert_eq!(reported, expected, "{heading}: {line}");
         }
     }
 }
@@ -29,7 +79,7 @@ fn check_quiet(quiet: Duration, text: &str) {
 /// The events of these looks, one after the other.
 fn events_of(every: u64, quiet: u64, looks: impl IntoIterator<Item = Snapshot>) -> Vec<String> {
     let [every, quiet] = [every, quiet].map(Duration::from_millis);
-    let (mut now, mut episodes) = (start(), Episodes::default());
+    let (mut now, mut episodes) = (at(0), Episodes::default());
     let events = looks.into_iter().flat_map(|look| {
         now = now.after(every);
         episodes.admit(&look, quiet, now)
@@ -53,13 +103,6 @@ fn with(look: &str, evidence: TtyEvidence) -> Snapshot {
     look
 }
 
-fn start() -> Now {
-    Now {
-        mono: Instant::now(),
-        wall: 0,
-    }
-}
-
 const ASKS: &str = "@1 a running : Go? [y/n]";
 const REPORTED: &[&str] = &["input @1: Go? [y/n]"];
 const RESOLVED: &[&str] = &["resolved @1: Go? [y/n]"];
@@ -69,46 +112,36 @@ fn each_look_has_these_events() {
     check_all(
         r"
         ## a prompt is reported once when two looks agree
-        @1 a running : Go? [y/n]
-        @1 a running : Go? [y/n] => input @1: Go? [y/n]
-        @1 a running : Go? [y/n]
-        @1 a running : Go? [y/n]
+        2x @1 a running : Go? [y/n] => input @1: Go? [y/n]
+        2x @1 a running : Go? [y/n]
 
         =>
-        @1 a running : Go? [y/n]
-        @1 a running : Go? [y/n] => input @1: Go? [y/n]
+        2x @1 a running : Go? [y/n] => input @1: Go? [y/n]
 
-        @1 a running : working
-        @1 a running : working
+        2x @1 a running : working
 
-        @1 a running : Password:
-        @1 a running : Password: => input @1!: Password:
+        2x @1 a running : Password: => input @1!: Password:
 
         ## output that moves is not waiting
         @1 a running : 1|Go? [y/n]
         @1 a running : 2|Go? [y/n]
-        @1 a running : 3|Go? [y/n]
-        @1 a running : 3|Go? [y/n] => input @1: Go? [y/n]
+        2x @1 a running : 3|Go? [y/n] => input @1: Go? [y/n]
 
         # Two looks in a row, not any two looks.
         @1 a running : Go? [y/n]
         @1 a running : x
-        @1 a running : Go? [y/n]
-        @1 a running : Go? [y/n] => input @1: Go? [y/n]
+        2x @1 a running : Go? [y/n] => input @1: Go? [y/n]
 
         @1 a running : Go? [y/n]
         =>
-        @1 a running : Go? [y/n]
-        @1 a running : Go? [y/n] => input @1: Go? [y/n]
+        2x @1 a running : Go? [y/n] => input @1: Go? [y/n]
 
         @1 a running : Go? [y/n]
         @1 a unknown
-        @1 a running : Go? [y/n]
-        @1 a running : Go? [y/n] => input @1: Go? [y/n]
+        2x @1 a running : Go? [y/n] => input @1: Go? [y/n]
 
         @1 a running : Go? [y/n]
-        @1 a running : Continue?
-        @1 a running : Continue? => input @1: Continue?
+        2x @1 a running : Continue? => input @1: Continue?
 
         ## where the cursor is is no output
         @1 a running : Go? [y/n]
@@ -121,93 +154,65 @@ fn each_look_has_these_events() {
         @1 a running cursor=0,0 : Go? [y/n]
 
         ## an episode ends with the run
-        @1#1 a running : Go? [y/n]
-        @1#1 a running : Go? [y/n] => input @1#1: Go? [y/n]
-        @1#2 a running : Go? [y/n] => resolved @1#1: Go? [y/n]
-        @1#2 a running : Go? [y/n] => input @1#2: Go? [y/n]
+        2x @1#1 a running : Go? [y/n] => input @1#1: Go? [y/n]
+        2x @1#2 a running : Go? [y/n] => resolved @1#1: Go? [y/n]; input @1#2: Go? [y/n]
 
         @1#1 a running : Go? [y/n]
-        @1#2 a running : Go? [y/n]
-        @1#2 a running : Go? [y/n] => input @1#2: Go? [y/n]
+        2x @1#2 a running : Go? [y/n] => input @1#2: Go? [y/n]
 
-        @1#1 a running : Go? [y/n]
-        @1#1 a running : Go? [y/n] => input @1#1: Go? [y/n]
+        2x @1#1 a running : Go? [y/n] => input @1#1: Go? [y/n]
         @1#2 a unknown => resolved @1#1: Go? [y/n]
 
         # Counting began: the run continues.
-        @1 a running : Go? [y/n]
-        @1 a running : Go? [y/n] => input @1: Go? [y/n]
-        @1#1 a running : Go? [y/n]
-        @1#1 a running : Go? [y/n]
+        2x @1 a running : Go? [y/n] => input @1: Go? [y/n]
+        2x @1#1 a running : Go? [y/n]
 
         ## a prompt that is printed again is another episode
-        @1 a running : Go? [y/n]
-        @1 a running : Go? [y/n] => input @1: Go? [y/n]
-        @1 a running : Go? [y/n] y|done|Go? [y/n] => resolved @1: Go? [y/n]
-        @1 a running : Go? [y/n] y|done|Go? [y/n] => input @1: Go? [y/n]
+        2x @1 a running : Go? [y/n] => input @1: Go? [y/n]
+        2x @1 a running : Go? [y/n] y|done|Go? [y/n] => resolved @1: Go? [y/n]; input @1: Go? [y/n]
 
-        @1 a running : sudo|Password:
-        @1 a running : sudo|Password: => input @1!: Password:
-        @1 a running : sudo|Password:|Sorry|Password: => resolved @1!: Password:
-        @1 a running : sudo|Password:|Sorry|Password: => input @1!: Password:
+        2x @1 a running : sudo|Password: => input @1!: Password:
+        2x @1 a running : sudo|Password:|Sorry|Password: => resolved @1!: Password:; input @1!: Password:
 
         ## a clock elsewhere neither ends nor restarts an episode
-        @1 a running : 12:00|Go? [y/n]
-        @1 a running : 12:00|Go? [y/n] => input @1: Go? [y/n]
-        @1 a running : 12:01|Go? [y/n]
-        @1 a running : 12:01|Go? [y/n]
+        2x @1 a running : 12:00|Go? [y/n] => input @1: Go? [y/n]
+        2x @1 a running : 12:01|Go? [y/n]
         @1 a running : 12:02|Go? [y/n]|12:02
         @1 a running : 12:02|Go? [y/n]|12:03
 
-        @1 a running : a|b|c|Go? [y/n]
-        @1 a running : a|b|c|Go? [y/n] => input @1: Go? [y/n]
+        2x @1 a running : a|b|c|Go? [y/n] => input @1: Go? [y/n]
         @1 a running : b|c|Go? [y/n]|noise
         @1 a running : c|Go? [y/n]|noise|noise
 
-        @1 a running alt : 1|2|3|4|5|Go? [y/n]
-        @1 a running alt : 1|2|3|4|5|Go? [y/n] => input @1: Go? [y/n]
+        2x @1 a running alt : 1|2|3|4|5|Go? [y/n] => input @1: Go? [y/n]
         @1 a running alt : a|b|c|d|e|Go? [y/n]
 
         ## a prompt that counts down is reported once
-        @1 a running : up|Go in 10 s? [y/n]
-        @1 a running : up|Go in 10 s? [y/n] => input @1: Go in 10 s? [y/n]
-        @1 a running : up|Go in 9 s? [y/n]
-        @1 a running : up|Go in 9 s? [y/n]
-        @1 a running : up|Go in 8 s? [y/n]
-        @1 a running : up|Go in 8 s? [y/n]
+        2x @1 a running : up|Go in 10 s? [y/n] => input @1: Go in 10 s? [y/n]
+        2x @1 a running : up|Go in 9 s? [y/n]
+        2x @1 a running : up|Go in 8 s? [y/n]
         @1 a running : up|gone => resolved @1: Go in 10 s? [y/n]
 
-        @1 a running : Question 1 of 5?
-        @1 a running : Question 1 of 5? => input @1: Question 1 of 5?
-        @1 a running : Question 2 of 5? => resolved @1: Question 1 of 5?
-        @1 a running : Question 2 of 5? => input @1: Question 2 of 5?
+        2x @1 a running : Question 1 of 5? => input @1: Question 1 of 5?
+        2x @1 a running : Question 2 of 5? => resolved @1: Question 1 of 5?; input @1: Question 2 of 5?
 
         ## a prompt with an animated part is reported once
-        @1 a running : up|/ Go? [y/n]
-        @1 a running : up|/ Go? [y/n] => input @1: / Go? [y/n]
-        @1 a running : up|- Go? [y/n]
-        @1 a running : up|- Go? [y/n]
+        2x @1 a running : up|/ Go? [y/n] => input @1: / Go? [y/n]
+        2x @1 a running : up|- Go? [y/n]
         # Another row is drawn again, too.
-        @1 a running : ok|\ Go? [y/n]
-        @1 a running : ok|\ Go? [y/n]
+        2x @1 a running : ok|\ Go? [y/n]
         # It was answered.
-        @1 a running : ok|- Go? [y/n] n|/ Go? [y/n] => resolved @1: / Go? [y/n]
-        @1 a running : ok|- Go? [y/n] n|/ Go? [y/n] => input @1: / Go? [y/n]
+        2x @1 a running : ok|- Go? [y/n] n|/ Go? [y/n] => resolved @1: / Go? [y/n]; input @1: / Go? [y/n]
 
-        @1 a running : 0:01 passed|Go? (9s)
-        @1 a running : 0:01 passed|Go? (9s) => input @1: Go? (9s)
-        @1 a running : 0:02 passed|Go? (10s)
-        @1 a running : 0:02 passed|Go? (10s)
-        @1 a running : 0:03 passed|Run? (11s) => resolved @1: Go? (9s)
-        @1 a running : 0:03 passed|Run? (11s) => input @1: Run? (11s)
+        2x @1 a running : 0:01 passed|Go? (9s) => input @1: Go? (9s)
+        2x @1 a running : 0:02 passed|Go? (10s)
+        2x @1 a running : 0:03 passed|Run? (11s) => resolved @1: Go? (9s); input @1: Run? (11s)
 
         ## each window has its own episodes
-        @1 a running : Go? [y/n]; @2 b running : Go? [y/n]
-        @1 a running : Go? [y/n]; @2 b running : Go? [y/n]
+        2x @1 a running : Go? [y/n]; @2 b running : Go? [y/n]
             => input @1: Go? [y/n]; input @2: Go? [y/n]
         @1 a running : Go? [y/n]; @2 b running : ok => resolved @2: Go? [y/n]
-        @1 a running : Go? [y/n]; @2 b running : Go? [y/n]
-        @1 a running : Go? [y/n]; @2 b running : Go? [y/n] => input @2: Go? [y/n]
+        2x @1 a running : Go? [y/n]; @2 b running : Go? [y/n] => input @2: Go? [y/n]
         ",
     );
 }
@@ -225,20 +230,14 @@ fn only_a_live_pane_whose_state_is_known_waits() {
 
 #[test]
 fn quiet_is_longer_than_two_looks_where_looks_are_close() {
-    check_quiet(
-        Duration::from_millis(250),
+    check_every(
+        100,
+        250,
         "
-        @1 a running : Go? [y/n]
-        @1 a running : Go? [y/n]
-        @1 a running : Go? [y/n]
-        @1 a running : Go? [y/n] => input @1: Go? [y/n]
+        4x @1 a running : Go? [y/n] => input @1: Go? [y/n]
 
-        @1 a running : Go? [y/n]
-        @1 a running : Go? [y/n]
-        @1 a running : x|Go? [y/n]
-        @1 a running : x|Go? [y/n]
-        @1 a running : x|Go? [y/n]
-        @1 a running : x|Go? [y/n] => input @1: Go? [y/n]
+        2x @1 a running : Go? [y/n]
+        4x @1 a running : x|Go? [y/n] => input @1: Go? [y/n]
         ",
     );
 }
@@ -246,7 +245,7 @@ fn quiet_is_longer_than_two_looks_where_looks_are_close() {
 #[test]
 fn the_next_look_is_due_when_it_can_report() {
     let quiet = Duration::from_millis(200);
-    let now = start();
+    let now = at(0);
     let mut episodes = Episodes::default();
     assert_eq!(episodes.next_deadline(quiet), None);
     assert_eq!(episodes.admit(&snapshot(ASKS), quiet, now), []);
@@ -321,7 +320,7 @@ fn a_screen_that_is_never_unchanged_asks_only_if_input_is_taken() {
 #[test]
 fn a_resolved_prompt_is_reported_as_last_observed() {
     let mut episodes = Episodes::default();
-    let now = start();
+    let now = at(0);
     for look in [ASKS, ASKS, "@1 renamed unknown bells=3", "missing"] {
         let events = episodes.admit(&snapshot(look), Duration::ZERO, now);
         if look == "missing" {
@@ -349,7 +348,7 @@ fn an_episode_outlives_a_restart() {
     let restored = || restored(ASKS, "Go? [y/n]", PromptKind::Confirm);
     // The events of looks, a second apart, with evidence or without.
     let then = |reader: Option<TtyUse>, looks: &[&str]| -> Vec<String> {
-        let (mut now, mut episodes) = (start(), restored());
+        let (mut now, mut episodes) = (at(0), restored());
         let admitted = looks.iter().flat_map(|look| {
             now = now.after(Duration::from_secs(1));
             let look = reader.map_or_else(|| snapshot(look), |r| polled(look, r, 7));
@@ -387,7 +386,7 @@ fn an_episode_without_words_outlives_a_restart() {
     let look = "@1 a running cursor=0,1 : an earlier answer|";
     for _ in 0..3 {
         let look = polled(look, TtyUse::Reading, 7);
-        assert_eq!(episodes.admit(&look, Duration::ZERO, start()), []);
+        assert_eq!(episodes.admit(&look, Duration::ZERO, at(0)), []);
     }
 }
 
@@ -403,7 +402,7 @@ fn polled(look: &str, reader: TtyUse, n_reads: u64) -> Snapshot {
 #[test]
 fn a_question_that_a_narrow_pane_cuts_off_stays_open() {
     let mut episodes = Episodes::default();
-    let mut now = start();
+    let mut now = at(0);
     let mut events_of = |text: &str, width: u32, n_reads: u64| -> Vec<String> {
         let look = format!("@1 a running : {text}");
         let mut look = polled(&look, TtyUse::Polling, n_reads);
@@ -428,7 +427,7 @@ fn a_question_that_a_narrow_pane_cuts_off_stays_open() {
 #[test]
 fn an_unreported_episode_ends_without_an_event() {
     let mut episodes = Episodes::default();
-    assert_eq!(episodes.admit(&snapshot(ASKS), Duration::ZERO, start()), []);
+    assert_eq!(episodes.admit(&snapshot(ASKS), Duration::ZERO, at(0)), []);
     assert_eq!(episodes.end_all(), []);
 }
 
@@ -467,7 +466,7 @@ proptest! {
     fn repeated_equal_looks_report_nothing_more(
         looks in proptest::collection::vec(any_look(), 1..8),
     ) {
-        let now = start();
+        let now = at(0);
         let mut episodes = Episodes::default();
         for look in &looks {
             episodes.admit(look, Duration::ZERO, now);
@@ -485,7 +484,7 @@ proptest! {
         let mut waiting = BTreeMap::new();
         let looks = looks.iter().flat_map(|look| [look, look]);
         for look in looks {
-            for event in episodes.admit(look, Duration::ZERO, start()) {
+            for event in episodes.admit(look, Duration::ZERO, at(0)) {
                 let window = event.task.window;
                 match &event.kind {
                     EventKind::Input { prompt } => {
@@ -528,7 +527,7 @@ fn a_thousand_looks_without_a_prompt_report_nothing() {
     let builds = |_: usize| "@1 a running cursor=0,2 : Go on? [y/n] y|building|".to_owned();
     let looks: [&dyn Fn(usize) -> String; 4] = [&spins, &tails, &idles, &builds];
     for look in looks {
-        let mut now = start();
+        let mut now = at(0);
         let mut episodes = Episodes::default();
         for n in 0..1000 {
             now = now.after(Duration::from_millis(100));
@@ -539,26 +538,24 @@ fn a_thousand_looks_without_a_prompt_report_nothing() {
 }
 
 #[test]
-fn evidence_overrules_text_and_reports_what_text_cannot() {
-    // Each look and what a program does then: `-` is not known, `reads` a line, `hides` what it
-    // reads, `works` on.
-    let cases = "
+fn what_a_program_does_with_the_terminal_overrules_text() {
+    check_every(
+        250,
+        200,
+        "
         ## No program reads, whatever the text says.
-        - @1 a running cursor=11,0 : Go? [y/n]
-        works @1 a running cursor=11,0 : Go? [y/n]
-        works @1 a running cursor=11,0 : Go? [y/n]
+        @1 a running cursor=11,0 : Go? [y/n]
+        2x works @1 a running cursor=11,0 : Go? [y/n]
 
         ## Reported at the second look: the first may have read the screen before the prompt was printed.
-        - @1 a running cursor=7,0 : guess>
-        reads @1 a running cursor=7,0 : guess>
-        reads @1 a running cursor=7,0 : guess> => input @1: guess>
+        @1 a running cursor=7,0 : guess>
+        2x reads @1 a running cursor=7,0 : guess> => input @1: guess>
         # Typing is not a new question, and the end is reported.
-        reads @1 a running cursor=9,0 : guess> 42
-        reads @1 a running cursor=9,0 : guess> 42
+        2x reads @1 a running cursor=9,0 : guess> 42
         works @1 a running cursor=0,1 : guess> 42| => resolved @1: guess>
 
         ## One that counts down was looked at while it drew the next number, and reads again.
-        - @1 a running cursor=21,1 : up|Stop? [y/N] (9 s left)
+        @1 a running cursor=21,1 : up|Stop? [y/N] (9 s left)
         reads @1 a running cursor=21,1 : up|Stop? [y/N] (9 s left)
             => input @1: Stop? [y/N] (9 s left)
         reads @1 a running cursor=21,1 : up|Stop? [y/N] (9 s left)
@@ -570,105 +567,133 @@ fn evidence_overrules_text_and_reports_what_text_cannot() {
             => resolved @1: Stop? [y/N] (9 s left)
 
         ## A secret that is answered without any output.
-        - @1 a running cursor=5,0 : Word
-        hides @1 a running cursor=5,0 : Word => input @1!: Word
-        hides @1 a running cursor=5,0 : Word
+        @1 a running cursor=5,0 : Word
+        reads hides @1 a running cursor=5,0 : Word => input @1!: Word
+        reads hides @1 a running cursor=5,0 : Word
         works @1 a running cursor=5,0 : Word => resolved @1!: Word
-        ";
-    for (heading, lines) in stories(cases) {
-        let (mut now, mut episodes) = (start(), Episodes::default());
-        for line in lines {
-            let (look, expected) = expectation(&line);
-            let (does, look) = look.split_once(' ').unwrap();
-            let terminal = |reader, echo| TtyEvidence {
-                reader,
-                echo: Some(echo),
-                canonical: Some(true),
-                ..TtyEvidence::default()
-            };
-            let look = match does {
-                "-" => snapshot(look),
-                "reads" => with(look, terminal(TtyUse::Reading, true)),
-                "hides" => with(look, terminal(TtyUse::Reading, false)),
-                "works" => with(look, terminal(TtyUse::Elsewhere, true)),
-                _ => panic!("{line}"),
-            };
-            now = now.after(Duration::from_millis(250));
-            let events = episodes.admit(&look, Duration::from_millis(200), now);
-            let reported: Vec<String> = events.iter().map(describe).collect();
-            assert_eq!(reported, expected, "{heading} {line}");
-        }
-    }
+
+        ## text printed during a read is not a question
+        2x reads 3/50 @1 a running cursor=0,1 : listening| => input @1: listening
+        2x reads 3/50 @1 a running cursor=0,2 : listening|one has joined|
+        2x reads 3/50 @1 a running cursor=0,3 : listening|one has joined|one left|
+        # Where output moves the terminal is not asked.
+        2x @1 a running cursor=0,2 : one left|saved|
+        2x reads 3/50 @1 a running cursor=0,2 : one left|saved|
+        # It took the command.
+        2x reads 4/55 @1 a running cursor=0,3 : saved|stop|stopping|
+            => resolved @1: listening; input @1: stopping
+
+        ## a question printed during a read is reported if it asks by itself
+        2x reads 3/50 @1 a running cursor=0,1 : Press Ctrl+C to quit|
+        2x reads 3/50 @1 a running : loaded|saved
+        2x reads 3/50 @1 a running : saved|saved
+
+        2x reads 3/50 @1 a running cursor=0,1 : Press Ctrl+C to quit|
+        2x reads 3/50 @1 a running : loaded|Go? [y/n] => input @1: Go? [y/n]
+        2x reads 3/50 @1 a running : Go? [y/n]|Go? [y/n]
+
+        ## the same question is reported again after an answer
+        2x reads 3/50 @1 a running : Go? [y/n] => input @1: Go? [y/n]
+        2x reads 4/52 @1 a running : Go? [y/n] n|no|Go? [y/n]
+            => resolved @1: Go? [y/n]; input @1: Go? [y/n]
+        2x reads 5/54 @1 a running : Go? [y/n] n|no|Go? [y/n] n|no|Go? [y/n]
+            => resolved @1: Go? [y/n]; input @1: Go? [y/n]
+
+        # By the screen alone.
+        2x @1 a running : Go? [y/n] => input @1: Go? [y/n]
+        2x @1 a running : Go? [y/n] n|no|Go? [y/n] => resolved @1: Go? [y/n]; input @1: Go? [y/n]
+        2x @1 a running : Go? [y/n] n|no|Go? [y/n] n|no|Go? [y/n]
+            => resolved @1: Go? [y/n]; input @1: Go? [y/n]
+
+        ## a call may be younger than the screen it is first observed with
+        2x reads 3/50 @1 a running cursor=0,1 : Enter a name| => input @1: Enter a name
+        # The answer is echoed, and the next question is there before the process is examined.
+        reads 4/52 @1 a running cursor=1,1 : Enter a name|x => resolved @1: Enter a name
+        2x reads 4/52 @1 a running cursor=0,3 : Enter a name|x|Enter a path| => input @1: Enter a path
+
+        ## a prompt printed after the screen was read is not cut off
+        2x @1 a running cursor=0,0 : |
+        # It prints the prompt and reads before the process is examined.
+        reads 3/50 @1 a running cursor=0,0 : |
+        2x reads 3/50 @1 a running : Enter a name => input @1: Enter a name
+
+        2x @1 a running cursor=0,0 : |
+        reads 3/50 @1 a running cursor=0,0 : |
+        2x reads 3/50 @1 a running : Go? [y/n] => input @1: Go? [y/n]
+
+        2x @1 a running cursor=0,0 : |
+        2x reads 3/50 @1 a running cursor=0,0 : | => input @1:
+
+        ## a signal is no answer but a question after it is one
+        # A child of the shell has printed, and its end was signalled.
+        2x reads 3/50 @1 a running : Enter a name => input @1: Enter a name
+        2x reads 4/50 @1 a running : Enter a name built|done
+
+        2x reads 3/50 @1 a running : Enter a name => input @1: Enter a name
+        2x reads 4/50 @1 a running : Enter a name|Use the default? [y/n]
+            => resolved @1: Enter a name; input @1: Use the default? [y/n]
+
+        ## a person who scrolls ends nothing
+        2x reads 3/50 @1 a running cursor=0,1 : Enter your name| => input @1: Enter your name
+        2x @1 a running cursor=0,1 : Enter your name|
+        reads 3/50 @1 a running cursor=0,1 : Enter your name|
+
+        ## a program that reads keys is reported after a second
+        6x reads keys 3/50 @1 a running cursor=0,1 : a) one| => input @1: a) one
+        works keys @1 a running cursor=0,1 : a) one| => resolved @1: a) one
+
+        ## a key that was read ends a countdown
+        2x reads keys 3/50 @1 a running : Remove item 3? [y/n] => input @1: Remove item 3? [y/n]
+        2x reads keys 4/50 @1 a running : Remove item 2? [y/n]
+
+        2x reads keys 3/50 @1 a running : Remove item 3? [y/n] => input @1: Remove item 3? [y/n]
+        2x reads keys 4/51 @1 a running : Remove item 2? [y/n]
+            => resolved @1: Remove item 3? [y/n]; input @1: Remove item 2? [y/n]
+        ",
+    );
 }
 
-/// Screens of a program that polls for a question, each with its number of reads, and what is
-/// reported: `3 row|row => event`. Each is looked at twice, because it has to be unchanged.
-fn check_reads(canonical: bool, text: &str) {
-    for (heading, lines) in stories(text) {
-        let (mut now, mut episodes) = (start(), Episodes::default());
-        for line in lines {
-            let (shown, expected) = expectation(&line);
-            let (n_reads, shown) = shown.split_once(' ').unwrap();
-            let last = shown.rsplit('|').next().unwrap_or_default();
-            let (x, y) = (last.chars().count(), shown.matches('|').count());
-            let evidence = TtyEvidence {
-                n_reads: n_reads.parse().ok(),
-                ..evidence(TtyUse::Polling, canonical)
-            };
-            let look = with(&format!("@1 a running cursor={x},{y} : {shown}"), evidence);
-            let mut reported = Vec::new();
-            for _ in 0..2 {
-                now = now.after(Duration::from_millis(600));
-                let events = episodes.admit(&look, Duration::from_millis(200), now);
-                reported.extend(events.iter().map(describe));
-            }
-            assert_eq!(reported, expected, "{heading}: {line}");
-        }
-    }
-}
-
+/// Each screen of a program that polls for a question has to be unchanged at two looks.
 #[test]
 fn whether_something_was_read_tells_two_questions_apart() {
     let either = "
         ## as long as nothing is read it is the same question
-        3 Go? [y/n] => input @1: Go? [y/n]
-        3 GET /0|Go? [y/n]
-        3 GET /0|GET /1|Go? [y/n]
+        2x polls MODE 3 @1 a running cursor=9,0 : Go? [y/n] => input @1: Go? [y/n]
+        2x polls MODE 3 @1 a running cursor=9,1 : GET /0|Go? [y/n]
+        2x polls MODE 3 @1 a running cursor=9,2 : GET /0|GET /1|Go? [y/n]
         # Everything is other, and so is its place.
-        3 1|2|3|4|5|6|7|Go? [y/n]
-        3 a|b|c|d|e|f|g|Go? [y/n]
+        2x polls MODE 3 @1 a running cursor=9,7 : 1|2|3|4|5|6|7|Go? [y/n]
+        2x polls MODE 3 @1 a running cursor=9,7 : a|b|c|d|e|f|g|Go? [y/n]
         # It is drawn twice.
-        3 Go? [y/n]|a|Go? [y/n]
+        2x polls MODE 3 @1 a running cursor=9,2 : Go? [y/n]|a|Go? [y/n]
         # A part of it counts.
-        3 Go? [y/n] 12%
+        2x polls MODE 3 @1 a running cursor=13,0 : Go? [y/n] 12%
         # The log has moved the cursor.
-        3 Go? [y/n]|GET /8|
-        3 GET /8|GET /9|Go? [y/n]
+        2x polls MODE 3 @1 a running cursor=0,2 : Go? [y/n]|GET /8|
+        2x polls MODE 3 @1 a running cursor=9,2 : GET /8|GET /9|Go? [y/n]
         # It is cleared, and drawn again.
-        3 GET /8|
-        3 GET /8|GET /9|Go? [y/n]
+        2x polls MODE 3 @1 a running cursor=0,1 : GET /8|
+        2x polls MODE 3 @1 a running cursor=9,2 : GET /8|GET /9|Go? [y/n]
         # Another one.
-        3 Stop? [y/n] => resolved @1: Go? [y/n]; input @1: Stop? [y/n]
+        2x polls MODE 3 @1 a running cursor=11,0 : Stop? [y/n] => resolved @1: Go? [y/n]; input @1: Stop? [y/n]
         ";
-    check_reads(true, either);
-    check_reads(false, either);
-    check_reads(
-        true,
+    for mode in ["", "keys "] {
+        check_every(600, 200, &either.replace("MODE ", mode));
+    }
+    check_every(
+        600,
+        200,
         "
         ## a line that was read makes the same words another question
-        3 a|Go? [y/n] => input @1: Go? [y/n]
-        4 a|Go? [y/n] => resolved @1: Go? [y/n]; input @1: Go? [y/n]
-        5 ok|Go? [y/n] => resolved @1: Go? [y/n]; input @1: Go? [y/n]
-        ",
-    );
-    check_reads(
-        false,
-        "
+        2x polls 3 @1 a running cursor=9,1 : a|Go? [y/n] => input @1: Go? [y/n]
+        2x polls 4 @1 a running cursor=9,1 : a|Go? [y/n] => resolved @1: Go? [y/n]; input @1: Go? [y/n]
+        2x polls 5 @1 a running cursor=9,1 : ok|Go? [y/n] => resolved @1: Go? [y/n]; input @1: Go? [y/n]
+
         ## a key need not be an answer: the screen decides
-        3 a|Go? [y/n] => input @1: Go? [y/n]
-        4 a|GET /0|Go? [y/n]
-        5 a|GET /0|GET /1|Go? [y/n]
-        6 a|GET /0|GET /1|Go? [y/n]|ok|Go? [y/n] => resolved @1: Go? [y/n]; input @1: Go? [y/n]
+        2x polls keys 3 @1 a running cursor=9,1 : a|Go? [y/n] => input @1: Go? [y/n]
+        2x polls keys 4 @1 a running cursor=9,2 : a|GET /0|Go? [y/n]
+        2x polls keys 5 @1 a running cursor=9,3 : a|GET /0|GET /1|Go? [y/n]
+        2x polls keys 6 @1 a running cursor=9,5 : a|GET /0|GET /1|Go? [y/n]|ok|Go? [y/n] => resolved @1: Go? [y/n]; input @1: Go? [y/n]
         ",
     );
 }
