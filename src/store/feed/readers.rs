@@ -245,7 +245,7 @@ pub(crate) fn sync_consumers(folder: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::ConsumerAudience;
+    use crate::model::test_notation::saved_consumer as saved;
 
     fn read_up_to(epoch: &str, seq: Seq) -> LastRead {
         LastRead {
@@ -333,20 +333,6 @@ mod tests {
         assert_eq!(last_read(&path).unwrap().counted, Some(5));
         fs::write(&path, b"").unwrap();
         assert_eq!(last_read(&path).unwrap().seq, 0);
-    }
-
-    fn saved(name: &str, cursor: u64) -> SavedConsumer {
-        SavedConsumer {
-            v: VERSION,
-            name: name.to_owned(),
-            epoch: "e".to_owned(),
-            cursor,
-            first_left_out: None,
-            created_at: 1,
-            used_at: 2,
-            used_after: 3,
-            audience: ConsumerAudience::default(),
-        }
     }
 
     fn load_all(folder: &Path) -> Vec<SavedConsumer> {
