@@ -443,24 +443,13 @@ mod panics_tests {
     }
 
     #[test]
-    fn a_daemon_that_would_lack_a_thread_ends() {
-        for thread in [
-            "tmux-link",
-            "store",
-            "consumers",
-            "archiver",
-            "process-ends",
-            "log",
-            "new",
-        ] {
+    fn a_daemon_that_would_lack_a_thread_ends_and_no_other() {
+        let needed = "tmux-link store consumers archiver process-ends log new";
+        for thread in needed.split(' ') {
             let output = child(thread);
             let signal = output.status.signal();
             assert_eq!(signal, Some(Signal::ABORT.as_raw()), "{thread}: {output:?}");
         }
-    }
-
-    #[test]
-    fn a_panic_in_what_can_be_done_without_ends_only_that() {
         for thread in ISOLATED {
             let output = child(thread);
             assert!(output.status.success(), "{thread}: {output:?}");
