@@ -7,11 +7,11 @@ mod requests;
 mod restarts;
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::*;
 use crate::engine::{Engine, RestoredState, Settings};
-use crate::model::test_notation::{describe as describe_event, expectation, snapshot, stories};
+use crate::model::test_notation::{at, describe as describe_event, expectation, snapshot, stories};
 use crate::model::{
     Body, Bookmark, Condition, DeliveredEvent, EndReport, Error, Event, EventKind, GoneReason,
     Launch, LeftProcess, Now, PaneId, StopChoice, StopPlan, Task, WindowId,
@@ -87,10 +87,7 @@ impl Driver {
         bookmark: Bookmark,
         notation: &str,
     ) -> Self {
-        let now = Now {
-            mono: Instant::now(),
-            wall: 1_000_000,
-        };
+        let now = at(1_000_000);
         let on_disk = StoreState {
             written: memory.last_seq,
             tried: memory.last_seq,
@@ -410,6 +407,18 @@ impl Driver {
             "read" => self.read(&pipes()),
             "job" => self.finish(rest),
             "chores" => self.finish_chores(),
+            // A kill has begun; the windows of what has ended are closed.
+            "killing" => {
+                self.step(&format!("kill {rest}"));
+                self.look(RUNS);
+                self.finish("done");
+                self.take();
+            }
+            "closing" => {
+                self.finish_chores();
+                self.finish("closed");
+                self.look("life 1");
+            }
             // Requests.
             "leave" => self.input(Input::Left(RequestId(rest.parse().unwrap()))),
             // A wait for a text has begun, after these rows.

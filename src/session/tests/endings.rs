@@ -17,16 +17,12 @@ fn a_run_that_a_command_ends() {
         alive => true
         ignore
         ended @1 => archive @1
-        chores
-        job closed
-        look life 1 => .. answer 1
+        closing => .. answer 1
         told => disappeared @1#1 userKilled
 
         ## a window that closes by itself is told once as well
         RUNS
-        kill a
-        look RUNS
-        job done
+        killing a
         # What else runs there is waited for.
         shows life 1; ended @1#1 a dead 3 pid=7 => not answer
         told => disappeared @1#1 userKilled
@@ -39,38 +35,27 @@ fn a_run_that_a_command_ends() {
         ending => userKilled
         ended @1
         look life 1; @1#1 a dead 0 pid=7 ended=5 ending=userKilled asker=laptop
-        chores
-        job closed
-        look life 1
+        closing
         told => disappeared @1#1 userKilled for laptop
 
         ## a client that leaves does not stop what has begun
         RUNS
-        kill a
-        look RUNS
-        job done
+        killing a
         leave 1
         ignore
         ended @1
         look life 1; @1#1 a dead 0 pid=7 ended=5
-        chores
-        job closed
-        look life 1 => not answer
+        closing => not answer
         told => disappeared @1#1 userKilled
 
         ## a second command shortens the time and both are answered
         RUNS
-        kill a
-        look RUNS
-        job done
-        ignore
+        killing a
         kill a by pi:1 at once
         look RUNS => look barrier; end @1 7 SIGTERM 0ns asked
         ended @1
         look life 1; @1#1 a dead SIGKILL pid=7 ended=5
-        chores
-        job closed
-        look life 1 => .. answer 1; .. answer 2
+        closing => .. answer 1; .. answer 2
         told => disappeared @1#1 userKilled
 
         ## a run ends when its time is over
@@ -80,9 +65,7 @@ fn a_run_that_a_command_ends() {
         job done
         ended @1
         look life 1; @1#1 a dead 143 pid=7 started=1000000 ended=5 limit=2000
-        chores
-        job closed
-        look life 1
+        closing
         told => disappeared @1#1 timedOut
 
         ## the end of a session that has not begun is given up with its client
@@ -119,16 +102,11 @@ fn a_window_is_closed_when_a_look_after_the_end_has_shown_it_however_late() {
     for shown in ["life 1; @1#1 a dead 143 pid=7 ended=5", RUNS] {
         let story = "
             RUNS
-            kill a
-            look RUNS
-            job done
-            ignore
+            killing a
             ended @1 => look @1
             now 5000 => nothing
             look SHOWN => archive @1
-            chores
-            job closed
-            look life 1
+            closing
             told => disappeared @1#1 userKilled
             ";
         check(&story.replace("SHOWN", shown));
@@ -139,14 +117,12 @@ fn a_window_is_closed_when_a_look_after_the_end_has_shown_it_however_late() {
 fn an_end_says_who_asked_from_another_machine() {
     // Whether its window is closed, goes by itself, or is gone before a look has shown its end.
     for shown in [
-        "life 1; @1#1 a dead 3 pid=7\nchores\njob closed\nlook life 1",
+        "life 1; @1#1 a dead 3 pid=7\nclosing",
         "life 1; ended @1#1 a dead 3 pid=7",
         "life 1",
     ] {
         let story = "RUNS
-            kill a by pi:1
-            look RUNS
-            job done
+            killing a by pi:1
             ended @1
             look SHOWN
             told => disappeared @1#1 agentKilled for pi:1@laptop";
@@ -216,7 +192,7 @@ fn what_was_killed_while_we_were_ending_it_was_killed_by_us_also_for_the_next_da
         task.exit_hint()
     };
     let mut driver = Driver::new(RUNS);
-    driver.play("kill a\nlook RUNS\njob done\nended @1 sudo");
+    driver.play("killing a\nended @1 sudo");
     driver.finish_while_shown(KILLED);
     driver.play("told => exited @1#1 SIGKILL");
     assert_eq!(hint(&driver), None);
