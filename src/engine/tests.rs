@@ -93,27 +93,43 @@ fn describe_effect(effect: &EngineEffect) -> String {
 }
 
 fn describe_record(record: &Record) -> String {
-    let mark = |level: &Level| if *level == Level::Warning { "!" } else { "" };
-    let list = |events: &[Seq]| {
-        let seqs: Vec<String> = events.iter().map(ToString::to_string).collect();
-        seqs.join(" ")
-    };
     let what = match &record.body {
         Body::Event(event) => describe(event),
+        Body::Notice { text, events, .. } if events.is_empty() => format!("notice {text}"),
+        delivery => describe_delivery(delivery).0,
+    };
+    format!("{} {what}", record.seq)
+}
+
+/// `notice pi:1 of 1 2` or `followUp! of 3`, and the text; `!` is a warning, the owner is left out where it
+/// is for everybody, and so is the header of messages.
+pub(super) fn describe_delivery(body: &Body) -> (String, &str) {
+    let (kind, level, owner, events, text) = match body {
+        Body::Event(_) => panic!("no delivery"),
         Body::Notice {
             level,
             text,
             events,
+            owner,
+        } => ("notice", level, owner, events, text.as_str()),
+        Body::FollowUp {
+            level,
+            message,
+            events,
+            owner,
             ..
-        } if events.is_empty() => {
-            format!("notice{} {text}", mark(level))
-        }
-        Body::Notice { level, events, .. } => format!("notice{} of {}", mark(level), list(events)),
-        Body::FollowUp { level, events, .. } => {
-            format!("followUp{} of {}", mark(level), list(events))
+        } => {
+            let text = message.content.split_once('\n').expect("a header").1;
+            ("followUp", level, owner, events, text)
         }
     };
-    format!("{} {what}", record.seq)
+    let mark = if *level == Level::Warning { "!" } else { "" };
+    let owner = owner.iter().map(|owner| format!(" {owner}"));
+    let of: String = events.iter().map(|seq| format!(" {seq}")).collect();
+    (
+        format!("{kind}{mark}{} of{of}", owner.collect::<String>()),
+        text,
+    )
 }
 
 /// Stories of steps, each with its effects: `step => effect; effect`.

@@ -74,7 +74,8 @@ impl World {
     /// nudge => yes        whether it nudges tmux, or is `unsettled`
     /// last api => 3       the number of the last run of that name
     /// named => a 1; b 2   the names under which the runs count
-    /// owner @1 => pi:1    an attribute of a task, `owner -@1` of a run that has ended
+    /// owner @1 => pi:1    an attribute of a task, `owner -@1` of a run that has ended, `owner of ROW` of the
+    ///                     task in the next look
     /// ```
     #[track_caller]
     fn play(&mut self, text: &str) {
@@ -181,6 +182,13 @@ impl World {
                 self.see(&windows.collect::<Vec<_>>(), &deaths);
             }
             attribute => {
+                let rest = match rest.strip_prefix("of ") {
+                    Some(row) => {
+                        self.see(&[row], "");
+                        row.split(' ').next().unwrap()
+                    }
+                    None => rest,
+                };
                 let snapshot = &self.last.snapshot;
                 let task = match rest.strip_prefix('-') {
                     Some(window) => {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::Level;
+use crate::engine::tests::describe_delivery;
 use crate::model::test_notation::{events_of, stories};
 
 /// The events of a story, numbered from 1.
@@ -9,44 +9,10 @@ fn gathered(story: &str) -> Gathering {
     Gathering::new(Instant::now(), events.collect())
 }
 
-/// `notice pi:1 of 1 2: TEXT`, `followUp! of 3: TEXT`; `!` is a warning, the owner is left out where
-/// it is for everybody, and the header of messages is left out.
+/// `notice pi:1 of 1 2: TEXT`, `followUp! of 3: TEXT`.
 fn describe(body: &Body) -> String {
-    let mark = |level: &Level| if *level == Level::Warning { "!" } else { "" };
-    let whose = |owner: &Option<String>| {
-        let owner = owner.as_ref().map(|owner| format!(" {owner}"));
-        owner.unwrap_or_default()
-    };
-    let list = |seqs: Vec<Seq>| {
-        let seqs: Vec<String> = seqs.iter().map(ToString::to_string).collect();
-        seqs.join(" ")
-    };
-    match body {
-        Body::Notice {
-            level,
-            text,
-            events,
-            owner,
-        } => {
-            let of = list(events.clone());
-            format!("notice{}{} of {of}: {text}", mark(level), whose(owner))
-        }
-        Body::FollowUp {
-            level,
-            message,
-            events,
-            owner,
-            ..
-        } => {
-            let of = list(events.clone());
-            let (_, text) = message
-                .content
-                .split_once('\n')
-                .expect("a message has a header");
-            format!("followUp{}{} of {of}: {text}", mark(level), whose(owner))
-        }
-        Body::Event(_) => panic!("no delivery"),
-    }
+    let (head, text) = describe_delivery(body);
+    format!("{head}: {text}")
 }
 
 /// Checks cases such as `story => body; body`, where `|` is the end of a line. What a wait has returned

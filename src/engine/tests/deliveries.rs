@@ -78,31 +78,31 @@ fn a_delivery_waits_for_the_owners_reader() {
         BEGIN
         +549
         has read pi:1 1
-        +0 => 2 notice! of 1
+        +0 => 2 notice! pi:1 of 1
 
         ## it has read something else
         @1#1 a running owner=pi:1 => tmux: 1 task, 0 waiting, 0 dead
         will read pi:1 6000
         BEGIN
         has read pi:1
-        +50 => 2 followUp! of 1
+        +50 => 2 followUp! pi:1 of 1
 
         ## it never says what it has read, and it is not waited for again
         @1#1 a running owner=pi:1 => tmux: 1 task, 0 waiting, 0 dead
         will read pi:1 6000
         BEGIN
-        +550 => 2 followUp! of 1
+        +550 => 2 followUp! pi:1 of 1
 
         @1#1 a running owner=pi:1 => tmux: 1 task, 0 waiting, 0 dead
         will read pi:1 200
         BEGIN
-        +200 => 2 followUp! of 1
+        +200 => 2 followUp! pi:1 of 1
 
         ## another's
         @1#1 a running owner=pi:1 => tmux: 1 task, 0 waiting, 0 dead
         will read pi:2 6000
         BEGIN
-        +50 => 2 followUp! of 1
+        +50 => 2 followUp! pi:1 of 1
         ",
     );
 }

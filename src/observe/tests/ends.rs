@@ -121,16 +121,12 @@ fn when_runs_ended() {
     check(
         "
         ## ends are dated by tmux when they are old, and once
-        @1 pid=7
-        ended @1 => none
-        @1 pid=7 exit=0 died=999
-        ended @1 => 1000000
+        ended of @1 pid=7 => none
+        ended of @1 pid=7 exit=0 died=999 => 1000000
         wait 5000
-        @1 pid=7 exit=0 died=999
-        ended @1 => 1000000
+        ended of @1 pid=7 exit=0 died=999 => 1000000
 
-        @1 pid=7 exit=0 died=998
-        ended @1 => 998000
+        ended of @1 pid=7 exit=0 died=998 => 998000
 
         ## no run ends before it began: both are within the second 997
         @1 pid=7 started=997600 exit=0 died=997

@@ -144,10 +144,8 @@ fn the_flag_counts_as_the_first_bell_until_the_counter_has_it() {
     // One that rang before the first look has not been reported: the next one is the first.
     World::new().play(
         "
-        @1 pid=7 run=1 bell
-        rang @1 => none
-        @1 pid=7 run=1 bell
-        rang @1 => none
+        rang of @1 pid=7 run=1 bell => none
+        rang of @1 pid=7 run=1 bell => none
         ",
     );
 }
@@ -172,42 +170,21 @@ fn a_snapshot_names_its_session_and_its_life() {
 
 #[test]
 fn the_best_known_command_is_reported() {
-    check(
-        "
-        @1 recorded=make title=t current=bash
-        command @1 => make
-
-        @1 title=t current=bash
-        command @1 => t
-
-        @1 title=t current=-zsh
-        command @1 => t
-
-        @1 title=t current=nu
-        command @1 => t
-
-        @1 title=t current=ksh93
-        command @1 => t
-
-        @1 title=t current=busybox
-        command @1 => busybox
-
-        @1 title=t current=vim
-        command @1 => vim
-
-        @1 current=bash
-        command @1 => bash
-
-        @1 title=t
-        command @1 => t
-
-        @1
-        command @1 => none
-
-        @1 nopane
-        command @1 => none
-        ",
-    );
+    for (row, command) in [
+        ("@1 recorded=make title=t current=bash", "make"),
+        ("@1 title=t current=bash", "t"),
+        ("@1 title=t current=-zsh", "t"),
+        ("@1 title=t current=nu", "t"),
+        ("@1 title=t current=ksh93", "t"),
+        ("@1 title=t current=busybox", "busybox"),
+        ("@1 title=t current=vim", "vim"),
+        ("@1 current=bash", "bash"),
+        ("@1 title=t", "t"),
+        ("@1", "none"),
+        ("@1 nopane", "none"),
+    ] {
+        check(&format!("command of {row} => {command}"));
+    }
 }
 
 /// The first look is at 1,000,000 ms.
@@ -215,33 +192,25 @@ fn the_best_known_command_is_reported() {
 fn runs_start_at_the_best_known_time() {
     check(
         "
-        @1 pid=7 started=970000
-        started @1 => 970000
+        started of @1 pid=7 started=970000 => 970000
         wait 1000
-        @1 pid=7 started=970000
-        started @1 => 970000
+        started of @1 pid=7 started=970000 => 970000
         # Respawned by hand: the option belongs to the earlier run.
-        @1 pid=8 started=970000
-        started @1 => 1001000
+        started of @1 pid=8 started=970000 => 1001000
         began 9 1000400
-        @1 pid=9 started=970000
-        started @1 => 1000400
-        @1 pid=10 started=1000200
-        started @1 => 1000200
+        started of @1 pid=9 started=970000 => 1000400
+        started of @1 pid=10 started=1000200 => 1000200
 
         # The kernel's ticks are coarse; a launch that is recorded is not later than its process.
         began 7 969990
-        @1 pid=7 started=970000
-        started @1 => 970000
+        started of @1 pid=7 started=970000 => 970000
 
         # Respawned by hand two seconds after the launch, before the first look.
         began 7 972000
-        @1 pid=7 started=970000
-        started @1 => 972000
+        started of @1 pid=7 started=970000 => 972000
 
         began 7 990000
-        @1 pid=7 started=970000
-        started @1 => 990000
+        started of @1 pid=7 started=970000 => 990000
 
         ## a launch that was read by a daemon before is not that of a later run
         @1 pid=7 started=970000
@@ -249,8 +218,7 @@ fn runs_start_at_the_best_known_time() {
         @1 pid=8 started=970000
         restart
         wait 3000
-        @1 pid=9 started=970000
-        started @1 => 1003000
+        started of @1 pid=9 started=970000 => 1003000
         ",
     );
 }
