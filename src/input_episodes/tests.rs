@@ -143,6 +143,13 @@ fn each_look_has_these_events() {
         @1 a running : Go? [y/n]
         2x @1 a running : Continue? => input @1: Continue?
 
+        ## only a live pane whose state is known waits
+        3x @1 a dead 0 : Go? [y/n]
+
+        3x @1 a unknown : Go? [y/n]
+
+        3x @1 a running nopane : Go? [y/n]
+
         ## where the cursor is is no output
         @1 a running : Go? [y/n]
         @1 a running cursor=10,0 : Go? [y/n] => input @1: Go? [y/n]
@@ -215,17 +222,6 @@ fn each_look_has_these_events() {
         2x @1 a running : Go? [y/n]; @2 b running : Go? [y/n] => input @2: Go? [y/n]
         ",
     );
-}
-
-#[test]
-fn only_a_live_pane_whose_state_is_known_waits() {
-    for state in [
-        "@1 a dead 0 : Go? [y/n]",
-        "@1 a unknown : Go? [y/n]",
-        "@1 a running nopane : Go? [y/n]",
-    ] {
-        check_all(&[state; 3].join("\n"));
-    }
 }
 
 #[test]

@@ -545,10 +545,7 @@ mod tests {
         assert_eq!(usual_duration(&all, "test", make), None);
         // A command that is not known may be any.
         assert_eq!(usual_duration(&all, "tests", None), Some(50_000));
-    }
-
-    #[test]
-    fn the_last_runs_count() {
+        // The last runs count.
         let mut all = vec![timed(None, 1, Some(0)); 2];
         all.extend(vec![timed(None, 5000, Some(0)); LAST]);
         assert_eq!(usual_duration(&all, "tests", None), Some(5000));
