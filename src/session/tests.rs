@@ -302,6 +302,10 @@ impl Driver {
     fn play_lines(&mut self, heading: &str, lines: &[String]) {
         for line in lines {
             let (step, expected) = expectation(line);
+            assert!(
+                !line.ends_with("=>"),
+                "what is expected, or `nothing`: {line}"
+            );
             let step = step.replace("RUNS", RUNS);
             let done = match step.as_str() {
                 "told" => std::mem::take(&mut self.told),

@@ -150,11 +150,11 @@ fn the_next_run_waits_for_the_last_one_also_without_its_window() {
 impl Driver {
     /// Finishes marks and archiving, and looks, which show this.
     fn finish_while_shown(&mut self, shown: &str) {
-        while let Some(job) = &self.job {
-            match job {
-                Job::Look(..) => self.look(shown),
-                Job::Kill(..) => break,
-                _ => self.finish("done"),
+        while self.job.is_some() && !matches!(self.job, Some(Job::Kill(..))) {
+            if self.is_looking() {
+                self.look(shown);
+            } else {
+                self.finish("done");
             }
         }
     }
