@@ -28,16 +28,6 @@ fn each_look_has_these_events() {
         @1 a running : x|Go? [y/n]
         @1 a running : x|Go? [y/n] => 1 input @1: Go? [y/n]; 2 followUp! of 1
 
-        ## input is reported once per window and prompt
-        =>
-        @1 a running : Go? [y/n]; @2 b running : Go? [y/n]
-            => 1 started @1 & 2 started @2; 3 notice of 1 2
-        @1 a running : Go? [y/n]; @2 b running : Go? [y/n]
-            => 4 input @1: Go? [y/n] & 5 input @2: Go? [y/n]; 6 followUp! of 4 5
-        @1 a running : Go? [y/n]; @2 b running : Go? [y/n]
-        @1 a running : Password:; @2 b running : Go? [y/n] => 7 resolved @1: Go? [y/n]
-        @1 a running : Password:; @2 b running : Go? [y/n] => 8 input @1!: Password:; 9 followUp! of 8
-
         ## what is resolved comes first and is for the feed only
         @1#1 a running : Go? [y/n]
         @1#1 a running : Go? [y/n] => 1 input @1#1: Go? [y/n]; 2 followUp! of 1
