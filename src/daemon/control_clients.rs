@@ -492,11 +492,6 @@ mod tests {
         assert_eq!(changes(&[own, other, own]), [false, true, true]);
         assert_eq!(changes(&[other, own]), [true, true]);
     }
-}
-
-#[cfg(test)]
-mod pane_activity_tests {
-    use super::*;
 
     const PANE: PaneId = PaneId(1);
 

@@ -514,72 +514,6 @@ fn takes_input(terminal: Option<&TtyEvidence>, explanation: &Explanation) -> boo
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::model::test_notation::snapshot;
-
-    fn explanation(asks: bool, secret: bool, hidden: bool) -> Explanation {
-        let value = json!({
-            "windowId": "@1", "windowName": "a", "state": "waiting", "waitingSince": null,
-            "asks": asks, "prompt": asks.then_some("Proceed?"), "promptKind": null,
-            "secret": secret, "rule": "", "line": null, "quietMs": null, "cursorX": null,
-            "cursorY": null, "alternateOn": null,
-            "terminal": {
-                "reader": "reading", "echo": !hidden, "canonical": true,
-                "foreground": "command", "programs": [], "mayRelay": false,
-            },
-        });
-        serde_json::from_value(value).unwrap()
-    }
-
-    #[test]
-    fn guarded_input_names_its_prompt_and_is_no_secret() {
-        let look = snapshot("life 1; @1#1 a running pid=7");
-        let task = look.tasks.values().next().unwrap();
-        let check = |explanation: &Explanation,
-                     input: &TypedInput,
-                     prompt: Option<&str>,
-                     expected: Option<&str>| {
-            let request = SendRequest {
-                task: "a".to_owned(),
-                input: input.clone(),
-                enter: true,
-                if_prompt: prompt.map(str::to_owned),
-                is_guarded: true,
-            };
-            let refused = guard(&request, Some(explanation), task).err();
-            assert_eq!(refused.map(|error| error.to_string()).as_deref(), expected);
-        };
-        let text = TypedInput::Text("y".to_owned());
-        let interrupt = TypedInput::Keys(vec!["C-c".to_owned()]);
-        let spelt = TypedInput::Keys(vec!["h".to_owned(), "Enter".to_owned()]);
-        let asks = explanation(true, false, false);
-        check(&asks, &text, None, Some("a asks: Proceed?"));
-        check(&asks, &text, Some("Proceed?"), None);
-        let silent = Explanation {
-            prompt: Some(String::new()),
-            ..asks.clone()
-        };
-        let no_question = "a asks for input and shows no question";
-        check(&silent, &text, None, Some(no_question));
-        check(&explanation(false, false, false), &text, None, None);
-        let shown = Some("a asks for a secret: Proceed?; nothing was typed");
-        let hidden = Some("a asks for a secret; nothing was typed");
-        for (explanation, refused) in [
-            (explanation(true, true, true), shown),
-            (explanation(true, true, false), shown),
-            (explanation(false, false, true), hidden),
-        ] {
-            check(&explanation, &text, Some("Proceed?"), refused);
-            check(&explanation, &spelt, Some("Proceed?"), refused);
-            check(&explanation, &interrupt, Some("Proceed?"), None);
-        }
-    }
-}
-
-#[cfg(test)]
-mod answered_tests {
     use super::*;
     use crate::model::test_notation::task;
 
@@ -615,6 +549,62 @@ mod answered_tests {
             waiting_since: Some(100),
             read,
             ..Explanation::new(&task, None, Some(terminal))
+        }
+    }
+
+    #[test]
+    fn guarded_input_names_its_prompt_and_is_no_secret() {
+        let task = task("@1#1 a running pid=7");
+        let explanation = |asks: bool, secret, hidden: bool| {
+            let terminal = TtyEvidence {
+                echo: Some(!hidden),
+                ..evidence(TtyUse::Reading, true)
+            };
+            Explanation {
+                state: ExplainedState::Waiting,
+                asks,
+                prompt: asks.then(|| "Proceed?".to_owned()),
+                secret: Some(secret),
+                ..Explanation::new(&task, None, Some(&terminal))
+            }
+        };
+        let check = |explanation: &Explanation,
+                     input: &TypedInput,
+                     prompt: Option<&str>,
+                     expected: Option<&str>| {
+            let request = SendRequest {
+                task: "a".to_owned(),
+                input: input.clone(),
+                enter: true,
+                if_prompt: prompt.map(str::to_owned),
+                is_guarded: true,
+            };
+            let refused = guard(&request, Some(explanation), &task).err();
+            assert_eq!(refused.map(|error| error.to_string()).as_deref(), expected);
+        };
+        let text = TypedInput::Text("y".to_owned());
+        let interrupt = TypedInput::Keys(vec!["C-c".to_owned()]);
+        let spelt = TypedInput::Keys(vec!["h".to_owned(), "Enter".to_owned()]);
+        let asks = explanation(true, false, false);
+        check(&asks, &text, None, Some("a asks: Proceed?"));
+        check(&asks, &text, Some("Proceed?"), None);
+        let silent = Explanation {
+            prompt: Some(String::new()),
+            ..asks.clone()
+        };
+        let no_question = "a asks for input and shows no question";
+        check(&silent, &text, None, Some(no_question));
+        check(&explanation(false, false, false), &text, None, None);
+        let shown = Some("a asks for a secret: Proceed?; nothing was typed");
+        let hidden = Some("a asks for a secret; nothing was typed");
+        for (explanation, refused) in [
+            (explanation(true, true, true), shown),
+            (explanation(true, true, false), shown),
+            (explanation(false, false, true), hidden),
+        ] {
+            check(&explanation, &text, Some("Proceed?"), refused);
+            check(&explanation, &spelt, Some("Proceed?"), refused);
+            check(&explanation, &interrupt, Some("Proceed?"), None);
         }
     }
 

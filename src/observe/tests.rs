@@ -97,39 +97,33 @@ impl World {
     #[track_caller]
     fn step(&mut self, step: &str) -> Vec<String> {
         let (word, rest) = step.split_once(' ').unwrap_or((step, ""));
+        let (first, second) = rest.split_once(' ').unwrap_or((rest, ""));
         let of_number = |text: &str| text.parse::<u32>().unwrap();
+        let evidence = &mut self.evidence;
         match word {
             "exits" => {
-                let (pid, code) = rest.split_once(' ').unwrap();
-                let exit = Exit::with_code(code.parse().unwrap());
-                self.evidence.exits.insert(of_number(pid), exit);
+                let exit = Exit::with_code(second.parse().unwrap());
+                evidence.exits.insert(of_number(first), exit);
             }
-            "hangs" => drop(
-                self.evidence
-                    .hung_up
-                    .insert(of_number(&rest["up ".len()..])),
-            ),
+            "hangs" => drop(evidence.hung_up.insert(of_number(second))),
             "gone" => {
-                let (window, reason) = rest.split_once(' ').unwrap();
-                let reason = match reason {
+                let reason = match second {
                     "moved" => GoneReason::Moved,
-                    _ => GoneReason::of_word(reason).unwrap(),
+                    _ => GoneReason::of_word(second).unwrap(),
                 };
-                self.evidence.gone.insert(window.parse().unwrap(), reason);
+                evidence.gone.insert(first.parse().unwrap(), reason);
             }
             "bells" => {
-                let (window, count) = rest.split_once(' ').unwrap();
-                let (window, count) = (window.parse().unwrap(), count.parse().unwrap());
-                self.evidence.bells.insert(window, count);
+                let count = second.parse().unwrap();
+                evidence.bells.insert(first.parse().unwrap(), count);
             }
             "began" => {
-                let (pid, at) = rest.split_once(' ').unwrap();
-                let began = Arc::make_mut(&mut self.evidence.started_at);
-                began.insert(of_number(pid), at.parse().unwrap());
+                let began = Arc::make_mut(&mut evidence.started_at);
+                began.insert(of_number(first), second.parse().unwrap());
             }
             "moved" => {
                 let panes = rest.split_whitespace().map(|pane| pane.parse().unwrap());
-                self.evidence.moved_panes = panes.collect();
+                evidence.moved_panes = panes.collect();
             }
             "wait" => self.wait(rest.parse().unwrap()),
             "restart" => {
@@ -154,7 +148,7 @@ impl World {
                 };
                 return vec![if is { "yes" } else { "no" }.to_owned()];
             }
-            "ends" => drop(self.evidence.ended.insert(of_number(rest))),
+            "ends" => drop(evidence.ended.insert(of_number(rest))),
             "missing" => drop(self.observe(None)),
             "last" => return vec![self.observer.last_run(rest).to_string()],
             "named" => {

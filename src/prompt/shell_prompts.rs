@@ -239,34 +239,19 @@ mod tests {
 
     #[test]
     fn prompts_for_commands_are_idle() {
-        for line in [
-            "$",
-            "#",
-            ">>>",
-            "...",
-            ">",
-            "sqlite>",
-            "mysql>",
-            "app=#",
-            "app=>",
-            "irb(main):001>",
-            "irb(main):001:0>",
+        let words = "$ # >>> ... > sqlite> mysql> app=# app=> irb(main):001> irb(main):001:0> host% \
+                     me@host:~/src$ ❯ iex(1)> ghci> 127.0.0.1:6379> ?-";
+        let lines = [
             "MariaDB [(none)]>",
             "In [1]:",
-            "host%",
-            "me@host:~/src$",
-            "❯",
             "[1] pry(main)>",
-            "iex(1)>",
             "redis 127.0.0.1:6379>",
             "[me@host ~]$",
-            "ghci>",
             "php >",
-            "127.0.0.1:6379>",
             "not connected>",
-            "?-",
             "1 ?-",
-        ] {
+        ];
+        for line in words.split(' ').chain(lines) {
             assert!(is_idle_prompt(line), "{line}");
         }
         for line in ["#?", "Name:", "Go on?", "What now>", "[Y/n]", "Password:"] {
