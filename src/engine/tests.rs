@@ -96,7 +96,7 @@ fn describe_record(record: &Record) -> String {
     let what = match &record.body {
         Body::Event(event) => describe(event),
         Body::Notice { text, events, .. } if events.is_empty() => format!("notice {text}"),
-        delivery => describe_delivery(delivery).0,
+        Body::Notice { .. } | Body::FollowUp { .. } => describe_delivery(&record.body).0,
     };
     format!("{} {what}", record.seq)
 }
