@@ -485,17 +485,16 @@ mod tests {
         rustix::fs::mkfifoat(CWD, at("pipe"), Mode::from_raw_mode(0o600)).unwrap();
         fs::create_dir(at("folder")).unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
-        check_refused(&at("link"), Fault::Link);
-        check_refused(&at("dangling"), Fault::Link);
-        check_refused(&at("pipe"), Fault::NotAFile);
-        check_refused(&at("folder"), Fault::NotAFile);
-        check_refused(&at("socket"), Fault::NotAFile);
+        for link in ["link", "dangling"] {
+            check_refused(&at(link), Fault::Link);
+        }
+        for other in ["pipe", "folder", "socket"] {
+            check_refused(&at(other), Fault::NotAFile);
+        }
         assert_eq!(fs::read(at("victim")).unwrap(), VICTIM);
         assert!(!at("nothing").exists());
-        assert_eq!(
-            open(&at("missing")).unwrap_err().kind(),
-            io::ErrorKind::NotFound
-        );
+        let missing = open(&at("missing")).unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
@@ -569,10 +568,8 @@ mod tests {
         assert_eq!(read(Path::new("/dev/null")).unwrap(), b"");
         assert_eq!(fault(read(&at("pipe"))), Fault::NotAFile);
         assert_eq!(fault(read(Path::new("/dev/zero"))), Fault::NotAFile);
-        assert_eq!(
-            read_written(&at("file"), 7).unwrap_err().kind(),
-            io::ErrorKind::FileTooLarge
-        );
+        let large = read_written(&at("file"), 7).unwrap_err();
+        assert_eq!(large.kind(), io::ErrorKind::FileTooLarge);
         for (mode, expected) in [(0o664, Ok(())), (0o646, Err(Fault::Writable(0o646)))] {
             fs::set_permissions(at("file"), fs::Permissions::from_mode(mode)).unwrap();
             let found = read(&at("link"));

@@ -492,11 +492,6 @@ mod tests {
         assert_eq!(changes(&[own, other, own]), [false, true, true]);
         assert_eq!(changes(&[other, own]), [true, true]);
     }
-}
-
-#[cfg(test)]
-mod pane_activity_tests {
-    use super::*;
 
     const PANE: PaneId = PaneId(1);
 
@@ -522,20 +517,12 @@ mod pane_activity_tests {
         assert!(!activity.record_output(PANE));
         activity.record_look([(PANE, false)]);
         assert!(activity.is_any_paused());
-        assert_eq!(
-            (printed(&activity), to_continue(&activity)),
-            (vec![PANE], vec![])
-        );
+        let state = |activity: &PaneActivity| (printed(activity), to_continue(activity));
+        assert_eq!(state(&activity), (vec![PANE], vec![]));
         activity.record_look([(PANE, true)]);
-        assert_eq!(
-            (printed(&activity), to_continue(&activity)),
-            (vec![PANE], vec![PANE])
-        );
+        assert_eq!(state(&activity), (vec![PANE], vec![PANE]));
         activity.record_look([(PANE, true)]);
-        assert_eq!(
-            (printed(&activity), to_continue(&activity)),
-            (vec![], vec![])
-        );
+        assert_eq!(state(&activity), (vec![], vec![]));
         assert!(!activity.is_any_paused());
         assert!(activity.record_output(PANE));
     }
@@ -557,15 +544,15 @@ mod pane_activity_tests {
             activity.has_reports_since_look(ours)
         };
         assert!(!has_reports(|_| {}));
-        assert!(!has_reports(|activity| {
-            activity.closed.insert(WindowId(2));
-        }));
-        assert!(has_reports(|activity| {
-            activity.closed.insert(WindowId(1));
-        }));
-        assert!(has_reports(|activity| {
-            activity.changed.insert(WindowId(2));
-        }));
+        assert!(!has_reports(|activity| activity
+            .closed
+            .extend([WindowId(2)])));
+        assert!(has_reports(|activity| activity
+            .closed
+            .extend([WindowId(1)])));
+        assert!(has_reports(|activity| activity
+            .changed
+            .extend([WindowId(2)])));
         assert!(has_reports(|activity| activity.are_all_reported = true));
         assert!(has_reports(print));
     }

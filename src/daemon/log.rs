@@ -268,6 +268,12 @@ fn note(panic: &PanicHookInfo<'_>, write_log: &impl Fn()) {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::{Command, Output};
+    use std::sync::Mutex;
+
+    use rustix::process::Signal;
+
     use super::*;
 
     fn log(most: u64) -> (tempfile::TempDir, PathBuf, BoundedLog) {
@@ -316,13 +322,6 @@ mod tests {
         let length = fs::metadata(&path).unwrap().len();
         assert!((1..=100).contains(&length), "{length}");
     }
-}
-
-#[cfg(test)]
-mod log_queue_tests {
-    use std::sync::Mutex;
-
-    use super::*;
 
     /// A log on a disk that takes a line for each message, or refuses it.
     struct SlowLog {
@@ -409,16 +408,6 @@ mod log_queue_tests {
         assert!(ended.join().is_err());
         assert_eq!(*text.lock().unwrap(), "the last words\n");
     }
-}
-
-#[cfg(test)]
-mod panics_tests {
-    use std::os::unix::process::ExitStatusExt as _;
-    use std::process::{Command, Output};
-
-    use rustix::process::Signal;
-
-    use super::*;
 
     /// Names the thread that the child is to let panic.
     const THREAD: &str = "TMUX_TASK_TEST_PANIC";
@@ -426,7 +415,7 @@ mod panics_tests {
     /// Runs [`a_child_lets_a_thread_panic`] in a process of its own.
     fn child(thread: &str) -> Output {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        let test = "daemon::log::panics_tests::a_child_lets_a_thread_panic";
+        let test = "daemon::log::tests::a_child_lets_a_thread_panic";
         command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
         command.env(THREAD, thread).output().unwrap()
     }
@@ -443,24 +432,13 @@ mod panics_tests {
     }
 
     #[test]
-    fn a_daemon_that_would_lack_a_thread_ends() {
-        for thread in [
-            "tmux-link",
-            "store",
-            "consumers",
-            "archiver",
-            "process-ends",
-            "log",
-            "new",
-        ] {
+    fn a_daemon_that_would_lack_a_thread_ends_and_no_other() {
+        let needed = "tmux-link store consumers archiver process-ends log new";
+        for thread in needed.split(' ') {
             let output = child(thread);
             let signal = output.status.signal();
             assert_eq!(signal, Some(Signal::ABORT.as_raw()), "{thread}: {output:?}");
         }
-    }
-
-    #[test]
-    fn a_panic_in_what_can_be_done_without_ends_only_that() {
         for thread in ISOLATED {
             let output = child(thread);
             assert!(output.status.success(), "{thread}: {output:?}");

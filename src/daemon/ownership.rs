@@ -220,22 +220,14 @@ mod tests {
 
     #[test]
     fn a_name_stands_for_the_session_that_has_it_else_for_the_one_that_had_it() {
+        let (first, second) = (Some("first"), Some("second"));
         check(&[], (None, "first"));
         check(&[session(1, "other", None)], (None, "first"));
         check(&[session(1, "work", None)], (Some("work"), "first"));
-        check(
-            &[session(1, "work", Some("first"))],
-            (Some("work"), "first"),
-        );
-        check(
-            &[session(1, "other", Some("first"))],
-            (Some("other"), "first"),
-        );
+        check(&[session(1, "work", first)], (Some("work"), "first"));
+        check(&[session(1, "other", first)], (Some("other"), "first"));
         // No daemon has made a link for the name yet.
-        check(
-            &[session(1, "work", Some("second"))],
-            (Some("work"), "second"),
-        );
+        check(&[session(1, "work", second)], (Some("work"), "second"));
     }
 
     #[test]

@@ -342,6 +342,7 @@ impl LastExamination {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::test_notation::screen;
 
     fn pane() -> PolledPane {
         let tty = PathBuf::from("/dev/pts/7");
@@ -361,70 +362,45 @@ mod tests {
         }
     }
 
-    /// The answers of several examinations, and the evidence after each.
-    #[track_caller]
-    fn check(is_reported: bool, answers: &[(TtyUse, TtyUse)]) {
-        let mut pane = pane();
-        let mut now = Instant::now();
-        for (n, (answer, expected)) in answers.iter().enumerate() {
-            pane.take(examination(*answer), is_reported, now);
-            let reader = pane.evidence().map(|evidence| evidence.reader);
-            assert_eq!(reader, Some(*expected), "answer {n} of {answers:?}");
-            assert!(pane.next > now);
-            now = pane.next;
-        }
-    }
-
+    /// Each word is the answer of an examination and the evidence after it, by their first letters:
+    /// elsewhere, polling, reading, unknown.
     #[test]
-    fn a_reader_that_is_hidden_once_is_not_hidden() {
-        use TtyUse::{Elsewhere, Polling, Reading, Unknown};
-        check(false, &[(Unknown, Elsewhere), (Unknown, Unknown)]);
-        check(false, &[(Unknown, Elsewhere), (Reading, Reading)]);
-        check(
-            false,
-            &[
-                (Unknown, Elsewhere),
-                (Elsewhere, Elsewhere),
-                (Unknown, Elsewhere),
-                (Elsewhere, Elsewhere),
-            ],
-        );
-        check(
-            false,
-            &[
-                (Polling, Polling),
-                (Unknown, Polling),
-                (Unknown, Unknown),
-                (Unknown, Unknown),
-                (Reading, Reading),
-                (Unknown, Reading),
-            ],
-        );
-    }
-
-    #[test]
-    fn what_was_reported_stays_while_the_reader_is_hidden() {
-        use TtyUse::{Elsewhere, Reading, Unknown};
-        check(true, &[(Unknown, Unknown), (Unknown, Unknown)]);
-        check(
-            true,
-            &[
-                (Reading, Reading),
-                (Unknown, Reading),
-                (Elsewhere, Elsewhere),
-            ],
-        );
-    }
-
-    #[test]
-    fn what_was_reported_stays_until_its_reader_has_left_twice() {
-        use TtyUse::{Elsewhere, Polling, Reading};
-        for reads in [Reading, Polling] {
-            let goes_on = [(reads, reads), (Elsewhere, reads), (reads, reads)];
-            check(true, &goes_on);
-            let ends = [(reads, reads), (Elsewhere, reads), (Elsewhere, Elsewhere)];
-            check(true, &ends);
-            check(false, &[(reads, reads), (Elsewhere, Elsewhere)]);
+    fn a_reader_is_believed_when_it_was_found_or_missed_often_enough() {
+        for (is_reported, words) in [
+            // A reader that is hidden once is not hidden.
+            (false, "UE UU"),
+            (false, "UE RR"),
+            (false, "UE EE UE EE"),
+            (false, "PP UP UU UU RR UR"),
+            // What was reported stays while the reader is hidden,
+            (true, "UU UU"),
+            (true, "RR UR EE"),
+            // and until it has left twice.
+            (true, "RR ER RR"),
+            (true, "RR ER EE"),
+            (false, "RR EE"),
+            (true, "PP EP PP"),
+            (true, "PP EP EE"),
+            (false, "PP EE"),
+        ] {
+            let mut pane = pane();
+            let mut now = Instant::now();
+            for word in words.split(' ') {
+                let readers: Vec<TtyUse> = word
+                    .chars()
+                    .map(|letter| match letter {
+                        'E' => TtyUse::Elsewhere,
+                        'P' => TtyUse::Polling,
+                        'R' => TtyUse::Reading,
+                        _ => TtyUse::Unknown,
+                    })
+                    .collect();
+                pane.take(examination(readers[0]), is_reported, now);
+                let reader = pane.evidence().map(|evidence| evidence.reader);
+                assert_eq!(reader, Some(readers[1]), "{word} of {words}");
+                assert!(pane.next > now);
+                now = pane.next;
+            }
         }
     }
 
@@ -486,77 +462,42 @@ mod tests {
 
     #[test]
     fn programs_check_no_keys_unless_they_run_and_sleep_often() {
+        let (soon, long) = (FIRST_PAUSE, Duration::from_secs(10));
         // How many pauses were counted at each examination, and whether keys may be checked.
-        let check = |every: Duration, examinations: &[(Option<u64>, bool)]| {
-            let pauses = examinations.iter().map(|(pauses, _)| *pauses);
-            let of_one_thread = |pauses| BTreeMap::from([(7, pauses)]);
-            let actual = may_check_keys(every, pauses.map(|pauses| pauses.map(of_one_thread)));
-            let expected: Vec<bool> = examinations.iter().map(|(_, expected)| *expected).collect();
-            assert_eq!(actual, expected, "{examinations:?}");
-        };
-        check(
-            FIRST_PAUSE,
-            &[(None, false), (Some(7), false), (None, false)],
-        );
-        let long = Duration::from_secs(10);
-        check(
-            long,
-            &[(Some(7), false), (Some(60), true), (Some(60), false)],
-        );
-        // They compute, or sleep twice a second.
-        check(
-            long,
-            &[(Some(7), false), (Some(7), false), (Some(27), false)],
-        );
-        // Five times a second, as is known after a while.
-        check(
-            FIRST_PAUSE,
-            &[
-                (Some(7), false),
-                (Some(8), false),
-                (Some(9), false),
-                (Some(11), true),
-            ],
-        );
-        // Twice a second.
-        check(
-            FIRST_PAUSE,
-            &[
-                (Some(1), false),
-                (Some(2), false),
-                (Some(2), false),
-                (Some(3), false),
-                (Some(3), false),
-                (Some(4), false),
-            ],
-        );
+        for (every, pauses, expected) in [
+            (soon, &[-1, 7, -1][..], &[false, false, false][..]),
+            (long, &[7, 60, 60], &[false, true, false]),
+            // They compute, or sleep twice a second.
+            (long, &[7, 7, 27], &[false, false, false]),
+            // Five times a second, as is known after a while.
+            (soon, &[7, 8, 9, 11], &[false, false, false, true]),
+            // Twice a second.
+            (soon, &[1, 2, 2, 3, 3, 4], &[false; 6]),
+        ] {
+            let of_one_thread = |n: &i32| Some(BTreeMap::from([(7, u64::try_from(*n).ok()?)]));
+            let actual = may_check_keys(every, pauses.iter().map(of_one_thread));
+            assert_eq!(actual, expected, "{pauses:?}");
+        }
     }
 
     #[test]
     fn a_countdown_differs_in_numbers() {
-        let screen = |rows: &[&str]| Screen {
-            rows: rows.iter().map(|row| (*row).to_owned()).collect(),
-            ..Screen::default()
-        };
-        let check = |after: &[&str], expected: bool| {
-            let before = screen(&["Stop?", "│ 100 │"]);
-            assert_eq!(
-                differ_in_numbers(&before, &screen(after)),
-                expected,
-                "{after:?}"
-            );
-        };
-        check(&["Stop?", "│  99 │"], true);
-        check(&["Stop? y", "│  99 │"], false);
-        check(&["Stop?", "│  99 │", ""], false);
+        let before = screen("Stop?\n│ 100 │");
+        for (after, expected) in [
+            ("Stop?\n│  99 │", true),
+            ("Stop? y\n│  99 │", false),
+            ("Stop?\n│  99 │\n", false),
+        ] {
+            let differs = differ_in_numbers(&before, &screen(after));
+            assert_eq!(differs, expected, "{after:?}");
+        }
     }
 
     #[test]
     fn an_animated_screen_is_no_other_screen() {
         let screen = |row: &str, alternate| Screen {
-            rows: [row.to_owned()].into(),
             alternate: Some(alternate),
-            ..Screen::default()
+            ..screen(row)
         };
         let mut pane = pane();
         pane.screen = screen("/ Go?", false);

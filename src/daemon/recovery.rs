@@ -254,29 +254,18 @@ mod tests {
 
     #[test]
     fn what_a_crash_kept_from_being_saved_is_not_reported_again() {
-        check(
-            "life 1; @1#1 a running pid=7",
-            "life 1; @1#2 a running pid=8",
-            &["exited @1#1 ? replaced", "rerun @1#2"],
+        let runs = "life 1; @1#1 a running pid=7";
+        let replaced = ["exited @1#1 ? replaced", "rerun @1#2"];
+        check(runs, "life 1; @1#2 a running pid=8", &replaced);
+        let ended = format!(
+            "life 1; ended @2#1 b dead 3 pid=9; {}",
+            &runs["life 1; ".len()..]
         );
-        check(
-            "life 1; @1#1 a running pid=7",
-            "life 1; ended @2#1 b dead 3 pid=9; @1#1 a running pid=7",
-            &["exited @2#1 3"],
-        );
-    }
-
-    #[test]
-    fn a_crash_in_another_life_of_the_session_keeps_its_tasks() {
-        check(
-            "life 1; @1#1 a running pid=7; @2#1 b dead 0 pid=9",
-            "life 2; @1#1 c running pid=8",
-            &["started @1#1", "disappeared @1#1"],
-        );
-        check(
-            "life 1; @1#1 a running pid=7",
-            "missing",
-            &["disappeared @1#1"],
-        );
+        check(runs, &ended, &["exited @2#1 3"]);
+        // In another life of the session.
+        let both = format!("{runs}; @2#1 b dead 0 pid=9");
+        let other = "life 2; @1#1 c running pid=8";
+        check(&both, other, &["started @1#1", "disappeared @1#1"]);
+        check(runs, "missing", &["disappeared @1#1"]);
     }
 }

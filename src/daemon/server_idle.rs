@@ -84,22 +84,11 @@ mod tests {
         assert!(!idle.may_have_news(run(70, 2)));
         // It has run: a flush may bring something, and the next sweep as well.
         assert!(idle.may_have_news(run(71, 3)) && !idle.is_swept(at(9), run(71, 3)));
-    }
-
-    #[test]
-    fn a_server_that_was_woken_while_it_was_read_may_have_something_to_tell() {
-        let start = Instant::now();
-        let at = |ms| start + Duration::from_millis(ms);
-        let mut idle = ServerIdle::default();
+        // It was woken while it was read.
         idle.note_sweep(at(0), run(50, 2));
         idle.read(run(60, 3));
         assert!(idle.may_have_news(run(60, 3)) && !idle.is_swept(at(6), run(60, 3)));
-    }
-
-    #[test]
-    fn sweeps_are_not_left_out_for_ever_nor_where_the_kernel_says_nothing() {
-        let start = Instant::now();
-        let mut idle = ServerIdle::default();
+        // Sweeps are not left out for ever, nor where the kernel says nothing.
         idle.note_sweep(start, run(50, 2));
         idle.read(run(50, 2));
         assert!(idle.is_swept(start + LEAVE_OUT_FOR / 2, run(50, 2)));

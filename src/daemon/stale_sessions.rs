@@ -376,7 +376,8 @@ async fn has_no_reader(paths: &Paths) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{ConsumerAudience, SavedConsumer};
+    use crate::model::test_notation::saved_consumer;
+    use crate::wire::SavedConsumer;
 
     const HOUR: Duration = Duration::from_secs(3600);
     const WALL: Millis = 100 * 3_600_000;
@@ -405,6 +406,21 @@ mod tests {
         })
     }
 
+    /// Its last message, up to which it has or has not been read.
+    fn follow_up(used: &mut SessionUsage, read_to: u64, now: SystemTime) {
+        used.progress.epoch = "e".to_owned();
+        used.progress.last_follow_up = Some(7);
+        used.progress.read = read(read_to, now - HOUR);
+    }
+
+    /// All of it seems long ago because the clock was set.
+    fn counted(used: &mut SessionUsage, last_run: Option<Millis>) {
+        used.progress.counted = Some(CountedTimes {
+            now: 3_600_005,
+            last_run,
+        });
+    }
+
     #[test]
     fn a_session_is_over_when_it_is_of_no_use_to_anybody() {
         check(true, |_, _| {});
@@ -415,31 +431,15 @@ mod tests {
         check(true, |used, now| used.progress.read = read(0, now - HOUR));
         // The clock was set back.
         check(false, |used, now| used.progress.read = read(0, now + HOUR));
-        let follow_up = |used: &mut SessionUsage| {
-            used.progress.epoch = "e".to_owned();
-            used.progress.last_follow_up = Some(7);
-        };
-        let mut used = unused();
-        follow_up(&mut used);
-        let now = SystemTime::now();
-        assert!(!used.is_unused_for(HOUR, now, WALL), "it was not read");
-        used.progress.read = read(6, now - HOUR);
-        assert!(
-            !used.is_unused_for(HOUR, now, WALL),
-            "it was not read that far"
-        );
-        used.progress.read = read(7, now - HOUR);
-        assert!(used.is_unused_for(HOUR, now, WALL));
+        check(false, |used, now| {
+            follow_up(used, 7, now);
+            used.progress.read = None;
+        });
+        check(false, |used, now| follow_up(used, 6, now));
+        check(true, |used, now| follow_up(used, 7, now));
         check(false, |used, _| used.last_end = Some(WALL - 3_599_999));
         check(true, |used, _| used.last_end = Some(WALL - 3_600_000));
         check(false, |used, _| used.last_end = Some(WALL + 1));
-        // All of it seems long ago because the clock was set.
-        fn counted(used: &mut SessionUsage, last_run: Option<Millis>) {
-            used.progress.counted = Some(CountedTimes {
-                now: 3_600_005,
-                last_run,
-            });
-        }
         check(true, |used, _| counted(used, None));
         check(true, |used, _| counted(used, Some(5)));
         check(false, |used, _| counted(used, Some(6)));
@@ -452,42 +452,39 @@ mod tests {
         check(false, |used, _| used.progress.last_run = Some(WALL - 1000));
     }
 
+    fn consumer(cursor: u64, used_at: Millis, used_after: Millis) -> SavedConsumer {
+        SavedConsumer {
+            used_at,
+            used_after,
+            ..saved_consumer("pi", cursor)
+        }
+    }
+
     #[test]
     fn a_session_is_of_use_to_its_consumers() {
-        let now = SystemTime::now();
-        let consumer = |used_at| SavedConsumer {
-            v: 1,
-            name: "pi".to_owned(),
-            epoch: "e".to_owned(),
-            cursor: 6,
-            first_left_out: None,
-            created_at: 0,
-            used_at,
-            used_after: 6,
-            audience: ConsumerAudience::default(),
-        };
-        let mut used = unused();
-        used.progress.consumers = vec![consumer(WALL - 3_600_000), consumer(WALL - 3_599_999)];
-        assert!(!used.is_unused_for(HOUR, now, WALL), "one read lately");
-        used.progress.consumers.pop();
-        assert!(used.is_unused_for(HOUR, now, WALL));
-        used.progress.counted = Some(CountedTimes {
-            now: 3_600_005,
-            last_run: None,
+        const LONG_AGO: Millis = WALL - 3_600_000;
+        check(false, |used, _| {
+            let lately = consumer(6, LONG_AGO + 1, 6);
+            used.progress.consumers = vec![consumer(6, LONG_AGO, 6), lately];
         });
-        assert!(
-            !used.is_unused_for(HOUR, now, WALL),
-            "the clock was set since it was read"
-        );
-        used.progress.consumers[0].used_after = 5;
-        used.progress.epoch = "e".to_owned();
-        used.progress.last_follow_up = Some(7);
-        used.progress.read = read(7, now - HOUR);
-        assert!(
-            !used.is_unused_for(HOUR, now, WALL),
-            "one has not acknowledged 7"
-        );
-        used.progress.consumers[0].cursor = 7;
-        assert!(used.is_unused_for(HOUR, now, WALL));
+        check(true, |used, _| {
+            used.progress.consumers = vec![consumer(6, LONG_AGO, 6)];
+        });
+        // The clock was set since it was read.
+        check(false, |used, _| {
+            used.progress.consumers = vec![consumer(6, LONG_AGO, 6)];
+            counted(used, None);
+        });
+        // It has not acknowledged 7, and it has.
+        check(false, |used, now| {
+            used.progress.consumers = vec![consumer(6, LONG_AGO, 5)];
+            counted(used, None);
+            follow_up(used, 7, now);
+        });
+        check(true, |used, now| {
+            used.progress.consumers = vec![consumer(7, LONG_AGO, 5)];
+            counted(used, None);
+            follow_up(used, 7, now);
+        });
     }
 }

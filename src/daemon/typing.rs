@@ -515,72 +515,6 @@ fn takes_input(terminal: Option<&TtyEvidence>, explanation: &Explanation) -> boo
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::model::test_notation::snapshot;
-
-    fn explanation(asks: bool, secret: bool, hidden: bool) -> Explanation {
-        let value = json!({
-            "windowId": "@1", "windowName": "a", "state": "waiting", "waitingSince": null,
-            "asks": asks, "prompt": asks.then_some("Proceed?"), "promptKind": null,
-            "secret": secret, "rule": "", "line": null, "quietMs": null, "cursorX": null,
-            "cursorY": null, "alternateOn": null,
-            "terminal": {
-                "reader": "reading", "echo": !hidden, "canonical": true,
-                "foreground": "command", "programs": [], "mayRelay": false,
-            },
-        });
-        serde_json::from_value(value).unwrap()
-    }
-
-    #[test]
-    fn guarded_input_names_its_prompt_and_is_no_secret() {
-        let look = snapshot("life 1; @1#1 a running pid=7");
-        let task = look.tasks.values().next().unwrap();
-        let check = |explanation: &Explanation,
-                     input: &TypedInput,
-                     prompt: Option<&str>,
-                     expected: Option<&str>| {
-            let request = SendRequest {
-                task: "a".to_owned(),
-                input: input.clone(),
-                enter: true,
-                if_prompt: prompt.map(str::to_owned),
-                is_guarded: true,
-            };
-            let refused = guard(&request, Some(explanation), task).err();
-            assert_eq!(refused.map(|error| error.to_string()).as_deref(), expected);
-        };
-        let text = TypedInput::Text("y".to_owned());
-        let interrupt = TypedInput::Keys(vec!["C-c".to_owned()]);
-        let spelt = TypedInput::Keys(vec!["h".to_owned(), "Enter".to_owned()]);
-        let asks = explanation(true, false, false);
-        check(&asks, &text, None, Some("a asks: Proceed?"));
-        check(&asks, &text, Some("Proceed?"), None);
-        let silent = Explanation {
-            prompt: Some(String::new()),
-            ..asks.clone()
-        };
-        let no_question = "a asks for input and shows no question";
-        check(&silent, &text, None, Some(no_question));
-        check(&explanation(false, false, false), &text, None, None);
-        let shown = Some("a asks for a secret: Proceed?; nothing was typed");
-        let hidden = Some("a asks for a secret; nothing was typed");
-        for (explanation, refused) in [
-            (explanation(true, true, true), shown),
-            (explanation(true, true, false), shown),
-            (explanation(false, false, true), hidden),
-        ] {
-            check(&explanation, &text, Some("Proceed?"), refused);
-            check(&explanation, &spelt, Some("Proceed?"), refused);
-            check(&explanation, &interrupt, Some("Proceed?"), None);
-        }
-    }
-}
-
-#[cfg(test)]
-mod answered_tests {
     use super::*;
     use crate::model::test_notation::task;
 
@@ -616,6 +550,62 @@ mod answered_tests {
             waiting_since: Some(100),
             read,
             ..Explanation::new(&task, None, Some(terminal))
+        }
+    }
+
+    #[test]
+    fn guarded_input_names_its_prompt_and_is_no_secret() {
+        let task = task("@1#1 a running pid=7");
+        let explanation = |asks: bool, secret, hidden: bool| {
+            let terminal = TtyEvidence {
+                echo: Some(!hidden),
+                ..evidence(TtyUse::Reading, true)
+            };
+            Explanation {
+                state: ExplainedState::Waiting,
+                asks,
+                prompt: asks.then(|| "Proceed?".to_owned()),
+                secret: Some(secret),
+                ..Explanation::new(&task, None, Some(&terminal))
+            }
+        };
+        let check = |explanation: &Explanation,
+                     input: &TypedInput,
+                     prompt: Option<&str>,
+                     expected: Option<&str>| {
+            let request = SendRequest {
+                task: "a".to_owned(),
+                input: input.clone(),
+                enter: true,
+                if_prompt: prompt.map(str::to_owned),
+                is_guarded: true,
+            };
+            let refused = guard(&request, Some(explanation), &task).err();
+            assert_eq!(refused.map(|error| error.to_string()).as_deref(), expected);
+        };
+        let text = TypedInput::Text("y".to_owned());
+        let interrupt = TypedInput::Keys(vec!["C-c".to_owned()]);
+        let spelt = TypedInput::Keys(vec!["h".to_owned(), "Enter".to_owned()]);
+        let asks = explanation(true, false, false);
+        check(&asks, &text, None, Some("a asks: Proceed?"));
+        check(&asks, &text, Some("Proceed?"), None);
+        let silent = Explanation {
+            prompt: Some(String::new()),
+            ..asks.clone()
+        };
+        let no_question = "a asks for input and shows no question";
+        check(&silent, &text, None, Some(no_question));
+        check(&explanation(false, false, false), &text, None, None);
+        let shown = Some("a asks for a secret: Proceed?; nothing was typed");
+        let hidden = Some("a asks for a secret; nothing was typed");
+        for (explanation, refused) in [
+            (explanation(true, true, true), shown),
+            (explanation(true, true, false), shown),
+            (explanation(false, false, true), hidden),
+        ] {
+            check(&explanation, &text, Some("Proceed?"), refused);
+            check(&explanation, &spelt, Some("Proceed?"), refused);
+            check(&explanation, &interrupt, Some("Proceed?"), None);
         }
     }
 
@@ -660,24 +650,30 @@ mod answered_tests {
         }
     }
 
-    /// An examination after so many milliseconds, what it finds, and what follows.
-    type Step = (u64, (TtyUse, bool), Option<ReadCall>, Readiness);
-
-    /// Judges a question that was reported in the first call.
+    /// Judges a question that was reported in the first call at each of these examinations: the
+    /// milliseconds, what the program does, and what follows. `first` reads in that call, `next` and `third`
+    /// in later ones; `works` and `keys` read nothing.
     #[track_caller]
     fn check(
         answered: Option<(Option<ReadCall>, u64, Millis)>,
         has_unread_input: bool,
-        steps: &[Step],
+        steps: &[(u64, &str, Readiness)],
     ) {
         let reads = evidence(TtyUse::Reading, true);
         let explanation = reported(&reads, call(1, 5, Some(10)));
         let began = Instant::now();
         let mut examinations = Examinations::new(began);
-        for (at, (reader, canonical), read, expected) in steps {
-            let terminal = evidence(*reader, *canonical);
+        for (at, does, expected) in steps {
+            let (reader, canonical, read) = match *does {
+                "first" => (TtyUse::Reading, true, call(1, 5, Some(10))),
+                "next" => (TtyUse::Reading, true, call(1, 6, Some(12))),
+                "third" => (TtyUse::Reading, true, call(1, 7, Some(14))),
+                "works" => (TtyUse::Elsewhere, true, None),
+                _ => (TtyUse::Elsewhere, false, None),
+            };
+            let terminal = evidence(reader, canonical);
             let moment = Moment {
-                asked: asked(*read, 3),
+                asked: asked(read, 3),
                 terminal: Some(&terminal),
                 has_unread_input,
                 answered: answered.map(|(read, screen, at)| AnsweredQuestion {
@@ -687,75 +683,52 @@ mod answered_tests {
             };
             let now = began + Duration::from_millis(*at);
             let readiness = examinations.judge(&explanation, &moment, now);
-            assert_eq!(readiness, *expected, "after {at} ms");
+            assert_eq!(readiness, *expected, "{does} after {at} ms");
         }
     }
 
-    const READS: (TtyUse, bool) = (TtyUse::Reading, true);
-    const WORKS: (TtyUse, bool) = (TtyUse::Elsewhere, true);
-
     #[test]
-    fn a_reported_question_is_answered_at_once_and_once() {
-        let first = call(1, 5, Some(10));
-        check(None, false, &[(0, READS, first, Readiness::Ready)]);
+    fn a_question_is_answered_when_it_is_certain_and_once() {
+        use Readiness::{Answered, AsksNothing, Doubtful, Ready};
+        // A reported question, at once and once.
+        check(None, false, &[(0, "first", Ready)]);
         // An answer before it was reported was another question's.
         let earlier = Some((call(1, 4, Some(8)), 2, 99));
-        check(earlier, false, &[(0, READS, first, Readiness::Ready)]);
-        let this = Some((first, 3, 101));
-        check(this, false, &[(0, READS, first, Readiness::Answered)]);
-    }
-
-    #[test]
-    fn a_program_that_works_asks_nothing() {
-        let steps = [
-            (0, WORKS, None, Readiness::Doubtful),
-            (99, WORKS, None, Readiness::Doubtful),
-            (100, WORKS, None, Readiness::AsksNothing),
+        check(earlier, false, &[(0, "first", Ready)]);
+        let this = Some((call(1, 5, Some(10)), 3, 101));
+        check(this, false, &[(0, "first", Answered)]);
+        // A program that works asks nothing.
+        let works = [
+            (0, "works", Doubtful),
+            (99, "works", Doubtful),
+            (100, "works", AsksNothing),
         ];
-        check(None, false, &steps);
-        let keys = (TtyUse::Elsewhere, false);
-        let steps = [
-            (100, keys, None, Readiness::Doubtful),
-            (1000, keys, None, Readiness::AsksNothing),
-        ];
-        check(None, false, &steps);
+        check(None, false, &works);
+        let keys = [(100, "keys", Doubtful), (1000, "keys", AsksNothing)];
+        check(None, false, &keys);
         // It has handled a signal.
-        let first = call(1, 5, Some(10));
-        let steps = [
-            (0, WORKS, None, Readiness::Doubtful),
-            (50, READS, first, Readiness::Ready),
-        ];
-        check(None, false, &steps);
-    }
-
-    #[test]
-    fn a_new_call_is_answered_when_what_it_asks_is_on_the_screen() {
-        let first = call(1, 5, Some(10));
-        let (next, third) = (call(1, 6, Some(12)), call(1, 7, Some(14)));
-        for answered in [None, Some((first, 3, 101))] {
+        check(None, false, &[works[0], (50, "first", Ready)]);
+        // A new call is answered when what it asks is on the screen.
+        for answered in [None, this] {
             let steps = [
-                (0, READS, next, Readiness::Doubtful),
-                (249, READS, next, Readiness::Doubtful),
-                (250, READS, next, Readiness::Ready),
+                (0, "next", Doubtful),
+                (249, "next", Doubtful),
+                (250, "next", Ready),
             ];
             check(answered, false, &steps);
             let steps = [
-                (0, READS, next, Readiness::Doubtful),
-                (200, READS, third, Readiness::Doubtful),
-                (400, READS, third, Readiness::Doubtful),
-                (450, READS, third, Readiness::Ready),
+                (0, "next", Doubtful),
+                (200, "third", Doubtful),
+                (400, "third", Doubtful),
+                (450, "third", Ready),
             ];
             check(answered, false, &steps);
         }
-    }
-
-    #[test]
-    fn a_question_with_unread_input_has_an_answer() {
-        let first = call(1, 5, Some(10));
+        // One with unread input has an answer.
         let steps = [
-            (0, READS, first, Readiness::Doubtful),
-            (900, READS, first, Readiness::Doubtful),
-            (1000, READS, first, Readiness::Answered),
+            (0, "first", Doubtful),
+            (900, "first", Doubtful),
+            (1000, "first", Answered),
         ];
         check(None, true, &steps);
     }

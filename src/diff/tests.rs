@@ -4,16 +4,27 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::test_notation::{describe, snapshot};
-use crate::model::{GoneReason, Level, Millis, PaneId, SessionId, SessionLife};
+use crate::model::test_notation::{describe, expectation, snapshot, stories};
+use crate::model::{GoneReason, Millis};
 
 #[track_caller]
-fn check(before: &str, after: &str, expected: &[&str]) {
+fn check(heading: &str, before: &str, after: &str, expected: &[&str]) {
     let looks = (snapshot(before), snapshot(after));
     let events = diff(&looks.0, &looks.1);
     let actual: Vec<String> = events.iter().map(describe).collect();
-    assert_eq!(actual, expected, "`{before}` -> `{after}`");
+    assert_eq!(actual, expected, "{heading}: `{before}` -> `{after}`");
     assert_eq!(diff(&looks.0, &sharing(&looks.0, &looks.1)), events);
+}
+
+/// Checks cases such as `before -> after => event; event`.
+fn check_all(cases: &str) {
+    for (heading, lines) in stories(cases) {
+        for line in lines {
+            let (looks, expected) = expectation(&line);
+            let (before, after) = looks.split_once("->").expect("two looks");
+            check(heading, before.trim(), after.trim(), &expected);
+        }
+    }
 }
 
 /// Returns `after`, sharing the tasks of `before` where they are equal.
@@ -28,236 +39,205 @@ fn sharing(before: &Snapshot, after: &Snapshot) -> Snapshot {
 }
 
 #[test]
-fn a_run_that_was_ended_on_purpose_is_told_once_with_its_exit() {
-    check(
-        "@1#1 a running pid=7; @2#1 b running pid=8",
-        "ended @1#1 a dead 143 pid=7; gone @1 userKilled; @2#1 b running pid=8",
-        &["disappeared @1#1 userKilled"],
-    );
-    let looks = (
-        snapshot("@1#1 a running pid=7"),
-        snapshot("ended @1#1 a dead 143 pid=7; gone @1 timedOut"),
-    );
-    let events = diff(&looks.0, &looks.1);
-    assert_eq!(events[0].task.exit().and_then(|exit| exit.code), Some(143));
-    // Its window was moved, and it has ended meanwhile.
-    check(
-        "@1#1 a running pid=7",
-        "ended @1#1 a dead 143 pid=7; gone @1 moved",
-        &["exited @1#1 143"],
-    );
-}
+fn two_looks_have_these_events() {
+    check_all(
+        "
+        ## a run that was ended on purpose is told once with its exit
+        @1#1 a running pid=7; @2#1 b running pid=8
+            -> ended @1#1 a dead 143 pid=7; gone @1 userKilled; @2#1 b running pid=8
+            => disappeared @1#1 userKilled
+        # Its window was moved, and it has ended meanwhile.
+        @1#1 a running pid=7 -> ended @1#1 a dead 143 pid=7; gone @1 moved => exited @1#1 143
 
-#[test]
-fn no_change_means_no_event() {
-    check("", "", &[]);
-    check("missing", "missing", &[]);
-    check("missing", "", &[]);
-    check("", "missing", &[]);
-    check("@1 api running", "@1 api running", &[]);
-    check(
-        "@1 api dead 2 bell bells=3",
-        "@1 api dead 2 bell bells=3",
-        &[],
-    );
-    check("@1 api running : a", "@1 renamed running : b", &[]);
-}
+        ## no change means no event
+        ->
+        missing -> missing
+        missing ->
+        -> missing
+        @1 api running -> @1 api running
+        @1 api dead 2 bell bells=3 -> @1 api dead 2 bell bells=3
+        @1 api running : a -> @1 renamed running : b
 
-#[test]
-fn started_is_a_new_window_that_is_alive() {
-    check("", "@1 api running", &["started @1"]);
-    check("missing", "@1#1 api running", &["started @1#1"]);
-    check("", "@1 api unknown", &["started @1"]);
-    check(
-        "@1 api running",
-        "@1 api running; @2 api running",
-        &["started @2"],
-    );
-    check(
-        "@1 api dead 0",
-        "@1 api dead 0; @2 api running",
-        &["started @2"],
-    );
-}
+        ## started is a new window that is alive
+        -> @1 api running => started @1
+        missing -> @1#1 api running => started @1#1
+        -> @1 api unknown => started @1
+        @1 api running -> @1 api running; @2 api running => started @2
+        @1 api dead 0 -> @1 api dead 0; @2 api running => started @2
 
-#[test]
-fn started_is_a_new_run_that_is_alive() {
-    check("@1#1 api dead 0", "@1#2 api running", &["rerun @1#2"]);
-    check("@1 api dead 0", "@1 api running", &["rerun @1"]);
-    check("@1 api dead 0", "@1 api unknown", &["rerun @1"]);
-    check("@1#1 api dead 0", "@1 api running", &["rerun @1"]);
-    // Counting began: not a new run.
-    check("@1 api running", "@1#1 api running", &[]);
-    check("@1 api dead 0", "@1#1 api dead 0", &[]);
-    // The number decides, not the pid.
-    check("@1#1 api running pid=7", "@1#1 api running pid=8", &[]);
-}
+        ## started is a new run that is alive
+        @1#1 api dead 0 -> @1#2 api running => rerun @1#2
+        @1 api dead 0 -> @1 api running => rerun @1
+        @1 api dead 0 -> @1 api unknown => rerun @1
+        @1#1 api dead 0 -> @1 api running => rerun @1
+        # Counting began: not a new run.
+        @1 api running -> @1#1 api running
+        @1 api dead 0 -> @1#1 api dead 0
+        # The number decides, not the pid.
+        @1#1 api running pid=7 -> @1#1 api running pid=8
 
-#[test]
-fn exited_is_a_death_not_yet_reported() {
-    check("@1 api running", "@1 api dead 2", &["exited @1 2"]);
-    check("@1 api running", "@1 api dead 0", &["exited @1 0"]);
-    check(
-        "@1 api unknown",
-        "@1 api dead SIGKILL",
-        &["exited @1 SIGKILL"],
-    );
-    check("@1 api running", "@1 api dead ?", &["exited @1 ?"]);
-    check("@1 api running", "@1 api unknown", &[]);
-    check("", "@1 api dead 1", &["exited @1 1"]);
-    check("missing", "@1 api dead 1", &["exited @1 1"]);
-    check("@1#1 api dead 0", "@1#2 api dead 3", &["exited @1#2 3"]);
-    check("@1 api dead 0", "@1 api dead 0", &[]);
-}
+        ## exited is a death not yet reported
+        @1 api running -> @1 api dead 2 => exited @1 2
+        @1 api running -> @1 api dead 0 => exited @1 0
+        @1 api unknown -> @1 api dead SIGKILL => exited @1 SIGKILL
+        @1 api running -> @1 api dead ? => exited @1 ?
+        @1 api running -> @1 api unknown
+        -> @1 api dead 1 => exited @1 1
+        missing -> @1 api dead 1 => exited @1 1
+        @1#1 api dead 0 -> @1#2 api dead 3 => exited @1#2 3
+        @1 api dead 0 -> @1 api dead 0
 
-#[test]
-fn every_run_between_two_looks_is_reported_in_order() {
-    check(
-        "@1#1 api running",
-        "ended @1#1 api dead 1; ended @1#2 api dead 2; @1#3 api running",
-        &["exited @1#1 1", "exited @1#2 2", "rerun @1#3"],
-    );
-    check(
-        "@1#1 api dead 0",
-        "ended @1#2 api dead 2; ended @1#3 api dead 3; @1#4 api dead 4",
-        &["exited @1#2 2", "exited @1#3 3", "exited @1#4 4"],
-    );
-    check(
-        "",
-        "ended @1#1 api dead 1; @1#2 api running",
-        &["exited @1#1 1", "rerun @1#2"],
-    );
-    check(
-        "@9#1 b running; @10#1 a running",
-        "ended @10#1 a dead 1; ended @9#1 b dead 2; @9#2 b running; @10#2 a dead 0",
-        &[
-            "exited @9#1 2",
-            "rerun @9#2",
-            "exited @10#1 1",
-            "exited @10#2 0",
-        ],
-    );
-    // A run that was reported at the previous look is not reported again.
-    check(
-        "@1#3 api running",
-        "ended @1#2 api dead 0; @1#3 api running",
-        &[],
-    );
-    check(
-        "@1#3 api dead 0",
-        "ended @1#3 api dead 0; @1#4 api running",
-        &["rerun @1#4"],
-    );
-}
+        ## every run between two looks is reported in order
+        @1#1 api running
+            -> ended @1#1 api dead 1; ended @1#2 api dead 2; @1#3 api running
+            => exited @1#1 1; exited @1#2 2; rerun @1#3
+        @1#1 api dead 0
+            -> ended @1#2 api dead 2; ended @1#3 api dead 3; @1#4 api dead 4
+            => exited @1#2 2; exited @1#3 3; exited @1#4 4
+        -> ended @1#1 api dead 1; @1#2 api running => exited @1#1 1; rerun @1#2
+        @9#1 b running; @10#1 a running
+            -> ended @10#1 a dead 1; ended @9#1 b dead 2; @9#2 b running; @10#2 a dead 0
+            => exited @9#1 2; rerun @9#2; exited @10#1 1; exited @10#2 0
+        # A run that was reported at the previous look is not reported again.
+        @1#3 api running -> ended @1#2 api dead 0; @1#3 api running
+        @1#3 api dead 0 -> ended @1#3 api dead 0; @1#4 api running => rerun @1#4
 
-#[test]
-fn uncounted_runs_are_distinguished_by_their_order() {
-    check(
-        "@1 api running",
-        "ended @1 api dead 1; @1 api running",
-        &["exited @1 1", "rerun @1"],
-    );
-    check(
-        "@1 api dead 0",
-        "ended @1 api dead 1; @1 api running",
-        &["exited @1 1", "rerun @1"],
-    );
-    check(
-        "@1 api dead 0",
-        "ended @1 api dead 1; ended @1 api dead 2; @1 api dead 3",
-        &["exited @1 1", "exited @1 2", "exited @1 3"],
-    );
-    check(
-        "@1 api dead 0 pid=7",
-        "ended @1 api dead 0 pid=7; @1 api running pid=8",
-        &["rerun @1"],
-    );
-}
+        ## uncounted runs are distinguished by their order
+        @1 api running -> ended @1 api dead 1; @1 api running => exited @1 1; rerun @1
+        @1 api dead 0 -> ended @1 api dead 1; @1 api running => exited @1 1; rerun @1
+        @1 api dead 0 -> ended @1 api dead 1; ended @1 api dead 2; @1 api dead 3
+            => exited @1 1; exited @1 2; exited @1 3
+        @1 api dead 0 pid=7 -> ended @1 api dead 0 pid=7; @1 api running pid=8 => rerun @1
 
-#[test]
-fn a_live_run_that_was_respawned_is_replaced() {
-    check(
-        "@1#1 api running pid=7",
-        "@1#2 api running pid=8",
-        &["exited @1#1 ? replaced", "rerun @1#2"],
-    );
-    check(
-        "@1#1 api running pid=7",
-        "@1#2 api running pid=8; launcher @1 7",
-        &["exited @1#1 ? replaced by launcher", "rerun @1#2"],
-    );
-    check(
-        "@1#1 api running pid=7",
-        "@1#2 api dead 0 pid=8; launcher @1 7",
-        &["exited @1#1 ? replaced by launcher", "exited @1#2 0"],
-    );
-    for (launched, by) in [
-        ("owner=pi:1", "launcher"),
-        ("owner=pi:2", "other agent"),
-        // The new run is everybody's.
-        ("", "launcher"),
-    ] {
-        let exited = format!("exited @1#1 ? replaced by {by}");
-        check(
-            "@1#1 api running pid=7 owner=pi:1",
-            &format!("@1#2 api running pid=8 {launched}; launcher @1 7"),
-            &[&exited, "rerun @1#2"],
-        );
-        let exited = format!("exited @1#1 SIGHUP replaced by {by}");
-        check(
-            "@1#1 api running pid=7 owner=pi:1",
-            &format!(
-                "ended @1#1 api dead SIGHUP pid=7 owner=pi:1; \
-                 @1#2 api running pid=8 {launched}; launcher @1 7"
-            ),
-            &[&exited, "rerun @1#2"],
-        );
-    }
-    // A task without an owner is everybody's.
-    check(
-        "@1#1 api running pid=7",
-        "@1#2 api running pid=8 owner=pi:2; launcher @1 7",
-        &["exited @1#1 ? replaced by launcher", "rerun @1#2"],
-    );
-    // The launcher's run was replaced by something else.
-    check(
-        "@1#2 api running pid=8",
-        "@1#3 api running pid=9; launcher @1 7",
-        &["exited @1#2 ? replaced", "rerun @1#3"],
-    );
-    // Another window's launch.
-    check(
-        "@1#1 api running pid=7",
-        "@1#2 api running pid=8; launcher @2 7",
-        &["exited @1#1 ? replaced", "rerun @1#2"],
-    );
-    // The launcher ended a run and could not start the next.
-    check(
-        "@1#1 api running pid=7",
-        "@1#1 api dead SIGHUP pid=7; launcher @1 7",
-        &["exited @1#1 SIGHUP"],
-    );
-    // A missing pid matches no pid.
-    check(
-        "@1#1 api running",
-        "@1#2 api running; launcher @1 7",
-        &["exited @1#1 ? replaced", "rerun @1#2"],
-    );
-    // The kernel reported how the replaced run ended; it still did not end by itself.
-    check(
-        "@1#1 api running pid=7",
-        "ended @1#1 api dead SIGHUP pid=7; @1#2 api running pid=8; launcher @1 7",
-        &["exited @1#1 SIGHUP replaced by launcher", "rerun @1#2"],
-    );
-    // Two reruns: the exit of a run that began and ended between the looks is known.
-    check(
-        "@1#1 api running pid=7",
-        "ended @1#2 api dead 0 pid=8; @1#3 api running pid=9; launcher @1 7",
-        &[
-            "exited @1#1 ? replaced by launcher",
-            "exited @1#2 0",
-            "rerun @1#3",
-        ],
+        ## a live run that was respawned is replaced
+        @1#1 api running pid=7 -> @1#2 api running pid=8 => exited @1#1 ? replaced; rerun @1#2
+        @1#1 api running pid=7 -> @1#2 api running pid=8; launcher @1 7
+            => exited @1#1 ? replaced by launcher; rerun @1#2
+        @1#1 api running pid=7 -> @1#2 api dead 0 pid=8; launcher @1 7
+            => exited @1#1 ? replaced by launcher; exited @1#2 0
+        # By another agent, and where the new run is everybody's.
+        @1#1 api running pid=7 owner=pi:1
+            -> @1#2 api running pid=8 owner=pi:1; launcher @1 7
+            => exited @1#1 ? replaced by launcher; rerun @1#2
+        @1#1 api running pid=7 owner=pi:1
+            -> @1#2 api running pid=8 owner=pi:2; launcher @1 7
+            => exited @1#1 ? replaced by other agent; rerun @1#2
+        @1#1 api running pid=7 owner=pi:1 -> @1#2 api running pid=8; launcher @1 7
+            => exited @1#1 ? replaced by launcher; rerun @1#2
+        @1#1 api running pid=7 owner=pi:1
+            -> ended @1#1 api dead SIGHUP pid=7 owner=pi:1; @1#2 api running pid=8 owner=pi:1; launcher @1 7
+            => exited @1#1 SIGHUP replaced by launcher; rerun @1#2
+        @1#1 api running pid=7 owner=pi:1
+            -> ended @1#1 api dead SIGHUP pid=7 owner=pi:1; @1#2 api running pid=8 owner=pi:2; launcher @1 7
+            => exited @1#1 SIGHUP replaced by other agent; rerun @1#2
+        @1#1 api running pid=7 owner=pi:1
+            -> ended @1#1 api dead SIGHUP pid=7 owner=pi:1; @1#2 api running pid=8; launcher @1 7
+            => exited @1#1 SIGHUP replaced by launcher; rerun @1#2
+        # A task without an owner is everybody's.
+        @1#1 api running pid=7 -> @1#2 api running pid=8 owner=pi:2; launcher @1 7
+            => exited @1#1 ? replaced by launcher; rerun @1#2
+        # The launcher's run was replaced by something else.
+        @1#2 api running pid=8 -> @1#3 api running pid=9; launcher @1 7
+            => exited @1#2 ? replaced; rerun @1#3
+        # Another window's launch.
+        @1#1 api running pid=7 -> @1#2 api running pid=8; launcher @2 7
+            => exited @1#1 ? replaced; rerun @1#2
+        # The launcher ended a run and could not start the next.
+        @1#1 api running pid=7 -> @1#1 api dead SIGHUP pid=7; launcher @1 7 => exited @1#1 SIGHUP
+        # A missing pid matches no pid.
+        @1#1 api running -> @1#2 api running; launcher @1 7 => exited @1#1 ? replaced; rerun @1#2
+        # The kernel reported how the replaced run ended; it still did not end by itself.
+        @1#1 api running pid=7
+            -> ended @1#1 api dead SIGHUP pid=7; @1#2 api running pid=8; launcher @1 7
+            => exited @1#1 SIGHUP replaced by launcher; rerun @1#2
+        # Two reruns: the exit of a run that began and ended between the looks is known.
+        @1#1 api running pid=7
+            -> ended @1#2 api dead 0 pid=8; @1#3 api running pid=9; launcher @1 7
+            => exited @1#1 ? replaced by launcher; exited @1#2 0; rerun @1#3
+
+        ## a run whose end is known and whose window is gone is exited and nothing else
+        @1#1 api running -> ended @1#1 api dead 2 => exited @1#1 2
+        @1 api running -> ended @1 api dead 2 => exited @1 2
+        -> ended @1 api dead 2 => exited @1 2
+        @1#1 api dead 0 -> ended @1#2 api dead 2 => exited @1#2 2
+        @1#1 api running; @2#1 b running -> missing; ended @2#1 b dead 2
+            => exited @2#1 2; disappeared @1#1
+        @1#1 api running pid=7 -> ended @1#2 api dead 2 pid=8 => exited @1#1 ? replaced; exited @1#2 2
+
+        ## bells are counted
+        @1 a running bells=0 -> @1 a running bells=2 => notify @1 x2
+        @1 a running bells=2 -> @1 a running bells=3 bell => notify @1 x1
+        @1 a running -> @1 a running bells=3 => notify @1 x3
+        @1 a running bell -> @1 a running bells=1 bell => notify @1 x1
+        @1 a running -> @1 a running bells=0
+        # A counter that did not rise outweighs the flag.
+        @1 a running bells=2 -> @1 a running bells=2 bell
+        @1 a running bells=5 -> @1 a running bells=1 bell
+        # The bell of a dead task counts.
+        @1 a dead 0 bells=1 -> @1 a dead 0 bells=2 => notify @1 x1
+        @1 a unknown bells=1 -> @1 a unknown bells=2 => notify @1 x1
+
+        ## without a counter the flag decides
+        @1 a running -> @1 a running bell => notify @1 x1
+        @1 a running bell -> @1 a running bell
+        @1 a running bell -> @1 a running
+        @1 a running bells=2 -> @1 a running
+        @1 a running bells=2 -> @1 a running bell => notify @1 x1
+        @1 a running bells=2 bell -> @1 a running bell
+
+        ## a new window may ring
+        -> @1 a running bell => started @1; notify @1 x1
+        -> @1 a running bells=2 => started @1; notify @1 x2
+        -> @1 a running bells=2 bell => started @1; notify @1 x2
+        -> @1 a running bells=0 bell => started @1; notify @1 x1
+        -> @1 a running bells=0 => started @1
+        -> @1 a dead 0 bell => notify @1 x1; exited @1 0
+
+        ## each run has its own bells
+        @1#1 a running bells=0
+            -> ended @1#1 a dead 0 bells=1; @1#2 a running bells=3
+            => notify @1#1 x1; exited @1#1 0; rerun @1#2; notify @1#2 x2
+        @1 a running bells=1 -> @1 a dead 0 bells=2 bell => notify @1 x1; exited @1 0
+
+        ## disappeared was alive and its window is gone
+        @1 a running -> => disappeared @1
+        @1 a unknown -> => disappeared @1
+        @1 a running -> missing => disappeared @1
+        @1 a dead 0 ->
+        @1 a dead 0 -> missing
+        @1 a running -> gone @1 userKilled => disappeared @1 userKilled
+        @1 a running -> gone @1 agentKilled => disappeared @1 agentKilled
+        @1 a running -> gone @1 moved => disappeared @1 moved
+        @1 a running -> missing; gone @1 userKilled => disappeared @1 userKilled
+        @1 a dead 0 -> gone @1 userKilled
+        @1 a running; @2 b running -> @2 b running; gone @2 userKilled => disappeared @1
+
+        ## the same name in another window is another task
+        @1 api running -> @2 api running => started @2; disappeared @1
+        @1 api dead 0 -> @2 api dead 0 => exited @2 0
+
+        ## events are ordered by window number then run and disappearances last
+        @2 a running; @10 b running; @1 gone running
+            -> @10 b dead 1 bells=1; @2 a dead 0; @11 new running
+            => exited @2 0; notify @10 x1; exited @10 1; started @11; disappeared @1
+
+        ## another life shares no tasks
+        life 1; @1#1 a running; @2#1 b dead 0; @3#1 c running
+            -> life 2; @1#1 a running; @2#1 b dead 0 bells=1
+            => started @1#1; notify @2#1 x1; exited @2#1 0; disappeared @1#1; disappeared @3#1
+        life 1; @1 a running -> life 1; @1 a running
+        life 1; @1 a running -> @1 a running
+        life 1; @1 a running -> missing => disappeared @1
+        missing -> life 2; @1 a running => started @1
+
+        ## known exits of the old life are reported
+        life 1; @1 a running; @2 b running
+            -> life 2; @3 c running; gone @1 userKilled
+            => started @3; disappeared @1 userKilled; disappeared @2
+        life 1; @1#1 a running pid=7 bells=4; @2#1 b running pid=8
+            -> life 2; ended @1#1 a dead 2 pid=7 bells=5
+            => notify @1#1 x1; exited @1#1 2; disappeared @2#1
+        ",
     );
 }
 
@@ -274,254 +254,40 @@ fn a_replaced_run_ended_when_the_next_began() {
 }
 
 #[test]
-fn a_run_whose_end_is_known_and_whose_window_is_gone_is_exited_and_nothing_else() {
-    check(
-        "@1#1 api running",
-        "ended @1#1 api dead 2",
-        &["exited @1#1 2"],
-    );
-    check("@1 api running", "ended @1 api dead 2", &["exited @1 2"]);
-    check("", "ended @1 api dead 2", &["exited @1 2"]);
-    check(
-        "@1#1 api dead 0",
-        "ended @1#2 api dead 2",
-        &["exited @1#2 2"],
-    );
-    check(
-        "@1#1 api running; @2#1 b running",
-        "missing; ended @2#1 b dead 2",
-        &["exited @2#1 2", "disappeared @1#1"],
-    );
-    check(
-        "@1#1 api running pid=7",
-        "ended @1#2 api dead 2 pid=8",
-        &["exited @1#1 ? replaced", "exited @1#2 2"],
-    );
-}
-
-#[test]
-fn bells_are_counted() {
-    check(
-        "@1 a running bells=0",
-        "@1 a running bells=2",
-        &["notify @1 x2"],
-    );
-    check(
-        "@1 a running bells=2",
-        "@1 a running bells=3 bell",
-        &["notify @1 x1"],
-    );
-    check("@1 a running", "@1 a running bells=3", &["notify @1 x3"]);
-    check(
-        "@1 a running bell",
-        "@1 a running bells=1 bell",
-        &["notify @1 x1"],
-    );
-    check("@1 a running", "@1 a running bells=0", &[]);
-    // A counter that did not rise outweighs the flag.
-    check("@1 a running bells=2", "@1 a running bells=2 bell", &[]);
-    check("@1 a running bells=5", "@1 a running bells=1 bell", &[]);
-    // The bell of a dead task counts.
-    check(
-        "@1 a dead 0 bells=1",
-        "@1 a dead 0 bells=2",
-        &["notify @1 x1"],
-    );
-    check(
-        "@1 a unknown bells=1",
-        "@1 a unknown bells=2",
-        &["notify @1 x1"],
-    );
-}
-
-#[test]
-fn without_a_counter_the_flag_decides() {
-    check("@1 a running", "@1 a running bell", &["notify @1 x1"]);
-    check("@1 a running bell", "@1 a running bell", &[]);
-    check("@1 a running bell", "@1 a running", &[]);
-    check("@1 a running bells=2", "@1 a running", &[]);
-    check(
-        "@1 a running bells=2",
-        "@1 a running bell",
-        &["notify @1 x1"],
-    );
-    check("@1 a running bells=2 bell", "@1 a running bell", &[]);
-}
-
-#[test]
-fn a_new_window_may_ring() {
-    check("", "@1 a running bell", &["started @1", "notify @1 x1"]);
-    check("", "@1 a running bells=2", &["started @1", "notify @1 x2"]);
-    check(
-        "",
-        "@1 a running bells=2 bell",
-        &["started @1", "notify @1 x2"],
-    );
-    check(
-        "",
-        "@1 a running bells=0 bell",
-        &["started @1", "notify @1 x1"],
-    );
-    check("", "@1 a running bells=0", &["started @1"]);
-    check("", "@1 a dead 0 bell", &["notify @1 x1", "exited @1 0"]);
-}
-
-#[test]
-fn each_run_has_its_own_bells() {
-    check(
-        "@1#1 a running bells=0",
-        "ended @1#1 a dead 0 bells=1; @1#2 a running bells=3",
-        &[
-            "notify @1#1 x1",
-            "exited @1#1 0",
-            "rerun @1#2",
-            "notify @1#2 x2",
-        ],
-    );
-    check(
-        "@1 a running bells=1",
-        "@1 a dead 0 bells=2 bell",
-        &["notify @1 x1", "exited @1 0"],
-    );
-}
-
-#[test]
-fn disappeared_was_alive_and_its_window_is_gone() {
-    check("@1 a running", "", &["disappeared @1"]);
-    check("@1 a unknown", "", &["disappeared @1"]);
-    check("@1 a running", "missing", &["disappeared @1"]);
-    check("@1 a dead 0", "", &[]);
-    check("@1 a dead 0", "missing", &[]);
-    check(
-        "@1 a running",
-        "gone @1 userKilled",
-        &["disappeared @1 userKilled"],
-    );
-    check(
-        "@1 a running",
-        "gone @1 agentKilled",
-        &["disappeared @1 agentKilled"],
-    );
-    check("@1 a running", "gone @1 moved", &["disappeared @1 moved"]);
-    check(
-        "@1 a running",
-        "missing; gone @1 userKilled",
-        &["disappeared @1 userKilled"],
-    );
-    check("@1 a dead 0", "gone @1 userKilled", &[]);
-    check(
-        "@1 a running; @2 b running",
-        "@2 b running; gone @2 userKilled",
-        &["disappeared @1"],
-    );
-}
-
-#[test]
-fn the_same_name_in_another_window_is_another_task() {
-    check(
-        "@1 api running",
-        "@2 api running",
-        &["started @2", "disappeared @1"],
-    );
-    check("@1 api dead 0", "@2 api dead 0", &["exited @2 0"]);
-}
-
-#[test]
-fn events_are_ordered_by_window_number_then_run_and_disappearances_last() {
-    check(
-        "@2 a running; @10 b running; @1 gone running",
-        "@10 b dead 1 bells=1; @2 a dead 0; @11 new running",
-        &[
-            "exited @2 0",
-            "notify @10 x1",
-            "exited @10 1",
-            "started @11",
-            "disappeared @1",
-        ],
-    );
-}
-
-#[test]
-fn another_life_shares_no_tasks() {
-    check(
-        "life 1; @1#1 a running; @2#1 b dead 0; @3#1 c running",
-        "life 2; @1#1 a running; @2#1 b dead 0 bells=1",
-        &[
-            "started @1#1",
-            "notify @2#1 x1",
-            "exited @2#1 0",
-            "disappeared @1#1",
-            "disappeared @3#1",
-        ],
-    );
-    check("life 1; @1 a running", "life 1; @1 a running", &[]);
-    check("life 1; @1 a running", "@1 a running", &[]);
-    check("life 1; @1 a running", "missing", &["disappeared @1"]);
-    check("missing", "life 2; @1 a running", &["started @1"]);
-}
-
-#[test]
-fn known_exits_of_the_old_life_are_reported() {
-    check(
-        "life 1; @1 a running; @2 b running",
-        "life 2; @3 c running; gone @1 userKilled",
-        &["started @3", "disappeared @1 userKilled", "disappeared @2"],
-    );
-    check(
-        "life 1; @1#1 a running pid=7 bells=4; @2#1 b running pid=8",
-        "life 2; ended @1#1 a dead 2 pid=7 bells=5",
-        &["notify @1#1 x1", "exited @1#1 2", "disappeared @2#1"],
-    );
-}
-
-#[test]
-fn levels() {
-    let level = |before: &str, after: &str| diff(&snapshot(before), &snapshot(after))[0].level();
-    assert_eq!(level("", "@1 a running"), Level::Info);
-    assert_eq!(level("@1 a running", "@1 a dead 0"), Level::Info);
-    assert_eq!(level("@1 a running", "@1 a dead 1"), Level::Warning);
-    assert_eq!(level("@1 a running", "@1 a dead SIGTERM"), Level::Warning);
-    assert_eq!(level("@1 a running", "@1 a dead ?"), Level::Warning);
-    assert_eq!(level("@1#1 a running", "@1#2 a running"), Level::Warning);
-    assert_eq!(level("@1 a running", "@1 a running bell"), Level::Info);
-    assert_eq!(level("@1 a running", ""), Level::Warning);
-}
-
-#[track_caller]
-fn check_applied(saved: &str, later: &[&str], expected: &str) {
-    let mut applied = snapshot(saved);
-    let mut before = snapshot(saved);
-    for look in later {
-        let look = snapshot(look);
-        for event in diff(&before, &look) {
-            apply(&mut applied, &event);
-        }
-        before = look;
-    }
-    assert_eq!(applied.tasks, snapshot(expected).tasks);
+fn the_event_of_what_was_ended_on_purpose_has_its_exit() {
+    let looks = [
+        "@1#1 a running pid=7",
+        "ended @1#1 a dead 143 pid=7; gone @1 timedOut",
+    ];
+    let [before, after] = looks.map(snapshot);
+    let events = diff(&before, &after);
+    assert_eq!(events[0].task.exit().and_then(|exit| exit.code), Some(143));
 }
 
 #[test]
 fn events_bring_a_saved_snapshot_up_to_date() {
-    check_applied("", &["@1 a running"], "@1 a running");
-    check_applied("@1 a running", &["@1 a dead 2"], "@1 a dead 2");
-    check_applied("@1#1 a running", &["@1#2 a running"], "@1#2 a running");
-    check_applied("@1 a running", &[""], "");
-    check_applied(
-        "@1#1 a running pid=1",
-        &["", "@1#1 b running pid=2"],
-        "@1#1 b running pid=2",
-    );
-    check_applied(
-        "life 1; @1#1 a running pid=1",
-        &["life 2; @1#1 b running pid=2"],
-        "@1#1 b running pid=2",
-    );
-    check_applied(
-        "@1#1 a running",
-        &["ended @1#1 a dead 0; ended @1#2 a dead 1; @1#3 a running bells=2"],
-        "@1#3 a running bells=2",
-    );
+    let cases = "
+        -> @1 a running => @1 a running
+        @1 a running -> @1 a dead 2 => @1 a dead 2
+        @1#1 a running -> @1#2 a running => @1#2 a running
+        @1 a running -> =>
+        @1#1 a running pid=1 -> -> @1#1 b running pid=2 => @1#1 b running pid=2
+        life 1; @1#1 a running pid=1 -> life 2; @1#1 b running pid=2 => @1#1 b running pid=2
+        @1#1 a running
+            -> ended @1#1 a dead 0; ended @1#2 a dead 1; @1#3 a running bells=2
+            => @1#3 a running bells=2
+        ";
+    for line in stories(cases).into_iter().flat_map(|(_, lines)| lines) {
+        let (looks, expected) = line.split_once("=>").unwrap();
+        let looks: Vec<Snapshot> = looks.split("->").map(snapshot).collect();
+        let mut applied = looks[0].clone();
+        for pair in looks.windows(2) {
+            for event in diff(&pair[0], &pair[1]) {
+                apply(&mut applied, &event);
+            }
+        }
+        assert_eq!(applied.tasks, snapshot(expected).tasks, "{line}");
+    }
 }
 
 #[test]
@@ -544,88 +310,58 @@ fn an_event_of_a_task_makes_a_missing_session_exist() {
     assert!(saved.exists);
 }
 
-/// One window at two looks: its run then, the runs in between, and its run now.
-#[derive(Debug, Clone)]
-struct Window {
-    before: Option<Task>,
-    ended: Vec<Task>,
-    after: Option<Task>,
-    gone: Option<GoneReason>,
-    launcher_replaced: Option<u32>,
+fn any_life() -> impl Strategy<Value = &'static str> {
+    proptest::sample::select(vec![
+        "running", "unknown", "dead 0", "dead 1", "dead 2", "dead ?",
+    ])
 }
 
-fn run_of(window: u32, run: u32, life: Life, bells: Option<u64>, bell: bool) -> Task {
-    Task {
-        pane: Some(PaneId(window)),
-        pid: Some(window * 100 + run),
-        life,
-        bell,
-        bell_count: bells,
-        run: Some(run),
-        ..Task::new(WindowId(window), format!("task-{window}"))
-    }
-}
-
-fn any_life() -> impl Strategy<Value = Life> {
-    prop_oneof![
-        Just(Life::Alive),
-        Just(Life::Unknown),
-        (0..3).prop_map(|code| Life::Dead(Exit::with_code(code))),
-        Just(Life::Dead(Exit::default())),
-    ]
-}
-
-fn any_window(window: u32) -> impl Strategy<Value = Window> {
+/// One window at two looks: its run then, and the runs in between with its run now.
+fn any_window(window: u32) -> impl Strategy<Value = (String, String)> {
     (
         proptest::option::of((1..4_u32, any_life())),
         proptest::collection::vec(any::<bool>(), 0..3),
         proptest::option::of((0..2_u32, any_life())),
-        (
-            proptest::option::of(0..3_u64),
-            any::<bool>(),
-            any::<bool>(),
-            any::<bool>(),
-        ),
+        proptest::option::of(0..3_u64),
+        any::<[bool; 3]>(),
     )
         .prop_map(
-            move |(before, between, after, (bells, rang, killed, launched))| {
-                let ring = |n: u64| bells.map(|bells| bells + n);
-                let last = before.as_ref().map_or(0, |(run, _)| *run);
-                let before = before.map(|(run, life)| run_of(window, run, life, ring(0), false));
-                let mut ended = Vec::new();
-                let mut run = last;
-                let seen_to_its_end = before.as_ref().filter(|task| task.is_alive());
-                if let (Some(before), Some(true)) = (seen_to_its_end, between.first()) {
-                    let life = Life::Dead(Exit::with_code(9));
-                    ended.push(Task {
-                        life,
-                        ..before.clone()
-                    });
+            move |(before, between, after, bells, [rang, killed, launched])| {
+                let pid = |run: u32| window * 100 + run;
+                let of_run = |run: u32, life: &str, rings: u64| {
+                    let bells = bells.map(|bells| format!(" bells={}", bells + rings));
+                    let bells = bells.unwrap_or_default();
+                    format!("@{window}#{run} task {life} pid={}{bells}", pid(run))
+                };
+                let (mut then, mut now) = (String::new(), Vec::new());
+                let mut run = 0;
+                if let Some((first, life)) = before {
+                    run = first;
+                    then = format!("{}; ", of_run(run, life, 0));
+                    if !life.starts_with("dead") && between.first() == Some(&true) {
+                        now.push(format!("ended {}", of_run(run, "dead 9", 0)));
+                    }
                 }
                 for code in between {
                     run += 1;
-                    let life = Life::Dead(Exit::with_code(i32::from(code)));
-                    ended.push(run_of(window, run, life, ring(1), false));
+                    let life = if code { "dead 1" } else { "dead 0" };
+                    now.push(format!("ended {}", of_run(run, life, 1)));
                 }
-                let after = after.map(|(more, life)| {
-                    let goes_on = more == 0 && ended.is_empty() && before.is_some();
-                    let was_dead = before.as_ref().filter(|task| goes_on && !task.is_alive());
-                    let life = was_dead.map_or(life, |task| task.life.clone());
-                    run_of(
-                        window,
-                        if goes_on { run } else { run + 1 },
-                        life,
-                        ring(2),
-                        rang,
-                    )
-                });
-                Window {
-                    launcher_replaced: before.as_ref().and_then(|b| b.pid).filter(|_| launched),
-                    gone: killed.then_some(GoneReason::UserKilled),
-                    before,
-                    ended,
-                    after,
+                let is_known = before.is_some() || !now.is_empty();
+                if let Some((more, life)) = after {
+                    let goes_on = before.filter(|_| more == 0 && now.is_empty());
+                    let was_dead = goes_on.filter(|(_, life)| life.starts_with("dead"));
+                    let life = was_dead.map_or(life, |(_, life)| life);
+                    let run = if goes_on.is_some() { run } else { run + 1 };
+                    let bell = if rang { " bell" } else { "" };
+                    now.push(of_run(run, life, 2) + bell);
+                } else if killed && is_known {
+                    now.push(format!("gone @{window} userKilled"));
                 }
+                if let Some((first, _)) = before.filter(|_| launched) {
+                    now.push(format!("launcher @{window} {}", pid(first)));
+                }
+                (then, now.join("; ") + "; ")
             },
         )
 }
@@ -634,24 +370,14 @@ prop_compose! {
     fn two_looks()(windows in (any_window(1), any_window(2), any_window(10)), lives in 0..3_u32)
         -> (Snapshot, Snapshot)
     {
-        let mut before = snapshot("");
-        let mut after = snapshot("");
-        for window in [windows.0, windows.1, windows.2] {
-            let id = window.before.iter().chain(&window.ended).chain(&window.after).next();
-            let Some(id) = id.map(|task| task.window) else { continue };
-            before.tasks.extend(window.before.map(|task| (id, task.into())));
-            after.ended.extend(window.ended);
-            after.gone.extend(window.gone.filter(|_| window.after.is_none()).map(|g| (id, g)));
-            after.launcher_replaced.extend(window.launcher_replaced.map(|pid| (id, pid)));
-            after.tasks.extend(window.after.map(|task| (id, task.into())));
-        }
+        let windows = [windows.0, windows.1, windows.2];
+        let [mut before, mut after] = [windows.clone().map(|(then, _)| then), windows.map(|(_, now)| now)]
+            .map(|looks| looks.concat());
         if lives > 0 {
-            let life = |server_pid| Some(SessionLife {
-                server_pid, server_started: 0, id: SessionId(0), created: 0,
-            });
-            before.life = life(1);
-            after.life = life(lives);
+            before += "life 1";
+            after += &format!("life {lives}");
         }
+        let (before, mut after) = (snapshot(&before), snapshot(&after));
         if lives == 2 {
             // Another server: no process is the same, and no old exit is known.
             after.ended.clear();

@@ -4,7 +4,7 @@ mod properties;
 mod restarts;
 
 use super::*;
-use crate::model::test_notation::{describe, snapshot, task};
+use crate::model::test_notation::{at, describe, expectation, prompt, snapshot, stories, task};
 
 /// Drives an engine as the daemon does: what is due is delivered before each look.
 struct Driver {
@@ -14,10 +14,7 @@ struct Driver {
 
 impl Driver {
     fn new(settings: Settings, memory: RestoredState) -> Self {
-        let now = Now {
-            mono: Instant::now(),
-            wall: 0,
-        };
+        let now = at(0);
         Self {
             engine: Engine::new(settings, memory, now),
             now,
@@ -25,7 +22,16 @@ impl Driver {
     }
 
     /// A step is a snapshot, at the time that a leading `+20` (milliseconds) moves on to, or
-    /// `+20` alone, or `deliver`, or `tried 4`: the disk has had the records up to that number.
+    /// `+20` alone, or one of these:
+    ///
+    /// ```text
+    /// deliver
+    /// tried 4              the disk has had the records up to that number
+    /// will wait a pi:1     a command of that owner is about to wait for `a`, within 5 s
+    /// waits a pi:1         it has begun
+    /// will read pi:1 6000  that owner is about to read, within so many milliseconds
+    /// has read pi:1 1 2    it has read these records
+    /// ```
     fn step(&mut self, step: &str) -> Vec<String> {
         let mut step = step.trim();
         if let Some(rest) = step.strip_prefix('+') {
@@ -40,7 +46,32 @@ impl Driver {
                 self.engine.tried(tried["tried ".len()..].parse().unwrap());
                 self.engine.deliver_due(self.now)
             }
-            _ => self.engine.look(snapshot(step), self.now),
+            _ => match step.split(' ').collect::<Vec<_>>()[..] {
+                ["will", "wait", task, ref owner @ ..] => {
+                    let expected = ExpectedWait {
+                        task: task.to_owned(),
+                        owner: owner.first().map(ToString::to_string),
+                        until: self.now.mono + Duration::from_secs(5),
+                    };
+                    self.engine.expect_wait(expected, self.now);
+                    Vec::new()
+                }
+                ["waits", task, ref owner @ ..] => {
+                    self.engine.wait_begun(task, owner.first().copied());
+                    Vec::new()
+                }
+                ["will", "read", owner, ms] => {
+                    let until = self.now.mono + Duration::from_millis(ms.parse().unwrap());
+                    self.engine.expect_reader(owner.to_owned(), until, self.now);
+                    Vec::new()
+                }
+                ["has", "read", owner, ref seqs @ ..] => {
+                    let seqs: Vec<Seq> = seqs.iter().map(|seq| seq.parse().unwrap()).collect();
+                    self.engine.note_seen(owner, &seqs);
+                    Vec::new()
+                }
+                _ => self.engine.look(snapshot(step), self.now),
+            },
         };
         effects.iter().map(describe_effect).collect()
     }
@@ -62,51 +93,71 @@ fn describe_effect(effect: &EngineEffect) -> String {
 }
 
 fn describe_record(record: &Record) -> String {
-    let mark = |level: &Level| if *level == Level::Warning { "!" } else { "" };
-    let list = |events: &[Seq]| {
-        let seqs: Vec<String> = events.iter().map(ToString::to_string).collect();
-        seqs.join(" ")
-    };
     let what = match &record.body {
         Body::Event(event) => describe(event),
-        Body::Notice {
-            level,
-            text,
-            events,
-            ..
-        } if events.is_empty() => {
-            format!("notice{} {text}", mark(level))
-        }
-        Body::Notice { level, events, .. } => format!("notice{} of {}", mark(level), list(events)),
-        Body::FollowUp { level, events, .. } => {
-            format!("followUp{} of {}", mark(level), list(events))
-        }
+        Body::Notice { text, events, .. } if events.is_empty() => format!("notice {text}"),
+        Body::Notice { .. } | Body::FollowUp { .. } => describe_delivery(&record.body).0,
     };
     format!("{} {what}", record.seq)
 }
 
-#[track_caller]
-fn check_from(settings: Settings, memory: RestoredState, steps: &[(&str, &[&str])]) {
-    let mut driver = Driver::new(settings, memory);
-    for (index, (step, expected)) in steps.iter().enumerate() {
-        assert_eq!(driver.step(step), *expected, "step {index}: `{step}`");
+/// `notice pi:1 of 1 2` or `followUp! of 3`, and the text; `!` is a warning, the owner is left out where it
+/// is for everybody, and so is the header of messages.
+pub(super) fn describe_delivery(body: &Body) -> (String, &str) {
+    let (kind, level, owner, events, text) = match body {
+        Body::Event(_) => panic!("no delivery"),
+        Body::Notice {
+            level,
+            text,
+            events,
+            owner,
+        } => ("notice", level, owner, events, text.as_str()),
+        Body::FollowUp {
+            level,
+            message,
+            events,
+            owner,
+            ..
+        } => {
+            let text = message.content.split_once('\n').expect("a header").1;
+            ("followUp", level, owner, events, text)
+        }
+    };
+    let mark = if *level == Level::Warning { "!" } else { "" };
+    let owner = owner.iter().map(|owner| format!(" {owner}"));
+    let of: String = events.iter().map(|seq| format!(" {seq}")).collect();
+    (
+        format!("{kind}{mark}{} of{of}", owner.collect::<String>()),
+        text,
+    )
+}
+
+/// Stories of steps, each with its effects: `step => effect; effect`.
+fn check_from(settings: Settings, memory: &RestoredState, text: &str) {
+    for (heading, lines) in stories(text) {
+        let mut driver = Driver::new(settings, memory.clone());
+        for line in lines {
+            let (step, expected) = expectation(&line);
+            assert_eq!(driver.step(step), expected, "{heading}: `{step}`");
+        }
     }
 }
 
 /// Snapshots as `replay` takes them: what each brings is delivered with it. Counts are left out.
-#[track_caller]
-fn check(looks: &[(&str, &[&str])]) {
-    let mut driver = Driver::new(Settings::REPLAY, RestoredState::default());
-    for (index, (look, expected)) in looks.iter().enumerate() {
-        let mut effects = driver.step(look);
-        effects.extend(driver.step("deliver"));
-        effects.retain(|effect| !effect.starts_with("tmux:") && !effect.starts_with("status"));
-        assert_eq!(effects, *expected, "look {index}: `{look}`");
+fn check(text: &str) {
+    for (heading, lines) in stories(text) {
+        let mut driver = Driver::new(Settings::REPLAY, RestoredState::default());
+        for line in lines {
+            let (look, expected) = expectation(&line);
+            let mut effects = driver.step(look);
+            effects.extend(driver.step("deliver"));
+            effects.retain(|effect| !effect.starts_with("tmux:") && !effect.starts_with("status"));
+            assert_eq!(effects, expected, "{heading}: `{look}`");
+        }
     }
 }
 
 /// Looks of a daemon, with all their effects.
-#[track_caller]
-fn check_live(steps: &[(&str, &[&str])]) {
-    check_from(Settings::LIVE, RestoredState::default(), steps);
+fn check_live(text: &str) {
+    check_from(Settings::LIVE, &RestoredState::default(), text);
 }

@@ -502,257 +502,12 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::input_episodes::Episodes;
-    use crate::model::test_notation::{describe, snapshot, task};
-    use crate::model::{Now, Snapshot, TtyUse, WindowId};
+    use crate::model::TtyUse;
+    use crate::model::test_notation::{stories, task};
     use crate::prompt::{UserRules, judge};
 
-    /// A look at a task that reads lines, in its `switches`th call, after so many `bytes`.
-    fn reads(look: &str, switches: u64, bytes: u64) -> Snapshot {
-        with(look, true, Some((switches, bytes)))
-    }
-
-    fn with(look: &str, canonical: bool, call: Option<(u64, u64)>) -> Snapshot {
-        let mut look = snapshot(look);
-        let evidence = TtyEvidence {
-            reader: call.map_or(TtyUse::Elsewhere, |_| TtyUse::Reading),
-            echo: Some(canonical),
-            canonical: Some(canonical),
-            read: call.map(|(switches, bytes)| ReadCall {
-                thread: 7,
-                switches,
-                bytes: Some(bytes),
-            }),
-            n_reads: call.map(|(_, bytes)| bytes),
-            ..TtyEvidence::default()
-        };
-        look.terminals.insert(WindowId(1), evidence.into());
-        look
-    }
-
-    /// The events of these looks, `every` apart.
-    fn events_of(every: Duration, looks: &[Snapshot]) -> Vec<String> {
-        let mut now = Now {
-            mono: Instant::now(),
-            wall: 0,
-        };
-        let mut episodes = Episodes::default();
-        let mut described = Vec::new();
-        for look in looks {
-            now = now.after(every);
-            let events = episodes.admit(look, Duration::from_millis(200), now);
-            described.extend(events.iter().map(describe));
-        }
-        described
-    }
-
-    const QUIET: Duration = Duration::from_millis(250);
-
-    /// Each look twice, because a screen has to be unchanged at two looks.
-    fn twice(looks: &[Snapshot]) -> Vec<Snapshot> {
-        looks
-            .iter()
-            .flat_map(|look| [look.clone(), look.clone()])
-            .collect()
-    }
-
-    #[test]
-    fn text_printed_during_a_read_is_not_a_question() {
-        let looks = [
-            reads("@1 a running cursor=0,1 : listening|", 3, 50),
-            reads("@1 a running cursor=0,2 : listening|one has joined|", 3, 50),
-            reads(
-                "@1 a running cursor=0,3 : listening|one has joined|one left|",
-                3,
-                50,
-            ),
-            // Where output moves the terminal is not asked.
-            snapshot("@1 a running cursor=0,2 : one left|saved|"),
-            reads("@1 a running cursor=0,2 : one left|saved|", 3, 50),
-        ];
-        assert_eq!(events_of(QUIET, &twice(&looks)), ["input @1: listening"]);
-        // It took the command.
-        let answered = [
-            &looks[..],
-            &[reads(
-                "@1 a running cursor=0,3 : saved|stop|stopping|",
-                4,
-                55,
-            )],
-        ]
-        .concat();
-        assert_eq!(
-            events_of(QUIET, &twice(&answered)),
-            [
-                "input @1: listening",
-                "resolved @1: listening",
-                "input @1: stopping"
-            ]
-        );
-    }
-
-    #[test]
-    fn a_question_printed_during_a_read_is_reported_if_it_asks_by_itself() {
-        let looks = |line: &str| {
-            vec![
-                reads("@1 a running cursor=0,1 : Press Ctrl+C to quit|", 3, 50),
-                reads("@1 a running cursor=0,1 : Press Ctrl+C to quit|", 3, 50),
-                reads(&format!("@1 a running : loaded|{line}"), 3, 50),
-                reads(&format!("@1 a running : loaded|{line}"), 3, 50),
-                reads(&format!("@1 a running : {line}|{line}"), 3, 50),
-                reads(&format!("@1 a running : {line}|{line}"), 3, 50),
-            ]
-        };
-        assert_eq!(events_of(QUIET, &looks("saved")), [""; 0]);
-        assert_eq!(
-            events_of(QUIET, &looks("Go? [y/n]")),
-            ["input @1: Go? [y/n]"]
-        );
-    }
-
-    #[test]
-    fn the_same_question_is_reported_again_after_an_answer() {
-        let looks = [
-            reads("@1 a running : Go? [y/n]", 3, 50),
-            reads("@1 a running : Go? [y/n] n|no|Go? [y/n]", 4, 52),
-            reads(
-                "@1 a running : Go? [y/n] n|no|Go? [y/n] n|no|Go? [y/n]",
-                5,
-                54,
-            ),
-        ];
-        let once = ["resolved @1: Go? [y/n]", "input @1: Go? [y/n]"];
-        let expected = [&once[1..], &once, &once].concat();
-        assert_eq!(events_of(QUIET, &twice(&looks)), expected);
-        let by_screen: Vec<Snapshot> = looks
-            .into_iter()
-            .map(|look| Snapshot {
-                terminals: std::collections::BTreeMap::new(),
-                ..look
-            })
-            .collect();
-        assert_eq!(events_of(QUIET, &twice(&by_screen)), expected);
-    }
-
-    #[test]
-    fn a_call_may_be_younger_than_the_screen_it_is_first_observed_with() {
-        let looks = [
-            reads("@1 a running cursor=0,1 : Enter a name|", 3, 50),
-            reads("@1 a running cursor=0,1 : Enter a name|", 3, 50),
-            // The answer is echoed, and the next question is there before the process is examined.
-            reads("@1 a running cursor=1,1 : Enter a name|x", 4, 52),
-            reads(
-                "@1 a running cursor=0,3 : Enter a name|x|Enter a path|",
-                4,
-                52,
-            ),
-            reads(
-                "@1 a running cursor=0,3 : Enter a name|x|Enter a path|",
-                4,
-                52,
-            ),
-        ];
-        assert_eq!(
-            events_of(QUIET, &looks),
-            [
-                "input @1: Enter a name",
-                "resolved @1: Enter a name",
-                "input @1: Enter a path"
-            ]
-        );
-    }
-
-    #[test]
-    fn a_prompt_printed_after_the_screen_was_read_is_not_cut_off() {
-        let starts = snapshot("@1 a running cursor=0,0 : |");
-        for prompt in ["Enter a name", "Go? [y/n]"] {
-            let asks = reads(&format!("@1 a running : {prompt}"), 3, 50);
-            let looks = [
-                starts.clone(),
-                starts.clone(),
-                // It prints the prompt and reads before the process is examined.
-                reads("@1 a running cursor=0,0 : |", 3, 50),
-                asks.clone(),
-                asks,
-            ];
-            assert_eq!(events_of(QUIET, &looks), [format!("input @1: {prompt}")]);
-        }
-        let reads_without_prompt = reads("@1 a running cursor=0,0 : |", 3, 50);
-        let looks = [
-            &[starts.clone(), starts][..],
-            &vec![reads_without_prompt; 2],
-        ]
-        .concat();
-        assert_eq!(events_of(QUIET, &looks), ["input @1: "]);
-    }
-
-    #[test]
-    fn a_signal_is_no_answer_but_a_question_after_it_is_one() {
-        let asks = |rest: &str, switches| reads(&format!("@1 a running : {rest}"), switches, 50);
-        let looks = |then: &str| [asks("Enter a name", 3), asks(then, 4)];
-        // A child of the shell has printed, and its end was signalled.
-        let printed = looks("Enter a name built|done");
-        assert_eq!(
-            events_of(QUIET, &twice(&printed)),
-            ["input @1: Enter a name"]
-        );
-        let gave_up = looks("Enter a name|Use the default? [y/n]");
-        assert_eq!(
-            events_of(QUIET, &twice(&gave_up)),
-            [
-                "input @1: Enter a name",
-                "resolved @1: Enter a name",
-                "input @1: Use the default? [y/n]"
-            ]
-        );
-    }
-
-    #[test]
-    fn a_person_who_scrolls_ends_nothing() {
-        let asks = reads("@1 a running cursor=0,1 : Enter your name|", 3, 50);
-        let scrolls = snapshot("@1 a running cursor=0,1 : Enter your name|");
-        let looks = [asks.clone(), asks.clone(), scrolls.clone(), scrolls, asks];
-        assert_eq!(events_of(QUIET, &looks), ["input @1: Enter your name"]);
-    }
-
-    #[test]
-    fn a_program_that_reads_keys_is_reported_after_a_second() {
-        let menu = || with("@1 a running cursor=0,1 : a) one|", false, Some((3, 50)));
-        let menus = |n: usize| vec![menu(); n];
-        assert_eq!(events_of(QUIET, &menus(4)), [""; 0]);
-        assert_eq!(events_of(QUIET, &menus(6)), ["input @1: a) one"]);
-        let works = with("@1 a running cursor=0,1 : a) one|", false, None);
-        let then = [menus(6), vec![works]].concat();
-        assert_eq!(
-            events_of(QUIET, &then),
-            ["input @1: a) one", "resolved @1: a) one"]
-        );
-    }
-
-    #[test]
-    fn a_key_that_was_read_ends_a_countdown() {
-        let asks = |n, switches, bytes| {
-            let look = format!("@1 a running : Remove item {n}? [y/n]");
-            with(&look, false, Some((switches, bytes)))
-        };
-        let looks = |bytes| twice(&[asks(3, 3, 50), asks(2, 4, bytes)]);
-        let first = "input @1: Remove item 3? [y/n]";
-        assert_eq!(events_of(QUIET, &looks(50)), [first]);
-        assert_eq!(
-            events_of(QUIET, &looks(51)),
-            [
-                first,
-                "resolved @1: Remove item 3? [y/n]",
-                "input @1: Remove item 2? [y/n]"
-            ]
-        );
-    }
-
     fn screen(text: &str) -> Screen {
-        Screen {
-            rows: text.split('|').map(str::to_owned).collect(),
-            ..Screen::default()
-        }
+        crate::model::test_notation::screen(&text.replace('|', "\n"))
     }
 
     #[test]
@@ -798,98 +553,70 @@ mod tests {
         assert_eq!(since(["one tip|of two rows", "one tip|"]), Some(0));
     }
 
-    fn reading(reader: TtyUse) -> TtyEvidence {
-        TtyEvidence {
-            canonical: Some(true),
-            echo: Some(true),
-            reader,
-            ..TtyEvidence::default()
-        }
-    }
-
-    /// What is asked on each of these screens, one after the other; `-` for nothing.
+    /// What is asked on each of these screens, one after the other: `screen => question`, `-` for
+    /// nothing.
     #[track_caller]
-    fn check(reader: TtyUse, screens: &[(&str, &str)]) {
-        let evidence = reading(reader);
-        let mut place = None;
-        for (index, (screen, expected)) in screens.iter().enumerate() {
-            let task = task(&format!("@1#1 a running {screen}"));
-            let mut judgement = judge(&task.screen, Some(&evidence), &UserRules::default());
-            place = follow_echo(place.as_ref(), &task, Some(&evidence), Some(&mut judgement));
-            let asked = judgement.found.map(|found| found.prompt.text);
-            assert_eq!(asked.as_deref().unwrap_or("-"), *expected, "screen {index}");
+    fn check(evidence: &TtyEvidence, text: &str) {
+        for (heading, lines) in stories(text) {
+            let mut place = None;
+            for line in lines {
+                let (screen, expected) = line.split_once("=>").unwrap();
+                let task = task(&format!("@1#1 a running {}", screen.trim_end()));
+                let mut judgement = judge(&task.screen, Some(evidence), &UserRules::default());
+                place = follow_echo(place.as_ref(), &task, Some(evidence), Some(&mut judgement));
+                let asked = judgement.found.map(|found| found.prompt.text);
+                let asked = asked.as_deref().unwrap_or("-");
+                assert_eq!(asked, expected.trim(), "{heading}: {line}");
+            }
         }
     }
 
     #[test]
     fn an_answer_is_no_question() {
-        check(
-            TtyUse::Reading,
-            &[
-                ("cursor=6,0 : Name?", "Name?"),
-                ("cursor=9,0 : Name? Ada", "Name? Ada"),
-                ("cursor=0,1 : Name? Ada", ""),
-                ("cursor=5,1 : Name? Ada|what?", "what?"),
-                ("cursor=0,2 : Name? Ada|what?", ""),
-                // It answers with words of its own.
-                ("cursor=0,4 : Name? Ada|what?|x|Your age?", "Your age?"),
-                ("cursor=0,5 : Name? Ada|what?|x|Your age?|36", ""),
-            ],
-        );
-        // Without a word from the beginning.
-        check(
-            TtyUse::Reading,
-            &[("cursor=0,0", ""), ("cursor=0,1 : my answer", "")],
-        );
-    }
-
-    #[test]
-    fn an_answer_is_no_question_by_its_text_alone_either() {
-        check(
-            TtyUse::Polling,
-            &[
-                ("cursor=6,0 : Name?", "Name?"),
-                ("cursor=0,1 : Name? Press any key", "-"),
-            ],
-        );
-    }
-
-    #[test]
-    fn a_list_that_is_drawn_again_below_itself_is_no_answer() {
-        let list = |mark: &str| format!("Pick one:|  a|{mark} b|  c");
-        let keys = TtyEvidence {
-            canonical: Some(false),
-            ..reading(TtyUse::Reading)
+        let reads = |reader, is_canonical, echo| TtyEvidence {
+            canonical: Some(is_canonical),
+            echo: Some(echo),
+            reader,
+            ..TtyEvidence::default()
         };
-        for echo in [true, false] {
-            let evidence = TtyEvidence {
-                echo: Some(echo),
-                ..keys.clone()
-            };
-            let asked = |place: Option<&AnswerPlace>, screen: &str| {
-                let task = task(&format!("@1#1 a running {screen}"));
-                let mut judgement = judge(&task.screen, Some(&evidence), &UserRules::default());
-                let place = follow_echo(place, &task, Some(&evidence), Some(&mut judgement));
-                (place, judgement.found.map(|found| found.prompt.text))
-            };
-            let (place, first) = asked(None, &format!("cursor=0,4 : {}|", list("❯")));
-            assert_eq!(first.as_deref(), Some("Pick one:"));
-            let twice = format!("cursor=0,8 : {}|{}|", list("❯"), list("❯"));
-            let (_, again) = asked(place.as_ref(), &twice);
-            let expected = if echo { "" } else { "Pick one:" };
-            assert_eq!(again.as_deref(), Some(expected), "{echo}");
-        }
-    }
-
-    #[test]
-    fn the_same_words_elsewhere_are_a_question() {
         check(
-            TtyUse::Reading,
-            &[
-                ("cursor=0,1 : Name?", "Name?"),
-                // What was answered scrolled away with the rows above.
-                ("cursor=0,2 : other|Name? Ada?", "Name? Ada?"),
-            ],
+            &reads(TtyUse::Reading, true, true),
+            "
+            cursor=6,0 : Name? => Name?
+            cursor=9,0 : Name? Ada => Name? Ada
+            cursor=0,1 : Name? Ada =>
+            cursor=5,1 : Name? Ada|what? => what?
+            cursor=0,2 : Name? Ada|what? =>
+            # It answers with words of its own.
+            cursor=0,4 : Name? Ada|what?|x|Your age? => Your age?
+            cursor=0,5 : Name? Ada|what?|x|Your age?|36 =>
+
+            ## without a word from the beginning
+            cursor=0,0 =>
+            cursor=0,1 : my answer =>
+
+            ## the same words elsewhere are a question
+            cursor=0,1 : Name? => Name?
+            # What was answered scrolled away with the rows above.
+            cursor=0,2 : other|Name? Ada? => Name? Ada?
+            ",
         );
+        check(
+            &reads(TtyUse::Polling, true, true),
+            "
+            ## an answer is no question by its text alone either
+            cursor=6,0 : Name? => Name?
+            cursor=0,1 : Name? Press any key => -
+            ",
+        );
+        // A list that is drawn again below itself is no answer.
+        for (echo, again) in [(true, ""), (false, "Pick one:")] {
+            let list = "
+                cursor=0,4 : Pick one:|  a|❯ b|  c| => Pick one:
+                cursor=0,8 : Pick one:|  a|❯ b|  c|Pick one:|  a|❯ b|  c| => AGAIN
+                ";
+            let keys = reads(TtyUse::Reading, false, echo);
+            check(&keys, &list.replace("AGAIN", again));
+        }
     }
 }

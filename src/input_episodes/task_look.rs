@@ -507,129 +507,106 @@ fn alike(old: &[String], new: &[String]) -> (usize, usize) {
 mod tests {
     use super::*;
 
-    #[track_caller]
-    fn check(old: &str, new: &str, expected: bool) {
-        let screen = |text: &str| Screen {
-            rows: text.split('|').map(str::to_owned).collect(),
-            ..Screen::default()
-        };
-        let (old, new) = (screen(old), screen(new));
-        let row = |screen: &Screen| {
-            screen
-                .rows
-                .iter()
-                .rposition(|row| row == "Go?")
-                .expect("the prompt is there")
-        };
-        let shown = PromptComparison {
-            before: (&old, row(&old)),
-            after: (&new, row(&new)),
-        };
-        assert_eq!(
-            shown.is_asked_again(),
-            expected,
-            "{:?} -> {:?}",
-            old.rows,
-            new.rows
-        );
+    fn screen(text: &str) -> Screen {
+        crate::model::test_notation::screen(&text.replace('|', "\n"))
     }
 
     #[test]
-    fn a_prompt_that_is_still_there_is_the_same() {
-        check("a|Go?", "a|Go?", false);
-        check("12:00|Go?", "12:01|Go?", false);
-        check("a|Go?|12:00", "a|Go?|12:01", false);
-        check("a|b|c|Go?", "b|c|Go?|more", false);
-        check("a|b|c|Go?", "Go?", false);
-        check("c|Go?", "a|b|c|Go?", false);
-    }
-
-    #[test]
-    fn a_prompt_asked_again_is_another() {
-        check("Go?", "Go? y|ok|Go?", true);
-        check("a|Go?", "a|Go? y|ok|Go?", true);
-        check("a|b|Go?", "Go? y|ok|Go?", true);
-        check("a|b|c|d|e|f|Go?", "1|2|3|4|5|6|Go?", true);
-        check("a|b|Go?", "x|Go?", true);
-    }
-
-    #[test]
-    fn a_question_in_a_screen_that_repeats_itself_is_another() {
-        check("Go? a|1|Go?", "Go? a|1|Go? a|2|Go?", true);
-        check("Go? a|1|Go? a|2|Go?", "Go? a|1|Go? a|2|Go? a|3|Go?", true);
-        check("Go?|No.|Go?", "Go?|No.|Go?|No.|Go?", true);
-        check("Go? a|s|Go?", "Go? a|s|Go? a|s|Go?", true);
-        // The rows that are shown are full: the first ones have gone.
-        check("1|Go? a|2|Go? a|3|Go?", "2|Go? a|3|Go? a|4|Go?", true);
-        check("x|1|Go? a|2|Go?", "1|Go? a|2|Go? a|3|Go?", true);
-        // It may as well have scrolled.
-        check("x|s|Go? a|s|Go?", "s|Go? a|s|Go?", false);
+    fn whether_a_prompt_is_asked_again() {
+        for (old, new, expected) in [
+            // A prompt that is still there is the same.
+            ("a|Go?", "a|Go?", false),
+            ("12:00|Go?", "12:01|Go?", false),
+            ("a|Go?|12:00", "a|Go?|12:01", false),
+            ("a|b|c|Go?", "b|c|Go?|more", false),
+            ("a|b|c|Go?", "Go?", false),
+            ("c|Go?", "a|b|c|Go?", false),
+            // A prompt asked again is another.
+            ("Go?", "Go? y|ok|Go?", true),
+            ("a|Go?", "a|Go? y|ok|Go?", true),
+            ("a|b|Go?", "Go? y|ok|Go?", true),
+            ("a|b|c|d|e|f|Go?", "1|2|3|4|5|6|Go?", true),
+            ("a|b|Go?", "x|Go?", true),
+            // In a screen that repeats itself as well.
+            ("Go? a|1|Go?", "Go? a|1|Go? a|2|Go?", true),
+            ("Go? a|1|Go? a|2|Go?", "Go? a|1|Go? a|2|Go? a|3|Go?", true),
+            ("Go?|No.|Go?", "Go?|No.|Go?|No.|Go?", true),
+            ("Go? a|s|Go?", "Go? a|s|Go? a|s|Go?", true),
+            // The rows that are shown are full: the first ones have gone.
+            ("1|Go? a|2|Go? a|3|Go?", "2|Go? a|3|Go? a|4|Go?", true),
+            ("x|1|Go? a|2|Go?", "1|Go? a|2|Go? a|3|Go?", true),
+            // It may as well have scrolled.
+            ("x|s|Go? a|s|Go?", "s|Go? a|s|Go?", false),
+            // Lines printed above a prompt do not ask it again.
+            ("Go?", "GET /0|Go?", false),
+            ("Go?", "GET /0|GET /1|Go?", false),
+            ("a|Go?", "a|GET /0|Go?", false),
+            // The screen is full.
+            ("a|b|c|d|e|f|Go?", "b|c|d|e|f|GET /0|Go?", false),
+            ("a|b|c|d|e|f|Go?", "d|e|f|1|2|3|Go?", false),
+            ("a||Go?", "a||GET /0|Go?", false),
+            ("||Go?", "||GET /0|Go?", false),
+            // It was answered.
+            ("a|Go?", "a|Go? y|GET /0|Go?", true),
+            ("a|Go?", "a|Go?|GET /0|Go?", true),
+            ("a|Go?", "a|✔ Go? · yes|GET /0|Go?", true),
+            // The one above was there before.
+            ("Go?|GET /0|Go?", "Go?|GET /0|GET /1|Go?", false),
+            // Nothing of what was there is left.
+            ("a|b|c|d|e|f|Go?", "1|2|3|4|5|6|Go?", true),
+            ("a|Go?", "x|y|Go?", true),
+        ] {
+            let (old, new) = (screen(old), screen(new));
+            let row = |screen: &Screen| screen.rows.iter().rposition(|row| row == "Go?").unwrap();
+            let shown = PromptComparison {
+                before: (&old, row(&old)),
+                after: (&new, row(&new)),
+            };
+            let again = shown.is_asked_again();
+            assert_eq!(again, expected, "{:?} -> {:?}", old.rows, new.rows);
+        }
+        // At the top of the screen, it was cleared.
+        for (top, expected) in [(0, true), (1, false)] {
+            let at = |text| Screen {
+                top: Some(top),
+                ..screen(text)
+            };
+            let shown = PromptComparison {
+                before: (
+                    &Screen {
+                        top: Some(0),
+                        ..screen("Go?")
+                    },
+                    0,
+                ),
+                after: (&at("Go?|GET /0|Go?"), 2),
+            };
+            assert_eq!(shown.is_asked_again(), expected, "{top}");
+        }
     }
 
     #[test]
     fn a_prompt_that_counts_down_is_the_same() {
-        let check = |old: &str, new: &str, expected: bool| {
-            let screen = |text: &str| Screen {
-                rows: text.split('|').map(str::to_owned).collect(),
-                ..Screen::default()
-            };
+        for (old, new, expected) in [
+            ("a|Go in 10 s? [y/n]", "a|Go in  9 s? [y/n]", true),
+            ("Go in 99 s?", "Go in 1 s?", true),
+            ("Go? (1:00)", "Go? (0:59)", true),
+            // These may have been answered.
+            ("Player 1?", "Player 2?", false),
+            ("Go in 9 s?", "Go in 9 s?", false),
+            ("Go in 9 s?", "Stop in 8 s?", false),
+            ("2 tries left?", "Wrong.|1 tries left?", false),
+            ("a|2 tries left?", "Wrong.|1 tries left?", false),
+            ("Port 80?", "Port?", false),
+        ] {
             let (old, new) = (screen(old), screen(new));
             let (old_row, new_row) = (old.rows.len() - 1, new.rows.len() - 1);
             let shown = PromptComparison {
                 before: (&old, old_row),
                 after: (&new, new_row),
             };
-            assert_eq!(
-                shown.counts_down(&old.rows[old_row], &new.rows[new_row]),
-                expected,
-                "{:?} -> {:?}",
-                old.rows,
-                new.rows
-            );
-        };
-        check("a|Go in 10 s? [y/n]", "a|Go in  9 s? [y/n]", true);
-        check("Go in 99 s?", "Go in 1 s?", true);
-        check("Go? (1:00)", "Go? (0:59)", true);
-        // These may have been answered.
-        check("Player 1?", "Player 2?", false);
-        check("Go in 9 s?", "Go in 9 s?", false);
-        check("Go in 9 s?", "Stop in 8 s?", false);
-        check("2 tries left?", "Wrong.|1 tries left?", false);
-        check("a|2 tries left?", "Wrong.|1 tries left?", false);
-        check("Port 80?", "Port?", false);
-    }
-
-    #[test]
-    fn lines_printed_above_a_prompt_do_not_ask_it_again() {
-        check("Go?", "GET /0|Go?", false);
-        check("Go?", "GET /0|GET /1|Go?", false);
-        check("a|Go?", "a|GET /0|Go?", false);
-        // The screen is full.
-        check("a|b|c|d|e|f|Go?", "b|c|d|e|f|GET /0|Go?", false);
-        check("a|b|c|d|e|f|Go?", "d|e|f|1|2|3|Go?", false);
-        check("a||Go?", "a||GET /0|Go?", false);
-        check("||Go?", "||GET /0|Go?", false);
-        // It was answered.
-        check("a|Go?", "a|Go? y|GET /0|Go?", true);
-        check("a|Go?", "a|Go?|GET /0|Go?", true);
-        check("a|Go?", "a|✔ Go? · yes|GET /0|Go?", true);
-        // The one above was there before.
-        check("Go?|GET /0|Go?", "Go?|GET /0|GET /1|Go?", false);
-        // Nothing of what was there is left.
-        check("a|b|c|d|e|f|Go?", "1|2|3|4|5|6|Go?", true);
-        check("a|Go?", "x|y|Go?", true);
-        // At the top of the screen, it was cleared.
-        let screen = |text: &str, top| Screen {
-            rows: text.split('|').map(str::to_owned).collect(),
-            top: Some(top),
-            ..Screen::default()
-        };
-        for (top, expected) in [(0, true), (1, false)] {
-            let shown = PromptComparison {
-                before: (&screen("Go?", 0), 0),
-                after: (&screen("Go?|GET /0|Go?", top), 2),
-            };
-            assert_eq!(shown.is_asked_again(), expected, "{top}");
+            let counts = shown.counts_down(&old.rows[old_row], &new.rows[new_row]);
+            assert_eq!(counts, expected, "{:?} -> {:?}", old.rows, new.rows);
         }
     }
 }

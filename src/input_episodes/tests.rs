@@ -1,34 +1,106 @@
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::test_notation::{describe, snapshot, task};
-use crate::model::{EventKind, Foreground, TtyUse};
+use crate::model::test_notation::{at, describe, expectation, snapshot, stories, task};
+use crate::model::{EventKind, Foreground, PromptKind, ReadCall, TtyUse};
 
-/// The events of each look. The looks are a tenth of a second apart, and two equal ones are enough.
-#[track_caller]
-fn check(looks: &[(&str, &[&str])]) {
-    check_quiet(Duration::ZERO, looks);
-}
-
-#[track_caller]
-fn check_quiet(quiet: Duration, looks: &[(&str, &[&str])]) {
-    let mut now = start();
-    let mut episodes = Episodes::default();
-    for (index, (look, expected)) in looks.iter().enumerate() {
-        now = now.after(Duration::from_millis(100));
-        let events = episodes.admit(&snapshot(look), quiet, now);
-        let reported: Vec<String> = events.iter().map(describe).collect();
-        assert_eq!(reported, *expected, "look {index}: `{look}`");
+/// A look, and what a program does with the terminal of `@1`, if that is known: it `reads`, `polls`, or
+/// `works` on, in lines or `keys`; it `hides` what is typed; `3/50` is its third call of `read` after 50
+/// bytes, `7` so many reads.
+fn look_of(text: &str) -> Snapshot {
+    let mut evidence = TtyEvidence {
+        echo: Some(true),
+        canonical: Some(true),
+        ..TtyEvidence::default()
+    };
+    let mut rest = text;
+    while let Some((word, more)) = rest.split_once(' ') {
+        match word {
+            "reads" => evidence.reader = TtyUse::Reading,
+            "works" => evidence.reader = TtyUse::Elsewhere,
+            "polls" => {
+                evidence.reader = TtyUse::Polling;
+                evidence.foreground = Foreground::Command;
+            }
+            "keys" => (evidence.canonical, evidence.echo) = (Some(false), Some(false)),
+            "hides" => evidence.echo = Some(false),
+            call if rest != text && call.contains('/') => {
+                let (switches, bytes) = call.split_once('/').unwrap();
+                evidence.n_reads = bytes.parse().ok();
+                evidence.read = Some(ReadCall {
+                    thread: 7,
+                    switches: switches.parse().unwrap(),
+                    bytes: evidence.n_reads,
+                });
+            }
+            number if rest != text && number.parse::<u64>().is_ok() => {
+                evidence.n_reads = number.parse().ok();
+            }
+            _ => break,
+        }
+        rest = more;
+    }
+    match rest == text {
+        true => snapshot(text),
+        false => with(rest, evidence),
     }
 }
 
-fn start() -> Now {
-    Now {
-        mono: Instant::now(),
-        wall: 0,
+/// Stories of looks with their events: `look => event; event`, where `2x look` are two, and two equal ones
+/// are enough.
+fn check_all(text: &str) {
+    check_every(100, 0, text);
+}
+
+/// The same for looks so many milliseconds apart, of which a screen has to be quiet for some.
+fn check_every(every: u64, quiet: u64, text: &str) {
+    let [every, quiet] = [every, quiet].map(Duration::from_millis);
+    for (heading, lines) in stories(text) {
+        let (mut now, mut episodes) = (at(0), Episodes::default());
+        for line in lines {
+            let (look, expected) = expectation(&line);
+            let (times, look) = match look.split_once("x ") {
+                Some((times, rest)) if times.parse::<u32>().is_ok() => (times, rest),
+                _ => ("1", look),
+            };
+            let mut reported = Vec::new();
+            for _ in 0..times.parse().unwrap() {
+                now = now.after(every);
+                let events = episodes.admit(&look_of(look), quiet, now);
+                reported.extend(events.iter().map(|e| describe(e).trim_end().to_owned()));
+            }
+            assert_eq!(reported, expected, "{heading}: {line}");
+        }
     }
+}
+
+/// The events of these looks, one after the other.
+fn events_of(every: u64, quiet: u64, looks: impl IntoIterator<Item = Snapshot>) -> Vec<String> {
+    let [every, quiet] = [every, quiet].map(Duration::from_millis);
+    let (mut now, mut episodes) = (at(0), Episodes::default());
+    let events = looks.into_iter().flat_map(|look| {
+        now = now.after(every);
+        episodes.admit(&look, quiet, now)
+    });
+    events.map(|event| describe(&event)).collect()
+}
+
+fn evidence(reader: TtyUse, canonical: bool) -> TtyEvidence {
+    TtyEvidence {
+        reader,
+        echo: Some(canonical),
+        canonical: Some(canonical),
+        foreground: Foreground::Command,
+        ..TtyEvidence::default()
+    }
+}
+
+fn with(look: &str, evidence: TtyEvidence) -> Snapshot {
+    let mut look = snapshot(look);
+    look.terminals.insert(WindowId(1), evidence.into());
+    look
 }
 
 const ASKS: &str = "@1 a running : Go? [y/n]";
@@ -36,98 +108,140 @@ const REPORTED: &[&str] = &["input @1: Go? [y/n]"];
 const RESOLVED: &[&str] = &["resolved @1: Go? [y/n]"];
 
 #[test]
-fn a_prompt_is_reported_once_when_two_looks_agree() {
-    check(&[(ASKS, &[]), (ASKS, REPORTED), (ASKS, &[]), (ASKS, &[])]);
-    check(&[("", &[]), (ASKS, &[]), (ASKS, REPORTED)]);
-    check(&[
-        ("@1 a running : working", &[]),
-        ("@1 a running : working", &[]),
-    ]);
-    check(&[
-        ("@1 a running : Password:", &[]),
-        ("@1 a running : Password:", &["input @1!: Password:"]),
-    ]);
-}
+fn each_look_has_these_events() {
+    check_all(
+        r"
+        ## a prompt is reported once when two looks agree
+        2x @1 a running : Go? [y/n] => input @1: Go? [y/n]
+        2x @1 a running : Go? [y/n]
 
-#[test]
-fn output_that_moves_is_not_waiting() {
-    check(&[
-        ("@1 a running : 1|Go? [y/n]", &[]),
-        ("@1 a running : 2|Go? [y/n]", &[]),
-        ("@1 a running : 3|Go? [y/n]", &[]),
-        ("@1 a running : 3|Go? [y/n]", REPORTED),
-    ]);
-    // Two looks in a row, not any two looks.
-    check(&[
-        (ASKS, &[]),
-        ("@1 a running : x", &[]),
-        (ASKS, &[]),
-        (ASKS, REPORTED),
-    ]);
-    check(&[(ASKS, &[]), ("", &[]), (ASKS, &[]), (ASKS, REPORTED)]);
-    check(&[
-        (ASKS, &[]),
-        ("@1 a unknown", &[]),
-        (ASKS, &[]),
-        (ASKS, REPORTED),
-    ]);
-    check(&[
-        (ASKS, &[]),
-        ("@1 a running : Continue?", &[]),
-        ("@1 a running : Continue?", &["input @1: Continue?"]),
-    ]);
-}
+        =>
+        2x @1 a running : Go? [y/n] => input @1: Go? [y/n]
 
-#[test]
-fn where_the_cursor_is_is_no_output() {
-    check(&[
-        (ASKS, &[]),
-        ("@1 a running cursor=10,0 : Go? [y/n]", REPORTED),
-    ]);
-}
+        2x @1 a running : working
 
-#[test]
-fn rows_that_are_printed_again_and_again_do_not_wait() {
-    let at = |column: u32| format!("@1 a running cursor={column},0 : Go? [y/n]");
-    let looks = [at(10), at(3), at(10), at(0)];
-    check(&looks.each_ref().map(|look| (look.as_str(), &[][..])));
-}
+        2x @1 a running : Password: => input @1!: Password:
 
-#[test]
-fn only_a_live_pane_whose_state_is_known_waits() {
-    for state in [
-        "@1 a dead 0 : Go? [y/n]",
-        "@1 a unknown : Go? [y/n]",
-        "@1 a running nopane : Go? [y/n]",
-    ] {
-        check(&[(state, &[]), (state, &[]), (state, &[])]);
-    }
+        ## output that moves is not waiting
+        @1 a running : 1|Go? [y/n]
+        @1 a running : 2|Go? [y/n]
+        2x @1 a running : 3|Go? [y/n] => input @1: Go? [y/n]
+
+        # Two looks in a row, not any two looks.
+        @1 a running : Go? [y/n]
+        @1 a running : x
+        2x @1 a running : Go? [y/n] => input @1: Go? [y/n]
+
+        @1 a running : Go? [y/n]
+        =>
+        2x @1 a running : Go? [y/n] => input @1: Go? [y/n]
+
+        @1 a running : Go? [y/n]
+        @1 a unknown
+        2x @1 a running : Go? [y/n] => input @1: Go? [y/n]
+
+        @1 a running : Go? [y/n]
+        2x @1 a running : Continue? => input @1: Continue?
+
+        ## only a live pane whose state is known waits
+        3x @1 a dead 0 : Go? [y/n]
+
+        3x @1 a unknown : Go? [y/n]
+
+        3x @1 a running nopane : Go? [y/n]
+
+        ## where the cursor is is no output
+        @1 a running : Go? [y/n]
+        @1 a running cursor=10,0 : Go? [y/n] => input @1: Go? [y/n]
+
+        ## rows that are printed again and again do not wait
+        @1 a running cursor=10,0 : Go? [y/n]
+        @1 a running cursor=3,0 : Go? [y/n]
+        @1 a running cursor=10,0 : Go? [y/n]
+        @1 a running cursor=0,0 : Go? [y/n]
+
+        ## an episode ends with the run
+        2x @1#1 a running : Go? [y/n] => input @1#1: Go? [y/n]
+        2x @1#2 a running : Go? [y/n] => resolved @1#1: Go? [y/n]; input @1#2: Go? [y/n]
+
+        @1#1 a running : Go? [y/n]
+        2x @1#2 a running : Go? [y/n] => input @1#2: Go? [y/n]
+
+        2x @1#1 a running : Go? [y/n] => input @1#1: Go? [y/n]
+        @1#2 a unknown => resolved @1#1: Go? [y/n]
+
+        # Counting began: the run continues.
+        2x @1 a running : Go? [y/n] => input @1: Go? [y/n]
+        2x @1#1 a running : Go? [y/n]
+
+        ## a prompt that is printed again is another episode
+        2x @1 a running : Go? [y/n] => input @1: Go? [y/n]
+        2x @1 a running : Go? [y/n] y|done|Go? [y/n] => resolved @1: Go? [y/n]; input @1: Go? [y/n]
+
+        2x @1 a running : sudo|Password: => input @1!: Password:
+        2x @1 a running : sudo|Password:|Sorry|Password: => resolved @1!: Password:; input @1!: Password:
+
+        ## a clock elsewhere neither ends nor restarts an episode
+        2x @1 a running : 12:00|Go? [y/n] => input @1: Go? [y/n]
+        2x @1 a running : 12:01|Go? [y/n]
+        @1 a running : 12:02|Go? [y/n]|12:02
+        @1 a running : 12:02|Go? [y/n]|12:03
+
+        2x @1 a running : a|b|c|Go? [y/n] => input @1: Go? [y/n]
+        @1 a running : b|c|Go? [y/n]|noise
+        @1 a running : c|Go? [y/n]|noise|noise
+
+        2x @1 a running alt : 1|2|3|4|5|Go? [y/n] => input @1: Go? [y/n]
+        @1 a running alt : a|b|c|d|e|Go? [y/n]
+
+        ## a prompt that counts down is reported once
+        2x @1 a running : up|Go in 10 s? [y/n] => input @1: Go in 10 s? [y/n]
+        2x @1 a running : up|Go in 9 s? [y/n]
+        2x @1 a running : up|Go in 8 s? [y/n]
+        @1 a running : up|gone => resolved @1: Go in 10 s? [y/n]
+
+        2x @1 a running : Question 1 of 5? => input @1: Question 1 of 5?
+        2x @1 a running : Question 2 of 5? => resolved @1: Question 1 of 5?; input @1: Question 2 of 5?
+
+        ## a prompt with an animated part is reported once
+        2x @1 a running : up|/ Go? [y/n] => input @1: / Go? [y/n]
+        2x @1 a running : up|- Go? [y/n]
+        # Another row is drawn again, too.
+        2x @1 a running : ok|\ Go? [y/n]
+        # It was answered.
+        2x @1 a running : ok|- Go? [y/n] n|/ Go? [y/n] => resolved @1: / Go? [y/n]; input @1: / Go? [y/n]
+
+        2x @1 a running : 0:01 passed|Go? (9s) => input @1: Go? (9s)
+        2x @1 a running : 0:02 passed|Go? (10s)
+        2x @1 a running : 0:03 passed|Run? (11s) => resolved @1: Go? (9s); input @1: Run? (11s)
+
+        ## each window has its own episodes
+        2x @1 a running : Go? [y/n]; @2 b running : Go? [y/n]
+            => input @1: Go? [y/n]; input @2: Go? [y/n]
+        @1 a running : Go? [y/n]; @2 b running : ok => resolved @2: Go? [y/n]
+        2x @1 a running : Go? [y/n]; @2 b running : Go? [y/n] => input @2: Go? [y/n]
+        ",
+    );
 }
 
 #[test]
 fn quiet_is_longer_than_two_looks_where_looks_are_close() {
-    let quiet = Duration::from_millis(250);
-    check_quiet(
-        quiet,
-        &[(ASKS, &[]), (ASKS, &[]), (ASKS, &[]), (ASKS, REPORTED)],
-    );
-    check_quiet(
-        quiet,
-        &[
-            (ASKS, &[]),
-            (ASKS, &[]),
-            ("@1 a running : x|Go? [y/n]", &[]),
-            ("@1 a running : x|Go? [y/n]", &[]),
-            ("@1 a running : x|Go? [y/n]", &[]),
-            ("@1 a running : x|Go? [y/n]", REPORTED),
-        ],
+    check_every(
+        100,
+        250,
+        "
+        4x @1 a running : Go? [y/n] => input @1: Go? [y/n]
+
+        2x @1 a running : Go? [y/n]
+        4x @1 a running : x|Go? [y/n] => input @1: Go? [y/n]
+        ",
     );
 }
 
 #[test]
 fn the_next_look_is_due_when_it_can_report() {
     let quiet = Duration::from_millis(200);
-    let now = start();
+    let now = at(0);
     let mut episodes = Episodes::default();
     assert_eq!(episodes.next_deadline(quiet), None);
     assert_eq!(episodes.admit(&snapshot(ASKS), quiet, now), []);
@@ -144,7 +258,7 @@ fn the_next_look_is_due_when_it_can_report() {
 #[test]
 fn an_answer_counts_as_taken_for_a_while() {
     let quiet = Duration::ZERO;
-    let mut now = start();
+    let mut now = at(0);
     let mut episodes = Episodes::default();
     for _ in 0..2 {
         episodes.admit(&snapshot(ASKS), quiet, now);
@@ -174,233 +288,50 @@ fn an_answer_counts_as_taken_for_a_while() {
 
 #[test]
 fn an_episode_ends_with_the_prompt() {
-    let reported: [(&str, &[&str]); 2] = [(ASKS, &[]), (ASKS, REPORTED)];
-    let then = |look: &'static str| [reported[0], reported[1], (look, RESOLVED)];
-    check(&then("@1 a running : working"));
-    check(&then("@1 a running"));
-    check(&then("@1 a dead 0 : Go? [y/n]"));
-    check(&then("@1 a dead 0 nopane : Go? [y/n]"));
-    check(&then("missing"));
-    check(&then("@2 a running : Go? [y/n]"));
-    check(&[
-        reported[0],
-        reported[1],
-        ("@1 a running : Continue?", RESOLVED),
-        ("@1 a running : Continue?", &["input @1: Continue?"]),
-    ]);
-    check(&[
-        reported[0],
-        reported[1],
-        ("@1 a running : ok", RESOLVED),
-        (ASKS, &[]),
-        (ASKS, REPORTED),
-    ]);
-}
-
-#[test]
-fn an_episode_ends_with_the_run() {
-    check(&[
-        ("@1#1 a running : Go? [y/n]", &[]),
-        ("@1#1 a running : Go? [y/n]", &["input @1#1: Go? [y/n]"]),
-        ("@1#2 a running : Go? [y/n]", &["resolved @1#1: Go? [y/n]"]),
-        ("@1#2 a running : Go? [y/n]", &["input @1#2: Go? [y/n]"]),
-    ]);
-    check(&[
-        ("@1#1 a running : Go? [y/n]", &[]),
-        ("@1#2 a running : Go? [y/n]", &[]),
-        ("@1#2 a running : Go? [y/n]", &["input @1#2: Go? [y/n]"]),
-    ]);
-    check(&[
-        ("@1#1 a running : Go? [y/n]", &[]),
-        ("@1#1 a running : Go? [y/n]", &["input @1#1: Go? [y/n]"]),
-        ("@1#2 a unknown", &["resolved @1#1: Go? [y/n]"]),
-    ]);
-    // Counting began: the run continues.
-    check(&[
-        (ASKS, &[]),
-        (ASKS, REPORTED),
-        ("@1#1 a running : Go? [y/n]", &[]),
-        ("@1#1 a running : Go? [y/n]", &[]),
-    ]);
-}
-
-#[test]
-fn a_look_that_does_not_know_the_pane_ends_nothing() {
-    for blind in ["@1 a unknown", "@1 a running nopane"] {
-        check(&[
-            (ASKS, &[]),
-            (ASKS, REPORTED),
-            (blind, &[]),
-            (ASKS, &[]),
-            (ASKS, &[]),
-        ]);
-        check(&[
-            (ASKS, &[]),
-            (ASKS, REPORTED),
-            (blind, &[]),
-            ("@1 a running : ok", RESOLVED),
-        ]);
-        check(&[
-            (ASKS, &[]),
-            (ASKS, REPORTED),
-            (blind, &[]),
-            ("@1 a dead 0", RESOLVED),
-        ]);
+    for then in [
+        "@1 a running : working => resolved @1: Go? [y/n]",
+        "@1 a running => resolved @1: Go? [y/n]",
+        "@1 a dead 0 : Go? [y/n] => resolved @1: Go? [y/n]",
+        "@1 a dead 0 nopane : Go? [y/n] => resolved @1: Go? [y/n]",
+        "missing => resolved @1: Go? [y/n]",
+        "@2 a running : Go? [y/n] => resolved @1: Go? [y/n]",
+        "@1 a running : Continue? => resolved @1: Go? [y/n]
+         @1 a running : Continue? => input @1: Continue?",
+        "@1 a running : ok => resolved @1: Go? [y/n]
+         @1 a running : Go? [y/n]
+         @1 a running : Go? [y/n] => input @1: Go? [y/n]",
+        // A look that does not know the pane ends nothing.
+        "BLIND\n@1 a running : Go? [y/n]\n@1 a running : Go? [y/n]",
+        "BLIND\n@1 a running : ok => resolved @1: Go? [y/n]",
+        "BLIND\n@1 a dead 0 => resolved @1: Go? [y/n]",
+    ] {
+        for blind in ["@1 a unknown", "@1 a running nopane"] {
+            let then = then.replace("BLIND", blind);
+            let lines = then.lines().map(str::trim);
+            let asked = [ASKS, "@1 a running : Go? [y/n] => input @1: Go? [y/n]"];
+            let story: Vec<&str> = asked.into_iter().chain(lines).collect();
+            check_all(&story.join("\n"));
+        }
     }
 }
 
 #[test]
-fn a_prompt_that_is_printed_again_is_another_episode() {
-    check(&[
-        (ASKS, &[]),
-        (ASKS, REPORTED),
-        ("@1 a running : Go? [y/n] y|done|Go? [y/n]", RESOLVED),
-        ("@1 a running : Go? [y/n] y|done|Go? [y/n]", REPORTED),
-    ]);
-    check(&[
-        ("@1 a running : sudo|Password:", &[]),
-        ("@1 a running : sudo|Password:", &["input @1!: Password:"]),
-        (
-            "@1 a running : sudo|Password:|Sorry|Password:",
-            &["resolved @1!: Password:"],
-        ),
-        (
-            "@1 a running : sudo|Password:|Sorry|Password:",
-            &["input @1!: Password:"],
-        ),
-    ]);
-}
-
-#[test]
-fn a_clock_elsewhere_neither_ends_nor_restarts_an_episode() {
-    check(&[
-        ("@1 a running : 12:00|Go? [y/n]", &[]),
-        ("@1 a running : 12:00|Go? [y/n]", REPORTED),
-        ("@1 a running : 12:01|Go? [y/n]", &[]),
-        ("@1 a running : 12:01|Go? [y/n]", &[]),
-        ("@1 a running : 12:02|Go? [y/n]|12:02", &[]),
-        ("@1 a running : 12:02|Go? [y/n]|12:03", &[]),
-    ]);
-    check(&[
-        ("@1 a running : a|b|c|Go? [y/n]", &[]),
-        ("@1 a running : a|b|c|Go? [y/n]", REPORTED),
-        ("@1 a running : b|c|Go? [y/n]|noise", &[]),
-        ("@1 a running : c|Go? [y/n]|noise|noise", &[]),
-    ]);
-    check(&[
-        ("@1 a running alt : 1|2|3|4|5|Go? [y/n]", &[]),
-        ("@1 a running alt : 1|2|3|4|5|Go? [y/n]", REPORTED),
-        ("@1 a running alt : a|b|c|d|e|Go? [y/n]", &[]),
-    ]);
-}
-
-#[test]
-fn a_prompt_that_counts_down_is_reported_once() {
-    check(&[
-        ("@1 a running : up|Go in 10 s? [y/n]", &[]),
-        (
-            "@1 a running : up|Go in 10 s? [y/n]",
-            &["input @1: Go in 10 s? [y/n]"],
-        ),
-        ("@1 a running : up|Go in 9 s? [y/n]", &[]),
-        ("@1 a running : up|Go in 9 s? [y/n]", &[]),
-        ("@1 a running : up|Go in 8 s? [y/n]", &[]),
-        ("@1 a running : up|Go in 8 s? [y/n]", &[]),
-        (
-            "@1 a running : up|gone",
-            &["resolved @1: Go in 10 s? [y/n]"],
-        ),
-    ]);
-    check(&[
-        ("@1 a running : Question 1 of 5?", &[]),
-        (
-            "@1 a running : Question 1 of 5?",
-            &["input @1: Question 1 of 5?"],
-        ),
-        (
-            "@1 a running : Question 2 of 5?",
-            &["resolved @1: Question 1 of 5?"],
-        ),
-        (
-            "@1 a running : Question 2 of 5?",
-            &["input @1: Question 2 of 5?"],
-        ),
-    ]);
-}
-
-#[test]
-fn a_prompt_with_an_animated_part_is_reported_once() {
-    check(&[
-        ("@1 a running : up|/ Go? [y/n]", &[]),
-        ("@1 a running : up|/ Go? [y/n]", &["input @1: / Go? [y/n]"]),
-        ("@1 a running : up|- Go? [y/n]", &[]),
-        ("@1 a running : up|- Go? [y/n]", &[]),
-        // Another row is drawn again, too.
-        ("@1 a running : ok|\\ Go? [y/n]", &[]),
-        ("@1 a running : ok|\\ Go? [y/n]", &[]),
-        // It was answered.
-        (
-            "@1 a running : ok|- Go? [y/n] n|/ Go? [y/n]",
-            &["resolved @1: / Go? [y/n]"],
-        ),
-        (
-            "@1 a running : ok|- Go? [y/n] n|/ Go? [y/n]",
-            &["input @1: / Go? [y/n]"],
-        ),
-    ]);
-    check(&[
-        ("@1 a running : 0:01 passed|Go? (9s)", &[]),
-        (
-            "@1 a running : 0:01 passed|Go? (9s)",
-            &["input @1: Go? (9s)"],
-        ),
-        ("@1 a running : 0:02 passed|Go? (10s)", &[]),
-        ("@1 a running : 0:02 passed|Go? (10s)", &[]),
-        (
-            "@1 a running : 0:03 passed|Run? (11s)",
-            &["resolved @1: Go? (9s)"],
-        ),
-        (
-            "@1 a running : 0:03 passed|Run? (11s)",
-            &["input @1: Run? (11s)"],
-        ),
-    ]);
-}
-
-#[test]
 fn a_screen_that_is_never_unchanged_asks_only_if_input_is_taken() {
-    let events_of = |texts: [&str; 2], reader: Option<TtyUse>| -> Vec<String> {
-        let mut now = start();
-        let mut episodes = Episodes::default();
-        let mut events = Vec::new();
-        for text in texts.iter().cycle().take(12) {
-            now = now.after(Duration::from_millis(400));
-            let mut look = snapshot(&format!("@1 a running cursor={},0 : {text}", text.len()));
-            if let Some(reader) = reader {
-                let evidence = TtyEvidence {
-                    reader,
-                    echo: Some(false),
-                    canonical: Some(false),
-                    foreground: Foreground::Command,
-                    ..TtyEvidence::default()
-                };
-                look.terminals.insert(WindowId(1), evidence.into());
-            }
-            events.extend(episodes.admit(&look, Duration::from_millis(200), now));
-        }
-        events.iter().map(describe).collect()
+    let check = |texts: [&str; 2], reader: Option<TtyUse>, expected: &[&str]| {
+        let looks = texts.iter().cycle().take(12).map(|text| {
+            let look = format!("@1 a running cursor={},0 : {text}", text.len());
+            reader.map_or_else(|| snapshot(&look), |r| with(&look, evidence(r, false)))
+        });
+        assert_eq!(events_of(400, 200, looks), expected, "{texts:?} {reader:?}");
     };
-    let asks = ["/ Go? [y/n]", "- Go? [y/n]"];
-    let [first, _] = asks;
-    let reported = [format!("input @1: {first}")];
     for (reader, expected) in [
-        (Some(TtyUse::Polling), &reported[..]),
-        (Some(TtyUse::Reading), &reported),
+        (Some(TtyUse::Polling), &["input @1: / Go? [y/n]"][..]),
+        (Some(TtyUse::Reading), &["input @1: / Go? [y/n]"]),
         (Some(TtyUse::Elsewhere), &[]),
         (Some(TtyUse::Unknown), &[]),
         (None, &[]),
     ] {
-        assert_eq!(events_of(asks, reader), expected, "{reader:?}");
+        check(["/ Go? [y/n]", "- Go? [y/n]"], reader, expected);
     }
     for works in [
         ["/ Go in 1%? [y/n]", "- Go in 2%? [y/n]"],
@@ -409,33 +340,14 @@ fn a_screen_that_is_never_unchanged_asks_only_if_input_is_taken() {
         ["/ Press any key to cancel", "- Press any key to cancel"],
         ["Loading: /", "Loading: -"],
     ] {
-        assert_eq!(
-            events_of(works, Some(TtyUse::Polling)),
-            [""; 0],
-            "{works:?}"
-        );
+        check(works, Some(TtyUse::Polling), &[]);
     }
-}
-
-#[test]
-fn each_window_has_its_own_episodes() {
-    let both = "@1 a running : Go? [y/n]; @2 b running : Go? [y/n]";
-    check(&[
-        (both, &[]),
-        (both, &["input @1: Go? [y/n]", "input @2: Go? [y/n]"]),
-        (
-            "@1 a running : Go? [y/n]; @2 b running : ok",
-            &["resolved @2: Go? [y/n]"],
-        ),
-        (both, &[]),
-        (both, &["input @2: Go? [y/n]"]),
-    ]);
 }
 
 #[test]
 fn a_resolved_prompt_is_reported_as_last_observed() {
     let mut episodes = Episodes::default();
-    let now = start();
+    let now = at(0);
     for look in [ASKS, ASKS, "@1 renamed unknown bells=3", "missing"] {
         let events = episodes.admit(&snapshot(look), Duration::ZERO, now);
         if look == "missing" {
@@ -446,98 +358,81 @@ fn a_resolved_prompt_is_reported_as_last_observed() {
     }
 }
 
+/// Episodes that go on from this task and its question.
+fn restored(look: &str, text: &str, kind: PromptKind) -> Episodes {
+    let mut episodes = Episodes::default();
+    let prompt = Prompt {
+        text: text.to_owned(),
+        kind,
+        secret: false,
+    };
+    episodes.restore(Task::clone(&snapshot(look).tasks[&WindowId(1)]), prompt);
+    episodes
+}
+
 #[test]
 fn an_episode_outlives_a_restart() {
-    let restored = || {
-        let mut episodes = Episodes::default();
-        let task = Task::clone(&snapshot(ASKS).tasks[&WindowId(1)]);
-        let text = "Go? [y/n]".to_owned();
-        episodes.restore(
-            task,
-            Prompt {
-                text,
-                kind: crate::model::PromptKind::Confirm,
-                secret: false,
-            },
-        );
-        episodes
-    };
-    let then = |look: &str| -> Vec<String> {
-        let mut episodes = restored();
-        let events = episodes.admit(&snapshot(look), Duration::ZERO, start());
-        events.iter().map(describe).collect()
-    };
-    assert!(restored().is_waiting(WindowId(1)));
-    assert_eq!(then(ASKS), [""; 0]);
-    assert_eq!(then(""), RESOLVED);
-    // What the terminal shows is known at a later look.
-    assert_eq!(then("@1 a running : x"), [""; 0]);
-    let ended: Vec<String> = restored().end_all().iter().map(describe).collect();
-    assert_eq!(ended, RESOLVED);
-    // The events of looks with evidence, a second apart.
-    let with_evidence = |reader: TtyUse, looks: &[&str]| -> Vec<String> {
-        let mut now = start();
-        let mut episodes = restored();
+    let restored = || restored(ASKS, "Go? [y/n]", PromptKind::Confirm);
+    // The events of looks, a second apart, with evidence or without.
+    let then = |reader: Option<TtyUse>, looks: &[&str]| -> Vec<String> {
+        let (mut now, mut episodes) = (at(0), restored());
         let admitted = looks.iter().flat_map(|look| {
             now = now.after(Duration::from_secs(1));
-            episodes.admit(&polled(look, reader, Some(7)), Duration::ZERO, now)
+            let look = reader.map_or_else(|| snapshot(look), |r| polled(look, r, 7));
+            episodes.admit(&look, Duration::ZERO, now)
         });
         admitted.map(|event| describe(&event)).collect()
     };
+    assert!(restored().is_waiting(WindowId(1)));
+    let ended: Vec<String> = restored().end_all().iter().map(describe).collect();
+    assert_eq!(ended, RESOLVED);
     let x = "@1 a running : x";
-    assert_eq!(with_evidence(TtyUse::Elsewhere, &[x]), RESOLVED);
-    // It may be drawn again.
-    assert_eq!(with_evidence(TtyUse::Polling, &[x, ASKS, ASKS]), [""; 0]);
-    assert_eq!(with_evidence(TtyUse::Polling, &[x, x, x]), RESOLVED);
     let again = "@1 a running : Go? [y/n] y|Go? [y/n]";
-    assert_eq!(
-        with_evidence(TtyUse::Polling, &[again, again]),
-        [RESOLVED[0], REPORTED[0]]
-    );
+    for (reader, looks, expected) in [
+        (None, &[ASKS][..], &[][..]),
+        (None, &[""], RESOLVED),
+        // What the terminal shows is known at a later look.
+        (None, &[x], &[]),
+        (Some(TtyUse::Elsewhere), &[x], RESOLVED),
+        // It may be drawn again.
+        (Some(TtyUse::Polling), &[x, ASKS, ASKS], &[]),
+        (Some(TtyUse::Polling), &[x, x, x], RESOLVED),
+        (
+            Some(TtyUse::Polling),
+            &[again, again],
+            &[RESOLVED[0], REPORTED[0]],
+        ),
+    ] {
+        assert_eq!(then(reader, looks), expected, "{reader:?} {looks:?}");
+    }
 }
 
 #[test]
 fn an_episode_without_words_outlives_a_restart() {
-    let task = Task::clone(&snapshot("@1 a running : an earlier answer|").tasks[&WindowId(1)]);
-    let prompt = Prompt {
-        text: String::new(),
-        kind: crate::model::PromptKind::Text,
-        secret: false,
-    };
-    let mut episodes = Episodes::default();
-    episodes.restore(task, prompt);
+    let mut episodes = restored("@1 a running : an earlier answer|", "", PromptKind::Text);
     let look = "@1 a running cursor=0,1 : an earlier answer|";
     for _ in 0..3 {
-        let look = polled(look, TtyUse::Reading, Some(7));
-        assert_eq!(episodes.admit(&look, Duration::ZERO, start()), []);
+        let look = polled(look, TtyUse::Reading, 7);
+        assert_eq!(episodes.admit(&look, Duration::ZERO, at(0)), []);
     }
 }
 
 /// A look at a terminal whose program takes lines.
-fn polled(look: &str, reader: TtyUse, n_reads: Option<u64>) -> Snapshot {
-    let mut look = snapshot(look);
+fn polled(look: &str, reader: TtyUse, n_reads: u64) -> Snapshot {
     let evidence = TtyEvidence {
-        reader,
-        echo: Some(true),
-        canonical: Some(true),
-        foreground: Foreground::Command,
-        n_reads,
-        ..TtyEvidence::default()
+        n_reads: Some(n_reads),
+        ..evidence(reader, true)
     };
-    look.terminals.insert(WindowId(1), evidence.into());
-    look
+    with(look, evidence)
 }
 
 #[test]
 fn a_question_that_a_narrow_pane_cuts_off_stays_open() {
     let mut episodes = Episodes::default();
-    let mut now = start();
+    let mut now = at(0);
     let mut events_of = |text: &str, width: u32, n_reads: u64| -> Vec<String> {
-        let mut look = polled(
-            &format!("@1 a running : {text}"),
-            TtyUse::Polling,
-            Some(n_reads),
-        );
+        let look = format!("@1 a running : {text}");
+        let mut look = polled(&look, TtyUse::Polling, n_reads);
         for task in look.tasks.values_mut() {
             Arc::make_mut(task).screen.width = Some(width);
         }
@@ -559,7 +454,7 @@ fn a_question_that_a_narrow_pane_cuts_off_stays_open() {
 #[test]
 fn an_unreported_episode_ends_without_an_event() {
     let mut episodes = Episodes::default();
-    assert_eq!(episodes.admit(&snapshot(ASKS), Duration::ZERO, start()), []);
+    assert_eq!(episodes.admit(&snapshot(ASKS), Duration::ZERO, at(0)), []);
     assert_eq!(episodes.end_all(), []);
 }
 
@@ -598,7 +493,7 @@ proptest! {
     fn repeated_equal_looks_report_nothing_more(
         looks in proptest::collection::vec(any_look(), 1..8),
     ) {
-        let now = start();
+        let now = at(0);
         let mut episodes = Episodes::default();
         for look in &looks {
             episodes.admit(look, Duration::ZERO, now);
@@ -616,7 +511,7 @@ proptest! {
         let mut waiting = BTreeMap::new();
         let looks = looks.iter().flat_map(|look| [look, look]);
         for look in looks {
-            for event in episodes.admit(look, Duration::ZERO, start()) {
+            for event in episodes.admit(look, Duration::ZERO, at(0)) {
                 let window = event.task.window;
                 match &event.kind {
                     EventKind::Input { prompt } => {
@@ -659,7 +554,7 @@ fn a_thousand_looks_without_a_prompt_report_nothing() {
     let builds = |_: usize| "@1 a running cursor=0,2 : Go on? [y/n] y|building|".to_owned();
     let looks: [&dyn Fn(usize) -> String; 4] = [&spins, &tails, &idles, &builds];
     for look in looks {
-        let mut now = start();
+        let mut now = at(0);
         let mut episodes = Episodes::default();
         for n in 0..1000 {
             now = now.after(Duration::from_millis(100));
@@ -670,203 +565,177 @@ fn a_thousand_looks_without_a_prompt_report_nothing() {
 }
 
 #[test]
-fn evidence_overrules_text_and_reports_what_text_cannot() {
-    let reading = |reader, echo| TtyEvidence {
-        reader,
-        echo: Some(echo),
-        canonical: Some(true),
-        ..TtyEvidence::default()
-    };
-    let with = |look: &str, evidence: TtyEvidence| {
-        let mut look = snapshot(look);
-        look.terminals.insert(WindowId(1), evidence.into());
-        look
-    };
-    let reported = |looks: &[Snapshot]| -> Vec<String> {
-        let mut now = start();
-        let mut episodes = Episodes::default();
-        looks
-            .iter()
-            .flat_map(|look| {
-                now = now.after(Duration::from_millis(250));
-                episodes.admit(look, Duration::from_millis(200), now)
-            })
-            .map(|event| describe(&event))
-            .collect()
-    };
-    // No program reads, whatever the text says.
-    let asks = "@1 a running cursor=11,0 : Go? [y/n]";
-    let unread = with(asks, reading(TtyUse::Elsewhere, true));
-    assert_eq!(reported(&[snapshot(asks), unread.clone(), unread]), [""; 0]);
-    // A program reads: reported at the second look with that evidence, because the first may have
-    // read the screen before the program printed its prompt.
-    let word = "@1 a running cursor=7,0 : guess>";
-    let reads = with(word, reading(TtyUse::Reading, true));
-    assert_eq!(
-        reported(&[snapshot(word), reads.clone(), reads.clone()]),
-        ["input @1: guess>"]
-    );
-    // Typing is not a new question, and the end is reported.
-    let typed = with(
-        "@1 a running cursor=9,0 : guess> 42",
-        reading(TtyUse::Reading, true),
-    );
-    let done = with(
-        "@1 a running cursor=0,1 : guess> 42|",
-        reading(TtyUse::Elsewhere, true),
-    );
-    assert_eq!(
-        reported(&[
-            snapshot(word),
-            reads.clone(),
-            reads,
-            typed.clone(),
-            typed,
-            done
-        ]),
-        ["input @1: guess>", "resolved @1: guess>"]
-    );
-    // One that counts down was looked at while it drew the next number, and reads again. At the end
-    // it goes on without a number.
-    let counts = |n: u32, reader| {
-        let look = format!("@1 a running cursor=21,1 : up|Stop? [y/N] ({n} s left)");
-        with(&look, reading(reader, true))
-    };
-    let counted = [
-        snapshot("@1 a running cursor=21,1 : up|Stop? [y/N] (9 s left)"),
-        counts(9, TtyUse::Reading),
-        counts(9, TtyUse::Reading),
-        counts(8, TtyUse::Elsewhere),
-        counts(8, TtyUse::Reading),
-        counts(7, TtyUse::Elsewhere),
-    ];
-    let input = "input @1: Stop? [y/N] (9 s left)";
-    let resolved = "resolved @1: Stop? [y/N] (9 s left)";
-    assert_eq!(reported(&counted), [input]);
-    let ended = [&counted[..], &[counts(7, TtyUse::Elsewhere)]].concat();
-    assert_eq!(reported(&ended), [input, resolved]);
-    // A secret that is answered without any output.
-    let hidden = "@1 a running cursor=5,0 : Word";
-    let hides = with(hidden, reading(TtyUse::Reading, false));
-    let goes_on = with(hidden, reading(TtyUse::Elsewhere, true));
-    assert_eq!(
-        reported(&[snapshot(hidden), hides.clone(), hides, goes_on]),
-        ["input @1!: Word", "resolved @1!: Word"]
+fn what_a_program_does_with_the_terminal_overrules_text() {
+    check_every(
+        250,
+        200,
+        "
+        ## No program reads, whatever the text says.
+        @1 a running cursor=11,0 : Go? [y/n]
+        2x works @1 a running cursor=11,0 : Go? [y/n]
+
+        ## Reported at the second look: the first may have read the screen before the prompt was printed.
+        @1 a running cursor=7,0 : guess>
+        2x reads @1 a running cursor=7,0 : guess> => input @1: guess>
+        # Typing is not a new question, and the end is reported.
+        2x reads @1 a running cursor=9,0 : guess> 42
+        works @1 a running cursor=0,1 : guess> 42| => resolved @1: guess>
+
+        ## One that counts down was looked at while it drew the next number, and reads again.
+        @1 a running cursor=21,1 : up|Stop? [y/N] (9 s left)
+        reads @1 a running cursor=21,1 : up|Stop? [y/N] (9 s left)
+            => input @1: Stop? [y/N] (9 s left)
+        reads @1 a running cursor=21,1 : up|Stop? [y/N] (9 s left)
+        works @1 a running cursor=21,1 : up|Stop? [y/N] (8 s left)
+        reads @1 a running cursor=21,1 : up|Stop? [y/N] (8 s left)
+        works @1 a running cursor=21,1 : up|Stop? [y/N] (7 s left)
+        # At the end it goes on without a number.
+        works @1 a running cursor=21,1 : up|Stop? [y/N] (7 s left)
+            => resolved @1: Stop? [y/N] (9 s left)
+
+        ## A secret that is answered without any output.
+        @1 a running cursor=5,0 : Word
+        reads hides @1 a running cursor=5,0 : Word => input @1!: Word
+        reads hides @1 a running cursor=5,0 : Word
+        works @1 a running cursor=5,0 : Word => resolved @1!: Word
+
+        ## text printed during a read is not a question
+        2x reads 3/50 @1 a running cursor=0,1 : listening| => input @1: listening
+        2x reads 3/50 @1 a running cursor=0,2 : listening|one has joined|
+        2x reads 3/50 @1 a running cursor=0,3 : listening|one has joined|one left|
+        # Where output moves the terminal is not asked.
+        2x @1 a running cursor=0,2 : one left|saved|
+        2x reads 3/50 @1 a running cursor=0,2 : one left|saved|
+        # It took the command.
+        2x reads 4/55 @1 a running cursor=0,3 : saved|stop|stopping|
+            => resolved @1: listening; input @1: stopping
+
+        ## a question printed during a read is reported if it asks by itself
+        2x reads 3/50 @1 a running cursor=0,1 : Press Ctrl+C to quit|
+        2x reads 3/50 @1 a running : loaded|saved
+        2x reads 3/50 @1 a running : saved|saved
+
+        2x reads 3/50 @1 a running cursor=0,1 : Press Ctrl+C to quit|
+        2x reads 3/50 @1 a running : loaded|Go? [y/n] => input @1: Go? [y/n]
+        2x reads 3/50 @1 a running : Go? [y/n]|Go? [y/n]
+
+        ## the same question is reported again after an answer
+        2x reads 3/50 @1 a running : Go? [y/n] => input @1: Go? [y/n]
+        2x reads 4/52 @1 a running : Go? [y/n] n|no|Go? [y/n]
+            => resolved @1: Go? [y/n]; input @1: Go? [y/n]
+        2x reads 5/54 @1 a running : Go? [y/n] n|no|Go? [y/n] n|no|Go? [y/n]
+            => resolved @1: Go? [y/n]; input @1: Go? [y/n]
+
+        # By the screen alone.
+        2x @1 a running : Go? [y/n] => input @1: Go? [y/n]
+        2x @1 a running : Go? [y/n] n|no|Go? [y/n] => resolved @1: Go? [y/n]; input @1: Go? [y/n]
+        2x @1 a running : Go? [y/n] n|no|Go? [y/n] n|no|Go? [y/n]
+            => resolved @1: Go? [y/n]; input @1: Go? [y/n]
+
+        ## a call may be younger than the screen it is first observed with
+        2x reads 3/50 @1 a running cursor=0,1 : Enter a name| => input @1: Enter a name
+        # The answer is echoed, and the next question is there before the process is examined.
+        reads 4/52 @1 a running cursor=1,1 : Enter a name|x => resolved @1: Enter a name
+        2x reads 4/52 @1 a running cursor=0,3 : Enter a name|x|Enter a path| => input @1: Enter a path
+
+        ## a prompt printed after the screen was read is not cut off
+        2x @1 a running cursor=0,0 : |
+        # It prints the prompt and reads before the process is examined.
+        reads 3/50 @1 a running cursor=0,0 : |
+        2x reads 3/50 @1 a running : Enter a name => input @1: Enter a name
+
+        2x @1 a running cursor=0,0 : |
+        reads 3/50 @1 a running cursor=0,0 : |
+        2x reads 3/50 @1 a running : Go? [y/n] => input @1: Go? [y/n]
+
+        2x @1 a running cursor=0,0 : |
+        2x reads 3/50 @1 a running cursor=0,0 : | => input @1:
+
+        ## a signal is no answer but a question after it is one
+        # A child of the shell has printed, and its end was signalled.
+        2x reads 3/50 @1 a running : Enter a name => input @1: Enter a name
+        2x reads 4/50 @1 a running : Enter a name built|done
+
+        2x reads 3/50 @1 a running : Enter a name => input @1: Enter a name
+        2x reads 4/50 @1 a running : Enter a name|Use the default? [y/n]
+            => resolved @1: Enter a name; input @1: Use the default? [y/n]
+
+        ## a person who scrolls ends nothing
+        2x reads 3/50 @1 a running cursor=0,1 : Enter your name| => input @1: Enter your name
+        2x @1 a running cursor=0,1 : Enter your name|
+        reads 3/50 @1 a running cursor=0,1 : Enter your name|
+
+        ## a program that reads keys is reported after a second
+        6x reads keys 3/50 @1 a running cursor=0,1 : a) one| => input @1: a) one
+        works keys @1 a running cursor=0,1 : a) one| => resolved @1: a) one
+
+        ## a key that was read ends a countdown
+        2x reads keys 3/50 @1 a running : Remove item 3? [y/n] => input @1: Remove item 3? [y/n]
+        2x reads keys 4/50 @1 a running : Remove item 2? [y/n]
+
+        2x reads keys 3/50 @1 a running : Remove item 3? [y/n] => input @1: Remove item 3? [y/n]
+        2x reads keys 4/51 @1 a running : Remove item 2? [y/n]
+            => resolved @1: Remove item 3? [y/n]; input @1: Remove item 2? [y/n]
+        ",
     );
 }
 
-/// A question that a program polls for, and whether input was read. Each element is a screen, its
-/// number of reads, and what is reported.
-#[track_caller]
-fn check_reads(canonical: bool, looks: &[(&str, u64, &[&str])]) {
-    let mut now = start();
-    let mut episodes = Episodes::default();
-    let mut looked = |text: &str, n_reads: u64| -> Vec<String> {
-        let mut events = Vec::new();
-        // Each screen twice, because it has to be unchanged at two looks.
-        for _ in 0..2 {
-            now = now.after(Duration::from_millis(600));
-            let last = text.rsplit('|').next().unwrap_or_default();
-            let (x, y) = (last.chars().count(), text.matches('|').count());
-            let mut look = snapshot(&format!("@1 a running cursor={x},{y} : {text}"));
-            let evidence = TtyEvidence {
-                reader: TtyUse::Polling,
-                echo: Some(canonical),
-                canonical: Some(canonical),
-                foreground: Foreground::Command,
-                n_reads: Some(n_reads),
-                ..TtyEvidence::default()
-            };
-            look.terminals.insert(WindowId(1), evidence.into());
-            events.extend(episodes.admit(&look, Duration::from_millis(200), now));
-        }
-        events.iter().map(describe).collect()
-    };
-    for (index, (text, n_reads, expected)) in looks.iter().enumerate() {
-        assert_eq!(looked(text, *n_reads), *expected, "look {index}: {text}");
-    }
-}
-
+/// Each screen of a program that polls for a question has to be unchanged at two looks.
 #[test]
-fn as_long_as_nothing_is_read_it_is_the_same_question() {
-    for canonical in [true, false] {
-        check_reads(
-            canonical,
-            &[
-                ("Go? [y/n]", 3, REPORTED),
-                ("GET /0|Go? [y/n]", 3, &[]),
-                ("GET /0|GET /1|Go? [y/n]", 3, &[]),
-                // Everything is other, and so is its place.
-                ("1|2|3|4|5|6|7|Go? [y/n]", 3, &[]),
-                ("a|b|c|d|e|f|g|Go? [y/n]", 3, &[]),
-                // It is drawn twice.
-                ("Go? [y/n]|a|Go? [y/n]", 3, &[]),
-                // A part of it counts.
-                ("Go? [y/n] 12%", 3, &[]),
-                // The log has moved the cursor.
-                ("Go? [y/n]|GET /8|", 3, &[]),
-                ("GET /8|GET /9|Go? [y/n]", 3, &[]),
-                // It is cleared, and drawn again.
-                ("GET /8|", 3, &[]),
-                ("GET /8|GET /9|Go? [y/n]", 3, &[]),
-                // Another one.
-                (
-                    "Stop? [y/n]",
-                    3,
-                    &["resolved @1: Go? [y/n]", "input @1: Stop? [y/n]"],
-                ),
-            ],
-        );
+fn whether_something_was_read_tells_two_questions_apart() {
+    let either = "
+        ## as long as nothing is read it is the same question
+        2x polls MODE 3 @1 a running cursor=9,0 : Go? [y/n] => input @1: Go? [y/n]
+        2x polls MODE 3 @1 a running cursor=9,1 : GET /0|Go? [y/n]
+        2x polls MODE 3 @1 a running cursor=9,2 : GET /0|GET /1|Go? [y/n]
+        # Everything is other, and so is its place.
+        2x polls MODE 3 @1 a running cursor=9,7 : 1|2|3|4|5|6|7|Go? [y/n]
+        2x polls MODE 3 @1 a running cursor=9,7 : a|b|c|d|e|f|g|Go? [y/n]
+        # It is drawn twice.
+        2x polls MODE 3 @1 a running cursor=9,2 : Go? [y/n]|a|Go? [y/n]
+        # A part of it counts.
+        2x polls MODE 3 @1 a running cursor=13,0 : Go? [y/n] 12%
+        # The log has moved the cursor.
+        2x polls MODE 3 @1 a running cursor=0,2 : Go? [y/n]|GET /8|
+        2x polls MODE 3 @1 a running cursor=9,2 : GET /8|GET /9|Go? [y/n]
+        # It is cleared, and drawn again.
+        2x polls MODE 3 @1 a running cursor=0,1 : GET /8|
+        2x polls MODE 3 @1 a running cursor=9,2 : GET /8|GET /9|Go? [y/n]
+        # Another one.
+        2x polls MODE 3 @1 a running cursor=11,0 : Stop? [y/n] => resolved @1: Go? [y/n]; input @1: Stop? [y/n]
+        ";
+    for mode in ["", "keys "] {
+        check_every(600, 200, &either.replace("MODE ", mode));
     }
-}
+    check_every(
+        600,
+        200,
+        "
+        ## a line that was read makes the same words another question
+        2x polls 3 @1 a running cursor=9,1 : a|Go? [y/n] => input @1: Go? [y/n]
+        2x polls 4 @1 a running cursor=9,1 : a|Go? [y/n] => resolved @1: Go? [y/n]; input @1: Go? [y/n]
+        2x polls 5 @1 a running cursor=9,1 : ok|Go? [y/n] => resolved @1: Go? [y/n]; input @1: Go? [y/n]
 
-#[test]
-fn a_line_that_was_read_makes_the_same_words_another_question() {
-    check_reads(
-        true,
-        &[
-            ("a|Go? [y/n]", 3, REPORTED),
-            ("a|Go? [y/n]", 4, &[RESOLVED[0], REPORTED[0]]),
-            ("ok|Go? [y/n]", 5, &[RESOLVED[0], REPORTED[0]]),
-        ],
-    );
-    // A key need not be an answer: the screen decides.
-    check_reads(
-        false,
-        &[
-            ("a|Go? [y/n]", 3, REPORTED),
-            ("a|GET /0|Go? [y/n]", 4, &[]),
-            ("a|GET /0|GET /1|Go? [y/n]", 5, &[]),
-            (
-                "a|GET /0|GET /1|Go? [y/n]|ok|Go? [y/n]",
-                6,
-                &[RESOLVED[0], REPORTED[0]],
-            ),
-        ],
+        ## a key need not be an answer: the screen decides
+        2x polls keys 3 @1 a running cursor=9,1 : a|Go? [y/n] => input @1: Go? [y/n]
+        2x polls keys 4 @1 a running cursor=9,2 : a|GET /0|Go? [y/n]
+        2x polls keys 5 @1 a running cursor=9,3 : a|GET /0|GET /1|Go? [y/n]
+        2x polls keys 6 @1 a running cursor=9,5 : a|GET /0|GET /1|Go? [y/n]|ok|Go? [y/n] => resolved @1: Go? [y/n]; input @1: Go? [y/n]
+        ",
     );
 }
 
 #[test]
 fn a_question_is_reported_while_other_rows_move() {
     let events_of = |reader: TtyUse, shown: &dyn Fn(usize) -> String| -> Vec<String> {
-        let mut now = start();
-        let mut episodes = Episodes::default();
-        let mut events = Vec::new();
-        for n in 0..20 {
-            now = now.after(Duration::from_millis(150));
-            let mut look = snapshot(&format!("@1 a running : {}", shown(n)));
+        let looks = (0..20).map(|n| {
             let evidence = TtyEvidence {
-                reader,
-                echo: Some(false),
-                canonical: Some(false),
-                foreground: Foreground::Command,
                 n_reads: Some(7),
-                ..TtyEvidence::default()
+                ..evidence(reader, false)
             };
-            look.terminals.insert(WindowId(1), evidence.into());
-            events.extend(episodes.admit(&look, Duration::from_millis(200), now));
-        }
-        events.iter().map(describe).collect()
+            with(&format!("@1 a running : {}", shown(n)), evidence)
+        });
+        events_of(150, 200, looks)
     };
     let list = "Would you like to go on?| ❯ 1. Yes|   2. No";
     let beside: [&dyn Fn(usize) -> String; 5] = [

@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn questions_are_for_the_reader() {
-        let texts = [
+        for text in [
             "Continue?",
             "Continue? (y/n)",
             "Continue? [y/N]",
@@ -157,17 +157,14 @@ mod tests {
             "The branch is behind. Merge it?",
             "Database exists - drop it?",
             "Press any key to continue",
-        ];
-        let wrong: Vec<&str> = texts
-            .into_iter()
-            .filter(|text| asks(text).is_none())
-            .collect();
-        assert!(wrong.is_empty(), "{wrong:#?}");
+        ] {
+            assert!(asks(text).is_some(), "{text}");
+        }
     }
 
     #[test]
     fn lines_of_logs_are_not() {
-        let texts = [
+        for text in [
             "error: no export 'x' in ./a. Did you mean 'y'?",
             "GET /a?b=c?",
             "GET /vote?answer=[y/n]",
@@ -215,11 +212,8 @@ mod tests {
             "npm WARN deprecated a@1: use b instead?",
             "hmr update /src/App.tsx?",
             "fetch http://localhost:3000/api?page=2?",
-        ];
-        let wrong: Vec<&str> = texts
-            .into_iter()
-            .filter(|text| asks(text).is_some())
-            .collect();
-        assert!(wrong.is_empty(), "{wrong:#?}");
+        ] {
+            assert!(asks(text).is_none(), "{text}");
+        }
     }
 }

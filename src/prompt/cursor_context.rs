@@ -303,17 +303,13 @@ pub(super) fn is_marked(row: &str) -> bool {
 mod tests {
     use super::*;
     use crate::model::CursorPosition;
+    use crate::model::test_notation::screen;
 
     #[track_caller]
-    fn check(screen: &str, cursor: Option<(u32, u32)>, expected: CursorContext) {
+    fn check(text: &str, cursor: Option<(u32, u32)>, expected: CursorContext) {
         let screen = Screen {
-            rows: screen.split('\n').map(str::to_owned).collect(),
             cursor: cursor.map(|(x, y)| CursorPosition { x, y }),
-            alternate: None,
-            top: None,
-            last_lines: None,
-            width: None,
-            ..Screen::default()
+            ..screen(text)
         };
         assert_eq!(CursorContext::of(&screen), expected, "{screen:?}");
     }

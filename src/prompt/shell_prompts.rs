@@ -235,37 +235,23 @@ fn is_among(programs: &[String], names: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::test_notation::screen;
 
     #[test]
     fn prompts_for_commands_are_idle() {
-        for line in [
-            "$",
-            "#",
-            ">>>",
-            "...",
-            ">",
-            "sqlite>",
-            "mysql>",
-            "app=#",
-            "app=>",
-            "irb(main):001>",
-            "irb(main):001:0>",
+        let words = "$ # >>> ... > sqlite> mysql> app=# app=> irb(main):001> irb(main):001:0> host% \
+                     me@host:~/src$ ❯ iex(1)> ghci> 127.0.0.1:6379> ?-";
+        let lines = [
             "MariaDB [(none)]>",
             "In [1]:",
-            "host%",
-            "me@host:~/src$",
-            "❯",
             "[1] pry(main)>",
-            "iex(1)>",
             "redis 127.0.0.1:6379>",
             "[me@host ~]$",
-            "ghci>",
             "php >",
-            "127.0.0.1:6379>",
             "not connected>",
-            "?-",
             "1 ?-",
-        ] {
+        ];
+        for line in words.split(' ').chain(lines) {
             assert!(is_idle_prompt(line), "{line}");
         }
         for line in ["#?", "Name:", "Go on?", "What now>", "[Y/n]", "Password:"] {
@@ -291,28 +277,21 @@ mod tests {
             "Enter the new name (press Ctrl+C to cancel)",
             "Enter text, press ^D to exit",
         ] {
-            assert!(has_hints(&row_of(row)), "{row}");
-            assert!(!has_hints_besides_end(&row_of(row)), "{row}");
+            assert!(has_hints(&screen(row)), "{row}");
+            assert!(!has_hints_besides_end(&screen(row)), "{row}");
         }
         for row in [
             "Waiting for changes to input files... (ctrl-d to exit)",
             "Press Ctrl+C to quit",
             "Press q to quit, or ctrl-d",
         ] {
-            assert!(has_hints_besides_end(&row_of(row)), "{row}");
-        }
-    }
-
-    fn row_of(text: &str) -> Screen {
-        Screen {
-            rows: [text.to_owned()].into(),
-            ..Screen::default()
+            assert!(has_hints_besides_end(&screen(row)), "{row}");
         }
     }
 
     #[test]
     fn hints_of_programs_at_work_are_known() {
-        let hints = |row: &str| has_hints(&row_of(row));
+        let hints = |row: &str| has_hints(&screen(row));
         for row in [
             "  ➜  press h + enter to show help",
             " › Press f to run only failed tests.",

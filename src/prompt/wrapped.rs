@@ -118,23 +118,18 @@ pub(super) fn without_right_prompt(screen: &Screen) -> Option<Screen> {
 mod tests {
     use super::*;
     use crate::model::CursorPosition;
+    use crate::model::test_notation::screen;
 
     #[track_caller]
-    fn check(rows: &[&str], cursor: (u32, u32), expected: Option<(&str, u32)>) {
+    fn check(rows: &[&str], (x, y): (u32, u32), expected: Option<(&str, u32)>) {
         let screen = Screen {
-            rows: rows.iter().map(|row| (*row).to_owned()).collect(),
-            cursor: Some(CursorPosition {
-                x: cursor.0,
-                y: cursor.1,
-            }),
-            top: None,
-            last_lines: None,
+            cursor: Some(CursorPosition { x, y }),
             width: Some(10),
             alternate: Some(false),
-            ..Screen::default()
+            ..screen(&rows.join("\n"))
         };
         let unwrapped = unwrapped(&screen);
-        let row = usize::try_from(cursor.1).unwrap();
+        let row = usize::try_from(y).unwrap();
         let found = unwrapped.as_ref().map(|screen| {
             let cursor = screen.cursor.unwrap();
             (screen.rows[row].as_str(), cursor.x)
@@ -171,40 +166,12 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_animated(text: &str, x: u32, expected: Option<&str>) {
-        let screen = Screen {
-            rows: [text.to_owned()].into(),
-            cursor: Some(CursorPosition { x, y: 0 }),
-            ..Screen::default()
-        };
-        let found = without_sign(&screen).map(|screen| screen.rows[0].clone());
-        assert_eq!(found.as_deref(), expected, "{text:?}");
-    }
-
-    #[test]
-    fn a_sign_behind_a_question_is_left_out() {
-        for sign in ["|", "/", "-", "\\", "⠙", "◐"] {
-            check_animated(
-                &format!("Continue? [y/N] {sign}"),
-                17,
-                Some("Continue? [y/N]"),
-            );
-        }
-        check_animated("Continue? [y/N] /", 0, None);
-        check_animated("Loading: /", 10, None);
-        check_animated("Continue? [y/N]", 16, None);
-    }
-
-    #[track_caller]
     fn check_right(text: &str, x: u32, expected: Option<&str>) {
         let screen = Screen {
-            rows: [text.to_owned()].into(),
             cursor: Some(CursorPosition { x, y: 0 }),
-            top: None,
-            last_lines: None,
             width: Some(30),
             alternate: Some(false),
-            ..Screen::default()
+            ..screen(text)
         };
         let found = without_right_prompt(&screen).map(|screen| screen.rows[0].clone());
         assert_eq!(found.as_deref(), expected, "{text:?}");

@@ -145,13 +145,11 @@ pub(crate) fn shown(pause: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::TaskRestarts;
     use crate::model::test_notation::task;
-    use crate::model::{Exit, Life, TaskRestarts};
 
-    /// What follows the end of a run of the length `lived_s` with this policy: `1 of 5 after 1000`,
-    /// `gave up 5`, `nothing`.
-    #[track_caller]
-    fn check(policy: (u32, u64), used: u32, end: &str, lived_s: i64, expected: &str) {
+    /// A run with this policy that has ended so, and how long it lived.
+    fn ended(policy: (u32, u64), used: u32, end: &str, lived_s: Option<i64>) -> Task {
         let (limit, backoff_ms) = policy;
         let mut ended = task(&format!("@1#2 api {end}"));
         ended.settings.restarts = Some(TaskRestarts {
@@ -162,74 +160,58 @@ mod tests {
             used,
             token: "7-1".to_owned(),
         });
-        ended.started_at = Some(10_000);
-        ended.ended_at = Some(10_000 + lived_s * 1000);
-        let actual = match after_end(&ended) {
-            None => "nothing".to_owned(),
-            Some(AfterEnd::GaveUp(restarts)) => format!("gave up {restarts}"),
-            Some(AfterEnd::Restart(Restart {
-                number,
-                limit,
-                after,
-            })) => format!("{number} of {limit} after {}", after.as_millis()),
-        };
-        assert_eq!(actual, expected, "{policy:?} {used} {end} {lived_s}");
+        ended.started_at = lived_s.map(|_| 10_000);
+        ended.ended_at = lived_s.map(|lived_s| 10_000 + lived_s * 1000);
+        ended
     }
 
     #[test]
-    fn only_failures_are_restarted() {
-        check((5, 1000), 0, "dead 1", 0, "1 of 5 after 1000");
-        check((5, 1000), 0, "dead SIGKILL", 0, "1 of 5 after 1000");
-        check((5, 1000), 0, "dead 0", 0, "nothing");
-        // It may have succeeded.
-        check((5, 1000), 0, "dead ?", 0, "nothing");
-        check((5, 1000), 0, "running", 0, "nothing");
-        check((5, 1000), 0, "unknown", 0, "nothing");
-        assert_eq!(after_end(&task("@1 api dead 1")), None);
-    }
-
-    #[test]
-    fn the_pause_doubles_up_to_its_bound() {
-        for (used, ms) in [(1, 2000), (2, 4000), (5, 32_000), (6, 60_000), (40, 60_000)] {
-            let expected = format!("{} of 99 after {ms}", used + 1);
-            check((99, 1000), used, "dead 1", 0, &expected);
+    fn what_follows_the_end_of_a_run() {
+        let always = format!("gave up {}", u32::MAX);
+        for (policy, used, end, lived_s, expected) in [
+            // Only failures are restarted.
+            ((5, 1000), 0, "dead 1", 0, "1 of 5 after 1000"),
+            ((5, 1000), 0, "dead SIGKILL", 0, "1 of 5 after 1000"),
+            ((5, 1000), 0, "dead 0", 0, "nothing"),
+            // It may have succeeded.
+            ((5, 1000), 0, "dead ?", 0, "nothing"),
+            ((5, 1000), 0, "running", 0, "nothing"),
+            ((5, 1000), 0, "unknown", 0, "nothing"),
+            // The pause doubles up to its bound.
+            ((99, 1000), 1, "dead 1", 0, "2 of 99 after 2000"),
+            ((99, 1000), 2, "dead 1", 0, "3 of 99 after 4000"),
+            ((99, 1000), 5, "dead 1", 0, "6 of 99 after 32000"),
+            ((99, 1000), 6, "dead 1", 0, "7 of 99 after 60000"),
+            ((99, 1000), 40, "dead 1", 0, "41 of 99 after 60000"),
+            ((9, 0), 8, "dead 1", 0, "9 of 9 after 0"),
+            // A pause that is longer than the bound from the beginning is not doubled.
+            ((9, 90_000), 0, "dead 1", 0, "1 of 9 after 90000"),
+            ((9, 90_000), 3, "dead 1", 0, "4 of 9 after 90000"),
+            ((9, 40_000), 1, "dead 1", 0, "2 of 9 after 60000"),
+            // It gives up after as many restarts as there may be.
+            ((2, 0), 1, "dead 1", 0, "2 of 2 after 0"),
+            ((2, 0), 2, "dead 1", 0, "gave up 2"),
+            ((2, 0), 2, "dead 0", 0, "nothing"),
+            // Whatever the window says.
+            ((2, 0), u32::MAX, "dead 1", 0, &always),
+            // A long run resets the count.
+            ((2, 1000), 2, "dead 1", 59, "gave up 2"),
+            ((2, 1000), 2, "dead 1", 60, "1 of 2 after 1000"),
+        ] {
+            let actual = match after_end(&ended(policy, used, end, Some(lived_s))) {
+                None => "nothing".to_owned(),
+                Some(AfterEnd::GaveUp(restarts)) => format!("gave up {restarts}"),
+                Some(AfterEnd::Restart(Restart {
+                    number,
+                    limit,
+                    after,
+                })) => format!("{number} of {limit} after {}", after.as_millis()),
+            };
+            assert_eq!(actual, expected, "{policy:?} {used} {end} {lived_s}");
         }
-        check((9, 0), 8, "dead 1", 0, "9 of 9 after 0");
-        // A pause that is longer than the bound from the beginning is not doubled.
-        check((9, 90_000), 0, "dead 1", 0, "1 of 9 after 90000");
-        check((9, 90_000), 3, "dead 1", 0, "4 of 9 after 90000");
-        check((9, 40_000), 1, "dead 1", 0, "2 of 9 after 60000");
-    }
-
-    #[test]
-    fn it_gives_up_after_as_many_restarts_as_there_may_be() {
-        check((2, 0), 1, "dead 1", 0, "2 of 2 after 0");
-        check((2, 0), 2, "dead 1", 0, "gave up 2");
-        check((2, 0), 2, "dead 0", 0, "nothing");
-        // Whatever the window says.
-        check(
-            (2, 0),
-            u32::MAX,
-            "dead 1",
-            0,
-            &format!("gave up {}", u32::MAX),
-        );
-    }
-
-    #[test]
-    fn a_long_run_resets_the_count() {
-        check((2, 1000), 2, "dead 1", 59, "gave up 2");
-        check((2, 1000), 2, "dead 1", 60, "1 of 2 after 1000");
-        let mut unknown = task("@1 api dead 1");
-        unknown.settings.restarts = Some(TaskRestarts {
-            policy: RestartPolicy {
-                limit: 1,
-                backoff: Duration::ZERO,
-            },
-            used: 1,
-            token: "7-1".to_owned(),
-        });
-        unknown.life = Life::Dead(Exit::with_code(1));
+        assert_eq!(after_end(&task("@1 api dead 1")), None);
+        // How long it lived is not known.
+        let unknown = ended((1, 0), 1, "dead 1", None);
         assert_eq!(after_end(&unknown), Some(AfterEnd::GaveUp(1)));
     }
 

@@ -299,13 +299,6 @@ mod tests {
         }
     }
 
-    fn unsettled() -> LookResult {
-        LookResult {
-            is_unsettled: true,
-            ..result(Reporting::All, false)
-        }
-    }
-
     fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
     }
@@ -412,16 +405,22 @@ mod tests {
         assert_eq!(looks, expected);
     }
 
-    #[test]
-    fn looks_at_some_windows_put_off_no_look_at_all_of_them() {
-        let now = Instant::now();
+    /// A schedule after six sweeps that have found nothing.
+    fn quiet(now: Instant) -> LookSchedule {
         let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
         for _ in 0..6 {
             schedule.looked(result(Reporting::All, false), now);
         }
-        let safety = schedule.next_look();
         assert_eq!(in_ms(&schedule), 6400);
-        let now = now + Duration::from_millis(400);
+        schedule
+    }
+
+    #[test]
+    fn looks_at_some_windows_put_off_no_look_at_all_of_them() {
+        let now = Instant::now();
+        let mut schedule = quiet(now);
+        let safety = schedule.next_look();
+        let now = now + ms(400);
         schedule.paused();
         let of_reported = LookResult {
             why: Due::Triggered,
@@ -437,11 +436,7 @@ mod tests {
     #[test]
     fn printing_panes_are_looked_at_a_few_times_a_second() {
         let now = Instant::now();
-        let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
-        for _ in 0..6 {
-            schedule.looked(result(Reporting::All, false), now);
-        }
-        assert!(in_ms(&schedule) > 200);
+        let mut schedule = quiet(now);
         schedule.printed();
         assert_eq!(in_ms(&schedule), 200);
         let now = now + Duration::from_secs(1);
@@ -451,34 +446,32 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_is_not_settled_is_looked_at_again_at_once() {
+    fn pauses_are_short_where_an_end_is_not_settled_or_little_is_reported() {
         let now = Instant::now();
-        let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
-        let mut pauses = Vec::new();
-        for _ in 0..9 {
-            schedule.looked(unsettled(), now);
-            pauses.push(in_ms(&schedule));
-        }
-        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 100, 100]);
-        schedule.looked(result(Reporting::All, true), now);
-        schedule.looked(unsettled(), now);
-        assert_eq!(in_ms(&schedule), 1);
-    }
-
-    #[test]
-    fn without_a_session_or_a_client_looks_find_what_is_not_reported() {
-        let now = Instant::now();
-        let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
+        let pauses = |results: &[LookResult]| -> Vec<u128> {
+            let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
+            let looked = results.iter().map(|result| {
+                schedule.looked(*result, now);
+                in_ms(&schedule)
+            });
+            looked.collect()
+        };
+        let unsettled = LookResult {
+            is_unsettled: true,
+            ..result(Reporting::All, false)
+        };
+        let mut looks = vec![unsettled; 9];
+        looks.extend([result(Reporting::All, true), unsettled]);
+        let expected = [1, 2, 4, 8, 16, 32, 64, 100, 100, 200, 1];
+        assert_eq!(pauses(&looks), expected);
+        // Without a session or a client looks find what is not reported.
         for (reporting, expected) in [
             (Reporting::Absent, [250, 500, 1000, 2000]),
             (Reporting::Nothing, [50, 100, 200, 400]),
         ] {
             let changes = [true, false, false, false];
-            let pauses = changes.map(|has_changed| {
-                schedule.looked(result(reporting, has_changed), now);
-                in_ms(&schedule)
-            });
-            assert_eq!(pauses, expected, "{reporting:?}");
+            let looks = changes.map(|has_changed| result(reporting, has_changed));
+            assert_eq!(pauses(&looks), expected, "{reporting:?}");
         }
     }
 }

@@ -7,19 +7,15 @@ mod requests;
 mod restarts;
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::*;
 use crate::engine::{Engine, RestoredState, Settings};
+use crate::model::test_notation::{at, describe as describe_event, expectation, snapshot, stories};
 use crate::model::{
-    Body, Bookmark, Condition, DeliveredEvent, EndReport, Error, Event, EventKind, Now, PaneId,
-    StopChoice,
+    Body, Bookmark, Condition, DeliveredEvent, EndReport, Error, Event, EventKind, GoneReason,
+    Launch, LeftProcess, Now, PaneId, StopChoice, StopPlan, Task, WindowId,
 };
-use crate::model::{
-    StopPlan,
-    test_notation::{describe as describe_event, snapshot},
-};
-use crate::model::{Task, WindowId};
 use crate::terminal::{Extent, PaneOutput};
 use crate::wire::{
     LaunchedRun, Request, RequestLine, Response, SearchRequest, SendRequest, TaskLog, TypedInput,
@@ -27,6 +23,8 @@ use crate::wire::{
 };
 
 const PANE: PaneId = PaneId(1);
+
+const RUNS: &str = "life 1; @1#1 a running pid=7";
 
 /// A session whose link does what the test says.
 struct Driver {
@@ -89,10 +87,7 @@ impl Driver {
         bookmark: Bookmark,
         notation: &str,
     ) -> Self {
-        let now = Now {
-            mono: Instant::now(),
-            wall: 1_000_000,
-        };
+        let now = at(1_000_000);
         let on_disk = StoreState {
             written: memory.last_seq,
             tried: memory.last_seq,
@@ -218,20 +213,71 @@ impl Driver {
         }));
     }
 
-    /// The disk has refused so many records that no others should be made.
-    fn refuse(&mut self) {
-        self.input(Input::Stored(StoreState {
-            is_full: true,
-            ..StoreState::default()
-        }));
-    }
-
-    /// The running job is done, and this sets its outcome.
+    /// The running job is done, with this outcome.
     #[track_caller]
-    fn done(&mut self, set: impl FnOnce(Job) -> bool) {
+    fn finish(&mut self, outcome: &str) {
         let job = self.job.take().expect("a job runs");
-        let said = describe(&job);
-        assert!(set(job), "another job runs: {said}");
+        let (words, rest) = outcome.split_once(": ").unwrap_or((outcome, ""));
+        match (words.split(' ').collect::<Vec<_>>()[..].as_ref(), job) {
+            (
+                ["done"],
+                Job::Archive(_, _, outcome)
+                | Job::ForgetDeaths(_, outcome)
+                | Job::ForgetEnvironments(_, _, outcome)
+                | Job::Drain(outcome)
+                | Job::MarkEndings(_, outcome)
+                | Job::Prune(_, outcome)
+                | Job::Cleanup(outcome),
+            ) => outcome.resolve(()),
+            (["not", "needed"], Job::Look(_, outcome) | Job::Sweep(outcome)) => {
+                outcome.resolve(LookOutcome::NotNeeded);
+            }
+            (["nothing", "new"], Job::Look(_, outcome) | Job::Sweep(outcome)) => {
+                outcome.resolve(LookOutcome::NothingNew);
+            }
+            (["launched", window], Job::Launch(_, _, outcome)) => {
+                let run = LaunchedRun {
+                    window_id: (*window).to_owned(),
+                    pane_id: window.replace('@', "%"),
+                    run: 1,
+                    cursor: String::new(),
+                    replaced: None,
+                };
+                outcome.resolve(LaunchOutcome::Started(Box::new(run), Box::new(())));
+            }
+            (["live", pid], Job::Launch(_, _, outcome)) => {
+                outcome.resolve(LaunchOutcome::Live(WindowId(1), pid.parse().unwrap()));
+            }
+            (["restarted"], Job::Restart(_, _, outcome)) => outcome.resolve(None),
+            (["impossible"], Job::Restart(_, _, outcome)) => {
+                outcome.resolve(Some(rest.to_owned()));
+            }
+            (["named", name], Job::FindName(_, outcome)) => {
+                outcome.resolve(Some((*name).to_owned()));
+            }
+            (["typed"], Job::Type(mut typing, outcome)) => {
+                typing.progress.due = None;
+                outcome.resolve(typing);
+            }
+            (["not", "shared"], Job::FindShared(_, outcome) | Job::KillSession(_, outcome)) => {
+                outcome.resolve(BTreeSet::new());
+            }
+            // The pane is followed already: what is read comes with the output.
+            (["asked"], Job::Read { outcome, .. }) => outcome.resolve(None),
+            (["closed"], Job::Kill(windows, outcome)) => outcome.resolve(ClosedWindows {
+                closed: windows.into_iter().collect(),
+                failure: None,
+            }),
+            (["found"], Job::ReadLog(_, _, outcome)) => outcome.resolve(TaskLog {
+                lines: vec![rest.to_owned()],
+                ..TaskLog::default()
+            }),
+            (["ports", ports @ ..], Job::FindPorts(_, outcome)) => {
+                let ports = ports.iter().map(|port| port.parse().unwrap());
+                outcome.resolve([(7, ports.collect())].into());
+            }
+            (_, job) => panic!("not the outcome of {}", describe(&job)),
+        }
         self.input(Input::Done(Ok(())));
     }
 
@@ -242,144 +288,173 @@ impl Driver {
         self.input(Input::Done(Err(Error::failed(error))));
     }
 
-    /// The running job is done. It has no result.
+    /// Plays a text: lines such as `step => effect; effect`, of which `RUNS` is short for one running task.
+    ///
+    /// All effects since the last line with `=>` have to be named; `.. effect` is one of several, `not
+    /// effect` is none that begins so. `told` are the events recorded since the last time, `followed`
+    /// the panes that the link was asked to follow, `ending` why `@1` is being ended, or `no`,
+    /// `alive` whether its run is shown as alive.
     #[track_caller]
-    fn finish(&mut self) {
-        self.done(|job| {
-            let (Job::Archive(_, _, outcome)
-            | Job::ForgetDeaths(_, outcome)
-            | Job::ForgetEnvironments(_, _, outcome)
-            | Job::Drain(outcome)
-            | Job::MarkEndings(_, outcome)
-            | Job::Prune(_, outcome)
-            | Job::Cleanup(outcome)) = job
-            else {
-                return false;
+    fn play(&mut self, text: &str) {
+        for (heading, lines) in stories(text) {
+            self.play_lines(heading, &lines);
+        }
+    }
+
+    #[track_caller]
+    fn play_lines(&mut self, heading: &str, lines: &[String]) {
+        for line in lines {
+            let (step, expected) = expectation(line);
+            assert!(
+                !line.ends_with("=>"),
+                "what is expected, or `nothing`: {line}"
+            );
+            let step = step.replace("RUNS", RUNS);
+            let done = match step.as_str() {
+                "told" => std::mem::take(&mut self.told),
+                "followed" => self.followed.iter().map(PaneId::to_string).collect(),
+                "ending" => {
+                    let state = self.session.state();
+                    let reason = state.task(WindowId(1)).and_then(|task| task.ending);
+                    let reason = reason.and_then(GoneReason::word).unwrap_or("yes");
+                    let is_ending = state.endings.contain(WindowId(1));
+                    vec![if is_ending { reason } else { "no" }.to_owned()]
+                }
+                "skipped" => vec![self.session.state().counters.skipped_looks.to_string()],
+                "waits" => vec![self.session.state().n_waits().to_string()],
+                "deadline" => {
+                    let deadline = self.session.next_deadline();
+                    vec![deadline.map_or("none", |_| "some").to_owned()]
+                }
+                "problem" => self.session.state().look_problem.iter().cloned().collect(),
+                "alive" => {
+                    let task = self.session.state().task(WindowId(1)).unwrap();
+                    vec![task.is_alive().to_string()]
+                }
+                step => {
+                    self.step(step);
+                    if expected.is_empty() {
+                        continue;
+                    }
+                    self.take()
+                }
             };
-            outcome.resolve(());
-            true
-        });
+            let is_exact = expected.iter().all(|expected| {
+                if let Some(beginning) = expected.strip_prefix("not ") {
+                    let mut done = done.iter();
+                    let found = done.find(|done| done.starts_with(beginning));
+                    assert_eq!(found, None, "{heading}: {line}");
+                    false
+                } else if let Some(one) = expected.strip_prefix(".. ") {
+                    assert!(done.iter().any(|d| d == one), "{heading}: {line}: {done:?}");
+                    false
+                } else {
+                    true
+                }
+            });
+            if is_exact {
+                let nothing = expected == ["nothing"];
+                let expected = if nothing { &[][..] } else { &expected };
+                assert_eq!(done, expected, "{heading}: {line}");
+            }
+        }
     }
 
-    /// The running look has this result.
+    /// What the steps are is seen here: reports of tmux, outcomes of jobs, requests, and time.
     #[track_caller]
-    fn look_finds(&mut self, found: LookOutcome) {
-        self.done(|job| {
-            let (Job::Look(_, outcome) | Job::Sweep(outcome)) = job else {
-                return false;
-            };
-            outcome.resolve(found);
-            true
-        });
-    }
-
-    /// The running look was not needed.
-    #[track_caller]
-    fn not_needed(&mut self) {
-        self.look_finds(LookOutcome::NotNeeded);
-    }
-
-    /// The running launch has this result.
-    #[track_caller]
-    fn launch_finds(&mut self, found: LaunchOutcome) {
-        self.done(|job| {
-            let Job::Launch(_, _, outcome) = job else {
-                return false;
-            };
-            outcome.resolve(found);
-            true
-        });
-    }
-
-    /// The running restart has this result.
-    #[track_caller]
-    fn restarted(&mut self, end: Option<String>) {
-        self.done(|job| {
-            let Job::Restart(_, _, outcome) = job else {
-                return false;
-            };
-            outcome.resolve(end);
-            true
-        });
-    }
-
-    /// The running job has found out who has a name.
-    #[track_caller]
-    fn name_is_found(&mut self, present: Option<&str>) {
-        let present = present.map(str::to_owned);
-        self.done(|job| {
-            let Job::FindName(_, outcome) = job else {
-                return false;
-            };
-            outcome.resolve(present);
-            true
-        });
-    }
-
-    /// What the running job types is typed; this is left.
-    #[track_caller]
-    fn typed(&mut self, left: Option<Typing>) {
-        self.done(|job| {
-            let Job::Type(mut typing, outcome) = job else {
-                return false;
-            };
-            typing.progress.due = None;
-            outcome.resolve(left.unwrap_or(typing));
-            true
-        });
-    }
-
-    /// The running job finds that no window is in another session.
-    #[track_caller]
-    fn no_window_is_shared(&mut self) {
-        self.done(|job| {
-            let (Job::FindShared(_, outcome) | Job::KillSession(_, outcome)) = job else {
-                return false;
-            };
-            outcome.resolve(BTreeSet::new());
-            true
-        });
-    }
-
-    /// The running read is of a pane that is followed already: it comes with the output.
-    #[track_caller]
-    fn read_is_asked(&mut self) {
-        self.done(|job| {
-            let Job::Read { outcome, .. } = job else {
-                return false;
-            };
-            outcome.resolve(None);
-            true
-        });
-    }
-
-    /// What was asked of a pane has come with its output.
-    fn read_comes(&mut self, output: PaneOutput) {
-        self.input(Input::Changed(Change::Read(Ok(Box::new(output)))));
-    }
-
-    /// The running job has started a run in this window.
-    fn launched(&mut self, window: &str) {
-        let run = LaunchedRun {
-            window_id: window.to_owned(),
-            pane_id: window.replace('@', "%"),
-            run: 1,
-            cursor: String::new(),
-            replaced: None,
-        };
-        self.launch_finds(LaunchOutcome::Started(Box::new(run), Box::new(())));
+    fn step(&mut self, step: &str) {
+        let (word, rest) = step.split_once(' ').unwrap_or((step, ""));
+        let pipes = || rest.split('|').collect::<Vec<_>>();
+        match word {
+            // Reports.
+            "windows" => self.input(Input::Changed(Change::Windows)),
+            "output" => self.input(Input::Changed(Change::Output)),
+            "paused" => self.input(Input::Changed(Change::Paused(PANE))),
+            "follows" => drop(self.followed.insert(PANE)),
+            "reconnected" => self.connection += 1,
+            "lost" => self.input(Input::Changed(Change::FollowerLost)),
+            "print" => self.print(&rest.replace("\\r", "\r").replace("\\n", "\n")),
+            "comes" => {
+                let output = Box::new(output(&pipes()));
+                self.input(Input::Changed(Change::Read(Ok(output))));
+            }
+            "ended" => {
+                let (window, left) = rest.split_once(' ').unwrap_or((rest, ""));
+                let left = (!left.is_empty()).then(|| LeftProcess {
+                    pid: 9,
+                    name: left.to_owned(),
+                    is_anothers: true,
+                });
+                let left = left.into_iter().collect();
+                let report = EndReport::Ended(window.parse().unwrap(), left);
+                self.input(Input::Ending(report));
+            }
+            // The disk.
+            "refuses" => self.disk_takes = false,
+            "takes" => self.disk_takes = true,
+            "stored" => self.store(rest.parse().unwrap()),
+            "full" => self.input(Input::Stored(StoreState {
+                is_full: true,
+                ..StoreState::default()
+            })),
+            // Jobs.
+            "look" => self.look(rest),
+            // A look that reports the windows and what they show.
+            "shows" => {
+                self.step("windows");
+                self.look(rest);
+            }
+            "slice" => self.look_at(false, rest),
+            "looks" => {
+                while self.is_looking() {
+                    self.look(rest);
+                }
+            }
+            "fails" => self.fail(rest),
+            "read" => self.read(&pipes()),
+            "job" => self.finish(rest),
+            "chores" => self.finish_chores(),
+            // A kill has begun; the windows of what has ended are closed.
+            "killing" => {
+                self.step(&format!("kill {rest}"));
+                self.look(RUNS);
+                self.finish("done");
+                self.take();
+            }
+            "closing" => {
+                self.finish_chores();
+                self.finish("closed");
+                self.look("life 1");
+            }
+            // Requests.
+            "leave" => self.input(Input::Left(RequestId(rest.parse().unwrap()))),
+            // A wait for a text has begun, after these rows.
+            "begin" => {
+                let (text, rows) = rest.split_once(" after ").unwrap_or((rest, ""));
+                self.begin(text, &rows.split('|').collect::<Vec<_>>());
+            }
+            "to" => {
+                let (session, asked) = rest.split_once(": ").unwrap();
+                self.ask_session(Some(session), request(asked).unwrap());
+            }
+            // Time.
+            "after" => self.after(rest.parse().unwrap()),
+            "now" => {
+                let pause = Duration::from_millis(rest.parse().unwrap());
+                self.now = self.now.after(pause);
+                self.input(Input::Due);
+            }
+            "ignore" => drop(self.take()),
+            _ => match request(step) {
+                Some(asked) => drop(self.ask(asked)),
+                None => panic!("no such step: {step}"),
+            },
+        }
     }
 
     /// Whether a look at windows or a slice of a sweep runs.
     fn is_looking(&self) -> bool {
         matches!(self.job, Some(Job::Look(..) | Job::Sweep(_)))
-    }
-
-    /// The running look fails.
-    #[track_caller]
-    fn look_fails(&mut self, error: &str) {
-        assert!(self.is_looking(), "{:?}", self.job);
-        self.fail(error);
     }
 
     /// The running look has these tasks.
@@ -391,7 +466,6 @@ impl Driver {
     /// The same for a look or a slice after which all windows have been looked at, or not.
     #[track_caller]
     fn look_at(&mut self, is_whole: bool, notation: &str) {
-        assert!(self.is_looking(), "{:?}", self.job);
         notation.clone_into(&mut self.shown);
         let snapshot = snapshot(notation);
         let look = Look {
@@ -410,25 +484,28 @@ impl Driver {
             },
             snapshot,
         };
-        self.look_finds(LookOutcome::Looked(Box::new(look)));
+        match self.job.take() {
+            Some(Job::Look(_, outcome) | Job::Sweep(outcome)) => {
+                outcome.resolve(LookOutcome::Looked(Box::new(look)));
+            }
+            job => panic!("no look runs: {job:?}"),
+        }
+        self.input(Input::Done(Ok(())));
     }
 
     /// The running read has these rows.
     #[track_caller]
     fn read(&mut self, rows: &[&str]) {
         let output = output(rows);
-        self.done(|job| {
-            if let Job::Read { outcome, .. } = job {
-                outcome.resolve(Some(Box::new(output)));
-                true
-            } else if let Job::ReadEnd(_, _, outcome) = job {
+        match self.job.take() {
+            Some(Job::Read { outcome, .. }) => outcome.resolve(Some(Box::new(output))),
+            Some(Job::ReadEnd(_, _, outcome)) => {
                 let lines = output.lines_from(0, 0);
                 outcome.resolve(Box::new(PaneOutput { lines, ..output }));
-                true
-            } else {
-                false
             }
-        });
+            job => panic!("no read runs: {job:?}"),
+        }
+        self.input(Input::Done(Ok(())));
     }
 
     /// Finishes jobs that nothing waits for.
@@ -442,7 +519,7 @@ impl Driver {
                     | Job::Drain(_)
             )
         ) {
-            self.finish();
+            self.finish("done");
         }
     }
 
@@ -466,20 +543,10 @@ impl Driver {
         request_id
     }
 
-    /// Requests a wait on `@1`, for a text or, without one, for the end.
-    fn wait(&mut self, text: Option<&str>) -> RequestId {
-        let text = text.map(|text| Condition::Text(text.to_owned()));
-        self.ask(Request::Wait(WaitRequest {
-            task: "@1".to_owned(),
-            conditions: text.into_iter().collect(),
-            ..WaitRequest::default()
-        }))
-    }
-
     /// Begins a wait for a text on a running `@1` with these rows.
     fn begin(&mut self, text: &str, rows: &[&str]) -> RequestId {
-        let request_id = self.wait(Some(text));
-        self.look("life 1; @1#1 a running pid=7");
+        let request_id = self.ask(request(&format!("wait @1 for {text}")).unwrap());
+        self.look(RUNS);
         self.read(rows);
         self.finish_chores();
         self.take();
@@ -502,11 +569,111 @@ impl Driver {
     fn take(&mut self) -> Vec<String> {
         std::mem::take(&mut self.done)
     }
+}
 
-    #[track_caller]
-    fn did(&mut self, expected: &[&str]) {
-        assert_eq!(self.take(), expected);
+/// Plays stories, each with a session of its own, which begins after a look that its first line shows.
+#[track_caller]
+fn check(text: &str) {
+    for (heading, lines) in stories(text) {
+        let mut driver = Driver::new(&lines[0].replace("RUNS", RUNS));
+        driver.play_lines(heading, &lines[1..]);
     }
+}
+
+/// Reads a request.
+///
+/// ```text
+/// kill a b                by a user; `kill a by pi:1`: by that agent; `.. at once`: without grace
+/// kill all                the session, asked for on another machine
+/// run a                   `run a and wait`: as a command that goes on to wait
+/// wait @1                 for the end; `.. for TEXT`, `.. for change`, `.. for any port`, `.. for port 80`
+/// wait @1#2               for the end of that run
+/// list, count, follow @1, send a, search e, search e in a
+/// ```
+fn request(text: &str) -> Option<Request> {
+    let owned = |text: &str| text.to_owned();
+    let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+    Some(match word {
+        "list" => Request::List,
+        "count" => Request::Count,
+        "kill" if rest == "all" => Request::KillAll {
+            owner: None,
+            asked_by: Some(owned("laptop")),
+            choice: StopChoice::default(),
+        },
+        "kill" => {
+            let (rest, grace) = match rest.strip_suffix(" at once") {
+                Some(rest) => (rest, Some(Duration::ZERO)),
+                None => (rest, None),
+            };
+            let (names, agent) = rest.split_once(" by ").unwrap_or((rest, ""));
+            let agent = (!agent.is_empty()).then_some(agent);
+            Request::Kill {
+                tasks: names.split(' ').map(str::to_owned).collect(),
+                owner: agent.map(str::to_owned),
+                by_agent: agent.is_some(),
+                asked_by: agent.map(|agent| format!("{agent}@laptop")),
+                is_repeated: false,
+                choice: StopChoice {
+                    grace,
+                    ..StopChoice::default()
+                },
+            }
+        }
+        "run" => {
+            let (name, more) = rest.split_once(' ').unwrap_or((rest, ""));
+            let started = more.strip_prefix("at ").and_then(|at| at.parse().ok());
+            Request::Run(Box::new(Launch {
+                name: owned(name),
+                will_wait: more == "and wait",
+                started: started.unwrap_or_default(),
+                ..Launch::default()
+            }))
+        }
+        "wait" => {
+            let (task, condition) = rest.split_once(" for ").unwrap_or((rest, ""));
+            let (task, run) = task.split_once('#').unwrap_or((task, ""));
+            let condition = match condition {
+                "" => None,
+                "change" => Some(Condition::Change),
+                "any port" => Some(Condition::Listen { port: None }),
+                text => Some(match text.strip_prefix("port ") {
+                    Some(port) => Condition::Listen {
+                        port: port.parse().ok(),
+                    },
+                    None => Condition::Text(owned(text)),
+                }),
+            };
+            Request::Wait(WaitRequest {
+                task: owned(task),
+                run: run.parse().ok(),
+                conditions: condition.into_iter().collect(),
+                ..WaitRequest::default()
+            })
+        }
+        "send" => Request::Send(SendRequest {
+            task: owned(rest),
+            input: TypedInput::Text(owned("x")),
+            enter: true,
+            if_prompt: None,
+            is_guarded: false,
+        }),
+        "follow" => Request::Follow {
+            window: owned(rest),
+            raw: false,
+            lines: 0,
+        },
+        "search" => {
+            let (pattern, task) = rest.split_once(" in ").unwrap_or((rest, ""));
+            Request::Search(SearchRequest {
+                task: (!task.is_empty()).then(|| owned(task)),
+                pattern: owned(pattern),
+                regex: false,
+                ignore_case: false,
+            })
+        }
+        _ => return None,
+    })
 }
 
 fn describe(job: &Job) -> String {

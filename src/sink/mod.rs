@@ -358,33 +358,27 @@ mod tests {
         );
     }
 
-    #[track_caller]
-    fn check_selection(
-        owners: &[&str],
-        level: Option<Level>,
-        of: Option<&str>,
-        at: &str,
-        wanted: bool,
-    ) {
-        let mut filter = filter_of(&SinkFilter {
-            owners: owners.iter().map(|&owner| owner.to_owned()).collect(),
-            level,
-            ..SinkFilter::default()
-        });
-        let notice = serde_json::json!({"kind": "notice", "level": at, "text": "", "events": [], "owner": of});
-        let body = serde_json::from_value(notice).unwrap();
-        assert_eq!(filter.wants(1, &body), wanted);
-    }
-
     #[test]
     fn a_sink_gets_its_owners_and_everybodys_records() {
-        check_selection(&[], None, Some("pi:1"), "info", true);
-        check_selection(&["pi:1"], None, Some("pi:1"), "info", true);
-        check_selection(&["pi:1"], None, Some("pi:12"), "info", false);
-        check_selection(&["x", "pi:*"], None, Some("pi:12"), "info", true);
-        check_selection(&["pi:1"], None, None, "info", true);
-        check_selection(&[], Some(Level::Warning), None, "info", false);
-        check_selection(&[], Some(Level::Warning), None, "warning", true);
-        check_selection(&[], Some(Level::Info), None, "info", true);
+        let warning = Some(Level::Warning);
+        for (owners, level, of, at, is_wanted) in [
+            (&[][..], None, Some("pi:1"), "info", true),
+            (&["pi:1"], None, Some("pi:1"), "info", true),
+            (&["pi:1"], None, Some("pi:12"), "info", false),
+            (&["x", "pi:*"], None, Some("pi:12"), "info", true),
+            (&["pi:1"], None, None, "info", true),
+            (&[], warning, None, "info", false),
+            (&[], warning, None, "warning", true),
+            (&[], Some(Level::Info), None, "info", true),
+        ] {
+            let mut filter = filter_of(&SinkFilter {
+                owners: owners.iter().map(ToString::to_string).collect(),
+                level,
+                ..SinkFilter::default()
+            });
+            let notice = serde_json::json!({"kind": "notice", "level": at, "text": "", "events": [], "owner": of});
+            let body = serde_json::from_value(notice).unwrap();
+            assert_eq!(filter.wants(1, &body), is_wanted, "{owners:?} {of:?} {at}");
+        }
     }
 }

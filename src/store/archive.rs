@@ -405,6 +405,8 @@ fn answer(reply: oneshot::Sender<io::Result<()>>, kept: io::Result<()>) {
 mod tests {
     use std::time::SystemTime;
 
+    use serde_json::json;
+
     use super::*;
 
     const LIMITS: Limits = Limits {
@@ -414,19 +416,8 @@ mod tests {
     };
 
     fn about(window: &str, name: &str, run: u32) -> RunInfo {
-        RunInfo {
-            window_id: window.into(),
-            window_name: name.into(),
-            run,
-            current_command: None,
-            task_cwd: None,
-            started_at: None,
-            ended_at: None,
-            exit_code: Some(0),
-            exit_signal: None,
-            reason: None,
-            gap_after: None,
-        }
+        let about = json!({"windowId": window, "windowName": name, "run": run, "exitCode": 0});
+        serde_json::from_value(about).unwrap()
     }
 
     fn lines(n: usize) -> Vec<String> {
@@ -466,25 +457,29 @@ mod tests {
         assert_eq!(find(&folder, "ap", Some(1)).unwrap(), None);
     }
 
+    /// File times can be coarse, and the clock may be set back.
     #[test]
-    fn a_run_that_ends_after_the_clock_was_set_back_is_no_older_one() {
-        let dir = tempfile::tempdir().unwrap();
-        let limits = Limits { runs: 2, ..LIMITS };
-        let keep = |run| keep(dir.path(), "a", &about("@1", "api", run), &lines(1), limits);
-        let set = |run: u32, at: SystemTime| {
-            let path = dir.path().join(format!("a-1-{run}.log"));
-            let file = fs::File::options().write(true).open(path).unwrap();
-            file.set_modified(at).unwrap();
-        };
+    fn the_oldest_go_first_whatever_the_clock() {
         let year = Duration::from_secs(366 * 24 * 3600);
-        for run in 1..=2 {
-            keep(run).unwrap();
-            set(run, SystemTime::now() + year * run);
-        }
-        for run in 3..=6 {
-            keep(run).unwrap();
-            let kept = |run| find(dir.path(), "api", Some(run)).unwrap().is_some();
-            assert!(kept(run) && kept(run - 1) && !kept(run - 2), "{run}");
+        let limits = Limits {
+            lines: 2,
+            runs: 2,
+            ..LIMITS
+        };
+        for first in [SystemTime::UNIX_EPOCH, SystemTime::now() + year] {
+            let dir = tempfile::tempdir().unwrap();
+            for run in 1..=6 {
+                keep(dir.path(), "a", &about("@1", "api", run), &lines(5), limits).unwrap();
+                let found = |run| find(dir.path(), "api", Some(run)).unwrap();
+                assert_eq!(found(run).unwrap().lines, ["line 3", "line 4"]);
+                assert_eq!(found(run - 1).is_some(), run > 1, "{run}");
+                assert!(run < 3 || found(run - 2).is_none(), "{run}");
+                if run < 3 {
+                    let path = dir.path().join(format!("a-1-{run}.log"));
+                    let file = fs::File::options().write(true).open(path).unwrap();
+                    file.set_modified(first + year * run).unwrap();
+                }
+            }
         }
     }
 
@@ -517,36 +512,6 @@ mod tests {
         check(20, Some(0), "10 11 12 13 14 15 16 17 18 19", Some(0));
     }
 
-    #[test]
-    fn the_oldest_go_first() {
-        let dir = tempfile::tempdir().unwrap();
-        let limits = Limits {
-            lines: 2,
-            runs: 2,
-            bytes: 1 << 20,
-        };
-        for run in 1..=4 {
-            keep(dir.path(), "a", &about("@1", "api", run), &lines(5), limits).unwrap();
-            // File times can be coarse: the order must not depend on how fast this is.
-            let path = dir.path().join(format!("a-1-{run}.log"));
-            let at = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(run));
-            fs::File::options()
-                .write(true)
-                .open(path)
-                .unwrap()
-                .set_modified(at)
-                .unwrap();
-        }
-        keep(dir.path(), "a", &about("@1", "api", 5), &lines(5), limits).unwrap();
-        let found: Vec<bool> = (1..=5)
-            .map(|run| find(dir.path(), "api", Some(run)).unwrap().is_some())
-            .collect();
-        assert_eq!(found, [false, false, false, true, true]);
-        assert_eq!(
-            find(dir.path(), "api", Some(5)).unwrap().unwrap().lines,
-            ["line 3", "line 4"]
-        );
-    }
     fn timed(command: Option<&str>, millis: Millis, exit_code: Option<i32>) -> RunInfo {
         RunInfo {
             current_command: command.map(str::to_owned),
@@ -580,10 +545,7 @@ mod tests {
         assert_eq!(usual_duration(&all, "test", make), None);
         // A command that is not known may be any.
         assert_eq!(usual_duration(&all, "tests", None), Some(50_000));
-    }
-
-    #[test]
-    fn the_last_runs_count() {
+        // The last runs count.
         let mut all = vec![timed(None, 1, Some(0)); 2];
         all.extend(vec![timed(None, 5000, Some(0)); LAST]);
         assert_eq!(usual_duration(&all, "tests", None), Some(5000));

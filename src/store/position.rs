@@ -114,47 +114,38 @@ mod tests {
         position
     }
 
-    #[track_caller]
-    fn check(start: Seq, story: &str, cursor: Seq) {
-        assert_eq!(play(start, story).cursor(), cursor, "{story}");
-    }
-
     #[test]
-    fn acknowledgements_are_cumulative() {
-        check(0, "+1 +2 +3", 0);
-        check(0, "+1 +2 +3 !2", 2);
-        check(0, "+1 +2 +3 !2 !1", 2);
-        check(0, "+1 +2 +3 !3 +4", 3);
-        check(5, "+6 !6", 6);
-        check(5, "!3", 5);
-    }
-
-    #[test]
-    fn what_was_left_out_is_acknowledged_with_what_came_before_it() {
-        check(0, ".1 .2", 2);
-        check(0, ".1 .2 +3 .4", 2);
-        check(0, "+1 .2 .3 +4", 0);
-        check(0, "+1 .2 .3 +4 !1", 3);
-        check(0, "+1 .2 .3 +4 .5 !4", 5);
-        check(0, "+1 !1 .2 .3", 3);
-        // A left-out number may be named as well.
-        check(0, "+1 .2 .3 +4 !2", 3);
-    }
-
-    #[test]
-    fn a_gap_is_acknowledged_like_a_record() {
-        check(0, "+1 !1 +2-5", 1);
-        check(0, "+1 !1 +2-5 .6", 1);
-        check(0, "+1 !1 +2-5 .6 !5", 6);
-        check(0, "+1 +2-5 +6 !6", 6);
-        check(0, "+1 !3 +2-5", 3);
-    }
-
-    #[test]
-    fn a_harness_that_comes_back_may_acknowledge_before_the_record_comes() {
-        check(3, "!7 +4", 7);
-        check(3, "!7 +4 +5 +6 +7 +8", 7);
-        check(3, "!7 .8", 8);
+    fn the_cursor_is_behind_all_that_was_acknowledged() {
+        for (start, story, cursor) in [
+            // Acknowledgements are cumulative.
+            (0, "+1 +2 +3", 0),
+            (0, "+1 +2 +3 !2", 2),
+            (0, "+1 +2 +3 !2 !1", 2),
+            (0, "+1 +2 +3 !3 +4", 3),
+            (5, "+6 !6", 6),
+            (5, "!3", 5),
+            // What was left out is acknowledged with what came before it.
+            (0, ".1 .2", 2),
+            (0, ".1 .2 +3 .4", 2),
+            (0, "+1 .2 .3 +4", 0),
+            (0, "+1 .2 .3 +4 !1", 3),
+            (0, "+1 .2 .3 +4 .5 !4", 5),
+            (0, "+1 !1 .2 .3", 3),
+            // A left-out number may be named as well.
+            (0, "+1 .2 .3 +4 !2", 3),
+            // A gap is acknowledged like a record.
+            (0, "+1 !1 +2-5", 1),
+            (0, "+1 !1 +2-5 .6", 1),
+            (0, "+1 !1 +2-5 .6 !5", 6),
+            (0, "+1 +2-5 +6 !6", 6),
+            (0, "+1 !3 +2-5", 3),
+            // A harness that comes back may acknowledge before the record comes.
+            (3, "!7 +4", 7),
+            (3, "!7 +4 +5 +6 +7 +8", 7),
+            (3, "!7 .8", 8),
+        ] {
+            assert_eq!(play(start, story).cursor(), cursor, "{story}");
+        }
     }
 
     #[test]

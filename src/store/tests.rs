@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::consumers::Consumers;
@@ -13,14 +14,14 @@ use super::writer::StoreJob;
 use super::writer::Writer;
 use super::*;
 use crate::diff::diff;
-use crate::model::test_notation::{notice, number, snapshot};
-use crate::model::{Body, Bookmark, Context, Record, Seq, Snapshot, Task, WindowId};
-use crate::store::archive::{self, Limits, RunInfo};
+use crate::model::test_notation::{context, notice, number, saved_consumer, snapshot};
+use crate::model::{Body, Bookmark, Error, Record, Seq, Snapshot, Task, WindowId};
+use crate::store::archive::{self, Limits};
 use crate::store::feed::{
-    Ages, FeedFiles, Journal, Retention, SavedSession, closed_segments, end_of_files, load_saved,
-    recover, store_consumer,
+    Ages, FeedFiles, FeedState, Journal, Retention, SavedSession, closed_segments, end_of_files,
+    load_saved, recover, store_consumer,
 };
-use crate::wire::{After, ConsumerAudience, Filter, LiveRecord, ReaderStart, SavedConsumer};
+use crate::wire::{After, Filter, LiveRecord, ReaderStart, SavedConsumer};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -62,11 +63,8 @@ impl Desk {
     }
 
     fn save(&mut self, look: &str, first_undelivered: Option<Seq>) {
-        self.jobs.push(StoreJob::Save(Box::new(SavedLook {
-            snapshot: snapshot(look),
-            bookmark: Bookmark::default(),
-            first_undelivered,
-        })));
+        let save = Box::new(saved_look(snapshot(look), first_undelivered));
+        self.jobs.push(StoreJob::Save(save));
     }
 
     fn status(&mut self, look: &str) {
@@ -75,12 +73,11 @@ impl Desk {
     }
 
     fn beginning(&self, journal: Journal) -> StoreSetup {
-        let recovered = recover(&self.feed, self.load().as_ref(), drop).unwrap();
         StoreSetup {
             journal,
             epoch: "e1".to_owned(),
             session_name: "work".to_owned(),
-            pending: recovered.pending,
+            pending: self.recover().pending,
             retention: self.retention,
             ages: self.ages(),
             saved: self.saved(),
@@ -89,12 +86,19 @@ impl Desk {
         }
     }
 
+    fn recover(&self) -> FeedState {
+        recover(&self.feed, self.load().as_ref(), drop).unwrap()
+    }
+
+    fn journal(&self) -> Journal {
+        let recovered = self.recover();
+        Journal::open(&self.feed, recovered.end, recovered.last_seq).unwrap()
+    }
+
     /// Does the jobs as a daemon that has just started; returns what was published and the last
     /// report.
     fn work(&mut self) -> (Vec<String>, StoreReport) {
-        let recovered = recover(&self.feed, self.load().as_ref(), drop).unwrap();
-        let journal = Journal::open(&self.feed, recovered.end, recovered.last_seq).unwrap();
-        self.work_with(journal)
+        self.work_with(self.journal())
     }
 
     fn work_with(&mut self, journal: Journal) -> (Vec<String>, StoreReport) {
@@ -107,16 +111,11 @@ impl Desk {
             beginning.last_reader.clone(),
         ));
         let live = Arc::new(Live::new(&beginning, consumers));
-        let mut subscription = live
-            .subscribe(&ReaderStart::Now, Filter::default(), false, None)
-            .unwrap();
+        let mut subscription = subscribe(&live, ReaderStart::Now).unwrap();
         let (reporter, reports) = watch::channel(StoreReport::default());
         let (jobs, queue) = mpsc::channel();
-        let saves = self
-            .jobs
-            .iter()
-            .filter(|job| matches!(job, StoreJob::Save(_)));
-        let n_saves = saves.count();
+        let is_save = |job: &&StoreJob| matches!(job, StoreJob::Save(_));
+        let n_saves = self.jobs.iter().filter(is_save).count();
         for job in self.jobs.drain(..) {
             jobs.send(job).unwrap();
         }
@@ -145,17 +144,27 @@ fn describe(FeedChange { end, status }: &FeedChange) -> String {
     format!("{text} at {}{problem}", end.last_seq)
 }
 
-fn context() -> Context {
-    Context {
-        epoch: "e1".to_owned(),
-        session_name: "work".to_owned(),
-        session_id: "work".to_owned(),
-        checkpoint: None,
+fn events(first: Seq, before: &str, after: &str) -> Vec<Record> {
+    number(first, diff(&snapshot(before), &snapshot(after)))
+}
+
+fn saved_look(snapshot: Snapshot, first_undelivered: Option<Seq>) -> SavedLook {
+    SavedLook {
+        snapshot,
+        bookmark: Bookmark::default(),
+        first_undelivered,
     }
 }
 
-fn events(first: Seq, before: &str, after: &str) -> Vec<Record> {
-    number(first, diff(&snapshot(before), &snapshot(after)))
+fn subscribe(live: &Live, start: ReaderStart) -> Result<Subscription, Error> {
+    live.subscribe(&start, Filter::default(), false, None)
+}
+
+/// What a reader gets until its stream ends.
+async fn read(subscription: Subscription) -> String {
+    let mut stream = Vec::new();
+    serve(subscription, &mut stream).await.unwrap();
+    String::from_utf8(stream).unwrap()
 }
 
 fn length(path: &Path) -> u64 {
@@ -193,14 +202,9 @@ fn a_snapshot_is_saved_with_what_the_feed_leaves_open_there() {
     desk.work();
     let saved = desk.load().unwrap();
     assert_eq!(saved.last_seq, 3);
-    let feed = saved.feed.unwrap();
-    assert_eq!(
-        feed.undelivered
-            .iter()
-            .map(|event| event.seq)
-            .collect::<Vec<_>>(),
-        [3]
-    );
+    let undelivered = saved.feed.unwrap().undelivered;
+    let seqs: Vec<Seq> = undelivered.iter().map(|event| event.seq).collect();
+    assert_eq!(seqs, [3]);
 
     // What is appended after it in the same write is not covered.
     desk.append(events(4, "", "@2 b running"));
@@ -209,7 +213,7 @@ fn a_snapshot_is_saved_with_what_the_feed_leaves_open_there() {
     desk.work();
     let feed = desk.load().unwrap().feed.unwrap();
     assert_eq!(feed.undelivered.len(), 2);
-    let recovered = recover(&desk.feed, desk.load().as_ref(), drop).unwrap();
+    let recovered = desk.recover();
     assert_eq!(recovered.last_seq, 5);
     assert_eq!(recovered.pending.undelivered, []);
     assert_eq!(recovered.end, length(&desk.feed));
@@ -246,20 +250,15 @@ async fn a_reader_at_the_end_reads_nothing_of_what_is_before() {
     let journal = Journal::open(&desk.feed, length(&desk.feed), 100).unwrap();
     let store = Store::start(desk.beginning(journal)).unwrap();
     let after = |seq| ReaderStart::After(After { epoch: None, seq });
-    let subscription = store
-        .live
-        .subscribe(&after(100), Filter::default(), false, None)
-        .unwrap();
+    let subscription = subscribe(&store.live, after(100)).unwrap();
     // What was before may as well be damaged: nothing of it is looked at.
     let text = fs::read(&desk.feed).unwrap();
     fs::write(&desk.feed, vec![b'x'; text.len()]).unwrap();
-    let mut stream = Vec::new();
     drop(store);
-    serve(subscription, &mut stream).await.unwrap();
-    let kinds: Vec<String> = String::from_utf8(stream)
-        .unwrap()
+    let stream = read(subscription).await;
+    let kinds: Vec<String> = stream
         .lines()
-        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["kind"].to_string())
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["kind"].to_string())
         .collect();
     assert_eq!(kinds, ["\"hello\"", "\"sync\""]);
 }
@@ -270,9 +269,7 @@ async fn a_stream_goes_on_while_records_are_appended_and_ends_with_the_store() {
     let journal = Journal::open(&desk.feed, 0, 0).unwrap();
     let mut store = Store::start(desk.beginning(journal)).unwrap();
     let live = Arc::clone(&store.live);
-    let subscription = live
-        .subscribe(&ReaderStart::Now, Filter::default(), false, None)
-        .unwrap();
+    let subscription = subscribe(&live, ReaderStart::Now).unwrap();
     assert_eq!(live.consumers.n_readers(), 1);
     store.append(vec![notice(1, &[])], &context());
     while store.report().written < 1 {
@@ -282,21 +279,18 @@ async fn a_stream_goes_on_while_records_are_appended_and_ends_with_the_store() {
     store.close().await;
     assert_eq!(store.report().written, 2);
     drop(store);
-    let mut stream = Vec::new();
-    serve(subscription, &mut stream).await.unwrap();
-    let stream = String::from_utf8(stream).unwrap();
+    let stream = read(subscription).await;
     let n_records = stream.matches("\"kind\":\"notice\"").count();
     assert_eq!(n_records, 2, "{stream}");
     assert_eq!(live.consumers.n_readers(), 0);
-    let refused = live.subscribe(&ReaderStart::Now, Filter::default(), false, None);
+    let refused = subscribe(&live, ReaderStart::Now);
     assert_eq!(refused.unwrap_err().message, "the daemon is leaving");
 }
 
 /// The numbers in a stream, gaps as pairs.
-fn numbers(stream: &[u8]) -> Vec<String> {
-    let lines = String::from_utf8(stream.to_vec()).unwrap();
-    let numbers = lines.lines().filter_map(|line| {
-        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+fn numbers(stream: &str) -> Vec<String> {
+    let numbers = stream.lines().filter_map(|line| {
+        let line: Value = serde_json::from_str(line).unwrap();
         match line["kind"].as_str() {
             Some("gap") => Some(format!("{}-{}", line["from"], line["to"])),
             _ => line.get("seq").map(ToString::to_string),
@@ -320,12 +314,7 @@ fn large_notice(seq: Seq) -> Record {
 /// Records and saves, and waits for the disk each time.
 async fn record(store: &Store, records: Vec<Record>, first_undelivered: Option<Seq>) {
     store.append(records, &context());
-    let saved = store.save(SavedLook {
-        snapshot: Snapshot::default(),
-        bookmark: Bookmark::default(),
-        first_undelivered,
-    });
-    assert!(saved);
+    assert!(store.save(saved_look(Snapshot::default(), first_undelivered)));
     store.close().await;
 }
 
@@ -338,11 +327,9 @@ async fn record_notices(store: &Store, seqs: std::ops::RangeInclusive<Seq>) {
 impl Desk {
     /// Returns the store of a daemon that has just started, with a small feed.
     fn small_store(&self) -> Store {
-        let recovered = recover(&self.feed, self.load().as_ref(), drop).unwrap();
-        let journal = Journal::open(&self.feed, recovered.end, recovered.last_seq).unwrap();
         let beginning = StoreSetup {
             retention: Retention::new(16 * SIZE as u64, DAY, DAY),
-            ..self.beginning(journal)
+            ..self.beginning(self.journal())
         };
         Store::start(beginning).unwrap()
     }
@@ -360,14 +347,9 @@ impl Desk {
     async fn read(&self) -> Vec<String> {
         let store = self.small_store();
         let start = ReaderStart::After(After::default());
-        let subscription = store
-            .live
-            .subscribe(&start, Filter::default(), false, None)
-            .unwrap();
+        let subscription = subscribe(&store.live, start).unwrap();
         drop(store);
-        let mut stream = Vec::new();
-        serve(subscription, &mut stream).await.unwrap();
-        numbers(&stream)
+        numbers(&read(subscription).await)
     }
 }
 
@@ -398,16 +380,11 @@ async fn a_consumer_keeps_what_it_has_not_acknowledged_up_to_the_hard_limit() {
     std::fs::write(desk.dir.path().join("ages.json"), counted).unwrap();
     for (name, used_after) in [("behind", 2 * day - 1), ("forgotten", day - 1)] {
         let saved = SavedConsumer {
-            v: 1,
-            name: name.to_owned(),
             epoch: "e1".to_owned(),
-            cursor: 0,
-            first_left_out: None,
-            created_at: 0,
             // What the clock of the machine was does not matter.
             used_at: 0,
             used_after,
-            audience: ConsumerAudience::default(),
+            ..saved_consumer(name, 0)
         };
         store_consumer(&desk.dir.path().join("consumers"), &saved).unwrap();
     }
@@ -457,7 +434,7 @@ async fn a_segment_ends_where_all_is_delivered_and_what_is_not_stays() {
     assert_eq!(files.first_seq(), 5, "{files:?}");
     assert!(files.closed.len() > 6, "{files:?}");
     drop(store);
-    let recovered = recover(&desk.feed, desk.load().as_ref(), drop).unwrap();
+    let recovered = desk.recover();
     assert_eq!(recovered.pending.undelivered.len(), 1);
 }
 
@@ -483,22 +460,11 @@ async fn a_snapshot_that_was_saved_where_a_segment_ends_is_found_there() {
 }
 
 fn kept_run(folder: &Path, run: u32, n_bytes: usize) -> KeptRun {
+    let about = json!({"windowId": "@1", "windowName": "api", "run": run, "exitCode": 0});
     KeptRun {
         folder: folder.to_owned(),
         life: "a".to_owned(),
-        about: RunInfo {
-            window_id: "@1".to_owned(),
-            window_name: "api".to_owned(),
-            run,
-            current_command: None,
-            task_cwd: None,
-            started_at: None,
-            ended_at: None,
-            exit_code: Some(0),
-            exit_signal: None,
-            reason: None,
-            gap_after: None,
-        },
+        about: serde_json::from_value(about).unwrap(),
         lines: vec!["x".repeat(n_bytes)],
         limits: Limits {
             lines: 10,
@@ -539,11 +505,8 @@ async fn usual_durations_include_runs_that_were_stored_before_and_since() {
 async fn the_output_of_a_run_is_stored_or_the_caller_gets_the_error() {
     let dir = tempfile::tempdir().unwrap();
     let (archiver, _usual) = Archiver::start().unwrap();
-    archiver
-        .keep(kept_run(dir.path(), 1, 5))
-        .await
-        .unwrap()
-        .unwrap();
+    let kept = archiver.keep(kept_run(dir.path(), 1, 5)).await;
+    kept.unwrap().unwrap();
     let kept = archive::find(dir.path(), "api", Some(1)).unwrap().unwrap();
     assert_eq!(kept.lines, ["xxxxx"]);
     // No caller waits for it, and it is written before the archiver is closed.
@@ -560,11 +523,8 @@ async fn the_output_of_a_run_is_stored_or_the_caller_gets_the_error() {
         refused.unwrap().unwrap_err().to_string(),
         "the disk is too slow"
     );
-    archiver
-        .keep(kept_run(dir.path(), 5, 5))
-        .await
-        .unwrap()
-        .unwrap();
+    let kept = archiver.keep(kept_run(dir.path(), 5, 5)).await;
+    kept.unwrap().unwrap();
 }
 
 /// A full pipe plays a disk that hangs.
@@ -587,23 +547,13 @@ async fn while_the_disk_hangs_little_waits_in_memory_and_readers_are_served() {
     other_end.write_all(&vec![b'x'; capacity]).unwrap();
     let mut store =
         Store::start(desk.beginning(Journal::of(open(), &pipe, 0, 0).unwrap())).unwrap();
-    let look = || SavedLook {
-        snapshot: Snapshot::default(),
-        bookmark: Bookmark::default(),
-        first_undelivered: None,
-    };
+    let look = || saved_look(Snapshot::default(), None);
     store.append(vec![notice(1, &[])], &context());
     // Some are out of the queue before the thread begins to write.
     assert!((0..100_000).any(|_| !store.save(look())));
     assert_eq!(store.report().tried, 0);
     // A reader is served meanwhile.
-    let now = ReaderStart::Now;
-    assert!(
-        store
-            .live
-            .subscribe(&now, Filter::default(), false, None)
-            .is_ok()
-    );
+    assert!(subscribe(&store.live, ReaderStart::Now).is_ok());
     other_end.read_exact(&mut vec![0; capacity]).unwrap();
     // A pipe cannot be synced, which is refused.
     store.close().await;

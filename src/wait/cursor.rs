@@ -256,23 +256,16 @@ mod tests {
     }
 
     #[test]
-    fn an_anchor_is_where_it_was_while_nothing_was_dropped() {
+    fn an_anchor_is_found_again_by_its_text() {
         let anchor = Anchor::at(&rows(0..50), 0, 49, 7);
+        // While nothing was dropped.
         assert_eq!(locate(&anchor, &rows(0..80), 60), Some(49));
         assert_eq!(locate(&Anchor::START, &rows(0..80), 60), Some(0));
-    }
-
-    #[test]
-    fn a_cleared_history_loses_it() {
-        let anchor = Anchor::at(&rows(0..50), 0, 49, 7);
+        // A cleared history loses it.
         assert_eq!(locate(&anchor, &rows(50..60), 0), None);
         assert_eq!(locate(&anchor, &rows(50..200), 100), None);
-    }
-
-    #[test]
-    fn a_full_history_drops_tenths_and_the_text_tells_how_many() {
+        // A full history drops tenths, and the text tells how many: two of 200 rows each.
         let anchor = Anchor::at(&rows(0..1900), 0, 1899, 9);
-        // Two drops of 200 rows each.
         assert_eq!(locate(&anchor, &rows(400..2300), 1880), Some(1499));
         assert_eq!(locate(&anchor, &rows(3000..4900), 1880), None);
         assert_eq!(locate(&Anchor::START, &rows(400..2300), 1880), None);

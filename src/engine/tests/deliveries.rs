@@ -3,162 +3,108 @@
 use super::*;
 
 #[test]
-fn a_bell_with_an_end_is_two_events_and_one_text() {
-    let mut driver = Driver::new(Settings::REPLAY, RestoredState::default());
-    driver.step("@1 a running bells=0");
-    assert_eq!(
-        driver.step("@1 a dead 0 bells=1 : done")[0],
-        "1 notify @1 x1 & 2 exited @1 0"
+fn events_are_gathered_and_delivered_when_they_are_due() {
+    check_live(
+        "
+        ## events are gathered for fifty milliseconds from the first
+        @1 a running bells=0; @2 b running => tmux: 2 tasks, 0 waiting, 0 dead
+        +100 @1 a running bells=1; @2 b running => 1 notify @1 x1
+        +49
+        @1 a dead 0 bells=1; @2 b running => 2 exited @1 0; tmux: 2 tasks, 0 waiting, 1 dead
+        +1 => 3 followUp of 1 2
+        +50
+        @1 a dead 0 bells=1; @2 b dead 1 => 4 exited @2 1; tmux: 2 tasks, 0 waiting, 2 dead
+        +50 => 5 followUp! of 4
+
+        ## a look does not join what was due before it
+        @1 a running; @2 b running => tmux: 2 tasks, 0 waiting, 0 dead
+        +100 @1 a dead 0; @2 b running => 1 exited @1 0; tmux: 2 tasks, 0 waiting, 1 dead
+        +51 @1 a dead 0; @2 b dead 0
+            => 2 followUp of 1; 3 exited @2 0; tmux: 2 tasks, 0 waiting, 2 dead
+        +50 => 4 followUp of 3
+
+        ## a gathering with a start is one message
+        => tmux: 0 tasks, 0 waiting, 0 dead
+        +100 @1 a running => 1 started @1; tmux: 1 task, 0 waiting, 0 dead
+        +20 @1 a dead 0 => 2 exited @1 0; tmux: 1 task, 0 waiting, 1 dead
+        +30 => 3 followUp of 1 2
+        ",
     );
-    let effects = driver.engine.deliver(driver.now);
-    let [EngineEffect::Append(records)] = &*effects else {
-        panic!("one write: {effects:?}")
-    };
-    let [
-        Record {
-            seq: 3,
-            body: Body::FollowUp {
-                message, events, ..
-            },
-            ..
-        },
-    ] = &**records
-    else {
-        panic!("one message: {records:?}")
-    };
-    assert_eq!(
-        message.content,
-        "[tmux-task notification]\n\
-         tmux task @1 (a) sent a terminal notification, then exited with code 0\n\
-         recent output:\n  done"
-    );
-    assert_eq!(events.len(), 2);
+}
+
+/// Checks stories in which `BEGIN` stands for these steps.
+fn check_after(begin: &str, text: &str) {
+    check_live(&text.replace("BEGIN", begin));
 }
 
 #[test]
 fn what_a_command_is_about_to_return_with_is_not_delivered_before_it() {
-    let begin = |owner: Option<&str>| {
-        let mut driver = Driver::new(Settings::LIVE, RestoredState::default());
-        let expected = ExpectedWait {
-            task: "a".to_owned(),
-            owner: owner.map(str::to_owned),
-            until: driver.now.mono + Duration::from_secs(5),
-        };
-        driver.engine.expect_wait(expected, driver.now);
-        driver.step("");
-        driver.step("@1#1 a dead 3; @2#1 b running");
-        driver
-    };
-    // The wait begins, and returns with it.
-    let mut driver = begin(None);
-    assert_eq!(driver.step("+60"), [] as [&str; 0]);
-    driver.engine.wait_begun("a", Some("pi:1"));
-    assert_eq!(driver.step("+60"), [] as [&str; 0]);
-    driver.engine.wait_begun("a", None);
-    assert_eq!(driver.step("+0"), ["3 followUp! of 1 2"]);
-    // It never begins.
-    let mut driver = begin(None);
-    assert_eq!(driver.step("+4999"), [] as [&str; 0]);
-    assert_eq!(driver.step("+1"), ["3 followUp! of 1 2"]);
-    // Another's command is about to wait.
-    let mut driver = begin(Some("pi:1"));
-    assert_eq!(driver.step("+60"), ["3 followUp! of 1 2"]);
+    check_after(
+        "=> tmux: 0 tasks, 0 waiting, 0 dead
+        @1#1 a dead 3; @2#1 b running
+            => 1 exited @1#1 3 & 2 started @2#1; tmux: 2 tasks, 0 waiting, 1 dead",
+        "
+        ## the wait begins, and returns with it
+        will wait a
+        BEGIN
+        +60
+        waits a pi:1
+        +60
+        waits a
+        +0 => 3 followUp! of 1 2
+
+        ## it never begins
+        will wait a
+        BEGIN
+        +4999
+        +1 => 3 followUp! of 1 2
+
+        ## another's command is about to wait
+        will wait a pi:1
+        BEGIN
+        +60 => 3 followUp! of 1 2
+        ",
+    );
 }
 
 #[test]
 fn a_delivery_waits_for_the_owners_reader() {
-    let begin = |owner: &str, reads_for: u64| {
-        let mut driver = Driver::new(Settings::LIVE, RestoredState::default());
-        driver.step("@1#1 a running owner=pi:1");
-        let until = driver.now.mono + Duration::from_millis(reads_for);
-        driver
-            .engine
-            .expect_reader(owner.to_owned(), until, driver.now);
-        driver.step("@1#1 a dead 3 owner=pi:1");
-        driver
-    };
-    // It has read the end.
-    let mut driver = begin("pi:1", 6000);
-    assert_eq!(driver.step("+549"), [] as [&str; 0]);
-    driver.engine.note_seen("pi:1", &[1]);
-    assert_eq!(driver.step("+0"), ["2 notice! of 1"]);
-    // It has read something else.
-    let mut driver = begin("pi:1", 6000);
-    driver.engine.note_seen("pi:1", &[]);
-    assert_eq!(driver.step("+50"), ["2 followUp! of 1"]);
-    // It never says what it has read, and it is not waited for again.
-    let mut driver = begin("pi:1", 6000);
-    assert_eq!(driver.step("+550"), ["2 followUp! of 1"]);
-    let mut driver = begin("pi:1", 200);
-    assert_eq!(driver.step("+200"), ["2 followUp! of 1"]);
-    // Another's.
-    let mut driver = begin("pi:2", 6000);
-    assert_eq!(driver.step("+50"), ["2 followUp! of 1"]);
-}
+    check_after(
+        "@1#1 a dead 3 owner=pi:1 => 1 exited @1#1 3; tmux: 1 task, 0 waiting, 1 dead",
+        "
+        ## it has read the end
+        @1#1 a running owner=pi:1 => tmux: 1 task, 0 waiting, 0 dead
+        will read pi:1 6000
+        BEGIN
+        +549
+        has read pi:1 1
+        +0 => 2 notice! pi:1 of 1
 
-#[test]
-fn events_are_gathered_for_fifty_milliseconds_from_the_first() {
-    check_live(&[
-        (
-            "@1 a running bells=0; @2 b running",
-            &["tmux: 2 tasks, 0 waiting, 0 dead"],
-        ),
-        (
-            "+100 @1 a running bells=1; @2 b running",
-            &["1 notify @1 x1"],
-        ),
-        ("+49", &[]),
-        (
-            "@1 a dead 0 bells=1; @2 b running",
-            &["2 exited @1 0", "tmux: 2 tasks, 0 waiting, 1 dead"],
-        ),
-        ("+1", &["3 followUp of 1 2"]),
-        ("+50", &[]),
-        (
-            "@1 a dead 0 bells=1; @2 b dead 1",
-            &["4 exited @2 1", "tmux: 2 tasks, 0 waiting, 2 dead"],
-        ),
-        ("+50", &["5 followUp! of 4"]),
-    ]);
-}
+        ## it has read something else
+        @1#1 a running owner=pi:1 => tmux: 1 task, 0 waiting, 0 dead
+        will read pi:1 6000
+        BEGIN
+        has read pi:1
+        +50 => 2 followUp! pi:1 of 1
 
-#[test]
-fn a_look_does_not_join_what_was_due_before_it() {
-    check_live(&[
-        (
-            "@1 a running; @2 b running",
-            &["tmux: 2 tasks, 0 waiting, 0 dead"],
-        ),
-        (
-            "+100 @1 a dead 0; @2 b running",
-            &["1 exited @1 0", "tmux: 2 tasks, 0 waiting, 1 dead"],
-        ),
-        (
-            "+51 @1 a dead 0; @2 b dead 0",
-            &[
-                "2 followUp of 1",
-                "3 exited @2 0",
-                "tmux: 2 tasks, 0 waiting, 2 dead",
-            ],
-        ),
-        ("+50", &["4 followUp of 3"]),
-    ]);
-}
+        ## it never says what it has read, and it is not waited for again
+        @1#1 a running owner=pi:1 => tmux: 1 task, 0 waiting, 0 dead
+        will read pi:1 6000
+        BEGIN
+        +550 => 2 followUp! pi:1 of 1
 
-#[test]
-fn a_gathering_with_a_start_is_one_message() {
-    check_live(&[
-        ("", &["tmux: 0 tasks, 0 waiting, 0 dead"]),
-        (
-            "+100 @1 a running",
-            &["1 started @1", "tmux: 1 task, 0 waiting, 0 dead"],
-        ),
-        (
-            "+20 @1 a dead 0",
-            &["2 exited @1 0", "tmux: 1 task, 0 waiting, 1 dead"],
-        ),
-        ("+30", &["3 followUp of 1 2"]),
-    ]);
+        @1#1 a running owner=pi:1 => tmux: 1 task, 0 waiting, 0 dead
+        will read pi:1 200
+        BEGIN
+        +200 => 2 followUp! pi:1 of 1
+
+        ## another's
+        @1#1 a running owner=pi:1 => tmux: 1 task, 0 waiting, 0 dead
+        will read pi:2 6000
+        BEGIN
+        +50 => 2 followUp! pi:1 of 1
+        ",
+    );
 }
 
 #[test]
@@ -219,79 +165,28 @@ fn records_bear_the_time_of_their_making() {
     assert_eq!(records[0].time, 1050);
 }
 
-#[test]
-fn numbers_have_no_gaps() {
-    let mut driver = Driver::new(Settings::LIVE, RestoredState::default());
-    let asks = "@1 a running : Go? [y/n]";
-    let mut seqs = Vec::new();
-    for step in [
-        "",
-        asks,
-        "+300",
-        asks,
-        "+10",
-        asks,
-        "+10 @1 a dead 0",
-        "+90",
-        "",
-        "@2 b running",
-        "+10 @2 b running bell",
-        "+10 missing",
-        "+90",
-        "missing",
-        "@3 c dead 1",
-        "+90",
-    ] {
-        for effect in driver.step(step) {
-            let records = effect
-                .split(" & ")
-                .filter_map(|record| record.split(' ').next());
-            seqs.extend(records.filter_map(|seq| seq.parse::<Seq>().ok()));
-        }
-    }
-    assert!(seqs.len() > 10);
-    assert_eq!(seqs, (1..=driver.engine.last_seq()).collect::<Vec<_>>());
-}
-
 /// A command that waits for a run returns when the run's end is on the disk, and then gets no
 /// follow-up for it.
 #[test]
 fn nothing_is_delivered_before_the_disk_has_had_it() {
-    let steps: [(&str, &[&str]); 9] = [
-        ("tried 0", &[]),
-        ("", &["tmux: no tasks, 0 waiting, 0 dead"]),
-        (
-            "@1 a dead 1",
-            &["1 exited @1 1", "tmux: 1 task, 0 waiting, 1 dead"],
-        ),
-        ("+60", &[]),
-        // What comes when the first is due is delivered by itself.
-        (
-            "+1 @1 a dead 1; @2 b dead 2",
-            &["2 exited @2 2", "tmux: 2 tasks, 0 waiting, 2 dead"],
-        ),
-        ("+60", &[]),
-        ("tried 1", &["3 followUp! of 1"]),
-        ("tried 2", &["4 followUp! of 2"]),
-        ("+60", &[]),
-    ];
     let mut driver = Driver::new(Settings::LIVE, RestoredState::default());
-    for (step, expected) in steps {
-        let actual = driver.step(step);
-        assert_eq!(actual.len(), expected.len(), "{step}: {actual:?}");
-        let actual = actual.iter().zip(expected);
-        for (actual, expected) in actual.filter(|(actual, _)| !actual.starts_with("tmux")) {
-            assert_eq!(actual, expected, "{step}");
-        }
-        let undelivered = driver.engine.first_undelivered();
-        let is_waiting = driver.engine.deliver_at();
-        match step {
-            "@1 a dead 1" => assert_eq!((undelivered, is_waiting), (Some(1), None)),
-            "tried 1" => assert_eq!((undelivered, is_waiting), (Some(2), None)),
-            "tried 2" => assert_eq!((undelivered, is_waiting), (None, None)),
-            _ => {}
-        }
-    }
+    let mut check = |step: &str, expected: &[&str], undelivered: Option<Seq>| {
+        let mut actual = driver.step(step);
+        actual.retain(|effect| !effect.starts_with("tmux"));
+        assert_eq!(actual, expected, "{step}");
+        assert_eq!(driver.engine.first_undelivered(), undelivered, "{step}");
+        assert_eq!(driver.engine.deliver_at(), None, "{step}");
+    };
+    check("tried 0", &[], None);
+    check("", &[], None);
+    check("@1 a dead 1", &["1 exited @1 1"], Some(1));
+    check("+60", &[], Some(1));
+    // What comes when the first is due is delivered by itself.
+    check("+1 @1 a dead 1; @2 b dead 2", &["2 exited @2 2"], Some(1));
+    check("+60", &[], Some(1));
+    check("tried 1", &["3 followUp! of 1"], Some(2));
+    check("tried 2", &["4 followUp! of 2"], None);
+    check("+60", &[], None);
 }
 
 #[test]

@@ -16,12 +16,15 @@
 //! ```
 
 use std::ffi::OsString;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use crate::diff::diff;
+use crate::wire::{ConsumerAudience, SavedConsumer};
 
 use super::{
-    Body, CursorPosition, Event, EventKind, Exit, GoneReason, Level, Life, NotifyOn, PaneId,
-    Record, ReplacedBy, RestartPolicy, Seq, SessionId, SessionLife, Signal, Snapshot, Stop, Task,
-    TaskRestarts, WindowId,
+    Body, Context, CursorPosition, Event, EventKind, Exit, GoneReason, Level, Life, Millis,
+    NotifyOn, Now, PaneId, Prompt, PromptKind, Record, ReplacedBy, RestartPolicy, Screen, Seq,
+    SessionId, SessionLife, Signal, Snapshot, Stop, Task, TaskRestarts, WindowId,
 };
 
 /// Reads a table: a row each line, with columns that are parted by ` | `. A line that begins with `| `
@@ -45,6 +48,39 @@ pub(crate) fn env(variables: &str) -> impl Fn(&str) -> Option<OsString> {
         let mut variables = variables.split(' ').filter_map(|text| text.split_once('='));
         let found = variables.find(|(known, _)| *known == name);
         found.map(|(_, value)| value.into())
+    }
+}
+
+/// An instant from which tests count.
+pub(crate) fn at(wall: Millis) -> Now {
+    Now {
+        mono: Instant::now(),
+        wall,
+    }
+}
+
+/// What the records of tests are written with.
+pub(crate) fn context() -> Context {
+    Context {
+        epoch: "e1".to_owned(),
+        session_name: "work".to_owned(),
+        session_id: "work".to_owned(),
+        checkpoint: None,
+    }
+}
+
+/// A consumer of the feed `e` that is at this record.
+pub(crate) fn saved_consumer(name: &str, cursor: Seq) -> SavedConsumer {
+    SavedConsumer {
+        v: 1,
+        name: name.to_owned(),
+        epoch: "e".to_owned(),
+        cursor,
+        first_left_out: None,
+        created_at: 1,
+        used_at: 2,
+        used_after: 2,
+        audience: ConsumerAudience::default(),
     }
 }
 
@@ -231,6 +267,63 @@ pub(crate) fn describe(event: &Event) -> String {
     }
 }
 
+/// A screen with these rows, parted by line feeds.
+pub(crate) fn screen(rows: &str) -> Screen {
+    Screen {
+        rows: rows.split('\n').map(str::to_owned).collect(),
+        ..Screen::default()
+    }
+}
+
+/// Returns a question that this text asks.
+pub(crate) fn prompt(text: &str) -> Prompt {
+    Prompt {
+        text: text.to_owned(),
+        kind: PromptKind::Confirm,
+        secret: false,
+    }
+}
+
+/// Returns the event of a task that asks this.
+pub(crate) fn asked(notation: &str, text: &str) -> Event {
+    Event {
+        kind: EventKind::Input {
+            prompt: prompt(text),
+        },
+        task: task(notation),
+    }
+}
+
+/// Returns the event of a task that no longer asks this.
+pub(crate) fn answered(notation: &str, text: &str) -> Event {
+    Event {
+        kind: EventKind::InputResolved {
+            prompt: prompt(text),
+        },
+        task: task(notation),
+    }
+}
+
+/// The events of a story: those between its looks, which are parted by `->`, and in between
+/// `asks TASK ? PROMPT` and `answers TASK ? PROMPT`.
+pub(crate) fn events_of(story: &str) -> Vec<Event> {
+    let mut before: Option<Snapshot> = None;
+    let mut events = Vec::new();
+    for step in story.split("->").map(str::trim) {
+        let (word, rest) = step.split_once(' ').unwrap_or((step, ""));
+        match (word, rest.split_once(" ? ")) {
+            ("asks", Some((task, text))) => events.push(asked(task, text)),
+            ("answers", Some((task, text))) => events.push(answered(task, text)),
+            _ => {
+                let after = snapshot(step);
+                events.extend(before.iter().flat_map(|before| diff(before, &after)));
+                before = Some(after);
+            }
+        }
+    }
+    events
+}
+
 /// Returns events as records, numbered from `first` on.
 pub(crate) fn number(first: Seq, events: Vec<Event>) -> Vec<Record> {
     let bodies = events.into_iter().map(|event| Body::Event(Box::new(event)));
@@ -249,4 +342,48 @@ pub(crate) fn notice(seq: Seq, events: &[Seq]) -> Record {
         owner: None,
     };
     Record::new(seq, 0, body)
+}
+
+/// The stories of a text: lines that belong together, with blank lines between the stories, and each
+/// with the last heading above it.
+///
+/// ```text
+/// ## what the stories below show
+/// @1 a running
+/// # A comment. What is indented more than the first line of the text continues the line above.
+/// @1 a dead 0
+///     => exited @1 0
+/// ```
+pub(crate) fn stories(text: &str) -> Vec<(&str, Vec<String>)> {
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let outer = text.lines().find(|line| !line.trim().is_empty());
+    let outer = outer.map_or(0, indent);
+    let mut stories: Vec<(&str, Vec<String>)> = Vec::new();
+    let (mut heading, mut goes_on) = ("", false);
+    let is_comment = |line: &&str| line.trim_start().starts_with("# ");
+    for line in text.lines().filter(|line| !is_comment(line)) {
+        let words = line.trim();
+        if let Some(words) = words.strip_prefix("## ") {
+            (heading, goes_on) = (words, false);
+        } else if words.is_empty() {
+            goes_on = false;
+        } else if !goes_on {
+            stories.push((heading, vec![words.to_owned()]));
+            goes_on = true;
+        } else if let Some((_, lines)) = stories.last_mut() {
+            match lines.last_mut() {
+                Some(last) if indent(line) > outer => *last += &format!(" {words}"),
+                _ => lines.push(words.to_owned()),
+            }
+        }
+    }
+    stories
+}
+
+/// Splits `what => one; two`. Where there is no arrow nothing is expected.
+pub(crate) fn expectation(line: &str) -> (&str, Vec<&str>) {
+    let (what, expected) = line.split_once("=>").unwrap_or((line, ""));
+    let expected = expected.split(';').map(str::trim);
+    let expected = expected.filter(|one| !one.is_empty());
+    (what.trim(), expected.collect())
 }

@@ -2,62 +2,32 @@
 
 use super::*;
 
-/// Menus with a marked choice as programs draw them, and their questions.
-const MENUS: &[(&str, &str)] = &[
+/// Menus with a marked choice as programs draw them, each behind its question.
+const MENUS: &[&str] = &[
     // Claude Code.
-    (
-        " Would you like to go on?\n ❯ 1. Yes\n   2. Yes, and review\n   3. No (esc)",
-        "Would you like to go on?",
-    ),
-    (
-        "╭──────────────────────────────╮\n│ Bash command                 │\n│   rm -rf build               │\n│ Do you want to proceed?      │\n│ ❯ 1. Yes                     │\n│   2. No (esc)                │\n╰──────────────────────────────╯",
-        "Do you want to proceed?",
-    ),
-    (
-        "←  ☐ Auth  ✔ Submit  →\n\nWhich way to log in?\n\n❯ 1. JWT\n     Stateless tokens\n  2. Cookies\n     Kept on the server\n  3. Type something.",
-        "Which way to log in?",
-    ),
+    "Would you like to go on? <-  Would you like to go on?\n ❯ 1. Yes\n   2. Yes, and review\n   3. No (esc)",
+    "Do you want to proceed? <- ╭──────────────────────────────╮\n│ Bash command                 │\n│   rm -rf build               │\n│ Do you want to proceed?      │\n│ ❯ 1. Yes                     │\n│   2. No (esc)                │\n╰──────────────────────────────╯",
+    "Which way to log in? <- ←  ☐ Auth  ✔ Submit  →\n\nWhich way to log in?\n\n❯ 1. JWT\n     Stateless tokens\n  2. Cookies\n     Kept on the server\n  3. Type something.",
     // Codex.
-    (
-        "  Would you like to run the following command?\n\n  $ touch x\n\n› 1. Yes, proceed (y)\n  2. Yes, and don't ask again (a)\n  3. No (esc)",
-        "Would you like to run the following command?",
-    ),
+    "Would you like to run the following command? <-   Would you like to run the following command?\n\n  $ touch x\n\n› 1. Yes, proceed (y)\n  2. Yes, and don't ask again (a)\n  3. No (esc)",
     // Gemini CLI.
-    (
-        "│ Allow execution of: 'ls'?          │\n│                                    │\n│ ● 1. Yes, allow once               │\n│   2. Yes, allow always             │\n│   3. No, suggest changes (esc)     │\n╰────────────────────────────────────╯",
-        "Allow execution of: 'ls'?",
-    ),
+    "Allow execution of: 'ls'? <- │ Allow execution of: 'ls'?          │\n│                                    │\n│ ● 1. Yes, allow once               │\n│   2. Yes, allow always             │\n│   3. No, suggest changes (esc)     │\n╰────────────────────────────────────╯",
     // Ink's select, inquirer, clack, gum, dialoguer, huh, survey, bubbletea.
-    ("Which kit?\n❯ Vue\n  React", "Which kit?"),
-    ("Pick a stack\n\n❯ Vue\n  React", "Pick a stack"),
-    ("? Pick a stack\n❯ Vue\n  React", "Pick a stack"),
-    ("◆  Pick a stack\n│  ● Vue\n│  ○ React", "Pick a stack"),
-    ("Choose:\n> Vue\n  React", "Choose:"),
-    ("? Pick a stack ›\n❯ Vue\n  React", "Pick a stack"),
-    ("┃ Pick a stack\n┃ > Vue\n┃   React", "Pick a stack"),
-    (
-        "? Choose a stack:  [Use arrows to move, type to filter]\n> Vue\n  React",
-        "Choose a stack:",
-    ),
-    (
-        "What should we buy at the market?\n\n> [ ] Carrots\n  [x] Celery",
-        "What should we buy at the market?",
-    ),
-    (
-        "  Which kit do you use?\n❯ Vue\n  React",
-        "Which kit do you use?",
-    ),
-    ("Which model?\n→ small\n  large", "Which model?"),
-    (
-        " Quick safety check: Is this a project you trust? (Like your own code, or work from\n your team.)\n\n Security guide\n\n ❯ 1. Yes, I trust this folder\n   2. No, exit",
-        "Quick safety check: Is this a project you trust? (Like your own code, or work from",
-    ),
-    (
-        "  Select Model and Effort\n  Access legacy models by running codex -m <model_name>\n\n› 1. small (current)  The fast one\n  2. large            The slow one",
-        "Select Model and Effort",
-    ),
-    ("◆  Install?\n│  ● Yes / ○ No\n└", "Install?"),
-    ("◆  Pick a stack\n│  ◻ Vue\n│  ◼ React\n└", "Pick a stack"),
+    "Which kit? <- Which kit?\n❯ Vue\n  React",
+    "Pick a stack <- Pick a stack\n\n❯ Vue\n  React",
+    "Pick a stack <- ? Pick a stack\n❯ Vue\n  React",
+    "Pick a stack <- ◆  Pick a stack\n│  ● Vue\n│  ○ React",
+    "Choose: <- Choose:\n> Vue\n  React",
+    "Pick a stack <- ? Pick a stack ›\n❯ Vue\n  React",
+    "Pick a stack <- ┃ Pick a stack\n┃ > Vue\n┃   React",
+    "Choose a stack: <- ? Choose a stack:  [Use arrows to move, type to filter]\n> Vue\n  React",
+    "What should we buy at the market? <- What should we buy at the market?\n\n> [ ] Carrots\n  [x] Celery",
+    "Which kit do you use? <-   Which kit do you use?\n❯ Vue\n  React",
+    "Which model? <- Which model?\n→ small\n  large",
+    "Quick safety check: Is this a project you trust? (Like your own code, or work from <-  Quick safety check: Is this a project you trust? (Like your own code, or work from\n your team.)\n\n Security guide\n\n ❯ 1. Yes, I trust this folder\n   2. No, exit",
+    "Select Model and Effort <-   Select Model and Effort\n  Access legacy models by running codex -m <model_name>\n\n› 1. small (current)  The fast one\n  2. large            The slow one",
+    "Install? <- ◆  Install?\n│  ● Yes / ○ No\n└",
+    "Pick a stack <- ◆  Pick a stack\n│  ◻ Vue\n│  ◼ React\n└",
 ];
 
 /// What stands below menus.
@@ -89,7 +59,8 @@ const ENDINGS: &[&str] = &[
 #[test]
 fn a_list_with_a_marked_choice_asks_whatever_is_below_it() {
     let mut wrong = Vec::new();
-    for (menu, question) in MENUS {
+    for menu in MENUS {
+        let (question, menu) = menu.split_once(" <- ").unwrap();
         for ending in ENDINGS {
             for (above, is_alternate) in [
                 ("", false),
@@ -97,15 +68,10 @@ fn a_list_with_a_marked_choice_asks_whatever_is_below_it() {
                 ("", true),
             ] {
                 let text = format!("{above}{menu}\n{ending}");
-                let judgement = judge(
-                    &with_cursor(&text, is_alternate),
-                    Some(&polls_keys("node")),
-                    &UserRules::default(),
-                );
-                let asked = judgement.found.as_ref();
-                let asked = asked.map(|found| found.prompt.text.as_str());
-                if asked != Some(*question) {
-                    wrong.push(format!("{text}\n{asked:?} ({})\n", judgement.rule));
+                let asked = judged(&text, is_alternate, &polls_keys("node"));
+                let asked = asked.map(|found| found.prompt.text);
+                if asked.as_deref() != Some(question) {
+                    wrong.push(format!("{text}\n{asked:?}\n"));
                 }
             }
         }
@@ -156,63 +122,39 @@ fn a_list_above_something_newer_is_no_question() {
         "> app@1.0.0 dev\n> vite\n\nready\n▮".to_owned(),
         "Plans\n❯ Free\n  Pro\nbuilt in 3 s\n▮".to_owned(),
     ];
-    let mut wrong = Vec::new();
-    for text in screens {
-        let terminal = polls_keys("node");
-        let judgement = judge(
-            &with_cursor(&text, false),
-            Some(&terminal),
-            &UserRules::default(),
-        );
-        if let Some(found) = judgement.found {
-            wrong.push(format!(
-                "{text}\n{:?} ({})\n",
-                found.prompt.text, judgement.rule
-            ));
-        }
-    }
-    let n = wrong.len();
-    assert!(wrong.is_empty(), "{n}\n{}", wrong.join("\n"));
+    let found = |text: &String| judged(text, false, &polls_keys("node"));
+    let wrong = screens
+        .iter()
+        .filter_map(|text| Some((text, found(text)?.prompt.text)));
+    assert_eq!(wrong.collect::<Vec<_>>(), []);
 }
 
 #[test]
 fn a_list_is_known_by_what_reads_the_terminal() {
-    let text = "Would you like to go on?\n❯ 1. Yes\n  2. No\n\nTip: use /help\n▮";
-    let asked = |terminal: &TtyEvidence| judged(text, false, terminal).map(|found| found.still_for);
-    assert_eq!(asked(&polls_keys("node")), Some(LOG_STILL));
-    // It may only have been printed.
-    assert_eq!(find(&with_cursor(text, false)), None);
-    for reader in [TtyUse::Elsewhere, TtyUse::Unknown] {
-        let terminal = TtyEvidence {
-            reader,
-            ..polls_keys("node")
-        };
-        assert_eq!(asked(&terminal), None, "{reader:?}");
+    let text = r"Would you like to go on?\n❯ 1. Yes\n  2. No\n\nTip: use /help\n▮";
+    for (words, found) in [
+        ("polls keys", "Menu~ Would you like to go on?"),
+        ("works keys", "-"),
+        ("hidden keys", "-"),
+        ("polls", "-"),
+    ] {
+        check_terminals(&format!("{words} node :: {text} => {found}"));
     }
-    let lines = TtyEvidence {
-        canonical: Some(true),
-        echo: Some(true),
-        ..polls_keys("node")
-    };
-    assert_eq!(asked(&lines), None);
+    // It may only have been printed.
+    let text = text.replace(r"\n", "\n");
+    assert_eq!(find(&with_cursor(&text, false)), None);
 }
 
 #[test]
 fn the_last_line_of_a_log_is_no_question_of_what_takes_keys() {
-    let threaded = TtyEvidence {
-        reader: TtyUse::Reading,
-        reader_has_threads: true,
-        ..polls_keys("server")
-    };
+    let threaded = terminal("reads keys threads server");
     let asked = |text: &str, width: u32, terminal: &TtyEvidence| {
         let screen = Screen {
             width: Some(width),
             ..with_cursor(text, false)
         };
-        let judgement = judge(&screen, Some(terminal), &UserRules::default());
-        judgement
-            .found
-            .map(|found| (found.prompt.text, found.still_for))
+        let found = judge(&screen, Some(terminal), &UserRules::default()).found;
+        found.map(|found| (found.prompt.text, found.still_for))
     };
     for line in [
         "error: no export 'x' in ./a. Did you mean 'y'?",

@@ -2,99 +2,105 @@
 
 use super::*;
 
-const RUNS: &str = "life 1; @1#1 a running pid=7 notifies=ERROR";
+const SEARCHED: &str = "life 1; @1#1 a running pid=7 notifies=ERROR";
 
-impl Driver {
-    /// Returns a session with such a task whose output is followed, after these rows.
-    fn searching(rows: &[&str]) -> Self {
-        let mut driver = Self::new(RUNS);
-        driver.read(rows);
-        driver.finish_chores();
-        driver.take();
-        driver
+/// Checks stories of such a task, whose output is followed after the rows in their first lines.
+fn check_searching(text: &str) {
+    for (heading, lines) in stories(&text.replace("SEARCHED", SEARCHED)) {
+        let mut driver = Driver::new(SEARCHED);
+        driver.play(&format!(
+            "read {}\nchores\nignore",
+            lines[0].replace('-', "")
+        ));
+        driver.play_lines(heading, &lines[1..]);
     }
+}
 
-    /// Returns the events since the last query.
-    fn events(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.told)
-    }
+#[test]
+fn what_a_run_prints_is_searched_and_reported() {
+    check_searching(
+        r"
+        ## what a run writes last is reported before its end
+        -
+        shows life 1; @1#1 a dead 1 pid=7 notifies=ERROR => look; drain
+        print ERROR last\r\n
+        job done
+        read ERROR last => .. append event event
+        told => output @1#1 x1: ERROR last; exited @1#1 1
+        chores
+        followed => nothing
+
+        ## what tmux threw away is searched: the pane contains more than has arrived
+        begin
+        shows life 1; @1#1 a dead 1 pid=7 notifies=ERROR
+        job done
+        read begin|ERROR last
+        read begin|ERROR last
+        told => output @1#1 x1: ERROR last; exited @1#1 1
+
+        ## what a window wrote that is gone is searched
+        -
+        shows life 1
+        print ERROR last\r\n
+        job done
+        told => output @1#1 x1: ERROR last; disappeared @1#1
+
+        ## output that is lost is said
+        one
+        print \r\nERROR b\r\n
+        look SEARCHED
+        told => output @1#1 x1: ERROR b
+        paused
+        look SEARCHED
+        read something|else|ERROR c
+        after 10000
+        told => output @1#1 x1 gap: ERROR c
+        followed => %1
+
+        ## after the client for output was lost the search begins where it was
+        -
+        print one\r\n
+        lost
+        look SEARCHED
+        read one|ERROR two|
+        look SEARCHED
+        told => output @1#1 x1: ERROR two
+        ",
+    );
 }
 
 #[test]
 fn a_matching_line_is_reported_with_a_look_at_once_and_then_in_ten_seconds() {
-    let mut driver = Driver::searching(&[""]);
-    assert_eq!(driver.followed, [PANE].into());
-    driver.print("fine\r\nERROR a\r\n");
-    driver.did(&["look @1"]);
-    driver.look(RUNS);
-    driver.did(&["append event"]);
-    assert_eq!(driver.events(), ["output @1#1 x1: ERROR a"]);
-    for n in 0..1000 {
-        driver.print(&format!("ERROR {n}\r\n"));
-    }
-    driver.did(&[]);
-    driver.after(9_999);
-    assert!(driver.events().is_empty());
-    driver.after(1);
-    assert_eq!(driver.events(), ["output @1#1 x1000: ERROR 0"]);
-    driver.after(60_000);
-    assert!(driver.events().is_empty());
-    assert_eq!(driver.followed, [PANE].into());
-}
-
-#[test]
-fn what_a_run_writes_last_is_reported_before_its_end() {
-    let mut driver = Driver::searching(&[""]);
-    driver.input(Input::Changed(Change::Windows));
-    driver.look("life 1; @1#1 a dead 1 pid=7 notifies=ERROR");
-    driver.did(&["look", "drain"]);
-    driver.print("ERROR last\r\n");
-    driver.finish();
-    driver.read(&["ERROR last"]);
-    let did = driver.take();
-    assert!(did.contains(&"append event event".to_owned()), "{did:?}");
-    assert_eq!(
-        driver.events(),
-        ["output @1#1 x1: ERROR last", "exited @1#1 1"]
-    );
-    driver.finish_chores();
-    assert!(driver.followed.is_empty());
-}
-
-#[test]
-fn what_tmux_threw_away_and_what_a_window_wrote_that_is_gone_is_searched() {
-    let mut driver = Driver::searching(&["begin"]);
-    driver.input(Input::Changed(Change::Windows));
-    driver.look("life 1; @1#1 a dead 1 pid=7 notifies=ERROR");
-    driver.finish();
-    // The pane contains more than has arrived.
-    driver.read(&["begin", "ERROR last"]);
-    driver.read(&["begin", "ERROR last"]);
-    assert_eq!(
-        driver.events(),
-        ["output @1#1 x1: ERROR last", "exited @1#1 1"]
-    );
-
-    let mut driver = Driver::searching(&[""]);
-    driver.input(Input::Changed(Change::Windows));
-    driver.look("life 1");
-    driver.print("ERROR last\r\n");
-    driver.finish();
-    assert_eq!(
-        driver.events(),
-        ["output @1#1 x1: ERROR last", "disappeared @1#1"]
-    );
+    let many: Vec<String> = (0..1000)
+        .map(|n| format!("print ERROR {n}\\r\\n"))
+        .collect();
+    let story = r"
+        -
+        followed => %1
+        print fine\r\nERROR a\r\n => look @1
+        look SEARCHED => append event
+        told => output @1#1 x1: ERROR a
+        MANY => nothing
+        after 9999
+        told => nothing
+        after 1
+        told => output @1#1 x1000: ERROR 0
+        after 60000
+        told => nothing
+        followed => %1
+        ";
+    check_searching(&story.replace("MANY", &many.join("\n        ")));
 }
 
 #[test]
 fn a_returning_daemon_searches_what_was_written_meanwhile() {
-    let before = snapshot(RUNS);
+    let before = snapshot(SEARCHED);
     let told = "a line that was reported";
     let life = before.life.clone().unwrap();
     let anchor = crate::wait::Anchor::at(&[told.to_owned(), String::new()], 0, 1, 0);
     let cursor = crate::wait::Cursor::new(&life, WindowId(1), 1, anchor);
     for (looks, ended) in [
-        (RUNS, false),
+        (SEARCHED, false),
         ("life 1; @1#1 a dead 1 pid=7 notifies=ERROR", true),
     ] {
         let memory = RestoredState {
@@ -114,52 +120,25 @@ fn a_returning_daemon_searches_what_was_written_meanwhile() {
         }
         let mut expected = vec!["output @1#1 x1: ERROR while no daemon ran"];
         expected.extend(ended.then_some("exited @1#1 1"));
-        assert_eq!(driver.events(), expected);
+        assert_eq!(driver.told, expected);
     }
 }
 
 #[test]
-fn output_that_is_lost_is_said() {
-    let mut driver = Driver::searching(&["one"]);
-    driver.print("\r\nERROR b\r\n");
-    driver.look(RUNS);
-    assert_eq!(driver.events(), ["output @1#1 x1: ERROR b"]);
-    driver.input(Input::Changed(Change::Paused(PANE)));
-    driver.look(RUNS);
-    driver.read(&["something", "else", "ERROR c"]);
-    driver.after(10_000);
-    assert_eq!(driver.events(), ["output @1#1 x1 gap: ERROR c"]);
-    assert_eq!(driver.followed, [PANE].into());
-}
-
-#[test]
-fn after_the_client_for_output_was_lost_the_search_begins_where_it_was() {
-    let mut driver = Driver::searching(&[""]);
-    driver.print("one\r\n");
-    driver.input(Input::Changed(Change::FollowerLost));
-    driver.look(RUNS);
-    driver.read(&["one", "ERROR two", ""]);
-    driver.look(RUNS);
-    assert_eq!(driver.events(), ["output @1#1 x1: ERROR two"]);
-}
-
-#[test]
 fn a_launch_is_answered_when_its_output_is_followed() {
-    let mut driver = Driver::new("life 1");
-    driver.ask(requests::launch_of("a", false));
-    driver.look("life 1");
-    driver.launched("@1");
-    driver.take();
-    driver.look(RUNS);
-    let did = driver.take();
-    assert_eq!(did, ["append event", "read %1 All"]);
-    driver.read(&[""]);
-    let did = driver.take();
-    assert!(did.contains(&"answer 1".to_owned()), "{did:?}");
-}
+    let story = "
+        life 1
+        run a
+        look life 1
+        job launched @1
+        ignore
+        look SEARCHED => append event; read %1 All
+        read => .. answer 1
 
-#[test]
-fn a_run_without_patterns_costs_nothing() {
-    let driver = Driver::new("life 1; @1#1 a running pid=7");
-    assert!(driver.followed.is_empty() && driver.job.is_none());
+        ## a run without patterns costs nothing
+        RUNS
+        followed => nothing
+        ";
+    check(&story.replace("SEARCHED", SEARCHED));
+    assert!(Driver::new(RUNS).job.is_none());
 }

@@ -5,27 +5,19 @@ use super::*;
 #[test]
 fn a_task_that_failed_is_restarted_after_its_pause() {
     let mut driver = Driver::new("life 1; @1#1 a running restarts=2,1000,0");
-    driver.input(Input::Changed(Change::Windows));
-    driver.look("life 1; @1#1 a dead 1 ended=1000000 restarts=2,1000,0");
-    driver.finish_chores();
+    driver.play("shows life 1; @1#1 a dead 1 ended=1000000 restarts=2,1000,0\nchores");
     let shown = |driver: &Driver| {
-        let next = driver
-            .session
-            .state()
-            .restarts
-            .next("@1".parse().unwrap(), driver.now);
+        let restarts = &driver.session.state().restarts;
+        let next = restarts.next(WindowId(1), driver.now);
         next.map(|next| (next.in_ms, next.number, next.limit))
     };
-    driver.after(400);
+    driver.play("after 400 => not restart");
     assert_eq!(shown(&driver), Some((600, 1, 2)));
-    assert!(!driver.take().iter().any(|did| did.starts_with("restart")));
-    driver.after(600);
-    assert!(driver.take().contains(&"restart @1 1".to_owned()));
+    driver.play("after 600 => .. restart @1 1");
     // Once, also while it takes long.
-    driver.after(5000);
+    driver.step("after 5000");
     assert_eq!(shown(&driver), Some((0, 1, 2)));
-    driver.restarted(None);
-    driver.look("life 1; @1#2 a running restarts=2,1000,1");
+    driver.play("job restarted\nlook life 1; @1#2 a running restarts=2,1000,1");
     assert_eq!(shown(&driver), None);
 }
 
@@ -39,72 +31,59 @@ fn what_a_person_does_to_a_task_that_waits_for_a_restart_ends_the_wait() {
         "life 1; @1#1 a dead 1",
         "missing",
     ] {
-        let mut driver = Driver::new("life 1; @1#1 a running restarts=2,1000,0");
-        driver.input(Input::Changed(Change::Windows));
-        driver.look("life 1; @1#1 a dead 1 ended=1000000 restarts=2,1000,0");
-        driver.finish_chores();
-        driver.input(Input::Changed(Change::Windows));
-        driver.look(meanwhile);
-        driver.finish_chores();
-        driver.take();
-        driver.after(2000);
-        let did = driver.take();
-        assert!(
-            !did.iter().any(|did| did.starts_with("restart")),
-            "{meanwhile}: {did:?}"
-        );
+        let story = "
+            life 1; @1#1 a running restarts=2,1000,0
+            shows life 1; @1#1 a dead 1 ended=1000000 restarts=2,1000,0
+            chores
+            shows MEANWHILE
+            chores
+            ignore
+            after 2000 => not restart
+            ";
+        check(&story.replace("MEANWHILE", meanwhile));
     }
 }
 
 #[test]
 fn a_restart_that_tmux_refuses_is_tried_again_and_an_impossible_one_is_reported() {
-    let mut driver = Driver::new("life 1; @1#1 a running restarts=2,0,0");
-    driver.input(Input::Changed(Change::Windows));
-    let dead = "life 1; @1#1 a dead 1 ended=1000000 restarts=2,0,0";
-    driver.look(dead);
-    driver.finish_chores();
-    assert!(driver.take().contains(&"restart @1 1".to_owned()));
-    driver.fail("no");
-    driver.look(dead);
-    driver.finish_chores();
-    driver.after(4999);
-    assert!(!driver.take().contains(&"restart @1 1".to_owned()));
-    driver.after(1);
-    assert!(driver.take().contains(&"restart @1 1".to_owned()));
-    let why = "its directory is gone".to_owned();
-    driver.restarted(Some(why));
-    driver.after(100);
-    let did = driver.take();
-    assert!(did.contains(&"append notice".to_owned()), "{did:?}");
-    assert!(did.contains(&"append followUp".to_owned()), "{did:?}");
-    driver.after(10_000);
-    assert!(!driver.take().contains(&"restart @1 1".to_owned()));
+    check(
+        "
+        life 1; @1#1 a running restarts=2,0,0
+        shows life 1; @1#1 a dead 1 ended=1000000 restarts=2,0,0
+        chores => .. restart @1 1
+        fails no
+        look life 1; @1#1 a dead 1 ended=1000000 restarts=2,0,0
+        chores
+        after 4999 => not restart
+        after 1 => .. restart @1 1
+        job impossible: its directory is gone
+        after 100 => .. append notice; .. append followUp
+        after 10000 => not restart
+        ",
+    );
 }
 
 #[test]
 fn a_restart_that_seemed_superseded_is_tried_again_if_its_window_has_not_changed() {
     let dead = "life 1; @1#1 a dead 1 ended=1000000 restarts=2,0,0";
     for (found, again) in [
-        (dead, Some("restart @1 1")),
-        ("life 1; @1#2 a running restarts=2,0,1", None),
-        ("life 1; @1#1 a dead 1 ended=1000000", None),
-        ("life 1", None),
+        (dead, ".. restart @1 1"),
+        ("life 1; @1#2 a running restarts=2,0,1", "not restart"),
+        ("life 1; @1#1 a dead 1 ended=1000000", "not restart"),
+        ("life 1", "not restart"),
     ] {
-        let mut driver = Driver::new("life 1; @1#1 a running restarts=2,0,0");
-        driver.input(Input::Changed(Change::Windows));
-        driver.look(dead);
-        driver.finish_chores();
-        assert!(driver.take().contains(&"restart @1 1".to_owned()));
-        driver.restarted(None);
-        assert_eq!(driver.take().last().unwrap(), "look @1", "{found}");
-        driver.look(found);
-        driver.finish_chores();
-        driver.after(4999);
-        let is_restart = |did: &String| did.starts_with("restart");
-        assert!(!driver.take().iter().any(is_restart), "{found}");
-        driver.after(1);
-        let restarts: Vec<String> = driver.take().into_iter().filter(is_restart).collect();
-        assert_eq!(restarts.first().map(String::as_str), again, "{found}");
+        let story = "
+            life 1; @1#1 a running restarts=2,0,0
+            shows DEAD
+            chores => .. restart @1 1
+            job restarted => look @1
+            look FOUND
+            chores
+            after 4999 => not restart
+            after 1 => AGAIN
+            ";
+        let story = story.replace("DEAD", dead).replace("FOUND", found);
+        check(&story.replace("AGAIN", again));
     }
 }
 
@@ -137,27 +116,19 @@ fn an_end_whose_restart_is_prevented_is_delivered_as_a_failure() {
         ("life 2; @1#1 a running", 0),
     ] {
         let mut driver = Driver::new("life 1; @1#1 a running restarts=2,90000,0");
-        driver.input(Input::Changed(Change::Windows));
-        driver.look(dead);
-        driver.finish_chores();
-        driver.after(100);
-        let did = driver.take();
-        assert!(did.contains(&"append notice".to_owned()), "{did:?}");
+        driver.play(&format!(
+            "shows {dead}\nchores\nafter 100 => .. append notice"
+        ));
+        let look = format!("shows {meanwhile}\nchores\nafter 100");
         for expected in [expected, 0] {
-            driver.input(Input::Changed(Change::Windows));
-            driver.look(meanwhile);
-            driver.finish_chores();
-            driver.after(100);
+            driver.play(&look);
             assert_eq!(n_messages(&mut driver), expected, "{meanwhile}");
         }
         // The same while no daemon runs.
         let mut driver = Driver::returning(dead, meanwhile);
         driver.after(100);
         assert_eq!(n_messages(&mut driver), expected, "{meanwhile}");
-        driver.input(Input::Changed(Change::Windows));
-        driver.look(meanwhile);
-        driver.finish_chores();
-        driver.after(100);
+        driver.play(&look);
         assert_eq!(n_messages(&mut driver), 0, "{meanwhile}");
     }
 }
@@ -167,13 +138,9 @@ fn an_end_that_an_earlier_daemon_recorded_is_delivered_if_its_restart_is_impossi
     let dead = "life 1; @1#1 a dead 1 ended=1000000 restarts=2,0,0";
     let mut driver = Driver::returning(dead, dead);
     assert!(matches!(driver.job, Some(Job::Restart(..))));
-    let why = "its directory is gone".to_owned();
-    driver.restarted(Some(why));
-    driver.after(100);
+    driver.play("job impossible: its directory is gone\nafter 100");
     assert_eq!(n_messages(&mut driver), 1);
-    driver.input(Input::Changed(Change::Windows));
-    driver.look("life 1; @1#1 a dead 1 ended=1000000");
-    driver.after(100);
+    driver.play("shows life 1; @1#1 a dead 1 ended=1000000\nafter 100");
     assert_eq!(n_messages(&mut driver), 0);
 }
 
@@ -183,9 +150,7 @@ fn a_usual_duration_is_asked_for_once_for_each_run_and_shown_while_it_lives() {
     let (one, two) = (WindowId(1), WindowId(2));
     assert_eq!(std::mem::take(&mut driver.begun), [(one, Some(1))]);
     let look = |driver: &mut Driver, notation: &str| {
-        driver.input(Input::Changed(Change::Windows));
-        driver.look(notation);
-        driver.finish_chores();
+        driver.play(&format!("shows {notation}\nchores"));
         std::mem::take(&mut driver.begun)
     };
     let running = "life 1; @1#1 a running pid=7; @2#2 b running pid=9";

@@ -2,7 +2,8 @@ use std::fs;
 
 use super::*;
 use crate::model::ErrorKind;
-use crate::wire::{ConsumerAudience, Filter};
+use crate::model::test_notation::saved_consumer;
+use crate::wire::Filter;
 
 /// It shows the time since the boot.
 const AGES: AgeClock = AgeClock { at_boot: 0 };
@@ -33,23 +34,9 @@ fn taking_over(name: &str) -> ConsumeRequest {
     }
 }
 
-fn saved(name: &str, cursor: Seq) -> SavedConsumer {
-    SavedConsumer {
-        v: VERSION,
-        name: name.to_owned(),
-        epoch: "e".to_owned(),
-        cursor,
-        first_left_out: None,
-        created_at: 1,
-        used_at: 2,
-        used_after: 2,
-        audience: ConsumerAudience::default(),
-    }
-}
-
 /// The consumers `a` and `b`, at record 10 of 20. Nothing is saved unless the test does it.
 fn without_thread() -> Arc<Consumers> {
-    let saved = vec![saved("a", 10), saved("b", 10)];
+    let saved = vec![saved_consumer("a", 10), saved_consumer("b", 10)];
     Arc::new(Consumers::new("e", 20, saved, AGES, PathBuf::new()))
 }
 
@@ -152,10 +139,8 @@ async fn the_reader_that_takes_over_continues_at_the_cursor_and_the_other_is_ign
     first.left_out(16, false);
     drop(first);
     let listed = &listed(&consumers, 20)[0];
-    assert_eq!(
-        (listed.cursor, listed.lag, listed.reader),
-        (11, 9, Some(22))
-    );
+    let state = (listed.cursor, listed.lag, listed.reader);
+    assert_eq!(state, (11, 9, Some(22)));
     assert_eq!(save(&consumers, true), [("a".to_owned(), 11)]);
     assert_eq!(second.take_replies(), (Vec::new(), None));
 }
@@ -217,10 +202,10 @@ async fn a_consumer_that_cannot_be_created_is_refused_and_forgotten() {
     fs::write(&file, "").unwrap();
     let consumers = started(file, "e", 20);
     let refused = consumers.lease(&request("a"), None, 20).await.unwrap_err();
+    let message = refused.message;
     assert!(
-        refused
-            .message
-            .starts_with("could not create consumer `a`: ")
+        message.starts_with("could not create consumer `a`: "),
+        "{message}"
     );
     assert_eq!(listed(&consumers, 20), []);
     let refused = consumers.lease(&request("../a"), None, 20).await;

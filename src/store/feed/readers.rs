@@ -245,7 +245,7 @@ pub(crate) fn sync_consumers(folder: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::ConsumerAudience;
+    use crate::model::test_notation::saved_consumer as saved;
 
     fn read_up_to(epoch: &str, seq: Seq) -> LastRead {
         LastRead {
@@ -256,46 +256,39 @@ mod tests {
         }
     }
 
-    fn has_unread(last: Option<Seq>, read: Option<LastRead>, consumers: &[SavedConsumer]) -> bool {
-        let progress = ReadProgress {
-            epoch: "e".to_owned(),
-            last_follow_up: last,
-            read,
-            consumers: consumers.to_vec(),
-            ..ReadProgress::default()
-        };
-        progress.has_unread()
-    }
-
     #[test]
-    fn a_follow_up_is_unread_until_a_reader_has_reached_it() {
-        assert!(!has_unread(None, None, &[]));
-        assert!(has_unread(Some(4), None, &[]));
-        assert!(has_unread(Some(4), Some(read_up_to("e", 3)), &[]));
-        assert!(!has_unread(Some(4), Some(read_up_to("e", 4)), &[]));
-        assert!(has_unread(Some(4), Some(read_up_to("other", 9)), &[]));
-    }
-
-    #[test]
-    fn a_follow_up_is_unread_while_a_consumer_has_not_acknowledged_it() {
+    fn a_follow_up_is_unread_until_a_reader_and_all_consumers_have_reached_it() {
         let consumer = |epoch: &str, cursor, first_left_out| SavedConsumer {
             epoch: epoch.to_owned(),
             first_left_out,
             ..saved("pi", cursor)
         };
-        let check = |is_read: bool, consumers: &[SavedConsumer]| {
-            has_unread(Some(4), is_read.then(|| read_up_to("e", 9)), consumers)
-        };
-        let behind = consumer("e", 3, None);
         let acknowledged = consumer("e", 4, None);
-        assert!(!check(true, std::slice::from_ref(&acknowledged)));
-        let both = [acknowledged.clone(), behind];
-        assert!(check(true, &both));
-        assert!(check(true, &both[1..]));
-        assert!(check(true, &[consumer("other", 9, None)]));
-        // The acknowledgement says that it was read, unless it was for another owner.
-        assert!(!check(false, &[acknowledged]));
-        assert!(check(false, &[consumer("e", 4, Some(2))]));
+        let behind = consumer("e", 3, None);
+        let other = consumer("other", 9, None);
+        for (last, read, consumers, expected) in [
+            (None, None, vec![], false),
+            (Some(4), None, vec![], true),
+            (Some(4), Some(("e", 3)), vec![], true),
+            (Some(4), Some(("e", 4)), vec![], false),
+            (Some(4), Some(("other", 9)), vec![], true),
+            (Some(4), Some(("e", 9)), vec![&acknowledged], false),
+            (Some(4), Some(("e", 9)), vec![&acknowledged, &behind], true),
+            (Some(4), Some(("e", 9)), vec![&behind], true),
+            (Some(4), Some(("e", 9)), vec![&other], true),
+            // The acknowledgement says that it was read, unless it was for another owner.
+            (Some(4), None, vec![&acknowledged], false),
+            (Some(4), None, vec![&consumer("e", 4, Some(2))], true),
+        ] {
+            let progress = ReadProgress {
+                epoch: "e".to_owned(),
+                last_follow_up: last,
+                read: read.map(|(epoch, seq)| read_up_to(epoch, seq)),
+                consumers: consumers.into_iter().cloned().collect(),
+                ..ReadProgress::default()
+            };
+            assert_eq!(progress.has_unread(), expected, "{progress:?}");
+        }
     }
 
     #[test]
@@ -333,20 +326,6 @@ mod tests {
         assert_eq!(last_read(&path).unwrap().counted, Some(5));
         fs::write(&path, b"").unwrap();
         assert_eq!(last_read(&path).unwrap().seq, 0);
-    }
-
-    fn saved(name: &str, cursor: u64) -> SavedConsumer {
-        SavedConsumer {
-            v: VERSION,
-            name: name.to_owned(),
-            epoch: "e".to_owned(),
-            cursor,
-            first_left_out: None,
-            created_at: 1,
-            used_at: 2,
-            used_after: 3,
-            audience: ConsumerAudience::default(),
-        }
     }
 
     fn load_all(folder: &Path) -> Vec<SavedConsumer> {

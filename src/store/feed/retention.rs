@@ -362,53 +362,41 @@ mod tests {
         }
     }
 
-    #[track_caller]
-    fn check(n_closed: u64, holders: &[Holder], needed: Seq, expected: Seq) {
-        let kept = BOUNDS.first_to_keep(&files(n_closed), holders, needed, NOW);
-        assert_eq!(kept, expected);
-    }
-
     #[test]
-    fn the_oldest_segments_go_until_the_rest_fits() {
-        check(0, &[], Seq::MAX, 1);
-        check(7, &[], Seq::MAX, 1);
-        check(8, &[], Seq::MAX, 11);
-        check(20, &[], Seq::MAX, 131);
-        // What the next daemon needs stays.
-        check(20, &[], 30, 21);
-        check(20, &[], 1, 1);
-    }
-
-    #[test]
-    fn what_is_too_old_goes_whatever_its_size() {
-        let kept = |now| BOUNDS.first_to_keep(&files(3), &[], Seq::MAX, now);
-        assert_eq!(kept(NOW + 780), 1);
-        assert_eq!(kept(NOW + 781), 11);
-        assert_eq!(kept(NOW + 801), 31);
-    }
-
-    #[test]
-    fn a_consumer_keeps_what_it_has_not_acknowledged_for_some_time() {
-        check(20, &[holder(0, 100)], Seq::MAX, 1);
-        check(20, &[holder(0, 101)], Seq::MAX, 131);
-        check(20, &[holder(9, 0)], Seq::MAX, 1);
-        check(20, &[holder(10, 0)], Seq::MAX, 11);
-        check(20, &[holder(57, 0), holder(99, 0)], Seq::MAX, 51);
-        check(20, &[holder(200, 0)], Seq::MAX, 131);
+    fn the_oldest_segments_go_until_the_rest_fits_or_somebody_needs_them() {
         let read = Holder {
             is_read: true,
             ..holder(0, 5000)
         };
-        check(20, &[read], Seq::MAX, 1);
-    }
-
-    #[test]
-    fn nothing_is_kept_for_a_consumer_beyond_the_hard_limit() {
-        // 32 segments and the last file are just too many.
-        check(31, &[holder(0, 0)], Seq::MAX, 1);
-        check(32, &[holder(0, 0)], Seq::MAX, 11);
-        check(40, &[holder(0, 0)], Seq::MAX, 91);
-        check(40, &[holder(0, 0)], 45, 41);
+        for (n_closed, holders, needed, expected) in [
+            (0, &[][..], Seq::MAX, 1),
+            (7, &[], Seq::MAX, 1),
+            (8, &[], Seq::MAX, 11),
+            (20, &[], Seq::MAX, 131),
+            // What the next daemon needs stays.
+            (20, &[], 30, 21),
+            (20, &[], 1, 1),
+            // A consumer keeps what it has not acknowledged for some time.
+            (20, &[holder(0, 100)], Seq::MAX, 1),
+            (20, &[holder(0, 101)], Seq::MAX, 131),
+            (20, &[holder(9, 0)], Seq::MAX, 1),
+            (20, &[holder(10, 0)], Seq::MAX, 11),
+            (20, &[holder(57, 0), holder(99, 0)], Seq::MAX, 51),
+            (20, &[holder(200, 0)], Seq::MAX, 131),
+            (20, &[read], Seq::MAX, 1),
+            // Nothing is kept for it beyond the hard limit: 32 segments and the last file are too many.
+            (31, &[holder(0, 0)], Seq::MAX, 1),
+            (32, &[holder(0, 0)], Seq::MAX, 11),
+            (40, &[holder(0, 0)], Seq::MAX, 91),
+            (40, &[holder(0, 0)], 45, 41),
+        ] {
+            let kept = BOUNDS.first_to_keep(&files(n_closed), holders, needed, NOW);
+            assert_eq!(kept, expected, "{n_closed} {holders:?} {needed}");
+        }
+        // What is too old goes whatever its size.
+        let kept =
+            [780, 781, 801].map(|age| BOUNDS.first_to_keep(&files(3), &[], Seq::MAX, NOW + age));
+        assert_eq!(kept, [1, 11, 31]);
     }
 
     #[test]

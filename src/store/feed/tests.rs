@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::*;
 use crate::diff::{apply, diff};
 use crate::engine::{Engine, EngineEffect, RestoredState, Settings};
-use crate::model::test_notation::{describe, notice, number, snapshot, task};
-use crate::model::{
-    Body, Bookmark, BootTime, Context, Event, EventKind, Level, Now, Prompt, Record, Seq, Snapshot,
-    WindowId,
+use crate::model::test_notation::{
+    answered, asked, at, context, describe, notice, number, snapshot,
 };
+use crate::model::{Body, Bookmark, BootTime, Level, Now, Record, Seq, Snapshot, WindowId};
+
+const ASKS: &str = "@1 a running : Go? [y/n]";
 
 /// Everything that a feed has.
 #[derive(Debug, Default)]
@@ -96,15 +96,6 @@ pub(super) fn append(journal: &mut Journal, records: &[Record]) -> Result<(), Fe
     journal.flush()
 }
 
-pub(super) fn context() -> Context {
-    Context {
-        epoch: "e1".to_owned(),
-        session_name: "work".to_owned(),
-        session_id: "work".to_owned(),
-        checkpoint: None,
-    }
-}
-
 /// What a daemon saved when this was the last record that it had written.
 pub(super) fn saved_at(last_seq: Seq) -> SavedSession {
     SavedSession::new(&Snapshot::default(), &Bookmark::default(), "e1", last_seq)
@@ -131,16 +122,12 @@ pub(super) fn follow_up(seq: Seq, events: &[Record]) -> Record {
     )
 }
 
-fn waiting(kind: fn(Prompt) -> EventKind) -> Event {
-    let text = "Go? [y/n]".to_owned();
-    Event {
-        kind: kind(Prompt {
-            text,
-            kind: crate::model::PromptKind::Confirm,
-            secret: false,
-        }),
-        task: task("@1 a running : Go? [y/n]"),
-    }
+fn asks(seq: Seq) -> Vec<Record> {
+    number(seq, vec![asked(ASKS, "Go? [y/n]")])
+}
+
+fn answers(seq: Seq) -> Vec<Record> {
+    number(seq, vec![answered(ASKS, "Go? [y/n]")])
 }
 
 pub(super) fn add(path: &Path, text: &str) {
@@ -178,43 +165,24 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn a_feed_is_for_its_user_alone() {
-    use std::os::unix::fs::PermissionsExt;
-    let feed = Feed::new();
-    feed.append(&[notice(1, &[])]);
-    let mode = fs::metadata(&feed.path).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600);
-}
-
-#[test]
 fn a_torn_write_is_there_whole_or_not_at_all() {
     let feed = Feed::new();
     feed.append(&events(1, "", "@1 a running"));
     let whole = fs::read(&feed.path).unwrap().len();
-    feed.append(&events(
-        2,
-        "@1 a running; @2 b running",
-        "@1 a dead 0 bell : § 日本",
-    ));
+    let both = "@1 a running; @2 b running";
+    feed.append(&events(2, both, "@1 a dead 0 bell : § 日本"));
     let bytes = fs::read(&feed.path).unwrap();
     for cut in whole..=bytes.len() {
         fs::write(&feed.path, &bytes[..cut]).unwrap();
-        let (seqs, end) = if cut == bytes.len() {
-            (vec![1, 2, 3, 4], bytes.len())
-        } else {
-            (vec![1], whole)
-        };
-        assert_eq!(feed.seqs(0), seqs, "cut at {cut}");
+        let is_whole = cut == bytes.len();
+        let (n, end) = if is_whole { (4, cut) } else { (1, whole) };
+        assert_eq!(feed.seqs(0), (1..=n).collect::<Vec<_>>(), "cut at {cut}");
         let (recovered, looks) = feed.recover_from(None);
-        assert_eq!(recovered.last_seq, seqs.len() as Seq, "cut at {cut}");
-        assert_eq!(recovered.end, end as u64, "cut at {cut}");
-        assert_eq!(
-            recovered.pending.undelivered.len(),
-            seqs.len(),
-            "cut at {cut}"
-        );
-        let recorded = looks.iter().map(|look| look.events.len());
-        assert_eq!(recorded.sum::<usize>(), seqs.len(), "cut at {cut}");
+        let found = (recovered.last_seq, recovered.end);
+        assert_eq!(found, (n, end as u64), "cut at {cut}");
+        let n_recorded: usize = looks.iter().map(|look| look.events.len()).sum();
+        let found = (recovered.pending.undelivered.len(), n_recorded);
+        assert_eq!(found, (n as usize, n as usize), "cut at {cut}");
         // The next daemon goes on with the next number, on a line of its own. Each waits for the
         // disk, so not after every cut.
         if cut % 10 != 0 && bytes.len() - cut > 2 {
@@ -258,11 +226,8 @@ pub(super) fn damage(path: &Path, seq: usize) {
 #[test]
 fn records_that_are_damaged_are_known_to_be_missing() {
     let feed = Feed::new();
-    feed.append(&events(
-        1,
-        "",
-        "@1 a running; @2 b running; @3 c running; @4 d running",
-    ));
+    let four = "@1 a running; @2 b running; @3 c running; @4 d running";
+    feed.append(&events(1, "", four));
     feed.append(&[notice(5, &[1, 2, 3, 4])]);
     feed.append(&[notice(6, &[])]);
     let lost = |feed: &Feed| {
@@ -321,51 +286,37 @@ fn a_record_of_a_later_version_keeps_its_number_and_its_place() {
 #[test]
 fn events_without_a_delivery_are_pending() {
     let feed = Feed::new();
-    let undelivered = |feed: &Feed| -> Vec<(Seq, String)> {
-        let recovered = feed.recover();
-        let undelivered = recovered.pending.undelivered.iter();
-        undelivered
-            .map(|actual| (actual.seq, describe(&actual.event)))
-            .collect()
+    let undelivered = || -> Vec<String> {
+        let pending = feed.recover().pending;
+        let events = pending.undelivered.iter();
+        let events = events.map(|one| format!("{} {}", one.seq, describe(&one.event)));
+        events.collect()
     };
-    let first = events(1, "", "@1 a running");
-    feed.append(&first);
-    assert_eq!(undelivered(&feed), [(1, "started @1".to_owned())]);
+    feed.append(&events(1, "", "@1 a running"));
+    assert_eq!(undelivered(), ["1 started @1"]);
     feed.append(&[notice(2, &[1])]);
-    assert_eq!(undelivered(&feed), []);
+    assert_eq!(undelivered(), [""; 0]);
     let ends = events(3, "@1 a running; @2 b running", "@1 a dead 0; @2 b dead 1");
     feed.append(&ends);
-    feed.append(&number(
-        5,
-        vec![waiting(|prompt| EventKind::InputResolved { prompt })],
-    ));
+    // What is for the feed only is not undelivered.
+    feed.append(&answers(5));
     feed.append(&[notice(6, &[])]);
-    assert_eq!(
-        undelivered(&feed).len(),
-        2,
-        "what is for the feed only is not undelivered"
-    );
+    assert_eq!(undelivered(), ["3 exited @1 0", "4 exited @2 1"]);
     feed.append(&[follow_up(7, &ends[..1])]);
-    assert_eq!(undelivered(&feed), [(4, "exited @2 1".to_owned())]);
+    assert_eq!(undelivered(), ["4 exited @2 1"]);
 }
 
 #[test]
 fn waiting_tasks_are_remembered_until_resolved() {
     let feed = Feed::new();
-    feed.append(&number(
-        1,
-        vec![waiting(|prompt| EventKind::Input { prompt })],
-    ));
+    feed.append(&asks(1));
     let recovered = feed.recover();
     let [(task, prompt)] = &*recovered.pending.waiting() else {
         panic!("{:?}", recovered.pending)
     };
     assert_eq!(*task.screen.rows, ["Go? [y/n]"]);
     assert_eq!(prompt.text, "Go? [y/n]");
-    feed.append(&number(
-        2,
-        vec![waiting(|prompt| EventKind::InputResolved { prompt })],
-    ));
+    feed.append(&answers(2));
     assert_eq!(feed.recover().pending.waiting(), []);
 }
 
@@ -377,10 +328,8 @@ fn the_events_after_a_number_are_returned() {
     feed.append(&events(4, "@1 a running", ""));
     let since = |seq| -> Vec<String> {
         let (_, looks) = feed.recover_from(Some(&saved_at(seq)));
-        looks
-            .iter()
-            .flat_map(|look| look.events.iter().map(describe))
-            .collect()
+        let events = looks.iter().flat_map(|look| &look.events);
+        events.map(describe).collect()
     };
     assert_eq!(since(0), ["started @1", "started @2", "disappeared @1"]);
     assert_eq!(since(1), ["started @2", "disappeared @1"]);
@@ -420,13 +369,18 @@ pub(super) fn seq_of(line: &FeedLine) -> Seq {
     }
 }
 
-/// Linux's device that is always full.
+/// A journal on Linux's device that is always full.
 #[cfg(linux)]
-#[test]
-fn what_a_full_disk_refuses_is_kept() {
+fn full_journal() -> Journal {
     let full = Path::new("/dev/full");
     let file = fs::OpenOptions::new().append(true).open(full).unwrap();
-    let mut journal = Journal::of(file, full, 0, 0).unwrap();
+    Journal::of(file, full, 0, 0).unwrap()
+}
+
+#[cfg(linux)]
+#[test]
+fn what_a_full_disk_refuses_is_kept_and_bounded() {
+    let mut journal = full_journal();
     for seq in 1..=2 {
         let refused = append(&mut journal, &[notice(seq, &[])]);
         assert!(matches!(refused, Err(FeedError { what: "write", .. })));
@@ -434,14 +388,7 @@ fn what_a_full_disk_refuses_is_kept() {
         assert_eq!(journal.end().at, 0);
     }
     assert!(journal.flush().is_err());
-}
-
-#[cfg(linux)]
-#[test]
-fn what_waits_for_a_full_disk_is_bounded() {
-    let full = Path::new("/dev/full");
-    let file = fs::OpenOptions::new().append(true).open(full).unwrap();
-    let mut journal = Journal::of(file, full, 0, 0).unwrap();
+    let mut journal = full_journal();
     let many: Vec<Record> = (1..=40_000).map(|seq| notice(seq, &[])).collect();
     for (n, some) in many.chunks(10_000).enumerate() {
         assert!(n < 3 || journal.is_full(), "40,000 records are too many");
@@ -479,22 +426,19 @@ fn a_saved_snapshot_is_read_back() {
         names
     };
     assert_eq!(names(), ["session.json"]);
-    for (n, (text, why)) in [
-        ("", "EOF while parsing"),
-        ("{\"v\":1", "EOF while parsing"),
-        ("{\"v\":1}", "missing field `epoch`"),
-        ("{\"v\":2,\"other\":[]}", "it has version 2"),
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    for (n, text, why) in [
+        (1, "", "EOF while parsing"),
+        (2, "{\"v\":1", "EOF while parsing"),
+        (3, "{\"v\":1}", "missing field `epoch`"),
+        (4, "{\"v\":2,\"other\":[]}", "it has version 2"),
+    ] {
         fs::write(&path, text).unwrap();
         let damaged = load_saved(&path).unwrap_err();
         assert!(damaged.why.starts_with(why), "{damaged}");
         // What was kept before stays.
         damaged.set_aside("going on without it");
-        assert_eq!(names().len(), n + 1);
-        let kept = path.with_extension(format!("json.damaged-{}", n + 1));
+        assert_eq!(names().len(), n);
+        let kept = path.with_extension(format!("json.damaged-{n}"));
         assert_eq!(fs::read_to_string(kept).unwrap(), text);
         assert_eq!(load(), Ok(None));
     }
@@ -523,10 +467,7 @@ impl Daemon<'_> {
             undelivered: past.pending.undelivered.to_vec(),
             last_seq: past.last_seq,
         };
-        let now = Now {
-            mono: Instant::now(),
-            wall: 0,
-        };
+        let now = at(0);
         let engine = Engine::new(Settings::REPLAY, memory, now);
         Daemon { feed, engine, now }
     }
@@ -628,39 +569,30 @@ fn a_record_that_was_changed_is_damaged_and_not_of_a_later_version() {
     let feed = Feed::new();
     feed.append(&events(1, "", "@1 a running"));
     feed.append(&[notice(2, &[1])]);
-    let text = fs::read(&feed.path).unwrap();
-    let check = |change: &dyn Fn(&str) -> Vec<u8>, lost: &[(Seq, Seq)]| {
-        let lines = text.split_inclusive(|byte| *byte == b'\n');
-        let lines: Vec<&str> = lines
-            .map(|line| std::str::from_utf8(line).unwrap())
-            .collect();
-        let changed = [&change(lines[0])[..], lines[1].as_bytes()].concat();
-        assert_ne!(changed, text);
+    let text = fs::read_to_string(&feed.path).unwrap();
+    let (first, second) = text.split_at(text.find('\n').unwrap() + 1);
+    let check = |changed: &[u8], is_lost: bool| {
+        let changed = [changed, second.as_bytes()].concat();
+        assert_ne!(changed, text.as_bytes());
         fs::write(&feed.path, changed).unwrap();
+        let lost: &[(Seq, Seq)] = if is_lost { &[(1, 1)] } else { &[] };
         assert_eq!(read_all(&feed.path).lost, lost);
         assert_eq!(feed.recover().last_seq, 2);
     };
-    let replace = |from: &'static str, to: &'static str| {
-        move |line: &str| line.replacen(from, to, 1).into_bytes()
-    };
-    check(&replace("\"started\"", "\"stXrted\""), &[(1, 1)]);
-    check(&replace("\"info\"", "\"iXfo\""), &[(1, 1)]);
-    check(&replace("\"windowId\"", "\"windowIX\""), &[(1, 1)]);
-    check(&replace("\"dead\":false", "\"dead\":fXlse"), &[(1, 1)]);
-    check(
-        &|line| {
-            line.bytes()
-                .map(|b| if b == b'a' { 0xff } else { b })
-                .collect()
-        },
-        &[(1, 1)],
-    );
-    check(&replace("\"event\"", "\"weather\""), &[]);
-    let later = |line: &str| {
-        line.replace("\"v\":1", "\"v\":2")
-            .replace("\"info\"", "\"new\"")
-    };
-    check(&|line| later(line).into_bytes(), &[]);
+    for (from, to) in [
+        ("\"started\"", "\"stXrted\""),
+        ("\"info\"", "\"iXfo\""),
+        ("\"windowId\"", "\"windowIX\""),
+        ("\"dead\":false", "\"dead\":fXlse"),
+    ] {
+        check(first.replacen(from, to, 1).as_bytes(), true);
+    }
+    let no_text = first.bytes().map(|b| if b == b'a' { 0xff } else { b });
+    check(&no_text.collect::<Vec<u8>>(), true);
+    let later = first.replacen("\"event\"", "\"weather\"", 1);
+    check(later.as_bytes(), false);
+    let later = first.replace("\"v\":1", "\"v\":2");
+    check(later.replace("\"info\"", "\"new\"").as_bytes(), false);
 }
 
 #[test]
@@ -683,17 +615,8 @@ fn reading_from_a_record_on_begins_near_it() {
     }
     damage(&feed.path, usize::try_from(seq / 2).unwrap());
     let length = fs::metadata(&feed.path).unwrap().len();
-    for after in [
-        0,
-        1,
-        2,
-        seq / 3,
-        seq / 2,
-        seq / 2 + 1,
-        seq - 1,
-        seq,
-        seq + 1,
-    ] {
+    let half = seq / 2;
+    for after in [0, 1, 2, seq / 3, half, half + 1, seq - 1, seq, seq + 1] {
         let (_, end) = end_of_files(&feed.path).unwrap();
         let mut reader = Reader::before(&feed.path, after, &end).unwrap();
         let mut sequence = Sequence::after(after);
@@ -709,11 +632,9 @@ fn reading_from_a_record_on_begins_near_it() {
             n_read += 1;
         }
         assert_eq!((end.last_seq, end.at), (seq, length));
-        let is_lost = u64::from(after < seq / 2);
-        assert_eq!(
-            (n_read, n_lost),
-            (seq.saturating_sub(after) - is_lost, is_lost)
-        );
+        let is_lost = u64::from(after < half);
+        let n_left = seq.saturating_sub(after) - is_lost;
+        assert_eq!((n_read, n_lost), (n_left, is_lost));
         assert!(skipped < seq / 4, "{skipped} of {seq} before {after}");
     }
 }
@@ -734,13 +655,10 @@ pub(super) fn saved_after_each_write() -> (Feed, Vec<SavedSession>) {
         events(1, "", "@1 a running; @2 b running"),
         vec![notice(3, &[1, 2])],
         ends.clone(),
-        number(6, vec![waiting(|prompt| EventKind::Input { prompt })]),
+        asks(6),
         vec![follow_up(7, &ends[..1])],
-        number(
-            8,
-            vec![waiting(|prompt| EventKind::InputResolved { prompt })],
-        ),
-        number(9, vec![waiting(|prompt| EventKind::Input { prompt })]),
+        answers(8),
+        asks(9),
     ];
     let (mut pending, mut saved) = (PendingEvents::default(), Vec::new());
     for records in writes {
@@ -760,14 +678,9 @@ fn recovery_from_any_saved_place_finds_what_the_whole_feed_says() {
     for saved in &saved {
         let (recovered, looks) = feed.recover_from(Some(saved));
         assert_eq!(recovered.pending, whole.pending, "from {}", saved.last_seq);
-        assert_eq!(
-            (
-                recovered.last_seq,
-                recovered.end,
-                recovered.epoch.as_deref()
-            ),
-            (whole.last_seq, whole.end, Some("e1"))
-        );
+        assert_eq!(recovered.epoch.as_deref(), Some("e1"));
+        let end = (recovered.last_seq, recovered.end);
+        assert_eq!(end, (whole.last_seq, whole.end));
         let (_, all_read) = feed.recover_from(Some(&saved_at(saved.last_seq)));
         assert_eq!(looks, all_read);
     }
@@ -846,10 +759,8 @@ fn a_feed_that_has_changed_is_read_from_its_beginning() {
         let (recovered, _) = feed.recover_from(Some(saved));
         let whole = feed.recover();
         assert_eq!(recovered.pending, whole.pending);
-        assert_eq!(
-            (recovered.last_seq, recovered.end),
-            (whole.last_seq, whole.end)
-        );
+        let end = (recovered.last_seq, recovered.end);
+        assert_eq!(end, (whole.last_seq, whole.end));
     };
     // Cut, emptied, replaced, changed by a few bytes.
     check(&lines[..lines.len() - 1].concat());
@@ -916,11 +827,8 @@ fn a_time_is_found_by_segments_and_binary_search() {
     let lines = |from: Seq| (from..from + 300).map(|seq| line(seq, seq, u32::from(seq % 2 == 1)));
     for first in [1, 301] {
         let text: String = lines(first).collect();
-        fs::write(
-            feed.path.with_file_name(format!("feed-{first:016}.jsonl")),
-            text,
-        )
-        .unwrap();
+        let path = feed.path.with_file_name(format!("feed-{first:016}.jsonl"));
+        fs::write(path, text).unwrap();
     }
     fs::write(&feed.path, "").unwrap();
     let found = |secs: i64| before_time(&feed.path, secs * 1000).unwrap();

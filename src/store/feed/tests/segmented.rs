@@ -69,10 +69,7 @@ fn read_after(feed: &Path, after: Seq) -> Vec<(Seq, Seq)> {
     let (_, end) = end_of_files(feed).unwrap();
     let mut reader = Reader::before(feed, after, &end).unwrap();
     let mut sequence = Sequence::after(after);
-    let mut read = Vec::new();
-    while let Some(line) = reader.next(&end).unwrap() {
-        note(&mut sequence, &line, &mut read);
-    }
+    let mut read = read_on(&mut reader, &mut sequence, &end);
     read.extend(sequence.end_at(end.last_seq));
     read
 }
@@ -83,6 +80,11 @@ fn note(sequence: &mut Sequence, line: &FeedLine, read: &mut Vec<(Seq, Seq)>) {
         read.extend(sequence.read(seq));
         read.push((seq, seq));
     }
+}
+
+/// What is left of eight records when the first four are gone.
+fn without_four() -> Vec<(Seq, Seq)> {
+    [vec![(1, 4)], each(5, 8)].concat()
 }
 
 fn each(from: Seq, to: Seq) -> Vec<(Seq, Seq)> {
@@ -121,11 +123,8 @@ fn all_files_in_the_order_of_their_names_are_the_whole_feed() {
 fn a_segment_is_for_its_user_alone_and_others_names_are_no_segments() {
     use std::os::unix::fs::PermissionsExt;
     let feed = Segmented::new(&[&[1], &[1]]);
-    let mode = fs::metadata(segment_path(feed.path(), 1))
-        .unwrap()
-        .permissions()
-        .mode();
-    assert_eq!(mode & 0o777, 0o600);
+    let segment = fs::metadata(segment_path(feed.path(), 1)).unwrap();
+    assert_eq!(segment.permissions().mode() & 0o777, 0o600);
     for name in [
         "feed-1.jsonl",
         "feed-0000000000000009.jsonl.bak",
@@ -198,10 +197,7 @@ fn a_crash_while_segments_are_removed_removes_all_of_them_or_none() {
         remove_before(feed.path(), "e1", 5).unwrap();
         assert_eq!(names(feed.path()).len(), 2);
         assert_eq!(first_kept(feed.path()), 5);
-        assert_eq!(
-            read_after(feed.path(), 0),
-            [vec![(1, 4)], each(5, 8)].concat()
-        );
+        assert_eq!(read_after(feed.path(), 0), without_four());
         fs::read(feed.path().with_file_name("retention.json")).unwrap()
     };
     // Nothing is durable yet.
@@ -217,16 +213,13 @@ fn a_crash_while_segments_are_removed_removes_all_of_them_or_none() {
         for first in [1, 3].into_iter().take(n_removed) {
             fs::remove_file(segment_path(feed.path(), first)).unwrap();
         }
-        let expected = [vec![(1, 4)], each(5, 8)].concat();
-        assert_eq!(read_after(feed.path(), 0), expected, "{n_removed}");
-        assert_eq!(
-            read_after(feed.path(), 1),
-            [vec![(2, 4)], each(5, 8)].concat()
-        );
+        assert_eq!(read_after(feed.path(), 0), without_four(), "{n_removed}");
+        let behind_one = [vec![(2, 4)], each(5, 8)].concat();
+        assert_eq!(read_after(feed.path(), 1), behind_one);
         assert_eq!(feed.feed.recover().last_seq, 8);
         finish_removal(feed.path(), "e1").unwrap();
         assert_eq!(names(feed.path()).len(), 2);
-        assert_eq!(read_after(feed.path(), 0), expected);
+        assert_eq!(read_after(feed.path(), 0), without_four());
     }
 }
 
@@ -275,10 +268,8 @@ fn a_reader_follows_through_segments() {
     feed.append(1);
     assert_eq!(read_on(&mut reader, &mut sequence, &before), each(7, 7));
     assert_eq!(read_on(&mut reader, &mut sequence, &empty), []);
-    assert_eq!(
-        read_on(&mut reader, &mut sequence, &feed.journal.end()),
-        each(8, 8)
-    );
+    let end = feed.journal.end();
+    assert_eq!(read_on(&mut reader, &mut sequence, &end), each(8, 8));
     // What was published earlier is read already.
     assert_eq!(read_on(&mut reader, &mut sequence, &before), []);
     // One that comes when the last file is empty, and one that opens it when it is closed.
@@ -286,10 +277,8 @@ fn a_reader_follows_through_segments() {
     let empty = feed.journal.end();
     let mut late = Reader::before(feed.path(), 7, &empty).unwrap();
     let mut at_end = Reader::at_end(feed.path(), &empty);
-    assert_eq!(
-        read_on(&mut late, &mut Sequence::after(7), &empty),
-        each(8, 8)
-    );
+    let read = read_on(&mut late, &mut Sequence::after(7), &empty);
+    assert_eq!(read, each(8, 8));
     feed.append(2);
     let first = feed.journal.end();
     feed.journal.close_segment().unwrap();
@@ -299,10 +288,8 @@ fn a_reader_follows_through_segments() {
     assert_eq!(read_on(&mut at_end, &mut sequence, &first), each(9, 10));
     assert_eq!(read_on(&mut at_end, &mut sequence, &last), each(11, 11));
     let mut skipping = Reader::at_end(feed.path(), &empty);
-    assert_eq!(
-        read_on(&mut skipping, &mut Sequence::after(8), &last),
-        each(9, 11)
-    );
+    let read = read_on(&mut skipping, &mut Sequence::after(8), &last);
+    assert_eq!(read, each(9, 11));
 }
 
 #[test]
@@ -312,11 +299,8 @@ fn a_reader_in_the_middle_of_a_segment_that_is_removed_finishes_it() {
     let mut sequence = Sequence::after(0);
     let mut reader = Reader::before(feed.path(), 0, &end).unwrap();
     let mut read = Vec::new();
-    note(
-        &mut sequence,
-        &reader.next(&end).unwrap().unwrap(),
-        &mut read,
-    );
+    let first = reader.next(&end).unwrap().unwrap();
+    note(&mut sequence, &first, &mut read);
     remove_before(feed.path(), "e1", 5).unwrap();
     read.extend(read_on(&mut reader, &mut sequence, &end));
     assert_eq!(read, [vec![(1, 1), (2, 2), (3, 4)], each(5, 8)].concat());
