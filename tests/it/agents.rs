@@ -2,19 +2,20 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{Output, Running, SESSION, World, has_ended};
+use crate::support::{
+    Output, Running, SESSION, World, begins, confirm, content_of, has, has_ended, is_message,
+    lacks, message,
+};
 
 /// An adapter that runs inside a client.
 fn adapter(world: &World, args: &[&str]) -> Running {
-    let mut command = world.command(World::program());
-    command.arg("agent").args(args).stdin(Stdio::piped());
-    Running::start(command)
+    world.start_piped([&["agent"], args].concat())
 }
 
 /// The lines until the conversation is followed.
@@ -23,54 +24,38 @@ fn until_following(adapter: &Running, id: &str) {
     adapter.records_until(|line| line["kind"] == "following" && line["to"] == id);
 }
 
-/// The next message.
-#[track_caller]
-fn message(adapter: &Running) -> Value {
-    let lines = adapter.records_until(|line| line["kind"] == "message");
-    lines.last().unwrap().clone()
+/// The adapter of the conversation `pi:p`. It may have a message before it follows.
+fn pi(world: &World) -> Running {
+    adapter(world, &["pi", "--id", "p"])
 }
 
-fn content(message: &Value) -> &str {
-    message["message"]["content"].as_str().unwrap()
-}
-
-#[track_caller]
-fn receive(adapter: &mut Running, message: &Value) {
-    let receipt = json!({"received": {"to": message["to"], "id": message["id"]}});
-    adapter.write(&format!("{receipt}\n"));
-}
-
-/// Waits until a consumer has acknowledged all follow-ups of the feed.
-#[track_caller]
-fn until_acknowledged(world: &World, consumer: &str) {
-    world.until_true("everything is acknowledged", || {
-        let status = world.daemon_status();
-        let consumers = status["consumers"].as_array().cloned().unwrap_or_default();
-        let last = world.records_of(&["--kind", "followUp"]).pop();
-        consumers.iter().any(|one| {
-            one["name"] == consumer
-                && last
-                    .as_ref()
-                    .is_none_or(|last| one["cursor"].as_u64() >= last["seq"].as_u64())
-        })
-    });
+/// A world with a daemon, and the adapter of the conversation `pi:p`, which follows.
+fn with_pi() -> (World, Running) {
+    let world = World::new();
+    world.daemon();
+    let adapter = pi(&world);
+    until_following(&adapter, "p");
+    (world, adapter)
 }
 
 /// Runs a task of this owner to its end and waits until that is recorded.
+#[track_caller]
 fn run_to_end(world: &World, owner: &str, name: &str) {
-    let mut command = world.command(World::program());
-    command
-        .args(["run", name, "--", "exit 3"])
-        .env("TMUX_TASK_OWNER", owner);
-    Output::of(command).ok();
-    world.until(&format!("the end of {name} is delivered"), |records| {
-        records.iter().any(|record| {
-            record["kind"] == "followUp"
-                && record["message"]["content"]
-                    .as_str()
-                    .is_some_and(|text| text.contains(&format!("({name}) exited")))
-        })
-    });
+    world.task_as(owner, ["run", name, "--", "exit 3"]).ok();
+    world.until_delivered("exited", name);
+}
+
+/// Checks how often a message tells the ends of these tasks.
+#[track_caller]
+fn check_ends<const N: usize>(message: &Value, ends: [(&str, usize); N]) {
+    for (name, n) in ends {
+        let end = format!("({name}) exited with code 3");
+        assert_eq!(
+            content_of(message).matches(&end).count(),
+            n,
+            "{name}: {message}"
+        );
+    }
 }
 
 #[test]
@@ -81,159 +66,104 @@ fn each_conversation_hears_of_its_own_tasks_and_of_everybodys() {
     until_following(&adapter, "one");
     adapter.write("{\"follow\":\"two\"}\n");
     until_following(&adapter, "two");
-    run_to_end(&world, "opencode:one", "first");
-    let first = message(&adapter);
-    assert_eq!(first["to"], "one");
-    assert!(
-        content(&first).starts_with("[tmux-task notification]\n"),
-        "{first}"
-    );
-    receive(&mut adapter, &first);
-    run_to_end(&world, "opencode:two", "second");
-    let second = message(&adapter);
-    assert_eq!(second["to"], "two");
-    receive(&mut adapter, &second);
-    run_to_end(&world, "", "everybodys");
-    let (a, b) = (message(&adapter), message(&adapter));
-    assert_ne!(a["to"], b["to"]);
-    for told in [&a, &b] {
-        assert!(
-            content(told).contains("(everybodys) exited with code 3"),
-            "{told}"
-        );
-        receive(&mut adapter, told);
+    for id in ["one", "two"] {
+        run_to_end(&world, &format!("opencode:{id}"), id);
+        let told = message(&adapter);
+        assert_eq!(told["to"], id);
+        begins(content_of(&told), "[tmux-task notification]\n");
+        confirm(&mut adapter, &told);
     }
-    until_acknowledged(&world, "opencode:one");
-    until_acknowledged(&world, "opencode:two");
+    run_to_end(&world, "", "everybodys");
+    let both = [message(&adapter), message(&adapter)];
+    assert_ne!(both[0]["to"], both[1]["to"]);
+    for told in &both {
+        check_ends(told, [("everybodys", 1)]);
+        confirm(&mut adapter, told);
+    }
+    world.until_acknowledged("opencode:one");
+    world.until_acknowledged("opencode:two");
 }
 
 #[test]
 fn what_happens_until_the_receipt_is_one_message() {
-    let world = World::new();
-    world.daemon();
-    let mut adapter = adapter(&world, &["pi", "--id", "p"]);
-    until_following(&adapter, "p");
+    let (world, mut adapter) = with_pi();
     run_to_end(&world, "pi:p", "a");
     let first = message(&adapter);
     for name in ["b", "c"] {
         run_to_end(&world, "pi:p", name);
     }
     // They are on the stream before this notice, so the adapter has them.
-    world.task(["run", "later", "--", "sleep 1000"]).ok();
+    world.run("later", "sleep 1000");
     adapter.records_until(|line| {
         let text = line["text"].as_str().unwrap_or_default();
         line["kind"] == "notice" && text.contains("(later)")
     });
     // A receipt for another message is none.
     adapter.write("{\"received\":{\"to\":\"p\",\"id\":\"x:1\"}}\n");
-    receive(&mut adapter, &first);
+    confirm(&mut adapter, &first);
     let rest = message(&adapter);
-    for (name, n) in [("a", 0), ("b", 1), ("c", 1)] {
-        let told = content(&rest).matches(&format!("({name}) exited")).count();
-        assert_eq!(told, n, "{rest}");
-    }
-    assert_eq!(
-        content(&rest).matches("[tmux-task notification]").count(),
-        1
-    );
+    check_ends(&rest, [("a", 0), ("b", 1), ("c", 1)]);
+    let headers = content_of(&rest).matches("[tmux-task notification]");
+    assert_eq!(headers.count(), 1);
 }
 
 #[test]
-fn a_message_without_a_receipt_comes_again_after_every_crash() {
-    let world = World::new();
-    world.daemon();
-    let first = adapter(&world, &["pi", "--id", "p"]);
-    until_following(&first, "p");
+fn a_message_without_a_receipt_comes_again_as_it_was_after_every_crash() {
+    let (world, mut adapter) = with_pi();
     run_to_end(&world, "pi:p", "a");
-    let told = message(&first);
-    // The client dies before its session has the message.
-    first.signal(Signal::KILL);
-    let mut second = adapter(&world, &["pi", "--id", "p"]);
-    let again = message(&second);
-    assert_eq!(
-        (&again["id"], content(&again)),
-        (&told["id"], content(&told))
-    );
+    let told = message(&adapter);
+    // The client dies before its session has the message, twice.
+    for name in ["b", "c"] {
+        adapter.kill();
+        run_to_end(&world, "pi:p", name);
+        adapter = pi(&world);
+        let again = message(&adapter);
+        assert_eq!(
+            (&again["id"], content_of(&again), &again["isNew"]),
+            (&told["id"], content_of(&told), &json!(false))
+        );
+    }
+    confirm(&mut adapter, &told);
+    let rest = message(&adapter);
+    check_ends(&rest, [("a", 0), ("b", 1), ("c", 1)]);
     // The daemon dies before the acknowledgement.
     world.kill_daemon();
-    receive(&mut second, &again);
-    run_to_end(&world, "pi:p", "b");
-    let next = message(&second);
-    assert!(!content(&next).contains("(a)"), "{next}");
-    assert!(content(&next).contains("(b) exited"), "{next}");
-    receive(&mut second, &next);
-    until_acknowledged(&world, "pi:p");
-}
-
-#[test]
-fn a_message_comes_again_as_it_was_whatever_happens_meanwhile() {
-    let world = World::new();
-    world.daemon();
-    let first = adapter(&world, &["pi", "--id", "p"]);
-    until_following(&first, "p");
-    run_to_end(&world, "pi:p", "a");
-    let told = message(&first);
-    // Its client is killed twice.
-    let mut before = first;
-    for name in ["b", "c"] {
-        before.signal(Signal::KILL);
-        before.wait();
-        run_to_end(&world, "pi:p", name);
-        let next = adapter(&world, &["pi", "--id", "p"]);
-        let again = message(&next);
-        assert_eq!(
-            (&again["id"], content(&again), &again["isNew"]),
-            (&told["id"], content(&told), &json!(false))
-        );
-        before = next;
-    }
-    receive(&mut before, &told);
-    let rest = message(&before);
-    for (name, n) in [("a", 0), ("b", 1), ("c", 1)] {
-        let told = content(&rest).matches(&format!("({name}) exited")).count();
-        assert_eq!(told, n, "{rest}");
-    }
+    confirm(&mut adapter, &rest);
+    run_to_end(&world, "pi:p", "d");
+    let next = message(&adapter);
+    check_ends(&next, [("b", 0), ("c", 0), ("d", 1)]);
+    confirm(&mut adapter, &next);
+    world.until_acknowledged("pi:p");
 }
 
 #[test]
 fn what_was_confirmed_does_not_come_again_if_its_acknowledgement_is_lost() {
-    let world = World::new();
-    world.daemon();
-    let mut first = adapter(&world, &["pi", "--id", "p"]);
-    until_following(&first, "p");
+    let (world, mut first) = with_pi();
     run_to_end(&world, "pi:p", "a");
     let told = message(&first);
     let daemon = world.daemon_pid();
     kill_process(daemon, Signal::STOP).unwrap();
-    receive(&mut first, &told);
+    confirm(&mut first, &told);
     let ledger = world.state(SESSION).join("agents/pi:p.json");
     world.until_true("the receipt is recorded", || {
         fs::read_to_string(&ledger).is_ok_and(|text| text.contains("\"handedOver\":[]"))
     });
-    first.signal(Signal::KILL);
-    first.wait();
+    first.kill();
     kill_process(daemon, Signal::KILL).unwrap();
     world.until_true("the daemon is gone", || has_ended(daemon));
     run_to_end(&world, "pi:p", "b");
-    let second = adapter(&world, &["pi", "--id", "p"]);
-    let next = message(&second);
-    assert!(content(&next).contains("(b) exited"), "{next}");
-    assert!(!content(&next).contains("(a)"), "{next}");
+    check_ends(&message(&pi(&world)), [("a", 0), ("b", 1)]);
 }
 
 #[test]
 fn of_two_adapters_that_start_at_once_one_delivers() {
-    let world = World::new();
-    world.daemon();
-    let mut before = adapter(&world, &["pi", "--id", "p"]);
-    until_following(&before, "p");
+    let (world, mut before) = with_pi();
     for n in 0..8 {
-        let both = [(); 2].map(|()| adapter(&world, &["pi", "--id", "p"]));
+        let both = [(); 2].map(|()| pi(&world));
         let is_told = |line: &Value| line["kind"] == "following" || line["kind"] == "replaced";
-        let mut said = both.iter().map(|one| one.records_until(is_told));
-        let said = [said.next().unwrap(), said.next().unwrap()];
+        let said = both.each_ref().map(|one| one.records_until(is_told));
         before.records_until(|line| line["kind"] == "replaced");
-        let reader = world.daemon_status()["consumers"][0]["reader"].clone();
+        let reader = world.consumers()[0]["reader"].clone();
         let stays = usize::from(both[1].pid().as_raw_nonzero().get() == reader);
         if said[1 - stays].last().unwrap()["kind"] == "following" {
             both[1 - stays].records_until(|line| line["kind"] == "replaced");
@@ -242,48 +172,38 @@ fn of_two_adapters_that_start_at_once_one_delivers() {
         let name = format!("a{n}");
         run_to_end(&world, "pi:p", &name);
         let told = message(&before);
-        assert!(
-            content(&told).contains(&format!("({name}) exited")),
-            "{told}"
-        );
-        receive(&mut before, &told);
+        check_ends(&told, [(&name, 1)]);
+        confirm(&mut before, &told);
         // A message whose receipt was not read is delivered again.
-        until_acknowledged(&world, "pi:p");
+        world.until_acknowledged("pi:p");
     }
 }
 
 #[test]
 fn a_client_that_was_stopped_hands_over_nothing_more() {
-    let world = World::new();
-    world.daemon();
-    let first = adapter(&world, &["pi", "--id", "p"]);
-    until_following(&first, "p");
+    let (world, first) = with_pi();
     first.signal(Signal::STOP);
     run_to_end(&world, "pi:p", "a");
-    let mut second = adapter(&world, &["pi", "--id", "p"]);
+    let mut second = pi(&world);
     until_following(&second, "p");
     let told = message(&second);
-    receive(&mut second, &told);
+    confirm(&mut second, &told);
     first.signal(Signal::CONT);
     let lines = first.records_until(|line| line["kind"] == "replaced");
-    assert!(
-        lines.iter().all(|line| line["kind"] != "message"),
-        "{lines:?}"
-    );
+    assert!(!lines.iter().any(is_message), "{lines:?}");
 }
 
 #[test]
 fn a_new_conversation_hears_nothing_old_but_of_its_own_task() {
     let world = World::new();
-    run_to_end(&world, "", "earlier");
-    run_to_end(&world, "pi:other", "others");
     // Its shell was quicker than its adapter.
-    run_to_end(&world, "pi:p", "own");
-    let adapter = adapter(&world, &["pi", "--id", "p"]);
-    let told = message(&adapter);
-    assert!(content(&told).contains("(own) exited"), "{told}");
+    for (owner, name) in [("", "earlier"), ("pi:other", "others"), ("pi:p", "own")] {
+        run_to_end(&world, owner, name);
+    }
+    let told = message(&pi(&world));
+    check_ends(&told, [("own", 1)]);
     for name in ["earlier", "others"] {
-        assert!(!content(&told).contains(name), "{told}");
+        lacks(content_of(&told), name);
     }
 }
 
@@ -302,70 +222,46 @@ fn only_conversations_with_pending_messages_of_their_own_are_adopted() {
     run_to_end(&world, "opencode:a", "a");
     run_to_end(&world, "", "everybodys");
     world.until_true("nobody follows them", || {
-        let status = world.daemon_status();
-        let consumers = status["consumers"].as_array().unwrap().clone();
+        let consumers = world.consumers();
         consumers.len() == 2 && consumers.iter().all(|one| one["reader"].is_null())
     });
     let mut after = adapter(&world, &["opencode", "--adopt"]);
     let told = message(&after);
     assert_eq!(told["to"], "a");
-    receive(&mut after, &told);
-    until_acknowledged(&world, "opencode:a");
-    let consumers = world.daemon_status()["consumers"].clone();
-    assert!(consumers[1]["reader"].is_null(), "{consumers}");
+    confirm(&mut after, &told);
+    world.until_acknowledged("opencode:a");
+    let consumers = world.consumers();
+    assert!(consumers[1]["reader"].is_null(), "{consumers:?}");
 }
 
 #[test]
-fn an_adapter_that_adopts_serves_before_the_first_task_of_the_project() {
+fn an_adapter_that_adopts_serves_before_the_first_task_of_the_project_and_ends_with_its_client() {
     let world = World::new();
     let mut adapter = adapter(&world, &["opencode", "--adopt"]);
     adapter.records_until(|line| line["kind"] == "hello");
     adapter.write("{\"follow\":\"one\"}\n");
     until_following(&adapter, "one");
     run_to_end(&world, "opencode:one", "first");
-    let told = message(&adapter);
-    assert!(content(&told).contains("(first) exited"), "{told}");
-}
-
-#[test]
-fn an_adapter_that_takes_over_ends_the_one_before() {
-    let world = World::new();
-    world.daemon();
-    let first = adapter(&world, &["pi", "--id", "p"]);
-    until_following(&first, "p");
-    let second = adapter(&world, &["pi", "--id", "p"]);
-    until_following(&second, "p");
-    first.records_until(|line| line["kind"] == "replaced");
-}
-
-#[test]
-fn an_adapter_ends_with_its_client() {
-    let world = World::new();
-    world.daemon();
-    let mut command = world.command(World::program());
-    command.args(["agent", "pi", "--id", "p"]);
-    // Standard input is at its end.
-    assert_eq!(Output::of(command).code, 0);
+    check_ends(&message(&adapter), [("first", 1)]);
+    adapter.close_stdin();
+    assert_eq!(adapter.wait(), 0);
 }
 
 #[test]
 fn beyond_its_budget_a_conversation_waits_and_others_do_not() {
     let world = World::new();
-    let config = world.path("conf").join("tmux-task");
-    fs::create_dir_all(&config).unwrap();
-    fs::write(config.join("config.toml"), "[agents]\nmax-per-minute = 1\n").unwrap();
+    world.configure("[agents]\nmax-per-minute = 1\n");
     world.daemon();
-    let mut adapter = adapter(&world, &["pi", "--id", "p"]);
+    let mut adapter = pi(&world);
     until_following(&adapter, "p");
     run_to_end(&world, "pi:p", "a");
     let first = message(&adapter);
-    receive(&mut adapter, &first);
-    until_acknowledged(&world, "pi:p");
+    confirm(&mut adapter, &first);
+    world.until_acknowledged("pi:p");
     run_to_end(&world, "pi:p", "b");
     // Also after a restart.
-    adapter.signal(Signal::KILL);
-    adapter.wait();
-    let mut adapter = self::adapter(&world, &["pi", "--id", "p"]);
+    adapter.kill();
+    let mut adapter = pi(&world);
     until_following(&adapter, "p");
     // A second conversation has a separate budget; when it has its message, ours would be there too.
     adapter.write("{\"follow\":\"q\"}\n");
@@ -380,7 +276,7 @@ fn beyond_its_budget_a_conversation_waits_and_others_do_not() {
 /// A conversation of Claude Code, whose client is a process of ours.
 struct Claude<'a> {
     world: &'a World,
-    client: std::process::Child,
+    client: Child,
 }
 
 impl<'a> Claude<'a> {
@@ -389,7 +285,7 @@ impl<'a> Claude<'a> {
         Self { world, client }
     }
 
-    fn transcript(&self) -> std::path::PathBuf {
+    fn transcript(&self) -> PathBuf {
         self.world.path("transcript.jsonl")
     }
 
@@ -402,8 +298,7 @@ impl<'a> Claude<'a> {
     fn command(&self, args: &[&str]) -> Command {
         let mut command = self.world.command(World::program());
         command
-            .args(["agent", "claude"])
-            .args(args)
+            .args([&["agent", "claude"], args].concat())
             .env("CLAUDE_PID", self.client.id().to_string())
             .env("CLAUDE_PROJECT_DIR", self.world.project());
         command
@@ -432,12 +327,10 @@ impl<'a> Claude<'a> {
     }
 
     fn until_follows(&self, waiter: &Running) {
+        let pid = waiter.pid().as_raw_nonzero().get();
         self.world.until_true("the waiter follows", || {
-            let status = self.world.daemon_status();
-            let consumers = status["consumers"].as_array().cloned().unwrap_or_default();
-            consumers.iter().any(|one| {
-                one["name"] == "claude:c1" && one["reader"] == waiter.pid().as_raw_nonzero().get()
-            })
+            let mut consumers = self.world.consumers().into_iter();
+            consumers.any(|one| one["name"] == "claude:c1" && one["reader"] == pid)
         });
     }
 
@@ -459,12 +352,9 @@ impl<'a> Claude<'a> {
 
     /// Appends a record to the transcript.
     fn write_transcript(&self, record: &Value) {
-        let mut file = fs::File::options()
-            .append(true)
-            .create(true)
-            .open(self.transcript())
-            .unwrap();
-        writeln!(file, "{record}").unwrap();
+        let mut options = fs::File::options();
+        let file = options.append(true).create(true).open(self.transcript());
+        writeln!(file.unwrap(), "{record}").unwrap();
     }
 
     /// What the client writes when a message is in its queue.
@@ -484,50 +374,21 @@ impl<'a> Claude<'a> {
         self.write_transcript(&json!({"type": "assistant", "message": message}));
     }
 
+    fn kill(&mut self) {
+        drop((self.client.kill(), self.client.wait()));
+    }
+
     /// The client is killed and started again.
     fn crash(&mut self) {
-        self.client.kill().unwrap();
-        self.client.wait().unwrap();
+        self.kill();
         self.client = Command::new("sleep").arg("1000").spawn().unwrap();
     }
 }
 
 impl Drop for Claude<'_> {
     fn drop(&mut self) {
-        drop(self.client.kill());
-        drop(self.client.wait());
+        self.kill();
     }
-}
-
-#[test]
-fn a_waiter_wakes_the_model_and_an_answer_is_the_receipt() {
-    let world = World::new();
-    world.daemon();
-    let claude = Claude::start(&world);
-    let waiter = claude.waiter("SessionStart");
-    let next = claude.next_in_line("UserPromptSubmit");
-    run_to_end(&world, "claude:c1", "a");
-    let woke = woken(waiter);
-    assert!(woke.contains("(a) exited with code 3"), "{woke}");
-    // While the message is in the client's queue, later ones wait, and no hook need run.
-    claude.until_follows(&next);
-    claude.queue(&woke);
-    run_to_end(&world, "claude:c1", "b");
-    claude.add(&woke);
-    let second = woken(next);
-    assert!(
-        second.contains("(b) exited") && !second.contains("(a)"),
-        "{second}"
-    );
-    // The model answers both.
-    let mut waiter = claude.waiter("Stop");
-    claude.add(&second);
-    claude.answer();
-    until_acknowledged(&world, "claude:c1");
-    // The end of the conversation ends the waiters.
-    let mut next = claude.next_in_line("Stop");
-    assert_eq!(claude.hook("SessionEnd", &[]).code, 0);
-    assert_eq!((waiter.wait(), next.wait()), (0, 0));
 }
 
 /// What a waiter printed that woke the model.
@@ -543,6 +404,35 @@ fn woken(mut waiter: Running) -> String {
 }
 
 #[test]
+fn a_waiter_wakes_the_model_and_an_answer_is_the_receipt() {
+    let world = World::new();
+    world.daemon();
+    let claude = Claude::start(&world);
+    let waiter = claude.waiter("SessionStart");
+    let next = claude.next_in_line("UserPromptSubmit");
+    run_to_end(&world, "claude:c1", "a");
+    let woke = woken(waiter);
+    has(&woke, "(a) exited with code 3");
+    // While the message is in the client's queue, later ones wait, and no hook need run.
+    claude.until_follows(&next);
+    claude.queue(&woke);
+    run_to_end(&world, "claude:c1", "b");
+    claude.add(&woke);
+    let second = woken(next);
+    has(&second, "(b) exited");
+    lacks(&second, "(a)");
+    // The model answers both.
+    let mut waiter = claude.waiter("Stop");
+    claude.add(&second);
+    claude.answer();
+    world.until_acknowledged("claude:c1");
+    // The end of the conversation ends the waiters.
+    let mut next = claude.next_in_line("Stop");
+    assert_eq!(claude.hook("SessionEnd", &[]).code, 0);
+    assert_eq!((waiter.wait(), next.wait()), (0, 0));
+}
+
+#[test]
 fn a_message_that_the_model_has_not_answered_comes_again_to_the_next_client() {
     let world = World::new();
     world.daemon();
@@ -550,79 +440,59 @@ fn a_message_that_the_model_has_not_answered_comes_again_to_the_next_client() {
     let waiter = claude.waiter("SessionStart");
     run_to_end(&world, "claude:c1", "a");
     let lost = woken(waiter);
+    // First the client ends with it in its queue, then before the model has answered.
     claude.queue(&lost);
-    claude.crash();
-    let again = claude.hook("SessionStart", &["--wait"]);
-    assert_eq!((again.code, &again.err), (2, &lost));
-    // It is in the conversation, and the client ends before the model has answered.
-    claude.add(&lost);
-    claude.crash();
-    let again = claude.hook("SessionStart", &["--wait"]);
-    assert_eq!((again.code, &again.err), (2, &lost));
-    claude.add(&lost);
+    for _ in 0..2 {
+        claude.crash();
+        let again = claude.hook("SessionStart", &["--wait"]);
+        assert_eq!((again.code, &again.err), (2, &lost));
+        claude.add(&lost);
+    }
     claude.answer();
     claude.crash();
     // This one was answered.
     let waiter = claude.waiter("SessionStart");
-    until_acknowledged(&world, "claude:c1");
+    world.until_acknowledged("claude:c1");
     run_to_end(&world, "claude:c1", "b");
     let next = woken(waiter);
-    assert!(
-        next.contains("(b) exited") && !next.contains("(a)"),
-        "{next}"
-    );
+    has(&next, "(b) exited");
+    lacks(&next, "(a)");
 }
 
 #[test]
 fn shells_of_a_conversation_have_its_session() {
     let mut world = World::new();
     world.set("TMUX_TASK_SESSION", "");
-    let file = world.path("env.sh");
     let claude = Claude::start(&world);
-    let mut command = claude.command(&[]);
-    command.env("CLAUDE_ENV_FILE", &file);
-    Output::with_input(command, &claude.input("SessionStart")).ok();
-    let line = fs::read_to_string(&file).unwrap();
-    let name = line.strip_prefix("export TMUX_TASK_SESSION='").unwrap();
-    assert!(name.starts_with("task-project-"), "{line}");
-    // The user's setting is kept.
-    fs::remove_file(&file).unwrap();
-    let mut command = claude.command(&[]);
-    command
-        .env("CLAUDE_ENV_FILE", &file)
-        .env("TMUX_TASK_SESSION", "mine");
-    Output::with_input(command, &claude.input("SessionStart")).ok();
-    assert!(!Path::new(&file).exists());
-    // A conversation that was started in another one's shell owns its tasks itself.
+    // What the hook writes for the client's shells.
+    let lines_for = |variables: &[(&str, &str)]| {
+        let file = world.path("env.sh");
+        let mut command = claude.command(&[]);
+        command.env("CLAUDE_ENV_FILE", &file);
+        command.envs(variables.iter().copied());
+        Output::with_input(command, &claude.input("SessionStart")).ok();
+        let lines = fs::read_to_string(&file).unwrap_or_default();
+        fs::remove_file(&file).ok();
+        lines
+    };
+    begins(lines_for(&[]), "export TMUX_TASK_SESSION='task-project-");
+    // The user's setting is kept. A conversation that was started in another one's shell owns its tasks
+    // itself.
+    let mine = ("TMUX_TASK_SESSION", "mine");
+    assert_eq!(lines_for(&[mine]), "");
     for (inherited, expected) in [
         ("pi:p1", "export TMUX_TASK_OWNER='claude:c1'\n"),
         ("me", ""),
     ] {
-        let mut command = claude.command(&[]);
-        command
-            .env("CLAUDE_ENV_FILE", &file)
-            .env("TMUX_TASK_SESSION", "mine")
-            .env("TMUX_TASK_OWNER", inherited);
-        Output::with_input(command, &claude.input("SessionStart")).ok();
-        let lines = fs::read_to_string(&file).unwrap_or_default();
+        let lines = lines_for(&[mine, ("TMUX_TASK_OWNER", inherited)]);
         assert_eq!(lines, expected, "{inherited}");
-        fs::remove_file(&file).ok();
     }
 }
 
 #[test]
 fn what_is_no_hook_input_is_refused() {
-    let world = World::new();
-    let mut command = world.command(World::program());
-    command.args(["agent", "claude", "--wait"]);
-    let output = Output::with_input(command, "hello\n");
-    assert_eq!(output.code, 1, "{output}");
-    assert!(
-        output
-            .err
-            .starts_with("tmux-task: agent: standard input is not"),
-        "{output}"
-    );
+    let output = World::new().task_reading("hello\n", ["agent", "claude", "--wait"]);
+    output.fails_so(1, "tmux-task: agent: standard input is not");
 }
 
 // --- init
@@ -631,51 +501,38 @@ fn what_is_no_hook_input_is_refused() {
 fn an_adapter_is_shown_then_written_then_removed() {
     let mut world = World::new();
     let path = world.path("conf").join("opencode/plugin/tmux-task.js");
-    let shown = world.task(["init", "opencode"]);
-    assert_eq!(shown.ok(), format!("would write {}\n", path.display()));
+    let shown = path.display();
+    let init = |world: &World, more: &[&str]| {
+        let output = world.task([&["init", "opencode"], more].concat());
+        output.ok().to_owned()
+    };
+    assert_eq!(init(&world, &[]), format!("would write {shown}\n"));
     assert!(!path.exists());
-    let bin = world.path("bin");
-    fs::create_dir(&bin).unwrap();
-    world.script("bin/opencode", "#!/bin/sh\n");
-    world.prepend_path(&bin);
-    world.task(["init", "opencode", "--write"]).ok();
-    assert!(
-        fs::read_to_string(&path)
-            .unwrap()
-            .contains("tmux-task agent opencode")
+    world.install("opencode", "");
+    init(&world, &["--write"]);
+    let written = fs::read_to_string(&path).unwrap();
+    has(written, "tmux-task agent opencode");
+    for said in ["removed ", "nothing to remove: "] {
+        assert_eq!(init(&world, &["--remove"]), format!("{said}{shown}\n"));
+        assert!(!path.exists());
+    }
+    let marker = world.path("xdg/tmux-task/adapters/codex/enabled");
+    let start = format!(
+        "would write {}\nwould run codex mcp add tmux-task --env ",
+        marker.display()
     );
-    let removed = world.task(["init", "opencode", "--remove"]);
-    assert_eq!(removed.ok(), format!("removed {}\n", path.display()));
-    assert!(!path.exists());
-    let again = world.task(["init", "opencode", "--remove"]);
-    assert_eq!(
-        again.ok(),
-        format!("nothing to remove: {}\n", path.display())
-    );
-    let shown = world.task(["init", "codex"]);
-    let path = world.path("xdg/tmux-task/adapters/codex/enabled");
-    let written = format!("would write {}\n", path.display());
-    let (first, second) = shown.ok().split_at(written.len());
-    assert_eq!(first, written);
-    assert!(
-        second.starts_with("would run codex mcp add tmux-task --env "),
-        "{second}"
-    );
+    begins(world.task(["init", "codex"]).ok(), start);
 }
 
 #[test]
 fn a_client_that_is_missing_is_named() {
     let mut world = World::new();
     world.set("PATH", "/nowhere");
-    let output = world.task(["init", "pi", "--write"]);
-    assert_eq!(output.code, 1);
-    assert!(output.err.contains("no program `pi` on PATH"), "{output}");
-    assert!(output.err.contains("and put it on PATH"), "{output}");
-    for client in ["opencode", "claude", "codex"] {
+    for client in ["pi", "opencode", "claude", "codex"] {
         let output = world.task(["init", client, "--write"]);
         let expected = format!("tmux-task: init: no program `{client}` on PATH, so nothing was");
-        assert!(output.err.starts_with(&expected), "{output}");
-        assert_eq!((output.code, output.out.as_str()), (1, ""));
+        output.fails_so(1, &expected).says("and put it on PATH");
+        assert_eq!(output.out, "");
     }
     assert!(!world.path("conf/opencode").exists());
     let folder = world.path("xdg/tmux-task/adapters/pi");
@@ -684,55 +541,36 @@ fn a_client_that_is_missing_is_named() {
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("index.ts"), "").unwrap();
     let output = world.task(["init", "pi", "--remove"]);
-    assert!(output.ok().contains("removed "), "{output}");
-    assert!(
-        output.err.contains("this was not run: pi remove "),
-        "{output}"
-    );
+    has(output.ok(), "removed ");
+    output.says("this was not run: pi remove ");
     assert!(!folder.exists());
 }
 
 #[test]
 fn a_client_that_fails_half_way_leaves_nothing_that_remove_does_not_take_away() {
     let mut world = World::new();
-    let bin = world.path("bin");
-    fs::create_dir(&bin).unwrap();
-    let line = "case $* in *marketplace*add*) ;; *) echo 'not logged in' >&2; exit 1; esac";
-    world.script("bin/claude", &format!("#!/bin/sh\n{line}\n"));
-    world.prepend_path(&bin);
+    let script = "case $* in *marketplace*add*) ;; *) echo 'not logged in' >&2; exit 1; esac";
+    world.install("claude", script);
     let folder = world.path("xdg/tmux-task/adapters/claude-code");
-    let written = world.task(["init", "claude", "--write"]);
-    let error =
-        "tmux-task: init: `claude plugin install tmux-task@tmux-task` failed: not logged in";
-    assert_eq!(written.code, 1, "{written}");
-    assert!(written.err.starts_with(error), "{written}");
-    assert!(
-        written
-            .err
-            .contains("hint: `tmux-task init claude --remove` "),
-        "{written}"
-    );
     let plugin = folder.join(".claude-plugin/plugin.json");
-    let line = format!("wrote {}\n", plugin.display());
-    assert!(written.out.contains(&line), "{written}");
-    assert!(
-        written.out.contains("\nran claude plugin marketplace add "),
-        "{written}"
-    );
+    let plugin = plugin.display();
+    let failed =
+        |command: &str| format!("tmux-task: init: `claude plugin {command}` failed: not logged in");
+    let written = world.task(["init", "claude", "--write"]);
+    written
+        .fails_so(1, &failed("install tmux-task@tmux-task"))
+        .says("hint: `tmux-task init claude --remove` ")
+        .shows(format!("wrote {plugin}\n"))
+        .shows("\nran claude plugin marketplace add ");
     let removed = world.task(["init", "claude", "--remove"]);
-    assert_eq!(removed.code, 1, "{removed}");
-    for command in [
-        "uninstall tmux-task@tmux-task",
-        "marketplace remove tmux-task",
-    ] {
-        let error = format!("tmux-task: init: `claude plugin {command}` failed: not logged in\n");
-        assert!(removed.err.contains(&error), "{removed}");
-    }
-    let line = format!("removed {}\n", plugin.display());
-    assert!(removed.out.contains(&line), "{removed}");
+    removed
+        .fails_so(1, "")
+        .says(failed("uninstall tmux-task@tmux-task"))
+        .says(failed("marketplace remove tmux-task"))
+        .shows(format!("removed {plugin}\n"));
     assert!(!folder.exists());
     let again = world.task(["init", "claude", "--remove"]);
-    assert!(again.ok().starts_with("nothing to remove: "), "{again}");
+    begins(again.ok(), "nothing to remove: ");
 }
 
 // --- opencode
@@ -766,7 +604,8 @@ for await (const line of createInterface({ input: process.stdin })) {
 process.exit(0)
 "#;
 
-fn opencode(world: &World, stored: &[&str]) -> Running {
+/// A client with the plugin, which has these messages, and what it says until its shells' environment.
+fn opencode(world: &World, stored: &[&str]) -> (Running, Vec<Value>) {
     let plugin = Path::new(env!("CARGO_MANIFEST_DIR")).join("hooks/opencode/tmux-task.js");
     fs::copy(plugin, world.path("tmux-task.mjs")).unwrap();
     fs::write(world.path("opencode.mjs"), OPENCODE).unwrap();
@@ -775,7 +614,9 @@ fn opencode(world: &World, stored: &[&str]) -> Running {
         .arg(world.path("opencode.mjs"))
         .args(stored)
         .stdin(Stdio::piped());
-    Running::start(command)
+    let client = Running::start(command);
+    let said = client.records_until(|said| said["kind"] == "env");
+    (client, said)
 }
 
 #[test]
@@ -783,43 +624,32 @@ fn the_plugin_of_opencode_delivers_once() {
     let mut world = World::new();
     world.prepend_path(World::program().parent().unwrap());
     world.daemon();
-    let mut client = opencode(&world, &[]);
-    let env = client.record()["env"].clone();
-    assert_eq!(env, json!({"TMUX_TASK_OWNER": "opencode:ses_1"}));
+    let (mut client, said) = opencode(&world, &[]);
+    let env = json!({"TMUX_TASK_OWNER": "opencode:ses_1"});
+    assert_eq!(said.last().unwrap()["env"], env);
     run_to_end(&world, "opencode:ses_1", "a");
     let prompt = client.record();
     assert_eq!(prompt["to"], "ses_1");
-    assert!(
-        prompt["text"]
-            .as_str()
-            .unwrap()
-            .contains("(a) exited with code 3"),
-        "{prompt}"
-    );
+    has(prompt["text"].as_str().unwrap(), "(a) exited with code 3");
     let id = prompt["id"].as_str().unwrap();
     assert!(id.starts_with("msg_") && id.len() == 30, "{id}");
     client.write(&format!("store {id}\n"));
-    until_acknowledged(&world, "opencode:ses_1");
+    world.until_acknowledged("opencode:ses_1");
     // opencode stores the next one and is killed before the plugin knows.
     run_to_end(&world, "opencode:ses_1", "b");
     let prompt = client.record();
-    client.signal(Signal::KILL);
-    client.wait();
+    client.kill();
     let second = prompt["id"].as_str().unwrap();
-    let client = opencode(&world, &[id, second]);
-    let mut said = client.records_until(|said| said["kind"] == "env");
-    until_acknowledged(&world, "opencode:ses_1");
+    let (client, mut said) = opencode(&world, &[id, second]);
+    world.until_acknowledged("opencode:ses_1");
     run_to_end(&world, "opencode:ses_1", "c");
     said.extend(client.records_until(|said| said["kind"] == "prompt"));
     // Only what may have been delivered before is looked for.
     let lookups = said.iter().filter(|said| said["kind"] == "lookup");
     assert_eq!(lookups.count(), 1, "{said:?}");
-    let prompt = said.last().unwrap();
-    let text = prompt["text"].as_str().unwrap();
-    assert!(
-        text.contains("(c) exited") && !text.contains("(b)"),
-        "{prompt}"
-    );
+    let text = said.last().unwrap()["text"].as_str().unwrap();
+    has(text, "(c) exited");
+    lacks(text, "(b)");
 }
 
 #[test]
@@ -827,8 +657,7 @@ fn shells_of_opencode_have_the_session_that_is_followed() {
     let mut world = World::new();
     world.prepend_path(World::program().parent().unwrap());
     world.set("TMUX_TASK_SESSION", "");
-    let client = opencode(&world, &[]);
-    let env = client.record()["env"].clone();
-    let name = env["TMUX_TASK_SESSION"].as_str().unwrap();
-    assert!(name.starts_with("task-project-"), "{env}");
+    let (_client, said) = opencode(&world, &[]);
+    let name = &said.last().unwrap()["env"]["TMUX_TASK_SESSION"];
+    begins(name.as_str().unwrap(), "task-project-");
 }

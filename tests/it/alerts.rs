@@ -1,16 +1,15 @@
 //! What is displayed to the user, with a real notifier.
 
-use std::fs;
-
 use serde_json::Value;
 
 use crate::notices::Desk;
-use crate::support::World;
+use crate::support::{World, events_of};
 
-/// A world whose daemons display on this desktop.
+/// A world whose daemon displays on this desktop.
 fn world_of(desk: &Desk) -> World {
     let mut world = World::new();
     world.set("DBUS_SESSION_BUS_ADDRESS", &desk.address);
+    world.daemon();
     world
 }
 
@@ -22,10 +21,10 @@ fn displayed(world: &World, desk: &Desk, n: usize) -> Vec<String> {
     desk.dunstctl(&["close-all"]);
     let history = desk.history();
     let field = |notice: &Value, name: &str| notice[name]["data"].as_str().unwrap().to_owned();
-    let mut displayed: Vec<String> = history
+    let notices = history
         .iter()
-        .map(|notice| format!("{}\n{}", field(notice, "summary"), field(notice, "body")))
-        .collect();
+        .map(|notice| format!("{}\n{}", field(notice, "summary"), field(notice, "body")));
+    let mut displayed: Vec<String> = notices.collect();
     displayed.sort();
     displayed
 }
@@ -34,15 +33,19 @@ fn displayed(world: &World, desk: &Desk, n: usize) -> Vec<String> {
 fn a_failure_a_question_and_a_bell_each_make_one_notification() {
     let desk = Desk::start();
     let world = world_of(&desk);
-    world.daemon();
-    world.run("build", "echo 'error: no such file'; exit 2");
-    world.run("deploy", "read -r -p 'Proceed? [y/N] ' _");
-    world.run("tests", "printf 'all passed\\a\\n'; exec sleep 1000");
-    world.run("fine", "true");
-    world.until_delivered("exited", "build");
-    world.until_delivered("exited", "fine");
-    world.until_delivered("input", "deploy");
-    world.until_delivered("notify", "tests");
+    for (name, line, event) in [
+        ("build", "echo 'error: no such file'; exit 2", "exited"),
+        ("deploy", "read -r -p 'Proceed? [y/N] ' _", "input"),
+        (
+            "tests",
+            "printf 'all passed\\a\\n'; exec sleep 1000",
+            "notify",
+        ),
+        ("fine", "true", "exited"),
+    ] {
+        world.run(name, line);
+        world.until_delivered(event, name);
+    }
     assert_eq!(
         displayed(&world, &desk, 3),
         [
@@ -54,39 +57,29 @@ fn a_failure_a_question_and_a_bell_each_make_one_notification() {
 }
 
 #[test]
-fn the_next_notification_of_a_task_replaces_its_last_one() {
+fn an_answered_question_is_taken_away_and_the_next_notification_of_a_task_replaces_its_last_one() {
     let desk = Desk::start();
     let world = world_of(&desk);
-    world.daemon();
+    world.run("ask", "read -r -p 'Name: ' _; exec sleep 1000");
+    desk.wait_for_count("displayed", "1");
+    world.task(["send", "ask", "me"]).ok();
+    desk.wait_for_count("displayed", "0");
     let gate = world.gate("gate");
     world.run("api", &format!("printf '\\a'; {}; exit 3", gate.wait()));
     desk.wait_for_count("displayed", "1");
     gate.open();
     world.until_delivered("exited", "api");
-    assert_eq!(
-        displayed(&world, &desk, 1),
-        ["api failed with code 3\nSee: tmux-task logs api -s work"]
-    );
-}
-
-#[test]
-fn an_answered_question_is_taken_away() {
-    let desk = Desk::start();
-    let world = world_of(&desk);
-    world.daemon();
-    world.run("ask", "read -r -p 'Name: ' _; exec sleep 1000");
-    desk.wait_for_count("displayed", "1");
-    world.task(["send", "ask", "me"]).ok();
-    desk.wait_for_count("displayed", "0");
+    let mut displayed = displayed(&world, &desk, 1);
+    displayed.retain(|notice| !notice.starts_with("ask asks"));
+    let end = "api failed with code 3\nSee: tmux-task logs api -s work";
+    assert_eq!(displayed, [end]);
 }
 
 #[test]
 fn a_notifier_and_a_bus_that_are_restarted_show_the_next_notification() {
     let mut desk = Desk::start();
     let world = world_of(&desk);
-    world.daemon();
-    let bell = world.gate("bell");
-    let end = world.gate("end");
+    let (bell, end) = (world.gate("bell"), world.gate("end"));
     let line = format!(
         "printf '\\a'; {}; printf '\\a'; {}; exit 3",
         bell.wait(),
@@ -105,18 +98,8 @@ fn a_notifier_and_a_bus_that_are_restarted_show_the_next_notification() {
     desk.restart_bus();
     end.open();
     world.until_delivered("exited", "api");
-    assert_eq!(
-        displayed(&world, &desk, 1),
-        ["api failed with code 3\nSee: tmux-task logs api -s work"]
-    );
-}
-
-/// The terminals' sessions and windows.
-fn shown(world: &World) -> Vec<String> {
-    let format = "#{client_control_mode}#{client_session} #{window_name}";
-    let clients = world.tmux(["list-clients", "-F", format]);
-    let terminals = clients.lines().filter_map(|line| line.strip_prefix('0'));
-    terminals.map(str::to_owned).collect()
+    let end = "api failed with code 3\nSee: tmux-task logs api -s work";
+    assert_eq!(displayed(&world, &desk, 1), [end]);
 }
 
 #[test]
@@ -124,67 +107,58 @@ fn a_click_shows_the_window_and_what_is_in_view_is_not_displayed() {
     let desk = Desk::start();
     let world = world_of(&desk);
     world.tmux(["new-session", "-d", "-s", "home", "-n", "desk", "cat"]);
-    let socket = world.tmux(["display-message", "-p", "#{socket_path}"]);
-    let attach = format!("env -u TMUX tmux -S '{socket}' attach -t =home");
-    world.tmux(["-L", "terminal", "new-session", "-d", &attach]);
-    world.until_true("the terminal shows home", || shown(&world) == ["home desk"]);
+    world.attach_terminal("80x24", "home");
+    world.until_true("the terminal shows home", || {
+        world.on_terminals() == ["home desk"]
+    });
     world.tmux(["set-option", "-t", "=home:", "@tmux_task_notices", "on"]);
     let terminal = world.tmux(["list-clients", "-t", "=home", "-F", "#{client_name}"]);
 
-    let gate = world.gate("gate");
+    let (gate, bell) = (world.gate("gate"), world.gate("bell"));
     world.run("other", &format!("{}; exit 4", gate.wait()));
-    let bell = world.gate("bell");
-    world.run(
-        "api",
-        &format!(
-            "printf '\\a'; {}; printf '\\a'; exec sleep 1000",
-            bell.wait()
-        ),
+    let line = format!(
+        "printf '\\a'; {}; printf '\\a'; exec sleep 1000",
+        bell.wait()
     );
+    world.run("api", &line);
     desk.wait_for_count("displayed", "1");
     // `display-message -c` of tmux 3.2a takes no client.
-    let shows_messages = world.tmux(["-V"]) != "tmux 3.2a";
-    world.until_true("the user's own session shows it too", || {
-        if !shows_messages {
-            return true;
-        }
-        let log = world.tmux(["show-messages", "-t", &terminal]);
-        log.contains("message: api rang the bell (See: tmux-task logs api -s work)")
-    });
+    if world.tmux(["-V"]) != "tmux 3.2a" {
+        world.until_true("the user's own session shows it too", || {
+            let log = world.tmux(["show-messages", "-t", &terminal]);
+            log.contains("message: api rang the bell (See: tmux-task logs api -s work)")
+        });
+    }
     // Again and again, as a user does: a click in the first moments of a notification is not heard.
     world.until_true("the terminal shows api", || {
         desk.dunstctl(&["action"]);
-        shown(&world) == ["work api"]
+        world.on_terminals() == ["work api"]
     });
 
     desk.dunstctl(&["close-all"]);
     bell.open();
     world.until("the second bell", |records| {
-        let is_bell = |record: &&Value| record["type"] == "notify";
-        records.iter().filter(is_bell).count() == 2
+        events_of(records, "notify").len() == 2
     });
     gate.open();
     world.until_delivered("exited", "other");
     // The bell's window is in view.
     let mut displayed = displayed(&world, &desk, 1);
     displayed.retain(|notice| !notice.starts_with("api rang the bell\n"));
-    assert_eq!(
-        displayed,
-        ["other failed with code 4\nSee: tmux-task logs other -s work"]
-    );
-    world.tmux(["-L", "terminal", "kill-server"]);
+    let end = "other failed with code 4\nSee: tmux-task logs other -s work";
+    assert_eq!(displayed, [end]);
+    world.end_terminal();
 }
 
 #[test]
 fn the_configuration_says_what_is_displayed_and_of_which_task() {
     let desk = Desk::start();
-    let world = world_of(&desk);
-    let config = world.path("conf/tmux-task/config.toml");
-    fs::create_dir_all(config.parent().unwrap()).unwrap();
-    let text = "[notices]\nplaces = ['desktop']\nevents = ['exited']\n[notices.tasks]\n\
-        web = ['failed']\nquiet = []\n";
-    fs::write(config, text).unwrap();
-    world.daemon();
+    let mut world = World::new();
+    world.set("DBUS_SESSION_BUS_ADDRESS", &desk.address);
+    world.configure(
+        "[notices]\nplaces = ['desktop']\nevents = ['exited']\n[notices.tasks]\n\
+         web = ['failed']\nquiet = []\n",
+    );
     for (name, line) in [
         ("fine", "true"),
         ("bad", "exit 1"),
@@ -211,26 +185,16 @@ fn the_status_option_starts_with_what_needs_the_user() {
     world.run("deploy", "read -r -p 'Proceed? [y/N] ' _");
     world.run("api", "exec sleep 1000");
     world.run("fine", "true");
-    let status = || {
-        world.tmux([
-            "display-message",
-            "-p",
-            "-t",
-            "=work:",
-            "#{@tmux_task_status}",
-        ])
-    };
+    let status = || world.shown("=work:", "#{@tmux_task_status}");
     // The counts are the same before the last one starts.
     world.until_delivered("exited", "fine");
-    world.until_true("the counts are set", || {
-        status() == "1 needs you · 1 failed · 1 running"
-    });
+    let counts = "1 needs you · 1 failed · 1 running";
+    world.until_true("the counts are set", || status() == counts);
     // The documented line for the status line of other sessions.
     world.tmux(["new-session", "-d", "-s", "home", "cat"]);
     let everywhere = "#{S:#{?#{@tmux_task_status},#{session_name}: #{@tmux_task_status} ,}}";
     world.until_true("another session shows them", || {
-        world.tmux(["display-message", "-p", "-t", "=home:", everywhere])
-            == "work: 1 needs you · 1 failed · 1 running"
+        world.shown("=home:", everywhere) == format!("work: {counts}")
     });
     world.finish();
     assert_eq!(status(), "");

@@ -2,32 +2,27 @@
 
 use serde_json::Value;
 
-use crate::support::{World, events};
+use crate::support::{World, events_of, texts};
 
 /// The questions of a task, in order.
 fn asked<'a>(records: &'a [Value], name: &str) -> Vec<&'a str> {
-    let inputs = events(records).into_iter();
-    let of_task = |event: &&Value| event["type"] == "input" && event["task"]["windowName"] == name;
-    let prompts = inputs.filter(of_task).map(|event| event["prompt"].as_str());
-    prompts.map(Option::unwrap).collect()
+    let mut inputs = events_of(records, "input");
+    inputs.retain(|event| event["task"]["windowName"] == name);
+    texts(inputs, "prompt")
 }
 
 #[test]
 fn an_answer_is_not_the_next_question() {
     let world = World::new();
-    world.run(
-        "srv",
-        "read -r -p 'Name? ' name; read -r rest; exec sleep 1000",
-    );
+    let line = "read -r -p 'Name? ' name; read -r rest; exec sleep 1000";
+    world.run("srv", line);
     world.until("its question", |records| asked(records, "srv") == ["Name?"]);
     world.task(["send", "srv", "is this an answer?"]).ok();
     let records = world.until("it reads on", |records| asked(records, "srv").len() == 2);
     assert_eq!(asked(&records, "srv"), ["Name?", ""]);
     world.task(["send", "srv", "and this?"]).ok();
-    world.until("it reads no more", |records| {
-        let resolved = |event: &&&Value| event["type"] == "inputResolved";
-        events(records).iter().filter(resolved).count() == 2
-    });
+    // It reads no more.
+    world.until_events(2, "inputResolved");
     assert_eq!(asked(&world.finish(), "srv").len(), 2);
 }
 
@@ -44,7 +39,7 @@ fn a_wait_that_begins_after_an_answer_does_not_end_by_its_question() {
     let mut end = world.start(["wait", "ask"]);
     let mut next = world.start(["wait", "ask", "--input"]);
     world.until("the answer is taken", |records| {
-        let events = events(records);
+        let events = crate::support::events(records);
         events.iter().any(|event| event["type"] == "inputResolved")
     });
     gate.open();
@@ -58,17 +53,10 @@ fn a_list_starts_the_daemon_that_knows_what_waits() {
     let world = World::new();
     world.run("ask", "read -r -p 'Proceed? [y/N] ' answer");
     world.run("work", "exec sleep 1000");
-    world.until("its question", |records| !asked(records, "ask").is_empty());
+    world.until_event("input", "ask");
     world.task(["daemon", "stop"]).ok();
-    let output = world.task(["ls", "--json"]);
-    assert_eq!((output.code, output.err.as_str()), (0, ""));
-    let view: Value = serde_json::from_str(&output.out).unwrap();
+    let view = world.look();
     assert_eq!(view["supervised"], true);
-    let states: Vec<&str> = view["tasks"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|task| task["state"].as_str().unwrap())
-        .collect();
-    assert_eq!(states, ["waiting", "running"]);
+    let tasks = view["tasks"].as_array().unwrap();
+    assert_eq!(texts(tasks, "state"), ["waiting", "running"]);
 }

@@ -13,37 +13,33 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+const RULES: [&str; 10] = [
+    "protocol",
+    "prompt",
+    "observe",
+    "diff",
+    "input_episodes",
+    "alerts",
+    "restarts",
+    "route",
+    "terminal",
+    "wait",
+];
+
+const EDGES: [&str; 7] = [
+    "tmux", "process", "notice", "client", "config", "paths", "clock",
+];
+
 /// What may import only what is before it: the number of the floor in
 /// `docs/design/architecture.md`, what it is, and its modules.
 const FLOORS: [(u8, &str, &[&str]); 13] = [
     (0, "vocabulary", &["model"]),
-    (
-        1,
-        "rules",
-        &[
-            "protocol",
-            "prompt",
-            "observe",
-            "diff",
-            "input_episodes",
-            "alerts",
-            "restarts",
-            "route",
-            "terminal",
-            "wait",
-        ],
-    ),
+    (1, "rules", &RULES),
     (1, "what composes the rules", &["engine"]),
     (2, "formats", &["wire"]),
     (2, "the state machine", &["session"]),
     (2, "files and variables", &["files", "env"]),
-    (
-        3,
-        "edges",
-        &[
-            "tmux", "process", "notice", "client", "config", "paths", "clock",
-        ],
-    ),
+    (3, "edges", &EDGES),
     (4, "the disk", &["store"]),
     (4, "other machines", &["hosts"]),
     (4, "readers of the feed", &["sink"]),
@@ -106,10 +102,9 @@ struct Source {
 
 /// The files of the library and its program. Other programs are not made of its modules.
 fn sources() -> Vec<Source> {
-    all_sources()
-        .into_iter()
-        .filter(|source| source.module != "bin")
-        .collect()
+    let mut sources = all_sources();
+    sources.retain(|source| source.module != "bin");
+    sources
 }
 
 fn all_sources() -> Vec<Source> {
@@ -229,48 +224,45 @@ fn check(faults: &[String]) {
     assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
 }
 
+/// Checks each file of the library: this says what is wrong with one.
+#[track_caller]
+fn check_each<T: IntoIterator<Item = String>>(faults: impl Fn(&Source) -> T) {
+    let sources = sources();
+    let faults = sources.iter().flat_map(|source| {
+        let faults = faults(source).into_iter();
+        faults.map(|fault| format!("{}: {fault}", source.name))
+    });
+    check(&faults.collect::<Vec<_>>());
+}
+
 #[test]
 fn every_module_has_a_floor() {
-    let mut faults = Vec::new();
-    for source in sources() {
-        if floor(&source.module).is_none() && !["lib", "main"].contains(&source.module.as_str()) {
-            faults.push(format!(
-                "{}: say in tests/it/architecture.rs on which floor `{}` is",
-                source.name, source.module
-            ));
-        }
-    }
-    check(&faults);
+    check_each(|Source { module, .. }| {
+        let has_floor = floor(module).is_some() || ["lib", "main"].contains(&module.as_str());
+        let fault = || format!("say in tests/it/architecture.rs on which floor `{module}` is");
+        (!has_floor).then(fault)
+    });
 }
 
 #[test]
 fn imports_go_down() {
-    let mut faults = Vec::new();
-    for source in sources() {
-        let Some(own) = floor(&source.module) else {
-            continue;
-        };
-        for module in imports(&source) {
-            let Some(other) = floor(&module) else {
-                faults.push(format!(
-                    "{}: imports `crate::{module}`, which is no module",
-                    source.name
-                ));
-                continue;
-            };
-            let is_neighbour = NEIGHBOURS.contains(&(source.module.as_str(), module.as_str()));
-            if other >= own && !is_neighbour {
-                let lowest = describe((other + 1).min(FLOORS.len() - 1));
-                faults.push(format!(
-                    "{} is on {} and imports `crate::{module}` of {}: such code belongs on {lowest}, or higher",
-                    source.name,
-                    describe(own),
-                    describe(other),
-                ));
-            }
-        }
-    }
-    check(&faults);
+    check_each(|source| {
+        let own = floor(&source.module);
+        let is_neighbour = |to: &str| NEIGHBOURS.contains(&(source.module.as_str(), to));
+        let imports = imports(source).into_iter();
+        let faults = imports.filter_map(|module| match (own, floor(&module)) {
+            (None, _) => None,
+            (Some(_), None) => Some(format!("imports `crate::{module}`, which is no module")),
+            (Some(own), Some(other)) if other >= own && !is_neighbour(&module) => Some(format!(
+                "is on {} and imports `crate::{module}` of {}: such code belongs on {}, or higher",
+                describe(own),
+                describe(other),
+                describe((other + 1).min(FLOORS.len() - 1)),
+            )),
+            (Some(_), Some(_)) => None,
+        });
+        faults.collect::<Vec<_>>()
+    });
 }
 
 /// The fleet's program knows this one by its public ways; it has the same words.
@@ -280,11 +272,9 @@ fn another_program_imports_the_words_alone() {
     let mut faults = Vec::new();
     let others = all_sources();
     for source in others.iter().filter(|source| source.module == "bin") {
-        let imports = path
-            .captures_iter(&source.code)
-            .map(|found| found[1].to_owned());
-        let others = imports.filter(|module| module != "model");
-        faults.extend(others.map(|module| format!("{} imports `{module}`", source.name)));
+        let imports = path.captures_iter(&source.code);
+        let others = imports.filter(|found| &found[1] != "model");
+        faults.extend(others.map(|found| format!("{} imports `{}`", source.name, &found[1])));
     }
     check(&faults);
 }
@@ -300,11 +290,6 @@ fn the_table_of_modules_names_their_imports() {
         let imports = imports(&source);
         used.entry(source.module).or_default().extend(imports);
     }
-    let edges = FLOORS
-        .iter()
-        .find(|(_, what, _)| *what == "edges")
-        .unwrap()
-        .2;
     let mut faults = Vec::new();
     let mut n_rows = 0;
     for row in row.captures_iter(&text) {
@@ -316,7 +301,7 @@ fn the_table_of_modules_names_their_imports() {
             .split(|c: char| !(c.is_ascii_lowercase() || c == '_'))
             .collect();
         let is_named = |module: &str| {
-            words.contains(module) || words.contains("edges") && edges.contains(&module)
+            words.contains(module) || words.contains("edges") && EDGES.contains(&module)
         };
         let unnamed = used.iter().filter(|module| !is_named(module));
         let unnamed: Vec<String> = unnamed.cloned().collect();
@@ -337,40 +322,32 @@ fn the_table_of_modules_names_their_imports() {
 
 #[test]
 fn neighbours_use_each_other() {
-    let used: BTreeSet<(String, String)> = sources()
-        .iter()
-        .flat_map(|source| {
-            imports(source)
-                .into_iter()
-                .map(|to| (source.module.clone(), to))
-        })
-        .collect();
-    let unused = NEIGHBOURS
-        .iter()
-        .filter(|(from, to)| !used.contains(&((*from).to_owned(), (*to).to_owned())))
+    let sources = sources();
+    let is_unused = |(from, to): &&(&str, &str)| {
+        let mut of_module = sources.iter().filter(|source| source.module == *from);
+        !of_module.any(|source| imports(source).contains(*to))
+    };
+    let unused = NEIGHBOURS.iter().filter(is_unused);
+    let faults = unused
         .map(|(from, to)| format!("`{from}` does not import `{to}`: take it out of NEIGHBOURS"));
-    check(&unused.collect::<Vec<_>>());
+    check(&faults.collect::<Vec<_>>());
 }
 
 #[test]
 fn the_pure_floors_touch_no_world() {
-    let mut faults = Vec::new();
-    for source in sources() {
-        let Some(own) = floor(&source.module).filter(|own| *own <= PURE) else {
-            continue;
-        };
-        for impure in IMPURE {
-            if source.code.contains(impure) {
-                faults.push(format!(
-                    "{} is on {} and has `{impure}`: such code belongs on {}, or higher",
-                    source.name,
-                    describe(own),
-                    describe(floor("tmux").unwrap()),
-                ));
-            }
-        }
-    }
-    check(&faults);
+    let edges = describe(floor("tmux").unwrap());
+    check_each(|source| {
+        let own = floor(&source.module).filter(|own| *own <= PURE);
+        let impure = IMPURE.iter().filter(|word| source.code.contains(**word));
+        let faults = own.into_iter().flat_map(|own| {
+            let own = describe(own);
+            let fault = |word| {
+                format!("is on {own} and has `{word}`: such code belongs on {edges}, or higher")
+            };
+            impure.clone().map(fault).collect::<Vec<_>>()
+        });
+        faults.collect::<Vec<_>>()
+    });
 }
 
 /// A module: its path from `src` on, so that `crate::store::feed::Reader` is `["store", "feed", "Reader"]`.
@@ -568,161 +545,146 @@ fn files_do_not_import_in_circles() {
 
 #[test]
 fn circles_are_found_through_exports_and_parents() {
-    let found = |files: &[(&str, &str)]| {
-        let sources: Vec<Source> = files
-            .iter()
-            .map(|(name, code)| Source {
+    let front =
+        "a/mod: mod b; mod c; pub use b::{B, D as E}; pub use c::C; | a/b: use super::c::C;";
+    for (n, files) in [
+        // Each needs the other by its file's name.
+        (2, "a/b: use super::c::C; | a/c: use crate::a::b;"),
+        (0, "a/b: use super::c::C; | a/c: struct C;"),
+        // By what the parent re-exports, also under another name.
+        (2, "FRONT | a/c: use super::{B};"),
+        (2, "FRONT | a/c: fn c(_: super::E) {}"),
+        (0, "FRONT | a/c: fn c(_: super::F) {}"),
+        // A parent that needs what is below it, and is needed there.
+        (
+            2,
+            "a/mod: mod b; use b::B; struct Options; | a/b: use super::Options;",
+        ),
+        (
+            0,
+            "a: mod b; pub use self::b::B; struct Options; | a/b: use super::Options;",
+        ),
+        // By way of a third file in another folder.
+        (2, "a/b: use crate::b::X; | b: use crate::a::{b::{self}};"),
+        // Tests may use what they test.
+        (
+            0,
+            "a/b: use super::c::C; | a/c: #[cfg(test)]\nmod tests {\n    use crate::a::b;\n}",
+        ),
+    ] {
+        let files = format!("lib: mod a; mod b; | {}", files.replace("FRONT", front));
+        let source = |file: &str| {
+            let (name, code) = file.split_once(": ").unwrap();
+            Source {
                 name: format!("src/{name}.rs"),
                 module: String::new(),
-                code: code_of(code),
-            })
-            .collect();
-        circles(&sources).len()
-    };
-    let lib = ("lib", "mod a;\nmod b;\n");
-    // Each needs the other by its file's name.
-    let b = ("a/b", "use super::c::C;\n");
-    assert_eq!(found(&[lib, b, ("a/c", "use crate::a::b;\n")]), 2);
-    assert_eq!(found(&[lib, b, ("a/c", "struct C;\n")]), 0);
-    // By what the parent re-exports, also under another name.
-    let front = (
-        "a/mod",
-        "mod b;\nmod c;\npub use b::{B, D as E};\npub use c::C;\n",
-    );
-    let c = ("a/c", "use super::{B};\n");
-    assert_eq!(found(&[lib, front, b, c]), 2);
-    assert_eq!(
-        found(&[lib, front, b, ("a/c", "fn c(_: super::E) {}\n")]),
-        2
-    );
-    assert_eq!(
-        found(&[lib, front, b, ("a/c", "fn c(_: super::F) {}\n")]),
-        0
-    );
-    // A parent that needs what is below it, and is needed there.
-    let parent = ("a/mod", "mod b;\nuse b::B;\nstruct Options;\n");
-    assert_eq!(found(&[lib, parent, ("a/b", "use super::Options;\n")]), 2);
-    let parent = ("a", "mod b;\npub use self::b::B;\nstruct Options;\n");
-    assert_eq!(found(&[lib, parent, ("a/b", "use super::Options;\n")]), 0);
-    // By way of a third file in another folder.
-    let through = ("b", "use crate::a::{b::{self}};\n");
-    assert_eq!(found(&[lib, ("a/b", "use crate::b::X;\n"), through]), 2);
-    // Tests may use what they test.
-    let tests = "#[cfg(test)]\nmod tests {\n    use crate::a::b;\n}\n";
-    assert_eq!(found(&[lib, b, ("a/c", tests)]), 0);
+                code: code_of(&code.replace("; ", ";\n")),
+            }
+        };
+        let sources: Vec<Source> = files.split(" | ").map(source).collect();
+        assert_eq!(circles(&sources).len(), n, "{files}");
+    }
 }
 
 #[test]
 fn faces_ask_the_daemon_and_not_the_engine() {
-    let mut faults = Vec::new();
-    for source in sources() {
-        let may = ENGINE_SEEN_BY
-            .iter()
-            .any(|place| source.name.starts_with(place));
-        if imports(&source).contains("engine") && !may {
-            faults.push(format!(
-                "{}: only {ENGINE_SEEN_BY:?} may see the engine",
-                source.name
-            ));
-        }
-    }
-    check(&faults);
+    check_each(|source| {
+        let is_allowed = |place: &&str| source.name.starts_with(place);
+        let may = ENGINE_SEEN_BY.iter().any(is_allowed);
+        let fault = || format!("only {ENGINE_SEEN_BY:?} may see the engine");
+        (imports(source).contains("engine") && !may).then(fault)
+    });
 }
 
 #[test]
 fn the_command_line_asks_by_way_of_the_use_cases() {
-    let mut faults = Vec::new();
-    for source in sources()
-        .iter()
-        .filter(|source| source.name.starts_with("src/faces/cli/"))
-    {
-        for module in imports(source) {
-            let is_named = ASKED_BY_CLI
-                .iter()
-                .any(|(file, other)| source.name == *file && module == *other);
-            if ["tmux", "process", "observe"].contains(&module.as_str()) && !is_named {
-                faults.push(format!(
-                    "{}: imports `crate::{module}`: what it does there is a use case, for `ops`",
-                    source.name
-                ));
-            }
-        }
-    }
-    check(&faults);
+    check_each(|source| {
+        let is_named = |module: &str| ASKED_BY_CLI.contains(&(source.name.as_str(), module));
+        let is_edge = |module: &str| ["tmux", "process", "observe"].contains(&module);
+        let mut modules = imports(source);
+        modules.retain(|module| {
+            source.name.starts_with("src/faces/cli/") && is_edge(module) && !is_named(module)
+        });
+        let fault = |module| {
+            format!("imports `crate::{module}`: what it does there is a use case, for `ops`")
+        };
+        modules.into_iter().map(fault).collect::<Vec<_>>()
+    });
 }
 
 #[test]
-fn only_main_ends_the_process() {
-    let ends = Regex::new(r"process::(exit|abort)\b").unwrap();
-    // A daemon whose thread has panicked cannot end in order.
-    let may_end = ["src/main.rs", "src/daemon/log.rs"];
-    let mut faults = Vec::new();
-    for source in sources() {
-        if ends.is_match(&source.code) && !may_end.contains(&source.name.as_str()) {
-            faults.push(format!(
-                "{}: only src/main.rs may end the process, and a daemon's panic",
-                source.name
-            ));
-        }
+fn what_few_files_may_do_no_other_does() {
+    for (pattern, may, why) in [
+        (
+            r"process::(exit|abort)\b",
+            // A daemon whose thread has panicked cannot end in order.
+            &["src/main.rs", "src/daemon/log.rs"][..],
+            "only src/main.rs may end the process, and a daemon's panic",
+        ),
+        (
+            r#""/proc\b|target_os = "linux""#,
+            // The place of `/proc`, the numbers of signals, and what is compiled for `cfg(linux)` alone.
+            &[
+                "src/files.rs",
+                "src/model/reason.rs",
+                "src/process/ending/table.rs",
+                "src/process/facts.rs",
+                "src/process/ports.rs",
+                "src/process/tree.rs",
+            ],
+            "`/proc` is `files::PROC`, and Linux is `cfg(linux)`, for portable builds",
+        ),
+    ] {
+        let pattern = Regex::new(pattern).unwrap();
+        check_each(|source| {
+            let does = pattern.is_match(&source.code) && !may.contains(&source.name.as_str());
+            does.then(|| why.to_owned())
+        });
     }
-    check(&faults);
-}
-
-#[test]
-fn what_only_linux_offers_is_hidden_from_portable_builds() {
-    let proc = Regex::new(r#""/proc\b|target_os = "linux""#).unwrap();
-    // The place of `/proc`, the numbers of signals, and what is compiled for `cfg(linux)` alone.
-    let may_say = [
-        "src/files.rs",
-        "src/model/reason.rs",
-        "src/process/ending/table.rs",
-        "src/process/facts.rs",
-        "src/process/ports.rs",
-        "src/process/tree.rs",
-    ];
-    let mut faults = Vec::new();
-    for source in sources() {
-        if proc.is_match(&source.code) && !may_say.contains(&source.name.as_str()) {
-            faults.push(format!(
-                "{}: `/proc` is `files::PROC`, and Linux is `cfg(linux)`",
-                source.name
-            ));
-        }
-    }
-    check(&faults);
 }
 
 #[test]
 fn these_checks_find_what_they_look_for() {
-    let source = |code: &str| Source {
-        name: "src/x/mod.rs".to_owned(),
-        module: "x".to_owned(),
-        code: code_of(code),
-    };
-    let found = |code: &str| imports(&source(code)).into_iter().collect::<Vec<_>>();
-    assert_eq!(found("use crate::store::feed::Reader;"), ["store"]);
-    assert_eq!(found("let at = crate::clock::now();"), ["clock"]);
-    assert_eq!(
-        found("use crate::{\n    model::{Task, id::X},\n    tmux,\n};"),
-        ["model", "tmux"]
-    );
-    assert_eq!(found("use crate::x::y;"), [""; 0]);
-    assert_eq!(
-        found("//! [`crate::store::feed`]\n/// crate::wire\n"),
-        [""; 0]
-    );
     let tests = "#[cfg(test)]\nmod tests {\n    use crate::store::feed;\n}\n";
-    assert_eq!(found(&format!("fn a() {{}}\n{tests}")), [""; 0]);
-    // Code after test-only items is checked too.
-    let behind = [
-        "#[cfg(test)]\nuse crate::store::feed::Reader;\nuse crate::wire;\n",
-        "#[cfg(test)]\nmod tests;\nuse crate::wire;\n",
-        "#[cfg(test)]\nuse crate::{\n    feed,\n    clock,\n};\nuse crate::wire;\n",
-        "#[cfg(test)]\n#[expect(dead_code, reason = \"x\")]\nfn a() {\n    crate::store::feed::a();\n}\nuse crate::wire;\n",
-        "impl A {\n    #[cfg(test)]\n    fn a(\n        b: u8,\n    ) -> u8 {\n        crate::store::feed::a()\n    }\n\n    fn b() {\n        crate::wire::b()\n    }\n}\n",
+    let before = format!("fn a() {{}}\n{tests}");
+    let behind = format!("{tests}use crate::wire;\n");
+    let cases: [(&str, &[&str]); 12] = [
+        ("use crate::store::feed::Reader;", &["store"]),
+        ("let at = crate::clock::now();", &["clock"]),
+        (
+            "use crate::{\n    model::{Task, id::X},\n    tmux,\n};",
+            &["model", "tmux"],
+        ),
+        ("use crate::x::y;", &[]),
+        ("//! [`crate::store::feed`]\n/// crate::wire\n", &[]),
+        (&before, &[]),
+        // Code after test-only items is checked too.
+        (&behind, &["wire"]),
+        (
+            "#[cfg(test)]\nuse crate::store::feed::Reader;\nuse crate::wire;\n",
+            &["wire"],
+        ),
+        ("#[cfg(test)]\nmod tests;\nuse crate::wire;\n", &["wire"]),
+        (
+            "#[cfg(test)]\nuse crate::{\n    feed,\n    clock,\n};\nuse crate::wire;\n",
+            &["wire"],
+        ),
+        (
+            "#[cfg(test)]\n#[expect(dead_code, reason = \"x\")]\nfn a() {\n    crate::store::feed::a();\n}\nuse crate::wire;\n",
+            &["wire"],
+        ),
+        (
+            "impl A {\n    #[cfg(test)]\n    fn a(\n        b: u8,\n    ) -> u8 {\n        crate::store::feed::a()\n    }\n\n    fn b() {\n        crate::wire::b()\n    }\n}\n",
+            &["wire"],
+        ),
     ];
-    for code in behind {
-        assert_eq!(found(code), ["wire"], "{code}");
+    for (code, expected) in cases {
+        let source = Source {
+            name: "src/x/mod.rs".to_owned(),
+            module: "x".to_owned(),
+            code: code_of(code),
+        };
+        let found = imports(&source);
+        assert!(found.iter().eq(expected), "{code}: {found:?}");
     }
-    assert_eq!(found(&format!("{tests}use crate::wire;\n")), ["wire"]);
 }

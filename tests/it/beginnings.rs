@@ -1,9 +1,9 @@
 //! That a task's command begins, whatever is in its way.
 
 use std::fs;
-use std::process::Command;
 
 use crate::environment::launching;
+use crate::runs::codes;
 use crate::support::{Output, World};
 
 /// Lines of a profile that end the shell or replace it.
@@ -36,39 +36,40 @@ const HARMLESS: [&str; 8] = [
 
 const LINE: &str = "echo \"$FOO $# $(pwd -P)\"; exit 3";
 
-/// Runs a task to its end, and returns its exit code and its output.
-fn run(world: &World, mut launch: Command) -> (i32, String) {
-    launch.env("FOO", "mine");
-    let output = Output::of(launch);
+/// Runs a task to its end with these variables, and returns its exit code and its output.
+fn run_with(world: &World, variables: &[(&str, &str)], words: &[&str]) -> (i32, String) {
+    let run = ["run", "api", "--wait", "--timeout", "30s", "--"];
+    let output = world.task_with(variables, [&run[..], words].concat());
     let shown = world.task(["logs", "api"]);
     (output.code, shown.ok().to_owned())
 }
 
-fn waited(world: &World, words: &[&str]) -> Command {
-    let mut command = world.command(World::program());
-    let run = ["run", "api", "--wait", "--timeout", "30s", "--"];
-    command.args(run).args(words);
-    command
+fn run(world: &World, words: &[&str]) -> (i32, String) {
+    run_with(world, &[("FOO", "mine")], words)
+}
+
+/// Writes the profile that a login shell reads.
+fn write_profile(world: &World, lines: &str) {
+    let profile = world.path("home/.bash_profile");
+    fs::write(profile, format!("{lines}\n")).unwrap();
 }
 
 #[test]
 fn a_profile_that_ends_or_replaces_the_shell_does_not_hide_the_command() {
     let world = World::new();
-    let profile = world.path("home").join(".bash_profile");
     let project = fs::canonicalize(world.project()).unwrap();
     let expected = format!("mine 0 {}\n", project.display());
     for line in ENDINGS {
-        fs::write(&profile, format!("{line}\n")).unwrap();
-        let (code, shown) = run(&world, waited(&world, &[LINE]));
-        assert_eq!((code, shown.as_str()), (3, expected.as_str()), "{line}");
+        write_profile(&world, line);
+        assert_eq!(run(&world, &[LINE]), (3, expected.clone()), "{line}");
         let argv = ["sh", "-c", "printf '[%s]' \"$@\"; exit 4", "sh", "a b", ""];
-        let (code, shown) = run(&world, waited(&world, &argv));
+        let (code, shown) = run(&world, &argv);
         assert_eq!((code, shown.trim_end()), (4, "[a b][]"), "{line}");
     }
     for line in HARMLESS {
         let then = "export OF_PROFILE=1; hello() { echo \"hello $OF_PROFILE\"; }";
-        fs::write(&profile, format!("{line}\n{then}\n")).unwrap();
-        let (code, shown) = run(&world, waited(&world, &["hello; exit 3"]));
+        write_profile(&world, &format!("{line}\n{then}"));
+        let (code, shown) = run(&world, &["hello; exit 3"]);
         assert_eq!((code, shown.as_str()), (3, "hello 1\n"), "{line}");
     }
 }
@@ -76,23 +77,18 @@ fn a_profile_that_ends_or_replaces_the_shell_does_not_hide_the_command() {
 #[test]
 fn a_command_that_never_began_is_no_success() {
     let world = World::new();
-    let profile = world.path("home").join(".bash_profile");
-    for line in [
-        "builtin exit 0",
-        "set -u; echo $no_such_variable",
-        "set -o posix; exit 0",
+    let ended = "tmux-task: exec: the login profile has ended the shell\n";
+    for (line, code, end) in [
+        ("builtin exit 0", 126, ended),
+        ("set -u; echo $no_such_variable", 126, ended),
+        ("set -o posix; exit 0", 126, ended),
+        ("command exec true", 3, "ran\n"),
+        ("exec 3>&1; builtin exec cat", 3, "ran\n"),
     ] {
-        fs::write(&profile, format!("{line}\n")).unwrap();
-        let (code, shown) = run(&world, waited(&world, &["echo ran"]));
-        let said = "tmux-task: exec: the login profile has ended the shell\n";
-        assert_eq!(code, 126, "{line}");
-        assert!(shown.ends_with(said), "{line}: {shown}");
-    }
-    for line in ["command exec true", "exec 3>&1; builtin exec cat"] {
-        fs::write(&profile, format!("{line}\n")).unwrap();
-        let (code, shown) = run(&world, waited(&world, &["exec 3>&1; echo ran; exit 3"]));
-        assert_eq!(code, 3, "{line}");
-        assert!(shown.ends_with("ran\n"), "{line}: {shown}");
+        write_profile(&world, line);
+        let (found, shown) = run(&world, &["exec 3>&1; echo ran; exit 3"]);
+        assert_eq!(found, code, "{line}");
+        assert!(shown.ends_with(end), "{line}: {shown}");
     }
 }
 
@@ -101,20 +97,15 @@ fn what_bash_reads_besides_the_profile_does_not_hide_the_command_either() {
     let world = World::new();
     let file = world.path("home").join("env.sh");
     fs::write(&file, "export OF_FILE=1\nexit 0\n").unwrap();
-    let mut command = waited(&world, &["echo $BASH_ENV; exit 3"]);
-    command.env("BASH_ENV", "$HOME/env.sh");
-    let (code, shown) = run(&world, command);
+    let variables = [("BASH_ENV", "$HOME/env.sh")];
+    let (code, shown) = run_with(&world, &variables, &["echo $BASH_ENV; exit 3"]);
     assert_eq!((code, shown.as_str()), (3, "$HOME/env.sh\n"));
 }
 
 #[test]
 fn a_server_that_does_not_find_bash_starts_every_task() {
-    let tmux = Output::of({
-        let mut which = Command::new("sh");
-        which.args(["-c", "command -v tmux"]);
-        which
-    });
     let world = World::new();
+    let tmux = world.shell("command -v tmux");
     let mut server = world.command(tmux.ok().trim());
     server
         .args(["new-session", "-d", "-s", "other", "exec /bin/sleep 1000"])
@@ -122,13 +113,11 @@ fn a_server_that_does_not_find_bash_starts_every_task() {
     Output::of(server).ok();
     for code in [3, 4] {
         let line = format!("echo ran; exit {code}");
-        let (found, shown) = run(&world, waited(&world, &[&line]));
+        let (found, shown) = run(&world, &[&line]);
         assert_eq!((found, shown.as_str()), (code, "ran\n"));
     }
-    let mut clean = world.command(World::program());
     let words = ["run", "api", "--clean-env", "--wait", "--", "exit 5"];
-    clean.args(words);
-    assert_eq!(Output::of(clean).code, 5);
+    world.task(words).fails_with(5);
 }
 
 /// So many names are more than any of tmux's messages holds, and with the environment nearly what the
@@ -190,17 +179,14 @@ fn a_file_of_tasks_and_a_restart_have_long_arguments_too() {
     file(&format!("\"echo {}\"", "x".repeat(140_000)));
     let output = world.task(["up"]);
     assert_ne!(output.code, 0, "{output}");
-    assert!(output.err.contains("too long: "), "{}", output.err);
-    assert!(output.err.contains("the kernel takes"), "{}", output.err);
+    output.says("too long: ").says("the kernel takes");
 }
 
 #[test]
 fn a_pane_that_is_respawned_by_hand_runs_its_command() {
     let world = World::new();
-    let window = world.run(
-        "api",
-        "echo \"${FOO-none} $TMUX_TASK_NAME $TMUX_TASK_SESSION\"",
-    );
+    let line = "echo \"${FOO-none} $TMUX_TASK_NAME $TMUX_TASK_SESSION\"";
+    let window = world.run("api", line);
     world.until_ended(&window);
     world.tmux(["set-environment", "-g", "FOO", "of tmux"]);
     world.tmux(["respawn-pane", "-k", "-t", &window]);
@@ -220,22 +206,16 @@ fn only_the_process_of_a_pane_runs_what_its_window_has_recorded() {
         ran.lines().count()
     };
     for words in [&["exec", "api"][..], &["exec", "--help"], &["exec"]] {
-        let output = world.task(words);
-        assert_eq!(output.code, 2, "{output}");
         let hint = "hint: did you mean `tmux-task run NAME -- COMMAND`?";
-        assert!(output.err.contains(hint), "{output}");
+        world.task(words).fails_so(2, "").says(hint);
     }
-    let format = "#{socket_path},#{pid},0 #{pane_id}";
-    let shown = world.tmux(["display-message", "-p", "-t", &window, format]);
-    let (server, pane) = shown.trim().split_once(' ').unwrap();
+    let shown = world.shown(&window, "#{socket_path},#{pid},0 #{pane_id}");
+    let (server, pane) = shown.split_once(' ').unwrap();
     for pane in ["", pane] {
-        let mut command = world.command(World::program());
-        command.env("TMUX", server).env("TMUX_PANE", pane);
-        command.args(["--exec-pane", "api"]);
-        let output = Output::of(command);
-        assert_eq!(output.code, 126, "{output}");
+        let variables = [("TMUX", server), ("TMUX_PANE", pane)];
+        let output = world.task_with(&variables, ["--exec-pane", "api"]);
         let why = "this is not the process of a task's pane\n";
-        assert!(output.err.ends_with(why), "{output}");
+        output.fails_so(126, "").says(why);
     }
     assert_eq!(ran(), 1);
     // It asks its own server, by the program of that, whatever is called tmux here.
@@ -264,7 +244,7 @@ fn a_program_that_was_removed_while_its_daemon_runs_still_restarts_tasks() {
     let args = ["run", "api", "--restart", "on-failure", "--backoff", "0"];
     world.task([&args[..], &["--", line]].concat()).ok();
     let records = world.until("its success", |records| {
-        crate::runs::codes(records, "api").contains(&(2, 0))
+        codes(records, "api").contains(&(2, 0))
     });
-    assert_eq!(crate::runs::codes(&records, "api"), [(1, 1), (2, 0)]);
+    assert_eq!(codes(&records, "api"), [(1, 1), (2, 0)]);
 }

@@ -4,31 +4,18 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::World;
-
-fn parsed(world: &World, args: &[&str]) -> Value {
-    serde_json::from_str(world.task(args).ok()).unwrap()
-}
-
-/// Returns where a value is from, and the value.
-fn find<'a>(shown: &'a Value, of: &str, key: &str) -> (&'a str, &'a Value) {
-    let all = shown[of].as_array().unwrap();
-    let found = all.iter().find(|setting| setting["key"] == key);
-    let found = found.unwrap_or_else(|| panic!("{key}: {shown}"));
-    (found["source"].as_str().unwrap(), &found["value"])
-}
+use crate::support::{World, has};
 
 #[test]
 fn each_setting_is_shown_with_where_it_is_from() {
     let mut world = World::new();
-    let file = world.path("conf/tmux-task/config.toml");
+    let file = world.config_file();
     let path = file.to_str().unwrap();
     let before = world.task(["config", "show"]);
     let missing = format!("# {path} (there is no such file)\n");
-    assert!(before.ok().contains(&missing), "{before}");
+    has(before.ok(), missing);
 
-    fs::create_dir_all(file.parent().unwrap()).unwrap();
-    fs::write(&file, "shells = \"ignore\"\n\n[logs]\nkeep-runs = 5\n").unwrap();
+    world.configure("shells = \"ignore\"\n\n[logs]\nkeep-runs = 5\n");
     world.set("TMUX_TASK_NO_AUTOSTART", "1");
     let text = world.task(["config", "show", "-L", "other"]);
     for (key, source) in [
@@ -44,41 +31,33 @@ fn each_setting_is_shown_with_where_it_is_from() {
         let line = lines.next().unwrap_or_else(|| panic!("{key}: {text}"));
         assert!(line.ends_with(&format!("  # {source}")), "{line}");
     }
-    assert!(text.out.contains(&format!("\n# {path}\n")), "{text}");
+    text.shows(format!("\n# {path}\n"));
 
-    let shown = world.task(["config", "show", "-L", "other", "--json"]);
-    let shown: Value = serde_json::from_str(shown.ok()).unwrap();
+    let shown = world.json(["config", "show", "-L", "other", "--json"]);
     assert_eq!(
         (&shown["file"], &shown["exists"]),
         (&path.into(), &true.into())
     );
-    let of = |of, key| find(&shown, of, key);
-    assert_eq!(of("selected", "session"), ("environment", &"work".into()));
-    assert_eq!(of("selected", "server").0, "option");
-    assert_eq!(of("settings", "logs.keep-runs"), ("file", &"5".into()));
-    assert_eq!(of("settings", "sink"), ("default", &Value::Null));
+    for (of, key, source, value) in [
+        ("selected", "session", "environment", Some("work".into())),
+        ("selected", "server", "option", None),
+        ("settings", "logs.keep-runs", "file", Some("5".into())),
+        ("settings", "sink", "default", Some(Value::Null)),
+    ] {
+        let mut all = shown[of].as_array().unwrap().iter();
+        let found = all.find(|setting| setting["key"] == key);
+        let found = found.unwrap_or_else(|| panic!("{key}: {shown}"));
+        assert_eq!(found["source"], source, "{key}");
+        assert!(value.is_none_or(|value| found["value"] == value), "{found}");
+    }
 
-    fs::write(&file, "shell = 1\n").unwrap();
+    world.configure("shell = 1\n");
     let refused = world.task(["config", "show"]);
-    refused.fails(
-        1,
-        &format!(
-            "tmux-task: config: {path}:1: unknown key `shell`; did you mean `shells`?\n\
-             hint: a running daemon keeps the settings that it has; no other one starts"
-        ),
-    );
+    let why = format!("{path}:1: unknown key `shell`; did you mean `shells`?");
+    let hint = "hint: a running daemon keeps the settings that it has; no other one starts";
+    refused.fails(1, &format!("tmux-task: config: {why}\n{hint}"));
     // It starts no daemon.
-    assert_eq!(world.task(["daemon", "status"]).code, 3);
-}
-
-/// What `config show` says of a key, behind its value.
-#[track_caller]
-fn source(world: &World, key: &str) -> String {
-    let shown = world.task(["config", "show"]);
-    let mut lines = shown.ok().lines();
-    let line = lines.find(|line| line.starts_with(&format!("{key} = ")));
-    let line = line.unwrap_or_else(|| panic!("{key}: {shown}"));
-    line.split("  # ").nth(1).unwrap().to_owned()
+    world.task(["daemon", "status"]).fails_with(3);
 }
 
 #[test]
@@ -89,61 +68,67 @@ fn a_variable_that_is_ignored_is_not_where_a_path_is_from() {
         ("XDG_RUNTIME_DIR", "runtime", "TMUX_TASK_RUNTIME_DIR"),
         ("XDG_CONFIG_HOME", "config", "TMUX_TASK_CONFIG"),
     ] {
+        let check = |world: &World, source: &str| {
+            let shown = world.task(["config", "show"]);
+            let mut lines = shown.ok().lines();
+            let line = lines.find(|line| line.starts_with(&format!("{key} = ")));
+            let end = format!("  # {source}");
+            assert!(
+                line.is_some_and(|line| line.ends_with(&end)),
+                "{key}: {shown}"
+            );
+        };
         world.set(other, "");
-        assert_eq!(source(&world, key), variable);
+        check(&world, variable);
         world.set(variable, "relative");
-        assert_eq!(source(&world, key), "default");
+        check(&world, "default");
     }
 }
 
 #[test]
 fn it_is_said_since_when_the_daemon_has_its_settings() {
     let mut world = World::new();
-    let file = world.path("conf/tmux-task/config.toml");
-    fs::create_dir_all(file.parent().unwrap()).unwrap();
-    fs::write(&file, "notices = []\n").unwrap();
+    let file = world.config_file();
+    world.configure("notices = []\n");
     world.run("api", "exec sleep 1000");
     let is_changed = |world: &World| {
-        let doctor = world.task(["doctor"]);
         let config = world.task(["config", "show"]);
-        assert!(
-            config
-                .ok()
-                .contains("# the running daemon has its settings"),
-            "{config}"
-        );
+        has(config.ok(), "# the running daemon has its settings");
+        let doctor = world.task(["doctor"]);
         doctor.ok().contains("changed after the daemon had read it")
     };
     assert!(!is_changed(&world));
-    fs::write(&file, "shells = 'ignore'\n").unwrap();
+    world.configure("shells = 'ignore'\n");
     assert!(is_changed(&world));
-    let shown = parsed(&world, &["config", "show", "--json"]);
+    let shown = world.json(["config", "show", "--json"]);
     let daemon = &shown["daemon"];
     assert_eq!(daemon["file"], file.to_str().unwrap());
-    let status = parsed(&world, &["daemon", "status", "--json"]);
-    assert_eq!(daemon["since"], status["startedAt"]);
+    assert_eq!(daemon["since"], world.daemon_status()["startedAt"]);
     fs::remove_file(&file).unwrap();
     assert!(is_changed(&world));
     // One that cannot be read changes nothing.
-    fs::write(&file, "notice = []\n").unwrap();
+    world.configure("notice = []\n");
     let refused = world.task(["config", "show"]);
-    assert_eq!(refused.code, 1);
-    assert!(
-        refused
-            .err
-            .contains("hint: a running daemon keeps the settings"),
-        "{refused}"
-    );
+    refused
+        .fails_so(1, "")
+        .says("hint: a running daemon keeps the settings");
     // Another file than the daemon's.
     let other = world.path("other.toml");
     fs::write(&other, "notices = []\n").unwrap();
     world.set("TMUX_TASK_CONFIG", other.to_str().unwrap());
-    let shown = world.task(["config", "show"]);
-    let expected = format!("has its settings from {} since ", file.display());
-    assert!(shown.ok().contains(&expected), "{shown}");
-    let doctor = world.task(["doctor"]);
-    let expected = format!("has read the configuration {}, here it is ", file.display());
-    assert!(doctor.ok().contains(&expected), "{doctor}");
+    let file = file.display();
+    for (face, expected) in [
+        (
+            &["config", "show"][..],
+            format!("has its settings from {file} since "),
+        ),
+        (
+            &["doctor"],
+            format!("has read the configuration {file}, here it is "),
+        ),
+    ] {
+        has(world.task(face).ok(), expected);
+    }
     // The next daemon has them.
     world.task(["daemon", "stop"]).ok();
     world.run("web", "true");
@@ -154,15 +139,9 @@ fn it_is_said_since_when_the_daemon_has_its_settings() {
 fn the_example_is_accepted_and_changes_nothing() {
     let world = World::new();
     let before = world.task(["config", "show"]);
-    let example = world.task(["config", "example"]);
-    let file = world.path("conf/tmux-task/config.toml");
-    fs::create_dir_all(file.parent().unwrap()).unwrap();
-    fs::write(&file, example.ok()).unwrap();
-    let after = world.task(["config", "show"]);
-    assert_eq!(
-        after.ok(),
-        before.ok().replace(" (there is no such file)", "")
-    );
+    let before = before.ok().replace(" (there is no such file)", "");
+    world.configure(world.task(["config", "example"]).ok());
+    assert_eq!(world.task(["config", "show"]).ok(), before);
     world.run("api", "true");
     world.finish();
 }

@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Output, World, has_ended, pid, show, story};
+use crate::support::{World, all_told, events, has_ended, pid, show, story};
 
 /// Control clients that attach in two steps: the second one waits for the test. Until then tmux
 /// knows that they are control clients, and has nothing else of them.
@@ -30,29 +29,23 @@ impl SlowAttach {
             .replace("BEGUN", &format!("{:?}", slow.begun))
             .replace("GO", &format!("{:?}", slow.go));
         let library = world.c_library("attach", &program);
-        fs::create_dir(world.path("slow")).unwrap();
-        let tmux = Output::of(shell("command -v tmux"));
         let (enabled, library) = (slow.enabled.display(), library.display());
-        let wrapper = world.script(
-            "slow/tmux",
-            &format!(
-                "#!/bin/sh\n\
-                 case \" $* \" in\n\
-                 *' -C '*) [ ! -e '{enabled}' ] || export LD_PRELOAD='{library}' ;;\n\
-                 esac\n\
-                 exec '{}' \"$@\"\n",
-                tmux.ok().trim()
-            ),
+        wrap_tmux(
+            world,
+            &format!("*' -C '*) [ ! -e '{enabled}' ] || export LD_PRELOAD='{library}' ;;"),
         );
-        world.prepend_path(wrapper.parent().unwrap());
         slow
     }
 }
 
-fn shell(line: &str) -> Command {
-    let mut shell = Command::new("sh");
-    shell.args(["-c", line]);
-    shell
+/// Puts a tmux in front of `PATH` that does something before, by its command line: branches of a `case`.
+fn wrap_tmux(world: &mut World, branches: &str) {
+    let tmux = world.shell("command -v tmux");
+    let tmux = tmux.ok().trim();
+    world.install(
+        "tmux",
+        &format!("case \" $* \" in\n{branches}\nesac\nexec '{tmux}' \"$@\""),
+    );
 }
 
 /// The first message of a client to its server contains its flags, the last one says that it is
@@ -164,23 +157,14 @@ impl LosingClients {
             enabled: world.path("enabled"),
             lost: world.path("lost"),
         };
-        fs::create_dir(world.path("losing")).unwrap();
-        let tmux = Output::of(shell("command -v tmux"));
         let (enabled, lost) = (losing.enabled.display(), losing.lost.display());
-        let wrapper = world.script(
-            "losing/tmux",
+        wrap_tmux(
+            world,
             &format!(
-                "#!/bin/sh\n\
-                 case \" $* \" in\n\
-                 *' -C '* | *' -V '*) ;;\n\
-                 *) [ ! -e '{enabled}' ] || {{\n\
-                 echo lost >>'{lost}'; echo 'server exited unexpectedly' >&2; exit 1; }} ;;\n\
-                 esac\n\
-                 exec '{}' \"$@\"\n",
-                tmux.ok().trim()
+                "*' -C '* | *' -V '*) ;;\n*) [ ! -e '{enabled}' ] || {{\n\
+                 echo lost >>'{lost}'; echo 'server exited unexpectedly' >&2; exit 1; }} ;;"
             ),
         );
-        world.prepend_path(wrapper.parent().unwrap());
         losing
     }
 
@@ -205,9 +189,7 @@ fn a_client_that_loses_its_connection_says_nothing_about_the_server() {
         world.run(name, "exec sleep 100000");
     }
     world.until("both starts are delivered", |records| {
-        let delivered = records.iter().filter(|record| record["kind"] == "notice");
-        let events = delivered.filter_map(|record| record["events"].as_array());
-        events.map(Vec::len).sum::<usize>() == 2
+        events(records).len() == 2 && all_told(records)
     });
     let before = world.records().len();
     let clients = control_clients(&world);

@@ -6,78 +6,54 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::runs::codes;
-use crate::support::{Running, World, all_told, event, has_ended, story};
+use crate::support::{Dice, Running, World, all_told, event, has_ended, story};
 
-/// Puts deaths back into tmux's record: the state if a daemon is killed after it wrote their events
-/// and before it cut the record.
-fn uncut_deaths(world: &World, deaths: &[String]) {
-    let record: String = deaths.iter().map(|death| format!("{death};")).collect();
-    world.tmux(["set-option", "-t", "=work:", "@tmux_task_deaths", &record]);
-}
-
-/// `tells_process`: whether tmux reports the processes of dead panes, which 3.8 does not.
-#[track_caller]
-fn check_uncut_death(tells_process: bool) {
-    let world = World::new();
-    let gate = world.gate("gate");
-    let window = world.run("api", &format!("{}; exit 3", gate.wait()));
-    world.until_deliveries(1);
-    world.look();
-    let saved = world.state("work").join("session.json");
-    let before_the_end = fs::read(&saved).unwrap();
-    gate.open();
-    world.until("its end", |records| codes(records, "api") == [(1, 3)]);
-    world.run("api", "exec sleep 1000");
-    let before = world.until("its next run", |records| {
-        story(records).contains(&"started api again".into()) && all_told(records)
-    });
-    let end = event(&before, "exited", "api");
-    let count = world.tmux([
-        "show-options",
-        "-qv",
-        "-t",
-        "=work:",
-        "@tmux_task_death_count",
-    ]);
-    assert_eq!(count, "1");
-    let pane = end["task"]["paneId"].as_str().unwrap();
-    let process = if tells_process {
-        end["task"]["panePid"].to_string()
-    } else {
-        String::new()
-    };
-    let time = now_millis() / 1000;
-
-    world.kill_daemon();
-    uncut_deaths(
-        &world,
-        &[format!(
-            "{window} {pane} {process} 3  {time} 1 pts api 1  {pane}. "
-        )],
-    );
-    fs::write(&saved, &before_the_end).unwrap();
-    world.rerun_alone(&window, "exec sleep 1000");
-    world.daemon();
-    world.look();
-    let records = world.finish();
-    assert_eq!(records[..before.len()], before);
-    let meanwhile = story(&records[before.len()..]);
-    assert_eq!(
-        meanwhile[..2],
-        ["exited api replaced", "started api again"],
-        "{meanwhile:?}"
-    );
-    assert_eq!(codes(&records, "api"), [(1, 3), (2, -1)]);
-}
-
+/// A death that is put back into tmux's record: the state if a daemon is killed after it wrote the event
+/// and before it cut the record. tmux 3.8 does not report the processes of dead panes.
 #[test]
-fn a_recorded_death_that_was_not_cleared_is_reported_once() {
-    check_uncut_death(true);
-}
+fn a_recorded_death_that_was_not_cleared_is_reported_once_also_without_its_process() {
+    for tells_process in [true, false] {
+        let world = World::new();
+        let gate = world.gate("gate");
+        let window = world.run("api", &format!("{}; exit 3", gate.wait()));
+        world.until_deliveries(1);
+        world.look();
+        let saved = world.state("work").join("session.json");
+        let before_the_end = fs::read(&saved).unwrap();
+        gate.open();
+        world.until("its end", |records| codes(records, "api") == [(1, 3)]);
+        world.run("api", "exec sleep 1000");
+        let before = world.until("its next run", |records| {
+            story(records).contains(&"started api again".into()) && all_told(records)
+        });
+        let count = [
+            "show-options",
+            "-qv",
+            "-t",
+            "=work:",
+            "@tmux_task_death_count",
+        ];
+        assert_eq!(world.tmux(count), "1");
+        let task = &event(&before, "exited", "api")["task"];
+        let pane = task["paneId"].as_str().unwrap();
+        let process = task["panePid"].to_string();
+        let process = if tells_process { &process } else { "" };
+        let time = now_millis() / 1000;
 
-#[test]
-fn a_recorded_death_that_was_not_cleared_is_reported_once_without_pids() {
-    check_uncut_death(false);
+        world.kill_daemon();
+        let record = format!("{window} {pane} {process} 3  {time} 1 pts api 1  {pane}. ;");
+        world.tmux(["set-option", "-t", "=work:", "@tmux_task_deaths", &record]);
+        fs::write(&saved, &before_the_end).unwrap();
+        world.rerun_alone(&window, "exec sleep 1000");
+        world.daemon();
+        world.look();
+        let records = world.finish();
+        assert_eq!(records[..before.len()], before);
+        let meanwhile = story(&records[before.len()..]);
+        let expected = ["exited api replaced", "started api again"];
+        assert_eq!(meanwhile[..2], expected, "{meanwhile:?}");
+        assert_eq!(codes(&records, "api"), [(1, 3), (2, -1)]);
+    }
 }
 
 #[test]
@@ -112,10 +88,8 @@ fn a_run_in_a_window_that_was_opened_and_closed_while_no_daemon_ran_is_reported(
     let records = world.finish();
     assert_eq!(codes(&records, "api"), [(1, 3)]);
     assert_eq!(codes(&records, "web"), [(1, 4)]);
-    let told: Vec<String> = story(&records)
-        .into_iter()
-        .filter(|line| !line.starts_with("notice") && !line.starts_with("followUp"))
-        .collect();
+    let mut told = story(&records);
+    told.retain(|line| !line.starts_with("notice") && !line.starts_with("followUp"));
     assert_eq!(told, ["started stays", "exited api 3", "exited web 4"]);
 }
 
@@ -126,11 +100,8 @@ fn the_start_of_a_run_is_exact_after_a_restart() {
     world.until_deliveries(1);
     let started = |run: u64| {
         let look = world.look();
-        let task = look["tasks"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .find(|task| task["run"] == run);
+        let mut tasks = look["tasks"].as_array().unwrap().iter();
+        let task = tasks.find(|task| task["run"] == run);
         let at = task.map(|task| task["startedAt"].as_i64().unwrap());
         at.unwrap_or_else(|| panic!("run {run}: {look}"))
     };
@@ -142,31 +113,25 @@ fn the_start_of_a_run_is_exact_after_a_restart() {
         world.tmux(["respawn-window", "-k", "-t", &window, "exec sleep 1000"]);
         not_before
     };
+    // The kernel reports it in ticks of 10 ms.
+    let check = |run: u64, not_before: i64| {
+        let at = started(run);
+        assert!(at + 20 >= not_before, "{at} {not_before} {launched}");
+    };
     // By hand, within seconds of the launch: the launcher's note is the first run's.
     let second = respawn();
-    // The kernel reports it in ticks of 10 ms.
-    assert!(
-        started(2) + 20 >= second,
-        "{} {second} {launched}",
-        started(2)
-    );
+    check(2, second);
     world.finish();
     let third = respawn();
     world.daemon();
-    assert!(
-        started(3) + 20 >= third,
-        "{} {third} {launched}",
-        started(3)
-    );
+    check(3, third);
 }
 
 /// The daemon that holds the lock, if any does.
 pub(crate) fn daemon_with_lock(world: &World) -> Option<Pid> {
     let files = fs::read_dir(world.path("run")).unwrap();
-    let locks = files.map(|file| file.unwrap().path()).filter(|path| {
-        path.extension()
-            .is_some_and(|extension| extension == "lock")
-    });
+    let paths = files.map(|file| file.unwrap().path());
+    let locks = paths.filter(|path| path.extension().is_some_and(|end| end == "lock"));
     // The server's lock, which is here as well, holds no number.
     let mut numbers = locks.filter_map(|lock| fs::read_to_string(lock).ok()?.trim().parse().ok());
     numbers.find_map(Pid::from_raw)
@@ -175,14 +140,8 @@ pub(crate) fn daemon_with_lock(world: &World) -> Option<Pid> {
 /// Some instants within a launch or behind it: other ones each time, and the same in each run of the
 /// test.
 fn instants() -> impl Iterator<Item = Duration> {
-    let step = |seed: &u64| {
-        Some(
-            seed.wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407),
-        )
-    };
-    std::iter::successors(Some(1_u64), step)
-        .map(|seed| Duration::from_micros((seed >> 33) % 150_000))
+    let mut dice = Dice::new(1, 0);
+    std::iter::repeat_with(move || Duration::from_micros(dice.below(150_000)))
 }
 
 #[test]
@@ -241,7 +200,7 @@ fn a_daemon_that_is_killed_repeatedly_loses_no_end_and_reports_none_twice() {
 fn a_server_that_waits_for_a_client_of_a_killed_daemon_is_not_in_the_way() {
     let world = World::new();
     world.tmux(["new-session", "-d", "-s", "work"]);
-    let socket = world.tmux(["display-message", "-p", "#{socket_path}"]);
+    let socket = world.server_socket();
     let client = Running::start({
         let mut shell = world.command("sh");
         shell.args([

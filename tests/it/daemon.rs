@@ -1,63 +1,45 @@
 //! The daemon: which events it reports at its start, one per session, and what it leaves behind.
 
-use std::os::unix::fs::PermissionsExt;
-
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::runs::codes;
-use crate::support::{Output, World, all_told, events, has_ended, story};
+use crate::support::{
+    Gate, Output, World, all_told, begins, events, events_of, has, has_ended, has_event, names,
+    story, texts,
+};
 
 #[test]
-fn existing_tasks_are_the_baseline() {
+fn existing_tasks_are_the_baseline_of_which_a_question_is_reported() {
     let world = World::new();
-    world.tmux([
-        "new-session",
-        "-d",
-        "-s",
-        "work",
-        "-n",
-        "live",
-        "sleep 1000",
-    ]);
+    let line = "printf 'Proceed? [y/N] '; read -r _";
+    world.tmux(["new-session", "-d", "-s", "work", "-n", "ask", line]);
     world.tmux(["set-option", "-g", "remain-on-exit", "on"]);
+    world.new_window("live", "sleep 1000");
     let dead = world.open_window("work", &["-n", "dead", "exit 3"]);
     let ringing = ["-n", "ringing", "printf '\\a'; exec sleep 1000"];
     let ringing = world.open_window("work", &ringing);
     world.until_ended(&dead);
     world.until_true("the bell", || {
-        world.tmux([
-            "display-message",
-            "-p",
-            "-t",
-            &ringing,
-            "#{window_bell_flag}",
-        ]) == "1"
+        world.shown(&ringing, "#{window_bell_flag}") == "1"
     });
-    world.daemon();
-    let listed = world.look();
-    assert_eq!(listed["tasks"].as_array().unwrap().len(), 3);
-    assert_eq!(listed["tasks"][1]["exitCode"], 3);
-    assert_eq!(listed["tasks"][2]["bell"], true);
-    assert_eq!(world.task(["status"]).ok(), "tmux: 3 tasks · 1 failed\n");
-    assert_eq!(story(&world.finish()), [""; 0]);
-}
-
-#[test]
-fn a_question_in_the_baseline_is_reported() {
-    let world = World::new();
-    let line = "printf 'Proceed? [y/N] '; read -r _";
-    world.tmux(["new-session", "-d", "-s", "work", "-n", "ask", line]);
-    world.until_shows("work:", "Proceed?");
+    world.until_shows("=work:ask", "Proceed?");
     world.daemon();
     world.until_deliveries(1);
-    assert_eq!(story(&world.records())[0], "input ask Proceed? [y/N]");
+    let listed = world.look();
+    assert_eq!(names(&listed["tasks"]), ["ask", "live", "dead", "ringing"]);
+    assert_eq!(listed["tasks"][2]["exitCode"], 3);
+    assert_eq!(listed["tasks"][3]["bell"], true);
+    let status = world.task(["status"]);
+    assert_eq!(status.ok(), "tmux: 4 tasks · 1 needs you · 1 failed\n");
+    let story = story(&world.finish());
+    assert_eq!((&*story[0], story.len()), ("input ask Proceed? [y/N]", 2));
 }
 
 #[test]
 fn the_first_task_of_a_new_session_is_reported() {
     let world = World::new();
-    assert_eq!(world.task(["daemon", "status"]).code, 3);
+    world.task(["daemon", "status"]).fails_with(3);
     let gate = world.gate("gate");
     world.run("first", &gate.wait());
     let records = world.until_deliveries(1);
@@ -70,66 +52,39 @@ fn a_daemon_waits_for_its_session() {
     world.daemon();
     assert_eq!(world.daemon_status()["exists"], false);
     // Not by our launcher, which would notify the daemon.
-    world.tmux([
-        "new-session",
-        "-d",
-        "-s",
-        "work",
-        "-n",
-        "later",
-        "exec sleep 1000",
-    ]);
+    let new = ["new-session", "-d", "-s", "work", "-n", "later"];
+    world.tmux([&new[..], &["exec sleep 1000"]].concat());
     let records = world.until_deliveries(1);
     assert_eq!(story(&records)[0], "started later");
     assert_eq!(world.daemon_status()["exists"], true);
 }
 
 #[test]
-fn a_second_daemon_leaves_it_to_the_first() {
+fn a_daemon_with_stdout_prints_what_it_records_and_a_second_one_streams_the_first() {
     let world = World::new();
-    world.daemon();
-    let pid = world.daemon_pid().as_raw_nonzero();
-    let said = format!("already running (pid {pid})\n");
-    for args in [&["daemon"][..], &["daemon", "--detach"]] {
-        let second = world.task(args);
-        assert_eq!((second.code, second.out.as_str()), (0, ""), "{second}");
-        assert_eq!(second.err, said);
-    }
-    assert_eq!(world.daemon_pid().as_raw_nonzero(), pid);
-}
-
-#[test]
-fn a_second_daemon_with_stdout_streams_the_first() {
-    let world = World::new();
-    world.daemon();
+    let mut first = world.start(["daemon", "--stdout"]);
+    has(first.complaint(), "supervising session work");
     let mut second = world.start(["daemon", "--stdout"]);
-    assert!(second.complaint().starts_with("already running (pid "));
-    let hello = second.record();
-    assert_eq!(hello["kind"], "hello");
-    second.records_until(|record| record["kind"] == "sync");
+    begins(second.complaint(), "already running (pid ");
+    for daemon in [&first, &second] {
+        let begun = daemon.records_until(|record| record["kind"] == "sync");
+        assert_eq!(texts(&begun, "kind"), ["hello", "status", "sync"]);
+    }
+    // One without leaves it to the first.
+    let pid = world.daemon_pid();
+    let said = format!("already running (pid {})\n", pid.as_raw_nonzero());
+    for args in [&["daemon"][..], &["daemon", "--detach"]] {
+        let third = world.task(args);
+        assert_eq!((third.ok(), &third.err), ("", &said));
+    }
+    assert_eq!(world.daemon_pid(), pid);
     world.run("api", "exit 2");
-    let told = second.records_until(|record| record["kind"] == "followUp");
-    assert_eq!(codes(&told, "api"), [(1, 2)]);
-    world.task(["daemon", "stop"]).ok();
-    assert_eq!(second.wait(), 0);
-}
-
-#[test]
-fn a_daemon_with_stdout_prints_what_it_records() {
-    let world = World::new();
-    let mut daemon = world.start(["daemon", "--stdout"]);
-    assert!(daemon.complaint().contains("supervising session work"));
-    let first = daemon.records_until(|record| record["kind"] == "sync");
-    let kinds: Vec<&str> = first
-        .iter()
-        .map(|record| record["kind"].as_str().unwrap())
-        .collect();
-    assert_eq!(kinds, ["hello", "status", "sync"]);
-    world.run("api", "exit 2");
-    let told = daemon.records_until(|record| record["kind"] == "followUp");
-    assert_eq!(codes(&told, "api"), [(1, 2)]);
-    daemon.signal(Signal::TERM);
-    assert_eq!(daemon.wait(), 0);
+    for daemon in [&first, &second] {
+        let told = daemon.records_until(|record| record["kind"] == "followUp");
+        assert_eq!(codes(&told, "api"), [(1, 2)]);
+    }
+    first.signal(Signal::TERM);
+    assert_eq!((first.wait(), second.wait()), (0, 0));
 }
 
 #[test]
@@ -144,18 +99,20 @@ fn status_describes_the_daemon() {
     world.run("api", &gate.wait());
     world.until_deliveries(1);
     let status = world.daemon_status();
-    assert_eq!(status["sessionName"], "work");
-    assert_eq!(status["exists"], true);
-    assert_eq!(status["lastSeq"], 2);
-    assert_eq!(status["running"], 1);
-    assert_eq!(status["readers"], 0);
-    assert_eq!(
-        status["feed"],
-        world.state("work").join("feed.jsonl").to_str().unwrap()
-    );
+    let feed = world.state("work").join("feed.jsonl");
+    for (field, value) in [
+        ("sessionName", json!("work")),
+        ("exists", json!(true)),
+        ("lastSeq", json!(2)),
+        ("running", json!(1)),
+        ("readers", json!(0)),
+        ("feed", json!(feed)),
+    ] {
+        assert_eq!(status[field], value, "{field}");
+    }
     let text = world.task(["daemon", "status"]);
     for part in ["session  work", "1 running, 0 waiting, 0 exited"] {
-        assert!(text.ok().contains(part), "{text}");
+        has(text.ok(), part);
     }
     let counter = |name: &str| world.daemon_status()["counters"][name].as_u64().unwrap();
     let looks = || counter("wholeLooks") + counter("partialLooks");
@@ -167,27 +124,6 @@ fn status_describes_the_daemon() {
 }
 
 #[test]
-fn its_files_are_for_the_user_alone() {
-    let world = World::new();
-    world.daemon();
-    let mode =
-        |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    let state = world.state("work");
-    assert_eq!(mode(&state), 0o700);
-    assert_eq!(mode(&world.path("run")), 0o700);
-    let socket = world
-        .path("run")
-        .join(state.file_name().unwrap())
-        .with_extension("sock");
-    assert_eq!(mode(&socket), 0o600);
-    for file in ["feed.jsonl", "daemon.log"] {
-        assert_eq!(mode(&state.join(file)), 0o600, "{file}");
-    }
-    world.task(["daemon", "stop"]).ok();
-    assert!(!socket.exists());
-}
-
-#[test]
 fn stop_stops_the_daemon_and_not_the_tasks() {
     let world = World::new();
     let window = world.run("api", "exec sleep 1000");
@@ -195,51 +131,41 @@ fn stop_stops_the_daemon_and_not_the_tasks() {
     let daemon = world.daemon_pid();
     world.task(["daemon", "stop"]).ok();
     world.until_true("the process is gone", || has_ended(daemon));
-    assert_eq!(
-        world.tmux(["display-message", "-p", "-t", &window, "#{pane_dead}"]),
-        "0"
-    );
-    world.task(["daemon", "stop"]).fails(
-        3,
-        "tmux-task: daemon stop: no daemon runs for session `work`",
-    );
+    assert_eq!(world.shown(&window, "#{pane_dead}"), "0");
+    let why = "tmux-task: daemon stop: no daemon runs for session `work`";
+    world.task(["daemon", "stop"]).fails(3, why);
 }
 
 #[test]
 fn stop_with_cleanup_ends_a_session_in_which_nothing_is_active() {
     let world = World::new();
+    let until_dead = |run: i64| {
+        world.run("dead", "exit 0");
+        world.until("its end", |records| {
+            codes(records, "dead").contains(&(run, 0))
+        });
+    };
+    let clean = || world.task(["daemon", "stop", "--cleanup"]).ok().to_owned();
     world.run("live", "exec sleep 1000");
-    world.run("dead", "exit 0");
-    world.until("its end", |records| !codes(records, "dead").is_empty());
-    world.task(["daemon", "stop", "--cleanup"]).ok();
-    assert_eq!(
-        world.tmux(["list-windows", "-t", "=work"]).lines().count(),
-        2
-    );
+    until_dead(1);
+    clean();
+    let windows = world.tmux(["list-windows", "-t", "=work"]);
+    assert_eq!(windows.lines().count(), 2);
 
     world.daemon();
     world.task(["kill", "live"]).ok();
-    world.task(["daemon", "stop", "--cleanup"]).ok();
-    let mut has = world.command("tmux");
-    has.args(["has-session", "-t", "=work"]);
-    assert_ne!(crate::support::Output::of(has).code, 0);
+    clean();
+    let missing = "tmux-task: ls: no session `work`\n\
+                   hint: `tmux-task run NAME -- COMMAND` starts a task and with it the session";
+    world.task(["ls"]).fails(3, missing);
     // There is nothing to stop, and nothing to say.
     let output = world.task(["daemon", "stop"]);
     assert_eq!((output.ok(), output.err.as_str()), ("", ""));
-}
-
-#[test]
-fn cleanup_needs_no_daemon() {
-    let world = World::new();
-    world.run("dead", "exit 0");
-    world.until("its end", |records| !codes(records, "dead").is_empty());
+    // It needs no daemon.
+    until_dead(2);
     world.task(["daemon", "stop"]).ok();
-    world.task(["daemon", "stop", "--cleanup"]).ok();
-    world.task(["ls"]).fails(
-        3,
-        "tmux-task: ls: no session `work`\n\
-         hint: `tmux-task run NAME -- COMMAND` starts a task and with it the session",
-    );
+    clean();
+    world.task(["ls"]).fails(3, missing);
 }
 
 /// What the server holds of ours, beside `bell-action` and the options of windows.
@@ -254,144 +180,100 @@ fn ours(world: &World, session: &str) -> (bool, bool, bool) {
     )
 }
 
+const ALL: (bool, bool, bool) = (true, true, true);
+const NONE: (bool, bool, bool) = (false, false, false);
+
 #[test]
 fn sigterm_ends_it_cleanly_and_takes_its_things_out_of_tmux() {
     let world = World::new();
-    world.tmux([
-        "new-session",
-        "-d",
-        "-s",
-        "work",
-        "-n",
-        "api",
-        "exec sleep 1000",
-    ]);
-    world.tmux([
-        "set-hook",
-        "-g",
-        "alert-bell[0]",
-        "set-option -g @mine rang",
-    ]);
+    world.run_alone("work", "api", "exec sleep 1000");
+    let set = ["set-hook", "-g", "alert-bell[0]"];
+    world.tmux([&set[..], &["set-option -gF @mine '#{@mine}x'"]].concat());
     let hooks_before = world.tmux(["show-hooks", "-g"]);
     let mut daemon = world.start(["daemon"]);
-    assert!(daemon.complaint().contains("supervising session work"));
-    assert_eq!(ours(&world, "work"), (true, true, true));
+    has(daemon.complaint(), "supervising session work");
+    assert_eq!(ours(&world, "work"), ALL);
+    // The user's hook runs beside ours, and without it.
+    let until_user_has_heard = |name: &str, rung: &str| {
+        world.new_window(name, "printf '\\a'; exec sleep 1000");
+        world.until_true("the user's hook ran", || {
+            world.tmux(["show-options", "-gqv", "@mine"]) == rung
+        });
+    };
+    until_user_has_heard("rings", "x");
+    world.until_event("notify", "rings");
     daemon.signal(Signal::TERM);
     assert_eq!(daemon.wait(), 0);
-    assert_eq!(ours(&world, "work"), (false, false, false));
+    assert_eq!(ours(&world, "work"), NONE);
     assert_eq!(world.tmux(["show-hooks", "-g"]), hooks_before);
     assert_eq!(world.tmux(["list-clients"]), "");
-    // The user's hook still works.
-    world.tmux(["new-window", "-t", "work:", "printf '\\a'; exec sleep 1000"]);
-    world.until_true("the user's hook ran", || {
-        world.tmux(["show-options", "-gqv", "@mine"]) == "rang"
-    });
-}
-
-#[test]
-fn the_users_own_bell_hook_runs_beside_ours() {
-    let world = World::new();
-    world.tmux(["new-session", "-d", "-s", "other", "exec sleep 1000"]);
-    world.tmux([
-        "set-hook",
-        "-g",
-        "alert-bell[0]",
-        "set-option -g @mine rang",
-    ]);
-    let gate = world.gate("gate");
-    world.run(
-        "api",
-        &format!("{}; printf '\\a'; exec sleep 1000", gate.wait()),
-    );
-    world.until_deliveries(1);
-    gate.open();
-    world.until("the bell", |records| {
-        events(records)
-            .iter()
-            .any(|event| event["type"] == "notify")
-    });
-    assert_eq!(world.tmux(["show-options", "-gqv", "@mine"]), "rang");
+    until_user_has_heard("again", "xx");
 }
 
 #[test]
 fn two_daemons_on_one_server_leave_each_other_alone() {
     let world = World::new();
     let (a, b) = (world.gate("a"), world.gate("b"));
-    let ring =
-        |gate: &crate::support::Gate| format!("while {}; do printf '\\a'; done", gate.wait());
+    let ring = |gate: &Gate| format!("while {}; do printf '\\a'; done", gate.wait());
     world.run_in("one", "api", &ring(&a));
     let window = world.run_in("two", "api", &ring(&b));
     // The second daemon also finds the first one's session.
-    let started = |records: &[serde_json::Value]| events(records).len() == 1 && all_told(records);
-    world.until_of(&["-s", "one"], "its start", started);
-    world.until_of(&["-s", "two"], "its start", started);
-    let rang = |n: usize| {
-        move |records: &[serde_json::Value]| {
-            events(records)
-                .iter()
-                .filter(|event| event["type"] == "notify")
-                .count()
-                == n
-        }
+    for session in ["one", "two"] {
+        world.until_of(&["-s", session], "its start", |records| {
+            events(records).len() == 1 && all_told(records)
+        });
+    }
+    let ring = |gate: &Gate, session: &str, n: usize| {
+        gate.open();
+        world.until_of(&["-s", session], "its bell", |records| {
+            events_of(records, "notify").len() == n
+        })
     };
-    a.open();
-    world.until_of(&["-s", "one"], "its bell", rang(1));
-    b.open();
-    world.until_of(&["-s", "two"], "its bell", rang(1));
+    ring(&a, "one", 1);
+    ring(&b, "two", 1);
 
     world.task(["-s", "one", "daemon", "stop"]).ok();
     assert_eq!(ours(&world, "one"), (true, true, false));
-    assert_eq!(ours(&world, "two"), (true, true, true));
-    let count = ["show-options", "-wqv", "-t", &window, "@tmux_task_bells"];
-    assert_eq!(world.tmux(count), format!("{window} 1"));
-    b.open();
-    let records = world.until_of(&["-s", "two"], "another bell", rang(2));
-    assert_eq!(events(&records).last().unwrap()["task"]["bellCount"], 2);
-    assert!(
-        events(&records)
-            .iter()
-            .all(|event| event["sessionName"] == "two")
-    );
+    assert_eq!(ours(&world, "two"), ALL);
+    let count = || world.window_option(&window, "@tmux_task_bells");
+    assert_eq!(count(), format!("{window} 1"));
+    let records = ring(&b, "two", 2);
+    let events = events(&records);
+    assert_eq!(events.last().unwrap()["task"]["bellCount"], 2);
+    assert!(events.iter().all(|event| event["sessionName"] == "two"));
 
     world.task(["-s", "two", "daemon", "stop"]).ok();
-    assert_eq!(ours(&world, "two"), (false, false, false));
-    assert_eq!(world.tmux(count), format!("{window} 2"));
+    assert_eq!(ours(&world, "two"), NONE);
+    assert_eq!(count(), format!("{window} 2"));
 }
 
 #[test]
 fn hooks_go_also_when_the_session_went_first() {
     let world = World::new();
-    let keep = ["new-session", "-d", "-s", "keep", "exec sleep 1000"];
-    world.tmux(keep);
-    let hooks_before = world.tmux(["show-hooks", "-g"]);
-    let window_hooks_before = world.tmux(["show-hooks", "-gw"]);
+    world.tmux(["new-session", "-d", "-s", "keep", "exec sleep 1000"]);
+    let hooks = || ["-g", "-gw"].map(|scope| world.tmux(["show-hooks", scope]));
+    let before = hooks();
     world.run("api", "exec sleep 1000");
-    assert_eq!(ours(&world, "work"), (true, true, true));
+    assert_eq!(ours(&world, "work"), ALL);
     world.tmux(["kill-session", "-t", "=work"]);
-    world.until("it has gone", |records| {
-        records.iter().any(|record| record["type"] == "disappeared")
-    });
+    world.until_event("disappeared", "api");
     world.task(["daemon", "stop"]).ok();
-    assert_eq!(world.tmux(["show-hooks", "-g"]), hooks_before);
-    assert_eq!(world.tmux(["show-hooks", "-gw"]), window_hooks_before);
+    assert_eq!(hooks(), before);
 }
 
 #[test]
 fn a_daemon_that_left_no_trace_of_itself_is_no_reason_to_keep_hooks() {
     let world = World::new();
     world.run_in("one", "api", "exec sleep 1000");
-    let mut daemon = world.start(["daemon"]);
-    assert!(daemon.complaint().contains("supervising session work"));
+    let daemon = world.start(["daemon"]);
+    has(daemon.complaint(), "supervising session work");
     world.run("api", "exec sleep 1000");
-    world.until("its start", |records| {
-        story(records).contains(&"started api".to_owned())
-    });
-    assert_eq!(ours(&world, "work"), (true, true, true));
+    world.until_event("started", "api");
+    assert_eq!(ours(&world, "work"), ALL);
     // It cannot take its mark away.
-    daemon.signal(Signal::KILL);
-    daemon.wait();
+    daemon.kill();
     world.task(["-s", "one", "daemon", "stop"]).ok();
-    assert_eq!(ours(&world, "work"), (false, false, false));
+    assert_eq!(ours(&world, "work"), NONE);
 }
 
 #[test]
@@ -409,15 +291,10 @@ fn the_first_command_starts_a_daemon_unless_that_is_forbidden() {
         &["kill", "api"],
         &["run", "api", "--", "true"],
     ] {
-        world.task(args).fails(
-            3,
-            &format!(
-                "tmux-task: {}: no daemon runs for session `work`, and $TMUX_TASK_NO_AUTOSTART keeps \
-                 commands from starting one\n\
-                 hint: start one with `tmux-task daemon --detach`",
-                args[0]
-            ),
-        );
+        let why = "no daemon runs for session `work`, and $TMUX_TASK_NO_AUTOSTART keeps commands from \
+                   starting one\nhint: start one with `tmux-task daemon --detach`";
+        let why = format!("tmux-task: {}: {why}", args[0]);
+        world.task(args).fails(3, &why);
     }
     assert_eq!(world.task(["status"]).ok(), "tmux: 1 task · 1 failed\n");
     world.set("TMUX_TASK_NO_AUTOSTART", "");
@@ -457,14 +334,8 @@ fn events_are_reported_however_long_the_interval_is() {
     world.task(["send", "api", "y"]).ok();
     world.until_deliveries(4);
     let records = world.finish();
-    let told: Vec<&str> = events(&records)
-        .iter()
-        .map(|event| event["type"].as_str().unwrap())
-        .collect();
-    assert_eq!(
-        told,
-        ["started", "notify", "input", "inputResolved", "exited"]
-    );
+    let told = ["started", "notify", "input", "inputResolved", "exited"];
+    assert_eq!(types(&records, "api"), told);
 }
 
 #[test]
@@ -482,12 +353,10 @@ fn a_server_that_is_terminated_ends_with_a_daemon_attached() {
 }
 
 /// The types of a task's events.
-fn types(records: &[Value], name: &str) -> Vec<String> {
-    let events = events(records).into_iter();
-    let of_task = events.filter(|event| event["task"]["windowName"] == name);
-    of_task
-        .filter_map(|event| event["type"].as_str().map(str::to_owned))
-        .collect()
+fn types<'a>(records: &'a [Value], name: &str) -> Vec<&'a str> {
+    let mut events = events(records);
+    events.retain(|event| event["task"]["windowName"] == name);
+    texts(events, "type")
 }
 
 /// The names of the options that are set on a target itself.
@@ -534,24 +403,15 @@ fn options_removed_from_the_session_are_restored() {
 #[test]
 fn what_stays_in_tmux_is_what_is_said_to_stay() {
     let world = World::new();
-    world.tmux([
-        "new-session",
-        "-d",
-        "-s",
-        "mine",
-        "-n",
-        "api",
-        "exec sleep 1000",
-    ]);
+    let new = ["new-session", "-d", "-s", "mine", "-n", "api"];
+    world.tmux([&new[..], &["exec sleep 1000"]].concat());
     world.task(["-s", "mine", "daemon", "--detach"]).ok();
     let window = world.run("api", "exit 3");
     world.until("its end", |records| !codes(records, "api").is_empty());
     world.run("api", "printf '\\a'; exit 4");
     world.until("all of it", |records| {
         codes(records, "api") == [(1, 3), (2, 4)]
-            && events(records)
-                .iter()
-                .any(|event| event["type"] == "notify")
+            && has_event(records, "notify", "api")
             && all_told(records)
     });
     // An end may be reported before tmux itself has counted it.
@@ -560,56 +420,33 @@ fn what_stays_in_tmux_is_what_is_said_to_stay() {
     world.task(["daemon", "stop"]).ok();
     world.task(["-s", "mine", "daemon", "stop"]).ok();
     assert_eq!(world.tmux(["show-environment", "-h", "-t", "=work:"]), "");
-    assert_eq!(
-        options_of(&world, &["-t", "=work:"]),
-        [
-            "@tmux_task_death_count",
-            "@tmux_task_folder",
-            "@tmux_task_root",
-            "bell-action",
-            "destroy-unattached",
-            "history-limit"
-        ]
-    );
-    assert_eq!(
-        options_of(&world, &["-w", "-t", &window]),
-        [
-            "@tmux_task_bells",
-            "@tmux_task_command",
-            "@tmux_task_cwd",
-            "@tmux_task_launch",
-            "@tmux_task_owner",
-            "@tmux_task_pane",
-            "@tmux_task_replaced",
-            "@tmux_task_run",
-            "@tmux_task_spec",
-            "@tmux_task_started",
-            "allow-rename",
-            "automatic-rename",
-            "monitor-bell",
-            "remain-on-exit"
-        ]
-    );
-    assert_eq!(
-        options_of(&world, &["-t", "=mine:"]),
-        ["@tmux_task_folder", "bell-action"]
-    );
-    let on_window = options_of(&world, &["-w", "-t", "=mine:"]);
-    let ours = |name: &&String| !name.starts_with("automatic");
-    assert_eq!(
-        on_window.iter().filter(ours).collect::<Vec<_>>(),
-        ["@tmux_task_run", "monitor-bell", "remain-on-exit"]
-    );
+    for (target, expected) in [
+        (
+            &["-t", "=work:"][..],
+            "@tmux_task_death_count @tmux_task_folder @tmux_task_root bell-action destroy-unattached \
+             history-limit",
+        ),
+        (
+            &["-w", "-t", &window],
+            "@tmux_task_bells @tmux_task_command @tmux_task_cwd @tmux_task_launch @tmux_task_owner \
+             @tmux_task_pane @tmux_task_replaced @tmux_task_run @tmux_task_spec @tmux_task_started \
+             allow-rename automatic-rename monitor-bell remain-on-exit",
+        ),
+        (&["-t", "=mine:"], "@tmux_task_folder bell-action"),
+    ] {
+        assert_eq!(options_of(&world, target).join(" "), expected);
+    }
+    let mut on_window = options_of(&world, &["-w", "-t", "=mine:"]);
+    on_window.retain(|name| !name.starts_with("automatic"));
+    let expected = ["@tmux_task_run", "monitor-bell", "remain-on-exit"];
+    assert_eq!(on_window, expected);
 }
 
 #[test]
 fn tasks_outlive_the_daemon_where_sessions_go_with_their_last_client() {
     let world = World::new();
-    std::fs::write(
-        world.path("home").join(".tmux.conf"),
-        "set-option -g destroy-unattached on\n",
-    )
-    .unwrap();
+    let settings = "set-option -g destroy-unattached on\n";
+    std::fs::write(world.path("home/.tmux.conf"), settings).unwrap();
     // Only the daemon is attached to one session, and no client to the other.
     let window = world.run("api", "exec sleep 1000");
     world.until_deliveries(1);
@@ -619,8 +456,7 @@ fn tasks_outlive_the_daemon_where_sessions_go_with_their_last_client() {
         .args(["api", "--", "exec sleep 1000"]);
     Output::of(helper).ok();
     world.task(["daemon", "stop"]).ok();
-    let alive =
-        |target: &str| world.tmux(["display-message", "-p", "-t", target, "#{pane_dead}"]) == "0";
+    let alive = |target: &str| world.shown(target, "#{pane_dead}") == "0";
     assert!(alive(&window));
     assert!(alive("=other:api"));
 }
@@ -639,9 +475,7 @@ fn attaching_leaves_the_sessions_environment_alone() {
     assert_eq!(shown, agent);
     // The client that follows output attaches as well.
     let output = world.task(["wait", "api", "--text", "never", "--timeout", "100ms"]);
-    assert_eq!(output.code, 4, "{output}");
-    assert_eq!(
-        world.tmux(["show-environment", "-t", "=work:", name]),
-        agent
-    );
+    output.fails_with(4);
+    let shown = world.tmux(["show-environment", "-t", "=work:", name]);
+    assert_eq!(shown, agent);
 }

@@ -1,6 +1,5 @@
 //! Ending runs: everything of a run has ended before its window goes or the next run starts.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::net::TcpListener;
@@ -9,10 +8,11 @@ use std::path::Path;
 use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::support::{
-    Output, Running, World, content, deliveries, event, events, has_ended, story,
+    Output, Running, World, begins, content, deliveries, event, events, events_of, has, has_ended,
+    lacks, pid, texts, window_of,
 };
 
 /// A server that stops when its gate is opened: PORT GATE.
@@ -32,12 +32,16 @@ listener.listen()
 signal.signal(signal.SIGTERM, stop)
 signal.signal(signal.SIGHUP, lambda *_: os.write(1, b"hung up\n"))
 open("pid", "w").write(str(os.getpid()))
+WAIT"#;
+
+/// Says that it is ready, and waits for signals. One that comes between two reads leaves a byte; `pause`
+/// would miss it.
+const WAIT: &str = r#"
 woken, wakes = os.pipe()
 os.set_blocking(wakes, False)
 signal.set_wakeup_fd(wakes)
 print("ready", flush=True)
 while True:
-    # A signal that comes between two reads leaves a byte; `pause` would miss it.
     os.read(woken, 1)
 "#;
 
@@ -64,13 +68,7 @@ def tell(number, frame):
 
 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
     signal.signal(number, tell)
-woken, wakes = os.pipe()
-os.set_blocking(wakes, False)
-signal.set_wakeup_fd(wakes)
-print("ready", flush=True)
-while True:
-    os.read(woken, 1)
-"#;
+WAIT"#;
 
 fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -79,6 +77,7 @@ fn free_port() -> u16 {
 
 /// Writes a Python program into the world's project, and returns the command that runs it.
 fn python(world: &World, name: &str, text: &str) -> String {
+    let text = text.replace("WAIT", WAIT);
     fs::write(world.project().join(name), text).unwrap();
     format!("python3 {name}")
 }
@@ -97,34 +96,63 @@ fn run_until_ready(world: &World, options: &[&str], name: &str, line: &str) {
     world.task([&run, options, &["--", line]].concat()).ok();
 }
 
+/// The process whose number a program has written.
+#[track_caller]
+fn noted_pid(world: &World) -> Pid {
+    let number = fs::read_to_string(world.project().join("pid")).unwrap();
+    pid(number.trim().parse().unwrap())
+}
+
 /// Waits until a command says for whom it waits, and returns the last program's process.
 #[track_caller]
 fn until_it_waits(world: &World, command: &Running, what: &str, name: &str) -> Pid {
     let line = command.complaint();
-    let prefix = format!("tmux-task: {what}: waiting for @");
-    assert!(
-        line.starts_with(&prefix) && line.contains(&format!("({name})")),
-        "{line}"
-    );
-    let number = fs::read_to_string(world.project().join("pid")).unwrap();
-    crate::support::pid(number.parse().unwrap())
+    begins(&line, format!("tmux-task: {what}: waiting for @"));
+    has(&line, format!("({name})"));
+    noted_pid(world)
 }
 
+/// Waits until a command has ended a task, and checks that its program has ended.
+#[track_caller]
+fn check_ended(mut kill: Running, pid: Pid) {
+    begins(kill.line(), "ended @");
+    assert_eq!(kill.wait(), 0);
+    assert!(has_ended(pid));
+}
+
+/// Begins to kill the stubborn program; one interrupt leaves it alive, the second one kills it.
+#[track_caller]
+fn interrupt_twice(world: &World, between: impl Fn()) -> Running {
+    let line = python(world, "stubborn.py", STUBBORN);
+    run_until_ready(world, &[], "stub", &line);
+    let mut kill = world.start(["kill", "stub", "--grace", "1h", "--json"]);
+    let pid = until_it_waits(world, &kill, "kill", "stub");
+    begins(kill.complaint(), "hint: two interrupts");
+    between();
+    kill.signal(Signal::INT);
+    let waits = "tmux-task: kill: still waiting; another interrupt kills what is left";
+    assert_eq!(kill.complaint(), waits);
+    assert!(!has_ended(pid));
+    kill.signal(Signal::INT);
+    assert_eq!(kill.wait(), 0);
+    assert!(has_ended(pid));
+    kill
+}
+
+/// What a command has killed.
 #[track_caller]
 fn killed(world: &World, args: &[&str]) -> Value {
-    let output = world.task([&["kill", "--json"], args].concat());
-    let value: Value = serde_json::from_str(output.ok()).unwrap();
-    value["killed"].clone()
+    world.json([&["kill", "--json"], args].concat())["killed"].take()
 }
 
-/// The states of all tasks, by name.
-fn states(world: &World) -> Vec<(String, String)> {
-    let tasks = world.look()["tasks"].clone();
-    let word = |task: &Value, key: &str| task[key].as_str().unwrap().to_owned();
-    let tasks = tasks.as_array().unwrap().iter();
-    tasks
-        .map(|task| (word(task, "windowName"), word(task, "state")))
-        .collect()
+/// Checks the states of all tasks.
+#[track_caller]
+fn check_states(world: &World, expected: &[(&str, &str)]) {
+    let tasks = world.look()["tasks"].take();
+    let tasks = tasks.as_array().unwrap();
+    let states = texts(tasks, "windowName").into_iter();
+    let states = states.zip(texts(tasks, "state"));
+    assert_eq!(states.collect::<Vec<_>>(), expected);
 }
 
 #[track_caller]
@@ -138,30 +166,21 @@ fn a_task_stops_as_it_likes_and_its_output_is_kept() {
     let world = World::new();
     let gate = world.gate("stop");
     run_until_ready(&world, &[], "api", &server(&world, "stop"));
-    let mut kill = world.start(["kill", "api"]);
+    let kill = world.start(["kill", "api"]);
     let pid = until_it_waits(&world, &kill, "kill", "api");
     assert!(!has_ended(pid));
     // Nothing else waits for it.
     world.run("other", "exec sleep 1000");
-    assert_eq!(
-        states(&world),
-        [("api", "running"), ("other", "running")]
-            .map(|(name, state)| (name.to_owned(), state.to_owned()))
-    );
+    check_states(&world, &[("api", "running"), ("other", "running")]);
     gate.open();
-    assert!(kill.line().starts_with("ended @"));
-    assert_eq!(kill.wait(), 0);
-    assert!(has_ended(pid));
+    check_ended(kill, pid);
     assert_eq!(logs(&world, "api", 1), "ready\nstopping\nstopped\n");
     let records = world.until_delivered("disappeared", "api");
     let gone = event(&records, "disappeared", "api");
     assert_eq!(gone["reason"], "userKilled");
     assert_eq!(gone["task"]["exitCode"], 0);
     assert!(gone["task"]["durationMs"].is_number(), "{gone}");
-    let exited = events(&records)
-        .into_iter()
-        .filter(|event| event["type"] == "exited");
-    assert_eq!(exited.count(), 0);
+    assert!(events_of(&records, "exited").is_empty());
     world.finish();
 }
 
@@ -184,16 +203,8 @@ fn the_next_run_starts_when_the_one_before_has_ended() {
         assert_eq!(logs(&world, "api", run), "ready\nstopping\nstopped\n");
     }
     assert_eq!(world.task(["logs", "api"]).ok(), "ready\n");
-    let records = world.until("both ends", |records| {
-        let ends = events(records)
-            .into_iter()
-            .filter(|event| event["type"] == "exited");
-        ends.count() == 2
-    });
-    for event in events(&records)
-        .into_iter()
-        .filter(|event| event["type"] == "exited")
-    {
+    let records = world.until_events(2, "exited");
+    for event in events_of(&records, "exited") {
         assert_eq!(event["reason"], "replaced");
         assert_eq!(event["task"]["exitCode"], 0);
     }
@@ -212,13 +223,12 @@ fn the_child_of_a_script_is_not_hung_up_on_while_it_stops() {
         gate.open();
         assert_eq!(kill.wait(), 0);
     }
-    let runs: Value =
-        serde_json::from_str(world.task(["logs", "dev", "--runs", "--json"]).ok()).unwrap();
+    let runs = world.json(["logs", "dev", "--runs", "--json"]);
     assert_eq!(runs.as_array().unwrap().len(), 3, "{runs}");
-    let stored = fs::read_dir(world.state("work").join("runs")).unwrap();
-    for file in stored.map(|file| file.unwrap().path()) {
-        let text = String::from_utf8_lossy(&fs::read(&file).unwrap()).into_owned();
-        assert!(!text.contains("hung up"), "{text}");
+    for file in fs::read_dir(world.state("work").join("runs")).unwrap() {
+        let text = fs::read(file.unwrap().path()).unwrap();
+        let text = String::from_utf8_lossy(&text);
+        lacks(&text, "hung up");
     }
 }
 
@@ -240,10 +250,6 @@ fn what_does_not_stop_is_killed() {
 #[test]
 fn a_run_that_is_being_ended_asks_nothing_more() {
     let world = World::new();
-    let of_type = |records: &[Value], wanted: &str| {
-        let events = events(records).into_iter();
-        events.filter(|event| event["type"] == wanted).count()
-    };
     let ends = [
         &["kill", "ask"][..],
         &["run", "ask", "--", "exit 0"],
@@ -251,12 +257,12 @@ fn a_run_that_is_being_ended_asks_nothing_more() {
     ];
     for (n, end) in (1..).zip(ends) {
         world.run("ask", "read -r -p 'Proceed? [y/N] ' _");
-        world.until("the question", |records| of_type(records, "input") == n);
+        world.until_events(n, "input");
         world.task(end).ok();
-        world.until("its end", |records| of_type(records, "inputResolved") == n);
+        world.until_events(n, "inputResolved");
     }
     let records = world.finish();
-    let counts = ["input", "inputResolved"].map(|wanted| of_type(&records, wanted));
+    let counts = ["input", "inputResolved"].map(|wanted| events_of(&records, wanted).len());
     assert_eq!(counts, [3, 3]);
 }
 
@@ -273,47 +279,40 @@ fn who_has_killed_a_run_is_said_unless_we_have() {
         ),
         ("kill -TERM $$", 143, "was killed by SIGTERM".to_owned()),
     ] {
+        let is_hinted = words.contains(HINT);
         let run = world.task(["run", "job", "--wait", "--", line]);
         let why = format!("tmux-task: run job: the task {words}");
         let said = run.err.lines().last();
         assert_eq!((run.code, said), (code, Some(&*why)), "{run}");
         let wait = world.task(["wait", "job"]);
-        let said = wait.err.contains(&format!("tmux-task: wait job: {HINT}"));
-        assert_eq!(said, words.contains(HINT), "{wait}");
-        let listed = world.look()["tasks"][0].clone();
-        assert_eq!(
-            listed.get("exitHint").is_some(),
-            words.contains(HINT),
-            "{listed}"
-        );
+        let hint = format!("tmux-task: wait job: {HINT}");
+        assert_eq!(wait.err.contains(&hint), is_hinted, "{wait}");
+        let listed = world.look()["tasks"][0].take();
+        assert_eq!(listed.get("exitHint").is_some(), is_hinted, "{listed}");
         let table = world.task(["ls"]);
-        assert_eq!(table.ok().contains(HINT), words.contains(HINT), "{table}");
+        assert_eq!(table.ok().contains(HINT), is_hinted, "{table}");
     }
     // Nobody waits: the message is for the agent.
     let gate = world.gate("told");
-    let window = world.run("told", &format!("{}; echo one; kill -KILL $$", gate.wait()));
+    let line = format!("{}; echo one; kill -KILL $$", gate.wait());
+    world.run("told", &line);
     gate.open();
     let records = world.until_delivered("exited", "told");
-    let told = content(deliveries(&records).pop().unwrap()).to_owned();
-    let told = told.split_once("(told) ").unwrap().1.to_owned();
+    let told = content(deliveries(&records).pop().unwrap());
+    let told = told.split_once("(told) ").unwrap().1;
     let expected = format!("was killed by SIGKILL\nrecent output:\n  one\n{HINT}");
-    assert_eq!(told, expected, "{window}");
+    assert_eq!(told, expected);
     // What we kill because it does not stop, for another run or for good, is ours.
     let line = python(&world, "stubborn.py", STUBBORN);
-    run_until_ready(&world, &["--grace", "10ms"], "stub", &line);
-    run_until_ready(&world, &["--grace", "10ms"], "stub", &line);
+    for _ in 0..2 {
+        run_until_ready(&world, &["--grace", "10ms"], "stub", &line);
+    }
     assert_eq!(killed(&world, &["stub"])[0]["exitSignal"], "SIGKILL");
     let records = world.until_delivered("disappeared", "stub");
-    let ends = events(&records)
-        .into_iter()
-        .filter(|event| event["task"]["windowName"] == "stub");
-    let ends: Vec<_> = ends.filter(|event| event["task"]["dead"] == true).collect();
-    assert_eq!(ends.len(), 2, "{ends:?}");
-    assert!(
-        ends.iter()
-            .all(|event| event["task"].get("exitHint").is_none()),
-        "{ends:?}"
-    );
+    let mut ends = events(&records);
+    ends.retain(|event| event["task"]["windowName"] == "stub" && event["task"]["dead"] == true);
+    let is_hinted = |event: &&Value| event["task"].get("exitHint").is_some();
+    assert!(ends.len() == 2 && !ends.iter().any(is_hinted), "{ends:?}");
 }
 
 #[test]
@@ -332,12 +331,18 @@ fn the_signal_is_the_tasks_or_the_commands() {
     ] {
         run_until_ready(&world, options, "api", &line);
         let killed = killed(&world, kill);
-        let records = world.until_delivered("disappeared", "api");
-        let last = events(&records).pop().unwrap();
-        let preview = last["task"]["outputPreview"].as_str().unwrap();
-        assert_eq!(killed[0]["exitCode"], 7, "{killed} {preview}");
+        assert_eq!(killed[0]["exitCode"], 7, "{killed}");
+        let preview = last_preview(&world, "api");
         assert!(preview.trim_end().ends_with(signals), "{preview}");
     }
+}
+
+/// The last output of a task that has disappeared.
+#[track_caller]
+fn last_preview(world: &World, name: &str) -> String {
+    let records = world.until_delivered("disappeared", name);
+    let last = events(&records).pop().unwrap();
+    last["task"]["outputPreview"].as_str().unwrap().to_owned()
 }
 
 /// What it does not do after the signal is what this is about: each line would touch `next`.
@@ -349,6 +354,10 @@ fn a_line_is_over_when_it_is_ended_whatever_traps_it_has() {
                print('ready', flush=True)\n\
                while True: signal.sigtimedwait([], 0.1)\n";
     let program = python(&world, "end.py", end);
+    let twice = "trap 'echo 2; exit 3' INT; trap 'echo 15; exit 4' TERM; PROGRAM & wait";
+    let function = "f() { trap 'echo $1; return 0' TERM; PROGRAM & wait; touch next; }; f one";
+    let in_loop = "trap 'break' TERM; while :; do PROGRAM & wait; done";
+    let in_shell = "exec 2>/dev/null; trap '' TERM; (PROGRAM; touch next)";
     let cases = [
         ("PROGRAM & wait", "TERM", 143, ""),
         ("trap : TERM; PROGRAM", "TERM", 0, ""),
@@ -356,42 +365,22 @@ fn a_line_is_over_when_it_is_ended_whatever_traps_it_has() {
         ("set +e; trap : USR1; PROGRAM & wait", "USR1", 138, ""),
         ("trap '' TERM; PROGRAM", "TERM", 0, ""),
         ("trap '' TERM; PROGRAM & wait", "TERM", 143, ""),
-        (
-            "trap 'echo 2; exit 3' INT; trap 'echo 15; exit 4' TERM; PROGRAM & wait",
-            "INT",
-            3,
-            "2\n",
-        ),
+        (twice, "INT", 3, "2\n"),
         (
             "trap 'echo $?; exit' HUP; PROGRAM & wait",
             "HUP",
             129,
             "129\n",
         ),
-        (
-            "f() { trap 'echo $1; return 0' TERM; PROGRAM & wait; touch next; }; f one",
-            "TERM",
-            143,
-            "one\n",
-        ),
-        (
-            "trap 'break' TERM; while :; do PROGRAM & wait; done",
-            "TERM",
-            143,
-            "",
-        ),
+        (function, "TERM", 143, "one\n"),
+        (in_loop, "TERM", 143, ""),
         (
             "c=1; n=2; trap 'echo $c $n' EXIT; PROGRAM",
             "TERM",
             0,
             "1 2\n",
         ),
-        (
-            "exec 2>/dev/null; trap '' TERM; (PROGRAM; touch next)",
-            "TERM",
-            137,
-            "",
-        ),
+        (in_shell, "TERM", 137, ""),
     ];
     for (run, (line, signal, code, said)) in (1..).zip(cases) {
         let line = format!("{}; touch next", line.replace("PROGRAM", &program));
@@ -411,29 +400,14 @@ fn what_is_started_while_a_run_ends_is_ended_with_it() {
     fs::write(world.project().join("helper.sh"), helper).unwrap();
     let trap = "trap '(sh helper.sh &); until [ -s pid ]; do :; done; exit 5' TERM";
     let line = format!("{trap}; echo ready; while :; do sleep 0.05; done");
-    for words in [
-        vec![line.clone()],
-        vec![format!("exec bash -c \"{line}\"")],
-        vec!["bash".to_owned(), "-c".to_owned(), line],
-    ] {
+    let in_bash = format!("exec bash -c \"{line}\"");
+    for words in [&[&*line][..], &[&in_bash], &["bash", "-c", &line]] {
         let run = ["run", "api", "--until", "ready", "--"];
-        world
-            .task(
-                [
-                    &run[..],
-                    &words.iter().map(String::as_str).collect::<Vec<_>>(),
-                ]
-                .concat(),
-            )
-            .ok();
+        world.task([&run[..], words].concat()).ok();
         let killed = killed(&world, &["api", "--grace", "1h"]);
         assert_eq!(killed[0]["exitCode"], 5, "{killed}");
-        let pid = world.project().join("pid");
-        let number = fs::read_to_string(&pid).unwrap();
-        assert!(has_ended(crate::support::pid(
-            number.trim().parse().unwrap()
-        )));
-        fs::remove_file(pid).unwrap();
+        assert!(has_ended(noted_pid(&world)));
+        fs::remove_file(world.project().join("pid")).unwrap();
     }
 }
 
@@ -454,55 +428,35 @@ def stop(number, frame):
     sys.exit(child.wait())
 
 signal.signal(signal.SIGTERM, stop)
-woken, wakes = os.pipe()
-os.set_blocking(wakes, False)
-signal.set_wakeup_fd(wakes)
-print("ready", flush=True)
-while True:
-    os.read(woken, 1)
-"#,
+WAIT"#,
         child
     );
     let line = python(&world, "parent.py", &parent);
     for line in [line.clone(), format!("{line}; exit $?")] {
         run_until_ready(&world, &["--parent-only"], "all", &line);
         let killed = killed(&world, &["all"]);
-        let records = world.until_delivered("disappeared", "all");
-        let last = events(&records).pop().unwrap();
-        let preview = last["task"]["outputPreview"].as_str().unwrap();
-        assert_eq!(killed[0]["exitCode"], 7, "{killed} {preview}");
-        assert!(preview.contains("the child got SIGINT"), "{preview}");
+        assert_eq!(killed[0]["exitCode"], 7, "{killed}");
+        has(last_preview(&world, "all"), "the child got SIGINT");
     }
 }
 
 #[test]
 fn an_interactive_shell_ends_at_once() {
     let mut world = World::new();
-    let bash = Output::of({
-        let mut command = Command::new("sh");
-        command.args(["-c", "command -v bash"]);
-        command
-    });
+    let bash = world.shell("command -v bash");
     let bash = bash.ok().trim().to_owned();
     world.set("SHELL", &bash);
     world.run("other", "exec sleep 1000");
     world.tmux(["set-option", "-g", "default-shell", &bash]);
-    let format = "#{window_id}";
     let window = world.open_window("work", &[]);
     // A shell that waits for a program is hung up as well, and passes that on.
     world.tmux(["send-keys", "-t", &window, "sleep 1000", "Enter"]);
     world.until_true("it runs", || {
-        world.tmux([
-            "display-message",
-            "-p",
-            "-t",
-            &window,
-            "#{pane_current_command}",
-        ]) == "sleep"
+        world.shown(&window, "#{pane_current_command}") == "sleep"
     });
     let killed = killed(&world, &[&window, "--grace", "1h"]);
     assert_eq!(killed.as_array().unwrap().len(), 1, "{killed}");
-    assert!(!world.tmux(["list-windows", "-F", format]).contains(&window));
+    lacks(world.tmux(["list-windows", "-F", "#{window_id}"]), window);
 }
 
 /// bash loses a hangup that comes while it goes to its prompt. This one always loses the first.
@@ -538,12 +492,9 @@ fn a_stopped_process_ends_and_so_does_what_runs_in_the_background() {
         pids.display()
     );
     run_until_ready(&world, &[], "all", &line);
-    let read = || fs::read_to_string(&pids).unwrap();
-    let pids = read();
-    let pids: Vec<Pid> = pids
-        .lines()
-        .map(|line| crate::support::pid(line.parse().unwrap()))
-        .collect();
+    let pids = fs::read_to_string(&pids).unwrap();
+    let pids = pids.lines().map(|line| pid(line.parse().unwrap()));
+    let pids: Vec<Pid> = pids.collect();
     assert_eq!(pids.len(), 4);
     let killed = killed(&world, &["all", "--grace", "1h"]);
     assert_eq!(killed[0]["windowName"], "all", "{killed}");
@@ -552,24 +503,8 @@ fn a_stopped_process_ends_and_so_does_what_runs_in_the_background() {
     }
 }
 
-/// Says why a test of another user's processes cannot be run here.
-fn why_not_as_another_user(world: &World) -> Option<&'static str> {
-    if !rustix::process::geteuid().is_root() {
-        return Some("it needs root");
-    }
-    let program = as_nobody(world, World::program(), ["--version"]).output();
-    match program {
-        Ok(output) if output.status.success() => None,
-        Ok(_) | Err(_) => Some("the unprivileged user cannot run the program"),
-    }
-}
-
 /// A program, run by an unprivileged user.
-fn as_nobody<const N: usize>(
-    world: &World,
-    program: impl AsRef<OsStr>,
-    args: [&str; N],
-) -> Command {
+fn as_nobody(world: &World, program: impl AsRef<OsStr>, args: &[&str]) -> Command {
     let mut command = world.command("setpriv");
     command
         .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
@@ -591,83 +526,69 @@ fn another_users_process_is_named_and_its_window_stays() {
     give_to_nobody(world.path("home").parent().unwrap());
     // A program that becomes root, as `sudo` does.
     let root = world.path("as_root");
-    fs::write(
-        root.with_extension("c"),
-        "#include <unistd.h>\nint main(int n, char **words) {\n\
-         return setresuid(0, 0, 0) ? 99 : execvp(words[1], words + 1); }\n",
-    )
-    .unwrap();
+    let source = root.with_extension("c");
+    let text = "#include <unistd.h>\nint main(int n, char **words) {\n\
+                return setresuid(0, 0, 0) ? 99 : execvp(words[1], words + 1); }\n";
+    fs::write(&source, text).unwrap();
     let mut compiler = Command::new("cc");
     compiler
         .args(["-D_GNU_SOURCE", "-o"])
-        .args([&root, &root.with_extension("c")]);
+        .args([&root, &source]);
     Output::of(compiler).ok();
     fs::set_permissions(&root, fs::Permissions::from_mode(0o4755)).unwrap();
-    let is_root = as_nobody(&world, &root, ["true"]).status();
-    let is_root = is_root.is_ok_and(|status| status.success());
-    if let Some(why) = why_not_as_another_user(&world)
-        .or((!is_root).then_some("no program becomes another user here"))
-    {
+    let succeeds = |program: &Path, args: &[&str]| {
+        let status = as_nobody(&world, program, args).output();
+        status.is_ok_and(|output| output.status.success())
+    };
+    let why = if !rustix::process::geteuid().is_root() {
+        Some("it needs root")
+    } else if !succeeds(World::program(), &["--version"]) {
+        Some("the unprivileged user cannot run the program")
+    } else {
+        let can_become = succeeds(&root, &["true"]);
+        (!can_become).then_some("no program becomes another user here")
+    };
+    if let Some(why) = why {
         eprintln!("not tested: a process of another user: {why}");
         return;
     }
+    let task = |args: &[&str]| Output::of(as_nobody(&world, World::program(), args));
     let line = format!(
         "{} sh -c 'trap \"\" HUP; echo ready; exec sleep 1000'",
         root.display()
     );
-    let run = ["run", "db", "--until", "ready", "--", &line];
-    let window =
-        crate::support::window_of(Output::of(as_nobody(&world, World::program(), run)).ok());
-    for args in [
-        ["kill", "db", "--grace", "0"],
-        ["kill", "db", "--grace", "1ms"],
-    ] {
-        let output = Output::of(as_nobody(&world, World::program(), args));
-        assert_eq!((output.code, output.out.as_str()), (1, ""), "{output}");
+    let window = task(&["run", "db", "--until", "ready", "--", &line]);
+    let window = window_of(window.ok());
+    for grace in ["0", "1ms"] {
+        let output = task(&["kill", "db", "--grace", grace]);
         let said = format!("tmux-task: kill: could not end {window} (db): sleep (pid ");
-        assert!(output.err.starts_with(&said), "{output}");
-        assert!(output.err.contains("another user's"), "{output}");
-        assert!(output.err.contains("\nhint: "), "{output}");
+        output
+            .fails_so(1, &said)
+            .says("another user's")
+            .says("\nhint: ");
+        assert_eq!(output.out, "");
     }
-    let listed = Output::of(as_nobody(&world, World::program(), ["ls", "--json"]));
+    let listed = task(&["ls", "--json"]);
     let listed: Value = serde_json::from_str(listed.ok()).unwrap();
-    assert_eq!(listed["tasks"][0]["windowId"], *window, "{listed}");
-    assert!(listed["tasks"][0].get("exitHint").is_none(), "{listed}");
+    let listed = &listed["tasks"][0];
+    assert_eq!(listed["windowId"], *window, "{listed}");
+    assert!(listed.get("exitHint").is_none(), "{listed}");
     let show = ["show-options", "-wqv", "-t", &window, "@tmux_task_stop"];
-    let options = Output::of(as_nobody(&world, "tmux", show));
-    let options = options.ok();
-    assert!(!options.contains("ending"), "{options}");
+    let options = Output::of(as_nobody(&world, "tmux", &show));
+    lacks(options.ok(), "ending");
     // It can be ended later.
-    let output = Output::of(as_nobody(
-        &world,
-        World::program(),
-        ["kill", "db", "--grace", "0"],
-    ));
-    let pid = output.err.split("(pid ").nth(1).unwrap();
-    let pid = pid.split_once(',').unwrap().0.parse().unwrap();
-    kill_process(crate::support::pid(pid), Signal::KILL).unwrap();
-    let output = Output::of(as_nobody(&world, World::program(), ["kill", "db"]));
-    assert_eq!(output.ok(), format!("ended {window} (db)\n"));
+    let output = task(&["kill", "db", "--grace", "0"]);
+    let number = output.err.split("(pid ").nth(1).unwrap();
+    let number = number.split_once(',').unwrap().0.parse().unwrap();
+    kill_process(pid(number), Signal::KILL).unwrap();
+    assert_eq!(task(&["kill", "db"]).ok(), format!("ended {window} (db)\n"));
 }
 
 #[test]
 fn two_interrupts_kill_what_is_left_and_one_does_not() {
     let world = World::new();
-    let line = python(&world, "stubborn.py", STUBBORN);
-    run_until_ready(&world, &[], "stub", &line);
-    let mut kill = world.start(["kill", "stub", "--grace", "1h", "--json"]);
-    let pid = until_it_waits(&world, &kill, "kill", "stub");
-    assert!(kill.complaint().starts_with("hint: two interrupts"));
-    kill.signal(Signal::INT);
-    assert_eq!(
-        kill.complaint(),
-        "tmux-task: kill: still waiting; another interrupt kills what is left"
-    );
-    assert!(!has_ended(pid));
-    kill.signal(Signal::INT);
+    let kill = interrupt_twice(&world, || ());
     assert_eq!(kill.record()["killed"][0]["exitSignal"], "SIGKILL");
-    assert_eq!(kill.wait(), 0);
-    assert!(has_ended(pid));
 }
 
 #[test]
@@ -677,16 +598,16 @@ fn an_interrupt_while_the_last_run_ends_is_one_of_the_wait_for_the_next() {
     run_until_ready(&world, &[], "api", &server(&world, "stop"));
     let mut run = world.start(["run", "api", "--wait", "--", "exec sleep 1000"]);
     let pid = until_it_waits(&world, &run, "run", "api");
-    assert!(run.complaint().starts_with("hint: two interrupts"));
+    begins(run.complaint(), "hint: two interrupts");
     run.signal(Signal::INT);
-    assert!(run.complaint().contains("still waiting"));
+    has(run.complaint(), "still waiting");
     gate.open();
-    assert!(run.complaint().contains("replaced the live run"));
+    has(run.complaint(), "replaced the live run");
     assert!(run.complaint().ends_with("(api) goes on"));
     assert_eq!(run.complaint(), "hint: `tmux-task wait api` waits for it");
     assert_eq!(run.wait(), 130);
     assert!(has_ended(pid));
-    assert_eq!(states(&world), [("api".to_owned(), "running".to_owned())]);
+    check_states(&world, &[("api", "running")]);
 }
 
 /// Whoever ends a run waits for its processes, not for its window.
@@ -694,20 +615,10 @@ fn an_interrupt_while_the_last_run_ends_is_one_of_the_wait_for_the_next() {
 fn a_run_whose_session_is_ended_is_waited_for_all_the_same() {
     for goes in ["kill-session", "kill-server"] {
         let world = World::new();
-        let line = python(&world, "stubborn.py", STUBBORN);
-        run_until_ready(&world, &[], "stub", &line);
-        let mut kill = world.start(["kill", "stub", "--grace", "1h", "--json"]);
-        let pid = until_it_waits(&world, &kill, "kill", "stub");
-        assert!(kill.complaint().starts_with("hint: two interrupts"));
-        world.tmux([goes]);
-        world.until_delivered("disappeared", "stub");
-        kill.signal(Signal::INT);
-        let waits = "tmux-task: kill: still waiting; another interrupt kills what is left";
-        assert_eq!(kill.complaint(), waits, "{goes}");
-        assert!(!has_ended(pid));
-        kill.signal(Signal::INT);
-        assert_eq!(kill.wait(), 0);
-        assert!(has_ended(pid));
+        interrupt_twice(&world, || {
+            world.tmux([goes]);
+            world.until_delivered("disappeared", "stub");
+        });
     }
 }
 
@@ -718,28 +629,25 @@ fn a_killed_daemon_leaves_the_end_to_the_next_one() {
     run_until_ready(&world, &[], "api", &server(&world, "stop"));
     let machine = "a #{pid} %20 ending; 'b' laptop;";
     world.set("TMUX_TASK_MACHINE", machine);
-    let mut kill = world.start(["kill", "api", "--grace", "1h"]);
+    let kill = world.start(["kill", "api", "--grace", "1h"]);
     let pid = until_it_waits(&world, &kill, "kill", "api");
     world.set("TMUX_TASK_MACHINE", "");
-    let killed = world.daemon_pid();
+    let killed = i64::from(world.daemon_pid().as_raw_nonzero().get());
     world.kill_daemon();
     // The command starts another one, and asks it.
     world.until_true("another daemon", || {
         let status = world.task(["daemon", "status", "--json"]);
         let status: Value = serde_json::from_str(&status.out).unwrap_or_default();
-        let other = status["pid"].as_i64();
-        other.is_some_and(|other| other != i64::from(killed.as_raw_nonzero().get()))
+        status["pid"].as_i64().is_some_and(|other| other != killed)
     });
     assert!(!has_ended(pid));
     gate.open();
-    assert!(kill.line().starts_with("ended @"));
-    assert_eq!(kill.wait(), 0);
+    check_ended(kill, pid);
     let records = world.until_delivered("disappeared", "api");
     let gone = event(&records, "disappeared", "api");
     assert_eq!(gone["reason"], "userKilled");
     assert_eq!(gone["askedBy"], machine);
     assert_eq!(gone["task"]["exitCode"], 0, "{gone}");
-    assert!(has_ended(pid));
     assert_eq!(logs(&world, "api", 1), "ready\nstopping\nstopped\n");
     world.finish();
 }
@@ -747,19 +655,16 @@ fn a_killed_daemon_leaves_the_end_to_the_next_one() {
 #[test]
 fn a_run_ends_at_its_time_limit() {
     let world = World::new();
-    let window = world.task(["run", "slow", "--kill-after", "1s", "--", "exec sleep 1000"]);
-    let window = crate::support::window_of(window.ok());
+    let run = ["run", "slow", "--kill-after", "1s", "--", "exec sleep 1000"];
+    let window = window_of(world.task(run).ok());
     let records = world.until_delivered("disappeared", "slow");
     let gone = event(&records, "disappeared", "slow");
     assert_eq!(gone["reason"], "timedOut");
     assert_eq!(gone["task"]["exitSignal"], "SIGTERM");
-    let told = deliveries(&records);
+    let mut told = deliveries(&records);
+    told.retain(|record| record["kind"] == "followUp");
+    let texts: Vec<&str> = told.into_iter().map(content).collect();
     let text = format!("tmux task {window} (slow) was ended after 1s by its time limit");
-    let texts: Vec<&str> = told
-        .iter()
-        .filter(|record| record["kind"] == "followUp")
-        .map(|record| content(record))
-        .collect();
     assert_eq!(texts, [text]);
     world.finish();
 }
@@ -767,29 +672,16 @@ fn a_run_ends_at_its_time_limit() {
 #[test]
 fn a_followed_run_that_reaches_its_time_limit_is_code_124() {
     let world = World::new();
-    let run = ["run", "slow", "--wait", "--kill-after", "1s", "--"];
-    let output = world.task([&run as &[&str], &["exec sleep 1000"]].concat());
-    assert_eq!(output.code, 124, "{output}");
-    assert!(
-        output
-            .err
-            .starts_with("tmux-task: run slow: the task was ended by its time limit"),
-        "{output}"
-    );
+    let run = |limit: &str, line: &str| {
+        let run = ["run", "slow", "--wait", "--kill-after", limit, "--", line];
+        world.task(run)
+    };
+    let why = "tmux-task: run slow: the task was ended by its time limit";
+    run("1s", "exec sleep 1000").fails_so(124, why);
     // The end of one that cleans up is its time limit's as well.
     let line = "trap 'exit 0' TERM; while :; do sleep 0.05; done";
-    let output = world.task([&run as &[&str], &[line]].concat());
-    assert_eq!(output.code, 124, "{output}");
-    let output = world.task([
-        "run",
-        "quick",
-        "--wait",
-        "--kill-after",
-        "1h",
-        "--",
-        "exit 3",
-    ]);
-    assert_eq!(output.code, 3, "{output}");
+    run("1s", line).fails_with(124);
+    run("1h", "exit 3").fails_with(3);
 }
 
 #[test]
@@ -797,30 +689,24 @@ fn down_ends_each_task_before_what_it_needs() {
     let world = World::new();
     let order = world.path("order");
     let mut file = String::new();
-    for (name, after) in [("db", ""), ("api", "db"), ("web", "api")] {
+    for (name, after) in [("db", ""), ("api", "'db'"), ("web", "'api'")] {
         let line = format!(
             "trap \"echo $TMUX_TASK_NAME stops >>{0}; sleep 0.2; echo $TMUX_TASK_NAME stopped >>{0}; \
              exit 0\" TERM; echo ready; while :; do sleep 0.05; done",
             order.display()
         );
-        let after = if after.is_empty() {
-            String::new()
-        } else {
-            format!("after = [\"{after}\"]\n")
-        };
         file.push_str(&format!(
-            "[tasks.{name}]\ncommand = '''{line}'''\nready = \"ready\"\n{after}"
+            "[tasks.{name}]\ncommand = '''{line}'''\nready = \"ready\"\nafter = [{after}]\n"
         ));
     }
     fs::write(world.project().join("tmux-task.toml"), file).unwrap();
     world.task(["up", "--wait"]).ok();
     let down = world.task(["down"]);
-    let names: Vec<&str> = down
+    let names = down
         .ok()
         .lines()
-        .map(|line| line.split_once(" (").unwrap().1)
-        .collect();
-    assert_eq!(names, ["web)", "api)", "db)"]);
+        .map(|line| line.split_once(" (").unwrap().1);
+    assert_eq!(names.collect::<Vec<_>>(), ["web)", "api)", "db)"]);
     assert_eq!(
         fs::read_to_string(&order).unwrap(),
         "web stops\nweb stopped\napi stops\napi stopped\ndb stops\ndb stopped\n"
@@ -847,41 +733,7 @@ fn many_tasks_end_at_once() {
         assert!(task.get("exitCode").is_some(), "{task}");
     }
     let records = world.finish();
-    let gone: BTreeSet<&str> = events(&records)
-        .into_iter()
-        .filter(|event| event["type"] == "disappeared")
-        .map(|event| event["task"]["windowName"].as_str().unwrap())
-        .collect();
-    assert_eq!(gone.len(), n);
-}
-
-#[test]
-fn many_launches_of_one_name_replace_each_other() {
-    let world = World::new();
-    world.run("other", "exec sleep 1000");
-    let n = 20;
-    let mut runs: Vec<Running> = (0..n)
-        .map(|n| world.start(["run", "api", "--", &format!("echo {n}; exec sleep 1000")]))
-        .collect();
-    for run in &mut runs {
-        assert_eq!(run.wait(), 0);
-    }
-    world.until_true("all that were replaced are stored", || {
-        let runs = world.task(["logs", "api", "--runs", "--json"]);
-        let runs: Value = serde_json::from_str(runs.ok()).unwrap();
-        runs.as_array().unwrap().len() == n - 1
-    });
-    let windows = world.tmux(["list-windows", "-F", "#{window_name}"]);
-    assert_eq!(windows.lines().count(), 2, "{windows}");
-    assert_eq!(
-        world.tmux(["show-options", "-wv", "-t", "=work:=api", "@tmux_task_run"]),
-        n.to_string()
-    );
-    let records = world.finish();
-    let replaced = story(&records)
-        .into_iter()
-        .filter(|line| line == "exited api replaced");
-    assert_eq!(replaced.count(), n - 1);
+    assert_eq!(events_of(&records, "disappeared").len(), n);
 }
 
 #[test]
@@ -893,12 +745,10 @@ fn a_task_is_ended_by_the_daemon_that_is_started_for_it() {
     world.run("other", "exec sleep 1000");
     world.until_shows("=work:=api", "ready");
     world.task(["daemon", "stop"]).ok();
-    let mut kill = world.start(["kill", "api"]);
+    let kill = world.start(["kill", "api"]);
     let pid = until_it_waits(&world, &kill, "kill", "api");
     gate.open();
-    assert!(kill.line().starts_with("ended @"));
-    assert_eq!(kill.wait(), 0);
-    assert!(has_ended(pid));
+    check_ended(kill, pid);
 
     let line = python(&world, "stubborn.py", STUBBORN);
     world.run("stub", &line);
@@ -941,8 +791,7 @@ fn for_whom_is_waited_is_said_also_where_the_ending_begins_late() {
     slow.open();
     let pid = until_it_waits(&world, &kill, "kill", "api");
     stop.open();
-    assert!(kill.line().starts_with("ended @"));
-    assert!(has_ended(pid));
+    check_ended(kill, pid);
 }
 
 #[test]
@@ -953,7 +802,7 @@ fn who_ends_a_task_is_not_woken_by_its_end() {
     world.run("api", "trap 'exit 0' TERM; while :; do sleep 0.05; done");
     let mut wait = world.start(["wait", "api", "--json"]);
     let mut text = world.start(["wait", "api", "--text", "never", "--json"]);
-    world.until_true("both wait", || world.daemon_status()["waits"] == 2);
+    world.until_waits(2);
     world.task(["kill", "api"]).ok();
     for wait in [&mut wait, &mut text] {
         let result = wait.record();
@@ -963,14 +812,9 @@ fn who_ends_a_task_is_not_woken_by_its_end() {
         assert_eq!(wait.wait(), 5);
     }
     let records = world.until_delivered("disappeared", "api");
-    assert_eq!(
-        event(&records, "disappeared", "api")["reason"],
-        "agentKilled"
-    );
-    let woken = deliveries(&records)
-        .into_iter()
-        .filter(|record| record["kind"] == "followUp");
-    assert_eq!(woken.count(), 0);
-    assert_eq!(json!(world.task(["wait", "api"]).code), 3);
+    let gone = event(&records, "disappeared", "api");
+    assert_eq!(gone["reason"], "agentKilled");
+    assert!(records.iter().all(|record| record["kind"] != "followUp"));
+    world.task(["wait", "api"]).fails_with(3);
     world.finish();
 }

@@ -3,7 +3,9 @@
 
 use std::fs;
 
-use crate::support::{Output, World, all_told, check_feed, event, events};
+use rustix::process::{Signal, kill_process};
+
+use crate::support::{Output, World, all_told, check_feed, event, events, has, has_ended};
 
 /// The folders of callers in one world: in their environments, everything else is the same.
 const FOLDERS: [&str; 2] = ["one", "other"];
@@ -19,7 +21,7 @@ fn a_daemon_whose_socket_was_deleted_is_found_again() {
     world.run("api", "exec sleep 1000");
     let pid = world.daemon_pid();
     let reader = world.start(["feed", "--follow"]);
-    assert!(reader.line().contains("\"hello\""));
+    has(reader.line(), "\"hello\"");
     log_out(&world);
     world.until_true("it is found again", || {
         world.task(["daemon", "status"]).code == 0
@@ -57,15 +59,12 @@ fn a_daemon_whose_lock_was_deleted_is_the_only_one_still() {
 /// Runs `tmux-task` as a caller with separate state and runtime folders.
 #[track_caller]
 fn task_in(world: &World, folder: &str, args: &[&str]) -> Output {
-    let mut command = world.command(World::program());
-    for (variable, top) in [
-        ("TMUX_TASK_STATE_DIR", "state"),
-        ("TMUX_TASK_RUNTIME_DIR", "run"),
-    ] {
-        command.env(variable, world.path(top).join(folder));
-    }
-    command.args(args);
-    Output::of(command)
+    let [state, run] = ["state", "run"].map(|top| world.path(top).join(folder));
+    let variables = [
+        ("TMUX_TASK_STATE_DIR", state.to_str().unwrap()),
+        ("TMUX_TASK_RUNTIME_DIR", run.to_str().unwrap()),
+    ];
+    world.task_with(&variables, args)
 }
 
 /// Returns the pid and the first problem in the status of the daemon with this folder.
@@ -80,6 +79,12 @@ fn status_in(world: &World, folder: &str) -> (u64, Option<String>) {
 fn control_clients(world: &World) -> String {
     let format = "#{client_pid} #{client_control_mode}";
     world.tmux(["list-clients", "-F", format])
+}
+
+/// What a command says whose daemon does not start for this reason.
+fn not_started(command: &str, why: &str) -> String {
+    let hint = "hint: `tmux-task daemon` in the foreground shows what keeps it from starting";
+    format!("tmux-task: {command}: the daemon did not start: {why}\n{hint}")
 }
 
 /// What a daemon says that leaves a session to the one with this pid.
@@ -102,17 +107,13 @@ fn a_daemon_with_other_folders_leaves_a_supervised_session_alone() {
     let why = left_to(pid);
     let daemon = task_in(&world, other, &["daemon"]);
     daemon.fails(1, &format!("tmux-task: daemon: {why}"));
-    let expected = format!(
-        "tmux-task: run: the daemon did not start: {why}\nhint: `tmux-task daemon` in the foreground \
-         shows what keeps it from starting"
-    );
-    run(other, "web").fails(1, &expected);
+    run(other, "web").fails(1, &not_started("run", &why));
     assert_eq!(control_clients(&world), clients);
     assert_eq!(status_in(&world, one), (pid, None));
     // What a killed daemon leaves behind belongs to nobody.
-    let killed = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
-    rustix::process::kill_process(killed, rustix::process::Signal::KILL).unwrap();
-    world.until_true("it is gone", || crate::support::has_ended(killed));
+    let killed = crate::support::pid(pid.try_into().unwrap());
+    kill_process(killed, Signal::KILL).unwrap();
+    world.until_true("it is gone", || has_ended(killed));
     run(other, "web").ok();
     assert_eq!(status_in(&world, other).1, None);
 }
@@ -122,24 +123,18 @@ fn a_command_with_another_folder_for_sockets_alone_names_the_daemon() {
     let world = World::new();
     world.run("api", "exec sleep 1000");
     let pid = world.daemon_pid().as_raw_nonzero().get();
+    let other = world.path("other").display().to_string();
     let elsewhere = |args: &[&str]| {
-        let mut command = world.command(World::program());
-        command.env("TMUX_TASK_RUNTIME_DIR", world.path("other"));
-        command.args(args);
-        Output::of(command)
+        let variables = [("TMUX_TASK_RUNTIME_DIR", &*other)];
+        world.task_with(&variables, args)
     };
     let why = left_to(pid.try_into().unwrap());
     elsewhere(&["daemon"]).fails(1, &format!("tmux-task: daemon: {why}"));
     for args in [&["run", "web", "--", "true"][..], &["wait", "api"]] {
-        let expected = format!(
-            "tmux-task: {}: the daemon did not start: {why}\nhint: `tmux-task daemon` in the \
-             foreground shows what keeps it from starting",
-            args[0]
-        );
-        elsewhere(args).fails(1, &expected);
+        elsewhere(args).fails(1, &not_started(args[0], &why));
     }
     let doctor = elsewhere(&["doctor"]);
-    assert!(doctor.out.contains(&why), "{doctor}");
+    doctor.shows(&why);
     world.run("web", "exec sleep 1000");
 }
 
@@ -158,15 +153,13 @@ fn of_two_daemons_with_different_folders_one_supervises_a_new_session() {
     };
     world.until_true("one is left without it", || is_left(&both()));
     let clients = control_clients(&world);
-    let left = FOLDERS
-        .into_iter()
-        .find(|folder| status_in(&world, folder).1.is_some());
-    let pid = both()
-        .into_iter()
-        .find(|(_, problem)| problem.is_none())
-        .unwrap()
-        .0;
-    let left = left.unwrap();
+    let [one, other] = both();
+    let [first, second] = FOLDERS;
+    let (left, pid) = if one.1.is_some() {
+        (first, other.0)
+    } else {
+        (second, one.0)
+    };
     let expected = format!("tmux-task: ls: tasks cannot be looked at: {}", left_to(pid));
     task_in(&world, left, &["ls"]).fails(1, &expected);
     task_in(&world, left, &["daemon", "stop"]).ok();

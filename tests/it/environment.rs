@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Output, World, window_of};
+use crate::support::{Output, World, lacks, window_of};
 
 /// A value that nothing but the task may show.
 const SECRET: &str = "s3cret-of-the-caller-7f1c";
@@ -25,7 +25,12 @@ fn environment_of_task(world: &World, mut launch: Command) -> Vec<Vec<u8>> {
     launch.env("FILE_OF_TEST", &file);
     Output::of(launch).ok();
     world.until_true("the task writes its environment", || file.exists());
-    let text = fs::read(&file).unwrap();
+    variables(&file)
+}
+
+/// The variables in a file that ends each with a zero byte.
+fn variables(file: &Path) -> Vec<Vec<u8>> {
+    let text = fs::read(file).unwrap();
     text.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect()
 }
 
@@ -40,9 +45,24 @@ fn has(environment: &[Vec<u8>], name: &str, value: &[u8]) -> bool {
 
 fn has_name(environment: &[Vec<u8>], name: &str) -> bool {
     let beginning = format!("{name}=");
-    environment
-        .iter()
-        .any(|variable| variable.starts_with(beginning.as_bytes()))
+    let mut variables = environment.iter();
+    variables.any(|variable| variable.starts_with(beginning.as_bytes()))
+}
+
+/// Checks that a task has variables of these names, and none of those.
+#[track_caller]
+fn check_names(environment: &[Vec<u8>], these: &[&str], those: &[&str]) {
+    for name in these {
+        assert!(has_name(environment, name), "{name}");
+    }
+    for name in those {
+        assert!(!has_name(environment, name), "{name}");
+    }
+}
+
+/// Writes the profile that a login shell reads.
+fn write_profile(world: &World, text: &str) {
+    fs::write(world.path("home/.bash_profile"), text).unwrap();
 }
 
 #[test]
@@ -51,66 +71,54 @@ fn a_task_runs_in_its_callers_environment() {
     let bin = world.path("venv");
     fs::create_dir(&bin).unwrap();
     // A profile that takes `PATH` away, as many a system's does, and sets more.
-    fs::write(
-        world.path("home").join(".bash_profile"),
-        "PATH=/usr/bin:/bin; export OF_PROFILE=1 FOO=changed\n",
-    )
-    .unwrap();
+    let profile = "PATH=/usr/bin:/bin; export OF_PROFILE=1 FOO=changed\n";
+    write_profile(&world, profile);
     let every: Vec<u8> = (1..=255).collect();
     let mut launch = launching(&world, "api", &[WRITE]);
     let path = format!("{}:/usr/bin:/bin", bin.display());
-    launch
-        .env("PATH", &path)
-        .env("TMUX_TASK_TMUX", which("tmux"))
-        .env("FOO", "1")
-        .env("EMPTY", "")
-        .env("LINES_OF_IT", "a\nb\n")
-        .env("FORMAT", "#{pid} #(touch owned) #[x] ## $(touch owned)")
-        .env("QUOTES", "it's \"x\" \\ `touch owned`")
-        .env("LONG", "x".repeat(100_000))
-        .env("EVERY", OsStr::from_bytes(&every))
-        .env("IFS", ",")
-        .env("npm_config_//host/:_token", "it's\n")
-        .env("n", "short")
-        .env("BASH_FUNC_hello%%", "() { echo hello; }")
-        .env("CLAUDECODE", "1")
-        .env("CLAUDE_CODE_SESSION_ID", "c1")
-        .env("TMUX_TASK_OWNER", "me")
-        .env("OPENCODE_SERVER_PASSWORD", "p")
-        .env("COLUMNS", "7777")
-        .env("TERM_SESSION_ID", "7777")
-        .env("TMUX_TASK_SESSION", "work");
-    let seen = environment_of_task(&world, launch);
-    for (name, value) in [
+    let long = "x".repeat(100_000);
+    // What the task has as its caller has it.
+    let kept: [(&str, &[u8]); 11] = [
         ("PATH", path.as_bytes()),
         ("FOO", b"1"),
         ("EMPTY", b""),
         ("LINES_OF_IT", b"a\nb\n"),
         ("FORMAT", b"#{pid} #(touch owned) #[x] ## $(touch owned)"),
         ("QUOTES", b"it's \"x\" \\ `touch owned`"),
-        ("LONG", "x".repeat(100_000).as_bytes()),
+        ("LONG", long.as_bytes()),
         ("EVERY", &every),
+        ("npm_config_//host/:_token", b"it's\n"),
         ("n", b"short"),
-        ("OF_PROFILE", b"1"),
         ("TMUX_TASK_SESSION", b"work"),
-        ("PI_TMUX_SESSION", b"work"),
-        ("TMUX_TASK_NAME", b"api"),
-    ] {
-        assert!(has(&seen, name, value), "{name}");
+    ];
+    for (name, value) in kept {
+        launch.env(name, OsStr::from_bytes(value));
     }
-    assert!(has(&seen, "npm_config_//host/:_token", b"it's\n"));
-    for name in ["TMUX", "TMUX_PANE", "TERM", "BASH_FUNC_hello%%"] {
-        assert!(has_name(&seen, name), "{name}");
-    }
-    for name in [
+    let withheld = [
         "CLAUDECODE",
         "CLAUDE_CODE_SESSION_ID",
         "TMUX_TASK_OWNER",
         "OPENCODE_SERVER_PASSWORD",
         "TERM_SESSION_ID",
-    ] {
-        assert!(!has_name(&seen, name), "{name}");
+    ];
+    for name in withheld.into_iter().chain(["COLUMNS"]) {
+        launch.env(name, "7777");
     }
+    launch
+        .env("TMUX_TASK_TMUX", which("tmux"))
+        .env("IFS", ",")
+        .env("BASH_FUNC_hello%%", "() { echo hello; }");
+    let seen = environment_of_task(&world, launch);
+    let set: [(&str, &[u8]); 3] = [
+        ("OF_PROFILE", b"1"),
+        ("PI_TMUX_SESSION", b"work"),
+        ("TMUX_TASK_NAME", b"api"),
+    ];
+    for (name, value) in kept.into_iter().chain(set) {
+        assert!(has(&seen, name, value), "{name}");
+    }
+    let terminals = ["TMUX", "TMUX_PANE", "TERM", "BASH_FUNC_hello%%"];
+    check_names(&seen, &terminals, &withheld);
     assert!(!has(&seen, "COLUMNS", b"7777"));
     assert!(!world.project().join("owned").exists());
 }
@@ -123,12 +131,11 @@ fn a_callers_environment_stays_with_its_own_tasks() {
     assert!(has(&environment_of_task(&world, first), "OF_FIRST", b"1"));
     let second = launching(&world, "second", &[WRITE]);
     let seen = environment_of_task(&world, second);
-    assert!(!has_name(&seen, "OF_FIRST"));
+    check_names(&seen, &[], &["OF_FIRST"]);
     // The same window, for another caller.
     let third = launching(&world, "first", &[WRITE]);
     let seen = environment_of_task(&world, third);
-    assert!(!has_name(&seen, "OF_FIRST"));
-    assert!(!has_name(&seen, "CODEX_THREAD_ID"));
+    check_names(&seen, &[], &["OF_FIRST", "CODEX_THREAD_ID"]);
 }
 
 #[test]
@@ -137,20 +144,14 @@ fn tmuxs_own_environment_is_there_for_the_asking() {
     world.tmux(["new-session", "-d", "-s", "other", "exec sleep 1000"]);
     world.tmux(["set-environment", "-g", "OF_TMUX", "1"]);
     world.tmux(["set-environment", "-g", "CLAUDE_CODE_SESSION_ID", "1"]);
+    let file = format!("FILE_OF_TEST={}", world.path("task-environment").display());
+    let run = ["run", "--clean-env", "--env", "GIVEN=it's", "--env", &file];
     let mut launch = world.command(World::program());
-    launch
-        .args(["run", "--clean-env", "--env", "GIVEN=it's"])
-        .args([
-            "--env",
-            &format!("FILE_OF_TEST={}", world.path("task-environment").display()),
-        ])
-        .args(["api", "--", WRITE])
-        .env("OF_CALLER", "1");
+    launch.args([&run[..], &["api", "--", WRITE]].concat());
+    launch.env("OF_CALLER", "1");
     let seen = environment_of_task(&world, launch);
-    assert!(has(&seen, "OF_TMUX", b"1"));
-    assert!(has(&seen, "GIVEN", b"it's"));
-    assert!(!has_name(&seen, "OF_CALLER"));
-    assert!(!has_name(&seen, "CLAUDE_CODE_SESSION_ID"));
+    assert!(has(&seen, "OF_TMUX", b"1") && has(&seen, "GIVEN", b"it's"));
+    check_names(&seen, &[], &["OF_CALLER", "CLAUDE_CODE_SESSION_ID"]);
     let launch = launching(&world, "api", &[WRITE]);
     assert!(!has_name(&environment_of_task(&world, launch), "OF_TMUX"));
 }
@@ -158,15 +159,11 @@ fn tmuxs_own_environment_is_there_for_the_asking() {
 #[test]
 fn what_the_configuration_withholds_is_withheld() {
     let world = World::new();
-    let folder = world.path("conf").join("tmux-task");
-    fs::create_dir(&folder).unwrap();
-    let text = "env-withhold = [\"ONE\", \"MANY_*\"]\n";
-    fs::write(folder.join("config.toml"), text).unwrap();
+    world.configure("env-withhold = [\"ONE\", \"MANY_*\"]\n");
     let mut launch = launching(&world, "api", &[WRITE]);
     launch.env("ONE", "1").env("MANY_1", "1").env("OTHER", "1");
     let seen = environment_of_task(&world, launch);
-    assert!(has_name(&seen, "OTHER"));
-    assert!(!has_name(&seen, "ONE") && !has_name(&seen, "MANY_1"));
+    check_names(&seen, &["OTHER"], &["ONE", "MANY_1"]);
 }
 
 #[test]
@@ -184,11 +181,13 @@ fn no_value_is_to_be_found_anywhere_else() {
         window_of(Output::of(launch).ok());
     }
     let given = format!("GIVEN={SECRET}");
-    world
-        .task(["run", "--env", &given, "given", "--", &gate.wait()])
-        .ok();
+    let run = ["run", "--env", &given, "given", "--", &gate.wait()];
+    world.task(run).ok();
     // A shell of a task has read its environment when its window's process waits at the gate.
-    world.until_true("each task waits", || files_left(&world).is_empty());
+    world.until_true("each task waits", || {
+        let mut names = fs::read_dir(world.path("run")).unwrap().flatten();
+        !names.any(|entry| entry.file_name().as_bytes().starts_with(b"exec-task-"))
+    });
     for (pid, line) in command_lines() {
         assert!(!holds(&line), "the command line of {pid}");
     }
@@ -210,30 +209,15 @@ fn no_value_is_to_be_found_anywhere_else() {
     let windows = world.tmux(["list-windows", "-t", "=work:", "-F", "#{window_id}"]);
     for window in windows.lines() {
         let said = world.tmux(["show-options", "-w", "-t", window]);
-        assert!(!said.contains(SECRET), "{said}");
+        lacks(&said, SECRET);
     }
-    let environment = fs::read(format!("/proc/{}/environ", world.server().as_raw_nonzero()));
-    assert!(!holds(&environment.unwrap()), "the server");
-    let names = String::from_utf8_lossy(
-        &fs::read(format!("/proc/{}/environ", world.server().as_raw_nonzero())).unwrap(),
-    )
-    .into_owned();
-    assert!(!names.contains("TMUX_TASK_SESSION="), "{names}");
+    let environment = format!("/proc/{}/environ", world.server().as_raw_nonzero());
+    let environment = variables(Path::new(&environment));
+    assert!(!holds(&environment.concat()), "the server");
+    check_names(&environment, &[], &["TMUX_TASK_SESSION"]);
     for folder in ["state", "run", "xdg"] {
         check_files(&world.path(folder));
     }
-}
-
-/// The environments that no task has read.
-fn files_left(world: &World) -> Vec<String> {
-    let names = |folder: &str| {
-        let entries = fs::read_dir(world.path(folder)).unwrap();
-        entries
-            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
-            .filter(|name| name.starts_with("exec-task-"))
-            .collect::<Vec<_>>()
-    };
-    names("run")
 }
 
 fn holds(bytes: &[u8]) -> bool {
@@ -244,15 +228,12 @@ fn holds(bytes: &[u8]) -> bool {
 
 /// The command lines of all processes that there are.
 fn command_lines() -> Vec<(String, Vec<u8>)> {
-    let processes = fs::read_dir("/proc").unwrap();
-    let names = processes.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
-    names
-        .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
-        .filter_map(|pid| {
-            let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-            Some((pid, line))
-        })
-        .collect()
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|process| {
+        let line = fs::read(process.path().join("cmdline")).ok()?;
+        Some((process.path().display().to_string(), line))
+    });
+    lines.collect()
 }
 
 fn check_files(folder: &Path) {
@@ -288,23 +269,19 @@ fn a_profile_changes_neither_the_directory_nor_whether_the_command_runs() {
     let profile =
         "cd /; exec() { :; }; eval() { :; }; exit() { :; }; set() { :; }; trap() { :; }\n";
     let here = "pwd -P; echo \"$0\"";
-    let world = World::new();
-    fs::write(world.path("home").join(".bash_profile"), profile).unwrap();
-    let project = fs::canonicalize(world.project()).unwrap();
-    let expected = format!("{}\nbash\n", project.display());
-    // Functions of the environment as well.
-    let mut launch = launching(&world, "api", &[here]);
-    launch
-        .env("BASH_FUNC_exec%%", "() { :; }")
-        .env("BASH_FUNC_eval%%", "() { :; }");
-    assert_eq!(output_of_task(&world, launch), expected);
-    let world = World::new();
-    fs::write(world.path("home").join(".bash_profile"), profile).unwrap();
-    let project = fs::canonicalize(world.project()).unwrap();
-    let mut launch = world.command(World::program());
-    launch.args(["run", "--clean-env", "api", "--", here]);
-    let shown = output_of_task(&world, launch);
-    assert_eq!(shown, format!("{}\nbash\n", project.display()));
+    for clean in [&[][..], &["--clean-env"]] {
+        let world = World::new();
+        write_profile(&world, profile);
+        let mut launch = world.command(World::program());
+        launch.args([&["run"], clean, &["api", "--", here]].concat());
+        // Functions of the environment as well.
+        for name in ["exec", "eval"] {
+            launch.env(format!("BASH_FUNC_{name}%%"), "() { :; }");
+        }
+        let project = fs::canonicalize(world.project()).unwrap();
+        let expected = format!("{}\nbash\n", project.display());
+        assert_eq!(output_of_task(&world, launch), expected);
+    }
 }
 
 #[test]
@@ -342,17 +319,15 @@ fn a_daemon_that_a_command_starts_keeps_nothing_of_the_callers_environment_that_
     world.finish();
     world.task(["daemon", "--detach"]).ok();
     let detached = environment_of_daemon(&world);
+    let (kept, left_out) = (
+        ["HOME", "PATH", "PI_SESSION_ID", "HTTPS_PROXY"],
+        ["API_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
+    );
     for seen in [autostarted, detached] {
-        for name in ["HOME", "PATH", "PI_SESSION_ID", "HTTPS_PROXY"] {
-            assert!(has_name(&seen, name), "{name}");
-        }
-        for name in ["API_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"] {
-            assert!(!has_name(&seen, name), "{name}");
-        }
+        check_names(&seen, &kept, &left_out);
     }
     // A task has all of it, also if the daemon starts it.
-    let mut launch = world.command(World::program());
-    launch.args(["run", "sees", "--", WRITE]);
+    let launch = launching(&world, "sees", &[WRITE]);
     let seen = environment_of_task(&world, launch);
     assert!(has(&seen, "API_TOKEN", SECRET.as_bytes()));
 }
@@ -360,6 +335,5 @@ fn a_daemon_that_a_command_starts_keeps_nothing_of_the_callers_environment_that_
 #[cfg(target_os = "linux")]
 fn environment_of_daemon(world: &World) -> Vec<Vec<u8>> {
     let pid = world.daemon_pid().as_raw_nonzero();
-    let text = fs::read(format!("/proc/{pid}/environ")).unwrap();
-    text.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect()
+    variables(Path::new(&format!("/proc/{pid}/environ")))
 }

@@ -3,46 +3,41 @@
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{World, content, deliveries, event, events, story};
+use crate::support::{Gate, World, content, deliveries, event, has_event, story};
 
 /// The fields that every task has, known or not.
-const TASK_FIELDS: [&str; 24] = [
-    "alternateOn",
-    "bell",
-    "bellCount",
-    "currentCommand",
-    "cursorX",
-    "cursorY",
-    "dead",
-    "durationMs",
-    "endedAt",
-    "exitCode",
-    "exitSignal",
-    "outputPreview",
-    "owner",
-    "paneId",
-    "panePid",
-    "paneStateKnown",
-    "run",
-    "shell",
-    "startedAt",
-    "stopped",
-    "taskCwd",
-    "windowId",
-    "windowName",
-    "",
-];
+const TASK_FIELDS: &str = "alternateOn bell bellCount currentCommand cursorX cursorY dead durationMs \
+     endedAt exitCode exitSignal outputPreview owner paneId panePid paneStateKnown run shell startedAt \
+     stopped taskCwd windowId windowName";
 
 #[track_caller]
-fn check_fields(record: &Value, expected: &[&str]) {
+fn check_fields(record: &Value, expected: &str) {
     let fields = record.as_object().unwrap();
     let mut names: Vec<&str> = fields.keys().map(String::as_str).collect();
     names.retain(|name| !["more", "checkpoint"].contains(name));
     names.sort_unstable();
-    let mut expected = expected.to_vec();
-    expected.retain(|name| !name.is_empty());
+    let mut expected: Vec<&str> = expected.split(' ').collect();
     expected.sort_unstable();
     assert_eq!(names, expected);
+}
+
+/// Stops the daemon while this happens, so that it is between two looks.
+fn between_looks(world: &World, happens: impl FnOnce()) {
+    let daemon = world.daemon_pid();
+    kill_process(daemon, Signal::STOP).unwrap();
+    happens();
+    kill_process(daemon, Signal::CONT).unwrap();
+}
+
+/// Waits until this many starts are delivered, and nothing else.
+#[track_caller]
+fn until_started(world: &World, n: usize) -> Vec<Value> {
+    world.until("the starts", |records| {
+        let told = deliveries(records).into_iter();
+        told.map(|told| content(told).lines().count())
+            .sum::<usize>()
+            == n
+    })
 }
 
 #[test]
@@ -59,61 +54,38 @@ fn a_start_is_a_notice_and_an_end_a_follow_up() {
         ]
     );
     let started = &records[0];
-    check_fields(
-        started,
-        &[
-            "v",
-            "seq",
-            "epoch",
-            "time",
-            "sessionName",
-            "kind",
-            "type",
-            "level",
-            "task",
-            "rerun",
-        ],
-    );
-    assert_eq!(started["sessionName"], "work");
-    assert_eq!(started["level"], "info");
-    assert_eq!(started["rerun"], false);
+    let every = "v seq epoch time sessionName kind level";
+    check_fields(started, &format!("{every} type task rerun"));
+    check_fields(&records[1], &format!("{every} text events owner"));
+    for (field, value) in [
+        ("sessionName", json!("work")),
+        ("level", json!("info")),
+        ("rerun", json!(false)),
+    ] {
+        assert_eq!(started[field], value, "{field}");
+    }
     let task = &started["task"];
-    check_fields(task, &TASK_FIELDS);
-    assert_eq!(task["windowId"], window);
-    assert_eq!(task["currentCommand"], gate.wait());
-    assert_eq!(task["taskCwd"], world.project().to_str().unwrap());
-    assert_eq!(task["paneStateKnown"], true);
-    assert_eq!(task["dead"], false);
-    assert_eq!(task["bell"], false);
-    assert_eq!(task["alternateOn"], false);
-    assert_eq!(task["run"], 1);
-    assert_eq!(task["outputPreview"], "");
+    check_fields(task, TASK_FIELDS);
+    for (field, value) in [
+        ("windowId", json!(window)),
+        ("currentCommand", json!(gate.wait())),
+        ("taskCwd", json!(world.project())),
+        ("paneStateKnown", json!(true)),
+        ("dead", json!(false)),
+        ("bell", json!(false)),
+        ("alternateOn", json!(false)),
+        ("run", json!(1)),
+        ("outputPreview", json!("")),
+        ("bellCount", Value::Null),
+        ("exitCode", Value::Null),
+        ("exitSignal", Value::Null),
+        ("endedAt", Value::Null),
+        ("durationMs", Value::Null),
+    ] {
+        assert_eq!(task[field], value, "{field}");
+    }
     assert!(task["paneId"].as_str().unwrap().starts_with('%'));
     assert!(task["startedAt"].is_i64());
-    for unknown in [
-        "bellCount",
-        "exitCode",
-        "exitSignal",
-        "endedAt",
-        "durationMs",
-    ] {
-        assert_eq!(task[unknown], Value::Null, "{unknown}");
-    }
-    check_fields(
-        &records[1],
-        &[
-            "v",
-            "seq",
-            "epoch",
-            "time",
-            "sessionName",
-            "kind",
-            "level",
-            "text",
-            "events",
-            "owner",
-        ],
-    );
     gate.open();
     world.until_deliveries(2);
     let records = world.finish();
@@ -156,8 +128,7 @@ fn an_end_is_a_follow_up_with_the_last_lines() {
 
     let follow_up = deliveries(&records)[1];
     let mut told = exited.as_object().unwrap().clone();
-    let of_the_record = ["v", "seq", "epoch", "time", "sessionName", "kind", "more"];
-    for of_the_record in of_the_record.into_iter().chain(["checkpoint"]) {
+    for of_the_record in "v seq epoch time sessionName kind more checkpoint".split(' ') {
         told.remove(of_the_record);
     }
     let expected = json!({
@@ -196,18 +167,18 @@ fn an_end_is_a_follow_up_with_the_last_lines() {
 fn a_task_that_ends_at_once_is_reported() {
     let world = World::new();
     let window = world.run("quick", "exit 7");
-    world.until("its end", |records| {
-        story(records).contains(&"exited quick 7".into())
-    });
+    world.until_event("exited", "quick");
     let records = world.finish();
+    assert_eq!(event(&records, "exited", "quick")["task"]["exitCode"], 7);
     let told: Vec<&str> = deliveries(&records).into_iter().map(content).collect();
-    let end = format!("tmux task {window} (quick) exited with code 7");
+    let (end, others) = told.split_last().unwrap();
+    assert_eq!(
+        *end,
+        format!("tmux task {window} (quick) exited with code 7")
+    );
     // Whether a look found it alive is a matter of luck.
     let start = format!("tmux task {window} (quick) started");
-    assert!(
-        told == [end.as_str()] || told == [start.as_str(), end.as_str()],
-        "{told:?}"
-    );
+    assert!(others.is_empty() || others == [start], "{told:?}");
 }
 
 #[test]
@@ -252,18 +223,10 @@ fn a_task_that_prints_on_and_on_is_in_nobodys_way_nor_its_own() {
     );
     world.run("ask", "read -r -p 'Proceed? [y/N] ' answer; exit 4");
     for (name, code) in [("ask", 4), ("noise", 5)] {
-        let of_task = |records: &[Value], kind: &str| {
-            let events = events(records).into_iter();
-            let mut of_task = events.filter(|event| event["task"]["windowName"] == name);
-            of_task.any(|event| event["type"] == kind)
-        };
-        world.until("its question", |records| of_task(records, "input"));
+        world.until_event("input", name);
         world.task(["send", name, "y"]).ok();
-        let records = world.until("its end", |records| of_task(records, "exited"));
-        assert_eq!(
-            event(&records, "exited", name)["task"]["exitCode"],
-            json!(code)
-        );
+        let records = world.until_event("exited", name);
+        assert_eq!(event(&records, "exited", name)["task"]["exitCode"], code);
     }
 }
 
@@ -297,18 +260,15 @@ fn a_bell_with_the_end_is_one_text() {
     );
     let window = world.run("api", &line);
     world.until_deliveries(1);
-    // Both happen between two looks.
-    let daemon = world.daemon_pid();
-    kill_process(daemon, Signal::STOP).unwrap();
-    first.open();
-    // Two bells that tmux reads at once are one.
-    world.until_true("the first bell", || {
-        let count = ["-t", &window, "@tmux_task_bells"];
-        world.tmux([&["show-options", "-wqv"], &count[..]].concat()) == format!("{window} 1")
+    between_looks(&world, || {
+        first.open();
+        // Two bells that tmux reads at once are one.
+        world.until_true("the first bell", || {
+            world.window_option(&window, "@tmux_task_bells") == format!("{window} 1")
+        });
+        second.open();
+        world.until_ended(&window);
     });
-    second.open();
-    world.until_ended(&window);
-    kill_process(daemon, Signal::CONT).unwrap();
     let records = world.until_deliveries(2);
     assert_eq!(
         story(&records)[2..],
@@ -340,14 +300,9 @@ fn a_question_is_a_follow_up_and_its_answer_only_a_record() {
     let listed = world.look();
     assert_eq!(listed["tasks"][0]["waitingFor"], "Proceed? [y/N]");
     assert_eq!(listed["tasks"][0]["state"], "waiting");
-    let table = world.task(["ls"]);
-    assert!(table.ok().contains("waiting"), "{table}");
+    world.task(["ls"]).shows("waiting");
     world.tmux(["send-keys", "-t", &window, "y", "Enter"]);
-    world.until("the answer", |records| {
-        events(records)
-            .iter()
-            .any(|event| event["type"] == "inputResolved")
-    });
+    world.until_events(1, "inputResolved");
     let records = world.finish();
     let input = event(&records, "input", "api");
     // The notice of the start may come before the question or after it.
@@ -400,16 +355,9 @@ fn a_window_that_is_closed_is_a_task_that_disappeared() {
     let window = world.run("api", "echo hi; sleep 1000");
     world.until_shows(&window, "hi");
     world.look();
-    let before = world.until("both starts", |records| {
-        let told = deliveries(records);
-        told.iter()
-            .map(|told| content(told).lines().count())
-            .sum::<usize>()
-            == 2
-    });
+    let before = until_started(&world, 2);
     world.tmux(["kill-window", "-t", &window]);
-    let n = before.len() + 2;
-    world.until("the end", |records| records.len() == n);
+    world.until_delivered("disappeared", "api");
     let records = world.finish();
     let seq = before.len() + 1;
     assert_eq!(
@@ -452,18 +400,15 @@ fn the_end_of_the_shell_by_a_signal_is_one_and_that_of_a_child_is_a_code() {
         world.until_delivered("started", name);
         gate.open();
         let records = world.until_delivered("exited", name);
-        let exited = event(&records, "exited", name);
-        assert_eq!(exited["task"]["exitCode"], code);
-        assert_eq!(exited["task"]["exitSignal"], signal);
+        let task = &event(&records, "exited", name)["task"];
+        assert_eq!([&task["exitCode"], &task["exitSignal"]], [&code, &signal]);
         let told = deliveries(&records).pop().unwrap();
-        assert_eq!(
-            (&told["kind"], &told["level"]),
-            (&json!("followUp"), &json!("warning"))
-        );
+        let kind = [&told["kind"], &told["level"]];
+        assert_eq!(kind, ["followUp", "warning"]);
         let first = content(told).lines().next().unwrap();
         assert_eq!(first, format!("tmux task {window} ({name}) {text}"));
     }
-    assert!(world.task(["ls"]).ok().contains("SIGKILL"));
+    world.task(["ls"]).shows("SIGKILL");
 }
 
 #[test]
@@ -471,37 +416,19 @@ fn what_happens_at_once_is_one_message() {
     let world = World::new();
     let names = ["a", "b", "c", "d"];
     let gates = names.map(|name| world.gate(name));
-    let windows: Vec<String> = names
-        .iter()
-        .zip(&gates)
-        .map(|(name, gate)| world.run(name, &format!("{}; exit 1", gate.wait())))
-        .collect();
-    world.until("all starts", |records| {
-        let told = deliveries(records);
-        told.iter()
-            .map(|told| content(told).lines().count())
-            .sum::<usize>()
-            == 4
+    let run = |(name, gate): (&&str, &Gate)| world.run(name, &format!("{}; exit 1", gate.wait()));
+    let windows: Vec<String> = names.iter().zip(&gates).map(run).collect();
+    until_started(&world, 4);
+    between_looks(&world, || {
+        gates.iter().for_each(Gate::open);
+        for window in &windows {
+            world.until_ended(window);
+        }
     });
-    let daemon = world.daemon_pid();
-    kill_process(daemon, Signal::STOP).unwrap();
-    for gate in &gates {
-        gate.open();
-    }
-    for window in &windows {
-        world.until_ended(window);
-    }
-    kill_process(daemon, Signal::CONT).unwrap();
-    world.until("all ends", |records| {
-        deliveries(records)
-            .iter()
-            .any(|told| told["kind"] == "followUp")
-    });
+    world.until_delivered("exited", "d");
     let records = world.finish();
-    let follow_ups: Vec<&Value> = deliveries(&records)
-        .into_iter()
-        .filter(|told| told["kind"] == "followUp")
-        .collect();
+    let mut follow_ups = deliveries(&records);
+    follow_ups.retain(|told| told["kind"] == "followUp");
     let expected: Vec<String> = names
         .iter()
         .zip(&windows)
@@ -517,9 +444,7 @@ fn the_first_task_may_ring_at_once() {
     for session in ["1", "2", "3", "4", "5"] {
         world.run_in(session, "api", "printf '\\a'; exec sleep 1000");
         world.until_of(&["-s", session], "the bell", |records| {
-            events(records)
-                .iter()
-                .any(|event| event["type"] == "notify")
+            has_event(records, "notify", "api")
         });
     }
 }

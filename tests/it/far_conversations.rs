@@ -4,42 +4,56 @@
 use std::fs;
 
 use rustix::process::{Signal, kill_process};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::{Output, Running, SESSION, World, machines};
+use crate::support::{
+    Far, Gate, Running, SESSION, World, confirm, content_of, has, lacks, machines, message, texts,
+};
+
+/// The conversation's machine, another one, and the adapter of the conversation `one`.
+fn with_machine() -> (World, Far, Running) {
+    let mut near = World::new();
+    let [far] = machines(&mut near, ["gpu1"]);
+    let adapter = near.adapter("one");
+    (near, far, adapter)
+}
 
 fn run(near: &World, id: &str, host: &str, name: &str, line: &str) {
     run_in(SESSION, near, id, host, name, line);
 }
 
 fn run_in(session: &str, near: &World, id: &str, host: &str, name: &str, line: &str) {
-    let mut command = near.command(World::program());
-    command
-        .args(["--host", host, "-s", session, "run", name, "--", line])
-        .env("TMUX_TASK_OWNER", format!("opencode:{id}"));
-    Output::of(command).ok();
+    let words = ["--host", host, "-s", session, "run", name, "--", line];
+    near.task_as(&format!("opencode:{id}"), words).ok();
 }
 
-#[track_caller]
-fn message(adapter: &Running) -> Value {
-    let lines = adapter.records_until(|line| line["kind"] == "message");
-    lines.last().unwrap().clone()
+/// Starts tasks of the conversation `one` that wait at gates.
+fn run_at_gates<const N: usize>(near: &World, far: &Far, names: [&str; N]) -> [Gate; N] {
+    names.map(|name| {
+        let gate = far.world.gate(name);
+        run(near, "one", "gpu1", name, &gate.wait());
+        gate
+    })
 }
 
-/// Reads the next message, which must say this, and confirms it.
+/// Reads the next message, which must tell this end, and confirms it.
 #[track_caller]
-fn hear(adapter: &mut Running, host: &str, text: &str) {
+fn hear(adapter: &mut Running, host: &str, name: &str, code: i32) {
     let told = message(adapter);
-    let content = told["message"]["content"].as_str().unwrap();
-    assert!(content.contains(text), "{text}: {told}");
-    assert!(content.contains(&format!("{host}:@")), "{told}");
+    has(
+        content_of(&told),
+        format!("({name}) exited with code {code}"),
+    );
+    has(content_of(&told), format!("{host}:@"));
     assert_eq!(told["message"]["details"]["host"], host, "{told}");
     confirm(adapter, &told);
 }
 
-fn confirm(adapter: &mut Running, told: &Value) {
-    let receipt = json!({"received": {"to": told["to"], "id": told["id"]}});
-    adapter.write(&format!("{receipt}\n"));
+/// A task of the conversation `one` ends there, and the conversation hears of it.
+#[track_caller]
+fn end_and_hear(near: &World, adapter: &mut Running, name: &str, code: i32) {
+    run(near, "one", "gpu1", name, &format!("exit {code}"));
+    hear(adapter, "gpu1", name, code);
 }
 
 /// Reads messages until they say that these tasks have ended, once and in this order, and confirms them.
@@ -48,11 +62,10 @@ fn hear_all(adapter: &mut Running, names: &[&str]) {
     let mut heard = Vec::new();
     while heard.len() < names.len() {
         let told = message(adapter);
-        for event in told["message"]["details"]["events"].as_array().unwrap() {
-            if event["type"] == "exited" {
-                heard.push(event["task"]["windowName"].as_str().unwrap().to_owned());
-            }
-        }
+        let events = told["message"]["details"]["events"].as_array().unwrap();
+        let ends = events.iter().filter(|event| event["type"] == "exited");
+        let names = texts(ends.map(|event| &event["task"]), "windowName");
+        heard.extend(names.into_iter().map(str::to_owned));
         confirm(adapter, &told);
     }
     assert_eq!(heard, names);
@@ -66,63 +79,40 @@ fn until_forgotten(near: &World) {
 }
 
 #[test]
-fn an_end_on_another_machine_reaches_its_conversation() {
-    let mut near = World::new();
-    let [far] = machines(&mut near, ["gpu1"]);
-    let mut adapter = near.adapter("one");
-    run(&near, "one", "gpu1", "a", "exit 3");
-    hear(&mut adapter, "gpu1", "(a) exited with code 3");
+fn each_end_is_told_once_whatever_is_killed() {
+    let (near, far, mut adapter) = with_machine();
+    end_and_hear(&near, &mut adapter, "first", 3);
     until_forgotten(&near);
-    // Nobody reads there any more.
+    // Nobody reads there any more. The next one is followed again.
     far.world
         .until_true("nobody reads", || far.world.daemon_status()["readers"] == 0);
-    // The next one is followed again.
-    run(&near, "one", "gpu1", "b", "exit 4");
-    hear(&mut adapter, "gpu1", "(b) exited with code 4");
-}
-
-#[test]
-fn each_end_is_told_once_whatever_is_killed() {
-    let mut near = World::new();
-    let [far] = machines(&mut near, ["gpu1"]);
-    let mut adapter = near.adapter("one");
-    let held = far.world.gate("held");
-    run(&near, "one", "gpu1", "held", &held.wait());
+    let [held] = run_at_gates(&near, &far, ["held"]);
     let kills: [&dyn Fn(); 3] = [&|| far.kill_ssh(), &|| far.kill_call(), &|| {
         far.world.kill_daemon()
     }];
-    for (n, kill) in kills.into_iter().enumerate() {
-        let gate = far.world.gate(&format!("gate{n}"));
-        run(&near, "one", "gpu1", &format!("a{n}"), &gate.wait());
+    for (name, kill) in ["a", "b", "c"].into_iter().zip(kills) {
+        let [gate] = run_at_gates(&near, &far, [name]);
         kill();
         gate.open();
-        hear(&mut adapter, "gpu1", &format!("(a{n}) exited with code 0"));
+        hear(&mut adapter, "gpu1", name, 0);
     }
     held.open();
-    hear(&mut adapter, "gpu1", "(held) exited with code 0");
+    hear(&mut adapter, "gpu1", "held", 0);
     until_forgotten(&near);
 }
 
 #[test]
 fn a_connection_that_the_machine_still_holds_takes_no_messages() {
-    let mut near = World::new();
-    let [far] = machines(&mut near, ["gpu1"]);
-    let mut adapter = near.adapter("one");
-    run(&near, "one", "gpu1", "a", "exit 3");
-    hear(&mut adapter, "gpu1", "(a) exited with code 3");
+    let (near, far, mut adapter) = with_machine();
+    end_and_hear(&near, &mut adapter, "a", 3);
     // As after a night: this machine was asleep, and is elsewhere now.
     far.hold_connections();
     far.kill_ssh();
-    run(&near, "one", "gpu1", "b", "exit 4");
-    hear(&mut adapter, "gpu1", "(b) exited with code 4");
+    end_and_hear(&near, &mut adapter, "b", 4);
     for n in 0..6 {
         let (session, name) = (format!("session{n}"), format!("c{n}"));
         run_in(&session, &near, "one", "gpu1", &name, "exit 5");
-        hear(
-            &mut adapter,
-            "gpu1",
-            &format!("({name}) exited with code 5"),
-        );
+        hear(&mut adapter, "gpu1", &name, 5);
         // The daemons there come back in any order.
         far.world.kill_daemons();
     }
@@ -139,8 +129,7 @@ fn a_machine_with_two_names_is_heard_by_either() {
     );
     fs::write(near.path("config.toml"), config).unwrap();
     let mut adapter = near.adapter("one");
-    let gate = far.world.gate("gate");
-    run(&near, "one", "gpu1", "a", &gate.wait());
+    let [gate] = run_at_gates(&near, &far, ["a"]);
     run(&near, "one", "big", "b", "exit 3");
     hear_all(&mut adapter, &["b"]);
     gate.open();
@@ -154,42 +143,30 @@ fn a_machine_with_two_names_is_heard_by_either() {
 
 #[test]
 fn a_cut_that_only_ssh_can_notice_delays_messages() {
-    let mut near = World::new();
-    let [far] = machines(&mut near, ["gpu1"]);
-    let mut adapter = near.adapter("one");
-    let gates = ["first", "a", "b", "last"].map(|name| {
-        let gate = far.world.gate(name);
-        run(&near, "one", "gpu1", name, &gate.wait());
-        gate
-    });
+    let (near, far, mut adapter) = with_machine();
+    let [first, a, b, last] = run_at_gates(&near, &far, ["first", "a", "b", "last"]);
     far.set_options("-o ControlPath=none -o ServerAliveInterval=1 -o ServerAliveCountMax=1");
     far.kill_ssh();
-    gates[0].open();
+    first.open();
     hear_all(&mut adapter, &["first"]);
     far.hold_connections();
-    for (gate, name) in gates[1..3].iter().zip(["a", "b"]) {
+    for (gate, name) in [(a, "a"), (b, "b")] {
         gate.open();
         far.world.until_delivered("exited", name);
     }
     hear_all(&mut adapter, &["a", "b"]);
     // What was on its way comes too late.
     far.release_connections();
-    gates[3].open();
+    last.open();
     hear_all(&mut adapter, &["last"]);
     until_forgotten(&near);
 }
 
 #[test]
 fn what_ends_while_this_machine_sleeps_is_told_once_when_it_wakes() {
-    let mut near = World::new();
-    let [far] = machines(&mut near, ["gpu1"]);
-    let mut adapter = near.adapter("one");
+    let (near, far, mut adapter) = with_machine();
     let names = ["a", "b", "c"];
-    let gates = names.map(|name| {
-        let gate = far.world.gate(name);
-        run(&near, "one", "gpu1", name, &gate.wait());
-        gate
-    });
+    let gates = run_at_gates(&near, &far, names);
     run(&near, "one", "gpu1", "first", "exit 3");
     hear_all(&mut adapter, &["first"]);
     let asleep = [adapter.pid(), far.ssh().unwrap()];
@@ -214,30 +191,24 @@ fn what_ends_while_this_machine_sleeps_is_told_once_when_it_wakes() {
 
 #[test]
 fn a_client_that_restarts_gets_what_it_has_not_confirmed() {
-    let mut near = World::new();
-    let [_far] = machines(&mut near, ["gpu1"]);
-    let mut first = near.adapter("one");
-    run(&near, "one", "gpu1", "a", "exit 3");
-    hear(&mut first, "gpu1", "(a) exited");
+    let (near, _far, mut first) = with_machine();
+    end_and_hear(&near, &mut first, "a", 3);
     run(&near, "one", "gpu1", "b", "exit 4");
     let told = message(&first);
-    first.signal(Signal::KILL);
-    first.wait();
+    first.kill();
     let mut second = near.adapter("one");
     let again = message(&second);
     assert_eq!(again["id"], told["id"]);
     confirm(&mut second, &again);
     // The receipt may be all that is left of it.
-    second.signal(Signal::KILL);
-    second.wait();
+    second.kill();
     let mut third = near.adapter("one");
     run(&near, "one", "gpu1", "c", "exit 5");
     loop {
         let told = message(&third);
         confirm(&mut third, &told);
-        let content = told["message"]["content"].as_str().unwrap();
-        assert!(!content.contains("(a)"), "{told}");
-        if content.contains("(c) exited with code 5") {
+        lacks(content_of(&told), "(a)");
+        if content_of(&told).contains("(c) exited with code 5") {
             break;
         }
         // A receipt that was not read before the kill.
@@ -248,15 +219,11 @@ fn a_client_that_restarts_gets_what_it_has_not_confirmed() {
 
 #[test]
 fn a_message_comes_again_as_it_was_before_its_machine_is_reached() {
-    let mut near = World::new();
-    let [far] = machines(&mut near, ["gpu1"]);
-    let mut first = near.adapter("one");
-    let gate = far.world.gate("b");
-    run(&near, "one", "gpu1", "b", &gate.wait());
+    let (mut near, far, first) = with_machine();
+    let [gate] = run_at_gates(&near, &far, ["b"]);
     run(&near, "one", "gpu1", "a", "exit 3");
     let told = message(&first);
-    first.signal(Signal::KILL);
-    first.wait();
+    first.kill();
     // More ends, there and here.
     let (port, away) = (near.path("ssh/gpu1.port"), near.path("ssh/away"));
     fs::rename(&port, &away).unwrap();
@@ -273,14 +240,11 @@ fn a_message_comes_again_as_it_was_before_its_machine_is_reached() {
     );
     confirm(&mut second, &again);
     let here = message(&second);
-    let content = here["message"]["content"].as_str().unwrap();
-    assert!(
-        content.contains("(c) exited with code 5") && !content.contains("gpu1"),
-        "{here}"
-    );
+    has(content_of(&here), "(c) exited with code 5");
+    lacks(content_of(&here), "gpu1");
     confirm(&mut second, &here);
     fs::rename(&away, &port).unwrap();
-    hear(&mut second, "gpu1", "(b) exited with code 0");
+    hear(&mut second, "gpu1", "b", 0);
     until_forgotten(&near);
 }
 
@@ -291,13 +255,16 @@ fn two_conversations_and_two_machines_are_kept_apart() {
     let (mut one, mut two) = (near.adapter("one"), near.adapter("two"));
     run(&near, "one", "gpu1", "a", "exit 3");
     run(&near, "two", "gpu1", "b", "exit 4");
-    hear(&mut one, "gpu1", "(a) exited with code 3");
-    hear(&mut two, "gpu1", "(b) exited with code 4");
-    run(&near, "one", "cpu1", "c", "exit 5");
-    hear(&mut one, "cpu1", "(c) exited with code 5");
-    run(&near, "one", "gpu1", "d", "exit 6");
-    hear(&mut one, "gpu1", "(d) exited with code 6");
-    run(&near, "two", "cpu1", "e", "exit 7");
-    hear(&mut two, "cpu1", "(e) exited with code 7");
+    hear(&mut one, "gpu1", "a", 3);
+    hear(&mut two, "gpu1", "b", 4);
+    for (id, host, name, code) in [
+        ("one", "cpu1", "c", 5),
+        ("one", "gpu1", "d", 6),
+        ("two", "cpu1", "e", 7),
+    ] {
+        run(&near, id, host, name, &format!("exit {code}"));
+        let adapter = if id == "one" { &mut one } else { &mut two };
+        hear(adapter, host, name, code);
+    }
     until_forgotten(&near);
 }

@@ -13,17 +13,19 @@ use crate::consumers::{acknowledge, consume, until_live};
 use crate::crashes::daemon_with_lock;
 use crate::renames::n_daemons;
 use crate::runs::codes;
-use crate::support::{Output, World, all_told, events, has_ended, parse_lines, repeated, story};
+use crate::support::{
+    Output, World, all_told, events, events_of, has, has_ended, parse_lines, repeated, story, texts,
+};
 
-/// The daemon's log.
-fn log(world: &World) -> String {
-    fs::read_to_string(world.state("work").join("daemon.log")).unwrap()
-}
-
-/// The daemon's log once it has this text: another thread writes it.
-fn log_with(world: &World, text: &str) -> String {
-    world.until_true("the log says so", || log(world).contains(text));
-    log(world)
+/// Checks that a damaged file was kept, and that the log says so and what follows from it.
+#[track_caller]
+fn check_kept(world: &World, aside: &Path, bytes: &[u8], words: &[&str]) {
+    assert_eq!(fs::read(aside).unwrap(), bytes);
+    let name = aside.file_name().unwrap().to_str().unwrap();
+    let log = world.until_logged(name);
+    let is_of_it = |line: &&str| line.contains("ERROR") && line.contains(name);
+    let line = log.lines().find(is_of_it).unwrap();
+    words.iter().for_each(|word| has(line, word));
 }
 
 /// What a file may look like after a crash, a bad disk, or a later version of the program.
@@ -77,16 +79,10 @@ fn without_its_snapshot_or_with_a_damaged_one_a_daemon_continues_from_the_feed()
     for (n, (name, bytes)) in (1..).zip(DAMAGED) {
         check_damaged_snapshot(&world, name, |saved| fs::write(saved, bytes).unwrap());
         // It is kept aside.
-        let aside = format!("session.json.damaged-{n}");
-        let kept = world.state("work").join(&aside);
-        assert_eq!(fs::read(&kept).unwrap(), bytes, "{name}");
-        let log = log_with(&world, &aside);
-        let is_of_it = |line: &&str| line.contains("ERROR") && line.contains(&aside);
-        let line = log.lines().find(is_of_it).unwrap();
-        assert!(
-            line.contains("continuing from the feed alone"),
-            "{name}: {line}"
-        );
+        let aside = world
+            .state("work")
+            .join(format!("session.json.damaged-{n}"));
+        check_kept(&world, &aside, bytes, &["continuing from the feed alone"]);
     }
     world.finish();
 }
@@ -109,7 +105,7 @@ fn a_feed_that_cannot_be_read_is_kept_aside_and_a_new_one_begins() {
         world.daemon();
         let aside = world.state("work").join("feed.jsonl.other-1");
         assert_eq!(fs::read(&aside).unwrap(), bytes);
-        log_with(&world, "put aside what is not of this feed");
+        world.until_logged("put aside what is not of this feed");
         // The changes since then are in the new feed, which has its own epoch and numbers.
         let records = world.until("the end", |records| {
             codes(records, "ends") == [(1, 4)] && all_told(records)
@@ -121,8 +117,7 @@ fn a_feed_that_cannot_be_read_is_kept_aside_and_a_new_one_begins() {
         assert_eq!(until_live(&harness), [1, 2]);
         let old = format!("{}:1", before[0]["epoch"].as_str().unwrap());
         let refused = world.task(["feed", "--after", &old]);
-        assert_eq!(refused.code, 1, "{refused}");
-        assert!(refused.err.contains("no epoch"), "{refused}");
+        refused.fails_so(1, "").says("no epoch");
         world.finish();
     }
 }
@@ -148,17 +143,10 @@ fn a_consumer_whose_file_is_damaged_starts_again_and_its_file_is_kept() {
     world.daemon();
     for (name, bytes) in DAMAGED {
         assert_eq!(until_live(&consume(&world, name, &[])), all, "{name}");
-        let aside = format!(".{name}.damaged-1");
-        assert_eq!(fs::read(consumers.join(&aside)).unwrap(), bytes);
-        let log = log_with(&world, &aside);
-        let is_of_it = |line: &&str| line.contains("ERROR") && line.contains(&aside);
-        let line = log.lines().find(is_of_it).unwrap();
-        for word in [
-            format!("consumer `{name}`"),
-            "starts again at the first record".to_owned(),
-        ] {
-            assert!(line.contains(&word), "{name}: {line}");
-        }
+        let aside = consumers.join(format!(".{name}.damaged-1"));
+        let consumer = format!("consumer `{name}`");
+        let words = [&consumer, "starts again at the first record"];
+        check_kept(&world, &aside, bytes, &words);
     }
     let status = world.daemon_status();
     assert_eq!(status["problems"], Value::Null, "{status}");
@@ -190,10 +178,8 @@ fn a_folder_that_cannot_be_written_is_named_and_no_task_is_started() {
     let world = World::new();
     set_mode(&world.path("state"), 0o500);
     let refused = unprivileged(&world, &["run", "api", "--", "exit 3"]);
-    assert_eq!(refused.code, 1, "{refused}");
     let why = "tmux-task: run: the daemon did not start: could not use the folder /";
-    assert!(refused.err.starts_with(why), "{refused}");
-    assert!(refused.err.contains("Permission denied"), "{refused}");
+    refused.fails_so(1, why).says("Permission denied");
     assert_eq!(world.task(["ls"]).code, 3);
     set_mode(&world.path("state"), 0o700);
     world.run("api", "exit 3");
@@ -212,9 +198,8 @@ fn a_feed_that_cannot_be_written_is_named_and_still_read() {
     set_mode(&feed, 0o400);
     ends.open();
     let refused = unprivileged(&world, &["daemon", "--detach"]);
-    assert_eq!(refused.code, 1, "{refused}");
     let why = "tmux-task: daemon: the daemon did not start: could not open the feed /";
-    assert!(refused.err.starts_with(why), "{refused}");
+    refused.fails_so(1, why);
     let read = unprivileged(&world, &["feed"]);
     assert_eq!(parse_lines(read.ok()), before);
     set_mode(&feed, 0o600);
@@ -321,13 +306,9 @@ fn a_clock_that_jumps_loses_and_doubles_nothing() {
         world.until("its end", |records| codes(records, &ended).len() == 1);
         // New tasks and prompts are reported as before, and time limits are kept.
         world.run(&asks, "printf 'Proceed? [y/N] '; read -r _; exit 7");
-        world.until("its question", |records| {
-            records.iter().any(|record| {
-                record["type"] == "input" && record["task"]["windowName"] == asks.as_str()
-            })
-        });
+        world.until_event("input", &asks);
         let late = world.task(["wait", "on", "--text", "never", "--timeout", "50ms"]);
-        assert_eq!(late.code, 4, "{late}");
+        late.fails_with(4);
         world.task(["send", &asks, "y"]).ok();
         world.until("its end", |records| {
             codes(records, &asks) == [(1, 7)] && all_told(records)
@@ -335,18 +316,13 @@ fn a_clock_that_jumps_loses_and_doubles_nothing() {
     }
     world.look();
     let records = world.finish();
-    let told = |event_type: &str| {
-        let of_type = |event: &&&Value| event["type"] == event_type;
-        events(&records).iter().filter(of_type).count()
-    };
+    let told = |event_type: &str| events_of(&records, event_type).len();
     assert_eq!(told("started"), 9);
     assert_eq!(told("exited"), 8);
     assert_eq!((told("input"), told("inputResolved")), (4, 4));
     assert_eq!(told("disappeared"), 0);
-    let days: BTreeSet<&str> = records
-        .iter()
-        .map(|record| &record["time"].as_str().unwrap()[..10])
-        .collect();
+    let days = texts(&records, "time").into_iter().map(|time| &time[..10]);
+    let days: BTreeSet<&str> = days.collect();
     assert!(days.len() >= 5, "the clock has not jumped: {days:?}");
     for event in events(&records) {
         let task = &event["task"];

@@ -1,18 +1,20 @@
 //! Reading the feed: stored records, live records and filters.
 
-use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
+use std::process::Stdio;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::runs::codes;
 use crate::support::{
     Output, Running, World, all_told, check_feed, content, deliveries, events, has_ended,
-    parse_lines, pid,
+    parse_lines, pid, texts,
 };
 
-/// A world whose feed has the delivered ends of two tasks, and does not change; its epoch.
+/// A world whose feed has the delivered ends of two tasks, and does not change; its records.
 fn with_two_ends() -> (World, Vec<Value>) {
     let world = World::new();
     for (name, code) in [("api", 2), ("web", 3)] {
@@ -29,94 +31,76 @@ fn with_two_ends() -> (World, Vec<Value>) {
 }
 
 fn seqs(records: &[Value]) -> Vec<u64> {
-    records
-        .iter()
-        .map(|record| record["seq"].as_u64().unwrap())
-        .collect()
+    let seqs = records.iter().map(|record| record["seq"].as_u64().unwrap());
+    seqs.collect()
+}
+
+/// Follows the feed until it is live.
+fn follow(world: &World, args: &[&str]) -> Running {
+    let follow = world.start([&["feed", "--follow"], args].concat());
+    follow.records_until(|record| record["kind"] == "sync");
+    follow
 }
 
 #[test]
-fn what_is_kept_needs_no_daemon() {
+fn what_is_kept_is_read_without_a_daemon_and_selected() {
     let (world, records) = with_two_ends();
     let read = |args: &[&str]| parse_lines(world.task([&["feed"], args].concat()).ok());
     assert_eq!(read(&[]), records);
-    assert_eq!(seqs(&read(&["--after", "5"])), [6, 7, 8]);
-    assert_eq!(seqs(&read(&["--after", "0"])), [1, 2, 3, 4, 5, 6, 7, 8]);
-    assert_eq!(seqs(&read(&["--after", "8"])), [0; 0]);
     let epoch = records[0]["epoch"].as_str().unwrap();
-    assert_eq!(seqs(&read(&["--after", &format!("{epoch}:6")])), [7, 8]);
-}
-
-#[test]
-fn a_place_that_the_feed_does_not_have_is_refused() {
-    let (world, records) = with_two_ends();
-    let epoch = records[0]["epoch"].as_str().unwrap();
-    let check = |args: &[&str]| {
-        world.task([args, &["--after", "9"]].concat()).fails(
-            1,
-            &format!("tmux-task: feed: no record 9: the feed's last is {epoch}:8"),
-        );
-        world.task([args, &["--after", "other:1"]].concat()).fails(
-            1,
-            &format!("tmux-task: feed: no epoch other: the feed's is {epoch}, its last record 8"),
-        );
+    // A place that the feed does not have is refused, also by a daemon.
+    let check_refused = |args: &[&str]| {
+        for (place, why) in [
+            ("9", format!("no record 9: the feed's last is {epoch}:8")),
+            (
+                "other:1",
+                format!("no epoch other: the feed's is {epoch}, its last record 8"),
+            ),
+        ] {
+            let output = world.task([args, &["--after", place]].concat());
+            output.fails(1, &format!("tmux-task: feed: {why}"));
+        }
     };
-    check(&["feed"]);
+    check_refused(&["feed"]);
+    world.task(["daemon", "status"]).fails_with(3);
     world.daemon();
-    check(&["feed", "--follow"]);
-}
-
-#[test]
-fn filters_choose_records() {
-    let (world, records) = with_two_ends();
-    let read = |args: &[&str]| seqs(&parse_lines(world.task([&["feed"], args].concat()).ok()));
-    let id = |n: usize| records[n]["task"]["windowId"].as_str().unwrap().to_owned();
-    assert_eq!(read(&["--kind", "event"]), [1, 3, 5, 7]);
-    assert_eq!(read(&["--kind", "notice"]), [2, 6]);
-    assert_eq!(read(&["--kind", "followUp"]), [4, 8]);
-    assert_eq!(
-        read(&["--kind", "followUp", "--kind", "notice"]),
-        [2, 4, 6, 8]
-    );
-    assert_eq!(read(&["--type", "exited"]), [3, 7]);
-    assert_eq!(
-        read(&["--type", "exited", "--type", "started"]),
-        [1, 3, 5, 7]
-    );
-    assert_eq!(read(&["--task", "web"]), [5, 6, 7, 8]);
-    assert_eq!(read(&["--task", &id(0)]), [1, 2, 3, 4]);
-    assert_eq!(read(&["--task", "we"]), [0; 0]);
-    assert_eq!(
-        read(&["--type", "exited", "--task", "web", "--after", "2"]),
-        [7]
-    );
-    assert_eq!(
-        read(&["--kind", "followUp", "--type", "exited", "--task", "api"]),
-        [4]
-    );
-    assert_eq!(
-        read(&["--kind", "notice", "--task", "web", "--after", "5"]),
-        [6]
-    );
-}
-
-#[test]
-fn the_format_text_is_for_people() {
-    let (world, records) = with_two_ends();
+    check_refused(&["feed", "--follow"]);
+    let (place, id) = (format!("{epoch}:6"), &records[0]["task"]["windowId"]);
+    let cases: [(&[&str], &[u64]); 16] = [
+        (&["--after", "5"], &[6, 7, 8]),
+        (&["--after", "0"], &[1, 2, 3, 4, 5, 6, 7, 8]),
+        (&["--after", "8"], &[]),
+        (&["--after", &place], &[7, 8]),
+        (&["--kind", "event"], &[1, 3, 5, 7]),
+        (&["--kind", "notice"], &[2, 6]),
+        (&["--kind", "followUp"], &[4, 8]),
+        (&["--kind", "followUp", "--kind", "notice"], &[2, 4, 6, 8]),
+        (&["--type", "exited"], &[3, 7]),
+        (&["--type", "exited", "--type", "started"], &[1, 3, 5, 7]),
+        (&["--task", "web"], &[5, 6, 7, 8]),
+        (&["--task", id.as_str().unwrap()], &[1, 2, 3, 4]),
+        (&["--task", "we"], &[]),
+        (&["--type", "exited", "--task", "web", "--after", "2"], &[7]),
+        (
+            &["--kind", "followUp", "--type", "exited", "--task", "api"],
+            &[4],
+        ),
+        (&["--kind", "notice", "--task", "web", "--after", "5"], &[6]),
+    ];
+    for (args, expected) in cases {
+        assert_eq!(seqs(&read(args)), expected, "{args:?}");
+    }
     let text = world.task(["feed", "--format", "text", "--after", "6"]);
-    let (time, later) = (
-        records[6]["time"].as_str().unwrap(),
-        records[7]["time"].as_str().unwrap(),
-    );
+    let [time, later] = texts(&records[6..], "time")[..] else {
+        panic!("two records");
+    };
     let web = records[6]["task"]["windowId"].as_str().unwrap();
-    assert_eq!(
-        text.ok(),
-        format!(
-            "{time} #7 event exited: tmux task {web} (web) exited with code 3\n\
-             {later} #8 followUp: [tmux-task notification]\n    \
-             tmux task {web} (web) exited with code 3\n"
-        )
+    let expected = format!(
+        "{time} #7 event exited: tmux task {web} (web) exited with code 3\n\
+         {later} #8 followUp: [tmux-task notification]\n    \
+         tmux task {web} (web) exited with code 3\n"
     );
+    assert_eq!(text.ok(), expected);
 }
 
 #[test]
@@ -132,104 +116,66 @@ fn without_follow_there_are_only_records_and_without_records_nothing() {
 }
 
 #[test]
-fn a_stream_begins_with_hello_status_and_sync() {
+fn a_stream_begins_with_hello_status_and_sync_and_goes_on() {
     let (world, records) = with_two_ends();
     world.daemon();
-    let follow = world.start(["feed", "--follow"]);
-    let hello = follow.record();
-    assert_eq!(
-        hello,
-        json!({
-            "kind": "hello",
-            "v": 1,
-            "epoch": records[0]["epoch"],
-            "lastSeq": 8,
-            "version": env!("CARGO_PKG_VERSION"),
-            "sessionName": "work",
-        })
-    );
+    let now = world.start(["feed", "--follow"]);
+    let later = world.start(["feed", "--follow", "--after", "5"]);
+    let hello = json!({
+        "kind": "hello",
+        "v": 1,
+        "epoch": records[0]["epoch"],
+        "lastSeq": 8,
+        "version": env!("CARGO_PKG_VERSION"),
+        "sessionName": "work",
+    });
     let status =
         json!({"kind": "status", "text": "tmux: 2 tasks", "running": 0, "waiting": 0, "dead": 2});
-    assert_eq!(follow.record(), status);
-    assert_eq!(follow.record(), json!({"kind": "sync"}));
+    for (stream, kept) in [(&now, &[][..]), (&later, &records[5..])] {
+        let begun = stream.records_until(|record| record["kind"] == "sync");
+        let begin = [hello.clone(), status.clone()];
+        let sync = [json!({"kind": "sync"})];
+        assert_eq!(begun, [&begin[..], kept, &sync[..]].concat());
+    }
     // From now: the next is new.
     world.run("api", "exec sleep 1000");
-    let next = follow.records_until(|record| record["kind"] == "notice");
-    let kinds: Vec<&str> = next
-        .iter()
-        .map(|record| record["kind"].as_str().unwrap())
-        .collect();
-    assert_eq!(kinds, ["event", "status", "notice"]);
-    assert_eq!(next[0]["seq"], 9);
-    assert_eq!(next[1]["running"], 1);
-}
-
-#[test]
-fn a_stream_from_somewhere_catches_up_and_goes_on() {
-    let (world, records) = with_two_ends();
-    world.daemon();
-    let follow = world.start(["feed", "--follow", "--after", "5"]);
-    let caught_up = follow.records_until(|record| record["kind"] == "sync");
-    assert_eq!(caught_up[0]["kind"], "hello");
-    assert_eq!(caught_up[1]["kind"], "status");
-    assert_eq!(caught_up[2..5], records[5..8]);
-    assert_eq!(caught_up.len(), 6);
-    world.run("api", "exit 4");
-    let next = follow.records_until(|record| record["kind"] == "followUp");
-    let durable: Vec<Value> = next
-        .into_iter()
-        .filter(|record| record["seq"].is_u64())
-        .collect();
-    assert_eq!(
-        seqs(&durable),
-        (9..9 + durable.len() as u64).collect::<Vec<_>>()
-    );
+    for stream in [now, later] {
+        let next = stream.records_until(|record| record["kind"] == "notice");
+        assert_eq!(texts(&next, "kind"), ["event", "status", "notice"]);
+        assert_eq!((&next[0]["seq"], &next[2]["seq"]), (&json!(9), &json!(10)));
+        assert_eq!(next[1]["running"], 1);
+    }
 }
 
 #[test]
 fn a_filtered_stream_still_has_what_is_live_only() {
     let world = World::new();
     world.daemon();
-    let follow = world.start(["feed", "--follow", "--kind", "followUp", "--task", "web"]);
-    follow.records_until(|record| record["kind"] == "sync");
+    let follow = follow(&world, &["--kind", "followUp", "--task", "web"]);
     world.run("api", "exit 1");
-    world.until("its end", |records| {
-        codes(records, "api").len() == 1 && all_told(records)
-    });
+    world.until_delivered("exited", "api");
     world.run("web", "exit 2");
-    let told = follow.records_until(|record| record["kind"] == "followUp");
-    assert!(content(told.last().unwrap()).contains("(web) exited with code 2"));
-    assert!(told.iter().any(|record| record["kind"] == "status"));
+    let mut told = follow.records_until(|record| record["kind"] == "followUp");
+    assert!(content(&told.pop().unwrap()).contains("(web) exited with code 2"));
+    assert!(!told.is_empty());
     assert!(
-        told.iter()
-            .all(|record| record["kind"] == "status" || record["kind"] == "followUp")
+        told.iter().all(|record| record["kind"] == "status"),
+        "{told:?}"
     );
 }
 
 #[test]
-fn a_stream_ends_with_its_daemon_and_on_an_interrupt() {
+fn a_stream_ends_with_its_daemon_and_what_that_has_gathered_and_on_an_interrupt() {
     let world = World::new();
     world.daemon();
-    let mut first = world.start(["feed", "--follow"]);
-    first.records_until(|record| record["kind"] == "sync");
-    let mut second = world.start(["feed", "--follow"]);
-    second.records_until(|record| record["kind"] == "sync");
-    second.signal(rustix::process::Signal::INT);
+    let (mut first, mut second) = (follow(&world, &[]), follow(&world, &[]));
+    second.signal(Signal::INT);
     assert_eq!(second.wait(), 130);
-    world.task(["daemon", "stop"]).ok();
-    assert_eq!(first.wait(), 0);
-}
-
-#[test]
-fn what_is_gathered_when_the_daemon_stops_reaches_its_readers() {
-    let world = World::new();
-    world.daemon();
-    let follow = world.start(["feed", "--follow"]);
-    follow.records_until(|record| record["kind"] == "sync");
     world.run("api", "exec sleep 1000");
     world.task(["daemon", "stop"]).ok();
-    let told = follow.records_until(|record| record["kind"] == "notice");
+    let told = first.records_until(|record| record["kind"] == "notice");
     assert_eq!(told.last().unwrap()["seq"], 2);
+    assert_eq!(first.wait(), 0);
 }
 
 #[test]
@@ -240,13 +186,9 @@ fn a_stalled_reader_delays_no_other_and_loses_nothing() {
     world.until_deliveries(1);
     // A pipe that is not read.
     let mut command = world.command(World::program());
-    let mut stalled = command
-        .args(["feed", "--follow", "--after", "0"])
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let quick = world.start(["feed", "--follow"]);
-    quick.records_until(|record| record["kind"] == "sync");
+    command.args(["feed", "--follow", "--after", "0"]);
+    let mut stalled = command.stdout(Stdio::piped()).spawn().unwrap();
+    let quick = follow(&world, &[]);
     world.until_true("both read", || world.daemon_status()["readers"] == 2);
 
     // Far more than sockets and pipes have room for, some 10 KB a window.
@@ -260,9 +202,8 @@ fn a_stalled_reader_delays_no_other_and_loses_nothing() {
         "-P",
         "-F",
         "#{window_id}",
-        line,
-        ";",
     ];
+    let new = [&new[..], &[line, ";"]].concat();
     // The length of a line to tmux is limited.
     let made: Vec<String> = (0..n / 10).map(|_| world.tmux(new.repeat(10))).collect();
     let windows: Vec<&str> = made.iter().flat_map(|ids| ids.lines()).collect();
@@ -271,12 +212,10 @@ fn a_stalled_reader_delays_no_other_and_loses_nothing() {
         world.until_shows(window, "030");
     }
     world.look();
-    let mut kill = Vec::new();
-    for window in &windows {
-        kill.extend(["kill-window", "-t", window, ";"]);
-    }
-    kill.pop();
-    world.tmux(kill);
+    let kill = windows
+        .iter()
+        .flat_map(|window| ["kill-window", "-t", *window, ";"]);
+    world.tmux(kill.collect::<Vec<_>>());
     let mut gone = 0;
     quick.records_until(|record| {
         gone += usize::from(record["type"] == "disappeared");
@@ -303,22 +242,41 @@ fn a_stalled_reader_delays_no_other_and_loses_nothing() {
     assert_eq!(stalled.wait().unwrap().code(), Some(0));
 }
 
-/// Makes the lines of these numbers ones that say nothing, as long as they were.
-fn damage(world: &World, damaged: &[usize]) {
-    let feed = world.state("work").join("feed.jsonl");
-    let text = fs::read_to_string(&feed).unwrap();
-    let lines = text.lines().enumerate().map(|(index, line)| {
-        if damaged.contains(&(index + 1)) {
-            format!("{}\n", "#".repeat(line.len()))
-        } else {
-            format!("{line}\n")
-        }
-    });
-    fs::write(&feed, lines.collect::<String>()).unwrap();
+/// What is done with a line; it leaves its length.
+type Damage = fn(&mut [u8]);
+
+/// Damages lines of the feed, by number.
+fn damage<const N: usize>(world: &World, damages: [(usize, Damage); N]) {
+    let path = world.state("work").join("feed.jsonl");
+    let feed = fs::read(&path).unwrap();
+    let lines = feed.split_inclusive(|byte| *byte == b'\n');
+    let mut lines: Vec<Vec<u8>> = lines.map(<[u8]>::to_vec).collect();
+    for (number, damage) in damages {
+        let (_, text) = lines[number - 1].split_last_mut().unwrap();
+        damage(text);
+    }
+    fs::write(&path, lines.concat()).unwrap();
+}
+
+/// A line that says nothing.
+fn erase(line: &mut [u8]) {
+    line.fill(b'#');
+}
+
+/// Another word than `exited`.
+fn change(line: &mut [u8]) {
+    let mut places = line.windows(6);
+    let place = places.position(|part| part == b"exited").unwrap();
+    line[place] = b'X';
+}
+
+/// A byte that is no text.
+fn garble(line: &mut [u8]) {
+    line[line.len() / 2] = 0xff;
 }
 
 /// The numbers of what a stream brings until it is live, gaps as pairs.
-fn until_live(reader: &Running) -> Vec<Value> {
+fn until_live(reader: &Running) -> Value {
     let records = reader.records_until(|record| record["kind"] == "sync");
     let told = records
         .iter()
@@ -332,87 +290,60 @@ fn until_live(reader: &Running) -> Vec<Value> {
 #[test]
 fn damaged_records_are_a_gap_and_no_number_is_given_twice() {
     let (world, _) = with_two_ends();
-    damage(&world, &[3, 4, 8]);
-    let output = world.task(["feed"]);
-    assert_eq!(seqs(&parse_lines(output.ok())), [1, 2, 5, 6, 7]);
-    let said = "tmux-task: feed: records 3 to 4, 8 are gone\n";
-    assert_eq!(output.err, said);
-    let output = world.task(["feed", "--after", "3", "--kind", "notice"]);
-    assert_eq!(seqs(&parse_lines(output.ok())), [6]);
-    assert_eq!(output.err, "tmux-task: feed: records 4, 8 are gone\n");
+    damage(&world, [(3, change), (4, garble), (8, erase)]);
+    for (args, kept, lost) in [
+        (&["feed"][..], &[1, 2, 5, 6, 7][..], "3 to 4, 8"),
+        (&["feed", "--after", "3", "--kind", "notice"], &[6], "4, 8"),
+    ] {
+        let output = world.task(args);
+        assert_eq!(seqs(&parse_lines(output.ok())), kept);
+        let said = format!("tmux-task: feed: records {lost} are gone\n");
+        assert_eq!(output.err, said);
+    }
     assert_eq!(world.task(["feed", "--after", "8"]).err, "");
 
     world.daemon();
-    let read = |args: &[&str]| {
+    let check = |args: &[&str], expected: Value| {
         let follow = ["feed", "--follow", "--after"];
-        until_live(&world.start([&follow[..], args].concat()))
+        let stream = world.start([&follow[..], args].concat());
+        assert_eq!(until_live(&stream), expected, "{args:?}");
     };
     // The message of the last end was damaged, so that end is delivered again.
     world.until("it", |records| records.len() == 6);
-    let whole = json!([1, 2, [3, 4], 5, 6, 7, [8, 8], 9]);
-    assert_eq!(json!(read(&["0"])), whole);
-    assert_eq!(json!(read(&["3"])), json!([[4, 4], 5, 6, 7, [8, 8], 9]));
-    assert_eq!(
-        json!(read(&["0", "--kind", "notice"])),
-        json!([2, [3, 4], 6, [8, 8]])
-    );
-    assert_eq!(json!(read(&["9"])), json!([]));
+    check(&["0"], json!([1, 2, [3, 4], 5, 6, 7, [8, 8], 9]));
+    check(&["3"], json!([[4, 4], 5, 6, 7, [8, 8], 9]));
+    check(&["0", "--kind", "notice"], json!([2, [3, 4], 6, [8, 8]]));
+    check(&["9"], json!([]));
 
     // Under the daemon's hands as well; what comes next has the next number.
-    damage(&world, &[9]);
-    assert_eq!(json!(read(&["7"])), json!([[8, 9]]));
+    damage(&world, [(9, erase)]);
+    check(&["7"], json!([[8, 9]]));
     world.run("api", "exec sleep 1000");
     let records = world.until("its start", |records| records.len() == 7);
     assert_eq!(seqs(&records), [1, 2, 5, 6, 7, 10, 11]);
 }
 
-#[test]
-fn a_changed_word_and_bytes_that_are_no_text_are_a_gap() {
-    let (world, _) = with_two_ends();
-    let path = world.state("work").join("feed.jsonl");
-    let feed = fs::read(&path).unwrap();
-    let mut lines: Vec<Vec<u8>> = feed
-        .split_inclusive(|b| *b == b'\n')
-        .map(<[u8]>::to_vec)
-        .collect();
-    let at = |line: &[u8], word: &str| {
-        let mut places = line.windows(word.len());
-        places.position(|part| part == word.as_bytes()).unwrap()
-    };
-    let place = at(&lines[2], "exited");
-    lines[2][place] = b'X';
-    let place = at(&lines[4], "started");
-    lines[4][place] = 0xff;
-    fs::write(&path, lines.concat()).unwrap();
-    let output = world.task(["feed"]);
-    assert_eq!(seqs(&parse_lines(output.ok())), [1, 2, 4, 6, 7, 8]);
-    assert_eq!(output.err, "tmux-task: feed: records 3, 5 are gone\n");
-    world.daemon();
-    let reader = world.start(["feed", "--follow", "--after", "0"]);
-    assert_eq!(
-        json!(until_live(&reader)),
-        json!([1, 2, [3, 3], 4, [5, 5], 6, 7, 8])
-    );
+/// Opens a feed's file, to write behind its end.
+fn append(feed: &Path) -> fs::File {
+    OpenOptions::new().append(true).open(feed).unwrap()
 }
 
 #[test]
 fn a_record_of_a_later_version_is_passed_on() {
     let (world, records) = with_two_ends();
-    let path = world.state("work").join("feed.jsonl");
     let epoch = records[0]["epoch"].as_str().unwrap();
     let later = format!(
         "{{\"v\":1,\"seq\":9,\"epoch\":\"{epoch}\",\"time\":\"2030-01-01T00:00:00.000Z\",\
          \"sessionName\":\"work\",\"kind\":\"weather\",\"is\":\"fine\"}}\n"
     );
-    let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+    let mut file = append(&world.state("work").join("feed.jsonl"));
     file.write_all(later.as_bytes()).unwrap();
-    let read = |args: &[&str]| world.task([&["feed"], args].concat());
-    let last = read(&["--after", "8"]);
+    let read = |args: &[&str]| world.task([&["feed", "--after", "8"], args].concat());
+    let last = read(&[]);
     assert_eq!(parse_lines(last.ok()), parse_lines(&later));
     assert_eq!(last.err, "");
-    assert_eq!(read(&["--after", "8", "--kind", "event"]).ok(), "");
-    let text = read(&["--after", "8", "--format", "text"]);
-    assert_eq!(text.ok(), "#9 of a later version\n");
+    assert_eq!(read(&["--kind", "event"]).ok(), "");
+    assert_eq!(read(&["--format", "text"]).ok(), "#9 of a later version\n");
     world.daemon();
     let reader = world.start(["feed", "--follow", "--after", "8"]);
     let told = reader.records_until(|record| record["kind"] == "sync");
@@ -425,10 +356,8 @@ fn a_large_feed_is_read_in_little_memory() {
     let path = world.state("work").join("feed.jsonl");
     let mut notice = records[1].clone();
     notice["text"] = "x".repeat(4000).into();
-    let last = 6000;
-    let mut file =
-        std::io::BufWriter::new(fs::OpenOptions::new().append(true).open(&path).unwrap());
-    for seq in 9..=last {
+    let mut file = BufWriter::new(append(&path));
+    for seq in 9..=6000 {
         notice["seq"] = seq.into();
         writeln!(file, "{notice}").unwrap();
     }
@@ -441,112 +370,93 @@ fn a_large_feed_is_read_in_little_memory() {
     assert_eq!(Output::of(shell).ok(), "6000\n1\n");
 }
 
+/// What happens to the file of a feed.
+type Change = fn(&Path);
+
 /// Changes the feed's file while the daemon runs: a live reader still gets the further records, and
 /// a new reader gets a `gap` for the lost ones.
 #[track_caller]
-fn check_file(change: impl Fn(&Path), from_the_front: &Value) -> World {
+fn check_file(what: &str, change: impl Fn(&Path), from_the_front: &Value) -> World {
     let (world, before) = with_two_ends();
     world.daemon();
-    let listens = world.start(["feed", "--follow"]);
-    listens.records_until(|record| record["kind"] == "sync");
-    let feed = world.state("work").join("feed.jsonl");
-    change(&feed);
+    let listens = follow(&world, &[]);
+    change(&world.state("work").join("feed.jsonl"));
     world.run("new", "exec sleep 1000");
     let heard = listens.records_until(|record| record["seq"] == 10);
-    assert!(
-        heard.iter().all(|record| record["kind"] != "gap"),
-        "{heard:?}"
-    );
+    let is_gap = |record: &Value| record["kind"] == "gap";
+    assert!(!heard.iter().any(is_gap), "{what}: {heard:?}");
     let reader = world.start(["feed", "--follow", "--after", "0"]);
-    assert_eq!(json!(until_live(&reader)), *from_the_front);
+    assert_eq!(until_live(&reader), *from_the_front, "{what}");
     // It is in the file, and the next daemon continues with it.
     world.task(["daemon", "stop"]).ok();
     world.daemon();
     world.run("newer", "exec sleep 1000");
-    world.until("its start", |records| {
+    let records = world.until(&format!("its start: {what}"), |records| {
         records.iter().any(|record| record["seq"] == 12)
     });
-    let epochs: Vec<Value> = world
-        .records()
-        .iter()
-        .map(|record| record["epoch"].clone())
-        .collect();
-    assert!(epochs.iter().all(|epoch| *epoch == before[0]["epoch"]));
+    let is_of_it = |record: &Value| record["epoch"] == before[0]["epoch"];
+    assert!(records.iter().all(is_of_it), "{what}");
     world
 }
 
 #[test]
-fn a_feed_that_is_deleted_goes_on_in_a_new_file() {
-    check_file(
-        |feed| fs::remove_file(feed).unwrap(),
-        &json!([[1, 8], 9, 10]),
-    );
-}
-
-#[test]
-fn a_feed_whose_folder_is_deleted_goes_on_in_a_new_one() {
-    let remove = |feed: &Path| fs::remove_dir_all(feed.parent().unwrap()).unwrap();
-    check_file(remove, &json!([[1, 8], 9, 10]));
-}
-
-#[test]
-fn a_feed_rewritten_by_an_editor_continues_in_that_file() {
+fn a_feed_that_is_deleted_cut_or_edited_goes_on_behind_what_is_left() {
     let edit = |feed: &Path| {
         let text = fs::read_to_string(feed).unwrap();
-        let kept = text.lines().filter(|line| !line.contains("\"seq\":4,"));
+        let kept = text.split_inclusive('\n');
+        let kept = kept.filter(|line| !line.contains("\"seq\":4,"));
         let fresh = feed.with_extension("fresh");
-        fs::write(
-            &fresh,
-            kept.map(|line| format!("{line}\n")).collect::<String>(),
-        )
-        .unwrap();
+        fs::write(&fresh, kept.collect::<String>()).unwrap();
         fs::rename(&fresh, feed).unwrap();
     };
-    check_file(edit, &json!([1, 2, 3, [4, 4], 5, 6, 7, 8, 9, 10]));
-}
-
-#[test]
-fn a_feed_that_is_cut_goes_on_behind_what_is_left() {
     let cut = |feed: &Path| {
         let text = fs::read_to_string(feed).unwrap();
         let two = text.match_indices('\n').nth(1).unwrap().0 + 1;
-        let file = fs::OpenOptions::new().write(true).open(feed).unwrap();
+        let file = OpenOptions::new().write(true).open(feed).unwrap();
         // Not between two lines.
         file.set_len(two as u64 + 10).unwrap();
     };
-    check_file(cut, &json!([1, 2, [3, 8], 9, 10]));
-}
-
-#[test]
-fn lines_added_to_the_feed_are_no_records() {
-    let add = |feed: &Path| {
-        let mut file = fs::OpenOptions::new().append(true).open(feed).unwrap();
-        file.write_all(b"a note\nof mine").unwrap();
-    };
-    check_file(add, &json!([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]));
+    let add = |feed: &Path| append(feed).write_all(b"a note\nof mine").unwrap();
+    let delete = |feed: &Path| fs::remove_file(feed).unwrap();
+    let delete_all = |feed: &Path| fs::remove_dir_all(feed.parent().unwrap()).unwrap();
+    let cases: [(&str, Change, Value); 5] = [
+        ("deleted", delete, json!([[1, 8], 9, 10])),
+        ("its folder deleted", delete_all, json!([[1, 8], 9, 10])),
+        (
+            "rewritten by an editor",
+            edit,
+            json!([1, 2, 3, [4, 4], 5, 6, 7, 8, 9, 10]),
+        ),
+        ("cut", cut, json!([1, 2, [3, 8], 9, 10])),
+        ("lines added", add, json!([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])),
+    ];
+    for (what, change, from_the_front) in cases {
+        check_file(what, change, &from_the_front);
+    }
 }
 
 #[test]
 fn a_file_in_the_place_of_the_feed_is_put_aside() {
-    let other = |feed: &Path| {
+    let put = |feed: &Path, text: &str| {
         fs::remove_file(feed).unwrap();
-        fs::write(feed, "my notes\n").unwrap();
+        fs::write(feed, text).unwrap();
     };
-    let world = check_file(other, &json!([[1, 8], 9, 10]));
-    let aside = world.state("work").join("feed.jsonl.other-1");
-    assert_eq!(fs::read_to_string(&aside).unwrap(), "my notes\n");
+    let other = |feed: &Path| put(feed, "my notes\n");
+    let world = check_file("another file", other, &json!([[1, 8], 9, 10]));
+    let aside = |n: u32| {
+        let name = format!("feed.jsonl.other-{n}");
+        fs::read_to_string(world.state("work").join(name)).unwrap()
+    };
+    assert_eq!(aside(1), "my notes\n");
     // A second one does not replace it, and what has its name does not hold the records up.
     fs::create_dir_all(world.state("work").join("feed.jsonl.other-2/full")).unwrap();
     let feed = world.state("work").join("feed.jsonl");
-    fs::remove_file(&feed).unwrap();
-    fs::write(&feed, "more notes\n").unwrap();
+    put(&feed, "more notes\n");
     world.run("last", "exec sleep 1000");
     world.until_true("it is recorded", || {
         fs::read_to_string(&feed).is_ok_and(|text| text.contains("\"last\""))
     });
-    assert_eq!(fs::read_to_string(&aside).unwrap(), "my notes\n");
-    let third = fs::read_to_string(world.state("work").join("feed.jsonl.other-3"));
-    assert_eq!(third.unwrap(), "more notes\n");
+    assert_eq!([aside(1), aside(3)], ["my notes\n", "more notes\n"]);
 }
 
 #[test]
@@ -587,17 +497,11 @@ fn a_saved_snapshot_with_damaged_numbers_hides_no_end() {
         world.daemon();
         let name = format!("ends{n}");
         world.run(&name, "exit 4");
-        let records = world.until_delivered("exited", &name);
-        let numbers: Vec<u64> = records
-            .iter()
-            .map(|one| one["seq"].as_u64().unwrap())
-            .collect();
+        let numbers = seqs(&world.until_delivered("exited", &name));
         let reached = *numbers.last().unwrap();
         assert!(numbers.is_sorted(), "{field} {value}: {numbers:?}");
-        assert!(
-            reached > last && reached < last + 100,
-            "{field} {value}: {reached} after {last}"
-        );
+        let is_next = reached > last && reached < last + 100;
+        assert!(is_next, "{field} {value}: {reached} after {last}");
         last = reached;
     }
 }
@@ -607,30 +511,38 @@ fn a_feed_that_is_cut_between_two_daemons_gives_no_number_again() {
     let (world, _) = with_two_ends();
     let feed = world.state("work").join("feed.jsonl");
     let text = fs::read_to_string(&feed).unwrap();
-    let kept: String = text.lines().take(5).map(|l| format!("{l}\n")).collect();
+    let kept: String = text.split_inclusive('\n').take(5).collect();
     fs::write(&feed, kept).unwrap();
     world.daemon();
     // The end whose records are gone is in the saved snapshot: it was reported.
     world.run("new", "exec sleep 1000");
     world.until("its start", |records| {
-        records
-            .last()
-            .is_some_and(|record| record["seq"].as_u64() >= Some(10))
+        let last = records.last();
+        last.is_some_and(|record| record["seq"].as_u64() >= Some(10))
     });
-    let reader = world.start(["feed", "--follow", "--after", "4"]);
-    let told = until_live(&reader);
-    assert_eq!(told[..3], [json!(5), json!([6, 8]), json!(9)]);
+    let told = until_live(&world.start(["feed", "--follow", "--after", "4"]));
+    let first = &told.as_array().unwrap()[..3];
+    assert_eq!(first, [json!(5), json!([6, 8]), json!(9)]);
 }
 
 #[test]
-fn readers_that_left_leave_no_trace() {
+fn readers_that_left_leave_no_trace_and_leave_at_once() {
     let world = World::new();
     world.daemon();
     for _ in 0..20 {
-        let follow = world.start(["feed", "--follow"]);
-        follow.records_until(|record| record["kind"] == "sync");
+        follow(&world, &[]);
     }
     world.until_true("all have left", || world.daemon_status()["readers"] == 0);
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut command = world.command(World::program());
+    command.args(["feed", "--follow"]).stdout(writer);
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    world.until_true("it reads", || world.daemon_status()["readers"] == 1);
+    drop(reader);
+    // Nothing happens that it could write.
+    world.until_true("it leaves", || has_ended(pid(child.id().into())));
+    assert_eq!(child.wait().unwrap().code(), Some(0));
     world.run("api", "exit 1");
     world.until("its end", |records| codes(records, "api").len() == 1);
     let records = world.finish();
@@ -653,37 +565,15 @@ fn a_closed_stdout_is_no_failure() {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let mut command = world.command(World::program());
-        command
-            .args(args)
-            .stdout(writer)
-            .stderr(std::process::Stdio::piped());
+        command.args(args).stdout(writer).stderr(Stdio::piped());
         let child = command.spawn().unwrap();
         // The writer's last copy goes with the command.
         drop(command);
         let output = child.wait_with_output().unwrap();
         let err = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(
-            (output.status.code(), err.as_str()),
-            (Some(0), ""),
-            "{args:?}"
-        );
+        let ended = (output.status.code(), err.as_str());
+        assert_eq!(ended, (Some(0), ""), "{args:?}");
     }
-}
-
-#[test]
-fn a_stream_whose_reader_leaves_ends_at_once() {
-    let world = World::new();
-    world.daemon();
-    let (reader, writer) = std::io::pipe().unwrap();
-    let mut command = world.command(World::program());
-    command.args(["feed", "--follow"]).stdout(writer);
-    let mut child = command.spawn().unwrap();
-    drop(command);
-    world.until_true("it reads", || world.daemon_status()["readers"] == 1);
-    drop(reader);
-    // Nothing happens that it could write.
-    world.until_true("it leaves", || has_ended(pid(child.id().into())));
-    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 #[test]
@@ -692,23 +582,18 @@ fn on_a_terminal_the_feed_is_text_and_has_each_event_once() {
     world.run("api", "exec sleep 1000");
     world.run("web", "exit 3");
     world.until_delivered("exited", "web");
-    let socket = world.tmux(["display-message", "-p", "#{socket_path}"]);
+    let socket = world.server_socket();
     let program = World::program().display();
     let feed = format!("env -u TMUX '{program}' -S '{socket}' -s work feed; exec cat");
     world.tmux(["-L", "terminal", "new-session", "-d", "-x", "120", &feed]);
     let shown = || world.tmux(["-L", "terminal", "capture-pane", "-p"]);
-    world.until_true("the end is shown", || {
-        shown().contains("exited with code 3")
-    });
+    let end = "(web) exited with code 3";
+    world.until_true("the end is shown", || shown().contains(end));
     let text = shown();
-    let words = |event: &str| text.matches(event).count();
-    assert_eq!(
-        words("#1 event started: tmux task @1 (api) started"),
-        1,
-        "{text}"
-    );
-    assert_eq!(words("(web) exited with code 3"), 1, "{text}");
-    world.tmux(["-L", "terminal", "kill-server"]);
+    for words in ["#1 event started: tmux task @1 (api) started", end] {
+        assert_eq!(text.matches(words).count(), 1, "{words}: {text}");
+    }
+    world.end_terminal();
 }
 
 #[test]
@@ -734,10 +619,8 @@ fn a_task_of_which_nothing_is_known_is_named() {
     assert_eq!(follow.complaint() + "\n", note("later"));
     assert_eq!(follow.record()["kind"], "hello");
     world.run("later", "exec sleep 1000");
-    let mut started = follow.record();
-    while started["kind"] != "event" {
-        started = follow.record();
-    }
-    assert_eq!(started["task"]["windowName"], "later");
+    let started = follow.records_until(|record| record["kind"] == "event");
+    let task = &started.last().unwrap()["task"];
+    assert_eq!(task["windowName"], "later");
     assert_eq!(feed(&["--task", "later"]), "");
 }

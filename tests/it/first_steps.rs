@@ -8,7 +8,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use crate::hosts::{HOST, Machines};
-use crate::support::{Output, Running, World, blocks};
+use crate::support::{Output, Running, World, blocks, has};
 
 #[test]
 fn three_commands_lead_from_nothing_to_a_message_from_another_machine() {
@@ -16,11 +16,8 @@ fn three_commands_lead_from_nothing_to_a_message_from_another_machine() {
     fs::remove_file(machines.program("tmux-task")).unwrap();
     machines.install(&[("python", Some("#!/bin/sh\necho epoch 1: nan\nexit 3\n"))]);
     let near = &mut machines.near;
-    let bin = near.path("bin");
-    fs::create_dir(&bin).unwrap();
-    symlink(World::program(), bin.join("tmux-task")).unwrap();
-    near.script("bin/claude", "#!/bin/sh\n");
-    near.prepend_path(&bin);
+    near.install("claude", "");
+    symlink(World::program(), near.path("bin/tmux-task")).unwrap();
     near.set("TMUX_TASK_SESSION", "");
     let near = &machines.near;
     let shell = |line: &str| {
@@ -32,18 +29,14 @@ fn three_commands_lead_from_nothing_to_a_message_from_another_machine() {
     let [adapter, host, task] = *block.lines().collect::<Vec<_>>() else {
         panic!("three commands: {block}");
     };
-    Output::of(shell(adapter)).ok();
-    Output::of(shell(host)).ok();
+    near.shell(adapter).ok();
+    near.shell(host).ok();
     // What the client does when it starts, by the hooks that it has got.
     let hooks = near.path("xdg/tmux-task/adapters/claude-code/hooks/hooks.json");
     let hooks: Value = serde_json::from_slice(&fs::read(hooks).unwrap()).unwrap();
-    let hooks = hooks["hooks"]["SessionStart"][0]["hooks"]
-        .as_array()
-        .unwrap();
-    let hook = hooks
-        .iter()
-        .find(|hook| hook["asyncRewake"] == true)
-        .unwrap();
+    let hooks = &hooks["hooks"]["SessionStart"][0]["hooks"];
+    let mut hooks = hooks.as_array().unwrap().iter();
+    let hook = hooks.find(|hook| hook["asyncRewake"] == true).unwrap();
     let client = Running::start({
         let mut client = near.command("sleep");
         client.arg("1000");
@@ -69,13 +62,7 @@ fn three_commands_lead_from_nothing_to_a_message_from_another_machine() {
         message.push_str(&waiter.complaint());
         message.push('\n');
     }
-    assert!(
-        message.contains(&format!("\ntmux task {HOST}:@")),
-        "{message}"
-    );
-    assert!(
-        message.contains("(train) exited with code 3\n"),
-        "{message}"
-    );
+    has(&message, format!("\ntmux task {HOST}:@"));
+    has(&message, "(train) exited with code 3\n");
     assert_eq!(waiter.wait(), 2);
 }

@@ -1,28 +1,23 @@
 //! Commands to hosts of a fleet, by the broker: `--host`.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::fleet::{ANOTHER as LAPTOP, GPU1, credentials, users_with};
 use crate::recipes::{run, world_with};
-use crate::support::{Broker, FleetHosts, Output, Running, World, blocks, event};
-
-fn join(world: &World, url: &str, host: &str, more: &str) {
-    let file = world.path("conf/tmux-task/config.toml");
-    fs::create_dir_all(file.parent().unwrap()).unwrap();
-    let text = format!("notices = []\n[fleet]\nurl = '{url}'\nhost = '{host}'\n{more}");
-    fs::write(file, text).unwrap();
-}
+use crate::support::{
+    Broker, FleetHosts, Output, World, blocks, confirm, content_of, event, has, lacks, message,
+};
 
 /// A laptop, a host with a task that runs, and their broker.
 pub(crate) fn fleet(allow: &str) -> (World, World, Broker) {
     let (near, far) = (World::new(), World::new());
     let broker = Broker::start(&near);
-    join(&near, &broker.url(), "laptop", "");
+    near.join_fleet(&broker.url(), "laptop", "");
     let allow = format!("allow = [{allow}]\n");
-    join(&far, &broker.url(), "gpu1", &allow);
+    far.join_fleet(&broker.url(), "gpu1", &allow);
     far.run("one", "read -rp 'Go? ' x; echo got-$x; sleep 1000");
     (near, far, broker)
 }
@@ -34,93 +29,83 @@ fn on_gpu1(near: &World, args: &[&str]) -> Output {
 /// Waits until the host answers commands.
 #[track_caller]
 pub(crate) fn until_answered(near: &World) {
-    near.until_true("it answers", || {
-        let output = on_gpu1(near, &["ls"]);
-        output.code == 0
-    });
+    near.until_true("it answers", || on_gpu1(near, &["ls"]).code == 0);
+}
+
+/// Checks that a message is about this end.
+#[track_caller]
+fn check_end(told: &Value, name: &str, code: i32) {
+    let end = format!("({name}) exited with code {code}");
+    assert!(content_of(told).ends_with(&end), "{told}");
 }
 
 #[test]
 fn a_host_of_the_fleet_does_what_its_configuration_allows() {
     let (near, far, broker) = fleet("'ls', 'logs', 'wait', 'run', 'send'");
     until_answered(&near);
-    let listed: Value = serde_json::from_str(on_gpu1(&near, &["ls", "--json"]).ok()).unwrap();
+    let on = |args: &[&str]| on_gpu1(&near, args);
+    let listed: Value = serde_json::from_str(on(&["ls", "--json"]).ok()).unwrap();
     assert_eq!(listed["tasks"][0]["windowName"], "one");
-    on_gpu1(&near, &["wait", "one", "--input"]).ok();
-    let asked = on_gpu1(&near, &["wait", "one"]);
+    on(&["wait", "one", "--input"]).ok();
     let answer = "`tmux-task --host gpu1 send one TEXT --if-prompt 'Go?'` answers";
-    assert!(asked.code == 6 && asked.err.contains(answer), "{asked}");
-    on_gpu1(&near, &["send", "one", "yes", "--if-prompt", "Go?"]).ok();
+    on(&["wait", "one"]).fails_so(6, "").says(answer);
+    on(&["send", "one", "yes", "--if-prompt", "Go?"]).ok();
     far.until_shows("one", "got-yes");
-    let output = on_gpu1(&near, &["logs", "one"]);
-    assert!(output.ok().contains("got-yes"), "{output}");
+    has(on(&["logs", "one"]).ok(), "got-yes");
     // More than one message, and all of it.
     let long = "seq -f %.0f-0123456789012345678901234567890123456789 20000";
-    on_gpu1(&near, &["run", "long", "--wait", "--", "sh", "-c", long]).ok();
-    let output = on_gpu1(&near, &["logs", "long"]);
-    let lines: Vec<&str> = output.ok().lines().collect();
-    let last = lines.iter().rfind(|line| !line.is_empty()).unwrap();
+    on(&["run", "long", "--wait", "--", "sh", "-c", long]).ok();
+    let output = on(&["logs", "long"]);
+    let mut lines = output.ok().lines();
+    let last = lines.rfind(|line| !line.is_empty()).unwrap();
     assert!(last.starts_with("20000-"), "{last}");
     // The exit code is the task's.
-    let failing = ["run", "far", "--wait", "--", "sh", "-c", "exit 3"];
-    assert_eq!(on_gpu1(&near, &failing).code, 3);
+    on(&["run", "far", "--wait", "--", "sh", "-c", "exit 3"]).fails_with(3);
     // What must not be seen does not go through the broker.
     far.run("two", "read -rsp 'Password: ' x; sleep 1000");
-    on_gpu1(&near, &["wait", "two", "--input"]).ok();
-    let hidden = on_gpu1(&near, &["send", "two", "pw", "--if-prompt", "Password:"]);
-    assert_eq!(hidden.code, 1, "{hidden}");
+    on(&["wait", "two", "--input"]).ok();
+    on(&["send", "two", "pw", "--if-prompt", "Password:"]).fails_with(1);
+    let hint = "hint: `[fleet] allow` in the configuration there permits commands, `[hosts]` in yours \
+                names hosts for ssh";
     for (args, why) in [
         (
             &["kill", "one"][..],
-            "kill: gpu1: `kill` is not allowed through the broker",
+            "`kill` is not allowed through the broker",
         ),
         (
             &["send", "one", "y"],
-            "send: gpu1: `send` through the broker needs `--if-prompt`",
+            "`send` through the broker needs `--if-prompt`",
         ),
     ] {
-        let hint = "`[fleet] allow` in the configuration there permits commands, `[hosts]` in yours names \
-                    hosts for ssh";
-        on_gpu1(&near, args).fails(1, &format!("tmux-task: {why}\nhint: {hint}"));
+        let why = format!("tmux-task: {}: gpu1: {why}\n{hint}", args[0]);
+        on(args).fails(1, &why);
     }
     drop(broker);
-    let output = on_gpu1(&near, &["ls"]);
-    let expected = "tmux-task: ls: could not reach the broker at ";
-    assert!(
-        output.code == 1 && output.err.starts_with(expected),
-        "{output}"
-    );
+    on(&["ls"]).fails_so(1, "tmux-task: ls: could not reach the broker at ");
 }
 
 #[test]
 fn a_conversation_hears_what_it_has_started_by_the_broker() {
     let (mut near, far, _broker) = fleet("'ls', 'run', 'kill'");
     until_answered(&near);
-    let mut adapter = adapter(&near);
-    adapter.records_until(|line| line["kind"] == "following");
+    let mut adapter = near.adapter("one");
     near.set("TMUX_TASK_OWNER", "opencode:one");
     on_gpu1(&near, &["run", "train", "--", "sh", "-c", "exit 3"]).ok();
-    let told = adapter.records_until(|line| line["kind"] == "message");
-    let message = &told.last().unwrap()["message"];
-    assert_eq!(message["details"]["host"], "gpu1");
-    let text = message["content"].as_str().unwrap();
-    assert!(text.ends_with("(train) exited with code 3"), "{text}");
-    let last = told.last().unwrap();
-    let receipt = json!({"received": {"to": last["to"], "id": last["id"]}});
-    adapter.write(&format!("{receipt}\n"));
+    let told = message(&adapter);
+    assert_eq!(told["message"]["details"]["host"], "gpu1");
+    check_end(&told, "train", 3);
+    confirm(&mut adapter, &told);
     // What it ends says who asked.
     on_gpu1(&near, &["kill", "one"]).ok();
     let records = far.until_delivered("disappeared", "one");
-    let gone = &event(&records, "disappeared", "one");
+    let gone = event(&records, "disappeared", "one");
     assert_eq!(gone["reason"], "agentKilled");
     assert_eq!(gone["askedBy"], "opencode:one@laptop");
     // It knows of the end of its own task.
     on_gpu1(&near, &["run", "own", "--", "sleep", "1000"]).ok();
     on_gpu1(&near, &["kill", "own"]).ok();
     on_gpu1(&near, &["run", "last", "--", "sh", "-c", "exit 4"]).ok();
-    let told = adapter.records_until(|line| line["kind"] == "message");
-    let text = told.last().unwrap()["message"]["content"].as_str().unwrap();
-    assert!(text.ends_with("(last) exited with code 4"), "{text}");
+    check_end(&message(&adapter), "last", 4);
 }
 
 /// The six commands of `docs/fleet.md`, each on its machine, with a broker that runs already.
@@ -139,11 +124,8 @@ fn the_documentation_leads_from_nothing_to_a_message() {
         .split("# ")
         .filter_map(|part| part.split_once(":\n"))
         .collect();
-    let n_commands: usize = parts
-        .iter()
-        .map(|(_, commands)| commands.lines().count())
-        .sum();
-    assert_eq!(n_commands, 6);
+    let n_commands = parts.iter().map(|(_, commands)| commands.lines().count());
+    assert_eq!(n_commands.sum::<usize>(), 6);
     let mut adapter = None;
     for (place, commands) in parts {
         match place.split(',').next().unwrap() {
@@ -152,11 +134,7 @@ fn the_documentation_leads_from_nothing_to_a_message() {
             "On the laptop" if !place.ends_with("agent") => {
                 run(&near, commands).ok();
                 // What the client starts.
-                let mut command = near.command(World::program());
-                command
-                    .args(["agent", "pi", "--id", "one"])
-                    .stdin(Stdio::piped());
-                let started = Running::start(command);
+                let started = near.start_piped(["agent", "pi", "--id", "one"]);
                 started.records_until(|line| line["kind"] == "following");
                 adapter = Some(started);
             }
@@ -169,17 +147,15 @@ fn the_documentation_leads_from_nothing_to_a_message() {
             other => panic!("{other}"),
         }
     }
-    let told = adapter
-        .unwrap()
-        .records_until(|line| line["kind"] == "message");
-    let text = told.last().unwrap()["message"]["content"].as_str().unwrap();
-    assert!(text.ends_with("(train) exited with code 3"), "{text}");
+    check_end(&message(&adapter.unwrap()), "train", 3);
 }
 
 #[test]
-fn a_host_that_is_not_there_answers_at_once() {
+fn a_host_that_is_not_there_answers_at_once_and_a_name_of_none_says_so() {
     let (near, far, broker) = fleet("'ls'");
     until_answered(&near);
+    let unknown = "tmux-task: ls: gpu9 is no machine of the fleet; could not reach gpu9: ";
+    near.task(["--host", "gpu9", "ls"]).fails_so(1, unknown);
     far.kill_daemon();
     near.until_true("it is not there", || on_gpu1(&near, &["ls"]).code == 1);
     let hint = "hint: `[hosts]` in the configuration names hosts for ssh";
@@ -194,23 +170,11 @@ fn a_host_that_is_not_there_answers_at_once() {
 }
 
 #[test]
-fn a_name_that_is_none_of_the_fleet_says_so() {
-    let (near, _far, _broker) = fleet("'ls'");
-    until_answered(&near);
-    let output = near.task(["--host", "gpu9", "ls"]);
-    let expected = "tmux-task: ls: gpu9 is no machine of the fleet; could not reach gpu9: ";
-    assert!(
-        output.code == 1 && output.err.starts_with(expected),
-        "{output}"
-    );
-}
-
-#[test]
 fn the_first_command_to_a_machine_of_a_fresh_broker_works() {
     let (near, far) = (World::new(), World::new());
     let broker = Broker::start(&near);
-    join(&near, &broker.url(), "laptop", "");
-    join(&far, &broker.url(), "gpu1", "allow = ['run']\n");
+    near.join_fleet(&broker.url(), "laptop", "");
+    far.join_fleet(&broker.url(), "gpu1", "allow = ['run']\n");
     far.task(["daemon", "--detach"]).ok();
     on_gpu1(&near, &["run", "one", "--", "sleep 1000"]).ok();
 }
@@ -220,7 +184,7 @@ fn a_second_machine_of_a_name_is_refused_and_named() {
     let (near, far, broker) = fleet("'ls'");
     until_answered(&near);
     let second = World::new();
-    join(&second, &broker.url(), "gpu1", "allow = ['ls']\n");
+    second.join_fleet(&broker.url(), "gpu1", "allow = ['ls']\n");
     second.run("other", "sleep 1000");
     second.until_true("it says why", || {
         let status = second.task(["daemon", "status"]);
@@ -231,16 +195,14 @@ fn a_second_machine_of_a_name_is_refused_and_named() {
     near.until_true("the first one's task is listed", || {
         let listed = near.task(["fleet", "ls"]);
         let listed = listed.ok();
-        assert!(!listed.contains("other"), "{listed}");
+        lacks(listed, "other");
         listed.contains("one")
     });
     // A second daemon of the first one is no other machine.
-    far.task(["-s", "more", "run", "two", "--", "sleep 1000"])
-        .ok();
+    far.run_in("more", "two", "sleep 1000");
     near.until_true("both sessions are listed", || {
-        near.task(["fleet", "ls"])
-            .ok()
-            .contains("gpu1: more (1 task)")
+        let listed = near.task(["fleet", "ls"]);
+        listed.ok().contains("gpu1: more (1 task)")
     });
 }
 
@@ -248,13 +210,12 @@ fn a_second_machine_of_a_name_is_refused_and_named() {
 #[test]
 fn the_tmux_server_is_the_one_with_the_session() {
     let (near, far, _broker) = fleet("'ls', 'run'");
-    let other = |args: &[&str]| far.task([&["-L", "other", "-s", "elsewhere"], args].concat());
-    other(&["run", "two", "--", "sleep 1000"]).ok();
+    let run = ["-s", "elsewhere", "run", "two", "--", "sleep 1000"];
+    far.task([&["-L", "other"], &run[..]].concat()).ok();
     until_answered(&near);
     // Its daemon answers as well.
     let daemons = || {
-        let hosts = near.task(["fleet", "ls", "--json"]);
-        let hosts: Value = serde_json::from_str(hosts.ok()).unwrap();
+        let hosts = near.json(["fleet", "ls", "--json"]);
         hosts["hosts"][0]["sessions"].as_array().map_or(0, Vec::len)
     };
     near.until_true("both publish", || daemons() == 2);
@@ -270,15 +231,9 @@ fn the_tmux_server_is_the_one_with_the_session() {
         );
     }
     assert_eq!(far.task(["-L", "other", "-s", "new", "ls"]).code, 3);
-    far.task(["-s", "elsewhere", "run", "two", "--", "sleep 1000"])
-        .ok();
+    far.task(run).ok();
     let either = on_gpu1(&near, &["-s", "elsewhere", "ls"]);
-    assert!(
-        either
-            .err
-            .contains("is on 2 tmux servers\nhint: -L names one"),
-        "{either}"
-    );
+    either.says("is on 2 tmux servers\nhint: -L names one");
     on_gpu1(&near, &["-L", "other", "-s", "elsewhere", "ls"]).ok();
 }
 
@@ -299,66 +254,36 @@ fn a_broker_with_tls_is_used_if_its_certificate_is_known() {
     ));
     let path = |name: &str| near.path(name).display().to_string();
     let (cert, key) = (path("server.pem"), path("server.key"));
-    let broker = Broker::with_config(
-        &near,
-        &format!("tls {{ cert_file: '{cert}', key_file: '{key}' }}\n"),
-    );
+    let config = format!("tls {{ cert_file: '{cert}', key_file: '{key}' }}\n");
+    let broker = Broker::with_config(&near, &config);
     let url = broker.url().replace("nats://", "tls://");
     let tls = format!("[fleet.tls]\nca-file = '{}'\n", path("ca.pem"));
-    join(&near, &url, "laptop", &tls);
-    join(&far, &url, "gpu1", &format!("allow = ['ls']\n{tls}"));
+    near.join_fleet(&url, "laptop", &tls);
+    far.join_fleet(&url, "gpu1", &format!("allow = ['ls']\n{tls}"));
     far.run("one", "sleep 1000");
     until_answered(&near);
     // Without the authority the certificate is nobody's.
-    join(&near, &url, "laptop", "");
-    let output = on_gpu1(&near, &["ls"]);
-    assert!(output.code == 1, "{output}");
-    assert!(output.err.contains("certificate"), "{output}");
-    join(&near, &url, "laptop", "tls.ca-file = '/none'\n");
-    let output = on_gpu1(&near, &["ls"]);
-    assert!(
-        output.err.contains("could not use /none: No such file"),
-        "{output}"
-    );
+    near.join_fleet(&url, "laptop", "");
+    on_gpu1(&near, &["ls"]).fails_so(1, "").says("certificate");
+    near.join_fleet(&url, "laptop", "tls.ca-file = '/none'\n");
+    let missing = "could not use /none: No such file";
+    on_gpu1(&near, &["ls"]).says(missing);
 }
-
-/// Seeds and public keys, made for these tests.
-const LAPTOP: (&str, &str) = (
-    "SUAM5ZD3OH7FI76ZOFHIYR2EZUWOMQRVNP4TLR77NUMQAQ6B7BPB2CPXPU",
-    "UAUFD6HYOFEINEQERQZVUFHW5R6M6IWBDFPA4V4RAISYKRQUROLB6EKN",
-);
-const GPU1: (&str, &str) = (
-    "SUAP4SDR2INSDNHA7KH2C6YF54YX32ULXU2P7AC2ESTY4LYNJGFMKH5H2I",
-    "UDAUC4XRXKEMNE64YOVRXU7EE2YHYWMIIW5OL7GCGV57BZ5UUXEPYVB6",
-);
 
 /// A laptop that may publish to these subjects, a host with the permissions of the documentation and a
 /// task, and their broker.
 fn with_permissions(subjects: &[&str]) -> (World, World, Broker) {
     let (near, far) = (World::new(), World::new());
-    let text = crate::support::blocks("fleet.md", "text");
-    let users = text
-        .iter()
-        .find(|block| block.starts_with("authorization"))
-        .unwrap();
-    let more = format!(
-        "  users = [\n    {{ user: admin, password: admin }}\n    {{ nkey: {}, permissions: {{ publish: \
-         {subjects:?}, subscribe: [\"_INBOX.laptop.>\"] }} }}\n",
+    let users = users_with(&format!(
+        "{{ user: admin, password: admin }}\n    {{ nkey: {}, permissions: {{ publish: {subjects:?}, \
+         subscribe: [\"_INBOX.laptop.>\"] }} }}",
         LAPTOP.1
-    );
-    assert!(users.contains(GPU1.1));
-    let users = users.replace("  users = [\n", &more);
+    ));
     let broker = Broker::with_config(&near, &format!("{users}\nno_auth_user: admin\n"));
     drop(FleetHosts::of(&broker));
     for (world, host, seed) in [(&near, "laptop", LAPTOP.0), (&far, "gpu1", GPU1.0)] {
-        let creds = world.path("creds");
-        fs::write(&creds, seed).unwrap();
-        fs::set_permissions(&creds, fs::Permissions::from_mode(0o600)).unwrap();
-        let more = format!(
-            "creds-file = '{}'\nallow = ['ls', 'kill']\n",
-            creds.display()
-        );
-        join(world, &broker.url(), host, &more);
+        let more = credentials(world, seed) + "allow = ['ls', 'kill']\n";
+        world.join_fleet(&broker.url(), host, &more);
     }
     far.run("one", "sleep 1000");
     (near, far, broker)
@@ -377,10 +302,7 @@ fn the_permission_to_publish_a_verb_is_a_second_lock() {
     let output = near.task(["fleet", "ls"]);
     let refused =
         "tmux-task: fleet ls: the broker refused: Permissions Violation for Publish to \"$JS.API";
-    assert!(
-        output.code == 1 && output.err.starts_with(refused),
-        "{output}"
-    );
+    output.fails_so(1, refused);
     // It is no fault that a machine may not read what the broker stores, unless one here should hear.
     let of_broker = |output: &Output| {
         let lines = output.out.lines().filter(|line| line.contains(" broker "));
@@ -388,13 +310,10 @@ fn the_permission_to_publish_a_verb_is_a_second_lock() {
     };
     let lines = of_broker(&near.task(["doctor"]));
     assert!(lines.len() == 1 && lines[0].starts_with("ok "), "{lines:?}");
-    let adapter = adapter(&near);
-    adapter.records_until(|line| line["kind"] == "following");
+    let _adapter = near.adapter("one");
     near.until_true("doctor says that conversations hear nothing", || {
-        let lines = of_broker(&near.task(["doctor"]));
-        lines
-            .iter()
-            .any(|line| line.starts_with("warn") && line.contains("TT_WAKE"))
+        let mut lines = of_broker(&near.task(["doctor"])).into_iter();
+        lines.any(|line| line.starts_with("warn") && line.contains("TT_WAKE"))
     });
 }
 
@@ -408,36 +327,20 @@ fn the_documented_permissions_are_what_conversations_and_commands_need() {
     let quoted = rows.flat_map(|row| row.split('`').skip(1).step_by(2));
     let subjects: Vec<&str> = quoted.filter(|word| word.starts_with("$JS.")).collect();
     let (near, mut far, _broker) = with_permissions(&subjects);
-    let adapter = adapter(&near);
-    adapter.records_until(|line| line["kind"] == "following");
+    let adapter = near.adapter("one");
     far.set("TMUX_TASK_OWNER", "opencode:one");
     far.run("train", "exit 4");
-    let told = adapter.records_until(|line| line["kind"] == "message");
-    let text = told.last().unwrap()["message"]["content"].as_str().unwrap();
-    assert!(text.ends_with("(train) exited with code 4"), "{text}");
+    check_end(&message(&adapter), "train", 4);
     near.until_true("the tasks are listed", || {
         near.task(["fleet", "ls"]).ok().contains("train")
     });
     near.task(["fleet", "status"]).ok();
-    assert!(near.task(["fleet", "feed"]).ok().contains("\"train\""));
-    let mut command = near.command(World::program());
-    command
-        .args(["fleet", "feed", "--follow", "--consumer", "mine"])
-        .stdin(Stdio::piped());
-    let mut reader = Running::start(command);
+    has(near.task(["fleet", "feed"]).ok(), "\"train\"");
+    let mut reader = near.start_piped(["fleet", "feed", "--follow", "--consumer", "mine"]);
     let records = reader.records_until(|line| line["type"] == "exited");
     let place = &records.last().unwrap()["fleetSeq"];
     reader.write(&format!("{}\n", json!({ "ack": place })));
     reader.records_until(|line| line["acked"] == *place);
-}
-
-/// The adapter of a conversation on the laptop.
-fn adapter(near: &World) -> Running {
-    let mut command = near.command(World::program());
-    command
-        .args(["agent", "opencode", "--id", "one"])
-        .stdin(Stdio::piped());
-    Running::start(command)
 }
 
 #[test]
@@ -469,8 +372,7 @@ fn the_panel_shows_the_tasks_of_all_hosts_and_acts_on_them() {
     near.until_shows("panel", "got-yes");
     keys(&["q", "x", "y"]);
     far.until("it is killed", |records| {
-        records
-            .iter()
-            .any(|record| record["reason"] == "userKilled")
+        let mut records = records.iter();
+        records.any(|record| record["reason"] == "userKilled")
     });
 }

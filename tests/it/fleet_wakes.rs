@@ -6,24 +6,16 @@ use std::path::Path;
 use std::process::Command;
 
 use regex::Regex;
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Broker, FleetHosts, Running, World};
-
-fn join(world: &World, broker: &Broker, host: &str) {
-    let file = world.path("conf/tmux-task/config.toml");
-    fs::create_dir_all(file.parent().unwrap()).unwrap();
-    let text = format!("[fleet]\nurl = '{}'\nhost = '{host}'\n", broker.url());
-    fs::write(file, text).unwrap();
-}
+use crate::support::{Broker, FleetHosts, Running, World, confirm, content_of, message};
 
 /// The conversations' machine, a host, and their broker.
 fn fleet() -> (World, World, Broker) {
     let (near, far) = (World::new(), World::new());
     let broker = Broker::start(&near);
-    join(&near, &broker, "laptop");
-    join(&far, &broker, "gpu1");
+    near.join_fleet(&broker.url(), "laptop", "");
+    far.join_fleet(&broker.url(), "gpu1", "");
     (near, far, broker)
 }
 
@@ -32,39 +24,39 @@ fn run(world: &mut World, id: &str, name: &str, line: &str) {
     world.run(name, line);
 }
 
+/// Reads the next message, which must tell this end of a host's task, or of one of this machine, and
+/// confirms it.
 #[track_caller]
-fn message(adapter: &Running) -> Value {
-    let lines = adapter.records_until(|line| line["kind"] == "message");
-    lines.last().unwrap().clone()
-}
-
-fn confirm(adapter: &mut Running, told: &Value) {
-    let receipt = json!({"received": {"to": told["to"], "id": told["id"]}});
-    adapter.write(&format!("{receipt}\n"));
-}
-
-/// Reads the next message, which must be this without the window's number, and confirms it.
-#[track_caller]
-fn hear(adapter: &mut Running, text: &str) {
+fn hear(adapter: &mut Running, host: &str, name: &str, code: i32) {
     let told = message(adapter);
-    let content = told["message"]["content"].as_str().unwrap();
     let number = Regex::new("@[0-9]+").unwrap();
-    let expected = format!("[tmux-task notification]\n{text}");
-    assert_eq!(number.replace_all(content, "@"), expected, "{told}");
+    let content = number.replace(content_of(&told), "@");
+    let text = format!("tmux task {host}@ ({name}) exited with code {code}");
+    assert_eq!(
+        content,
+        format!("[tmux-task notification]\n{text}"),
+        "{told}"
+    );
     confirm(adapter, &told);
+}
+
+/// A task of the conversation `one` ends on a host, and the conversation hears of it.
+#[track_caller]
+fn end_and_hear(far: &mut World, adapter: &mut Running, name: &str, code: i32) {
+    run(far, "one", name, &format!("exit {code}"));
+    hear(adapter, "gpu1:", name, code);
 }
 
 /// Waits until an acknowledgement is noted on the conversation's machine.
 #[track_caller]
 fn until_noted(near: &World, seq: u64) {
     near.until_true("the acknowledgement is noted", || {
-        let files = fs::read_dir(near.path("state/hosts/wakes"))
-            .into_iter()
-            .flatten();
-        let texts = files.map(|file| fs::read_to_string(file.unwrap().path()).unwrap_or_default());
-        texts
-            .into_iter()
-            .any(|text| text.contains(&format!(":[{seq},")))
+        let files = fs::read_dir(near.path("state/hosts/wakes"));
+        let mut files = files.into_iter().flatten().flatten();
+        files.any(|file| {
+            let text = fs::read_to_string(file.path()).unwrap_or_default();
+            text.contains(&format!(":[{seq},"))
+        })
     });
 }
 
@@ -80,18 +72,16 @@ fn last_follow_up(far: &World) -> u64 {
 fn each_end_is_told_once_whatever_is_killed() {
     let (near, mut far, mut broker) = fleet();
     let mut adapter = near.adapter("one");
-    run(&mut far, "one", "a", "exit 3");
-    hear(&mut adapter, "tmux task gpu1:@ (a) exited with code 3");
+    end_and_hear(&mut far, &mut adapter, "a", 3);
     until_noted(&near, last_follow_up(&far));
     far.kill_daemon();
-    run(&mut far, "one", "b", "exit 4");
-    hear(&mut adapter, "tmux task gpu1:@ (b) exited with code 4");
+    end_and_hear(&mut far, &mut adapter, "b", 4);
     until_noted(&near, last_follow_up(&far));
     // A broker that was away.
     broker.kill();
     run(&mut far, "one", "c", "exit 5");
     broker.start_again();
-    hear(&mut adapter, "tmux task gpu1:@ (c) exited with code 5");
+    hear(&mut adapter, "gpu1:", "c", 5);
     until_noted(&near, last_follow_up(&far));
     // One that has lost everything gets all of it again.
     broker.kill();
@@ -105,7 +95,7 @@ fn each_end_is_told_once_whatever_is_killed() {
         let mut sinks = status["sinks"].as_array().unwrap().iter();
         sinks.all(|sink| sink["lag"] == 0)
     });
-    hear(&mut adapter, "tmux task gpu1:@ (d) exited with code 6");
+    hear(&mut adapter, "gpu1:", "d", 6);
 }
 
 /// As the copy of a virtual machine has it, or a backup.
@@ -119,16 +109,11 @@ fn a_machine_whose_state_went_back_is_heard() {
         assert!(command.status().unwrap().success());
     };
     let mut adapter = near.adapter("one");
-    run(&mut far, "one", "a", "exit 3");
-    hear(&mut adapter, "tmux task gpu1:@ (a) exited with code 3");
+    end_and_hear(&mut far, &mut adapter, "a", 3);
     far.task(["daemon", "stop"]).ok();
     copy(&state, &kept);
     for name in ["b", "c"] {
-        run(&mut far, "one", name, "exit 4");
-        hear(
-            &mut adapter,
-            &format!("tmux task gpu1:@ ({name}) exited with code 4"),
-        );
+        end_and_hear(&mut far, &mut adapter, name, 4);
     }
     // Their windows would be told again.
     far.task(["prune"]).ok();
@@ -137,16 +122,11 @@ fn a_machine_whose_state_went_back_is_heard() {
     copy(&kept, &state);
     far.task(["daemon", "--detach"]).ok();
     for name in ["d", "e"] {
-        run(&mut far, "one", name, "exit 5");
-        hear(
-            &mut adapter,
-            &format!("tmux task gpu1:@ ({name}) exited with code 5"),
-        );
+        end_and_hear(&mut far, &mut adapter, name, 5);
     }
     // It stays another feed.
     far.kill_daemon();
-    run(&mut far, "one", "f", "exit 6");
-    hear(&mut adapter, "tmux task gpu1:@ (f) exited with code 6");
+    end_and_hear(&mut far, &mut adapter, "f", 6);
 }
 
 #[test]
@@ -156,13 +136,12 @@ fn a_client_that_restarts_gets_what_it_has_not_confirmed() {
     run(&mut far, "one", "a", "exit 3");
     far.until_delivered("exited", "a");
     let mut first = near.adapter("one");
-    hear(&mut first, "tmux task gpu1:@ (a) exited with code 3");
+    hear(&mut first, "gpu1:", "a", 3);
     until_noted(&near, last_follow_up(&far));
     run(&mut far, "one", "b", "exit 4");
     let told = message(&first);
     assert_eq!(told["message"]["details"]["host"], "gpu1");
-    first.signal(Signal::KILL);
-    first.wait();
+    first.kill();
     let mut second = near.adapter("one");
     let again = message(&second);
     assert_eq!(
@@ -171,28 +150,24 @@ fn a_client_that_restarts_gets_what_it_has_not_confirmed() {
     );
     confirm(&mut second, &again);
     until_noted(&near, last_follow_up(&far));
-    second.signal(Signal::KILL);
-    second.wait();
+    second.kill();
     let mut third = near.adapter("one");
-    run(&mut far, "one", "c", "exit 5");
-    hear(&mut third, "tmux task gpu1:@ (c) exited with code 5");
+    end_and_hear(&mut far, &mut third, "c", 5);
 }
 
 #[test]
 fn conversations_and_machines_are_kept_apart() {
     let (mut near, mut far, _broker) = fleet();
     let (mut one, mut two) = (near.adapter("one"), near.adapter("two"));
-    run(&mut far, "one", "a", "exit 3");
-    hear(&mut one, "tmux task gpu1:@ (a) exited with code 3");
+    end_and_hear(&mut far, &mut one, "a", 3);
     run(&mut far, "two", "b", "exit 4");
-    hear(&mut two, "tmux task gpu1:@ (b) exited with code 4");
+    hear(&mut two, "gpu1:", "b", 4);
     // What its own machine publishes, it has from its own feed.
     run(&mut near, "one", "c", "exit 5");
-    hear(&mut one, "tmux task @ (c) exited with code 5");
-    run(&mut far, "one", "d", "exit 6");
-    hear(&mut one, "tmux task gpu1:@ (d) exited with code 6");
+    hear(&mut one, "", "c", 5);
+    end_and_hear(&mut far, &mut one, "d", 6);
     run(&mut near, "two", "e", "exit 7");
-    hear(&mut two, "tmux task @ (e) exited with code 7");
+    hear(&mut two, "", "e", 7);
 }
 
 #[test]
@@ -220,19 +195,15 @@ fn copies_of_a_machine_are_heard_each() {
         ("box1", 10, "d"),
     ] {
         wake(host, seq, name);
-        hear(
-            &mut adapter,
-            &format!("tmux task {host}:@ ({name}) exited with code 1"),
-        );
+        hear(&mut adapter, &format!("{host}:"), name, 1);
         until_noted(&near, seq);
     }
-    adapter.signal(Signal::KILL);
-    adapter.wait();
+    adapter.kill();
     // It is known from before, and by the same names.
     let mut again = near.adapter("one");
     wake("box1", 10, "told");
     wake("box2", 12, "e");
-    hear(&mut again, "tmux task box2:@ (e) exited with code 1");
+    hear(&mut again, "box2:", "e", 1);
 }
 
 #[test]
@@ -290,9 +261,6 @@ fn a_wake_is_rebuilt_from_its_events() {
         ring["task"]["windowId"] = format!("@{index}").into();
     }
     wake(4, rings);
-    let length = message(&adapter)["message"]["content"]
-        .as_str()
-        .unwrap()
-        .len();
+    let length = content_of(&message(&adapter)).len();
     assert!((60_000..=65_536).contains(&length), "{length}");
 }

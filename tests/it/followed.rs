@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::support::{World, parse_lines};
+use crate::support::{World, begins, parse_lines};
 
 #[test]
 fn it_shows_all_output_from_the_first_line_on_and_ends_with_the_tasks_code() {
@@ -24,10 +24,9 @@ fn it_shows_all_output_from_the_first_line_on_and_ends_with_the_tasks_code() {
         let [started, ended] = said[..] else {
             panic!("{output}");
         };
-        assert!(started.starts_with("started @"), "{started}");
+        begins(started, "started @");
         assert!(started.ends_with(" (job) in work"), "{started}");
-        let what = args[0];
-        let end = format!("tmux-task: {what} job: the task exited with code 7");
+        let end = format!("tmux-task: {} job: the task exited with code 7", args[0]);
         assert_eq!(ended, end);
     }
     world.task(["run", "job", "--follow", "--", "true"]).ok();
@@ -62,38 +61,31 @@ fn what_ends_it_otherwise_is_said_as_with_wait() {
     let output = world.task(["run", "asks", "--follow", "--", asks]);
     output.fails_with(123);
     assert_eq!(output.out, "up\n");
-    assert!(output.err.contains("Proceed? [y/N]"), "{output}");
+    output.says("Proceed? [y/N]");
     // By somebody else.
     let mut following = world.start(["run", "ends", "--follow", "--", "echo up; exec sleep 1000"]);
     assert_eq!(following.line(), "up");
     world.task(["kill", "ends"]).ok();
     assert_eq!(following.wait(), 125);
-    let limited = [
-        "--kill-after",
-        "300ms",
-        "--",
-        "trap 'echo bye; exit' TERM; sleep 1000 & wait",
-    ];
-    let output = world.task([&["run", "limited", "--follow"][..], &limited].concat());
+    let limited = ["run", "limited", "--follow", "--kill-after", "300ms", "--"];
+    let line = "trap 'echo bye; exit' TERM; sleep 1000 & wait";
+    let output = world.task([&limited[..], &[line]].concat());
     output.fails_with(124);
     assert_eq!(output.out, "bye\n");
-    let refused = world.task(["run", "both", "--follow", "--json", "--", "true"]);
-    refused.fails_with(2);
-    let several = world.task(["restart", "asks", "ends", "--follow"]);
-    several.fails_with(2);
+    for refused in [
+        &["run", "both", "--follow", "--json", "--", "true"][..],
+        &["restart", "asks", "ends", "--follow"],
+    ] {
+        world.task(refused).fails_with(2);
+    }
 }
 
 #[test]
 fn a_closed_stdout_ends_it_and_not_the_task() {
     let world = World::new();
     let program = World::program().display();
-    let mut shell = world.command("bash");
     let line = "echo up; while :; do echo more; sleep 0.01; done";
-    shell.args([
-        "-c",
-        &format!("{program} run x --follow -- '{line}' | head -n 1"),
-    ]);
-    let output = crate::support::Output::of(shell);
-    assert_eq!(output.ok(), "up\n");
+    let followed = format!("{program} run x --follow -- '{line}' | head -n 1");
+    assert_eq!(world.shell(&followed).ok(), "up\n");
     assert_eq!(world.look()["tasks"][0]["dead"], false);
 }

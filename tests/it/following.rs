@@ -1,12 +1,9 @@
 //! The side of a conversation's machine that runs its tasks: what it keeps for the conversation, whichever
 //! process is killed.
 
-use std::process::Stdio;
-
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Output, Running, World};
+use crate::support::{Running, World, texts};
 
 /// The conversation's consumer.
 const CONSUMER: &str = "laptop.claude:1";
@@ -21,17 +18,22 @@ fn called_from(machine: &str, owner: &str) -> World {
 
 /// Reads as the conversation, as its machine does.
 fn follow(world: &World) -> Running {
-    let mut command = world.command(World::program());
-    command
-        .args(["feed", "--follow", "--consumer", CONSUMER, "--take-over"])
-        .args(["--kind", "followUp", "--owner", "claude:1"])
-        .stdin(Stdio::piped());
-    Running::start(command)
+    let read = ["feed", "--follow", "--consumer", CONSUMER, "--take-over"];
+    let chosen = ["--kind", "followUp", "--owner", "claude:1"];
+    world.start_piped([&read[..], &chosen].concat())
 }
 
 fn is_record(line: &Value, of: &str) -> bool {
     let content = line["message"]["content"].as_str().unwrap_or_default();
     line["kind"] == "followUp" && content.contains(of)
+}
+
+/// Reads up to this record, and checks that none of another task comes before it.
+#[track_caller]
+fn until_record(follower: &Running, of: &str, not: &str) -> Value {
+    let mut lines = follower.records_until(|line| is_record(line, of));
+    assert!(!lines.iter().any(|line| is_record(line, not)), "{lines:?}");
+    lines.pop().unwrap()
 }
 
 #[track_caller]
@@ -41,42 +43,27 @@ fn acknowledge(follower: &mut Running, record: &Value) {
     follower.records_until(|line| line["kind"] == "acked" && line["acked"] == seq);
 }
 
-fn consumers(world: &World) -> Vec<String> {
-    let status = world.daemon_status();
-    let consumers = status["consumers"].as_array().cloned().unwrap_or_default();
-    let name = |one: &Value| one["name"].as_str().unwrap().to_owned();
-    consumers.iter().map(name).collect()
-}
-
 #[test]
 fn a_launch_makes_its_conversation_a_consumer_that_gets_its_own_messages() {
     let world = called_from("laptop", "claude:1");
     world.task(["run", "a", "--", "exit 3"]).ok();
-    assert_eq!(consumers(&world), [CONSUMER]);
+    assert_eq!(texts(&world.consumers(), "name"), [CONSUMER]);
     // Of others.
     for owner in ["claude:2", "laptop.claude:1"] {
-        let mut command = world.command(World::program());
-        command
-            .args(["run", "b", "--", "exit 4"])
-            .env("TMUX_TASK_OWNER", owner)
-            .env_remove("TMUX_TASK_MACHINE");
-        Output::of(command).ok();
+        let here = [("TMUX_TASK_OWNER", owner), ("TMUX_TASK_MACHINE", "")];
+        world.task_with(&here, ["run", "b", "--", "exit 4"]).ok();
         world.until("its end is delivered", |records| {
             records.iter().any(|record| {
                 record["owner"] == owner && is_record(record, "(b) exited with code 4")
             })
         });
     }
-    assert_eq!(consumers(&world), [CONSUMER]);
+    assert_eq!(texts(&world.consumers(), "name"), [CONSUMER]);
     let mut follower = follow(&world);
-    let lines = follower.records_until(|line| is_record(line, "(a) exited with code 3"));
-    acknowledge(&mut follower, lines.last().unwrap());
+    let record = until_record(&follower, "(a) exited with code 3", "(b)");
+    acknowledge(&mut follower, &record);
     world.task(["run", "c", "--", "exit 5"]).ok();
-    let lines = follower.records_until(|line| is_record(line, "(c) exited"));
-    assert!(
-        lines.iter().all(|line| !is_record(line, "(b)")),
-        "{lines:?}"
-    );
+    until_record(&follower, "(c) exited", "(b)");
 }
 
 #[test]
@@ -84,7 +71,7 @@ fn a_person_a_program_without_adapter_and_this_machine_are_not_followed() {
     for (machine, owner) in [("laptop", ""), ("laptop", "gemini:1"), ("", "claude:1")] {
         let world = called_from(machine, owner);
         world.task(["run", "a", "--", "true"]).ok();
-        assert_eq!(consumers(&world), [""; 0], "{machine} {owner}");
+        assert_eq!(world.consumers(), [Value::Null; 0], "{machine} {owner}");
     }
 }
 
@@ -93,27 +80,19 @@ fn what_was_not_acknowledged_comes_again_whoever_is_killed() {
     let world = called_from("laptop", "claude:1");
     world.task(["run", "a", "--", "exit 3"]).ok();
     let mut first = follow(&world);
-    let lines = first.records_until(|line| is_record(line, "(a) exited"));
-    acknowledge(&mut first, lines.last().unwrap());
+    let record = until_record(&first, "(a) exited", "(b)");
+    acknowledge(&mut first, &record);
     world.task(["run", "b", "--", "exit 4"]).ok();
-    first.records_until(|line| is_record(line, "(b) exited"));
-    first.signal(Signal::KILL);
+    until_record(&first, "(b) exited", "(a)");
+    first.kill();
     world.kill_daemon();
     let mut second = follow(&world);
-    let lines = second.records_until(|line| is_record(line, "(b) exited"));
-    assert!(
-        !lines.iter().any(|line| is_record(line, "(a)")),
-        "{lines:?}"
-    );
-    acknowledge(&mut second, lines.last().unwrap());
+    let record = until_record(&second, "(b) exited", "(a)");
+    acknowledge(&mut second, &record);
     // A third one takes the place of the second.
     let third = follow(&world);
     third.records_until(|line| line["kind"] == "sync");
     second.records_until(|line| line["kind"] == "replaced");
     world.task(["run", "c", "--", "exit 5"]).ok();
-    let lines = third.records_until(|line| is_record(line, "(c) exited"));
-    assert!(
-        !lines.iter().any(|line| is_record(line, "(b)")),
-        "{lines:?}"
-    );
+    until_record(&third, "(c) exited", "(b)");
 }

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use rustix::process::{Resource, Rlimit, prlimit};
 use serde_json::Value;
 
-use crate::support::{Gate, SESSION, World, all_told, events};
+use crate::support::{Gate, SESSION, World, all_told, events_of, resident};
 
 /// How many windows ring.
 const WINDOWS: usize = 40;
@@ -29,19 +29,9 @@ fn waiting(world: &World) -> usize {
     before.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-/// The resident memory of a process in KiB.
-fn resident(pid: Pid) -> u64 {
-    let path = format!("/proc/{}/status", pid.as_raw_nonzero());
-    let status = fs::read_to_string(path).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    let number = line.unwrap().split_whitespace().nth(1).unwrap();
-    number.parse().unwrap()
-}
-
 /// How many bells the events of all windows report.
 fn bells_of(records: &[Value]) -> u64 {
-    let events = events(records).into_iter();
-    let rang = events.filter(|event| event["type"] == "notify");
+    let rang = events_of(records, "notify").into_iter();
     rang.map(|event| event["bells"].as_u64().unwrap()).sum()
 }
 
@@ -135,20 +125,16 @@ fn what_waits_for_a_full_disk_is_bounded_and_nothing_of_it_is_lost() {
         let problem = record["problem"].as_str().unwrap_or_default();
         record["kind"] == "status" && problem.contains(stopped)
     });
-    let log = state.join("daemon.log");
-    bells.world.until_true("the log says so", || {
-        let log = fs::read_to_string(&log).unwrap();
-        log.contains("no looks are taken")
-    });
+    bells.world.until_logged("no looks are taken");
     // What happens from here on takes no more room, except for a look that was being taken.
-    let (before, n_waiting) = (resident(daemon), waiting(&bells.world));
+    let (before, n_waiting) = (resident(daemon).unwrap(), waiting(&bells.world));
     for _ in 0..MORE {
         bells.ring();
     }
     let n_now = waiting(&bells.world);
     let n_added = n_now - n_waiting;
     assert!(n_added <= WINDOWS + 2, "{n_waiting} records, then {n_now}");
-    let after = resident(daemon);
+    let after = resident(daemon).unwrap();
     assert!(after < before + 4096, "{before} KiB, then {after} KiB");
 
     limit(limited);

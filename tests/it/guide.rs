@@ -1,10 +1,9 @@
 //! The guide for agents: every command in it works as it says.
 
-use crate::support::{Output, World};
+use crate::support::{World, blocks_of, has};
 
 /// What the guide's examples run, by the name of the target.
-const MAKE: &str = r#"#!/bin/sh
-case $1 in
+const MAKE: &str = r#"case $1 in
     serve)
         echo "listening on 8080"
         while :; do echo ready; sleep 0.1; done
@@ -16,38 +15,21 @@ case $1 in
         exec sleep 1000
         ;;
     *) echo "$1: no error" ;;
-esac
-"#;
-
-/// The lines of the guide's `sh` blocks, without comments.
-fn commands(guide: &str) -> Vec<String> {
-    let mut commands = Vec::new();
-    let mut is_inside = false;
-    for line in guide.lines() {
-        if line.starts_with("```") {
-            is_inside = line == "```sh";
-        } else if is_inside {
-            let command = line.split("  # ").next().unwrap_or_default().trim();
-            commands.push(command.to_owned());
-        }
-    }
-    commands
-}
+esac"#;
 
 #[test]
 fn every_command_of_the_guide_works() {
     let mut world = World::new();
-    let bin = world.path("bin");
-    std::fs::create_dir(&bin).unwrap();
-    world.script("bin/make", MAKE);
-    std::os::unix::fs::symlink(World::program(), bin.join("tmux-task")).unwrap();
-    world.prepend_path(&bin);
-    let guide = world.task(["guide"]).ok().to_owned();
-    let commands = commands(&guide);
+    world.install("make", MAKE);
+    std::os::unix::fs::symlink(World::program(), world.path("bin/tmux-task")).unwrap();
+    let guide = world.task(["guide"]);
+    let lines = blocks_of(guide.ok(), "sh").join("\n");
+    let commands = lines.lines().filter_map(|line| line.split("  # ").next());
+    let commands: Vec<&str> = commands.map(str::trim).collect();
     assert!(commands.len() > 10, "{commands:?}");
     // A call that hangs ends the client's patience, and with it the turn.
     for command in commands.iter().filter(|command| command.contains("wait")) {
-        assert!(command.contains("--timeout"), "{command}");
+        has(command, "--timeout");
     }
     for command in &commands {
         if command.contains("send deploy yes") {
@@ -55,11 +37,9 @@ fn every_command_of_the_guide_works() {
             world.run("deploy", "make deploy");
             world.task(["wait", "deploy", "--input"]).ok();
         }
-        let mut shell = world.command("sh");
-        shell.args(["-c", command]);
-        let output = Output::of(shell);
-        let out = output.ok();
-        let expected = match command.as_str() {
+        let output = world.shell(command);
+        output.ok();
+        let expected = match *command {
             "tmux-task ls" => "lint",
             "tmux-task logs build -n 40" => "build: no error\ntest: no error\n",
             "tmux-task search error build" => "test: no error",
@@ -70,7 +50,7 @@ fn every_command_of_the_guide_works() {
             "tmux-task prune" => "(build)",
             _ => "",
         };
-        assert!(out.contains(expected), "{command}: {output}");
+        output.shows(expected);
         if command.contains("send deploy yes") {
             world.until_shows("=work:deploy", "answer: yes");
         }

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::{World, content, deliveries, events};
+use crate::support::{World, content, deliveries, event, events_of};
 
 const QUESTION: &str = "Drop it? [y/N]";
 const ASKS: &str = "read -r -p 'Drop it? [y/N] ' x; printf %s \"$x\" >answer; exec sleep 1000";
@@ -13,7 +13,7 @@ const ASKS: &str = "read -r -p 'Drop it? [y/N] ' x; printf %s \"$x\" >answer; ex
 fn with_rows(rows: u32) -> World {
     let world = World::new();
     let settings = format!("set -g default-size 100x{rows}\nset -g status off\n");
-    fs::write(world.path("home").join(".tmux.conf"), settings).unwrap();
+    fs::write(world.path("home/.tmux.conf"), settings).unwrap();
     world
 }
 
@@ -29,15 +29,8 @@ fn run_in_rows(world: &World, rows: u32, name: &str, line: &str) -> String {
 /// Waits until the task is reported as asking the question; returns the task of that event.
 #[track_caller]
 fn until_asked(world: &World, name: &str) -> Value {
-    let is_meant = |event: &Value| {
-        (event["type"].as_str(), event["task"]["windowName"].as_str())
-            == (Some("input"), Some(name))
-    };
-    let records = world.until(&format!("{name} asks"), |records| {
-        events(records).into_iter().any(is_meant)
-    });
-    let event = events(&records).into_iter().find(|event| is_meant(event));
-    let event = event.unwrap();
+    let records = world.until_event("input", name);
+    let event = event(&records, "input", name);
     assert_eq!(event["prompt"], QUESTION, "{event:#}");
     event["task"].clone()
 }
@@ -47,8 +40,9 @@ fn until_asked(world: &World, name: &str) -> Value {
 fn answer(world: &World, name: &str) {
     let path = world.project().join("answer");
     fs::remove_file(&path).unwrap_or_default();
-    let send = world.task(["send", name, "y", "--if-prompt", QUESTION]);
-    send.ok();
+    world
+        .task(["send", name, "y", "--if-prompt", QUESTION])
+        .ok();
     world.until_true("the answer is there", || {
         fs::read_to_string(&path).is_ok_and(|text| text == "y")
     });
@@ -63,7 +57,7 @@ fn preview(world: &World, name: &str) -> String {
 
 #[track_caller]
 fn pane_height(world: &World, target: &str) -> u32 {
-    let height = world.tmux(["display-message", "-p", "-t", target, "#{pane_height}"]);
+    let height = world.shown(target, "#{pane_height}");
     height.parse().unwrap()
 }
 
@@ -161,14 +155,8 @@ fn a_question_stays_the_same_while_its_pane_is_resized() {
         }
     }
     answer(&world, "ask");
-    let is_of = |event: &&Value, kind: &str| event["type"] == kind;
-    let records = world.until("the answer is told", |records| {
-        let events = events(records);
-        events.iter().any(|event| is_of(event, "inputResolved"))
-    });
-    let events = events(&records);
-    let told = events.iter().filter(|event| is_of(event, "input"));
-    assert_eq!(told.count(), 1, "{events:#?}");
+    let records = world.until_event("inputResolved", "ask");
+    assert_eq!(events_of(&records, "input").len(), 1, "{records:#?}");
 }
 
 #[test]
@@ -187,19 +175,7 @@ fn a_task_that_has_ended_shows_no_banner_after_its_pane_became_taller() {
 fn a_question_is_reported_and_answered_in_the_window_of_a_tall_terminal() {
     let world = with_rows(24);
     let first = world.run("first", "exec sleep 1000");
-    let socket = world.tmux(["display-message", "-p", "#{socket_path}"]);
-    let attach = format!("exec env -u TMUX tmux -S '{socket}' attach -t =work");
-    world.tmux([
-        "-L",
-        "outer",
-        "new-session",
-        "-d",
-        "-x",
-        "100",
-        "-y",
-        "180",
-        &attach,
-    ]);
+    world.attach_terminal("100x180", "work");
     world.until_true("the window is tall", || pane_height(&world, &first) == 180);
     let window = world.run("ask", ASKS);
     world.tmux(["select-window", "-t", &window]);

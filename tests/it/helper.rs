@@ -1,6 +1,6 @@
 //! The helper that agents call.
 
-use crate::support::{Output, World, window_of};
+use crate::support::{Output, World, begins, window_of};
 
 /// Runs the helper to its end.
 #[track_caller]
@@ -56,10 +56,7 @@ fn a_live_run_that_is_replaced_is_named_to_programs() {
     assert_eq!(replaced.ok().lines().count(), 4, "{replaced}");
     assert_eq!(replaced.err, said);
     let replaced = world.task(["run", "api", "--json", "--", "true"]);
-    assert!(
-        replaced.ok().contains("\"replaced\":\"live\""),
-        "{replaced}"
-    );
+    replaced.shows("\"replaced\":\"live\"").ok();
     assert_eq!(replaced.err, said);
     world.until_ended("=work:api");
     // An ended run is no loss.
@@ -80,12 +77,13 @@ fn it_prints_four_lines_and_ends_as_run_does() {
     assert_eq!(lines.len(), 4, "{output}");
     assert!(lines[3].ends_with("/a window_id=@99"), "{output}");
     // A closed stdout is no failure.
-    let mut command = world.command("sh");
-    let line = "\"$0\" silent -- 'exec sleep 1000' >&-";
-    command.args(["-c", line]).arg(World::helper());
-    let output = Output::of(command);
+    let helper = World::helper();
+    let output = world.shell(&format!(
+        "{} silent -- 'exec sleep 1000' >&-",
+        helper.display()
+    ));
     assert_eq!((output.ok(), output.err.as_str()), ("", ""));
-    assert!(world.task(["ls"]).ok().contains(" silent "));
+    world.task(["ls"]).shows(" silent ");
     let refused = help(&world, &["a b", "--", "exit 0"]);
     assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{refused}");
 }
@@ -95,15 +93,10 @@ fn it_never_guesses_a_session() {
     let mut world = World::new();
     world.set("TMUX_TASK_SESSION", "");
     let output = help(&world, &["api", "--", "exit 0"]);
-    assert_eq!(output.code, 1, "{output}");
+    output.fails_so(1, "").says("TMUX_TASK_SESSION");
     assert_eq!(output.out, "");
-    assert!(output.err.contains("TMUX_TASK_SESSION"), "{output}");
     world.set("PI_TMUX_SESSION", "pi");
-    assert!(
-        help(&world, &["api", "--", "exit 0"])
-            .ok()
-            .starts_with("session=pi\n")
-    );
+    begins(help(&world, &["api", "--", "exit 0"]).ok(), "session=pi\n");
 }
 
 #[test]
@@ -124,7 +117,7 @@ fn without_the_program_it_says_how_to_install_it() {
     world.set("TMUX_TASK_PROGRAM", "");
     let output = help(&world, &["api", "--", "exit 0"]);
     assert_eq!((output.code, output.out.as_str()), (127, ""), "{output}");
-    assert!(output.err.contains("cargo install"), "{output}");
+    output.says("cargo install");
     assert_eq!(output.err.lines().count(), 1, "{output}");
     // It is found where it is installed.
     let folder = world.path("home").join(".local/bin");

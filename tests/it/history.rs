@@ -1,48 +1,43 @@
 //! What is known of runs that have ended: the list of those that are stored.
 
+use std::fs::DirEntry;
+
 use serde_json::{Value, json};
 
-use crate::support::{SESSION, World};
+use crate::support::{SESSION, World, begins, story, texts};
 
-fn parsed(world: &World, args: &[&str]) -> Value {
-    serde_json::from_str(world.task(args).ok()).unwrap()
-}
-
-/// The number of stored runs.
-fn n_stored(world: &World) -> usize {
+/// Waits until so many runs are stored.
+#[track_caller]
+fn until_stored(world: &World, n: usize) {
     let folder = world.state(SESSION).join("runs");
-    let files = folder.read_dir().into_iter().flatten().flatten();
-    files
-        .filter(|file| file.path().extension().is_some_and(|it| it == "log"))
-        .count()
+    world.until_true("all runs are stored", || {
+        let files = folder.read_dir().into_iter().flatten().flatten();
+        let is_run = |file: &DirEntry| file.path().extension().is_some_and(|it| it == "log");
+        files.filter(is_run).count() == n
+    });
 }
 
 #[test]
 fn a_running_task_shows_how_long_it_usually_takes() {
     let world = World::new();
     let line = "[ ! -e hold ] || exec sleep 1000";
-    let usual = |world: &World| parsed(world, &["ls", "--json"])["tasks"][0]["usualMs"].clone();
+    let usual = |world: &World| world.json(["ls", "--json"])["tasks"][0]["usualMs"].clone();
     for n in 1..=2 {
         let window = world.run("tests", line);
         assert_eq!(usual(&world), Value::Null);
         world.until_ended(&window);
-        world.until_true("the run is stored", || n_stored(&world) == n);
+        until_stored(&world, n);
     }
     std::fs::write(world.project().join("hold"), "").unwrap();
     world.run("tests", line);
-    let runs = parsed(&world, &["logs", "tests", "--runs", "--json"]);
+    let runs = world.json(["logs", "tests", "--runs", "--json"]);
     // The median of two is the longer one.
     let times = runs.as_array().unwrap().iter();
     let times = times.map(|run| run["durationMs"].as_i64().unwrap());
     let expected = json!(times.max().unwrap());
     world.until_true("it is known", || usual(&world) == expected);
     let table = world.task(["ls"]);
-    assert!(
-        table
-            .ok()
-            .starts_with("ID  NAME   STATE    CODE  RUN  AGE  USUALLY  "),
-        "{table}"
-    );
+    begins(table.ok(), "ID  NAME   STATE    CODE  RUN  AGE  USUALLY  ");
     // The next daemon finds it out too.
     world.task(["daemon", "stop"]).ok();
     world.daemon();
@@ -66,13 +61,13 @@ fn a_session_without_stored_runs_is_told_from_a_missing_one() {
         .fails(3, &missing("logs"));
     let window = world.run("api", "exec sleep 1000");
     let n_listed = || {
-        let runs = parsed(&world, &["logs", "api", "--runs", "--json"]);
+        let runs = world.json(["logs", "api", "--runs", "--json"]);
         runs.as_array().unwrap().len()
     };
     // What was stored outlives the session.
     world.run("api", "true");
     world.until_ended(&window);
-    world.until_true("both are stored", || n_stored(&world) == 2);
+    until_stored(&world, 2);
     world.task(["kill-all", "--yes"]).ok();
     assert_eq!(n_listed(), 2);
     world.task(["daemon", "stop"]).ok();
@@ -86,32 +81,30 @@ fn stored_runs_are_listed() {
     for (n, code) in [0, 2, 0].into_iter().enumerate() {
         window = world.run("tests", &format!("exit {code}"));
         world.until_ended(&window);
-        world.until_true("the run is stored", || n_stored(&world) == n + 1);
+        until_stored(&world, n + 1);
     }
     let lint = world.run("lint", "kill -9 $$");
     world.until_ended(&lint);
-    world.until_true("the run is stored", || n_stored(&world) == 4);
+    until_stored(&world, 4);
 
-    let runs = parsed(&world, &["logs", "tests", "--runs", "--json"]);
+    let runs = world.json(["logs", "tests", "--runs", "--json"]);
     let runs = runs.as_array().unwrap();
     let codes: Vec<_> = runs
         .iter()
-        .map(|run| (&run["run"], &run["exitCode"]))
+        .map(|run| json!([run["run"], run["exitCode"]]))
         .collect();
-    let expected = [(1, 0), (2, 2), (3, 0)].map(|(run, code)| (json!(run), json!(code)));
-    let expected: Vec<_> = expected.iter().map(|(run, code)| (run, code)).collect();
-    assert_eq!(codes, expected);
+    assert_eq!(json!(codes), json!([[1, 0], [2, 2], [3, 0]]));
     for run in runs {
         assert_eq!(run["windowId"], *window);
         let took = run["endedAt"].as_i64().unwrap() - run["startedAt"].as_i64().unwrap();
         assert_eq!(run["durationMs"], took);
     }
     let listed = world.task(["logs", "tests", "lint", "--runs", "-n", "2"]);
-    let rows: Vec<Vec<&str>> = listed
+    let rows = listed
         .ok()
         .lines()
-        .map(|line| line.split_whitespace().collect())
-        .collect();
+        .map(|line| line.split_whitespace().collect());
+    let rows: Vec<Vec<&str>> = rows.collect();
     assert_eq!(rows[0], ["NAME", "RUN", "CODE", "ENDED", "TOOK", "COMMAND"]);
     // The last two of each.
     assert_eq!(rows[1][..3], ["tests", "2", "2"]);
@@ -126,14 +119,14 @@ fn stored_runs_are_listed() {
     );
     // They outlive the window and the session.
     world.tmux(["kill-session", "-t", SESSION]);
-    let runs = parsed(&world, &["logs", "tests", "--runs", "--json"]);
+    let runs = world.json(["logs", "tests", "--runs", "--json"]);
     assert_eq!(runs.as_array().unwrap().len(), 3);
     assert_eq!(world.task(["logs", "tests", "--runs", "--follow"]).code, 2);
 }
 
 /// The number, code and reason of each stored run of a task, in order.
 fn stored(world: &World, name: &str) -> Vec<(i64, Value, Value)> {
-    let runs = parsed(world, &["logs", name, "--runs", "--json"]);
+    let runs = world.json(["logs", name, "--runs", "--json"]);
     let runs = runs.as_array().unwrap().iter();
     runs.map(|run| {
         assert!(
@@ -153,12 +146,11 @@ fn stored(world: &World, name: &str) -> Vec<(i64, Value, Value)> {
 fn the_number_of_a_run_goes_on_over_windows_daemons_and_sessions() {
     let world = World::new();
     let run = |line: &str| {
-        let printed = world.task(["run", "t", "--json", "--", line]);
-        let printed: Value = serde_json::from_str(printed.ok()).unwrap();
+        let printed = world.json(["run", "t", "--json", "--", line]);
         world.until_ended(printed["windowId"].as_str().unwrap());
         printed["run"].as_i64().unwrap()
     };
-    let is_stored = |n: usize| world.until_true("it is stored", || n_stored(&world) == n);
+    let is_stored = |n| until_stored(&world, n);
     assert_eq!(run("echo one"), 1);
     is_stored(1);
     world.task(["restart", "t"]).ok();
@@ -168,8 +160,7 @@ fn the_number_of_a_run_goes_on_over_windows_daemons_and_sessions() {
     world.run("other", "exec sleep 1000");
     assert_eq!(run("echo three"), 3);
     is_stored(3);
-    let option = ["show-options", "-wv", "-t", "=work:=t", "@tmux_task_run"];
-    assert_eq!(world.tmux(option), "3");
+    assert_eq!(world.window_option("=work:=t", "@tmux_task_run"), "3");
     // Another daemon.
     world.task(["kill", "t"]).ok();
     world.task(["daemon", "stop"]).ok();
@@ -202,32 +193,27 @@ fn a_run_of_a_renamed_window_is_found_by_the_name_that_has_its_number() {
     world.until_shows(&a, "of a");
     world.until_shows(&b, "of b");
     world.run("b", "exit 3");
-    world.until_true("both are stored", || n_stored(&world) == 2);
+    until_stored(&world, 2);
     world.task(["kill", "b"]).ok();
     world.tmux(["rename-window", "-t", &a, "b"]);
     world.until_true("the new name is known", || {
-        parsed(&world, &["ls", "--json"])["tasks"][0]["windowName"] == "b"
+        world.json(["ls", "--json"])["tasks"][0]["windowName"] == "b"
     });
     // `b` has had a first run, so this one stays the first of `a`.
-    let printed = world.task(["run", "b", "--json", "--", "exit 4"]);
-    let printed: Value = serde_json::from_str(printed.ok()).unwrap();
+    let printed = world.json(["run", "b", "--json", "--", "exit 4"]);
     assert_eq!(
         (&printed["windowId"], &printed["run"]),
         (&json!(a), &json!(3))
     );
-    world.until_true("all are stored", || n_stored(&world) == 4);
+    until_stored(&world, 4);
     let replaced = |run| (run, Value::Null, json!("replaced"));
     let ended = |run, code: i64| (run, json!(code), Value::Null);
     assert_eq!(stored(&world, "a"), [replaced(1)]);
     assert_eq!(stored(&world, "b"), [replaced(1), ended(2, 3), ended(3, 4)]);
-    let first_of = |name| {
-        world
-            .task(["logs", name, "--run", "1"])
-            .ok()
-            .trim_end()
-            .to_owned()
-    };
-    assert_eq!([first_of("a"), first_of("b")], ["of a", "of b"]);
+    for name in ["a", "b"] {
+        let first = world.task(["logs", name, "--run", "1"]);
+        assert_eq!(first.ok(), format!("of {name}\n"));
+    }
 }
 
 #[test]
@@ -241,13 +227,17 @@ fn each_of_many_runs_that_are_replaced_at_once_is_stored_in_order() {
         assert_eq!(launch.wait(), 0);
     }
     world.run("burst", "exit 7");
-    let n = usize::try_from(RUNS + 1).unwrap();
-    world.until_true("all are stored", || n_stored(&world) == n);
+    until_stored(&world, usize::try_from(RUNS + 1).unwrap());
     let mut expected: Vec<_> = (1..=RUNS)
         .map(|run| (run, Value::Null, json!("replaced")))
         .collect();
     expected.push((RUNS + 1, json!(7), Value::Null));
     assert_eq!(stored(&world, "burst"), expected);
+    let windows = world.tmux(["list-windows", "-F", "#{window_name}"]);
+    assert_eq!(windows.lines().count(), 2, "{windows}");
+    let mut told = story(&world.records());
+    told.retain(|line| line == "exited burst replaced");
+    assert_eq!(told.len(), expected.len() - 1);
     let table = world.task(["logs", "burst", "--runs", "-n", "2"]);
     let row = table.ok().lines().nth(1).unwrap();
     let cells: Vec<&str> = row.split_whitespace().collect();
@@ -261,22 +251,14 @@ fn all_sessions_are_listed_each_below_its_name() {
     assert_eq!(world.task(["ls", "--all"]).ok(), "");
     world.run("api", "exec sleep 1000");
     world.run_in("shop", "web", "exec sleep 1000");
+    let far = ["-L", "far", "-s", "work"];
     world
-        .task([
-            "-L",
-            "far",
-            "-s",
-            "work",
-            "run",
-            "tests",
-            "--",
-            "exec sleep 1000",
-        ])
+        .task([&far[..], &["run", "tests", "--", "exec sleep 1000"]].concat())
         .ok();
     // One without a daemon, and one that is not ours.
     world.run_alone("alone", "one", "exec sleep 1000");
     world.tmux(["new-session", "-d", "-s", "mine", "exec sleep 1000"]);
-    let shown = parsed(&world, &["ls", "--all", "--json"]);
+    let shown = world.json(["ls", "--all", "--json"]);
     let sessions = shown["sessions"].as_array().unwrap();
     let listed: Vec<_> = sessions
         .iter()
@@ -292,20 +274,17 @@ fn all_sessions_are_listed_each_below_its_name() {
             ("work", true)
         ]
     );
-    let names: Vec<_> = sessions
-        .iter()
-        .map(|it| &it["tasks"][0]["windowName"])
-        .collect();
-    assert_eq!(names, ["one", "web", "api", "tests"]);
+    let first_tasks = sessions.iter().map(|session| &session["tasks"][0]);
+    assert_eq!(
+        texts(first_tasks, "windowName"),
+        ["one", "web", "api", "tests"]
+    );
     assert_eq!(sessions[0]["server"], sessions[2]["server"]);
     assert_ne!(sessions[2]["server"], sessions[3]["server"]);
 
     let text = world.task(["ls", "--all"]);
-    let headings: Vec<&str> = text
-        .ok()
-        .lines()
-        .filter(|line| line.contains(" (1 task"))
-        .collect();
+    let headings = text.ok().lines().filter(|line| line.contains(" (1 task"));
+    let headings: Vec<&str> = headings.collect();
     let far = sessions[3]["server"].as_str().unwrap();
     assert_eq!(
         headings,
@@ -317,10 +296,7 @@ fn all_sessions_are_listed_each_below_its_name() {
         ]
     );
     // From where there is no server at all.
-    let elsewhere = parsed(&world, &["-L", "none", "ls", "-a", "--json"]);
-    let names = elsewhere["sessions"].as_array().unwrap().iter();
-    let names: Vec<_> = names
-        .map(|it| it["tasks"][0]["windowName"].as_str().unwrap())
-        .collect();
-    assert_eq!(names.len(), 3, "{names:?}");
+    let elsewhere = world.json(["-L", "none", "ls", "-a", "--json"]);
+    let names = texts(elsewhere["sessions"].as_array().unwrap(), "sessionName");
+    assert_eq!(names, ["shop", "work", "work"]);
 }

@@ -1,8 +1,12 @@
 //! Names, titles and output are untrusted text.
 
+use std::fs;
+
 use serde_json::Value;
 
-use crate::support::{Output, World, check_feed, content, deliveries, event, events};
+use crate::support::{
+    Output, World, check_feed, content, deliveries, event, events_of, has, lacks, names,
+};
 
 /// Hostile window names.
 const NAMES: [&str; 9] = [
@@ -41,8 +45,8 @@ fn any_window_name_is_a_label() {
         takes(name, &["rename-window", "-t", &window, "--", &literal]);
     }
     let name = "two\nlines";
-    let mut new = vec!["new-window", "-d", "-t", "work:", "-n", name];
-    new.push("exec sleep 1000");
+    let new = ["new-window", "-d", "-t", "work:", "-n", name];
+    let new = [&new[..], &["exec sleep 1000"]].concat();
     let n_strange = NAMES.len() + usize::from(takes(name, &new));
     let listed = world.look();
     let tasks = listed["tasks"].as_array().unwrap();
@@ -50,23 +54,16 @@ fn any_window_name_is_a_label() {
     for (task, name) in tasks[1..].iter().zip(NAMES) {
         // What tmux itself made of it.
         let target = task["windowId"].as_str().unwrap();
-        let shown = world.tmux(["display-message", "-p", "-t", target, "#{window_name}"]);
+        let shown = world.shown(target, "#{window_name}");
         let clean = shown.replace('\t', " ").replace('\u{202e}', "");
         assert_eq!(task["windowName"], clean, "{name:?}");
     }
     for task in &tasks[1..] {
-        let id = task["windowId"].as_str().unwrap();
-        let output = world.task(["kill", id]);
+        let output = world.task(["kill", task["windowId"].as_str().unwrap()]);
         assert_eq!(output.ok().lines().count(), 1, "{output}");
     }
     let records = world.finish();
-    assert_eq!(
-        events(&records)
-            .iter()
-            .filter(|event| event["type"] == "disappeared")
-            .count(),
-        n_strange
-    );
+    assert_eq!(events_of(&records, "disappeared").len(), n_strange);
     assert!(!world.project().join("owned").exists());
 }
 
@@ -104,46 +101,16 @@ fn output_that_looks_like_tmux_talking_is_output() {
     let window = world.run("api", &line);
     world.until_shows(&window, "done");
     let listed = world.look();
-    let preview = listed["tasks"][0]["outputPreview"].as_str().unwrap();
-    assert!(preview.contains("%end "), "{preview}");
+    has(
+        listed["tasks"][0]["outputPreview"].as_str().unwrap(),
+        "%end ",
+    );
     gate.open();
-    world.until("its end", |records| {
-        events(records)
-            .iter()
-            .any(|event| event["type"] == "exited")
-    });
+    world.until_event("exited", "api");
     let records = world.finish();
     let told = content(deliveries(&records).last().unwrap());
     assert!(told.ends_with("\n  done"), "{told}");
-    assert!(told.contains("  %end "), "{told}");
-}
-
-#[test]
-fn escape_sequences_and_wild_bytes_are_not_passed_on() {
-    let world = World::new();
-    let gate = world.gate("gate");
-    let line = format!(
-        "printf '\\033[31mred\\033[0m\\033]0;t\\007 \\xff\\xfe \\001\\002 tab\\tend \\033P1;2\\033\\\\ ok\\n'; \
-         printf 'evil\\xe2\\x80\\xaetxt\\n'; {}; exit 1",
-        gate.wait()
-    );
-    let window = world.run("api", &line);
-    world.until_shows(&window, "txt");
-    gate.open();
-    world.until("its end", |records| {
-        events(records)
-            .iter()
-            .any(|event| event["type"] == "exited")
-    });
-    let records = world.finish();
-    let told = content(deliveries(&records).last().unwrap());
-    assert!(told.contains("red"), "{told}");
-    assert!(
-        !told.contains('\u{1b}') && !told.contains('\u{202e}'),
-        "{told:?}"
-    );
-    let logs = world.task(["logs", "api"]);
-    assert!(!logs.ok().contains('\u{1b}'));
+    has(told, "  %end ");
 }
 
 #[test]
@@ -156,28 +123,14 @@ fn a_flood_of_output_is_bounded() {
     );
     let window = world.run("flood", &line);
     world.until_true("the flood is over", || {
-        world.tmux([
-            "display-message",
-            "-p",
-            "-t",
-            &window,
-            "#{pane_current_command}",
-        ]) == "bash"
-            && world
-                .tmux(["capture-pane", "-p", "-t", &window])
-                .contains("yyyy")
+        let shown = world.tmux(["capture-pane", "-p", "-t", &window]);
+        world.shown(&window, "#{pane_current_command}") == "bash" && shown.contains("yyyy")
     });
     gate.open();
-    world.until("its end", |records| {
-        events(records)
-            .iter()
-            .any(|event| event["type"] == "exited")
-    });
+    world.until_event("exited", "flood");
     let records = world.finish();
-    let preview = event(&records, "exited", "flood")["task"]["outputPreview"]
-        .as_str()
-        .unwrap();
-    assert!(preview.lines().count() <= 20);
+    let preview = &event(&records, "exited", "flood")["task"]["outputPreview"];
+    assert!(preview.as_str().unwrap().lines().count() <= 20);
     let told = content(deliveries(&records).last().unwrap());
     // The last line fills everything that is captured of the pane: both ends of it are cut.
     let lines: Vec<&str> = told.lines().collect();
@@ -191,13 +144,8 @@ fn a_title_for_the_conversation_cannot_forge_lines() {
     let world = World::new();
     world.run_alone("busy", "api", "exec sleep 1000");
     world.run_alone("work", "mine", "exec sleep 1000");
-    world.tmux([
-        "set-option",
-        "-t",
-        "=busy:",
-        "@tmux_task_title",
-        "one\n- two: 9 active\t§\u{1b}[31m",
-    ]);
+    let title = "one\n- two: 9 active\t§\u{1b}[31m";
+    world.tmux(["set-option", "-t", "=busy:", "@tmux_task_title", title]);
     world.daemon();
     let records = world.until_deliveries(1);
     let text = content(&records[0]);
@@ -215,69 +163,36 @@ fn a_row_in_an_option_is_text() {
     let window = world.run("api", &gate.wait());
     world.run("other", "exec sleep 1000");
     let formats = world.tmux(["show-options", "-t", "=work:"]);
-    let formats: Vec<&str> = formats
+    let formats = formats
         .lines()
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|name| name.ends_with("_format"))
-        .collect();
+        .filter_map(|line| line.split_whitespace().next());
+    let formats: Vec<&str> = formats.filter(|name| name.ends_with("_format")).collect();
     assert_eq!(formats.len(), 3, "{formats:?}");
     for format in formats {
-        let expand = format!("#{{E:{format}}}");
-        let row = world.tmux(["display-message", "-p", "-t", &window, &expand]);
+        let row = world.shown(&window, &format!("#{{E:{format}}}"));
         let forged = format!("{row}\n{row}");
         for option in ["@tmux_task_command", "@tmux_task_cwd", "@tmux_task_bells"] {
             world.tmux(["set-option", "-w", "-t", &window, option, &forged]);
         }
         world.tmux(["set-option", "-t", "=work:", "@tmux_task_title", &forged]);
         let listed = world.look();
-        let tasks = listed["tasks"].as_array().unwrap();
-        let told: Vec<_> = tasks
-            .iter()
-            .map(|task| (task["windowName"].as_str().unwrap(), task["dead"] == false))
-            .collect();
-        assert_eq!(told, [("api", true), ("other", true)]);
+        let tasks = &listed["tasks"];
+        assert_eq!(names(tasks), ["api", "other"]);
+        assert!(
+            tasks[0]["dead"] == false && tasks[1]["dead"] == false,
+            "{tasks}"
+        );
         let command = tasks[0]["currentCommand"].as_str().unwrap();
         assert!(command.starts_with(row.get(..4).unwrap()), "{command}");
     }
     gate.open();
-    world.until("its end", |records| {
-        events(records)
-            .iter()
-            .any(|event| event["type"] == "exited")
-    });
-    let log = world.daemon_status()["log"].as_str().unwrap().to_owned();
-    let log = std::fs::read_to_string(log).unwrap();
-    assert!(!log.contains("cannot be read"), "{log}");
+    world.until_event("exited", "api");
+    lacks(world.log(), "cannot be read");
 }
 
+/// Counts of bells, ours and that of pi's helper, count on a window itself alone.
 #[test]
-fn an_option_for_all_windows_rings_none() {
-    let world = World::new();
-    let gate = world.gate("gate");
-    let line = format!("{}; printf '\\a'; exec sleep 1000", gate.wait());
-    let window = world.run("api", &line);
-    for scope in [&["-g"][..], &["-gw"], &["-t", "=work:"]] {
-        let set = [&["set-option"], scope, &["@tmux_task_bells", "7"]].concat();
-        world.tmux(set);
-        world.look();
-    }
-    gate.open();
-    let records = world.until("its bell", |records| {
-        events(records)
-            .iter()
-            .any(|event| event["type"] == "notify")
-    });
-    let rung = event(&records, "notify", "api");
-    assert_eq!(
-        (&rung["bells"], &rung["task"]["bellCount"]),
-        (&1.into(), &1.into())
-    );
-    let own = world.tmux(["show-options", "-wv", "-t", &window, "@tmux_task_bells"]);
-    assert_eq!(own, format!("{window} 1"));
-}
-
-#[test]
-fn a_count_of_pis_helper_that_is_no_windows_own_rings_none() {
+fn a_count_of_bells_that_is_no_windows_own_rings_none() {
     let world = World::new();
     world.run("first", "exec sleep 1000");
     for (scope, count) in [
@@ -286,28 +201,28 @@ fn a_count_of_pis_helper_that_is_no_windows_own_rings_none() {
         (&["-t", "=work:"], "7"),
         (&["-s"], "9"),
     ] {
-        let set = [&["set-option"], scope, &["@pi_tmux_task_bell_count", count]].concat();
-        world.tmux(set);
+        for option in ["@tmux_task_bells", "@pi_tmux_task_bell_count"] {
+            world.tmux([&["set-option"], scope, &[option, count]].concat());
+        }
         world.look();
     }
     let gate = world.gate("gate");
     world.run("other", "exec sleep 1000");
     let line = format!("{}; printf '\\a'; exec sleep 1000", gate.wait());
-    world.run("api", &line);
+    let window = world.run("api", &line);
     world.look();
     gate.open();
-    world.until("its bell", |records| {
-        let rung =
-            |event: &&Value| event["type"] == "notify" && event["task"]["windowName"] == "api";
-        events(records).iter().any(rung)
-    });
+    world.until_event("notify", "api");
     let records = world.finish();
-    let rung: Vec<_> = events(&records)
-        .into_iter()
-        .filter(|event| event["type"] == "notify")
-        .map(|event| (&event["task"]["windowName"], &event["bells"]))
-        .collect();
-    assert_eq!(rung, [(&"api".into(), &1.into())]);
+    let rung = events_of(&records, "notify");
+    assert_eq!(rung.len(), 1, "{rung:?}");
+    let rung = event(&records, "notify", "api");
+    assert_eq!(
+        (&rung["bells"], &rung["task"]["bellCount"]),
+        (&1.into(), &1.into())
+    );
+    let own = world.window_option(&window, "@tmux_task_bells");
+    assert_eq!(own, format!("{window} 1"));
 }
 
 #[test]
@@ -317,30 +232,27 @@ fn tasks_that_print_without_end_delay_no_request() {
         world.run(name, "yes");
     }
     world.run("last", "exit 3");
-    world.until("the end of the last", |records| {
-        let mut events = records.iter().filter(|record| record["type"] == "exited");
-        events.any(|exited| exited["task"]["exitCode"] == 3)
-    });
-    let log = world.daemon_status()["log"].as_str().unwrap().to_owned();
-    let log = std::fs::read_to_string(log).unwrap();
-    assert!(!log.contains("did not answer"), "{log}");
-}
-
-/// Lets the world's own tmux open a gate before it types, and go on when the screen shows what
-/// follows.
-fn type_late(world: &World, gate: &str, window: &str, follows: &str) {
-    let late = format!(
-        "case \"$*\" in *Enter*)\n  echo >{gate}\n  \
-         until tmux capture-pane -p -t {window} | grep -q '{follows}'; do sleep 0.02; done;;\n\
-         esac\n"
-    );
-    own_tmux(world, &late);
+    let records = world.until_event("exited", "last");
+    assert_eq!(event(&records, "exited", "last")["task"]["exitCode"], 3);
+    lacks(world.log(), "did not answer");
 }
 
 /// Makes a tmux that does something before.
 fn own_tmux(world: &World, before: &str) -> String {
     let script = format!("#!/bin/sh\n{before}exec tmux \"$@\"\n");
     world.script("own-tmux", &script).display().to_string()
+}
+
+/// Waits until a task is found to ask, and answers this question with a secret.
+#[track_caller]
+fn answer(world: &World, name: &str, before: impl Fn(), secret: &str) -> Output {
+    world.until_true("it asks", || {
+        let explained = world.task(["explain", name, "--json"]);
+        explained.ok().contains("\"asks\":true")
+    });
+    before();
+    let send = ["send", name, "--if-prompt", "Password:", "--secret"];
+    world.task_reading(secret, send)
 }
 
 #[test]
@@ -359,27 +271,27 @@ fn an_answer_is_not_typed_into_another_question() {
             gate.wait()
         );
         let window = world.run(name, &line);
-        world.until_true("it asks", || {
-            let explained = world.task(["explain", name, "--json"]);
-            explained.ok().contains("\"asks\":true")
-        });
-        let gate_path = world.path("gate").display().to_string();
-        type_late(&world, &gate_path, &window, "Username:");
-        let mut command = world.command(World::program());
-        command.args(["send", name, "--if-prompt", "Password:", "--secret"]);
-        let sent = Output::with_input(command, "hunter2\n");
+        // The gate is opened before tmux types, which it does when the screen shows the next question.
+        let type_late = || {
+            let gate = world.path("gate");
+            let late = format!(
+                "case \"$*\" in *Enter*)\n  echo >{}\n  \
+                 until tmux capture-pane -p -t {window} | grep -q 'Username:'; do sleep 0.02; done;;\n\
+                 esac\n",
+                gate.display()
+            );
+            own_tmux(&world, &late);
+        };
+        let sent = answer(&world, name, type_late, "hunter2\n");
         own_tmux(&world, "");
-        assert_eq!(sent.code, 1, "{sent}");
-        assert!(sent.err.contains("no longer asks that"), "{sent}");
-        world
-            .task(["send", name, "--if-prompt", "Username:", "Ada"])
-            .ok();
+        sent.fails_so(1, "").says("no longer asks that");
+        let answer = ["send", name, "--if-prompt", "Username:", "Ada"];
+        world.task(answer).ok();
         world.until_shows(&window, "got <Ada>");
-        let shown = world.tmux(["capture-pane", "-p", "-t", &window]);
-        assert!(!shown.contains("hunter2"), "{shown}");
+        lacks(world.tmux(["capture-pane", "-p", "-t", &window]), "hunter2");
         assert_eq!(world.tmux(["list-buffers"]), "");
         let options = world.tmux(["show-options", "-p", "-t", &window]);
-        assert!(!options.contains("@tmux_task_shown"), "{options}");
+        lacks(options, "@tmux_task_shown");
     }
 }
 
@@ -390,43 +302,8 @@ fn an_answer_is_typed_where_the_same_was_asked_before() {
                 echo \"Sorry, <$x>.\"; done; exec sleep 1000";
     let window = world.run("su", line);
     for word in ["first", "second"] {
-        world.until_true("it asks", || {
-            let explained = world.task(["explain", "su", "--json"]);
-            explained.ok().contains("\"asks\":true")
-        });
-        let mut command = world.command(World::program());
-        command.args(["send", "su", "--if-prompt", "Password:", "--secret"]);
-        Output::with_input(command, word).ok();
+        answer(&world, "su", || (), word).ok();
         world.until_shows(&window, &format!("Sorry, <{word}>."));
-    }
-}
-
-#[test]
-fn invisible_characters_are_removed_everywhere() {
-    let world = World::new();
-    let gate = world.gate("gate");
-    let line = format!(
-        "printf 'a\\U000e0041\\u061c\\u200b\\u2028\\u202e\\u2066\\ufeff\\u00adb \\u200d end\\n'; {}; exit 1",
-        gate.wait()
-    );
-    let window = world.run("api", &line);
-    world.until_shows(&window, "end");
-    gate.open();
-    // The start may be delivered by itself or with the end.
-    let records = world.until("its end", |records| {
-        records.iter().any(|record| record["kind"] == "followUp")
-    });
-    let told = content(deliveries(&records).last().unwrap());
-    assert!(told.contains("ab  end"), "{told:?}");
-    let hidden = |c: char| !(c.is_ascii() || c == '…');
-    for args in [
-        &["logs", "api"][..],
-        &["ls"],
-        &["feed", "--format", "text"],
-        &["search", "end"],
-    ] {
-        let output = world.task(args);
-        assert!(!output.ok().contains(hidden), "{output:?}");
     }
 }
 
@@ -434,9 +311,13 @@ fn invisible_characters_are_removed_everywhere() {
 /// terminal, is not seen, or turns the text around it.
 const HARMFUL: &str = "\u{1b}[31m\u{1b}]0;t\u{7}\u{9b}2J\u{8}\u{7f}\u{61c}\u{200b}\u{2028}\u{202e}\u{2066}\u{feff}\u{e0041}\u{ad}";
 
+/// Bytes that are no text, and a sequence that is seldom used.
+const WILD: &[u8] = b"\xff\xfe\x01\x02\x1bP1;2\x1b\\";
+
 #[track_caller]
 fn check_harmless(face: &str, text: &str) {
-    let harmful = |c: char| c != '\n' && HARMFUL.contains(c) && !"[]0;31mtJ2".contains(c);
+    let is_kept = |c: char| c == '\n' || "[]0;31mtJ2".contains(c);
+    let harmful = |c: char| !is_kept(c) && (c.is_control() || HARMFUL.contains(c));
     assert!(!text.contains(harmful), "{face}: {text:?}");
 }
 
@@ -444,37 +325,35 @@ fn check_harmless(face: &str, text: &str) {
 fn nothing_harmful_gets_out_of_any_face() {
     let world = World::new();
     let gate = world.gate("gate");
-    std::fs::write(world.path("harmful"), HARMFUL).unwrap();
+    fs::write(world.path("harmful"), HARMFUL).unwrap();
+    fs::write(world.path("wild"), WILD).unwrap();
     let cat = format!("cat {}", world.path("harmful").display());
     let line = format!(
-        "{cat}; printf '\\033]2;ti'; {cat}; printf 'tle\\007out'; {cat}; printf 'put\\n'; \
+        "{cat}; cat {}; printf '\\033]2;ti'; {cat}; printf 'tle\\007out'; {cat}; printf 'put\\n'; \
          printf 'Pro'; {cat}; printf 'ceed? [y/N] '; read -r _; {}; printf 'la'; {cat}; printf 'st\\n'; exit 3",
+        world.path("wild").display(),
         gate.wait()
     );
     let window = world.run("api", &line);
     let name = format!("a{HARMFUL}pi");
-    let command = world
-        .command("tmux")
-        .args(["-u", "rename-window", "-t", &window, "--", &name])
-        .output();
+    let rename = |name: &str| {
+        let mut command = world.command("tmux");
+        command.args(["-u", "rename-window", "-t", &window, "--", name]);
+        Output::of(command).code == 0
+    };
     // Newer versions take no control characters in a name.
-    let is_renamed = command.unwrap().status.success();
-    if !is_renamed {
-        world.tmux([
-            "rename-window",
-            "-t",
-            &window,
-            "--",
-            "a\u{200b}\u{202e}\u{e0041}pi",
-        ]);
-    }
+    assert!(rename(&name) || rename("a\u{200b}\u{202e}\u{e0041}pi"));
     let option = format!("com{HARMFUL}mand\n{HARMFUL}");
     for name in ["@tmux_task_command", "@tmux_task_cwd", "@tmux_task_owner"] {
         world.tmux(["set-option", "-w", "-t", &window, name, &option]);
     }
-    world.until("it asks", |records| {
-        events(records).iter().any(|event| event["type"] == "input")
-    });
+    world.until_events(1, "input");
+    let check = |face: &[&str]| {
+        let output = world.task(face);
+        check_harmless(&face.join(" "), &output.out);
+        check_harmless(&face.join(" "), &output.err);
+        output
+    };
     let faces: [&[&str]; 18] = [
         &["ls"],
         &["ls", "--json"],
@@ -496,9 +375,7 @@ fn nothing_harmful_gets_out_of_any_face() {
         &["wait", &window, "--exit", "--json"],
     ];
     for face in faces {
-        let output = world.task(face);
-        check_harmless(&face.join(" "), &output.out);
-        check_harmless(&face.join(" "), &output.err);
+        check(face);
     }
     // Output that is followed.
     let follow = world.start(["logs", "-f", &window]);
@@ -506,7 +383,7 @@ fn nothing_harmful_gets_out_of_any_face() {
         world.daemon_status()["waits"] != Value::Null
     });
     let waits = world.start(["wait", &window, "--text", "la", "--json"]);
-    world.until_true("it waits", || world.daemon_status()["waits"] == 1);
+    world.until_waits(1);
     world.task(["send", &window, "y"]).ok();
     gate.open();
     check_harmless("wait --text", &waits.line());
@@ -515,24 +392,17 @@ fn nothing_harmful_gets_out_of_any_face() {
         followed = follow.line();
         check_harmless("logs -f", &followed);
     }
-    world.until("its end", |records| {
-        events(records)
-            .iter()
-            .any(|event| event["type"] == "exited")
-    });
-    check_harmless("kill", &world.task(["kill", &window]).out);
+    world.until_events(1, "exited");
+    check(&["kill", &window]).ok();
     for args in [
         &["kill", &name][..],
         &["wait", &name],
         &["logs", &name],
         &["-s", &name, "ls"],
     ] {
-        let output = world.task(args);
-        assert_ne!(output.code, 0);
-        check_harmless("errors", &output.err);
+        assert_ne!(check(args).code, 0);
     }
-    let log = world.daemon_status()["log"].as_str().unwrap().to_owned();
-    check_harmless("log", &std::fs::read_to_string(log).unwrap());
+    check_harmless("log", &world.log());
     for record in world.finish() {
         check_harmless("feed", &record.to_string());
     }
@@ -540,12 +410,8 @@ fn nothing_harmful_gets_out_of_any_face() {
 
 #[test]
 fn a_bad_line_of_a_replay_is_named_and_not_repeated() {
-    let world = World::new();
-    let mut replay = world.command(World::program());
-    replay.arg("replay");
     let line = format!("{{\"{HARMFUL}\": 1, \"sessionName\": {HARMFUL}}}\n");
-    let output = Output::with_input(replay, &line);
-    assert_eq!(output.code, 1, "{output}");
-    assert!(output.err.contains("line 1"), "{output}");
+    let output = World::new().task_reading(&line, ["replay"]);
+    output.fails_so(1, "").says("line 1");
     check_harmless("replay", &output.err);
 }

@@ -8,7 +8,10 @@ use std::process::Command;
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{Output, Running, SESSION, World, event, pid, this_machine};
+use crate::support::{
+    Output, Running, SESSION, World, begins, confirm, content_of, event, has, is_message, lacks,
+    message, pid, this_machine,
+};
 
 /// What the near side calls it.
 pub(crate) const HOST: &str = "gpu1";
@@ -49,35 +52,28 @@ impl Machines {
             .filter(|line| !line.starts_with("TERM="))
             .map(|line| format!("export '{line}'\n"))
             .collect();
-        let login = far.script(
-            "login",
-            &format!(
-                "#!/bin/sh\n{exports}PATH={}:$PATH\ncd\nexec {shell} -c \"$SSH_ORIGINAL_COMMAND\"\n",
-                bin.display()
-            ),
+        let bin = bin.display();
+        let login = format!(
+            "#!/bin/sh\n{exports}PATH={bin}:$PATH\ncd\nexec {shell} -c \"$SSH_ORIGINAL_COMMAND\"\n"
         );
+        let login = far.script("login", &login).display().to_string();
         let folder = far.path("").display().to_string();
         let folder = folder.trim_end_matches('/');
         // bash reads ~/.bashrc under sshd, unless it is started by a shell.
         let config = format!(
             "HostKey {folder}/hostkey\nAuthorizedKeysFile {folder}/authorized\nStrictModes no\n\
-             UsePAM no\nPasswordAuthentication no\nSetEnv SHLVL=2\nForceCommand {}\nMaxSessions 100\n",
-            login.display()
+             UsePAM no\nPasswordAuthentication no\nSetEnv SHLVL=2\nForceCommand {login}\nMaxSessions 100\n"
         );
         fs::write(far.path("sshd_config"), config).unwrap();
-        let connect = far.script(
-            "connect",
-            &format!(
-                "#!/bin/sh\necho $$ >>{folder}/connections\n\
-                 exec /usr/sbin/sshd -i -f {folder}/sshd_config -E {folder}/sshd.log\n"
-            ),
+        let connect = format!(
+            "#!/bin/sh\necho $$ >>{folder}/connections\n\
+             exec /usr/sbin/sshd -i -f {folder}/sshd_config -E {folder}/sshd.log\n"
         );
+        let connect = far.script("connect", &connect).display().to_string();
+        let ssh_folder = ssh.display();
         let config = format!(
-            "Host {HOST}\nProxyCommand {}\nIdentityFile {}\nIdentitiesOnly yes\n\
-             UserKnownHostsFile {}\n",
-            connect.display(),
-            ssh.join("id").display(),
-            ssh.join("known").display()
+            "Host {HOST}\nProxyCommand {connect}\nIdentityFile {ssh_folder}/id\nIdentitiesOnly yes\n\
+             UserKnownHostsFile {ssh_folder}/known\n"
         );
         fs::write(ssh.join("config"), config).unwrap();
         let machines = Self { near, far };
@@ -109,9 +105,8 @@ impl Machines {
     /// The processes of all connections so far.
     fn connections(&self) -> Vec<rustix::process::Pid> {
         let pids = fs::read_to_string(self.far.path("connections")).unwrap_or_default();
-        pids.lines()
-            .map(|line| pid(line.parse().unwrap()))
-            .collect()
+        let pids = pids.lines().map(|line| pid(line.parse().unwrap()));
+        pids.collect()
     }
 
     /// Cuts the connection, as when a machine is switched off.
@@ -144,33 +139,24 @@ impl Drop for Machines {
 fn words_answers_and_exit_codes_are_those_of_the_other_machine_over_one_connection() {
     let machines = Machines::new();
     let ran = machines.task(&["run", "a", "--", "echo hi; exit 3"]);
-    assert!(ran.ok().contains(&format!("session={SESSION}\n")), "{ran}");
+    has(ran.ok(), format!("session={SESSION}\n"));
     machines.task(&["wait", "a"]).fails_with(1);
-    let ls = |output: Output| output.ok().lines().map(str::to_owned).collect::<Vec<_>>();
-    let names = |lines: Vec<String>| {
-        lines
-            .iter()
-            .map(|line| line[..12].to_owned())
-            .collect::<Vec<_>>()
+    let rows = |output: Output| {
+        let rows = output.ok().lines().map(|line| line[..12].to_owned());
+        rows.collect::<Vec<_>>()
     };
-    assert_eq!(
-        names(ls(machines.task(&["ls"]))),
-        names(ls(machines.far.task(["ls"])))
-    );
+    let here = rows(machines.task(&["ls"]));
+    assert_eq!(here, rows(machines.far.task(["ls"])));
     assert_eq!(machines.task(&["logs", "a"]).ok(), "hi\n");
     let waited = machines.task(&["run", "b", "--wait", "--", "echo no; exit 7"]);
-    assert_eq!(waited.code, 7, "{waited}");
-    assert_eq!(
-        waited.err,
-        "no\ntmux-task: run b: the task exited with code 7\n"
-    );
-    machines.task(&["kill", "nope"]).fails(
-        3,
-        &format!(
-            "tmux-task: kill: no task `nope` in session `{SESSION}`\n\
-             hint: `tmux-task --host {HOST} ls` lists them"
-        ),
-    );
+    waited.fails_with(7);
+    let ended = "tmux-task: run b: the task exited with code 7\n";
+    assert_eq!(waited.err, format!("no\n{ended}"));
+    let why = format!("tmux-task: kill: no task `nope` in session `{SESSION}`");
+    let hint = format!("hint: `tmux-task --host {HOST} ls` lists them");
+    machines
+        .task(&["kill", "nope"])
+        .fails(3, &format!("{why}\n{hint}"));
     // What is ended says who asked, if that was not on the machine itself.
     for (name, asked_by) in [("c", json!(this_machine())), ("d", Value::Null)] {
         machines.task(&["run", name, "--", "sleep 1000"]).ok();
@@ -188,140 +174,105 @@ fn words_answers_and_exit_codes_are_those_of_the_other_machine_over_one_connecti
     assert_eq!(machines.connections().len(), 1);
     // Nothing of it is here.
     machines.near.task(["ls"]).fails_with(3);
-    assert!(
-        fs::read_dir(machines.near.path("state"))
-            .unwrap()
-            .next()
-            .is_none()
-    );
+    let state = machines.near.path("state");
+    assert_eq!(fs::read_dir(state).unwrap().count(), 0);
 }
 
 #[test]
-fn standard_input_and_large_outputs_arrive_whole() {
+fn standard_input_names_words_and_large_outputs_arrive_whole() {
     let machines = Machines::new();
-    machines
-        .task(&[
-            "run",
-            "asks",
-            "--",
-            "stty -echo; read -r a; echo \"got <$a>\"",
-        ])
-        .ok();
+    let line = "stty -echo; read -r a; echo \"got <$a>\"";
+    machines.task(&["run", "asks", "--", line]).ok();
     machines.task(&["wait", "asks", "--input"]).ok();
-    let mut send = machines.near.command(World::program());
-    send.args(["--host", HOST, "send", "asks", "--secret"]);
-    Output::with_input(send, "it's $x \u{e9}\n").ok();
+    let reading = |input: &str, args: &[&str]| {
+        let args = [&["--host", HOST], args].concat();
+        machines.near.task_reading(input, args)
+    };
+    reading("it's $x \u{e9}\n", &["send", "asks", "--secret"]).ok();
     machines.task(&["wait", "asks"]).ok();
-    assert_eq!(
-        machines.task(&["logs", "asks"]).ok().lines().last(),
-        Some("got <it's $x \u{e9}>")
-    );
+    let logs = machines.task(&["logs", "asks"]);
+    assert_eq!(logs.ok().lines().last(), Some("got <it's $x \u{e9}>"));
     let snapshot = r#"{"sessionName":"s","exists":true,"capturedAt":1000,"tasks":[]}"#;
     let snapshots = format!("{snapshot}\n").repeat(20_000);
-    let mut replay = machines.near.command(World::program());
-    replay.args(["--host", HOST, "replay"]);
-    assert_eq!(Output::with_input(replay, &snapshots).ok(), "");
-    machines
-        .task(&["run", "big", "--wait", "--", "seq 1 40000"])
-        .ok();
+    assert_eq!(reading(&snapshots, &["replay"]).ok(), "");
+    let run = ["run", "big", "--wait", "--", "seq 1 40000"];
+    machines.task(&run).ok();
     let expected: String = (1..=40_000).map(|n| format!("{n}\n")).collect();
-    assert_eq!(
-        machines.task(&["logs", "big", "-n", "50000"]).ok(),
-        expected
-    );
-    assert_eq!(machines.connections().len(), 1);
-}
-
-#[test]
-fn a_consumer_acknowledges_from_here() {
-    let machines = Machines::new();
-    machines.task(&["run", "a", "--wait", "--", "true"]).ok();
-    let mut feed = machines.near.command(World::program());
-    feed.args([
-        "--host",
-        HOST,
-        "feed",
-        "-f",
-        "--consumer",
-        "c",
-        "--type",
-        "exited",
-    ]);
-    feed.stdin(std::process::Stdio::piped());
-    let mut feed = Running::start(feed);
+    let logs = machines.task(&["logs", "big", "-n", "50000"]);
+    assert_eq!(logs.ok(), expected);
+    let session = "it's $(touch x) `y` \"z\" \u{e9} #{pid}";
+    let word = "a'b\"c $HOME \\ ! * \u{1f980}\nsecond";
+    let run = ["run", "a", "--wait", "--", "printf", "%s", word];
+    let in_session = |args: &[&str]| machines.task(&[&["-s", session], args].concat());
+    in_session(&run).ok();
+    assert_eq!(in_session(&["logs", "a"]).ok().trim_end(), word);
+    let listed = in_session(&["ls", "--json"]);
+    let listed: Value = serde_json::from_str(listed.ok()).unwrap();
+    assert_eq!(listed["sessionName"], session);
+    for touched in [machines.far.path("home"), machines.near.project()] {
+        assert!(!touched.join("x").exists());
+    }
+    // A consumer acknowledges from here.
+    let feed = ["--host", HOST, "feed", "-f", "--consumer", "c"];
+    let mut feed = machines.near.start_piped(feed);
     let records = feed.records_until(|record| record["type"] == "exited");
     let seq = &records.last().unwrap()["seq"];
     feed.write(&format!("{{\"ack\":{seq}}}\n"));
     feed.records_until(|record| record["acked"] == *seq);
+    assert_eq!(machines.connections().len(), 1);
 }
 
 #[test]
 fn each_thing_that_is_wrong_is_one_line() {
     let machines = Machines::new();
     let there = World::program().display();
-    let version = Output::of({
-        let mut command = machines.near.command(World::program());
-        command.arg("--version");
-        command
-    });
+    let version = machines.near.task(["--version"]);
     let version = version.ok().trim_end().replace("tmux-task ", "");
     #[track_caller]
     fn check(output: &Output, code: i32, why: &str) {
-        let lines: Vec<&str> = output.err.lines().collect();
-        assert_eq!(output.code, code, "{output}");
-        assert!(lines[0].starts_with(why), "{output}");
-        assert!(
-            lines[1..].iter().all(|line| line.starts_with("hint: ")),
-            "{output}"
-        );
-        assert!(lines.len() <= 2, "{output}");
+        output.fails_so(code, why);
+        let more = output.err.lines().skip(1).collect::<Vec<_>>();
+        let is_hint = more.iter().all(|line| line.starts_with("hint: "));
+        assert!(is_hint && more.len() <= 1, "{output}");
     }
     fs::remove_file(machines.program("tmux-task")).unwrap();
-    check(
-        &machines.task(&["ls"]),
-        1,
-        &format!("tmux-task: ls: there is no tmux-task on {HOST} ("),
-    );
-    let other = "#!/bin/sh\necho '{\"tmuxTask\":\"9.9\"}'\n";
-    machines.install(&[("tmux-task", Some(other))]);
-    let why = format!("tmux-task: ls: {HOST} has tmux-task 9.9, this is {version}");
+    let why = format!("tmux-task: ls: there is no tmux-task on {HOST} (");
     check(&machines.task(&["ls"]), 1, &why);
-    machines.install(&[("tmux-task", Some("#!/bin/sh\necho no >&2\nexit 5\n"))]);
-    let why = format!("tmux-task: ls: tmux-task on {HOST} did not start (code 5): no");
-    check(&machines.task(&["ls"]), 1, &why);
-    // What prints for ever is not waited for.
-    machines.install(&[("tmux-task", Some("#!/bin/sh\nexec yes welcome\n"))]);
-    let why =
-        format!("tmux-task: ls: {HOST} prints something else than tmux-task: welcome; welcome");
-    check(&machines.task(&["ls"]), 1, &why);
+    for (script, why) in [
+        (
+            "echo '{\"tmuxTask\":\"9.9\"}'",
+            format!("{HOST} has tmux-task 9.9, this is {version}"),
+        ),
+        (
+            "echo no >&2\nexit 5",
+            format!("tmux-task on {HOST} did not start (code 5): no"),
+        ),
+        // What prints for ever is not waited for.
+        (
+            "exec yes welcome",
+            format!("{HOST} prints something else than tmux-task: welcome; welcome"),
+        ),
+    ] {
+        let script = format!("#!/bin/sh\n{script}\n");
+        machines.install(&[("tmux-task", Some(&script))]);
+        check(&machines.task(&["ls"]), 1, &format!("tmux-task: ls: {why}"));
+    }
     // A login shell may print something first.
     let noisy = format!("#!/bin/sh\necho welcome\nexec {there} \"$@\"\n");
     machines.install(&[("tmux-task", Some(&noisy))]);
     machines.task(&["signal", "x"]).fails_with(3);
     machines.disconnect();
-    let known = machines.near.path("home/.ssh/known");
-    fs::remove_file(known).unwrap();
-    let why = format!("tmux-task: ls: could not reach {HOST}: ");
+    fs::remove_file(machines.near.path("home/.ssh/known")).unwrap();
     let output = machines.task(&["ls"]);
+    let why = format!("tmux-task: ls: could not reach {HOST}: ");
     check(&output, 1, &why);
-    assert!(
-        output.err.contains("Host key verification failed"),
-        "{output}"
-    );
-    let output = machines
-        .near
-        .task(["--host", "no.such.invalid", "run", "a", "--wait", "--", "x"]);
-    check(
-        &output,
-        125,
-        "tmux-task: run: could not reach no.such.invalid: ",
-    );
-    let output = machines.near.task(["--host=-oProxyCommand=x", "ls"]);
-    check(
-        &output,
-        2,
-        "tmux-task: ls: `-oProxyCommand=x` is not a destination for ssh",
-    );
+    output.says("Host key verification failed");
+    let far = ["--host", "no.such.invalid", "run", "a", "--wait", "--", "x"];
+    let why = "tmux-task: run: could not reach no.such.invalid: ";
+    check(&machines.near.task(far), 125, why);
+    let option = machines.near.task(["--host=-oProxyCommand=x", "ls"]);
+    let why = "tmux-task: ls: `-oProxyCommand=x` is not a destination for ssh";
+    check(&option, 2, why);
     for command in [
         &["man"][..],
         &["config", "show"],
@@ -338,42 +289,27 @@ fn a_cut_connection_ends_a_command_with_one_line_and_a_wait_goes_on() {
     let machines = Machines::new();
     let gate = machines.far.gate("gate");
     machines.task(&["run", "a", "--", &gate.wait()]).ok();
-    let until_waits = |n: u64| {
-        let are = || machines.far.daemon_status()["waits"] == n;
-        machines.far.until_true("waits are there", are);
-    };
-    let mut following =
-        machines
-            .near
-            .start(["--host", HOST, "run", "b", "--follow", "--", "sleep 1000"]);
-    let mut until = machines.near.start([
-        "--host",
-        HOST,
-        "wait",
-        "a",
-        "--text",
-        "done",
-        "--timeout",
-        "1m",
-    ]);
-    let mut waiting = machines.near.start(["--host", HOST, "wait", "a"]);
-    until_waits(3);
+    let start = |args: &[&str]| machines.near.start([&["--host", HOST], args].concat());
+    let mut following = start(&["run", "b", "--follow", "--", "sleep 1000"]);
+    let mut until = start(&["wait", "a", "--text", "done", "--timeout", "1m"]);
+    let mut waiting = start(&["wait", "a"]);
+    machines.far.until_waits(3);
     machines.cut();
     let lost = format!("the connection to {HOST} was lost");
-    assert!(following.complaint().starts_with("started "));
+    begins(following.complaint(), "started ");
     assert_eq!(following.complaint(), format!("tmux-task: run: {lost}"));
     assert_eq!(following.wait(), 125);
     for wait in [&mut until, &mut waiting] {
         let goes_on = format!("tmux-task: wait: {lost}; connecting again");
         assert_eq!(wait.complaint(), goes_on);
     }
-    until_waits(2);
+    machines.far.until_waits(2);
     machines.far.task(["kill", "b"]).ok();
     gate.open();
     assert_eq!(waiting.wait(), 0);
     // What a text is waited for in has ended.
     assert_eq!(until.wait(), 5);
-    let mut logs = machines.near.start(["--host", HOST, "feed", "-f"]);
+    let mut logs = start(&["feed", "-f"]);
     logs.line();
     machines.cut();
     assert_eq!(logs.complaint(), format!("tmux-task: feed: {lost}"));
@@ -387,67 +323,42 @@ fn worlds_by_command() -> (World, World) {
     let mut words = vec!["env", "-i"];
     words.extend(environment.lines());
     words.push(World::program().to_str().unwrap());
-    let folder = near.path("conf/tmux-task");
-    fs::create_dir_all(&folder).unwrap();
     let words = json!(words);
-    let config = format!(
+    near.configure(&format!(
         "hosts.box = {{ command = {words}, cwd = '/' }}\nhosts.no = {{ command = ['/nowhere/x'] }}\n"
-    );
-    fs::write(folder.join("config.toml"), config).unwrap();
+    ));
     (near, far)
 }
 
 #[test]
 fn a_machine_is_any_command_that_reaches_its_program() {
     let (near, far) = worlds_by_command();
-    let on = |args: &[&str]| near.task([&["--host", "box"], args].concat());
-    let ran = on(&[
+    let line = "echo \"$KEY\"; exit 255";
+    let run = [
+        "--host",
+        "box",
         "run",
         "a",
         "--env",
         "KEY=it's $x",
         "--wait",
-        "--",
-        "echo \"$KEY\"; exit 255",
-    ]);
-    assert_eq!(ran.code, 255, "{ran}");
-    assert!(ran.out.contains("cwd=/\n"), "{ran}");
-    assert_eq!(on(&["logs", "a"]).ok(), "it's $x\n");
+    ];
+    let ran = near.task([&run[..], &["--", line]].concat());
+    ran.fails_with(255);
+    ran.shows("cwd=/\n");
+    let logs = near.task(["--host", "box", "logs", "a"]);
+    assert_eq!(logs.ok(), "it's $x\n");
     assert_eq!(far.task(["logs", "a"]).ok(), "it's $x\n");
-    on(&["run", "b", "--", "sleep 1000"]).ok();
+    far.run("b", "sleep 1000");
     let mut waiting = near.start(["--host", "box", "wait", "b"]);
-    far.until_true("it waits", || far.daemon_status()["waits"] == 1);
+    far.until_waits(1);
     waiting.signal(Signal::INT);
     assert_eq!(waiting.wait(), 130);
-    far.until_true("nothing waits", || far.daemon_status()["waits"] == 0);
-    let mut adapter = near.adapter("one");
-    let mut run = near.command(World::program());
-    run.args(["--host", "box", "run", "c", "--", "exit 3"]);
-    run.env("TMUX_TASK_OWNER", "opencode:one");
-    Output::of(run).ok();
-    let told = adapter.records_until(|line| line["kind"] == "message");
-    let told = told.last().unwrap();
-    let content = told["message"]["content"].as_str().unwrap();
-    assert!(
-        content.contains("box:@") && content.contains("(c) exited with code 3"),
-        "{told}"
-    );
-    let receipt = json!({"received": {"to": told["to"], "id": told["id"]}});
-    adapter.write(&format!("{receipt}\n"));
+    far.until_waits(0);
     let failed = near.task(["--host", "no", "ls"]);
-    assert_eq!(failed.code, 1, "{failed}");
-    assert!(
-        failed
-            .err
-            .starts_with("tmux-task: ls: could not start `/nowhere/x`: "),
-        "{failed}"
-    );
+    failed.fails_so(1, "tmux-task: ls: could not start `/nowhere/x`: ");
     let init = near.task(["init", "host", "box"]);
-    assert!(
-        init.err
-            .starts_with("tmux-task: init: box is not reached by ssh"),
-        "{init}"
-    );
+    begins(init.err, "tmux-task: init: box is not reached by ssh");
 }
 
 /// Kills what connects this process with the machine, as soon as there is something.
@@ -465,57 +376,40 @@ fn kill_way(near: &World, of: &Running) {
 #[test]
 fn a_killed_way_to_a_machine_loses_and_doubles_nothing() {
     let (near, far) = worlds_by_command();
-    let on = |args: &[&str]| near.task([&["--host", "box"], args].concat());
     let mut adapter = near.adapter("one");
-    let mut run = near.command(World::program());
     let go = far.path("go");
     let script = format!(
         "read -r -p 'Go on? [y/N] ' answer; echo got $answer; until [ -e {} ]; do sleep 0.05; done; exit 3",
         go.display()
     );
-    run.args(["--host", "box", "run", "a", "--", &script]);
-    run.env("TMUX_TASK_OWNER", "opencode:one");
-    Output::of(run).ok();
-    let is_message = |line: &Value| line["kind"] == "message";
-    let asked = adapter.records_until(is_message);
-    let asked = asked.last().unwrap();
-    assert!(
-        asked["message"]["content"].to_string().contains("Go on?"),
-        "{asked}"
-    );
-    let receipt = json!({"received": {"to": asked["to"], "id": asked["id"]}});
-    adapter.write(&format!("{receipt}\n"));
-    on(&["send", "a", "--if-prompt", "Go on? [y/N]", "y"]).ok();
-    far.until_true("it is answered", || {
-        far.task(["feed"]).out.contains("\"inputResolved\"")
-    });
+    let run = ["--host", "box", "run", "a", "--", &script];
+    near.task_as("opencode:one", run).ok();
+    let asked = message(&adapter);
+    has(content_of(&asked), "box:@");
+    has(content_of(&asked), "Go on?");
+    confirm(&mut adapter, &asked);
+    let answer = ["send", "a", "--if-prompt", "Go on? [y/N]", "y"];
+    near.task([&["--host", "box"], &answer[..]].concat()).ok();
+    far.until_event("inputResolved", "a");
     let mut waiting = near.start(["--host", "box", "wait", "a"]);
-    far.until_true("it waits", || far.daemon_status()["waits"] == 1);
+    far.until_waits(1);
     let mut following = near.start(["--host", "box", "logs", "-f", "a"]);
-    assert!(following.line().starts_with("Go on?"));
+    begins(following.line(), "Go on?");
     for killed in [&following, &waiting, &adapter] {
         kill_way(&near, killed);
     }
     assert_eq!(following.wait(), 7);
-    let complaint = waiting.complaint();
-    assert!(complaint.ends_with("; connecting again"), "{complaint}");
-    far.until_true("it waits again", || far.daemon_status()["waits"] == 1);
+    has(waiting.complaint(), "; connecting again");
+    // It waits again.
+    far.until_waits(1);
     fs::write(go, "").unwrap();
     assert_eq!(waiting.wait(), 1);
-    let told = adapter.records_until(is_message);
-    let told = told.last().unwrap();
-    assert!(
-        told["message"]["content"]
-            .to_string()
-            .contains("(a) exited with code 3"),
-        "{told}"
-    );
-    let receipt = json!({"received": {"to": told["to"], "id": told["id"]}});
-    adapter.write(&format!("{receipt}\n"));
+    let told = message(&adapter);
+    has(content_of(&told), "(a) exited with code 3");
+    confirm(&mut adapter, &told);
     // Nothing comes twice.
     far.until_true("all is acknowledged", || {
-        let listed: Value =
-            serde_json::from_str(far.task(["consumer", "ls", "--json"]).ok()).unwrap();
+        let listed = far.json(["consumer", "ls", "--json"]);
         listed["consumers"][0]["lag"] == 0
     });
     adapter.signal(Signal::TERM);
@@ -527,26 +421,19 @@ fn a_killed_way_to_a_machine_loses_and_doubles_nothing() {
 fn an_interrupt_ends_the_command_there() {
     let machines = Machines::new();
     machines.task(&["run", "a", "--", "sleep 1000"]).ok();
-    for signal in [Signal::INT, Signal::TERM] {
+    // The last one says nothing.
+    for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
         let mut waiting = machines.near.start(["--host", HOST, "wait", "a"]);
-        machines
-            .far
-            .until_true("it waits", || machines.far.daemon_status()["waits"] == 1);
+        machines.far.until_waits(1);
         waiting.signal(signal);
-        assert_eq!(waiting.wait(), 128 + signal.as_raw());
-        machines.far.until_true("nothing waits", || {
-            machines.far.daemon_status()["waits"] == 0
-        });
+        let code = if signal == Signal::KILL {
+            -1
+        } else {
+            128 + signal.as_raw()
+        };
+        assert_eq!(waiting.wait(), code);
+        machines.far.until_waits(0);
     }
-    // Also without a word.
-    let waiting = machines.near.start(["--host", HOST, "wait", "a"]);
-    machines
-        .far
-        .until_true("it waits", || machines.far.daemon_status()["waits"] == 1);
-    kill_process(waiting.pid(), Signal::KILL).unwrap();
-    machines.far.until_true("nothing waits", || {
-        machines.far.daemon_status()["waits"] == 0
-    });
     assert_eq!(machines.connections().len(), 1);
 }
 
@@ -564,11 +451,8 @@ fn every_login_shell_starts_it() {
         let machines = Machines::with_login_shell(shell);
         machines.task(&["ls"]).fails_with(3);
         fs::remove_file(machines.program("tmux-task")).unwrap();
-        let output = machines.task(&["ls"]);
-        assert!(
-            output.err.contains("there is no tmux-task on"),
-            "{shell}: {output}"
-        );
+        let said = format!("{shell}: {}", machines.task(&["ls"]).err);
+        has(said, "there is no tmux-task on");
     }
 }
 
@@ -583,160 +467,99 @@ fn what_start_files_print_has_no_line_end_or_is_why_nothing_starts() {
         let line = format!("{first}exec {} \"$SSH_ORIGINAL_COMMAND\"\n", path.display());
         fs::write(machines.far.path("login"), line).unwrap();
     };
+    let init = || machines.near.task(["init", "host", HOST]);
     shell("#!/bin/sh\nprintf '\\033]0;title\\007welcome'\nexec sh -c \"$1\"\n");
     machines.task(&["ls"]).fails_with(3);
-    let init = machines.near.task(["init", "host", HOST]);
-    assert!(
-        init.out.starts_with(&format!("{HOST} has this version: ")),
-        "{init}"
-    );
+    begins(init().out, format!("{HOST} has this version: "));
     machines.disconnect();
     shell("#!/bin/sh\necho This account is not available.\nexit 1\n");
-    let why = "(code 1): This account is not available.";
-    for (args, what) in [
-        (
-            &["--host", HOST, "ls"][..],
-            "ls: tmux-task on gpu1 did not start",
-        ),
-        (&["init", "host", HOST], "init: could not install on gpu1"),
-    ] {
-        let output = machines.near.task(args);
-        assert!(
-            output
-                .err
-                .starts_with(&format!("tmux-task: {what} {why}\n")),
-            "{output}"
-        );
-    }
+    let why = "(code 1): This account is not available.\n";
+    let ls = format!("tmux-task: ls: tmux-task on {HOST} did not start {why}");
+    begins(machines.task(&["ls"]).err, ls);
+    let not_installed = format!("tmux-task: init: could not install on {HOST}");
+    begins(init().err, format!("{not_installed} {why}"));
     // What prints for ever is neither waited for nor kept.
     shell("#!/bin/sh\nexec yes hello\n");
-    let output = machines.near.task(["init", "host", HOST]);
-    let why = "tmux-task: init: could not install on gpu1 (a signal): hello; hell";
-    assert!(output.err.starts_with(why), "{output}");
+    begins(
+        init().err,
+        format!("{not_installed} (a signal): hello; hell"),
+    );
+}
+
+/// Runs a command on the other machine in a terminal of the near one, and then more lines of a shell.
+fn in_terminal(near: &World, command: &str, more: &str) {
+    let program = World::program().display();
+    let line = format!("{program} --host {HOST} {command}; echo code=$?; {more}read -r _");
+    let new = ["new-session", "-d", "-s", "terminal", "-x", "100"];
+    near.tmux([&new[..], &[&line]].concat());
+}
+
+fn press(near: &World, keys: &str) {
+    near.tmux(["send-keys", "-t", "terminal", keys, "Enter"]);
+}
+
+fn on_terminal(near: &World) -> String {
+    near.tmux(["capture-pane", "-p", "-t", "terminal"])
 }
 
 #[test]
-fn a_secret_is_typed_at_the_terminal_here_and_not_shown() {
+fn a_secret_is_typed_and_a_question_answered_at_the_terminal_here() {
     let machines = Machines::new();
-    machines
-        .task(&[
-            "run",
-            "a",
-            "--",
-            "read -rsp 'Password: ' x; echo got-${#x}; sleep 1000",
-        ])
-        .ok();
+    let near = &machines.near;
+    let line = "read -rsp 'Password: ' x; echo got-${#x}; sleep 1000";
+    machines.task(&["run", "a", "--", line]).ok();
     machines.task(&["wait", "a", "--input"]).ok();
-    let line = format!(
-        "{} --host {HOST} send a --secret; echo code=$?; read -r x; echo after=$x; read -r _",
-        World::program().display()
-    );
-    machines
-        .near
-        .tmux(["new-session", "-d", "-s", "terminal", "-x", "100", &line]);
-    machines.near.until_shows("terminal", "secret:");
-    let press = |keys: &[&str]| {
-        machines
-            .near
-            .tmux([&["send-keys", "-t", "terminal"], keys].concat());
-    };
-    press(&["hunter2", "Enter"]);
-    machines.near.until_shows("terminal", "code=0");
+    in_terminal(near, "send a --secret", "read -r x; echo after=$x; ");
+    near.until_shows("terminal", "secret:");
+    press(near, "hunter2");
+    near.until_shows("terminal", "code=0");
     machines.far.until_shows("a", "got-7");
     // What is typed then is shown again.
-    press(&["more", "Enter"]);
-    machines.near.until_shows("terminal", "after=more");
-    let shown = machines.near.tmux(["capture-pane", "-p", "-t", "terminal"]);
-    assert!(
-        !shown.contains("hunter2") && shown.matches("more").count() == 2,
-        "{shown}"
-    );
-}
+    press(near, "more");
+    near.until_shows("terminal", "after=more");
+    let shown = on_terminal(near);
+    lacks(&shown, "hunter2");
+    assert_eq!(shown.matches("more").count(), 2, "{shown}");
+    near.tmux(["kill-session", "-t", "=terminal"]);
 
-#[test]
-fn names_and_words_arrive_as_they_are() {
-    let machines = Machines::new();
-    let session = "it's $(touch x) `y` \"z\" \u{e9} #{pid}";
-    let word = "a'b\"c $HOME \\ ! * \u{1f980}\nsecond";
-    let run = [
-        "-s", session, "run", "a", "--wait", "--", "printf", "%s", word,
-    ];
-    machines.task(&run).ok();
-    let logs = machines.task(&["-s", session, "logs", "a"]);
-    assert_eq!(logs.ok().trim_end(), word);
-    let listed = machines.task(&["-s", session, "ls", "--json"]);
-    let listed: Value = serde_json::from_str(listed.ok()).unwrap();
-    assert_eq!(listed["sessionName"], session);
-    assert!(!machines.far.path("home/x").exists() && !machines.near.project().join("x").exists());
+    in_terminal(near, "kill-all", "");
+    let question = format!("End session {SESSION} with 1 task (1 active)? [y/N]");
+    near.until_shows("terminal", &question);
+    press(near, "y");
+    near.until_shows("terminal", "code=0");
+    let shown = on_terminal(near);
+    has(&shown, "ended @");
+    lacks(&shown, "closed");
+    machines.far.task(["ls"]).fails_with(3);
+    // Without a terminal it is not asked.
+    machines.task(&["kill-all"]).fails_with(3);
 }
 
 #[test]
 fn the_directory_is_the_same_one_or_the_configured_one_or_the_home_directory() {
     let machines = Machines::new();
-    let cwd = |output: &Output| {
-        let line = output
-            .out
-            .lines()
-            .find_map(|line| line.strip_prefix("cwd="));
-        PathBuf::from(line.unwrap())
-    };
-    let ran = machines.task(&["run", "a", "--", "true"]);
-    assert_eq!((cwd(&ran), ran.err.as_str()), (machines.near.project(), ""));
-    let folder = machines.near.path("conf/tmux-task");
-    fs::create_dir_all(&folder).unwrap();
     let program = World::program().display();
-    let configure = |cwd: &str| {
-        let text = format!("hosts.{HOST} = {{ program = '{program}', cwd = '{cwd}' }}\n");
-        fs::write(folder.join("config.toml"), text).unwrap();
+    let check = |cwd: PathBuf, err: &str| {
+        let ran = machines.task(&["run", "a", "--", "true"]);
+        has(ran.ok(), format!("cwd={}\n", cwd.display()));
+        assert_eq!(ran.err, err);
     };
+    check(machines.near.project(), "");
     fs::create_dir(machines.far.path("home/src")).unwrap();
     fs::remove_file(machines.program("tmux-task")).unwrap();
+    let configure = |cwd: &str| {
+        let host = format!("hosts.{HOST} = {{ program = '{program}', cwd = '{cwd}' }}\n");
+        machines.near.configure(&host);
+    };
     configure("~/src");
-    let ran = machines.task(&["run", "a", "--", "true"]);
-    assert_eq!(
-        (cwd(&ran), ran.err.as_str()),
-        (machines.far.path("home/src"), "")
-    );
+    check(machines.far.path("home/src"), "");
     configure("/no/such");
-    let ran = machines.task(&["run", "a", "--", "true"]);
-    assert_eq!(cwd(&ran), machines.far.path("home"));
-    assert_eq!(
-        ran.err,
-        format!(
-            "tmux-task: run: there is no directory /no/such on {HOST}: this runs in the home directory\n"
-        )
+    let why = format!("there is no directory /no/such on {HOST}: this runs in the home directory");
+    check(
+        machines.far.path("home"),
+        &format!("tmux-task: run: {why}\n"),
     );
     assert_eq!(machines.task(&["ls"]).err, "");
-}
-
-#[test]
-fn a_question_is_asked_at_the_terminal_here() {
-    let machines = Machines::new();
-    machines.task(&["run", "a", "--", "sleep 1000"]).ok();
-    let line = format!(
-        "{} --host {HOST} kill-all; echo code=$?; read -r _",
-        World::program().display()
-    );
-    machines
-        .near
-        .tmux(["new-session", "-d", "-s", "terminal", "-x", "100", &line]);
-    machines.near.until_shows(
-        "terminal",
-        &format!("End session {SESSION} with 1 task (1 active)? [y/N]"),
-    );
-    machines
-        .near
-        .tmux(["send-keys", "-t", "terminal", "y", "Enter"]);
-    machines.near.until_shows("terminal", "code=0");
-    let shown = machines.near.tmux(["capture-pane", "-p", "-t", "terminal"]);
-    assert!(
-        shown.contains("ended @") && !shown.contains("closed"),
-        "{shown}"
-    );
-    machines.far.task(["ls"]).fails_with(3);
-    // Without a terminal it is not asked.
-    let output = machines.task(&["kill-all"]);
-    assert_eq!(output.code, 3, "{output}");
 }
 
 #[test]
@@ -745,80 +568,53 @@ fn the_program_is_put_onto_a_machine_of_the_same_kind_and_checked_there() {
     let init = || machines.near.task(["init", "host", HOST]);
     fs::remove_file(machines.program("tmux-task")).unwrap();
     let missing = machines.task(&["ls"]);
-    assert!(
-        missing
-            .err
-            .contains(&format!("`tmux-task init host {HOST}`")),
-        "{missing}"
-    );
+    missing.says(format!("`tmux-task init host {HOST}`"));
     let target = machines.far.path("home/.local/bin/tmux-task");
     let copied = init();
-    let first = copied.ok().lines().next().unwrap().to_owned();
-    assert_eq!(
-        first,
-        format!("copied this program to {HOST}: {}", target.display())
-    );
+    let first = format!("copied this program to {HOST}: {}\n", target.display());
+    begins(copied.ok(), first);
     // The checks are those of that machine.
     let far = machines.far.path("").display().to_string();
-    assert!(
-        copied.out.contains(&format!("state        {far}")),
-        "{copied}"
-    );
+    copied.shows(format!("state        {far}"));
     machines.task(&["run", "a", "--", "sleep 1000"]).ok();
-    let again = init();
     let there = format!("{HOST} has this version: {}\n", target.display());
-    assert!(again.ok().starts_with(&there), "{again}");
+    begins(init().ok(), there);
     // One of another version in its place is replaced.
     fs::remove_file(&target).unwrap();
-    machines.far.script(
-        "home/.local/bin/tmux-task",
-        "#!/bin/sh\necho tmux-task 0.0.9\n",
-    );
-    assert!(init().ok().starts_with("copied "));
-    assert_eq!(
-        fs::read_dir(target.parent().unwrap()).unwrap().count(),
-        1,
-        "nothing else is left there"
-    );
+    let old = "#!/bin/sh\necho tmux-task 0.0.9\n";
+    machines.far.script("home/.local/bin/tmux-task", old);
+    begins(init().ok(), "copied ");
+    let left = fs::read_dir(target.parent().unwrap()).unwrap();
+    assert_eq!(left.count(), 1, "nothing else is left there");
 }
 
 #[test]
 fn what_keeps_the_program_from_a_machine_is_one_line() {
     let machines = Machines::new();
     let init = |args: &[&str]| machines.near.task([&["init"], args].concat());
+    let fails = |code: i32, args: &[&str], why: &str| {
+        init(args).fails_so(code, &format!("tmux-task: init: {why}"));
+    };
     let target = machines.far.path("home/.local/bin/tmux-task");
     let old = "#!/bin/sh\necho tmux-task 0.0.9\n";
     machines.install(&[("tmux-task", Some(old))]);
-    let elsewhere = init(&["host", HOST]);
-    assert_eq!(elsewhere.code, 1, "{elsewhere}");
-    let why = format!("tmux-task: init: {HOST} has tmux-task 0.0.9 at ");
-    assert!(elsewhere.err.starts_with(&why), "{elsewhere}");
+    let why = format!("{HOST} has tmux-task 0.0.9 at ");
+    fails(1, &["host", HOST], &why);
     assert!(!target.exists());
     fs::remove_file(machines.program("tmux-task")).unwrap();
     machines.install(&[("uname", Some("#!/bin/sh\necho Linux armv7l\n"))]);
-    let other = init(&["host", HOST]);
-    let why = format!("tmux-task: init: {HOST} is Linux armv7l, this is ");
-    assert!(other.err.starts_with(&why) && other.code == 1, "{other}");
+    let why = format!("{HOST} is Linux armv7l, this is ");
+    fails(1, &["host", HOST], &why);
     fs::remove_file(machines.program("uname")).unwrap();
     // One that does not run there is not put in its place.
     machines.install(&[("chmod", Some("#!/bin/sh\nexec /bin/chmod 644 \"$2\"\n"))]);
-    let broken = init(&["host", HOST]);
-    let why = format!("tmux-task: init: could not install on {HOST} (code 1): ");
-    assert!(broken.err.starts_with(&why) && broken.code == 1, "{broken}");
+    let why = format!("could not install on {HOST} (code 1): ");
+    fails(1, &["host", HOST], &why);
     assert_eq!(fs::read_dir(target.parent().unwrap()).unwrap().count(), 0);
-    let unreachable = init(&["host", "no.such.invalid"]);
-    let why = "tmux-task: init: could not reach no.such.invalid: ";
-    assert!(unreachable.err.starts_with(why), "{unreachable}");
-    for (args, why) in [
-        (&["host"][..], "the host is missing"),
-        (&["claude", "x"], "unexpected argument 'x'"),
-        (&["host", "a b"], "`a b` is not a destination for ssh"),
-    ] {
-        let output = init(args);
-        output.fails_with(2);
-        assert!(
-            output.err.starts_with(&format!("tmux-task: init: {why}")),
-            "{output}"
-        );
-    }
+    let unreachable = "could not reach no.such.invalid: ";
+    fails(1, &["host", "no.such.invalid"], unreachable);
+    fails(2, &["host"], "the host is missing");
+    fails(2, &["claude", "x"], "unexpected argument 'x'");
+    let none = "`a b` is not a destination for ssh";
+    fails(2, &["host", "a b"], none);
 }

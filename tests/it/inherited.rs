@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{World, argv, event, has};
+use crate::support::{World, argv, event, has_fields};
 
 /// Where an option is set for more than one window: for all sessions, all windows, the server and the
 /// session.
@@ -37,7 +37,7 @@ fn an_owner_that_is_set_for_all_windows_is_no_tasks_owner() {
         let is_mine = |task: &&Value| !task["windowName"].as_str().unwrap().starts_with("agents");
         let tasks = world.tasks();
         for task in tasks.iter().filter(is_mine) {
-            has(task, "owner run", json!([null, 1]));
+            has_fields(task, "owner run", json!([null, 1]));
             assert_ne!(task["taskCwd"], "/nowhere", "{scope}: {task}");
         }
         assert_eq!(tasks.iter().filter(is_mine).count(), 3 * (n + 1));

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::support::{Output, World, argv, events, has, has_ended, pid, story, window_of};
+use crate::support::{Output, World, argv, events, has_ended, has_fields, pid, story, window_of};
 
 fn launch(world: &World, args: &[&str]) -> Value {
     world.task([&["run", "--json"], args].concat()).json()
@@ -27,7 +27,7 @@ fn a_shell_of_a_persons_is_no_slot() {
     assert_eq!(again["windowId"], first["windowId"]);
     // The shell has counted as a run of that name.
     let next = first["run"].as_u64().unwrap() + 1;
-    has(&again, "run replaced", json!([next, "live"]));
+    has_fields(&again, "run replaced", json!([next, "live"]));
     assert_eq!(world.pane_pid(&window), shell);
     // What was opened with a command, or what another launcher has marked, is one.
     world.new_window("opened", "exec sleep 1000");
@@ -35,7 +35,7 @@ fn a_shell_of_a_persons_is_no_slot() {
     world.tmux(argv("set-option -w -t =work:marked @pi_task_command x"));
     for name in ["opened", "marked"] {
         let run = launch(&world, &[name, "--", "sleep 1000"]);
-        has(&run, "run replaced", json!([2, "live"]));
+        has_fields(&run, "run replaced", json!([2, "live"]));
     }
 }
 
@@ -44,7 +44,7 @@ fn what_is_replaced_is_said_and_a_live_run_may_stay() {
     let world = World::new();
     let first = launch(&world, &["--if-absent", "api", "--", "sleep 1000"]);
     let cwd = world.project();
-    has(
+    has_fields(
         &first,
         "replaced sessionName windowName taskCwd",
         json!([null, "work", "api", cwd.to_str().unwrap()]),
@@ -56,10 +56,10 @@ fn what_is_replaced_is_said_and_a_live_run_may_stay() {
     );
     world.call("run --if-absent api -- 'exit 0'").fails(1, &why);
     let second = launch(&world, &["api", "--", "exit 0"]);
-    has(&second, "run replaced", json!([2, "live"]));
+    has_fields(&second, "run replaced", json!([2, "live"]));
     world.until_ended(window);
     let third = launch(&world, &["--if-absent", "api", "--", "sleep 1000"]);
-    has(&third, "run replaced windowId", json!([3, "dead", window]));
+    has_fields(&third, "run replaced windowId", json!([3, "dead", window]));
 }
 
 #[test]
@@ -407,7 +407,7 @@ fn a_task_without_a_name_is_named_after_its_program() {
     assert_eq!(name("sleep 1003"), "sleep-2");
     world.call("run --wait -- true").prints("task=true\n");
     let again = launch(&world, &["--", "true"]);
-    has(&again, "windowName run", json!(["true", 2]));
+    has_fields(&again, "windowName run", json!(["true", 2]));
     let why = format!(
         "tmux-task: run: task `sleep` is running in {window}\n\
          hint: without --if-absent, the live run is replaced"

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::runs::codes;
-use crate::support::{SESSION, World, argv, event, has};
+use crate::support::{SESSION, World, argv, event, has_fields};
 
 #[track_caller]
 fn logs_json(world: &World, args: &[&str]) -> Value {
@@ -307,7 +307,7 @@ fn earlier_runs_are_kept_and_read_with_or_without_the_task_and_the_session() {
         let none = world.call("search first api");
         assert_eq!((none.code, &none.err), (1, &said("search")));
         let json = logs_json(&world, &["api"]);
-        has(&json, "run gone", json!([3, true]));
+        has_fields(&json, "run gone", json!([3, true]));
     };
     check();
     let both = world.call("logs other api");
@@ -348,7 +348,7 @@ fn kept_runs_say_what_they_were() {
     let about: Value = serde_json::from_str(about).unwrap();
     let cwd = world.project().display().to_string();
     let fields = "currentCommand taskCwd exitCode run";
-    has(&about, fields, json!(["echo up; exit 3", cwd, 3, 1]));
+    has_fields(&about, fields, json!(["echo up; exit 3", cwd, 3, 1]));
     let [started, ended] = ["startedAt", "endedAt"].map(|name| about[name].as_u64());
     assert!(started.is_some() && started <= ended, "{about}");
 }
@@ -438,7 +438,7 @@ fn the_first_lines_of_a_long_output_are_kept() {
         assert_eq!(some, ("ERROR first", "1998", "64000"));
         assert_eq!(logs.err, missing("logs"));
         let logs = logs_json(&world, &[&["big"], run].concat());
-        has(&logs, "mayLackBeginning gapAfter", json!([true, 1999]));
+        has_fields(&logs, "mayLackBeginning gapAfter", json!([true, 1999]));
     }
     // Of the last lines none is missing.
     let last = world.call("logs big -n 3");

@@ -1,17 +1,32 @@
 //! The MCP server, as a client sees it.
 
-use std::cell::RefCell;
-use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 #[cfg(feature = "fleet")]
 use crate::fleet_hosts::{fleet, until_answered};
-use crate::support::{Output, Running, World, content, deliveries, events, machines};
+use crate::support::{
+    DEADLINE, Running, World, begins, content, deliveries, event, has, lacks, machines,
+};
 
 /// The versions with a handshake, and the one without.
 const OLD: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 const NEW: &str = "2026-07-28";
+
+/// The tools, with their hints: whether they only read, and whether they may destroy something.
+const TOOLS: [(&str, bool, Option<bool>); 9] = [
+    ("run_task", false, Some(true)),
+    ("list_tasks", true, None),
+    ("read_output", true, None),
+    ("wait_for", true, None),
+    ("send_input", false, Some(true)),
+    ("kill_task", false, Some(true)),
+    ("prune_tasks", false, Some(true)),
+    ("next_events", true, None),
+    ("search_output", true, None),
+];
 
 /// An MCP client.
 struct Client {
@@ -55,10 +70,8 @@ impl Client {
     }
 
     fn started(world: &World, args: &[&str]) -> Self {
-        let mut command = world.command(World::program());
-        command.arg("mcp").args(args).stdin(Stdio::piped());
         Self {
-            server: Running::start(command),
+            server: world.start_piped([&["mcp"], args].concat()),
             last_id: 0,
             meta: json!({}),
         }
@@ -98,13 +111,19 @@ impl Client {
         self.request("tools/call", json!({"name": tool, "arguments": arguments}))
     }
 
-    /// Calls a tool and returns whether it failed, and its text.
-    #[track_caller]
-    fn call(&mut self, tool: &str, arguments: Value) -> (bool, String) {
-        let id = self.begin(tool, arguments);
-        self.result(id)
+    /// The names and hints of the tools that are offered.
+    fn tools(&mut self) -> Vec<(String, bool, Option<bool>)> {
+        let tools = self.ask("tools/list", json!({}));
+        let tools = tools["result"]["tools"].as_array().unwrap().iter();
+        let described = tools.map(|tool| {
+            let (name, hints) = (tool["name"].as_str().unwrap(), &tool["annotations"]);
+            let reads = hints["readOnlyHint"] == true;
+            (name.to_owned(), reads, hints["destructiveHint"].as_bool())
+        });
+        described.collect()
     }
 
+    /// Returns whether a call failed, and its text.
     #[track_caller]
     fn result(&self, id: u64) -> (bool, String) {
         let answer = self.answer(id);
@@ -117,7 +136,8 @@ impl Client {
     /// Calls a tool that succeeds, and returns its text.
     #[track_caller]
     fn ok(&mut self, tool: &str, arguments: Value) -> String {
-        let (is_error, text) = self.call(tool, arguments);
+        let id = self.begin(tool, arguments);
+        let (is_error, text) = self.result(id);
         assert!(!is_error, "{text}");
         text
     }
@@ -125,9 +145,46 @@ impl Client {
     /// Calls a tool that fails, and returns its text.
     #[track_caller]
     fn fails(&mut self, tool: &str, arguments: Value) -> String {
-        let (is_error, text) = self.call(tool, arguments);
+        let id = self.begin(tool, arguments);
+        let (is_error, text) = self.result(id);
         assert!(is_error, "{text}");
         text
+    }
+
+    /// Calls a tool that gives a handle at once.
+    #[track_caller]
+    fn handle(&mut self, tool: &str, arguments: Value) -> Value {
+        let id = self.begin(tool, arguments);
+        let begun = self.answer(id);
+        let result = &begun["result"];
+        let expected = (&json!("task"), &json!("working"));
+        assert_eq!(
+            (&result["resultType"], &result["status"]),
+            expected,
+            "{begun}"
+        );
+        json!({"taskId": result["taskId"]})
+    }
+
+    /// The state of a handle.
+    #[track_caller]
+    fn state(&mut self, handle: &Value) -> Value {
+        self.ask("tasks/get", handle.clone())["result"].take()
+    }
+
+    /// Waits until what a handle is for is completed, and returns its text.
+    #[track_caller]
+    fn until_completed(&mut self, handle: &Value) -> String {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let state = self.state(handle);
+            if state["status"] == "completed" {
+                let text = &state["result"]["content"][0]["text"];
+                return text.as_str().unwrap().to_owned();
+            }
+            assert!(Instant::now() < deadline, "{state}");
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 
@@ -139,99 +196,56 @@ fn cursor(text: &str) -> String {
         .to_owned()
 }
 
-#[track_caller]
-fn check(text: &str, start: &str) {
-    assert!(text.starts_with(start), "not `{start}`: {text}");
-}
-
 // --- the protocol ------------------------------------------------------------
 
 #[test]
-fn every_version_is_spoken() {
+fn every_version_is_spoken_and_offers_the_tools() {
     let world = World::new();
+    let tools = TOOLS.map(|(name, reads, destroys)| (name.to_owned(), reads, destroys));
     for version in OLD {
         let mut client = Client::with_version(&world, &[], version);
-        let tools = client.ask("tools/list", json!({}));
-        assert_eq!(tools["result"]["tools"].as_array().unwrap().len(), 9);
-        check(&client.ok("list_tasks", json!({})), "no tasks; run_task");
+        assert_eq!(client.tools(), tools, "{version}");
+        begins(client.ok("list_tasks", json!({})), "no tasks; run_task");
     }
     let mut client = Client::with_tasks(&world);
-    let discovered = client.ask("server/discover", json!({}));
-    let versions = discovered["result"]["supportedVersions"]
-        .as_array()
-        .unwrap();
+    let discovered = client.ask("server/discover", json!({}))["result"].take();
+    let versions = discovered["supportedVersions"].as_array().unwrap();
     assert!(versions.contains(&NEW.into()), "{discovered}");
-    let text = discovered["result"]["instructions"].as_str().unwrap();
-    check(text, "Runs long or interactive commands as tasks");
-    check(&client.ok("list_tasks", json!({})), "no tasks");
+    let text = discovered["instructions"].as_str().unwrap();
+    begins(text, "Runs long or interactive commands as tasks");
+    begins(client.ok("list_tasks", json!({})), "no tasks");
     // Nothing was started, and nothing was left behind.
     assert!(!world.path("state").read_dir().unwrap().any(|_| true));
-}
-
-#[test]
-fn tools_are_described() {
-    let world = World::new();
-    let mut client = Client::new(&world);
-    let tools = client.ask("tools/list", json!({}));
-    let tools = tools["result"]["tools"].as_array().unwrap();
-    let described: Vec<String> = tools
-        .iter()
-        .map(|tool| {
-            let hints = &tool["annotations"];
-            let arguments = tool["inputSchema"]["properties"].as_object().unwrap();
-            format!(
-                "{}({}) read {} destroy {}",
-                tool["name"].as_str().unwrap(),
-                arguments.keys().cloned().collect::<Vec<_>>().join(", "),
-                hints["readOnlyHint"],
-                hints["destructiveHint"],
-            )
-        })
-        .collect();
-    assert_eq!(
-        described,
-        [
-            "run_task(command, cwd, env, host, ignore_case, notify_on, only_if_absent, regex, slot, stop, task, timeout_seconds, until, wait) read false destroy true",
-            "list_tasks(host) read true destroy null",
-            "read_output(cursor, host, lines, run, task) read true destroy null",
-            "wait_for(any, bell, change, channel, cursor, exit, final, host, idle_seconds, ignore_case, input, listen, regex, stop, task, text, through_prompts, timeout_seconds) read true destroy null",
-            "send_input(host, keys, no_enter, prompt, task, text) read false destroy true",
-            "kill_task(host, task) read false destroy true",
-            "prune_tasks(host) read false destroy true",
-            "next_events(cursor, host, limit, task, wait_seconds) read true destroy null",
-            "search_output(host, ignore_case, limit, pattern, regex, task) read true destroy null",
-        ]
-    );
-    // What a model pays for them before it has called any.
-    let size = serde_json::to_string(tools).unwrap().len();
-    assert!(size < 9000, "{size}");
 }
 
 #[test]
 fn a_wrong_call_says_what_is_wrong() {
     let world = World::new();
     let mut client = Client::new(&world);
-    let answer = client.ask("tools/call", json!({"name": "start_task", "arguments": {}}));
-    assert_eq!(
-        (&answer["error"]["code"], &answer["error"]["message"]),
-        (&(-32602).into(), &"unknown tool: start_task".into())
-    );
-    for params in [
-        json!({}),
-        json!({"name": 5}),
-        json!({"name": "list_tasks", "arguments": "x"}),
-    ] {
-        let answer = client.ask("tools/call", params);
-        assert_eq!(answer["error"]["code"], -32602, "{answer}");
-    }
-    let answer = client.ask("no/such", json!({}));
-    assert_eq!(answer["error"]["code"], -32601, "{answer}");
-    for (tool, arguments, why) in [
+    for (method, params, code, why) in [
+        ("no/such", json!({}), -32601, ""),
+        ("tools/call", json!({}), -32602, ""),
+        ("tools/call", json!({"name": 5}), -32602, ""),
         (
-            "run_task",
-            json!({"task": "a"}),
-            "no session `work`\nhint: there are no tasks yet: run_task starts one",
+            "tools/call",
+            json!({"name": "list_tasks", "arguments": "x"}),
+            -32602,
+            "",
         ),
+        (
+            "tools/call",
+            json!({"name": "start_task", "arguments": {}}),
+            -32602,
+            "unknown tool: start_task",
+        ),
+    ] {
+        let error = &client.ask(method, params)["error"];
+        assert_eq!(error["code"], code, "{error}");
+        begins(error["message"].as_str().unwrap(), why);
+    }
+    let none = "no session `work`\nhint: there are no tasks yet: run_task starts one";
+    for (tool, arguments, why) in [
+        ("run_task", json!({"task": "a"}), none),
         (
             "run_task",
             json!({"task": "a", "command": " "}),
@@ -252,16 +266,8 @@ fn a_wrong_call_says_what_is_wrong() {
             json!({"task": "a", "timeout": 3}),
             "unknown field `timeout`",
         ),
-        (
-            "wait_for",
-            json!({"task": "a"}),
-            "no session `work`\nhint: there are no tasks yet: run_task starts one",
-        ),
-        (
-            "read_output",
-            json!({"task": "a"}),
-            "no session `work`\nhint: there are no tasks yet: run_task starts one",
-        ),
+        ("wait_for", json!({"task": "a"}), none),
+        ("read_output", json!({"task": "a"}), none),
         ("search_output", json!({"pattern": "(", "regex": true}), ""),
         (
             "send_input",
@@ -274,10 +280,18 @@ fn a_wrong_call_says_what_is_wrong() {
             "`cursor` is not a number",
         ),
     ] {
-        check(&client.fails(tool, arguments), why);
+        begins(client.fails(tool, arguments), why);
     }
-    // It goes on.
-    assert!(client.ok("list_tasks", json!({})).starts_with("no tasks"));
+    // It goes on, also after what is no message.
+    client.server.write("no json\n\n");
+    let answers = client.server.records_until(|answer| answer["id"].is_null());
+    assert_eq!(answers.last().unwrap()["error"]["code"], -32700);
+    // Half of a character, as a client in JavaScript writes it.
+    let request = r#"{"jsonrpc":"2.0","id":72,"method":"tools/call","params":{"name":"a\ud83d"}}"#;
+    client.server.write(&format!("{request}\n"));
+    let error = client.answer(72)["error"]["message"].take();
+    assert_eq!(error, "unknown tool: a\u{fffd}");
+    begins(client.ok("list_tasks", json!({})), "no tasks");
 }
 
 #[test]
@@ -285,68 +299,27 @@ fn a_read_only_server_changes_nothing() {
     let world = World::new();
     world.run("api", "exec sleep 1000");
     let mut client = Client::with_version(&world, &["--read-only"], "2025-11-25");
-    let tools = client.ask("tools/list", json!({}));
-    let tools = tools["result"]["tools"].as_array().unwrap();
-    assert_eq!(tools.len(), 5);
+    let tools = client.tools();
     assert!(
-        tools
-            .iter()
-            .all(|tool| tool["annotations"]["readOnlyHint"] == true)
+        tools.len() == 5 && tools.iter().all(|(_, reads, _)| *reads),
+        "{tools:?}"
     );
-    for tool in ["run_task", "send_input", "kill_task", "prune_tasks"] {
+    for (tool, ..) in TOOLS.iter().filter(|(_, reads, _)| !reads) {
         let arguments = json!({"task": "api", "command": "true", "text": "x"});
         let answer = client.ask("tools/call", json!({"name": tool, "arguments": arguments}));
         let why = answer["error"]["message"].as_str().unwrap();
         assert!(why.ends_with("was started with --read-only"), "{answer}");
     }
-    check(&client.ok("list_tasks", json!({})), "@");
+    begins(client.ok("list_tasks", json!({})), "@");
 }
 
 #[test]
 fn what_is_no_client_is_an_error() {
     let world = World::new();
-    let mut command = world.command(World::program());
-    command.arg("mcp");
-    let output = Output::with_input(command, "{\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n");
-    output.fails(
-        1,
-        "tmux-task: mcp: what came on standard input is not an MCP client",
-    );
-    let mut command = world.command(World::program());
-    command.arg("mcp").stdin(Stdio::null());
-    assert_eq!(Output::of(command).code, 0);
-}
-
-#[test]
-fn what_is_no_message_is_answered_and_the_session_goes_on() {
-    let world = World::new();
-    let mut client = Client::new(&world);
-    client.server.write("no json\n\n[]\n");
-    for code in [-32700, -32600] {
-        let answers = client
-            .server
-            .records_until(|message| message["error"].is_object());
-        let answer = answers.last().unwrap();
-        assert_eq!(
-            (&answer["error"]["code"], &answer["id"]),
-            (&json!(code), &Value::Null)
-        );
-    }
-    client.server.write("{\"jsonrpc\":\"2.0\",\"id\":70}\n");
-    assert_eq!(client.answer(70)["error"]["code"], -32600);
-    client
-        .server
-        .write("[{\"jsonrpc\":\"2.0\",\"id\":71,\"method\":\"ping\"}]\n");
-    assert_eq!(client.answer(71)["result"], json!({}));
-    // Half of a character, as a client in JavaScript writes it.
-    world.run("one", "read -rp 'Go? ' x; echo \"got $x\"; exec sleep 1000");
-    world.task(["wait", "one", "--input"]).ok();
-    let call =
-        r#"{"name":"send_input","arguments":{"task":"one","text":"a\ud83d","prompt":"Go?"}}"#;
-    let request = r#"{"jsonrpc":"2.0","id":72,"method":"tools/call","params":"#;
-    client.server.write(&format!("{request}{call}}}\n"));
-    assert_eq!(client.answer(72)["result"]["isError"], false);
-    world.until_shows("one", "got a\u{fffd}");
+    let output = world.task_reading("{\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n", ["mcp"]);
+    let why = "tmux-task: mcp: what came on standard input is not an MCP client";
+    output.fails(1, why);
+    world.task(["mcp"]).ok();
 }
 
 // --- tasks -------------------------------------------------------------------
@@ -360,121 +333,111 @@ fn a_task_is_started_read_answered_and_ended() {
         "printf 'one\\n\\033[31mtwo\\033[0m\\n'; {}; read -r -p 'Proceed? [y/N] ' x; echo \"got $x\"; exec sleep 1000",
         gate.wait()
     );
-    let started = client.ok(
-        "run_task",
-        json!({"task": "ask", "command": line, "env": {"A": "b"}}),
-    );
-    check(&started, "started @");
+    let started = json!({"task": "ask", "command": line, "env": {"A": "b"}});
+    let started = client.ok("run_task", started);
+    begins(&started, "started @");
     let begin = cursor(&started);
+    let task = json!({"task": "ask"});
     client.ok(
         "wait_for",
         json!({"task": "ask", "text": "two", "cursor": begin}),
     );
-    let read = client.ok("read_output", json!({"task": "ask"}));
-    check(&read, "ask, run 1, all 2 lines:\none\ntwo\ncursor: ");
+    let read = client.ok("read_output", task.clone());
+    begins(&read, "ask, run 1, all 2 lines:\none\ntwo\ncursor: ");
     gate.open();
-    let asked = client.ok("wait_for", json!({"task": "ask"}));
-    check(&asked, "ask asks for input: Proceed? [y/N] [input, ");
-    assert!(
-        asked.contains("\nnext: send_input with that prompt"),
-        "{asked}"
-    );
-    assert!(
-        client
-            .ok("list_tasks", json!({}))
-            .contains(" asks for input, ")
-    );
+    let asked = client.ok("wait_for", task.clone());
+    begins(&asked, "ask asks for input: Proceed? [y/N] [input, ");
+    has(&asked, "\nnext: send_input with that prompt");
+    has(client.ok("list_tasks", json!({})), " asks for input, ");
     // Not without the question, and not to another one.
-    let refused = client.fails("send_input", json!({"task": "ask", "text": "y"}));
-    check(
-        &refused,
-        "ask asks: Proceed? [y/N]\nhint: nothing was typed",
-    );
-    let other = json!({"task": "ask", "text": "y", "prompt": "Delete?"});
-    assert!(
-        client
-            .fails("send_input", other)
-            .contains("asks something else")
-    );
+    for (answer, why) in [
+        (
+            json!({"task": "ask", "text": "y"}),
+            "hint: nothing was typed",
+        ),
+        (
+            json!({"task": "ask", "text": "y", "prompt": "Delete?"}),
+            "asks something else",
+        ),
+    ] {
+        has(client.fails("send_input", answer), why);
+    }
     let answer = json!({"task": "ask", "text": "y", "prompt": "Proceed? [y/N]"});
-    check(&client.ok("send_input", answer), "typed into ask");
+    begins(client.ok("send_input", answer), "typed into ask");
     let new = client.ok(
         "read_output",
         json!({"task": "ask", "cursor": cursor(&read)}),
     );
-    let shown = client.ok(
-        "wait_for",
-        json!({"task": "ask", "text": "got y", "cursor": begin}),
-    );
-    check(&shown, "ask wrote: got y [matched, ");
-    assert!(new.contains("Proceed?") && !new.contains("two"), "{new}");
-    let found = client.ok(
-        "search_output",
-        json!({"pattern": "GOT", "ignore_case": true}),
-    );
+    has(&new, "Proceed?");
+    lacks(&new, "two");
+    let shown = json!({"task": "ask", "text": "got y", "cursor": begin});
+    begins(client.ok("wait_for", shown), "ask wrote: got y [matched, ");
+    let found = json!({"pattern": "GOT", "ignore_case": true});
+    let found = client.ok("search_output", found);
     assert!(found.ends_with(": got y"), "{found}");
-    check(&client.ok("kill_task", json!({"task": "ask"})), "killed @");
+    begins(client.ok("kill_task", task), "killed @");
     // The agent knows.
-    let is_told = |told: &&Value| content(told).ends_with("after the agent killed it");
-    let records = world.until("its disappearance is delivered", |records| {
-        deliveries(records).iter().any(is_told)
-    });
-    let told = deliveries(&records).into_iter().find(|told| is_told(told));
-    assert_eq!(told.unwrap()["kind"], "notice", "{told:?}");
+    let records = world.until_delivered("disappeared", "ask");
+    let told = deliveries(&records).pop().unwrap();
+    assert!(
+        content(told).ends_with("after the agent killed it"),
+        "{told}"
+    );
+    assert_eq!(told["kind"], "notice", "{told}");
 }
 
 #[test]
 fn run_task_waits_where_it_should() {
     let world = World::new();
     let mut client = Client::new(&world);
-    let failed = client.ok(
-        "run_task",
-        json!({"task": "lint", "command": "echo wrong; exit 3", "wait": true}),
-    );
-    assert!(
-        failed.contains("\nlint exited with code 3 [exited, ")
-            && failed.ends_with("recent output:\n  wrong"),
-        "{failed}"
-    );
-    // By its name alone it runs again.
-    let again = client.ok("run_task", json!({"task": "lint", "wait": true}));
-    assert!(again.contains(" (lint), run 2, in "), "{again}");
-    assert!(again.ends_with("recent output:\n  wrong"), "{again}");
-    let long = json!({"task": "long", "command": "seq 11; exit 3", "wait": true});
-    let long = client.ok("run_task", long);
-    assert!(
-        long.ends_with("  10\n  11\nnext: read_output has more"),
-        "{long}"
-    );
-    let serving = client.ok(
-        "run_task",
-        json!({"task": "api", "command": "echo listening; exec sleep 1000", "until": "listening"}),
-    );
-    assert!(
-        serving.contains("\napi wrote: listening [matched, "),
-        "{serving}"
-    );
+    for (arguments, part, end) in [
+        (
+            json!({"task": "lint", "command": "echo wrong; exit 3", "wait": true}),
+            "\nlint exited with code 3 [exited, ",
+            "recent output:\n  wrong",
+        ),
+        // By its name alone it runs again.
+        (
+            json!({"task": "lint", "wait": true}),
+            " (lint), run 2, in ",
+            "recent output:\n  wrong",
+        ),
+        (
+            json!({"task": "long", "command": "seq 11; exit 3", "wait": true}),
+            "",
+            "  10\n  11\nnext: read_output has more",
+        ),
+        (
+            json!({"task": "api", "command": "echo listening; exec sleep 1000", "until": "listening"}),
+            "\napi wrote: listening [matched, ",
+            "",
+        ),
+    ] {
+        let text = client.ok("run_task", arguments);
+        assert!(
+            text.contains(part) && text.ends_with(end),
+            "{part}{end}: {text}"
+        );
+    }
     let kept = json!({"task": "api", "command": "true", "only_if_absent": true});
     let refused = client.fails("run_task", kept);
-    let hint = "\nhint: without only_if_absent, the live run is replaced";
-    assert!(
-        refused.contains("is running") && refused.ends_with(hint),
-        "{refused}"
+    has(&refused, "is running");
+    has(
+        &refused,
+        "\nhint: without only_if_absent, the live run is replaced",
     );
     let refused = client.fails("read_output", json!({"task": "api", "cursor": "x"}));
-    check(
-        &refused,
+    begins(
+        refused,
         "not a cursor: run_task, read_output and wait_for return them",
     );
-    let over = client.ok(
-        "wait_for",
-        json!({"task": "api", "text": "never", "timeout_seconds": 0.05}),
-    );
-    check(&over, "the wait for api timed out [timeout, ");
+    let over = json!({"task": "api", "text": "never", "timeout_seconds": 0.05});
+    let over = client.ok("wait_for", over);
+    begins(&over, "the wait for api timed out [timeout, ");
     cursor(&over);
-    check(&client.ok("prune_tasks", json!({})), "removed @");
+    begins(client.ok("prune_tasks", json!({})), "removed @");
     let earlier = client.ok("read_output", json!({"task": "lint", "run": 1}));
-    check(&earlier, "lint, run 1, all 1 lines:\nwrong");
+    begins(earlier, "lint, run 1, all 1 lines:\nwrong");
 }
 
 #[test]
@@ -484,36 +447,29 @@ fn several_tasks_are_waited_for_at_once() {
     let (one, other) = (world.gate("one"), world.gate("other"));
     world.run("one", &format!("{}; exit 1", one.wait()));
     world.run("other", &format!("{}; exit 2", other.wait()));
+    let both = json!({"task": ["other", "one"]});
     let first = client.begin("wait_for", json!({"task": ["other", "one"], "any": true}));
-    let all = client.begin("wait_for", json!({"task": ["other", "one"]}));
-    world.until_true("both calls wait for both tasks", || {
-        world.daemon_status()["waits"] == 4
-    });
+    let all = client.begin("wait_for", both.clone());
+    world.until_waits(4);
     one.open();
     let (_, text) = client.result(first);
-    check(&text, "one exited with code 1 [exited, ");
-    assert!(!text.contains("other"), "{text}");
-    world.until_true("the other wait of the first call has ended", || {
-        world.daemon_status()["waits"] == 1
-    });
+    begins(&text, "one exited with code 1 [exited, ");
+    lacks(&text, "other");
+    // The other wait of the first call has ended.
+    world.until_waits(1);
     other.open();
-    let (_, text) = client.result(all);
-    let in_order = |text: &str| {
-        check(text, "one exited with code 1 [exited, ");
-        assert!(
-            text.contains("\nother exited with code 2 [exited, "),
-            "{text}"
-        );
-    };
-    in_order(&text);
-    // Both have ended by now.
-    in_order(&client.ok("wait_for", json!({"task": ["other", "one"]})));
-    let with_cursor = json!({"task": ["one", "other"], "cursor": "x"});
+    // The second time, both have ended.
+    for text in [client.result(all).1, client.ok("wait_for", both)] {
+        begins(&text, "one exited with code 1 [exited, ");
+        has(&text, "\nother exited with code 2 [exited, ");
+    }
     let both = json!({"channel": "ready", "task": "one"});
-    let refused = client.fails("wait_for", both);
-    assert!(refused.contains("waited for alone"), "{refused}");
-    let refused = client.fails("wait_for", with_cursor);
-    check(&refused, "a cursor belongs to one task");
+    has(client.fails("wait_for", both), "waited for alone");
+    let with_cursor = json!({"task": ["one", "other"], "cursor": "x"});
+    begins(
+        client.fails("wait_for", with_cursor),
+        "a cursor belongs to one task",
+    );
 }
 
 #[test]
@@ -521,27 +477,20 @@ fn a_secret_is_not_typed() {
     let world = World::new();
     let mut client = Client::new(&world);
     let line = "read -r -s -p 'Password: ' x; exec sleep 1000";
-    let asked = client.ok(
-        "run_task",
-        json!({"task": "login", "command": line, "wait": true}),
-    );
-    assert!(
-        asked.contains("login asks for input: Password:")
-            && asked.contains("`tmux-task send login --secret`"),
-        "{asked}"
-    );
+    let asked = json!({"task": "login", "command": line, "wait": true});
+    let asked = client.ok("run_task", asked);
+    has(&asked, "login asks for input: Password:");
+    has(&asked, "`tmux-task send login --secret`");
     for prompt in [json!("Password:"), Value::Null] {
         let answer = json!({"task": "login", "text": "hunter2", "prompt": prompt});
-        check(
-            &client.fails("send_input", answer),
-            "login asks for a secret: Password:",
-        );
+        let why = "login asks for a secret: Password:";
+        begins(client.fails("send_input", answer), why);
     }
     let spelt = json!({"task": "login", "keys": ["h", "Enter"], "prompt": "Password:"});
     client.fails("send_input", spelt);
     let interrupt = json!({"task": "login", "keys": "C-c", "prompt": "Password:"});
     client.ok("send_input", interrupt);
-    check(&client.ok("wait_for", json!({"task": "login"})), "login ");
+    begins(client.ok("wait_for", json!({"task": "login"})), "login ");
 }
 
 // --- events and owners -------------------------------------------------------
@@ -550,71 +499,58 @@ fn a_secret_is_not_typed() {
 fn events_are_seen_by_all_and_wake_their_reader_no_more() {
     let mut world = World::new();
     let mut other = Client::new(&world);
-    check(
-        &other.ok("next_events", json!({"wait_seconds": 0})),
-        "no events\ncursor: ",
-    );
+    let now = json!({"wait_seconds": 0});
+    begins(other.ok("next_events", now.clone()), "no events\ncursor: ");
     world.set("TMUX_TASK_OWNER", "pi:1");
     let mut client = Client::new(&world);
     let gate = world.gate("gate");
     let line = format!("{}; echo done; exit 3", gate.wait());
     client.ok("run_task", json!({"task": "build", "command": line}));
     let begun = client.ok("next_events", json!({}));
-    assert!(begun.contains("(build) started\ncursor: "), "{begun}");
-    let id = client.begin(
-        "next_events",
-        json!({"cursor": cursor(&begun), "wait_seconds": 20}),
-    );
+    has(&begun, "(build) started\ncursor: ");
+    let next = json!({"cursor": cursor(&begun), "wait_seconds": 20});
+    let id = client.begin("next_events", next);
     world.until_true("it reads the feed", || {
         world.daemon_status()["readers"].as_u64() >= Some(1)
     });
     gate.open();
     let (_, ended) = client.result(id);
-    assert!(
-        ended.contains("(build) exited with code 3\nrecent output:\n  done\ncursor: "),
-        "{ended}"
-    );
+    let end = "(build) exited with code 3\nrecent output:\n  done\ncursor: ";
+    has(&ended, end);
     let records = world.until_delivered("exited", "build");
-    let told = deliveries(&records).pop().unwrap().clone();
+    let told = deliveries(&records).pop().unwrap();
     assert_eq!(told["kind"], "notice", "{told}");
     // Nobody has taken them from the other, and it may read them again.
     for _ in 0..2 {
         let seen = other.ok("next_events", json!({}));
-        assert!(
-            seen.contains("[of pi:1] tmux task") && seen.contains("exited with code 3"),
-            "{seen}"
-        );
+        has(&seen, "[of pi:1] tmux task");
+        has(&seen, "exited with code 3");
     }
-    let later = client.ok(
-        "next_events",
-        json!({"cursor": cursor(&ended), "wait_seconds": 0}),
-    );
-    check(&later, "no events\n");
+    let later = json!({"cursor": cursor(&ended), "wait_seconds": 0});
+    begins(client.ok("next_events", later), "no events\n");
     let wrong = client.fails("next_events", json!({"cursor": "other:1"}));
-    assert!(
-        wrong.ends_with("hint: call next_events without cursor"),
-        "{wrong}"
-    );
+    has(wrong, "hint: call next_events without cursor");
 }
 
 #[test]
 fn a_conversation_that_gets_no_messages_is_told_to_wait() {
     let world = World::new();
     let mut client = Client::new(&world);
-    client.meta = json!({"threadId": "t-2"});
-    let task = json!({"task": "a", "command": "true"});
     let note = "no message will come when it ends: nothing delivers messages to codex:t-2; \
                 wait_for waits for it";
-    for _ in 0..2 {
-        assert!(client.ok("run_task", task.clone()).contains(note));
-    }
     // Whoever waits needs none, and without a conversation nothing is expected.
-    client.meta = json!({"threadId": "t-3"});
-    let waits = json!({"task": "b", "command": "true", "wait": true});
-    assert!(!client.ok("run_task", waits).contains("no message"));
-    client.meta = json!({});
-    let task = json!({"task": "c", "command": "true"});
-    assert!(!client.ok("run_task", task).contains("no message"));
+    for (meta, waits, is_told) in [
+        (json!({"threadId": "t-2"}), false, true),
+        (json!({"threadId": "t-2"}), false, true),
+        (json!({"threadId": "t-3"}), true, false),
+        (json!({}), false, false),
+    ] {
+        client.meta = meta;
+        let task = json!({"task": "a", "command": "true", "wait": waits});
+        let text = client.ok("run_task", task);
+        assert_eq!(text.contains(note), is_told, "{text}");
+        assert_eq!(text.contains("no message"), is_told, "{text}");
+    }
 }
 
 #[test]
@@ -633,49 +569,47 @@ fn the_thread_of_a_call_owns_what_it_starts() {
         ("mine", "pi:1", "followUp"),
         ("theirs", "codex:t-1", "notice"),
     ] {
-        let is_end =
-            |event: &&&Value| event["type"] == "exited" && event["task"]["windowName"] == name;
-        let all = events(&records);
-        let end = all.iter().find(is_end).unwrap();
+        let end = event(&records, "exited", name);
         assert_eq!(end["task"]["owner"], owner);
-        let seq = &end["seq"];
-        let found = deliveries(&records);
-        let told = found
-            .iter()
-            .find(|told| told["events"].as_array().unwrap().contains(seq));
-        assert_eq!(told.unwrap()["kind"], kind, "{name}");
+        let mut told = deliveries(&records);
+        told.retain(|told| told["events"].as_array().unwrap().contains(&end["seq"]));
+        assert_eq!(told[0]["kind"], kind, "{name}");
     }
 }
 
 // --- waits -------------------------------------------------------------------
 
+fn cancelled(id: u64) -> Value {
+    let params = json!({"requestId": id, "reason": "enough"});
+    json!({"method": "notifications/cancelled", "params": params})
+}
+
 #[test]
 fn a_wait_reports_progress_and_can_be_cancelled() {
     let world = World::new();
     let mut client = Client::new(&world);
-    client.ok(
-        "run_task",
-        json!({"task": "api", "command": "exec sleep 1000"}),
-    );
+    world.run("api", "exec sleep 1000");
     client.meta = json!({"progressToken": "p"});
     let id = client.begin("wait_for", json!({"task": "api"}));
     client.meta = json!({});
     let progress = client.server.record();
     assert_eq!(progress["method"], "notifications/progress", "{progress}");
-    let params = &progress["params"];
-    assert_eq!(params["progressToken"], "p");
-    assert_eq!(
-        (&params["progress"], &params["total"]),
-        (&json!(0.0), &json!(50.0))
-    );
-    assert_eq!(params["message"], "waiting for api, 0 s");
-    world.until_true("it waits", || world.daemon_status()["waits"] == 1);
-    client.send(&json!({
-        "method": "notifications/cancelled",
-        "params": {"requestId": id, "reason": "enough"},
-    }));
-    world.until_true("no wait is left", || world.daemon_status()["waits"] == 0);
-    check(&client.ok("list_tasks", json!({})), "@");
+    let expected = json!({"progressToken": "p", "progress": 0.0, "total": 50.0,
+        "message": "waiting for api, 0 s"});
+    assert_eq!(progress["params"], expected);
+    world.until_waits(1);
+    client.send(&cancelled(id));
+    world.until_waits(0);
+    begins(client.ok("list_tasks", json!({})), "@");
+}
+
+/// Waits until the daemon has so many waits and readers.
+#[track_caller]
+fn until_served(world: &World, n: usize) {
+    world.until_true(&format!("{n} waits and readers"), || {
+        let status = world.daemon_status();
+        status["waits"] == n && status["readers"] == n
+    });
 }
 
 #[test]
@@ -686,90 +620,50 @@ fn a_client_that_goes_leaves_no_wait_behind() {
         let mut client = Client::new(&world);
         client.begin("wait_for", json!({"task": "api"}));
         client.begin("next_events", json!({"wait_seconds": 600}));
-        world.until_true("it waits", || {
-            let status = world.daemon_status();
-            (&status["waits"], &status["readers"]) == (&1.into(), &1.into())
-        });
+        until_served(&world, 1);
         if is_killed {
             drop(client);
         } else {
             client.server.close_stdin();
             assert_eq!(client.server.wait(), 0);
         }
-        world.until_true("nothing is left", || {
-            let status = world.daemon_status();
-            (&status["waits"], &status["readers"]) == (&0.into(), &0.into())
-        });
+        until_served(&world, 0);
     }
 }
 
 // --- handles -----------------------------------------------------------------
 
 #[test]
-fn a_handle_ends_with_its_task() {
+fn a_handle_ends_with_its_task_also_if_the_daemon_is_killed() {
     let world = World::new();
     let mut client = Client::with_tasks(&world);
     let gate = world.gate("gate");
-    let line = format!("{}; echo done; exit 2", gate.wait());
-    let id = client.begin("run_task", json!({"task": "build", "command": line}));
-    let begun = client.answer(id);
-    assert_eq!(
-        (&begun["result"]["resultType"], &begun["result"]["status"]),
-        (&"task".into(), &"working".into()),
-        "{begun}"
-    );
-    let handle = json!({"taskId": begun["result"]["taskId"]});
-    let state = client.ask("tasks/get", handle.clone());
-    assert_eq!(state["result"]["status"], "working", "{state}");
-    gate.open();
-    let shared = RefCell::new(client);
-    world.until_true("the handle has ended", || {
-        let state = shared.borrow_mut().ask("tasks/get", handle.clone());
-        state["result"]["status"] == "completed"
-    });
-    let mut client = shared.into_inner();
-    let state = client.ask("tasks/get", handle);
-    let text = state["result"]["result"]["content"][0]["text"].as_str();
-    check(text.unwrap(), "build exited with code 2 [exited, ");
+    for is_killed in [false, true] {
+        let line = format!("{}; echo done; exit 2", gate.wait());
+        let build = json!({"task": "build", "command": line});
+        let handle = client.handle("run_task", build);
+        assert_eq!(client.state(&handle)["status"], "working");
+        world.until_waits(1);
+        if is_killed {
+            world.kill_daemon();
+        }
+        gate.open();
+        let text = client.until_completed(&handle);
+        begins(text, "build exited with code 2 [exited, ");
+    }
     // A wait, which the client cancels.
     world.run("api", "exec sleep 1000");
-    let id = client.begin("wait_for", json!({"task": "api"}));
-    let begun = client.answer(id);
-    let handle = json!({"taskId": begun["result"]["taskId"]});
-    world.until_true("it waits", || world.daemon_status()["waits"] == 1);
+    let handle = client.handle("wait_for", json!({"task": "api"}));
+    world.until_waits(1);
     let cancelled = client.ask("tasks/cancel", handle.clone());
     assert!(cancelled["result"].is_object(), "{cancelled}");
-    world.until_true("no wait is left", || world.daemon_status()["waits"] == 0);
-    let state = client.ask("tasks/get", handle);
-    assert_eq!(state["result"]["status"], "cancelled", "{state}");
+    world.until_waits(0);
+    assert_eq!(client.state(&handle)["status"], "cancelled");
     let unknown = client.ask("tasks/get", json!({"taskId": "x"}));
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
     // What can be said at once needs no handle.
-    check(
-        &client.fails("wait_for", json!({"task": "nothing"})),
-        "no task `nothing`",
-    );
-}
-
-#[test]
-fn a_handle_survives_the_daemon() {
-    let world = World::new();
-    let mut client = Client::with_tasks(&world);
-    let gate = world.gate("gate");
-    let line = format!("{}; exit 2", gate.wait());
-    let id = client.begin("run_task", json!({"task": "build", "command": line}));
-    let handle = json!({"taskId": client.answer(id)["result"]["taskId"]});
-    world.until_true("it waits", || world.daemon_status()["waits"] == 1);
-    world.kill_daemon();
-    gate.open();
-    let shared = RefCell::new(client);
-    world.until_true("the handle has ended", || {
-        let state = shared.borrow_mut().ask("tasks/get", handle.clone());
-        state["result"]["status"] == "completed"
-    });
-    let state = shared.into_inner().ask("tasks/get", handle);
-    let text = state["result"]["result"]["content"][0]["text"].as_str();
-    check(text.unwrap(), "build exited with code 2 [exited, ");
+    let nothing = client.fails("wait_for", json!({"task": "nothing"}));
+    begins(nothing, "no task `nothing`");
 }
 
 // --- limits ------------------------------------------------------------------
@@ -782,18 +676,15 @@ fn many_calls_leave_nothing_open() {
     let mut client = Client::new(&world);
     let descriptors = |client: &Client| {
         let pid = client.server.pid().as_raw_nonzero();
-        std::fs::read_dir(format!("/proc/{pid}/fd"))
-            .unwrap()
-            .count()
+        let open = std::fs::read_dir(format!("/proc/{pid}/fd"));
+        open.unwrap().count()
     };
+    let change = json!({"task": "api", "change": true, "timeout_seconds": 0.001});
     let some_calls = |client: &mut Client| {
         for _ in 0..20 {
             client.ok("list_tasks", json!({}));
             client.ok("next_events", json!({"wait_seconds": 0}));
-            client.ok(
-                "wait_for",
-                json!({"task": "api", "change": true, "timeout_seconds": 0.001}),
-            );
+            client.ok("wait_for", change.clone());
             client.fails("send_input", json!({"task": "none", "text": "x"}));
         }
     };
@@ -801,60 +692,57 @@ fn many_calls_leave_nothing_open() {
     let before = descriptors(&client);
     some_calls(&mut client);
     assert_eq!(descriptors(&client), before);
-    world.until_true("the daemon has no reader and no wait", || {
-        let status = world.daemon_status();
-        (&status["waits"], &status["readers"]) == (&0.into(), &0.into())
-    });
+    until_served(&world, 0);
 }
 
 // --- other machines ----------------------------------------------------------
+
+/// The arguments of a call on the other machine.
+fn there(mut arguments: Value) -> Value {
+    arguments["host"] = "gpu1".into();
+    arguments
+}
 
 #[test]
 fn every_tool_works_on_another_machine() {
     let mut near = World::new();
     let [gpu] = machines(&mut near, ["gpu1"]);
     let mut client = Client::new(&near);
-    let there = |mut arguments: Value| {
-        arguments["host"] = "gpu1".into();
-        arguments
-    };
-    check(&client.ok("list_tasks", there(json!({}))), "no tasks");
+    begins(client.ok("list_tasks", there(json!({}))), "no tasks");
     let ask = "echo hello; read -p 'Go on? ' x; echo got $x; sleep 1000";
     let run = there(json!({"task": "ask", "command": ask, "until": "hello"}));
-    check(&client.ok("run_task", run), "started ");
-    let list = client.ok("list_tasks", there(json!({})));
-    assert!(list.contains("ask"), "{list}");
-    check(&client.ok("list_tasks", json!({})), "no tasks");
+    begins(client.ok("run_task", run), "started ");
+    has(client.ok("list_tasks", there(json!({}))), "ask");
+    begins(client.ok("list_tasks", json!({})), "no tasks");
     let wait = there(json!({"task": ["ask"], "input": true}));
-    let asked = client.ok("wait_for", wait);
-    assert!(asked.contains("Go on?"), "{asked}");
+    has(client.ok("wait_for", wait), "Go on?");
     let send = there(json!({"task": "ask", "text": "yes", "prompt": "Go on?"}));
     client.ok("send_input", send);
     gpu.world.until_shows("=work:=ask", "got yes");
     let read = there(json!({"task": "ask"}));
-    assert!(client.ok("read_output", read).contains("got yes"));
+    has(client.ok("read_output", read), "got yes");
     let found = there(json!({"pattern": "hello"}));
-    assert!(client.ok("search_output", found).contains("ask"));
+    has(client.ok("search_output", found), "ask");
     // Since the first call, although each call has a server of its own there.
     let events = client.ok("next_events", there(json!({"wait_seconds": 0})));
-    let is_event = |part: &str| events.lines().any(|line| line.ends_with(part));
-    assert!(is_event("(ask) started") && is_event("Go on?"), "{events}");
+    has(&events, "(ask) started\n");
+    has(&events, "Go on?\n");
     client.ok("kill_task", there(json!({"task": "ask"})));
     gpu.world.task(["ls"]).fails_with(3);
 
     // What is wrong is said by the machine, or about it.
     let wrong = client.fails("read_output", there(json!({"task": "nothing"})));
-    check(&wrong, "no session `work`");
-    let lost = client.fails("list_tasks", json!({"host": "no.such.invalid"}));
-    check(&lost, "could not reach no.such.invalid: ");
-    check(
-        &client.fails("list_tasks", json!({"host": 7})),
-        "`host` is not a text",
-    );
-    check(
-        &client.fails("list_tasks", json!({"host": "-v"})),
-        "`-v` is not a destination",
-    );
+    begins(wrong, "no session `work`");
+    for (host, why) in [
+        (
+            json!("no.such.invalid"),
+            "could not reach no.such.invalid: ",
+        ),
+        (json!(7), "`host` is not a text"),
+        (json!("-v"), "`-v` is not a destination"),
+    ] {
+        begins(client.fails("list_tasks", json!({"host": host})), why);
+    }
 }
 
 #[cfg(feature = "fleet")]
@@ -862,48 +750,42 @@ fn every_tool_works_on_another_machine() {
 fn a_host_of_the_fleet_executes_the_tools_that_it_allows() {
     let (near, far, _broker) = fleet("'ls', 'logs', 'wait', 'run', 'send'");
     until_answered(&near);
-    let there = |mut arguments: Value| {
-        arguments["host"] = "gpu1".into();
-        arguments
-    };
     // The second client would get a handle here.
     for mut client in [Client::new(&near), Client::with_tasks(&near)] {
-        let list = client.ok("list_tasks", there(json!({})));
-        assert!(list.contains("one"), "{list}");
+        has(client.ok("list_tasks", there(json!({}))), "one");
         let wait = there(json!({"task": "one", "input": true}));
-        let asked = client.ok("wait_for", wait);
-        assert!(asked.contains("Go?"), "{asked}");
+        has(client.ok("wait_for", wait), "Go?");
     }
     let mut client = Client::new(&near);
     let send = there(json!({"task": "one", "text": "yes", "prompt": "Go?"}));
     client.ok("send_input", send);
     far.until_shows("one", "got-yes");
     let read = there(json!({"task": "one"}));
-    assert!(client.ok("read_output", read).contains("got-yes"));
+    has(client.ok("read_output", read), "got-yes");
     let run = there(json!({"task": "two", "command": "echo two; exit 3", "wait": true}));
-    let ended = client.ok("run_task", run);
-    assert!(ended.contains("exited with code 3"), "{ended}");
+    has(client.ok("run_task", run), "exited with code 3");
     let found = there(json!({"pattern": "two"}));
-    assert!(client.ok("search_output", found).contains("two"));
-
+    has(client.ok("search_output", found), "two");
+    let one = json!({"task": "one", "text": "yes"});
     for (tool, arguments, why) in [
         (
             "kill_task",
             json!({"task": "one"}),
-            "gpu1: `kill` is not allowed through the broker",
+            "`kill` is not allowed through the broker",
         ),
         (
             "prune_tasks",
             json!({}),
-            "gpu1: `prune_tasks` is not allowed through the broker",
+            "`prune_tasks` is not allowed through the broker",
         ),
         (
             "send_input",
-            json!({"task": "one", "text": "yes"}),
-            "gpu1: `send_input` through the broker needs `prompt`",
+            one,
+            "`send_input` through the broker needs `prompt`",
         ),
     ] {
-        check(&client.fails(tool, there(arguments)), why);
+        let why = format!("gpu1: {why}");
+        begins(client.fails(tool, there(arguments)), why);
     }
 }
 
@@ -912,14 +794,11 @@ fn a_wait_on_another_machine_ends_with_the_client() {
     let mut near = World::new();
     let [gpu] = machines(&mut near, ["gpu1"]);
     let mut client = Client::new(&near);
-    let run = json!({"host": "gpu1", "task": "a", "command": "sleep 1000"});
+    let run = there(json!({"task": "a", "command": "sleep 1000"}));
     client.ok("run_task", run);
-    let wait = json!({"host": "gpu1", "task": ["a"], "text": "never", "timeout_seconds": 500});
+    let wait = there(json!({"task": ["a"], "text": "never", "timeout_seconds": 500}));
     let id = client.begin("wait_for", wait);
-    gpu.world
-        .until_true("it waits there", || gpu.world.daemon_status()["waits"] == 1);
-    client.send(&json!({"method": "notifications/cancelled", "params": {"requestId": id}}));
-    gpu.world.until_true("nothing waits there", || {
-        gpu.world.daemon_status()["waits"] == 0
-    });
+    gpu.world.until_waits(1);
+    client.send(&cancelled(id));
+    gpu.world.until_waits(0);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{World, content, deliveries, event, has};
+use crate::support::{World, content, deliveries, event, has_fields};
 
 /// The deliveries that speak of this event of the task of this name.
 fn of_event<'a>(records: &'a [Value], kind: &str, name: &str) -> Vec<&'a Value> {
@@ -34,7 +34,7 @@ fn is_delivered(
     end: &str,
 ) {
     let told = delivered(world, kind, name);
-    has(&told, "kind owner", json!([to, owner]));
+    has_fields(&told, "kind owner", json!([to, owner]));
     assert!(content(&told).ends_with(end), "{told}");
 }
 

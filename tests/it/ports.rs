@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{World, argv, has, pid as pid_of, story, without_ids};
+use crate::support::{World, argv, has_fields, pid as pid_of, story, without_ids};
 
 /// A server: `serve ADDRESS PORT [MODE]`. With `fork` it goes into the background, in a session of its
 /// own; with `shared` others may listen there too; with `http` it answers with the status in the file
@@ -118,7 +118,7 @@ fn a_port_that_another_process_has_is_not_ready_and_is_said_to_be_held() {
     assert_eq!(world.listed("api")["ports"], json!([number]));
     // A wait for what holds already returns at once, with any port too.
     let any = world.call("wait api --listen --json").json();
-    has(
+    has_fields(
         &any,
         "outcome condition ports",
         json!(["listening", "listen", [number]]),
@@ -141,7 +141,7 @@ fn a_port_of_another_task_is_named_with_it() {
     let result: Value = serde_json::from_str(second.out.lines().last().unwrap()).unwrap();
     assert_eq!(result["outcome"], "died", "{second}");
     let names = "portHolders.0.task portHolders.0.session";
-    has(&result, names, json!(["first", "work"]));
+    has_fields(&result, names, json!(["first", "work"]));
     // The run that is replaced gives the port back.
     let again = run("first", "");
     assert_eq!(

@@ -1,24 +1,20 @@
 //! A server that cannot be reached for some time is not gone: its tasks are unchanged.
 
 use std::fs;
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use serde_json::Value;
 
 use crate::consumers::{acknowledge, consume, until_live};
 use crate::runs::codes;
 use crate::silence::Stopped;
-use crate::support::{Gate, Running, World, all_told, has_ended, story};
+use crate::support::{Gate, World, all_told, has, has_ended, story};
 
 /// A world with a live task, one that waits at the gate, and one that has ended, all delivered.
 fn with_tasks() -> (World, Gate, Vec<Value>) {
     let world = World::new();
     // A notice that tmux does not take would come before the look.
-    let folder = world.path("conf/tmux-task");
-    fs::create_dir(&folder).unwrap();
-    fs::write(folder.join("config.toml"), "notices = []\n").unwrap();
+    world.configure("notices = []\n");
     let gate = world.gate("gate");
     world.run("waits", &format!("{}; exit 5", gate.wait()));
     world.run("on", "exec sleep 1000");
@@ -44,28 +40,26 @@ impl Drop for ListensAgain {
     }
 }
 
-fn socket(world: &World) -> PathBuf {
-    world
-        .tmux(["display-message", "-p", "#{socket_path}"])
-        .into()
-}
-
 /// Waits until the daemon says that it cannot look.
 fn until_it_cannot_look(world: &World) {
     world.until_true("it says that it cannot look", || {
         let problems = &world.daemon_status()["problems"];
-        problems
-            .as_array()
-            .is_some_and(|problems| problems[0].as_str().unwrap().contains("looked at"))
+        problems[0]
+            .as_str()
+            .is_some_and(|problem| problem.contains("looked at"))
+    });
+}
+
+fn until_no_problem(world: &World) {
+    world.until_true("there is no problem", || {
+        world.daemon_status()["problems"] == Value::Null
     });
 }
 
 /// Waits for another look. Its report contains everything reported before, and the next end.
 #[track_caller]
 fn check_carries_on(world: &World, gate: &Gate, before: &[Value]) {
-    world.until_true("it looks again", || {
-        world.daemon_status()["problems"] == Value::Null
-    });
+    until_no_problem(world);
     gate.open();
     world.until("the end", |records| {
         codes(records, "waits") == [(1, 5)] && all_told(records)
@@ -84,7 +78,7 @@ fn detach_all(world: &World) {
 #[test]
 fn a_server_whose_socket_was_deleted_and_recreated_has_the_same_tasks() {
     let (world, gate, before) = with_tasks();
-    let (socket, server) = (socket(&world), world.server());
+    let (socket, server) = (world.server_socket(), world.server());
     let _listens = ListensAgain(server);
     let clients = world.tmux(["list-clients", "-F", "#{client_pid}"]);
     fs::remove_file(&socket).unwrap();
@@ -97,8 +91,10 @@ fn a_server_whose_socket_was_deleted_and_recreated_has_the_same_tasks() {
     }
     until_it_cannot_look(&world);
     let status = world.task(["daemon", "status"]);
-    let hint = format!("`kill -USR1 {}`", server.as_raw_nonzero());
-    assert!(status.ok().contains(&hint), "{status}");
+    has(
+        status.ok(),
+        format!("`kill -USR1 {}`", server.as_raw_nonzero()),
+    );
     kill_process(server, Signal::USR1).unwrap();
     check_carries_on(&world, &gate, &before);
 }
@@ -106,7 +102,7 @@ fn a_server_whose_socket_was_deleted_and_recreated_has_the_same_tasks() {
 #[test]
 fn a_daemon_that_comes_back_to_a_deleted_socket_waits_for_it() {
     let (world, gate, before) = with_tasks();
-    let (socket, server) = (socket(&world), world.server());
+    let (socket, server) = (world.server_socket(), world.server());
     let _listens = ListensAgain(server);
     world.kill_daemon();
     fs::remove_file(&socket).unwrap();
@@ -115,30 +111,48 @@ fn a_daemon_that_comes_back_to_a_deleted_socket_waits_for_it() {
     // A launch starts no second server in the place of the first one.
     let launched = world.task(["run", "other", "--", "sleep 1000"]);
     let hint = format!("`kill -USR1 {}`", server.as_raw_nonzero());
-    assert_eq!(launched.code, 1, "{launched}");
-    assert!(launched.err.contains(&hint), "{launched}");
-    assert!(!socket.exists());
+    launched.fails_so(1, "").says(hint);
+    assert!(!fs::exists(socket).unwrap());
     kill_process(server, Signal::USR1).unwrap();
     check_carries_on(&world, &gate, &before);
 }
 
-#[test]
-fn a_daemon_without_descriptors_does_not_take_its_server_for_gone() {
-    let (world, gate, before) = with_tasks();
-    let daemon = world.daemon_pid();
-    let limit = |limit: Rlimit| prlimit(Some(daemon), Resource::Nofile, limit).unwrap();
-    // Open descriptors remain usable.
-    let none = Rlimit {
-        current: Some(3),
-        maximum: prlimit_of(daemon),
+/// Limits a resource of the daemon; its hard limit is not changed. Returns the limit before.
+fn limit(world: &World, resource: Resource, current: u64) -> Rlimit {
+    let maximum = getrlimit(resource).maximum;
+    let limit = Rlimit {
+        current: Some(current),
+        maximum,
     };
-    let limited = limit(none);
+    prlimit(Some(world.daemon_pid()), resource, limit).unwrap()
+}
+
+#[test]
+fn whatever_keeps_the_daemon_from_its_server_for_a_while_changes_no_task() {
+    let (world, gate, before) = with_tasks();
+    // Clients that a user detaches come back.
+    for _ in 0..3 {
+        detach_all(&world);
+        // The daemon is there, with new clients.
+        assert_eq!(world.look()["tasks"].as_array().unwrap().len(), 3);
+        world.until_true("it is attached again", || {
+            !world.tmux(["list-clients", "-t", "=work"]).is_empty()
+        });
+    }
+    // Without descriptors it does not take its server for gone. Open ones remain usable.
+    let daemon = world.daemon_pid();
+    let before_limit = limit(&world, Resource::Nofile, 3);
     detach_all(&world);
-    world.until_true("it has noticed", || {
-        let log = fs::read_to_string(world.state("work").join("daemon.log")).unwrap();
-        log.contains("a look failed")
-    });
-    limit(limited);
+    world.until_true("it has noticed", || world.log().contains("a look failed"));
+    prlimit(Some(daemon), Resource::Nofile, before_limit).unwrap();
+    until_no_problem(&world);
+    assert_eq!(world.records(), before);
+    // A server is stopped for longer than a look may take, and there is something to look for.
+    let stopped = Stopped::new(world.server());
+    let _asks = world.start(["ls"]);
+    until_it_cannot_look(&world);
+    assert_eq!(world.records(), before);
+    drop(stopped);
     check_carries_on(&world, &gate, &before);
 }
 
@@ -149,67 +163,34 @@ fn a_disk_that_is_full_is_said_and_nothing_is_lost() {
     let daemon = world.daemon_pid();
     let reader = world.start(["feed", "--follow"]);
     reader.records_until(|record| record["kind"] == "sync");
-    let limit = |limit| prlimit(Some(daemon), Resource::Fsize, limit).unwrap();
     let feed = world.state("work").join("feed.jsonl");
     let full = fs::metadata(&feed).unwrap().len() + 100;
-    let limited = limit(Rlimit {
-        current: Some(full),
-        maximum: None,
-    });
+    let limited = limit(&world, Resource::Fsize, full);
     gate.open();
     let told = reader.records_until(|record| record["problem"] != Value::Null);
-    assert!(
-        told.iter().all(|record| record["kind"] == "status"),
-        "{told:?}"
-    );
-    let problem = told.last().unwrap()["problem"].as_str().unwrap();
+    let is_status = |record: &Value| record["kind"] == "status";
+    assert!(told.iter().all(is_status), "{told:?}");
     let status = world.daemon_status();
-    let problems = status["problems"].as_array().unwrap();
-    for said in [problem, problems[0].as_str().unwrap()] {
-        let words = [
+    for said in [&told.last().unwrap()["problem"], &status["problems"][0]] {
+        for words in [
             "could not write the feed",
             "File too large",
             "wait in memory",
-        ];
-        assert!(words.iter().all(|word| said.contains(word)), "{said}");
+        ] {
+            has(said.as_str().unwrap(), words);
+        }
     }
     assert_eq!(world.records(), before);
-    limit(limited);
+    prlimit(Some(daemon), Resource::Fsize, limited).unwrap();
     let told = reader.records_until(|record| record["seq"] == before.len() + 2);
-    let is_over = |record: &&Value| record["kind"] == "status" && record["problem"].is_null();
-    reader_sees(&reader, told.iter().any(|record| is_over(&record)));
+    // The status without a problem comes with the records, or right behind them.
+    let is_over = |record: &Value| is_status(record) && record["problem"].is_null();
+    if !told.iter().any(is_over) {
+        reader.records_until(is_over);
+    }
     let records = world.finish();
     assert_eq!(records[..before.len()], before);
     assert_eq!(codes(&records, "waits"), [(1, 5)]);
-}
-
-#[test]
-fn clients_that_a_user_detaches_come_back_and_miss_nothing() {
-    let (world, gate, before) = with_tasks();
-    for _ in 0..3 {
-        detach_all(&world);
-        // The daemon is there, with new clients.
-        assert_eq!(world.look()["tasks"].as_array().unwrap().len(), 3);
-        world.until_true("it is attached again", || {
-            !world.tmux(["list-clients", "-t", "=work"]).is_empty()
-        });
-    }
-    detach_all(&world);
-    check_carries_on(&world, &gate, &before);
-}
-
-#[test]
-fn a_server_that_is_stopped_for_ten_seconds_has_the_same_tasks() {
-    let (world, gate, before) = with_tasks();
-    let began = Instant::now();
-    let stopped = Stopped::new(world.server());
-    // Something to look for.
-    let _asks = world.start(["ls"]);
-    until_it_cannot_look(&world);
-    std::thread::sleep((began + Duration::from_secs(10)).saturating_duration_since(Instant::now()));
-    assert_eq!(world.records(), before);
-    drop(stopped);
-    check_carries_on(&world, &gate, &before);
 }
 
 /// A limit of 0 on the size of its files: whatever it writes is refused.
@@ -220,49 +201,21 @@ fn an_acknowledgement_that_a_full_disk_refuses_is_confirmed_when_it_is_saved() {
     let mut harness = consume(&world, "pi", &[]);
     assert_eq!(until_live(&harness).len(), before.len());
     acknowledge(&mut harness, 1);
-    let limit = |limit| prlimit(Some(daemon), Resource::Fsize, limit).unwrap();
-    let limited = limit(Rlimit {
-        current: Some(0),
-        maximum: None,
-    });
+    let limited = limit(&world, Resource::Fsize, 0);
     harness.write("{\"ack\":2}\n");
     world.until_true("it says that it cannot save", || {
         let problems = world.daemon_status()["problems"].to_string();
         problems.contains("could not save consumers") && problems.contains("File too large")
     });
     let refused = world.task(["feed", "--follow", "--consumer", "other"]);
-    assert_eq!(refused.code, 1, "{refused}");
     let why = "tmux-task: feed: could not create consumer `other`";
-    assert!(refused.err.starts_with(why), "{refused}");
-    limit(limited);
+    refused.fails_so(1, why);
+    prlimit(Some(daemon), Resource::Fsize, limited).unwrap();
     let lines = harness.records_until(|line| line["kind"] == "acked");
     assert_eq!(lines.last().unwrap()["acked"], 2);
-    world.until_true("there is no problem", || {
-        world.daemon_status()["problems"] == Value::Null
-    });
+    until_no_problem(&world);
     world.kill_daemon();
     world.daemon();
     let again = until_live(&consume(&world, "pi", &[]));
     assert_eq!(again.first(), Some(&3));
-}
-
-/// The status without a problem comes with the records, or right behind them.
-fn reader_sees(reader: &Running, has_seen: bool) {
-    if !has_seen {
-        reader.records_until(|record| record["kind"] == "status" && record["problem"].is_null());
-    }
-}
-
-/// The hard limit of a process, which is not changed.
-fn prlimit_of(pid: Pid) -> Option<u64> {
-    let limits = fs::read_to_string(format!("/proc/{}/limits", pid.as_raw_nonzero())).unwrap();
-    let line = limits
-        .lines()
-        .find(|line| line.starts_with("Max open files"));
-    line.unwrap()
-        .split_whitespace()
-        .nth(4)
-        .unwrap()
-        .parse()
-        .ok()
 }

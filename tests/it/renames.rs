@@ -8,8 +8,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Output, World, all_told, argv, deliveries, event, events, has, has_ended, parse_lines, pid,
-    story, window_of,
+    Output, World, all_told, argv, deliveries, event, events, has_ended, has_fields, parse_lines,
+    pid, story, window_of,
 };
 
 /// A name that no file could have as it is.
@@ -474,7 +474,7 @@ fn no_request_goes_to_another_session_because_tmux_cannot_be_asked() {
         world.call(line).fails_saying(1, "/no/such/tmux");
     }
     let view = by(&world, "new", &["ls", "--json"]).json();
-    has(
+    has_fields(
         &view,
         "tasks.0.windowId tasks.0.run tasks.0.dead",
         json!([window, 1, false]),

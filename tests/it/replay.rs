@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Output, World, check_feed, has, parse_lines, story};
+use crate::support::{Output, World, check_feed, has_fields, parse_lines, story};
 
 #[track_caller]
 fn replay(world: &World, text: &str) -> Output {
@@ -99,7 +99,7 @@ fn the_documented_format_goes_in_and_records_come_out() {
         "taskCwd",
     ];
     assert_eq!(unknown.map(|name| &bare[name]), [&Value::Null; 7]);
-    has(bare, "paneStateKnown dead", json!([false, false]));
+    has_fields(bare, "paneStateKnown dead", json!([false, false]));
 }
 
 #[test]
@@ -149,5 +149,5 @@ fn what_ls_prints_can_be_replayed() {
     let records = parse_lines(replay(&world, &text).ok());
     assert_eq!(story(&records)[0], "exited api 5");
     let names = "task.outputPreview task.windowId";
-    has(&records[0], names, json!(["hi", window]));
+    has_fields(&records[0], names, json!(["hi", window]));
 }

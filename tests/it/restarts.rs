@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::runs::codes;
 use crate::support::{
-    Output, World, all_told, argv, content, deliveries, events, has, show, window_of,
+    Output, World, all_told, argv, content, deliveries, events, has_fields, show, window_of,
 };
 
 /// Fails until it is run for the third time.
@@ -109,7 +109,7 @@ fn a_task_that_fails_is_restarted_until_it_succeeds_or_gives_up_and_that_end_is_
     assert_eq!(ends, json!([[4, 0], [5, 1], [6, 2]]));
     // A look later it still rests.
     let task = world.listed("api");
-    has(&task, "run nextRestart", json!([6, null]));
+    has_fields(&task, "run nextRestart", json!([6, null]));
     let records = world.finish();
     assert_eq!(codes(&records, "api")[3..], [(4, 3), (5, 3), (6, 3)]);
 }
@@ -126,7 +126,7 @@ fn a_task_that_waits_for_a_restart_says_so_and_stays_dead_when_it_is_killed() {
     // It has not failed yet, wherever that is said.
     let task = world.listed("api");
     let names = "nextRestart.number nextRestart.limit restarts.backoffMs state";
-    has(&task, names, json!([1, 4, 3_600_000, "restarting"]));
+    has_fields(&task, names, json!([1, 4, 3_600_000, "restarting"]));
     let an_hour = |ms: &Value| (1..=3_600_000).contains(&ms.as_i64().unwrap());
     assert!(an_hour(&task["nextRestart"]["inMs"]), "{task}");
     let failed = world.task(["ls", "--failed"]);
@@ -167,7 +167,7 @@ fn the_last_end_is_that_of_a_success_or_of_giving_up() {
     start(&world, "on-failure:2", "0", "exit 7");
     let ended = world.task(["wait", "api", "--final", "--json"]);
     let result = ended.any_json();
-    has(&result, "exitCode restartsInMs", json!([7, null]));
+    has_fields(&result, "exitCode restartsInMs", json!([7, null]));
     assert_eq!(ended.code, 1, "{ended}");
     assert_eq!(world.listed("api")["state"], "exited");
     assert_eq!(world.task(["status"]).ok(), "tmux: 1 task · 1 failed\n");
@@ -200,7 +200,7 @@ fn a_run_without_a_policy_ends_the_one_before() {
     world.task(["restart", "api"]).ok();
     until_ends(&world, 2);
     let task = world.listed("api");
-    has(&task, "nextRestart.number run", json!([1, 2]));
+    has_fields(&task, "nextRestart.number run", json!([1, 2]));
     let window = world.run("api", "exit 4");
     let records = until_ends(&world, 3);
     agent_is_told(
@@ -208,7 +208,7 @@ fn a_run_without_a_policy_ends_the_one_before() {
         &[&format!("tmux task {window} (api) exited with code 4")],
     );
     let task = world.listed("api");
-    has(&task, "nextRestart restarts", json!([null, null]));
+    has_fields(&task, "nextRestart restarts", json!([null, null]));
     until_none_is_kept(&world);
     world.finish();
 }
@@ -336,7 +336,7 @@ fn a_restart_that_is_impossible_wakes_the_agent_and_the_task_has_failed() {
     assert_eq!((ended.code, ended.out.as_str()), (1, "exited: code 7\n"));
     let task = world.listed("api");
     let why = format!("`{}` is not a directory any more", folder.display());
-    has(
+    has_fields(
         &task,
         "state nextRestart cannotRestart",
         json!(["exited", null, why]),

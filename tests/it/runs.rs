@@ -3,7 +3,7 @@
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{World, content, deliveries, events, has, repeated, story, window_of};
+use crate::support::{World, content, deliveries, events, has_fields, repeated, story, window_of};
 
 /// The codes with which a task's runs ended, by run.
 pub(crate) fn codes(records: &[Value], name: &str) -> Vec<(i64, i64)> {
@@ -37,7 +37,7 @@ fn a_rerun_is_the_second_run_of_the_same_window() {
         .json();
     let cwd = world.project().to_str().unwrap().to_owned();
     let fields = "windowId run sessionName windowName taskCwd";
-    has(&printed, fields, json!([first, 2, "work", "api", cwd]));
+    has_fields(&printed, fields, json!([first, 2, "work", "api", cwd]));
     let text = format!("tmux task {first} (api) started");
     world.until("the second start", |records| {
         let last = deliveries(records).pop();
@@ -50,7 +50,7 @@ fn a_rerun_is_the_second_run_of_the_same_window() {
     again.retain(|event| event["rerun"] == true);
     assert_eq!(again.len(), 1);
     let task = &again[0]["task"];
-    has(task, "run windowId exitCode", json!([2, first, null]));
+    has_fields(task, "run windowId exitCode", json!([2, first, null]));
 }
 
 /// By the launcher it is a notice, and by hand a message.

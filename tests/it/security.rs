@@ -12,7 +12,7 @@ use std::process::Command;
 use rustix::process::{Uid, geteuid};
 use serde_json::{Value, json};
 
-use crate::support::{DEADLINE, Output, World, events};
+use crate::support::{DEADLINE, Output, Running, World, events_of, has, has_event};
 
 /// All files and folders below a folder, itself included.
 fn tree(folder: &Path) -> Vec<PathBuf> {
@@ -26,6 +26,10 @@ fn tree(folder: &Path) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
 /// A command that makes files as open as they come.
@@ -44,28 +48,19 @@ fn every_file_and_folder_is_for_its_user_alone() {
     for folder in ["state", "run"] {
         fs::remove_dir(world.path(folder)).unwrap();
     }
-    let program = |args: &[&str]| Output::of(with_open_umask(&world, World::program(), args));
+    let open = |program: &Path, args: &[&str]| with_open_umask(&world, program, args);
     let gate = world.gate("gate");
-    program(&["run", "over", "--wait", "--", "echo some output"]).ok();
-    program(&[
-        "run",
-        "live",
-        "--until",
-        "up",
-        "--",
-        &format!("echo up; {}", gate.wait()),
-    ])
-    .ok();
-    let helper = World::helper();
-    Output::of(with_open_umask(
-        &world,
-        &helper,
-        &["by-helper", "--", "echo more; exit 1"],
-    ))
-    .ok();
+    let live = format!("echo up; {}", gate.wait());
+    for args in [
+        &["run", "over", "--wait", "--", "echo some output"][..],
+        &["run", "live", "--until", "up", "--", &live],
+    ] {
+        Output::of(open(World::program(), args)).ok();
+    }
+    let by_helper = ["by-helper", "--", "echo more; exit 1"];
+    Output::of(open(&World::helper(), &by_helper)).ok();
     let consume = ["feed", "--follow", "--consumer", "pi", "--auto-ack"];
-    let reader =
-        crate::support::Running::start(with_open_umask(&world, World::program(), &consume));
+    let reader = Running::start(open(World::program(), &consume));
     reader.records_until(|record| record["kind"] == "sync");
     let state = world.state("work");
     world.until_true("the consumer's position is kept", || {
@@ -74,7 +69,7 @@ fn every_file_and_folder_is_for_its_user_alone() {
     let kept = |folder: &Path| tree(folder).iter().any(|path| path.is_file());
     world.until_true("the run's output is kept", || kept(&state.join("runs")));
 
-    let check = || {
+    let check = |expected: &[&str]| {
         let mut names = Vec::new();
         for path in [tree(&world.path("state")), tree(&world.path("run"))].concat() {
             let found = match fs::symlink_metadata(&path) {
@@ -82,38 +77,28 @@ fn every_file_and_folder_is_for_its_user_alone() {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 found => found.unwrap(),
             };
-            let open = found.mode() & 0o077;
-            assert_eq!(
-                open,
-                0,
-                "{}: mode {:04o}",
-                path.display(),
-                found.mode() & 0o7777
-            );
-            assert_eq!(found.uid(), geteuid().as_raw(), "{}", path.display());
-            names.push(path.file_name().unwrap().to_string_lossy().into_owned());
+            let (mode, uid, path) = (found.mode() & 0o7777, found.uid(), path.display());
+            assert_eq!(mode & 0o077, 0, "{path}: mode {mode:04o}");
+            assert_eq!(uid, geteuid().as_raw(), "{path}");
+            names.push(path.to_string());
         }
-        names
+        for end in expected {
+            let is_there = names.iter().any(|found| found.ends_with(end));
+            assert!(is_there, "{end}: {names:?}");
+        }
     };
-    let names = check();
-    for name in [
-        "feed.jsonl",
-        "daemon.log",
-        "daemon.lock",
-        "pi",
-        "last-reader",
-    ] {
-        assert!(names.iter().any(|found| found == name), "{name}: {names:?}");
-    }
-    for end in [".sock", ".lock"] {
-        assert!(
-            names.iter().any(|found| found.ends_with(end)),
-            "{end}: {names:?}"
-        );
-    }
+    check(&[
+        "/feed.jsonl",
+        "/daemon.log",
+        "/daemon.lock",
+        "/pi",
+        "/last-reader",
+        ".sock",
+        ".lock",
+    ]);
     drop(reader);
     world.finish();
-    assert!(check().iter().any(|name| name == "session.json"));
+    check(&["/session.json"]);
 }
 
 #[test]
@@ -123,39 +108,39 @@ fn no_link_leads_a_daemon_to_another_file() {
     world.until_deliveries(1);
     world.task(["daemon", "stop"]).ok();
     let state = world.state("work");
-    let of_runtime = |end: &str| {
-        let mut files = tree(&world.path("run")).into_iter();
-        let is_it = |path: &PathBuf| {
-            let name = path.file_name().unwrap().to_string_lossy();
-            name.ends_with(end) && !name.starts_with("server-")
-        };
-        files.rfind(is_it).unwrap()
+    let is_lock = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy();
+        name.ends_with(".lock") && !name.starts_with("server-")
     };
-    let lock = of_runtime(".lock");
-    let socket = lock.with_extension("sock");
+    let lock = tree(&world.path("run")).into_iter().rfind(is_lock).unwrap();
+    let mut places = vec![lock.with_extension("sock"), lock, state.clone()];
+    for name in [
+        "feed.jsonl",
+        "session.json",
+        "daemon.log",
+        "daemon.lock",
+        "runs",
+        "consumers",
+        "last-reader",
+    ] {
+        places.push(state.join(name));
+    }
     let victims = world.path("victims");
     fs::create_dir(&victims).unwrap();
-    let mut places: Vec<PathBuf> = ["feed.jsonl", "session.json", "daemon.log", "daemon.lock"]
-        .map(|name| state.join(name))
-        .to_vec();
-    places.extend([
-        state.join("runs"),
-        state.join("consumers"),
-        state.join("last-reader"),
-    ]);
-    places.extend([lock, socket, state.clone()]);
+    let victim = victims.join("victim");
     for place in places {
         let aside = world.path("aside");
         let is_folder = place.is_dir();
         let was_there = fs::rename(&place, &aside).is_ok();
-        let victim = victims.join("victim");
         for exists in [true, false] {
+            let mode = if is_folder { 0o755 } else { 0o644 };
             if exists && is_folder {
                 fs::create_dir(&victim).unwrap();
-                fs::set_permissions(&victim, Permissions::from_mode(0o755)).unwrap();
             } else if exists {
                 fs::write(&victim, "precious").unwrap();
-                fs::set_permissions(&victim, Permissions::from_mode(0o644)).unwrap();
+            }
+            if exists {
+                set_mode(&victim, mode);
             }
             symlink(&victim, &place).unwrap();
             // Whether it starts is not the question here.
@@ -164,33 +149,20 @@ fn no_link_leads_a_daemon_to_another_file() {
             world.task(["ls"]);
             world.task(["daemon", "stop"]);
             let what = format!("{} led astray, exists: {exists}", place.display());
-            if !exists {
-                assert!(fs::symlink_metadata(&victim).is_err(), "{what}");
-            } else if is_folder {
+            let found = fs::symlink_metadata(&victim).map(|found| found.mode() & 0o777);
+            assert_eq!(found.ok(), exists.then_some(mode), "{what}");
+            if exists && is_folder {
                 assert_eq!(tree(&victim).len(), 1, "{what}");
-                assert_eq!(
-                    fs::metadata(&victim).unwrap().mode() & 0o777,
-                    0o755,
-                    "{what}"
-                );
                 fs::remove_dir(&victim).unwrap();
-            } else {
+            } else if exists {
                 assert_eq!(fs::read(&victim).unwrap(), b"precious", "{what}");
-                assert_eq!(
-                    fs::metadata(&victim).unwrap().mode() & 0o777,
-                    0o644,
-                    "{what}"
-                );
                 fs::remove_file(&victim).unwrap();
             }
             // What took the link's place, if anything.
-            if place.is_symlink()
-                || place.is_file()
-                || fs::symlink_metadata(&place).is_ok_and(|f| !f.is_dir())
-            {
-                fs::remove_file(&place).unwrap();
-            } else if place.is_dir() {
+            if place.is_dir() && !place.is_symlink() {
                 fs::remove_dir_all(&place).unwrap();
+            } else if fs::symlink_metadata(&place).is_ok() {
+                fs::remove_file(&place).unwrap();
             }
         }
         if was_there {
@@ -232,25 +204,21 @@ fn another_users_process_is_neither_served_nor_trusted() {
         drop(BufReader::new(stream).read_until(b'\n', &mut answer));
         String::from_utf8(answer).unwrap()
     };
-    assert!(ask().contains("\"answer\":\"status\""));
+    has(ask(), "\"answer\":\"status\"");
     // As if the modes had been lost.
     let open = |mode: u32| {
-        fs::set_permissions(world.path(""), Permissions::from_mode(mode)).unwrap();
-        fs::set_permissions(world.path("run"), Permissions::from_mode(mode)).unwrap();
+        set_mode(&world.path(""), mode);
+        set_mode(&world.path("run"), mode);
     };
     open(0o777);
-    fs::set_permissions(&socket, Permissions::from_mode(0o666)).unwrap();
+    set_mode(&socket, 0o666);
     let Some(answer) = as_stranger(ask) else {
         open(0o700);
         eprintln!("skipped: only root can be another user");
         return;
     };
     assert_eq!(answer, "");
-    // Another thread writes the log.
-    world.until_true("the log says so", || {
-        let log = fs::read_to_string(world.state("work").join("daemon.log")).unwrap();
-        log.contains("refused a connection of another user")
-    });
+    world.until_logged("refused a connection of another user");
 
     // A stranger's process that listens in a daemon's place gets no request.
     open(0o700);
@@ -261,7 +229,8 @@ fn another_users_process_is_neither_served_nor_trusted() {
     open(0o700);
     let output = world.task(["ls"]);
     let why = format!("its process belongs to uid {STRANGER}");
-    assert!(output.code == 1 && output.err.contains(&why), "{output}");
+    output.fails_with(1);
+    output.says(&why);
     let mut heard = Vec::new();
     listener.set_nonblocking(true).unwrap();
     while let Ok((mut stream, _)) = listener.accept() {
@@ -270,13 +239,10 @@ fn another_users_process_is_neither_served_nor_trusted() {
     }
     assert_eq!(heard, b"", "nothing was sent");
     // Nor is a folder that others can write to used at all.
-    fs::set_permissions(world.path("run"), Permissions::from_mode(0o777)).unwrap();
+    set_mode(&world.path("run"), 0o777);
     let output = world.task(["ls"]);
-    assert!(
-        output.err.contains("can be written to by other users"),
-        "{output}"
-    );
-    fs::set_permissions(world.path("run"), Permissions::from_mode(0o700)).unwrap();
+    output.says("can be written to by other users");
+    set_mode(&world.path("run"), 0o700);
     drop(fs::remove_file(&socket));
 }
 
@@ -304,7 +270,7 @@ fn no_request_is_too_large_to_refuse() {
         "{refused}"
     );
     let deep = [vec![b'['; 100_000], b"\n".to_vec()].concat();
-    assert!(answer(&deep).contains("\"refused\""));
+    has(answer(&deep), "\"refused\"");
     let list = |n: usize| vec!["x"; n];
     for request in [
         json!({"op": "kill", "tasks": list(300_000), "byAgent": false}),
@@ -335,7 +301,7 @@ fn no_regular_expression_takes_for_ever() {
     );
     let window = world.run("api", &line);
     world.until_true("the line is there", || {
-        world.tmux(["display-message", "-p", "-t", &window, "#{history_size}"]) != "0"
+        world.shown(&window, "#{history_size}") != "0"
     });
     let slow = [
         "(a*)*$x",
@@ -355,8 +321,8 @@ fn no_regular_expression_takes_for_ever() {
             &["wait", "api", "--regex", "--text", pattern],
         ] {
             let output = world.task(command);
-            assert_eq!(output.code, 2, "{output}");
-            assert!(output.err.contains("too large"), "{output}");
+            output.fails_with(2);
+            output.says("too large");
         }
     }
     let waits = slow.map(|pattern| world.start(["wait", "api", "--regex", "--text", pattern]));
@@ -409,33 +375,21 @@ fn check_nothing_ran(world: &World, where_from: &str) {
 
 /// Shows the session on a terminal, with everything on its status line that comes from tasks.
 fn show_on_a_terminal(world: &World) {
-    world.tmux(["set-option", "-g", "status-interval", "1"]);
-    world.tmux([
-        "set-option",
-        "-g",
-        "status-right",
-        "#{@tmux_task_status} #{@tmux_task_notice} #{session_name} #{pane_title} #{window_name}",
-    ]);
-    world.tmux(["set-option", "-g", "set-titles", "on"]);
-    world.tmux(["set-option", "-g", "status-right-length", "200"]);
-    let socket = world.tmux(["display-message", "-p", "#{socket_path}"]);
-    let attach = format!("env -u TMUX tmux -S '{socket}' attach -t =work");
-    world.tmux([
-        "-L",
-        "terminal",
-        "new-session",
-        "-d",
-        "-x",
-        "200",
-        "-y",
-        "50",
-        &attach,
-    ]);
+    let status =
+        "#{@tmux_task_status} #{@tmux_task_notice} #{session_name} #{pane_title} #{window_name}";
+    for (option, value) in [
+        ("status-interval", "1"),
+        ("status-right", status),
+        ("set-titles", "on"),
+        ("status-right-length", "200"),
+    ] {
+        world.tmux(["set-option", "-g", option, value]);
+    }
+    world.attach_terminal("200x50", "work");
     world.until_true("it is attached", || {
         let clients = world.tmux(["list-clients", "-t", "=work", "-F", "#{client_flags}"]);
-        clients
-            .lines()
-            .any(|flags| flags.starts_with("attached") && !flags.contains("control"))
+        let mut clients = clients.lines();
+        clients.any(|flags| flags.starts_with("attached") && !flags.contains("control"))
     });
 }
 
@@ -445,7 +399,7 @@ fn check_the_harness_sees(world: &World) {
     let run = format!("#(touch {})", marker.display());
     world.tmux(["set-option", "-g", "status-right", &run]);
     world.until_true("tmux draws the status line", || marker.exists());
-    world.tmux(["-L", "terminal", "kill-server"]);
+    world.end_terminal();
 }
 
 #[test]
@@ -457,55 +411,48 @@ fn nothing_that_a_caller_passes_is_run_or_expanded() {
     for payload in payloads(&marker) {
         let payload = payload.as_str();
         let variable = format!("V={payload}");
-        let task = |args: &[&str]| world.task(args);
+        let clear = ["send", "cat", "--key", "C-u"];
+        let words = ["run", "words", "--env", &variable, "--wait", "--"];
+        let words = [&words[..], &["printf", "%s\n", payload]].concat();
+        let any: [&[&str]; 7] = [
+            &["search", payload],
+            &["search", "--regex", payload],
+            &["logs", "cat", "--since", payload],
+            &["wait", "cat", "--text", payload, "--timeout", "1ms"],
+            &["wait", "--channel", payload, "--timeout", "1ms"],
+            &["signal", payload],
+            &["-s", payload, "ls"],
+        ];
         // What is valid anywhere is text; what is not is refused. Both run nothing.
-        task(&[
-            "run", "words", "--env", &variable, "--wait", "--", "printf", "%s\n", payload,
-        ])
-        .ok();
-        assert_eq!(
-            task(&["run", payload, "--", "true"]).code,
-            2,
-            "a name: {payload}"
-        );
-        for text in [
-            &["send", "cat", "--no-enter", "--", payload][..],
-            &["send", "cat", "--key", "C-u"],
-        ] {
-            task(text).ok();
-        }
-        let mut secret = world.command(World::program());
-        secret.args(["send", "cat", "--secret", "--no-enter"]);
-        Output::with_input(secret, payload).ok();
-        task(&["send", "cat", "--key", "C-u"]).ok();
         for (code, args) in [
-            (2, &["send", "cat", "--key", payload][..]),
-            (1, &["send", "cat", "--if-prompt", payload, "x"]),
-            (3, &["kill", payload]),
-            (3, &["logs", payload]),
-            (3, &["explain", payload]),
-            (3, &["wait", payload]),
-            (2, &["consumer", "rm", payload]),
-            (2, &["feed", "--follow", "--consumer", payload]),
-            (0, &["feed", "--task", payload]),
-            (0, &["feed", "--owner", payload]),
-        ] {
-            let output = task(args);
-            assert_eq!(output.code, code, "{output}");
+            (Some(0), &words[..]),
+            (Some(2), &["run", payload, "--", "true"]),
+            (Some(0), &["send", "cat", "--no-enter", "--", payload]),
+            (Some(0), &clear),
+            (Some(2), &["send", "cat", "--key", payload]),
+            (Some(1), &["send", "cat", "--if-prompt", payload, "x"]),
+            (Some(3), &["kill", payload]),
+            (Some(3), &["logs", payload]),
+            (Some(3), &["explain", payload]),
+            (Some(3), &["wait", payload]),
+            (Some(2), &["consumer", "rm", payload]),
+            (Some(2), &["feed", "--follow", "--consumer", payload]),
+            (Some(0), &["feed", "--task", payload]),
+            (Some(0), &["feed", "--owner", payload]),
+        ]
+        .into_iter()
+        .chain(any.map(|args| (None, args)))
+        {
+            let output = world.task(args);
+            assert!(code.is_none_or(|code| output.code == code), "{output}");
         }
-        task(&["search", payload]);
-        task(&["search", "--regex", payload]);
-        task(&["logs", "cat", "--since", payload]);
-        task(&["wait", "cat", "--text", payload, "--timeout", "1ms"]);
-        task(&["wait", "--channel", payload, "--timeout", "1ms"]);
-        task(&["signal", payload]);
-        task(&["-s", payload, "ls"]);
-        let mut owned = world.command(World::program());
-        owned
-            .args(["run", "owned", "--", "exit 1"])
-            .env("TMUX_TASK_OWNER", payload)
-            .env(payload, payload);
-        Output::of(owned).ok();
+        let secret = ["send", "cat", "--secret", "--no-enter"];
+        world.task_reading(payload, secret).ok();
+        world.task(clear).ok();
+        let owner = [("TMUX_TASK_OWNER", payload), (payload, payload)];
+        world
+            .task_with(&owner, ["run", "owned", "--", "exit 1"])
+            .ok();
         let mut helper = world.command(World::helper());
         helper
             .args(["helped", "--", "printf", "%s", payload])
@@ -518,10 +465,7 @@ fn nothing_that_a_caller_passes_is_run_or_expanded() {
     let id = format!("#(touch {marker})");
     world.daemon_with(&["--session-id", &id]);
     world.run("last", "exit 1");
-    world.until("its end", |records| {
-        let mut events = events(records).into_iter();
-        events.any(|event| event["type"] == "exited" && event["task"]["windowName"] == "last")
-    });
+    world.until_event("exited", "last");
     // Sessions may be called nearly anything.
     for payload in [
         "#(touch pwned)",
@@ -529,18 +473,15 @@ fn nothing_that_a_caller_passes_is_run_or_expanded() {
         "`touch pwned`",
         "'; touch pwned; '",
     ] {
-        world
-            .task(["-s", payload, "run", "api", "--", "exit 1"])
-            .ok();
+        let task = |args: &[&str]| world.task([&["-s", payload], args].concat());
+        task(&["run", "api", "--", "exit 1"]).ok();
         world.until_of(&["-s", payload], "its end", |records| {
-            events(records)
-                .iter()
-                .any(|event| event["type"] == "exited")
+            has_event(records, "exited", "api")
         });
-        world.task(["-s", payload, "status"]).ok();
-        world.task(["-s", payload, "doctor"]);
-        world.task(["-s", payload, "kill-all", "--yes"]).ok();
-        world.task(["-s", payload, "daemon", "stop"]).ok();
+        task(&["status"]).ok();
+        task(&["doctor"]);
+        task(&["kill-all", "--yes"]).ok();
+        task(&["daemon", "stop"]).ok();
         check_nothing_ran(&world, payload);
     }
     world.set("TMUX_TASK_SESSION", "work");
@@ -553,16 +494,11 @@ fn no_name_of_a_folder_is_run_or_expanded() {
     let short = "#(touch pwned)".to_owned();
     for payload in payloads("pwned").into_iter().chain([short]) {
         let mut world = World::new();
-        for variable in [
-            "TMUX_TASK_STATE_DIR",
-            "TMUX_TASK_RUNTIME_DIR",
-            "TMUX_TMPDIR",
+        for (variable, parent) in [
+            ("TMUX_TASK_STATE_DIR", "state"),
+            ("TMUX_TASK_RUNTIME_DIR", "run"),
+            ("TMUX_TMPDIR", "tmux"),
         ] {
-            let parent = match variable {
-                "TMUX_TASK_STATE_DIR" => "state",
-                "TMUX_TASK_RUNTIME_DIR" => "run",
-                _ => "tmux",
-            };
             // tmux's sockets have short paths.
             if variable == "TMUX_TMPDIR" && payload.len() > 40 {
                 continue;
@@ -578,26 +514,15 @@ fn no_name_of_a_folder_is_run_or_expanded() {
             command.args(args).current_dir(&project);
             Output::of(command)
         };
-        let program = World::program();
-        run(
-            program,
-            &[
-                "run",
-                "api",
-                "--until",
-                "up",
-                "--",
-                "echo up; exec sleep 1000",
-            ],
-        )
-        .ok();
-        let by_helper = run(&World::helper(), &["web", "--", "pwd; exit 1"]);
-        by_helper.ok();
-        run(program, &["wait", "api", "--text", "x", "--timeout", "1ms"]);
-        run(program, &["doctor"]);
-        run(program, &["logs", "api"]).ok();
-        run(program, &["kill-all", "--yes"]).ok();
-        run(program, &["daemon", "stop"]).ok();
+        let task = |args: &[&str]| run(World::program(), args);
+        let line = "echo up; exec sleep 1000";
+        task(&["run", "api", "--until", "up", "--", line]).ok();
+        run(&World::helper(), &["web", "--", "pwd; exit 1"]).ok();
+        task(&["wait", "api", "--text", "x", "--timeout", "1ms"]);
+        task(&["doctor"]);
+        task(&["logs", "api"]).ok();
+        task(&["kill-all", "--yes"]).ok();
+        task(&["daemon", "stop"]).ok();
         check_nothing_ran(&world, &payload);
     }
 }
@@ -629,12 +554,13 @@ fn nothing_that_a_task_or_a_stranger_writes_is_run_or_expanded() {
         for option in ["@tmux_task_title", "@tmux_task_root"] {
             world.tmux(["set-option", "-t", "=work:", option, &payload]);
         }
-        world.until("it asks", |records| {
-            let is = |event: &&Value| {
-                event["type"] == "input" && event["task"]["windowId"] == window.as_str()
-            };
-            events(records).iter().any(is)
-        });
+        let until = |event_type: &str| {
+            world.until(event_type, |records| {
+                let mut events = events_of(records, event_type).into_iter();
+                events.any(|event| event["task"]["windowId"] == *window)
+            });
+        };
+        until("input");
         for face in [
             &["ls"][..],
             &["explain", &window],
@@ -644,12 +570,7 @@ fn nothing_that_a_task_or_a_stranger_writes_is_run_or_expanded() {
             world.task(face).ok();
         }
         world.task(["send", &window, "y"]).ok();
-        world.until("its end", |records| {
-            let is = |event: &&Value| {
-                event["type"] == "exited" && event["task"]["windowId"] == window.as_str()
-            };
-            events(records).iter().any(is)
-        });
+        until("exited");
         world.task(["kill", &window]).ok();
         check_nothing_ran(&world, &payload);
     }
@@ -661,10 +582,8 @@ fn a_secret_that_is_sent_is_found_nowhere() {
     const SECRET: &str = "correct-horse-battery";
     let mut world = World::new();
     let calls = world.path("calls");
-    let tmux = format!(
-        "#!/bin/sh\nprintf '%s\\n' \"$*\" >>{}\nexec tmux \"$@\"\n",
-        calls.display()
-    );
+    let noted = calls.display();
+    let tmux = format!("#!/bin/sh\nprintf '%s\\n' \"$*\" >>{noted}\nexec tmux \"$@\"\n");
     let tmux = world.script("noting-tmux", &tmux);
     world.set("TMUX_TASK_TMUX", tmux.to_str().unwrap());
     world.set("TMUX_TASK_LOG", "trace");
@@ -672,9 +591,9 @@ fn a_secret_that_is_sent_is_found_nowhere() {
                 exec sleep 1000";
     let window = world.run("login", line);
     world.until_shows(&window, "Password:");
-    let mut send = world.command(World::program());
-    send.args(["send", "login", "--secret"]);
-    Output::with_input(send, &format!("{SECRET}\n")).ok();
+    world
+        .task_reading(&format!("{SECRET}\n"), ["send", "login", "--secret"])
+        .ok();
     world.until_shows(&window, &format!("got {}", SECRET.len()));
     world.task(["ls"]).ok();
     world.task(["logs", "login"]).ok();
@@ -686,12 +605,11 @@ fn a_secret_that_is_sent_is_found_nowhere() {
         &["show-options", "-w", "-t", &window],
         &["show-options", "-p", "-t", &window],
         &["show-options", "-s"],
+        &["show-messages"],
     ] {
         let said = world.tmux(words);
         assert!(!said.contains(SECRET), "{words:?}: {said}");
     }
-    let said = world.tmux(["show-messages"]);
-    assert!(!said.contains(SECRET), "messages: {said}");
     world.task(["daemon", "stop"]).ok();
     assert!(!fs::read_to_string(&calls).unwrap().is_empty());
     for path in tree(&world.path("")) {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::runs::codes;
-use crate::support::{World, argv, content, deliveries, event, events, has, story};
+use crate::support::{World, argv, content, deliveries, event, events, has_fields, story};
 
 /// A world in which tasks of these names run; their starts are delivered.
 #[track_caller]
@@ -69,7 +69,7 @@ fn a_session_that_goes_takes_its_tasks_and_comes_back_with_new_ones() {
     assert_eq!(started.len(), 2);
     // The number of a run is one of its name.
     let names = "task.windowId task.run rerun";
-    has(started[1], names, json!([again, 2, false]));
+    has_fields(started[1], names, json!([again, 2, false]));
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn prune_says_nothing_of_the_dead_but_its_outcome_and_ends_an_empty_session() {
     }
     assert_eq!(world.task(["prune"]).ok().lines().count(), 2);
     let view = world.look();
-    has(&view, "exists tasks", json!([false, []]));
+    has_fields(&view, "exists tasks", json!([false, []]));
     assert_eq!(world.daemon_status()["exists"], false);
     // Also without a daemon. A session that never was is none.
     world.task(["daemon", "stop"]).ok();
@@ -213,7 +213,7 @@ fn a_split_neither_speaks_nor_ends_the_task_nor_makes_it_prunable() {
     world.tmux(["send-keys", "-t", &pane, "Enter"]);
     world.until_ended(&pane);
     let task = world.listed("api");
-    has(&task, "dead outputPreview", json!([false, ""]));
+    has_fields(&task, "dead outputPreview", json!([false, ""]));
     assert_eq!(world.task(["prune"]).ok(), "");
     gate.open();
     world.until("its end", |records| codes(records, "api") == [(1, 7)]);

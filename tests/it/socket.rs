@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 
 use serde_json::{Value, json};
 
-use crate::support::{DEADLINE, World, has};
+use crate::support::{DEADLINE, World, has_fields};
 
 /// Asks the daemon something.
 fn ask(world: &World, request: &Value) -> UnixStream {
@@ -81,7 +81,7 @@ fn a_command_of_another_version_gets_the_version_and_can_stop_the_daemon() {
         "the daemon of this session is version {}, this command is 9.9.9",
         env!("CARGO_PKG_VERSION")
     );
-    has(&refused, "kind message", json!(["version", why]));
+    has_fields(&refused, "kind message", json!(["version", why]));
     assert_eq!(status["answer"], "status");
     assert_eq!(stopped["answer"], "done");
     world.until_true("it has stopped", || {
@@ -108,11 +108,11 @@ fn a_subscriber_gets_all_tasks_and_then_their_changes() {
         tasks.map(|task| task["windowId"].clone()).collect()
     };
     let first = next(&|_| true);
-    has(&first, "complete exists", json!([true, true]));
+    has_fields(&first, "complete exists", json!([true, true]));
     assert_eq!(named(&first), json!([window, other]));
     gate.open();
     let ended = next(&|record| record["tasks"][0]["state"] == "exited");
-    has(&ended, "complete tasks.0.exitCode", json!([false, 3]));
+    has_fields(&ended, "complete tasks.0.exitCode", json!([false, 3]));
     assert_eq!(named(&ended), json!([window]));
     world.task(["kill", "other"]).ok();
     let gone = next(&|record| record["removed"] != json!([]));

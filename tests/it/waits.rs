@@ -15,7 +15,7 @@ use std::os::unix::net::UnixStream;
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{Output, Running, SESSION, World, argv, has, parse_lines, repeated};
+use crate::support::{Output, Running, SESSION, World, argv, has_fields, parse_lines, repeated};
 
 /// Long enough never to be reached by a wait that works.
 const LONG: &str = "60s";

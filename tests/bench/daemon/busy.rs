@@ -5,12 +5,13 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::Effort;
 use super::figures::{Table, heading, ms, quantile, verdict};
+use super::usage::time;
 use super::world::{SESSION, World};
 
 /// How much longer than in peace `status` may take at most.
@@ -128,10 +129,8 @@ fn long_feed(n: usize, n_starts: usize, table: &mut Table) -> Vec<Duration> {
     let last = last.to_string();
     let mut readers: Vec<Child> = (0..N_READERS)
         .map(|_| {
-            start(&mut command(
-                &world,
-                &["feed", "--follow", "--after", &last],
-            ))
+            let words = ["feed", "--follow", "--after", &last];
+            start(&mut command(&world, &words))
         })
         .collect();
     let busy = statuses(&world, n);
@@ -167,19 +166,11 @@ fn slow_disk(n: usize, table: &mut Table) {
     daemon.env("LD_PRELOAD", &library);
     assert!(daemon.status().unwrap().success());
     let mut busy = Vec::new();
+    let mut driver = world.driver();
     for round in 0..n {
         if round % 5 == 0 {
             let name = format!("task-{round}");
-            let target = format!("={SESSION}:");
-            world.tmux(&[
-                "new-window",
-                "-d",
-                "-t",
-                &target,
-                "-n",
-                &name,
-                "sleep 1000000",
-            ]);
+            driver.new_window(SESSION, &name, &["sleep", "1000000"]);
         }
         busy.extend(statuses(&world, 1));
     }
@@ -237,14 +228,6 @@ pub(super) fn start(command: &mut Command) -> Child {
 fn end(child: &mut Child) {
     child.kill().unwrap();
     child.wait().unwrap();
-}
-
-fn time(command: &mut Command) -> Duration {
-    let began = Instant::now();
-    let status = command.status().unwrap();
-    let took = began.elapsed();
-    assert!(status.success(), "{command:?}");
-    took
 }
 
 /// Returns how long `daemon status` takes, several times, in order.

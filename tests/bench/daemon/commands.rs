@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::Effort;
 use super::figures::{Table, heading, ms, quantile, verdict};
+use super::usage::time;
 use super::watcher::{Watcher, Who};
 use super::world::{SESSION, SLEEP, World};
 
@@ -102,14 +103,6 @@ fn measure(windows: usize, rounds: usize, table: &mut Table) {
         let target = (*name != "--version").then_some(target);
         row(name, took, target);
     }
-}
-
-fn time(command: &mut std::process::Command) -> Duration {
-    let began = Instant::now();
-    let output = command.output().unwrap();
-    let took = began.elapsed();
-    assert!(output.status.success(), "{command:?}: {output:?}");
-    took
 }
 
 /// A tmux that writes down each time that it is run.

@@ -87,10 +87,12 @@ pub(crate) fn run(effort: Effort) {
     for sort in Sort::ALL {
         let world = World::new();
         world.add_session_of(SESSION, TASKS - LATE, &sort.line(&world));
-        let mut late: Vec<(String, Orders)> = (0..LATE).map(|n| start_late(&world, n)).collect();
+        let mut driver = world.driver();
+        let start = |n| Orders::start(&world, &mut driver, &format!("late-{n}"), task::DEAF_PART);
+        let mut late: Vec<(String, Orders)> = (0..LATE).map(start).collect();
+        driver.leave();
         let mut place = [Paths::of(world, TASKS)];
-        thread::sleep(Duration::from_secs(3));
-        idle::measure_alone(&mut place, time.min(Duration::from_secs(20)));
+        idle::measure_alone(&mut place, time);
         let [place] = &place;
 
         let watcher = [Watcher::ready(Who::Daemon, &place.world, SESSION)];
@@ -100,12 +102,13 @@ pub(crate) fn run(effort: Effort) {
         let found = find_late(&watcher, &mut late);
         watcher.stop();
         let at = |share| quantile(&found, share).map_or(f64::NAN, ms);
+        let [watcher, clients, server] = cost.times();
         table.row([
             sort.words().to_owned(),
-            format!("{:.3}", cost.watcher),
-            format!("{:.3}", cost.clients),
-            format!("{:.3}", cost.server),
-            format!("{:.1}", cost.resident_mb),
+            watcher,
+            clients,
+            server,
+            cost.resident(),
             verdict(cost.processes == 0.0 && cost.watcher <= TARGET).to_owned(),
             format!("{} of {LATE}", found.len()),
             format!("{:.0}", at(0.5)),
@@ -118,20 +121,6 @@ pub(crate) fn run(effort: Effort) {
         time.as_secs(),
         settle.as_secs()
     );
-}
-
-fn start_late(world: &World, n: usize) -> (String, Orders) {
-    let orders = Orders::new(world.path(&format!("late-{n}")));
-    let program = std::env::current_exe().unwrap();
-    let words = [
-        program.to_str().unwrap(),
-        task::DEAF_PART,
-        orders.path().to_str().unwrap(),
-    ];
-    let mut driver = world.driver();
-    let window = driver.new_window(SESSION, &format!("late-{n}"), &words);
-    driver.leave();
-    (window, orders)
 }
 
 /// Lets them read, at times that have nothing to do with anybody's rhythm, and returns how long it

@@ -89,6 +89,19 @@ pub(crate) fn quantile(sorted: &[Duration], share: f64) -> Option<Duration> {
     sorted.get(at).copied()
 }
 
+/// The cells of a table for how long something took: how often, and shares of it in milliseconds.
+pub(crate) fn cells<const N: usize>(
+    took: &mut [Duration],
+    shares: [f64; N],
+    digits: usize,
+) -> Vec<String> {
+    took.sort();
+    let cell = |share| format!("{:.digits$}", ms(quantile(took, share).unwrap()));
+    let mut cells = vec![took.len().to_string()];
+    cells.extend(shares.map(cell));
+    cells
+}
+
 pub(crate) fn verdict(met: bool) -> &'static str {
     if met { "pass" } else { "MISS" }
 }

@@ -12,7 +12,7 @@ use super::Effort;
 use super::figures::{Table, heading, ms, quantile, verdict};
 use super::machines::{HOST_OWNER, Machines};
 use super::task::{self, Orders};
-use super::usage;
+use super::usage::{self, time};
 use super::world::SLEEP;
 
 /// How much later than a round trip a task's end may be known here, and `ls` may be done.
@@ -57,12 +57,8 @@ pub(crate) fn run(effort: Effort) {
     for n in 0..effort.pick(10, 50) {
         for (who, conversation) in conversations.iter_mut().enumerate() {
             let mut orders = Orders::new(machines.near.path(&format!("task-{n}-{who}")));
-            let exe = std::env::current_exe().unwrap();
-            let words = [
-                exe.to_str().unwrap(),
-                task::DEAF_PART,
-                orders.path().to_str().unwrap(),
-            ];
+            let words = orders.words(task::DEAF_PART);
+            let words = words.each_ref().map(String::as_str);
             let words = [&["run", "task", "--"][..], &words].concat();
             let (mut command, owner) = match who {
                 0 => (far(&words), "opencode:there"),
@@ -198,10 +194,7 @@ impl Drop for Lines {
 
 /// Runs a command, and returns how long it took.
 fn succeed(command: &mut Command) -> Duration {
-    let began = Instant::now();
-    let output = command.output().unwrap();
-    let took = began.elapsed();
-    assert!(output.status.success(), "{command:?}: {output:?}");
+    let took = time(command);
     thread::sleep(PAUSE);
     took
 }

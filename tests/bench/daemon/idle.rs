@@ -44,36 +44,47 @@ impl Paths {
         world.add_session(SESSION, windows - chatty);
         let mut driver = world.driver();
         let orders = (0..chatty).map(|n| {
-            let mut orders = Orders::new(world.path(&format!("chatty-{n}")));
-            let program = std::env::current_exe().unwrap();
-            let words = [
-                program.to_str().unwrap(),
-                task::PART,
-                orders.path().to_str().unwrap(),
-            ];
-            driver.new_window(SESSION, &format!("chatty-{n}"), &words);
+            let name = format!("chatty-{n}");
+            let (_, mut orders) = Orders::start(&world, &mut driver, &name, task::PART);
             orders.give("chat");
             orders
         });
         let orders = orders.collect();
         driver.leave();
         Self {
-            server: world.server_pid(),
-            world,
-            windows,
-            alone: 0.0,
             orders,
+            ..Self::of(world, windows)
         }
     }
 }
 
 /// Costs by the second.
+#[derive(Clone, Copy)]
 pub(crate) struct Cost {
     pub(crate) watcher: f64,
     pub(crate) clients: f64,
     pub(crate) server: f64,
     pub(crate) processes: f64,
     pub(crate) resident_mb: f64,
+}
+
+impl Cost {
+    /// Its times in milliseconds a second: of the watcher, its clients, and the server above its own.
+    pub(crate) fn times(&self) -> [String; 3] {
+        [self.watcher, self.clients, self.server].map(|cost| format!("{cost:.3}"))
+    }
+
+    pub(crate) fn resident(&self) -> String {
+        format!("{:.1}", self.resident_mb)
+    }
+
+    /// The cells of a table, beside what the server costs alone.
+    fn cells(&self, name: &str, alone: f64) -> Vec<String> {
+        let mut cells = vec![name.to_owned(), format!("{:.2}", self.processes)];
+        cells.extend(self.times());
+        cells.extend([format!("{alone:.3}"), self.resident()]);
+        cells
+    }
 }
 
 /// Measures what the watchers cost, all of them over the same time.
@@ -128,7 +139,10 @@ pub(crate) fn measure(
         .collect()
 }
 
+/// Measures what the servers cost without a watcher, when they have started, over this time or less.
 pub(crate) fn measure_alone(places: &mut [Paths], time: Duration) {
+    thread::sleep(Duration::from_secs(3));
+    let time = time.min(Duration::from_secs(20));
     let read = |places: &[Paths]| -> Vec<Duration> {
         places
             .iter()
@@ -153,8 +167,7 @@ fn compare(
     daemon: Duration,
     poller: Duration,
 ) -> Vec<(Cost, Cost)> {
-    thread::sleep(Duration::from_secs(3));
-    measure_alone(places, daemon.min(Duration::from_secs(20)));
+    measure_alone(places, daemon);
     let all: Vec<&Paths> = places.iter().collect();
     let start = |who, paths: &Paths| Watcher::ready(who, &paths.world, SESSION);
     let watchers: Vec<Watcher> = all.iter().map(|paths| start(Who::Daemon, paths)).collect();
@@ -186,19 +199,11 @@ fn table() -> Table {
 }
 
 fn row(table: &mut Table, paths: &Paths, ours: &Cost, theirs: &Cost, met: bool) {
-    table.row([
-        paths.windows.to_string(),
-        format!("{:.2}", ours.processes),
-        format!("{:.3}", ours.watcher),
-        format!("{:.3}", ours.clients),
-        format!("{:.3}", ours.server),
-        format!("{:.3}", paths.alone),
-        format!("{:.1}", ours.resident_mb),
-        verdict(met).to_owned(),
-        format!("{:.1}", theirs.processes),
-        format!("{:.1}", theirs.watcher),
-        format!("{:.1}", theirs.server),
-    ]);
+    let mut row = ours.cells(&paths.windows.to_string(), paths.alone);
+    row.push(verdict(met).to_owned());
+    let theirs = [theirs.processes, theirs.watcher, theirs.server];
+    row.extend(theirs.map(|cost| format!("{cost:.1}")));
+    table.row(row);
 }
 
 pub(crate) fn quiet(effort: Effort) {
@@ -247,8 +252,7 @@ pub(crate) fn dead(effort: Effort) {
     let alive = Paths::new(300, 0);
     let mut places = [Paths::of(ended, 300), alive];
     let [settle, time] = effort.pick([14, 20], [14, 60]).map(Duration::from_secs);
-    thread::sleep(Duration::from_secs(3));
-    measure_alone(&mut places, time.min(Duration::from_secs(20)));
+    measure_alone(&mut places, time);
     let all: Vec<&Paths> = places.iter().collect();
     let start = |paths: &&Paths| Watcher::ready(Who::Daemon, &paths.world, SESSION);
     let watchers: Vec<Watcher> = all.iter().map(start).collect();
@@ -264,15 +268,7 @@ pub(crate) fn dead(effort: Effort) {
         "resident MB",
     ]);
     for ((name, paths), cost) in ["dead", "alive"].iter().zip(&places).zip(&costs) {
-        table.row([
-            (*name).to_owned(),
-            format!("{:.2}", cost.processes),
-            format!("{:.3}", cost.watcher),
-            format!("{:.3}", cost.clients),
-            format!("{:.3}", cost.server),
-            format!("{:.3}", paths.alone),
-            format!("{:.1}", cost.resident_mb),
-        ]);
+        table.row(cost.cells(name, paths.alone));
     }
     table.print();
     println!(
@@ -287,8 +283,7 @@ pub(crate) fn listening(effort: Effort) {
     heading("Listening to five tasks that print 100 lines a second each, which nobody follows");
     let mut places: Vec<Paths> = [6, 100].map(|n| Paths::new(n, CHATTY)).into();
     let [settle, time] = effort.pick([4, 10], [14, 30]).map(Duration::from_secs);
-    thread::sleep(Duration::from_secs(3));
-    measure_alone(&mut places, time.min(Duration::from_secs(20)));
+    measure_alone(&mut places, time);
     let mut table = Table::new(&[
         "windows",
         "who",
@@ -305,14 +300,10 @@ pub(crate) fn listening(effort: Effort) {
             let watcher = [Watcher::ready(who, &paths.world, SESSION)];
             thread::sleep(settle);
             let cost = measure(who, &[paths], &watcher, time).remove(0);
-            table.row([
-                paths.windows.to_string(),
-                name.to_owned(),
-                format!("{:.3}", cost.watcher),
-                format!("{:.3}", cost.clients),
-                format!("{:.3}", cost.server),
-                format!("{:.3}", cost.watcher + cost.clients + cost.server),
-            ]);
+            let mut row = vec![paths.windows.to_string(), name.to_owned()];
+            row.extend(cost.times());
+            row.push(format!("{:.3}", cost.watcher + cost.clients + cost.server));
+            table.row(row);
         }
     }
     table.print();
@@ -347,8 +338,7 @@ pub(crate) fn twenty(effort: Effort) {
     let [settle, time, poller] = effort
         .pick([4, 10, 6], [14, 60, 12])
         .map(Duration::from_secs);
-    thread::sleep(Duration::from_secs(3));
-    measure_alone(&mut places, time.min(Duration::from_secs(20)));
+    measure_alone(&mut places, time);
     let [paths] = &places;
 
     let start = |who: Who, session: &String| Watcher::ready(who, &paths.world, session);
@@ -375,15 +365,13 @@ pub(crate) fn twenty(effort: Effort) {
     ]);
     let sum = |of: fn(&Cost) -> f64| ours.iter().map(of).sum::<f64>();
     let most = ours.iter().map(|cost| cost.resident_mb).fold(0.0, f64::max);
-    table.row([
-        "20 daemons, 10 windows each".to_owned(),
-        format!("{:.2}", ours[0].processes),
-        format!("{:.3}", sum(|cost| cost.watcher)),
-        format!("{:.3}", sum(|cost| cost.clients)),
-        format!("{:.3}", ours[0].server),
-        format!("{:.3}", paths.alone),
-        format!("{most:.1}"),
-    ]);
+    let all = Cost {
+        watcher: sum(|cost| cost.watcher),
+        clients: sum(|cost| cost.clients),
+        resident_mb: most,
+        ..ours[0]
+    };
+    table.row(all.cells("20 daemons, 10 windows each", paths.alone));
     table.row([
         "1 poller, 10 windows".to_owned(),
         format!("{:.1}", theirs.processes),

@@ -51,17 +51,24 @@ pub(crate) fn run(effort: Effort) {
     }
 }
 
+/// The times of the events that were told, in order.
+fn told(samples: &Samples, event: &str) -> Vec<Duration> {
+    let mut told: Vec<Duration> = samples[event].iter().flatten().copied().collect();
+    told.sort();
+    told
+}
+
+fn at(told: &[Duration], share: f64) -> f64 {
+    quantile(told, share).map_or(f64::NAN, ms)
+}
+
 fn print(daemon: &Samples, poller: &Samples) {
     let mut table = Table::new(&[
         "event", "n", "p50", "p95", "max", "target", "", "poller n", "p50", "p95", "max", "ratio",
         "target", "",
     ]);
     for (event, p50, p95, times) in TARGETS {
-        let [ours, theirs] = [daemon, poller].map(|samples| {
-            let mut told: Vec<Duration> = samples[event].iter().flatten().copied().collect();
-            told.sort();
-            told
-        });
+        let [ours, theirs] = [daemon, poller].map(|samples| told(samples, event));
         let count = |samples: &Samples, told: &[Duration]| {
             let n = samples[event].len();
             if told.len() == n {
@@ -70,7 +77,6 @@ fn print(daemon: &Samples, poller: &Samples) {
                 format!("{} of {n}", told.len())
             }
         };
-        let at = |told: &[Duration], share| quantile(told, share).map_or(f64::NAN, ms);
         let shown = |ms: f64| {
             if ms < 100.0 {
                 format!("{ms:.2}")
@@ -114,12 +120,7 @@ fn print_floor(daemon: &Samples, floor: &Samples) {
         "",
     ]);
     for event in FLOOR_EVENTS {
-        let [ours, least] = [daemon, floor].map(|samples| {
-            let mut told: Vec<Duration> = samples[event].iter().flatten().copied().collect();
-            told.sort();
-            told
-        });
-        let at = |told: &[Duration], share| quantile(told, share).map_or(f64::NAN, ms);
+        let [ours, least] = [daemon, floor].map(|samples| told(samples, event));
         let (p50, p95) = (at(&least, 0.5) * 2.0 + 2.0, at(&least, 0.95) * 3.0 + 10.0);
         table.row([
             event.to_owned(),
@@ -198,12 +199,7 @@ impl Lane<'_> {
         self.n += 1;
         let name = format!("lane-{}-{}", self.lane, self.n);
         let orders = Orders::new(self.world.path(&name));
-        let program = std::env::current_exe().unwrap();
-        let words = [
-            program.to_str().unwrap(),
-            task::PART,
-            orders.path().to_str().unwrap(),
-        ];
+        let words = orders.words(task::PART);
         let at = SystemTime::now();
         let window = self.driver.new_window(SESSION, &name, &words);
         let told = self.told("started", &window);

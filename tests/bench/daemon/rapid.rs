@@ -1,7 +1,6 @@
 //! Actions in quick succession: is each one reported, once, and correctly?
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -143,18 +142,6 @@ impl Stage<'_> {
         right
     }
 
-    fn orders(&self, name: &str) -> (Orders, [String; 3]) {
-        let path: PathBuf = self.world.path(name);
-        let orders = Orders::new(path);
-        let program = std::env::current_exe().unwrap();
-        let words = [
-            program.to_str().unwrap().to_owned(),
-            task::PART.to_owned(),
-            orders.path().to_str().unwrap().to_owned(),
-        ];
-        (orders, words)
-    }
-
     fn launch(&self, name: &str, command: &str) -> String {
         let output = self
             .world
@@ -175,12 +162,9 @@ fn short_tasks(stage: &mut Stage<'_>) -> (u64, u64) {
     let mut driver = stage.world.driver();
     let expected: Vec<(String, i64)> = (0..50)
         .map(|code| {
-            let exit = format!("exit {code}");
-            let words = ["sh", "-c", exit.as_str()];
-            (
-                driver.new_window(SESSION, &format!("short-{code}"), &words),
-                code,
-            )
+            let words = ["sh", "-c", &format!("exit {code}")];
+            let name = format!("short-{code}");
+            (driver.new_window(SESSION, &name, &words), code)
         })
         .collect();
     stage.wait_for_exits(50);
@@ -190,10 +174,8 @@ fn short_tasks(stage: &mut Stage<'_>) -> (u64, u64) {
 fn short_runs(stage: &mut Stage<'_>) -> (u64, u64) {
     let expected: Vec<(String, i64)> = (0..50)
         .map(|code| {
-            (
-                stage.launch(&format!("short-{code}"), &format!("exit {code}")),
-                code,
-            )
+            let (name, line) = (format!("short-{code}"), format!("exit {code}"));
+            (stage.launch(&name, &line), code)
         })
         .collect();
     stage.wait_for_exits(50);
@@ -205,9 +187,8 @@ fn ends_before_kills(stage: &mut Stage<'_>) -> (u64, u64) {
     let mut expected = Vec::new();
     let mut started = Vec::new();
     for code in 1..=20 {
-        let (orders, words) = stage.orders(&format!("end-{code}"));
-        let words = words.each_ref().map(String::as_str);
-        let window = driver.new_window(SESSION, &format!("end-{code}"), &words);
+        let name = format!("end-{code}");
+        let (window, orders) = Orders::start(stage.world, &mut driver, &name, task::PART);
         started.push((window, code, orders));
     }
     let limit = Duration::from_secs(10);
@@ -237,9 +218,7 @@ fn ends_before_kills(stage: &mut Stage<'_>) -> (u64, u64) {
 
 fn bells(stage: &mut Stage<'_>) -> (u64, u64) {
     let mut driver = stage.world.driver();
-    let (mut orders, words) = stage.orders("rings");
-    let words = words.each_ref().map(String::as_str);
-    let window = driver.new_window(SESSION, "rings", &words);
+    let (window, mut orders) = Orders::start(stage.world, &mut driver, "rings", task::PART);
     let limit = Duration::from_secs(10);
     stage
         .watcher

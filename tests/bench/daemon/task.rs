@@ -11,6 +11,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
+use super::world::{Driver, SESSION, World};
+
 pub(crate) const PART: &str = "part-of-task";
 
 /// The same, but it does not read its terminal before a command to do so.
@@ -98,8 +100,23 @@ impl Orders {
         }
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    /// What the task runs: this program in that part.
+    pub(crate) fn words(&self, part: &str) -> [String; 3] {
+        let program = std::env::current_exe().unwrap();
+        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        [text(&program), part.to_owned(), text(&self.path)]
+    }
+
+    /// Makes the pipe of a task in a window of its own, and starts it. Returns the window's id, too.
+    pub(crate) fn start(
+        world: &World,
+        driver: &mut Driver,
+        name: &str,
+        part: &str,
+    ) -> (String, Self) {
+        let orders = Self::new(world.path(name));
+        let window = driver.new_window(SESSION, name, &orders.words(part));
+        (window, orders)
     }
 
     pub(crate) fn give(&mut self, order: &str) {

@@ -1,7 +1,17 @@
 //! What processes cost.
 
 use std::fs;
-use std::time::Duration;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Runs a command that succeeds, and returns how long it took.
+pub(crate) fn time(command: &mut Command) -> Duration {
+    let began = Instant::now();
+    let output = command.output().unwrap();
+    let took = began.elapsed();
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    took
+}
 
 /// Returns how many processes and threads have been made so far: in our namespace, else in the
 /// whole system.

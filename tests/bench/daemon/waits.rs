@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::Effort;
 use super::busy::{command, leave, long_history, start, task};
-use super::figures::{Table, heading, ms, quantile};
+use super::figures::{Table, cells, heading};
 use super::world::{SESSION, World};
 
 /// How many lines the task has printed.
@@ -44,15 +44,9 @@ pub(crate) fn run(effort: Effort) {
                 ended.elapsed()
             })
             .collect();
-        took.sort();
-        let cell = |share| format!("{:.1}", ms(quantile(&took, share).unwrap()));
-        table.row([
-            lines.to_string(),
-            took.len().to_string(),
-            cell(0.5),
-            cell(0.95),
-            cell(1.0),
-        ]);
+        let mut row = vec![lines.to_string()];
+        row.extend(cells(&mut took, [0.5, 0.95, 1.0], 1));
+        table.row(row);
     }
     leave(&world);
     world.tmux(&["kill-session", "-t", &format!("={SESSION}")]);

@@ -162,8 +162,13 @@ impl Driver {
     }
 
     /// Starts a task that runs a program without a shell, and returns its window's id.
-    pub(crate) fn new_window(&mut self, session: &str, name: &str, words: &[&str]) -> String {
-        let words: Vec<String> = words.iter().map(|word| quote(word)).collect();
+    pub(crate) fn new_window(
+        &mut self,
+        session: &str,
+        name: &str,
+        words: &[impl AsRef<str>],
+    ) -> String {
+        let words: Vec<String> = words.iter().map(|word| quote(word.as_ref())).collect();
         self.call(&format!(
             "new-window -d -P -F '#{{window_id}}' -t '={session}:' -n {name} -- {}",
             words.join(" ")

@@ -8,8 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
-use super::Dice;
-use crate::support::{World, pid};
+use crate::support::{Dice, World, pid};
 
 /// One consumer.
 pub(super) struct Consumer {

@@ -10,8 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::Dice;
-use crate::support::{World, pid};
+use crate::support::{Dice, World, pid};
 
 pub(super) struct Conversation<'a> {
     world: &'a World,

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::consumer::Consumer;
-use super::{Dice, Size, Storm, say};
+use super::{Size, Storm, say};
 use crate::crashes::daemon_with_lock;
-use crate::support::World;
+use crate::support::{Dice, World, resident};
 
 /// How much more memory a daemon may have at its end than when it was warm, in KiB.
 const MORE_MEMORY: u64 = 2 << 10;
@@ -197,13 +197,6 @@ fn least_from(samples: &[Sample], age: Duration) -> Sample {
         descriptors: usize::MAX,
     };
     some.fold(most, least)
-}
-
-/// The memory that a process has now, in KiB.
-fn resident(pid: Pid) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
-    line.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// How many descriptors a process has, besides those of other processes: it watches each live task by

@@ -5,6 +5,7 @@
 //! `tests/storms/fleet.sh` runs a long one.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::io::{self, BufRead, BufReader};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Child, Stdio};
@@ -12,13 +13,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-use std::{fmt, fs};
 
 use serde_json::Value;
 
 use super::conversation::{Conversation, Verdict};
-use super::{Dice, asked, say};
-use crate::support::{Broker, Output, World};
+use super::{asked, say};
+use crate::support::{Broker, Dice, World};
 
 /// How long everything may take to be told after the storm: the longest pause before a connection, and
 /// some.
@@ -218,14 +218,6 @@ impl fmt::Display for Deeds {
     }
 }
 
-fn join(world: &World, link: &Link, host: &str) {
-    let folder = world.path("conf/tmux-task");
-    fs::create_dir_all(&folder).unwrap();
-    let port = link.port;
-    let text = format!("notices = []\n[fleet]\nurl = 'nats://127.0.0.1:{port}'\nhost = '{host}'\n");
-    fs::write(folder.join("config.toml"), text).unwrap();
-}
-
 #[test]
 fn each_end_on_three_hosts_is_told_once_whatever_is_killed_or_cut() {
     let lasts = Duration::from_secs(asked("STORM_SECONDS").unwrap_or(10));
@@ -236,9 +228,10 @@ fn each_end_on_three_hosts_is_told_once_whatever_is_killed_or_cut() {
     let port = url.rsplit_once(':').unwrap().1.parse().unwrap();
     let hosts = ["gpu1", "gpu2", "gpu3"].map(|name| (World::new(), Link::to(port), name));
     let link = Link::to(port);
-    join(&near, &link, "laptop");
+    let way = |link: &Link| format!("nats://127.0.0.1:{}", link.port);
+    near.join_fleet(&way(&link), "laptop", "");
     for (world, link, name) in &hosts {
-        join(world, link, name);
+        world.join_fleet(&way(link), name, "");
     }
     let clients = ["one", "two"].map(|id| Conversation::new(&near, id));
     let mut deeds = Deeds::default();
@@ -289,10 +282,9 @@ fn each_end_on_three_hosts_is_told_once_whatever_is_killed_or_cut() {
                 _ => {
                     let name = format!("t{}", deeds.ends);
                     deeds.ends += 1;
-                    let mut command = world.command(World::program());
-                    command.env("TMUX_TASK_OWNER", format!("opencode:{}", clients[whose].id));
-                    command.args(["run", &name, "--", "sh", "-c", "exit 3"]);
-                    Output::of(command).ok();
+                    let owner = format!("opencode:{}", clients[whose].id);
+                    let run = ["run", &name, "--", "sh", "-c", "exit 3"];
+                    world.task_as(&owner, run).ok();
                     has_daemon[n] = true;
                     expected[whose].insert(name);
                 }

@@ -19,8 +19,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::conversation::{Conversation, Verdict};
 use super::network::Network;
-use super::{Dice, asked, say};
-use crate::support::{Far, Place, World, machines_in};
+use super::{asked, say};
+use crate::support::{Dice, Far, Place, World, machines_in};
 
 const HOSTS: [&str; 3] = ["gpu1", "gpu2", "gpu3"];
 

@@ -71,27 +71,6 @@ fn asked(name: &str) -> Option<u64> {
     Some(number.unwrap_or_else(|error| panic!("{name}={text}: {error}")))
 }
 
-/// Numbers that look random, and are the same for the same seed.
-#[derive(Debug, Clone)]
-struct Dice(u64);
-
-impl Dice {
-    fn new(seed: u64, whose: u64) -> Self {
-        let mut dice = Self(seed ^ whose.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        dice.below(1);
-        dice
-    }
-
-    /// Returns a number from 0 to `n` - 1.
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n
-    }
-}
-
 /// What everybody in a storm shares.
 struct Storm<'a> {
     world: &'a World,

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
+use super::Storm;
 use super::consumer::Consumer;
-use super::{Dice, Storm};
-use crate::support::{World, show};
+use crate::support::{Dice, World, show};
 
 /// How long anything may take on a busy machine.
 pub(super) const DEADLINE: Duration = Duration::from_secs(90);

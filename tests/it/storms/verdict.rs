@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Storm;
 use super::consumer::Consumer;
 use super::task::{DEADLINE, has_token};
-use crate::support::{World, check_feed, deliveries, events, show};
+use crate::support::{all_told, check_feed, deliveries, events, show};
 
 /// What was compared.
 pub(super) struct Verdict {
@@ -52,11 +52,15 @@ pub(super) fn catch_up(storm: &Storm<'_>, consumers: &[Consumer]) {
         // A look finds what is left.
         drop(world.task(["ls"]));
         let records = world.records();
-        let is_quiet = records.len() == before && is_settled(&records);
+        let is_quiet = records.len() == before && all_told(&records);
         before = records.len();
         let last = records.len() as u64;
-        let cursors = cursors(world);
-        let has_all = |consumer: &Consumer| cursors.get(&consumer.name) == Some(&last);
+        let listed = world.json(["consumer", "ls", "--json"])["consumers"].take();
+        let listed = listed.as_array().unwrap();
+        let has_all = |consumer: &Consumer| {
+            let is_it = |one: &Value| one["name"] == *consumer.name && one["cursor"] == last;
+            listed.iter().any(is_it)
+        };
         if is_quiet && consumers.iter().all(has_all) {
             return;
         }
@@ -77,39 +81,6 @@ pub(super) fn catch_up(storm: &Storm<'_>, consumers: &[Consumer]) {
         }
         thread::sleep(Duration::from_millis(200));
     }
-}
-
-/// Whether each event was delivered. A question that was answered before is not.
-fn is_settled(records: &[Value]) -> bool {
-    let mut delivered = BTreeSet::new();
-    for delivery in deliveries(records) {
-        let events = delivery["events"].as_array().unwrap();
-        delivered.extend(events.iter().filter_map(Value::as_u64));
-    }
-    let mut open: BTreeMap<String, u64> = BTreeMap::new();
-    for event in events(records) {
-        let seq = event["seq"].as_u64().unwrap();
-        let window = event["task"]["windowId"].to_string();
-        match event["type"].as_str() {
-            Some("inputResolved") => drop(open.remove(&window)),
-            Some("input") if !delivered.contains(&seq) => drop(open.insert(window, seq)),
-            Some(_) if !delivered.contains(&seq) => return false,
-            Some(_) | None => {}
-        }
-    }
-    open.is_empty()
-}
-
-/// How far each consumer has acknowledged, as the daemon lists it.
-fn cursors(world: &World) -> BTreeMap<String, u64> {
-    let output = world.task(["consumer", "ls", "--json"]);
-    let list: Value = serde_json::from_str(output.ok()).unwrap();
-    let consumers = list["consumers"].as_array().unwrap().iter();
-    let cursor = |one: &Value| {
-        let name = one["name"].as_str().unwrap();
-        (name.to_owned(), one["cursor"].as_u64().unwrap())
-    };
-    consumers.map(cursor).collect()
 }
 
 /// Checks everything.
@@ -239,13 +210,6 @@ fn compare(journal: &[String], events: &[&Value]) -> Vec<String> {
     }
     // A run that was replaced while it rang, because its launch seemed to have failed, has rung or
     // not.
-    let rings_of = |tokens: &[&str]| -> Vec<&str> {
-        let lines = journal.iter().filter_map(|line| line.split_once(' '));
-        lines
-            .filter(|(token, deed)| *deed == "rings" && tokens.contains(token))
-            .map(|(token, _)| token)
-            .collect()
-    };
     let of_deed = |prefix: &str| -> Vec<&str> {
         let lines = journal.iter().filter_map(|line| line.split_once(' '));
         lines
@@ -253,8 +217,12 @@ fn compare(journal: &[String], events: &[&Value]) -> Vec<String> {
             .map(|(token, _)| token)
             .collect()
     };
-    let least = rings_of(&of_deed("ended")).len() as u64;
-    let most = rings_of(&of_deed("began")).len() as u64;
+    let rings_of = |tokens: &[&str]| {
+        let rings = of_deed("rings").into_iter();
+        rings.filter(|token| tokens.contains(token)).count() as u64
+    };
+    let least = rings_of(&of_deed("ended"));
+    let most = rings_of(&of_deed("began"));
     let bells: u64 = of_type("notify")
         .filter_map(|event| event["bells"].as_u64())
         .sum();

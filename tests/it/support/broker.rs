@@ -107,6 +107,14 @@ impl Broker {
     }
 }
 
+impl World {
+    /// Configures the fleet of this broker, as this host.
+    pub(crate) fn join_fleet(&self, url: &str, host: &str, more: &str) {
+        let fleet = format!("[fleet]\nurl = '{url}'\nhost = '{host}'\n{more}");
+        self.configure(&format!("notices = []\n{fleet}"));
+    }
+}
+
 impl Drop for Broker {
     fn drop(&mut self) {
         self.kill();

@@ -1,6 +1,6 @@
 //! Records as tests read them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -11,26 +11,47 @@ pub(crate) fn events(records: &[Value]) -> Vec<&Value> {
 
 /// The notices and follow-ups among the records.
 pub(crate) fn deliveries(records: &[Value]) -> Vec<&Value> {
-    records
-        .iter()
-        .filter(|record| record["kind"] != "event")
-        .collect()
+    let deliveries = records.iter().filter(|record| record["kind"] != "event");
+    deliveries.collect()
 }
 
 fn of_kind<'a>(records: &'a [Value], kind: &str) -> Vec<&'a Value> {
-    records
-        .iter()
-        .filter(|record| record["kind"] == kind)
-        .collect()
+    let of_kind = records.iter().filter(|record| record["kind"] == kind);
+    of_kind.collect()
+}
+
+/// The events of this type.
+pub(crate) fn events_of<'a>(records: &'a [Value], event_type: &str) -> Vec<&'a Value> {
+    let mut events = events(records);
+    events.retain(|event| event["type"] == event_type);
+    events
+}
+
+/// Whether there is an event of this type of this task.
+pub(crate) fn has_event(records: &[Value], event_type: &str, name: &str) -> bool {
+    let mut events = events_of(records, event_type).into_iter();
+    events.any(|event| event["task"]["windowName"] == name)
+}
+
+/// The texts of a field of each of these values.
+#[track_caller]
+pub(crate) fn texts<'a>(values: impl IntoIterator<Item = &'a Value>, field: &str) -> Vec<&'a str> {
+    let text = |value: &'a Value| value[field].as_str();
+    let texts = values.into_iter().map(|value| text(value).expect(field));
+    texts.collect()
+}
+
+/// The names of the tasks in this list.
+#[track_caller]
+pub(crate) fn names(tasks: &Value) -> Vec<&str> {
+    texts(tasks.as_array().expect("a list of tasks"), "windowName")
 }
 
 /// The one event of this type of this task.
 #[track_caller]
 pub(crate) fn event<'a>(records: &'a [Value], event_type: &str, name: &str) -> &'a Value {
-    let found: Vec<&Value> = events(records)
-        .into_iter()
-        .filter(|event| event["type"] == event_type && event["task"]["windowName"] == name)
-        .collect();
+    let mut found = events_of(records, event_type);
+    found.retain(|event| event["task"]["windowName"] == name);
     match found.as_slice() {
         [event] => event,
         others => panic!(
@@ -44,28 +65,24 @@ pub(crate) fn event<'a>(records: &'a [Value], event_type: &str, name: &str) -> &
 /// Whether each event that has to be delivered was delivered. A question that was answered before its
 /// message was due is not.
 pub(crate) fn all_told(records: &[Value]) -> bool {
-    let deliveries = deliveries(records);
-    let events = events(records);
-    let is_answered = |question: &Value| {
-        let mut later = events.iter();
-        later.any(|event| {
-            event["type"] == "inputResolved"
-                && event["seq"].as_u64() > question["seq"].as_u64()
-                && event["task"]["windowId"] == question["task"]["windowId"]
-        })
-    };
-    let is_told = |event: &&Value| {
-        let seq = &event["seq"];
-        let speaks = |told: &&Value| {
-            told["events"]
-                .as_array()
-                .is_some_and(|all| all.contains(seq))
-        };
-        event["type"] == "inputResolved"
-            || deliveries.iter().any(speaks)
-            || event["type"] == "input" && is_answered(event)
-    };
-    events.iter().all(is_told)
+    let mut told = BTreeSet::new();
+    for delivery in deliveries(records) {
+        let events = delivery["events"].as_array().into_iter().flatten();
+        told.extend(events.filter_map(Value::as_u64));
+    }
+    // The windows of questions that were neither delivered nor answered.
+    let mut open = BTreeSet::new();
+    for event in events(records) {
+        let is_told = event["seq"].as_u64().is_some_and(|seq| told.contains(&seq));
+        let window = event["task"]["windowId"].to_string();
+        match event["type"].as_str() {
+            Some("inputResolved") => drop(open.remove(&window)),
+            Some("input") if !is_told => drop(open.insert(window)),
+            _ if !is_told => return false,
+            _ => {}
+        }
+    }
+    open.is_empty()
 }
 
 /// The text of a delivery, without the header of a follow-up.

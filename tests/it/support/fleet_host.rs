@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use async_nats::HeaderMap;
 use async_nats::jetstream::{self, Context, kv, stream};
+use async_nats::{ConnectOptions, HeaderMap};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -11,8 +11,8 @@ use super::Broker;
 
 /// Hosts of a fleet, on one connection to its broker.
 pub(crate) struct FleetHosts {
-    runtime: Runtime,
-    context: Context,
+    pub(crate) runtime: Runtime,
+    pub(crate) context: Context,
 }
 
 impl FleetHosts {
@@ -25,14 +25,18 @@ impl FleetHosts {
 
     /// Connects; nothing is created.
     pub(crate) fn connect(broker: &Broker) -> Self {
+        Self::with(broker, ConnectOptions::new())
+    }
+
+    /// Connects with these options.
+    pub(crate) fn with(broker: &Broker, options: ConnectOptions) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
-        let context = runtime.block_on(async {
-            let client = async_nats::connect(broker.url()).await.unwrap();
-            jetstream::new(client)
-        });
+        // Within the runtime: the context has a task of its own.
+        let context = runtime
+            .block_on(async { jetstream::new(options.connect(broker.url()).await.unwrap()) });
         Self { runtime, context }
     }
 

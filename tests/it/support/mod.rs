@@ -3,6 +3,7 @@
 
 #[cfg(feature = "fleet")]
 mod broker;
+mod conversation;
 mod far;
 mod feed;
 #[cfg(feature = "fleet")]
@@ -28,14 +29,18 @@ use tempfile::TempDir;
 
 #[cfg(feature = "fleet")]
 pub(crate) use broker::Broker;
+pub(crate) use conversation::{confirm, content_of, is_message, message};
 pub(crate) use far::{Far, Place, machines, machines_in};
-pub(crate) use feed::{all_told, check_feed, content, deliveries, event, events, show, story};
+pub(crate) use feed::{
+    all_told, check_feed, content, deliveries, event, events, events_of, has_event, names, show,
+    story, texts,
+};
 #[cfg(feature = "fleet")]
 pub(crate) use fleet_host::{FleetHosts, exited};
 #[cfg(feature = "webhook")]
 pub(crate) use http_server::HttpServer;
-pub(crate) use run::{Output, Running};
-pub(crate) use short::{argv, has, sorted, without_ids};
+pub(crate) use run::{Output, Running, begins, has, lacks};
+pub(crate) use short::{argv, has_fields, sorted, without_ids};
 
 /// Far longer than anything here takes on a busy machine: reaching it means a failure or a hang.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
@@ -132,6 +137,16 @@ impl World {
         self.set("PATH", &path);
     }
 
+    /// Puts a program in front of `PATH`, a script of sh.
+    pub(crate) fn install(&mut self, program: &str, script: &str) {
+        let bin = self.path("bin");
+        if !bin.exists() {
+            fs::create_dir(&bin).unwrap();
+            self.prepend_path(&bin);
+        }
+        self.script(&format!("bin/{program}"), &format!("#!/bin/sh\n{script}\n"));
+    }
+
     fn var(&self, name: &str) -> &str {
         let found = self.env.iter().find(|(known, _)| known == name);
         found.map_or("", |(_, value)| value)
@@ -185,14 +200,85 @@ impl World {
         Running::start(command)
     }
 
+    /// Runs `tmux-task` with another environment: an empty value unsets a variable.
+    #[track_caller]
+    pub(crate) fn task_with<S: AsRef<OsStr>>(
+        &self,
+        variables: &[(&str, &str)],
+        args: impl IntoIterator<Item = S>,
+    ) -> Output {
+        let mut command = self.command(Self::program());
+        command.args(args);
+        for (name, value) in variables {
+            match value {
+                &"" => command.env_remove(name),
+                value => command.env(name, value),
+            };
+        }
+        Output::of(command)
+    }
+
+    /// Runs `tmux-task` in a shell of this owner.
+    #[track_caller]
+    pub(crate) fn task_as<S: AsRef<OsStr>>(
+        &self,
+        owner: &str,
+        args: impl IntoIterator<Item = S>,
+    ) -> Output {
+        self.task_with(&[("TMUX_TASK_OWNER", owner)], args)
+    }
+
+    /// Runs `tmux-task`, which reads this.
+    #[track_caller]
+    pub(crate) fn task_reading<S: AsRef<OsStr>>(
+        &self,
+        input: &str,
+        args: impl IntoIterator<Item = S>,
+    ) -> Output {
+        let mut command = self.command(Self::program());
+        command.args(args);
+        Output::with_input(command, input)
+    }
+
+    /// What `tmux-task` prints with these arguments, which is JSON.
+    #[track_caller]
+    pub(crate) fn json<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Value {
+        serde_json::from_str(self.task(args).ok()).unwrap()
+    }
+
+    /// Starts `tmux-task` in the background, to be written to.
+    pub(crate) fn start_piped<S: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = S>,
+    ) -> Running {
+        let mut command = self.command(Self::program());
+        command.args(args).stdin(Stdio::piped());
+        Running::start(command)
+    }
+
+    /// Runs a line of a shell to its end.
+    #[track_caller]
+    pub(crate) fn shell(&self, line: &str) -> Output {
+        let mut shell = self.command("sh");
+        shell.args(["-c", line]);
+        Output::of(shell)
+    }
+
+    /// Writes the configuration.
+    pub(crate) fn configure(&self, text: &str) {
+        let file = self.config_file();
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, text).unwrap();
+    }
+
+    pub(crate) fn config_file(&self) -> PathBuf {
+        self.path("conf/tmux-task/config.toml")
+    }
+
     /// Starts the adapter of a conversation of opencode, which follows when this returns.
     #[track_caller]
     pub(crate) fn adapter(&self, id: &str) -> Running {
-        let mut command = self.command(World::program());
-        command
-            .args(["agent", "opencode", "--id", id])
-            .stdin(Stdio::piped());
-        let adapter = Running::start(command);
+        let adapter = self.start_piped(["agent", "opencode", "--id", id]);
         adapter.records_until(|line| line["kind"] == "following");
         adapter
     }
@@ -203,6 +289,24 @@ impl World {
         let mut command = self.command("tmux");
         command.arg("-u").args(args);
         Output::of(command).ok().trim_end().to_owned()
+    }
+
+    /// The value of a format of tmux, for a target.
+    #[track_caller]
+    pub(crate) fn shown(&self, target: &str, format: &str) -> String {
+        self.tmux(["display-message", "-p", "-t", target, format])
+    }
+
+    /// The value of an option that is set on a window itself.
+    #[track_caller]
+    pub(crate) fn window_option(&self, target: &str, name: &str) -> String {
+        self.tmux(["show-options", "-wqv", "-t", target, name])
+    }
+
+    /// The socket of the tmux server.
+    #[track_caller]
+    pub(crate) fn server_socket(&self) -> String {
+        self.tmux(["display-message", "-p", "#{socket_path}"])
     }
 
     /// Opens a window in [`SESSION`] by hand.
@@ -273,16 +377,8 @@ impl World {
     /// Runs a task again by tmux alone.
     #[track_caller]
     pub(crate) fn rerun_alone(&self, window: &str, line: &str) {
-        self.tmux([
-            "respawn-pane",
-            "-k",
-            "-t",
-            window,
-            "--",
-            "bash",
-            "-lc",
-            line,
-        ]);
+        let respawn = ["respawn-pane", "-k", "-t", window];
+        self.tmux([&respawn[..], &["--", "bash", "-lc", line]].concat());
     }
 
     /// Creates an executable script.
@@ -338,7 +434,7 @@ impl World {
     }
 
     pub(crate) fn daemon_status(&self) -> Value {
-        serde_json::from_str(self.task(["daemon", "status", "--json"]).ok()).unwrap()
+        self.json(["daemon", "status", "--json"])
     }
 
     /// The pid of the daemon of [`SESSION`].
@@ -363,7 +459,7 @@ impl World {
     /// Makes the daemon look.
     #[track_caller]
     pub(crate) fn look(&self) -> Value {
-        serde_json::from_str(self.task(["ls", "--json"]).ok()).unwrap()
+        self.json(["ls", "--json"])
     }
 
     /// Stops the daemon, which delivers gathered events, and returns all records.
@@ -462,14 +558,28 @@ impl World {
         })
     }
 
+    /// Waits until the task has an event of this type.
+    #[track_caller]
+    pub(crate) fn until_event(&self, event_type: &str, name: &str) -> Vec<Value> {
+        self.until(&format!("{event_type} of {name}"), |records| {
+            has_event(records, event_type, name)
+        })
+    }
+
+    /// Waits until there are this many events of this type.
+    #[track_caller]
+    pub(crate) fn until_events(&self, n: usize, event_type: &str) -> Vec<Value> {
+        self.until(&format!("{n} times {event_type}"), |records| {
+            events_of(records, event_type).len() >= n
+        })
+    }
+
     /// Waits until the task has an event of this type, and all events are delivered. How many
     /// deliveries that takes depends on the speed of the machine: events within 50 ms share one.
     #[track_caller]
     pub(crate) fn until_delivered(&self, event_type: &str, name: &str) -> Vec<Value> {
         self.until(&format!("{event_type} of {name}"), |records| {
-            let is_meant =
-                |event: &&Value| event["type"] == event_type && event["task"]["windowName"] == name;
-            events(records).iter().any(is_meant) && all_told(records)
+            has_event(records, event_type, name) && all_told(records)
         })
     }
 
@@ -510,6 +620,36 @@ impl World {
         });
     }
 
+    /// Shows a session on a terminal of this size, of another server that is called `terminal`.
+    pub(crate) fn attach_terminal(&self, size: &str, session: &str) {
+        let (socket, (columns, rows)) = (self.server_socket(), size.split_once('x').unwrap());
+        let attach = format!("env -u TMUX tmux -S '{socket}' attach -t ={session}");
+        let new = [
+            "-L",
+            "terminal",
+            "new-session",
+            "-d",
+            "-x",
+            columns,
+            "-y",
+            rows,
+        ];
+        self.tmux([&new[..], &[&attach]].concat());
+    }
+
+    /// Ends the server that is called `terminal`.
+    pub(crate) fn end_terminal(&self) {
+        self.tmux(["-L", "terminal", "kill-server"]);
+    }
+
+    /// The terminals' sessions and windows.
+    pub(crate) fn on_terminals(&self) -> Vec<String> {
+        let format = "#{client_control_mode}#{client_session} #{window_name}";
+        let clients = self.tmux(["list-clients", "-F", format]);
+        let terminals = clients.lines().filter_map(|line| line.strip_prefix('0'));
+        terminals.map(str::to_owned).collect()
+    }
+
     /// The pid of the tmux server.
     #[track_caller]
     pub(crate) fn server(&self) -> Pid {
@@ -541,6 +681,20 @@ impl World {
         let state = self.state(SESSION);
         let name = state.file_name().unwrap();
         self.path("run").join(name).with_extension("sock")
+    }
+
+    /// The log of the daemon of [`SESSION`].
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.state(SESSION).join("daemon.log")).unwrap()
+    }
+
+    /// Waits until the log has this text: another thread writes it.
+    #[track_caller]
+    pub(crate) fn until_logged(&self, text: &str) -> String {
+        self.until_true(&format!("the log says {text}"), || {
+            self.log().contains(text)
+        });
+        self.log()
     }
 
     /// The logs of all its daemons.
@@ -668,6 +822,27 @@ pub(crate) fn repeated(times: i64) -> i64 {
     times * factor.parse::<i64>().expect("TEST_REPEATS is a number")
 }
 
+/// Numbers that look random, and are the same for the same seed.
+#[derive(Debug, Clone)]
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64, whose: u64) -> Self {
+        let mut dice = Self(seed ^ whose.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        dice.below(1);
+        dice
+    }
+
+    /// Returns a number from 0 to `n` - 1.
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
 /// What this machine is called where it asks another one.
 pub(crate) fn this_machine() -> String {
     let system = rustix::system::uname();
@@ -688,6 +863,13 @@ pub(crate) fn has_ended(pid: Pid) -> bool {
     let threads = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero()));
     state.is_none_or(|state| state.starts_with('Z'))
         && threads.is_ok_and(|threads| threads.count() <= 1)
+}
+
+/// The memory that a process has now, in KiB.
+pub(crate) fn resident(pid: Pid) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Reads the helper's four lines.
@@ -720,7 +902,11 @@ pub(crate) fn path_without_program() -> String {
 #[track_caller]
 pub(crate) fn blocks(page: &str, language: &str) -> Vec<String> {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
-    let text = fs::read_to_string(docs.join(page)).unwrap();
+    blocks_of(&fs::read_to_string(docs.join(page)).unwrap(), language)
+}
+
+/// The blocks of a language in a text.
+pub(crate) fn blocks_of(text: &str, language: &str) -> Vec<String> {
     text.split(&format!("```{language}\n"))
         .skip(1)
         .filter_map(|rest| rest.split_once("```"))

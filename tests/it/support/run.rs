@@ -77,6 +77,30 @@ impl Output {
         assert_eq!(self.code, code, "{self}");
     }
 
+    /// Checks that it failed with this code, and that its message begins so.
+    #[track_caller]
+    pub(crate) fn fails_so(&self, code: i32, err: &str) -> &Self {
+        let is_so = self.code == code && self.err.starts_with(err);
+        assert!(is_so, "not {code}, {err:?}: {self}");
+        self
+    }
+
+    /// Checks that its stdout has this part.
+    #[track_caller]
+    pub(crate) fn shows(&self, part: impl AsRef<str>) -> &Self {
+        let part = part.as_ref();
+        assert!(self.out.contains(part), "no {part:?}: {self}");
+        self
+    }
+
+    /// Checks that its stderr has this part.
+    #[track_caller]
+    pub(crate) fn says(&self, part: impl AsRef<str>) -> &Self {
+        let part = part.as_ref();
+        assert!(self.err.contains(part), "no {part:?}: {self}");
+        self
+    }
+
     /// Checks that it failed with this code and message, and printed no results.
     #[track_caller]
     pub(crate) fn fails(&self, code: i32, err: &str) {
@@ -101,6 +125,27 @@ impl fmt::Display for Output {
             "{shown} ended with {code}\nstdout:\n{out}\nstderr:\n{err}"
         )
     }
+}
+
+/// Checks that a text has this part.
+#[track_caller]
+pub(crate) fn has(text: impl AsRef<str>, part: impl AsRef<str>) {
+    let (text, part) = (text.as_ref(), part.as_ref());
+    assert!(text.contains(part), "no {part:?} in: {text}");
+}
+
+/// Checks that a text does not have this part.
+#[track_caller]
+pub(crate) fn lacks(text: impl AsRef<str>, part: impl AsRef<str>) {
+    let (text, part) = (text.as_ref(), part.as_ref());
+    assert!(!text.contains(part), "{part:?} in: {text}");
+}
+
+/// Checks that a text begins so.
+#[track_caller]
+pub(crate) fn begins(text: impl AsRef<str>, start: impl AsRef<str>) {
+    let (text, start) = (text.as_ref(), start.as_ref());
+    assert!(text.starts_with(start), "{start:?} does not begin: {text}");
 }
 
 fn reader(mut from: impl Read + Send + 'static) -> Receiver<String> {
@@ -200,6 +245,12 @@ impl Running {
 
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(self.pid(), signal).unwrap();
+    }
+
+    /// Kills it, and waits until it is gone.
+    pub(crate) fn kill(mut self) {
+        self.signal(Signal::KILL);
+        self.wait();
     }
 
     /// Waits for its end; returns its code.

@@ -48,7 +48,7 @@ pub(crate) fn sorted(output: &Output) -> Vec<String> {
 
 /// Checks the fields with these names, which may be paths like `task.run` or `tasks.0.run`.
 #[track_caller]
-pub(crate) fn has(value: &Value, names: &str, expected: Value) {
+pub(crate) fn has_fields(value: &Value, names: &str, expected: Value) {
     let find = |path: &str| {
         let pointer = format!("/{}", path.replace('.', "/"));
         value.pointer(&pointer).cloned().unwrap_or_default()
@@ -58,13 +58,6 @@ pub(crate) fn has(value: &Value, names: &str, expected: Value) {
 }
 
 impl World {
-    /// Writes the configuration.
-    pub(crate) fn configure(&self, text: &str) {
-        let folder = self.path("conf/tmux-task");
-        fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join("config.toml"), text).unwrap();
-    }
-
     /// Runs `tmux-task` with the words of this line, and waits for its end.
     #[track_caller]
     pub(crate) fn call(&self, line: &str) -> Output {

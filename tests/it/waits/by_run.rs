@@ -29,7 +29,7 @@ fn a_text_that_is_written_and_maybe_overwritten_at_once_is_found_by_the_run_itse
         let printed = parse_lines(output.ok());
         assert_eq!((printed.len(), &printed[0]["run"]), (2, &(n + 1).into()));
         let found = json!(["matched", "listening on 80"]);
-        has(&printed[1], "outcome line", found);
+        has_fields(&printed[1], "outcome line", found);
     }
     // The command begins when the wait has: what it writes over or clears at once was there.
     for line in [

@@ -15,10 +15,10 @@ fn the_end_of_a_run_is_an_outcome() {
     for waiting in [by_default, asked] {
         // `wait tests && deploy` means what it says.
         let result = ends_with(end(waiting), 1, "exited");
-        has(&result, fields, json!(["exit", 7, null]));
+        has_fields(&result, fields, json!(["exit", 7, null]));
     }
     let died = ends_with(end(text), 5, "died");
-    has(&died, fields, json!([null, 7, null]));
+    has_fields(&died, fields, json!([null, 7, null]));
     // It is over already.
     ends_with(wait(&world, &["api"]), 1, "exited");
     let plain = world.task(["wait", "api"]);
@@ -107,7 +107,7 @@ fn anything_written_is_a_change_and_nothing_is_idle_until_the_time_is_over() {
     output.fails_saying(4, "tmux-task: wait api: timed out after");
     let ended = outcome(&world.call("wait api --json --text down --timeout 100ms"));
     let result = ends_with(ended, 4, "timeout");
-    has(&result, "matchedAtEntry tail", json!([false, ["x"]]));
+    has_fields(&result, "matchedAtEntry tail", json!([false, ["x"]]));
     assert!(result["elapsedMs"].as_u64() >= Some(100), "{result}");
     assert!(result["cursor"].is_string(), "{result}");
 }
@@ -145,7 +145,7 @@ fn the_first_condition_wins_and_a_stop_wins_over_all() {
         let waiting = begin(&world, &conditions);
         go_on();
         let result = ends_with(end(waiting), code, outcome);
-        has(&result, "matchedIndex line", json!([1, line]));
+        has_fields(&result, "matchedIndex line", json!([1, line]));
     }
 }
 
@@ -161,7 +161,7 @@ fn a_question_ends_a_wait_for_the_end() {
          hint: `tmux-task send api TEXT` answers; then `tmux-task wait api` waits for its end\n",
     );
     let result = ends_with(wait(&world, &["api"]), 6, "input");
-    has(
+    has_fields(
         &result,
         "line promptKind condition",
         json!(["Proceed? [y/N]", "confirm", null]),

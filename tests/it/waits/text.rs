@@ -94,7 +94,7 @@ tabs: printf 'x\tREADY\n\ty\tREADY ' => echo unrelated
         let result = ends_with(end(waiting), 5, "stopped");
         let stood = !["alternate", "main-behind"].contains(&name);
         let fields = "matchedAtEntry sawNewOutput condition line";
-        has(
+        has_fields(
             &result,
             fields,
             json!([stood, true, "stop", "END OF STORY"]),

@@ -1,8 +1,6 @@
 //! Checks values against a JSON schema. It knows the keywords that the feed's schema uses and
 //! panics at others, so that no rule of the schema is passed over.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Map, Value};
 
 /// Keywords that describe and demand nothing.
@@ -36,7 +34,7 @@ pub(super) fn understand(root: &Value) {
 fn understand_rules(root: &Value, schema: &Value) {
     // A schema that is wrong in itself fails here whatever the value is.
     drop(check(root, schema, &Value::Null, ""));
-    let all = rules(schema).iter().flat_map(|(keyword, rule)| {
+    let all = object(schema).iter().flat_map(|(keyword, rule)| {
         let below: Vec<&Value> = match keyword.as_str() {
             "properties" => object(rule).values().collect(),
             "oneOf" | "anyOf" => array(rule).iter().collect(),
@@ -50,7 +48,7 @@ fn understand_rules(root: &Value, schema: &Value) {
 
 fn check(root: &Value, schema: &Value, value: &Value, at: &str) -> Result<(), String> {
     let mut wrong = None;
-    for (keyword, rule) in rules(schema) {
+    for (keyword, rule) in object(schema) {
         // Each rule is read even if another one is broken.
         let outcome = check_rule(root, (keyword, rule), value, at);
         wrong = wrong.or(outcome.err());
@@ -77,10 +75,9 @@ fn check_rule(
             value.as_u64().is_none_or(|number| number <= largest)
         }
         "required" => {
-            let names: BTreeSet<&str> = array(rule).iter().map(word).collect();
-            value
-                .as_object()
-                .is_none_or(|fields| names.iter().all(|name| fields.contains_key(*name)))
+            let mut names = array(rule).iter().map(word);
+            let fields = value.as_object();
+            fields.is_none_or(|fields| names.all(|name| fields.contains_key(name)))
         }
         "properties" => {
             for (name, schema) in object(rule) {
@@ -141,10 +138,6 @@ fn has_type(value: &Value, name: &str) -> bool {
         "object" => value.is_object(),
         other => panic!("unknown type {other}"),
     }
-}
-
-fn rules(schema: &Value) -> &Map<String, Value> {
-    object(schema)
 }
 
 fn object(rule: &Value) -> &Map<String, Value> {
