@@ -11,10 +11,10 @@
 //! - `sinks`, if there are any: each sink is a reader of the feed
 //!
 //! While a daemon starts, `stale-sessions` looks for other sessions of the project. A sink that posts to an
-//! address borrows a further thread for the request, and with `--stdout` a thread of that name waits for
-//! whoever reads it. When nothing happens, main and link alone wake, every two seconds (`timer.rs`): they check
-//! that the socket still exists and, while there are live tasks, read the processor times of quiet panes'
-//! programs and of the tmux server.
+//! address borrows a further thread for the request, and `--stdout` one that waits for whoever reads it. When
+//! nothing happens, main and link alone wake, every two seconds (`timer.rs`): they check that the socket still
+//! exists and, while there are live tasks, read the processor times of quiet panes' programs and of the tmux
+//! server.
 //!
 //! A panic on a thread that the daemon cannot do without ends the process at once (`log.rs`), and the next
 //! daemon carries on from what is on the disk. What panics in one connection, one stream or one sink ends alone.
