@@ -1,9 +1,10 @@
 # shellcheck shell=sh disable=SC2154
 # `tmux-task init host` runs this on the other machine, by its login shell and without its line ends: so it has
 # no single quotes, backslashes and exclamation marks, and each line is a command. The program comes on standard
-# input. Set before are $p, the program that is found there, $target, where it is put, $ours, its version, and
+# input. Set before are $p, the program that is found there or its path, $target, where it is put, $ours, its version, and
 # $here, the system that it is for. The last line that begins with `tmux-task: ` is the answer.
 say() { echo "tmux-task: $*"; exit 0; }
+p=$(command -v "$p")
 found=$(test -x "$p" && "$p" --version </dev/null)
 if test "$found" = "$ours"; then say has "$p"; fi
 if test -x "$p"; then test "$p" = "$target" || say other "${found:-something else} at $p"; fi

@@ -377,6 +377,16 @@ impl Engine {
         self.episodes.prompt_of(window)
     }
 
+    /// Returns the reported prompt that a task waits at, unless an answer was typed that counts as taken.
+    pub(crate) fn unanswered_prompt_of(&self, window: WindowId) -> Option<&Prompt> {
+        self.episodes.unanswered_prompt_of(window)
+    }
+
+    /// Notes that what a task asks was answered.
+    pub(crate) fn note_answer(&mut self, window: WindowId, now: Instant) {
+        self.episodes.note_answer(window, now);
+    }
+
     /// Returns what the tasks ask, reported or not.
     pub(crate) fn open_questions(&self) -> BTreeMap<WindowId, OpenQuestion> {
         self.episodes.open_questions()

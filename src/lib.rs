@@ -17,6 +17,7 @@ pub(crate) mod config;
 pub(crate) mod daemon;
 pub mod diff;
 pub mod engine;
+pub(crate) mod env;
 pub mod faces;
 pub(crate) mod files;
 pub(crate) mod hosts;

@@ -16,6 +16,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{Instant, sleep};
 
+use crate::env;
 use crate::files;
 use crate::model::environment::reaches_daemon;
 use crate::model::{Error, ErrorKind, Seq, with_causes};
@@ -396,7 +397,7 @@ pub(crate) async fn start(how: &Start) -> Result<String, Error> {
     let spawned = tokio::process::Command::new(&how.program)
         .args(&how.args)
         .env_clear()
-        .envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(reaches_daemon)))
+        .envs(env::vars().filter(|(name, _)| name.to_str().is_some_and(reaches_daemon)))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -20,7 +20,7 @@ use crate::model::{
 };
 use crate::restarts::{self, DEFAULT_BACKOFF};
 
-/// How the runs of a task are treated, as options.
+// How the runs of a task are treated, as options.
 #[derive(Debug, Args)]
 pub(crate) struct GivenSettings {
     /// Run it again when it ends with another code than 0 or by a signal: at most N times in a row

@@ -158,7 +158,7 @@ impl LinkJobs {
             }
             Job::Type(mut typing, outcome) => {
                 type_into_task(&mut self.link, &mut typing).await?;
-                outcome.resolve(typing.progress.due.is_some().then_some(typing));
+                outcome.resolve(typing);
             }
             Job::MarkEndings(marks, outcome) => {
                 let marked = tmux::mark_endings(&mut self.link.connection(), &marks).await;

@@ -137,7 +137,8 @@ pub(super) async fn type_into_task(
         );
         match typed.await? {
             TypingResult::Typed => {
-                typing.typed(rest, Instant::now());
+                let has_answered = answers.is_some();
+                typing.typed(rest, has_answered, Instant::now());
                 return Ok(());
             }
             TypingResult::Changed if examinations.are_over(Instant::now()) => {

@@ -53,8 +53,8 @@ pub(super) fn ssh(folder: &Path, destination: &str, options: &[&str], line: &str
 pub(super) fn far_line(program: Option<&str>, words: &str) -> String {
     let find = find_program(program);
     of_shell(&format!(
-        "test -t 1 || echo; {find}; test -x \"$p\" || {{ test -t 1 || echo \"{MISSING}$(uname -sm)\"; \
-         exit 127; }}; exec \"$p\" {words}"
+        "test -t 1 || echo; {find}; command -v \"$p\" >/dev/null || {{ test -t 1 || \
+         echo \"{MISSING}$(uname -sm)\"; exit 127; }}; exec \"$p\" {words}"
     ))
 }
 
@@ -64,12 +64,12 @@ pub(super) fn of_shell(script: &str) -> String {
     format!("exec sh -c '{script}'")
 }
 
-/// Returns what sets `$p` to the path of our program there.
+/// Returns what sets `$p` to our program there, or its path. It starts no process.
 pub(super) fn find_program(program: Option<&str>) -> String {
     match program {
         Some(path) => format!("p=\"{}\"", in_home(path)),
-        None => "p=$(command -v tmux-task) || p=$HOME/.local/bin/tmux-task; \
-                 test -x \"$p\" || p=$HOME/.cargo/bin/tmux-task"
+        None => "p=tmux-task; command -v $p >/dev/null || { p=$HOME/.local/bin/tmux-task; \
+                 test -x \"$p\" || p=$HOME/.cargo/bin/tmux-task; }"
             .to_owned(),
     }
 }

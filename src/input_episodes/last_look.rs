@@ -182,6 +182,22 @@ pub(super) struct Episode {
 }
 
 impl Episode {
+    /// Returns the episode with an answer that counts as taken until then.
+    pub(super) fn answered(mut self, until: Option<Instant>) -> Self {
+        if let Phase::Reported { answered_until, .. } = &mut self.state {
+            *answered_until = until;
+        }
+        self
+    }
+
+    /// Returns until when an answer that was typed counts as taken.
+    pub(super) fn answered_until(&self) -> Option<Instant> {
+        match self.state {
+            Phase::Reported { answered_until, .. } => answered_until,
+            Phase::Candidate { .. } => None,
+        }
+    }
+
     pub(super) fn is_reported(&self) -> bool {
         match self.state {
             Phase::Reported { .. } => true,
@@ -209,9 +225,11 @@ pub(super) enum Phase {
     },
     /// Reported as `input`, at `since`; `None` if that was before a restart. If it has gone from the
     /// screen although nothing was read, it may be drawn again: until `gone_by` it is not resolved.
+    /// Until `answered_until`, an answer that was typed counts as taken.
     Reported {
         since: Option<Now>,
         gone_by: Option<Instant>,
+        answered_until: Option<Instant>,
     },
 }
 

@@ -20,6 +20,9 @@ mod task_look;
 use last_look::{Episode, LastLook, Phase, is_known, resolve, see};
 use task_look::TaskLook;
 
+/// How long it may take until the screen shows that an answer was taken.
+const ANSWER_TAKES: Duration = Duration::from_secs(2);
+
 /// The episodes of all tasks, across looks.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Episodes {
@@ -47,7 +50,10 @@ impl Episodes {
             resolve(episode, &mut events);
         }
         for task in look.tasks.values() {
-            let before = self.episodes.remove(&task.window);
+            let before = self.episodes.remove(&task.window).map(|episode| {
+                let until = episode.answered_until().filter(|until| *until > now.mono);
+                episode.answered(until)
+            });
             let terminal = look.terminals.get(&task.window);
             let last_look = self.last_look.get_mut(&task.window);
             let same =
@@ -113,6 +119,7 @@ impl Episodes {
                 state: Phase::Reported {
                     since: None,
                     gone_by: None,
+                    answered_until: None,
                 },
                 read: None,
                 n_reads: None,
@@ -146,6 +153,21 @@ impl Episodes {
     pub(crate) fn prompt_of(&self, window: WindowId) -> Option<&Prompt> {
         let episode = self.episodes.get(&window)?;
         episode.is_reported().then_some(&episode.found.prompt)
+    }
+
+    /// Returns the prompt that this task waits at, unless an answer was typed that counts as taken.
+    pub(crate) fn unanswered_prompt_of(&self, window: WindowId) -> Option<&Prompt> {
+        let is_answered = self.episodes.get(&window)?.answered_until().is_some();
+        self.prompt_of(window).filter(|_| !is_answered)
+    }
+
+    /// Notes that what this task asks was answered. If it still asks a while later, the program has not
+    /// taken the answer.
+    pub(crate) fn note_answer(&mut self, window: WindowId, now: Instant) {
+        let answered = |episode: Episode| episode.answered(Some(now + ANSWER_TAKES));
+        if let Some(episode) = self.episodes.remove(&window).map(answered) {
+            self.episodes.insert(window, episode);
+        }
     }
 
     /// Returns the judgement of the last look at this task, since when its rows are unchanged, and since
@@ -182,7 +204,11 @@ impl Episodes {
                 let due = since + quiet.max(episode.found.still_for);
                 Some(due_beside.map_or(due, |beside| beside.min(due)))
             }
-            Phase::Reported { gone_by, .. } => gone_by,
+            Phase::Reported {
+                gone_by,
+                answered_until,
+                ..
+            } => gone_by.into_iter().chain(answered_until).min(),
         };
         let episodes = self.episodes.iter();
         episodes.filter_map(move |(window, episode)| Some((*window, due(episode)?)))

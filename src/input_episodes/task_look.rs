@@ -64,7 +64,11 @@ impl TaskLook<'_> {
         };
         let is_reported = match before {
             Some(before) if self.continues(&before, found) => match before.state {
-                Phase::Reported { since, .. } => {
+                Phase::Reported {
+                    since,
+                    answered_until,
+                    ..
+                } => {
                     // Typing changes the row, not the question.
                     let found = PromptMatch {
                         prompt: before.found.prompt,
@@ -79,6 +83,7 @@ impl TaskLook<'_> {
                     let state = Phase::Reported {
                         since,
                         gone_by: None,
+                        answered_until,
                     };
                     return watch(&found, state, read.or(before.read), n_reads);
                 }
@@ -118,6 +123,7 @@ impl TaskLook<'_> {
             Phase::Reported {
                 since: Some(self.now),
                 gone_by: None,
+                answered_until: None,
             },
             self.last_look.read(),
             self.last_look.n_reads(),
@@ -205,7 +211,12 @@ impl TaskLook<'_> {
     /// it again: nothing was read, or keys, which may also be what the terminal reports of itself. A
     /// screen of another width may show it only in part, or not at all.
     fn until_gone(&self, before: &Episode) -> Option<Episode> {
-        let Phase::Reported { since, gone_by } = before.state else {
+        let Phase::Reported {
+            since,
+            gone_by,
+            answered_until,
+        } = before.state
+        else {
             return None;
         };
         if !self.is_alive_since(before) {
@@ -227,7 +238,11 @@ impl TaskLook<'_> {
         }
         let kept = without_evidence(before.clone(), self.task)?;
         Some(Episode {
-            state: Phase::Reported { since, gone_by },
+            state: Phase::Reported {
+                since,
+                gone_by,
+                answered_until,
+            },
             ..kept
         })
     }

@@ -142,6 +142,37 @@ fn the_next_look_is_due_when_it_can_report() {
 }
 
 #[test]
+fn an_answer_counts_as_taken_for_a_while() {
+    let quiet = Duration::ZERO;
+    let mut now = start();
+    let mut episodes = Episodes::default();
+    for _ in 0..2 {
+        episodes.admit(&snapshot(ASKS), quiet, now);
+    }
+    let is_unanswered = |episodes: &Episodes| episodes.unanswered_prompt_of(WindowId(1)).is_some();
+    assert!(is_unanswered(&episodes));
+    episodes.note_answer(WindowId(1), now.mono);
+    let due = now.after(ANSWER_TAKES);
+    for at in [now, now.after(ANSWER_TAKES / 2)] {
+        now = at;
+        assert_eq!(episodes.admit(&snapshot(ASKS), quiet, now), []);
+        assert!(!is_unanswered(&episodes) && episodes.is_waiting(WindowId(1)));
+        assert_eq!(episodes.next_deadline(quiet), Some(due.mono));
+    }
+    // The program has not taken it.
+    assert_eq!(episodes.admit(&snapshot(ASKS), quiet, due), []);
+    assert!(is_unanswered(&episodes));
+    assert_eq!(episodes.next_deadline(quiet), None);
+    // The next question is another one.
+    episodes.note_answer(WindowId(1), due.mono);
+    let next = snapshot("@1 a running : Go? [y/n] y|Where to?");
+    for _ in 0..2 {
+        episodes.admit(&next, quiet, due);
+    }
+    assert!(is_unanswered(&episodes));
+}
+
+#[test]
 fn an_episode_ends_with_the_prompt() {
     let reported: [(&str, &[&str]); 2] = [(ASKS, &[]), (ASKS, REPORTED)];
     let then = |look: &'static str| [reported[0], reported[1], (look, RESOLVED)];

@@ -1,25 +1,31 @@
 //! How a machine executes what another one asks of it.
 
-use std::env;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
+use crate::env;
+use crate::model::FarCall;
 use crate::model::environment::{WithheldVariables, covers_name};
-use crate::model::{FAR_CALL, FarCall};
-use crate::tmux::program;
 
-/// Returns how to execute it on this machine, in a process that reads it from its standard input, or
-/// has it as a `word` among its arguments; and what is said about its directory.
+/// Makes this process the one that executes it: gives it its variables and its directory. Returns what is
+/// said about the directory.
 ///
 /// # Errors
 ///
-/// When our own program is not found.
-pub(crate) fn far_command(
+/// When it cannot enter the directory.
+pub(crate) fn enter_call(call: &FarCall) -> io::Result<Option<String>> {
+    env::change(changes(call, env::vars().map(|(name, _)| name)));
+    let (cwd, note) = directory_of(call);
+    std::env::set_current_dir(cwd)?;
+    Ok(note)
+}
+
+/// Returns the variables that it has, and those of these that it has not.
+fn changes(
     call: &FarCall,
-    word: Option<&str>,
-) -> io::Result<(Command, Option<String>)> {
+    known: impl Iterator<Item = OsString>,
+) -> Vec<(OsString, Option<OsString>)> {
     // Conversations of this machine are not the caller's.
     let withheld = WithheldVariables::default();
     let is_ours = |name: &OsString| {
@@ -37,22 +43,14 @@ pub(crate) fn far_command(
     ];
     let set = set
         .into_iter()
-        .filter_map(|(name, value)| Some((name, value?)));
-    let (cwd, note) = directory_of(call);
-    let mut command = Command::new(program().ok_or(io::ErrorKind::NotFound)?);
-    command
-        .args([FAR_CALL, "run"])
-        .args(word)
-        .env_clear()
-        .envs(env::vars_os().filter(|(name, _)| !is_ours(name)))
-        .envs(set)
-        .current_dir(cwd);
-    Ok((command, note))
+        .filter_map(|(name, value)| Some((name.into(), Some(value?.into()))));
+    set.chain(known.filter(is_ours).map(|name| (name, None)))
+        .collect()
 }
 
 /// Returns the directory to run in, and what is said about it.
 fn directory_of(call: &FarCall) -> (PathBuf, Option<String>) {
-    let home = env::home_dir().unwrap_or_else(|| "/".into());
+    let home = std::env::home_dir().unwrap_or_else(|| "/".into());
     let Some(cwd) = call.cwd.as_deref() else {
         return (home, None);
     };
@@ -99,17 +97,18 @@ mod tests {
 
     #[test]
     fn owner_and_session_are_in_the_environment() {
-        let (command, _) = far_command(&call(), None).unwrap();
-        assert_eq!(command.get_args().collect::<Vec<_>>(), [FAR_CALL, "run"]);
+        let known = ["HOME", "TMUX", "TMUX_TASK_OWNER", "CLAUDECODE"].map(OsString::from);
+        let changes = changes(&call(), known.into_iter());
         let value = |name: &str| {
-            let mut all = command.get_envs();
-            let found = all.find(|(known, _)| *known == name)?.1?;
-            Some(found.to_str().unwrap().to_owned())
+            let (_, value) = changes.iter().find(|(known, _)| *known == name)?;
+            Some(value.as_ref().map(|value| value.to_str().unwrap()))
         };
-        assert_eq!(value("TMUX_TASK_OWNER").as_deref(), Some("claude:1"));
-        assert_eq!(value("TMUX_TASK_SESSION").as_deref(), Some("work"));
-        assert_eq!(value("TMUX_TASK_MACHINE").as_deref(), Some("laptop"));
-        assert_eq!(value("TMUX"), None);
+        assert_eq!(value("TMUX_TASK_OWNER"), Some(Some("claude:1")));
+        assert_eq!(value("TMUX_TASK_SESSION"), Some(Some("work")));
+        assert_eq!(value("TMUX_TASK_MACHINE"), Some(Some("laptop")));
+        assert_eq!(value("TMUX"), Some(None));
+        assert_eq!(value("CLAUDECODE"), Some(None));
+        assert_eq!(value("HOME"), None);
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub(crate) use everywhere::{Everywhere, list_everywhere};
 #[cfg(feature = "panel")]
 pub(crate) use everywhere::{FoundSession, Server, daemon_sockets, sessions_of};
 pub(crate) use explain::{cannot_restart_words, explain, explanation_lines, restart_words};
-pub(crate) use far_call::far_command;
+pub(crate) use far_call::enter_call;
 pub(crate) use file_tasks::{FileTasks, names_in_file};
 pub(crate) use host_follower::{HostNews, Received, follow_host};
 pub(crate) use host_notes::{
@@ -88,11 +88,13 @@ pub(crate) use wakes::follow_wakes;
 
 use std::ffi::OsString;
 
+use crate::env;
+
 /// How a daemon gets the present configuration.
 pub(crate) const APPLY_CONFIG: &str = "`tmux-task daemon stop`, and the next command starts a daemon with \
                                        these settings; the tasks go on";
 
 /// Looks up an environment variable.
 pub(crate) fn lookup(name: &str) -> Option<OsString> {
-    std::env::var_os(name)
+    env::var(name)
 }

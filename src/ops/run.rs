@@ -139,7 +139,7 @@ fn environment(spec: &TaskSpec) -> Result<TaskEnvironment, Error> {
         return Err(Error::usage(why));
     }
     let withheld = WithheldVariables::with(&config::load(&lookup)?.env_withhold);
-    tmux::environment_of(spec, env::vars_os(), &withheld)
+    tmux::environment_of(spec, crate::env::vars(), &withheld)
 }
 
 fn directory(given: Option<PathBuf>) -> Result<PathBuf, Error> {

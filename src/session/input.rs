@@ -267,7 +267,7 @@ pub(crate) enum Job {
     ForgetEnvironments(BTreeSet<String>, BTreeSet<String>, Resolver<()>),
     /// Type the next part into a task. If the request names a prompt, only while the task shows it. What is
     /// left to type comes of it.
-    Type(Typing, Resolver<Option<Typing>>),
+    Type(Typing, Resolver<Typing>),
     /// Note on the windows of these tasks why their runs are about to be ended. Without a reason, remove that
     /// note: the run could not be ended.
     MarkEndings(Vec<(Arc<Task>, Option<GoneReason>)>, Resolver<()>),

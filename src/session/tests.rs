@@ -320,10 +320,11 @@ impl Driver {
     #[track_caller]
     fn typed(&mut self, left: Option<Typing>) {
         self.done(|job| {
-            let Job::Type(_, outcome) = job else {
+            let Job::Type(mut typing, outcome) = job else {
                 return false;
             };
-            outcome.resolve(left);
+            typing.progress.due = None;
+            outcome.resolve(left.unwrap_or(typing));
             true
         });
     }

@@ -32,6 +32,8 @@ pub(crate) struct Typing {
 pub(crate) struct Progress {
     /// Whether a part of the request has been typed.
     pub(crate) has_begun: bool,
+    /// Whether what was typed answers what the task asks.
+    pub(crate) has_answered: bool,
     /// When it goes on; `None` if it may now, or is done.
     pub(crate) due: Option<Instant>,
     /// Since when it waits for the program to read.
@@ -83,10 +85,11 @@ impl Typing {
         (part, rest)
     }
 
-    /// Notes that a part was typed, and these keys are left.
-    pub(crate) fn typed(&mut self, rest: Vec<String>, now: Instant) {
+    /// Notes that a part was typed, which may be an answer, and these keys are left.
+    pub(crate) fn typed(&mut self, rest: Vec<String>, has_answered: bool, now: Instant) {
         self.progress = Progress {
             has_begun: true,
+            has_answered: has_answered || self.progress.has_answered,
             due: (!rest.is_empty()).then_some(now + CHECK),
             waits_since: Some(now),
             read_since: None,

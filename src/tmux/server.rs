@@ -17,6 +17,7 @@ use tokio::process::{Child, Command as Process};
 
 use super::error::TmuxError;
 use super::version::{is_supported, version_in};
+use crate::env;
 use crate::files::our_uid;
 use crate::model::Error;
 use crate::model::environment::reaches_tmux_server;
@@ -174,7 +175,7 @@ impl Server {
     /// When there is none.
     pub(crate) fn check_program(&self) -> Result<(), TmuxError> {
         let is_name = self.program.components().count() <= 1;
-        let folders = std::env::var_os("PATH").filter(|_| is_name);
+        let folders = env::var("PATH").filter(|_| is_name);
         let mut found = match &folders {
             Some(folders) => std::env::split_paths(folders)
                 .map(|folder| folder.join(&self.program))
@@ -243,7 +244,7 @@ impl Server {
         let stays = |name: &OsStr| name.to_str().is_some_and(reaches_tmux_server);
         process
             .env_clear()
-            .envs(std::env::vars_os().filter(|(name, _)| stays(name)));
+            .envs(env::vars().filter(|(name, _)| stays(name)));
         process
     }
 

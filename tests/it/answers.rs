@@ -32,6 +32,28 @@ fn an_answer_is_not_the_next_question() {
 }
 
 #[test]
+fn a_wait_that_begins_after_an_answer_does_not_end_by_its_question() {
+    let world = World::new();
+    let gate = world.gate("gate");
+    let line = "read -r -p 'Go on? [y/N] ' answer";
+    world.run("ask", &format!("{line}; {}; exit 3", gate.wait()));
+    world.until("its question", |records| !asked(records, "ask").is_empty());
+    world
+        .task(["send", "ask", "--if-prompt", "Go on? [y/N]", "y"])
+        .ok();
+    let mut end = world.start(["wait", "ask"]);
+    let mut next = world.start(["wait", "ask", "--input"]);
+    world.until("the answer is taken", |records| {
+        let events = events(records);
+        events.iter().any(|event| event["type"] == "inputResolved")
+    });
+    gate.open();
+    assert_eq!((end.line().as_str(), end.wait()), ("exited: code 3", 1));
+    // It died before it asked again.
+    assert_eq!(next.wait(), 5);
+}
+
+#[test]
 fn a_list_starts_the_daemon_that_knows_what_waits() {
     let world = World::new();
     world.run("ask", "read -r -p 'Proceed? [y/N] ' answer");

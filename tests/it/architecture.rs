@@ -36,7 +36,7 @@ const FLOORS: [(u8, &str, &[&str]); 13] = [
     (1, "what composes the rules", &["engine"]),
     (2, "formats", &["wire"]),
     (2, "the state machine", &["session"]),
-    (2, "files", &["files"]),
+    (2, "files and variables", &["files", "env"]),
     (
         3,
         "edges",

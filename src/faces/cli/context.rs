@@ -2,7 +2,6 @@
 //! answer.
 
 use std::cell::{Cell, RefCell};
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
@@ -14,7 +13,6 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::args::Global;
 use super::output::{self, with_options};
-use super::usage;
 use crate::client::DaemonClient;
 use crate::model::{Error, ErrorKind};
 use crate::ops::{SessionChoice, TaskSession};
@@ -27,8 +25,8 @@ use crate::wire::Request;
 #[derive(Debug)]
 pub(super) struct Context {
     global: Global,
-    /// The command line.
-    args: Vec<OsString>,
+    /// The command, as errors name it.
+    words: String,
     /// When to check that daemon and tmux still answer.
     pub(super) limit: TimeLimit,
     /// Their addresses, once known.
@@ -36,10 +34,10 @@ pub(super) struct Context {
 }
 
 impl Context {
-    pub(super) fn new(global: Global, args: Vec<OsString>) -> Self {
+    pub(super) fn new(global: Global, words: String) -> Self {
         Self {
             global,
-            args,
+            words,
             limit: TimeLimit::new(),
             asked: RefCell::new(None),
         }
@@ -65,13 +63,13 @@ impl Context {
     }
 
     /// Returns the command, as errors name it.
-    pub(super) fn what(&self) -> String {
-        usage::command_words(&self.args)
+    pub(super) fn what(&self) -> &str {
+        &self.words
     }
 
     /// Prints a failure of a part of the command.
     pub(super) fn complain(&self, error: &Error) {
-        output::complain(error, &self.what(), &self.global.words());
+        output::complain(error, self.what(), &self.global.words());
     }
 
     /// Prints a message on stderr that is no failure.

@@ -1,20 +1,23 @@
-//! The far side of `--host`: the program executes itself for another machine.
+//! The far side of `--host`: a process that executes a command for another machine.
 //!
-//! `far-call` reads the call from standard input, starts `far-call run`, which reads it from there in its
-//! turn and is the command, and watches whether the caller is still there. `far-call WORD` becomes the
-//! command in this terminal.
+//! `far-call` reads the call from standard input and becomes the command. Threads pass back what it writes,
+//! pass on what it reads, and watch whether the caller is still there. `far-call WORD` becomes the command in
+//! this terminal.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io::{self, BufRead, Read, Write};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Read, Write};
 use std::iter::once;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::process::{ExitCode, ExitStatus, Stdio};
-use std::thread;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 
 use clap::{CommandFactory, FromArgMatches};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, getpid, kill_process};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use tokio::runtime::Builder;
 
 use super::args::{Cli, CliCommand, Ls, Send};
@@ -22,99 +25,85 @@ use super::output;
 #[cfg(feature = "mcp")]
 use crate::faces::mcp;
 use crate::model::{Error, FarAnswer, FarCall, FarPiece, FarStdin, OURS, text};
-use crate::ops::{SessionChoice, far_command, list_everywhere};
+use crate::ops::{SessionChoice, enter_call, list_everywhere};
 
-/// Returns the call whose command this process is to be; else it has ended.
-pub(super) fn run(words: &[OsString]) -> Result<FarCall, ExitCode> {
+/// The command that this process becomes: the call, and who gets its answers if it is not in a terminal.
+type Execution = (FarCall, Option<Answers>);
+
+/// Returns the command that this process is to be; else it has ended.
+pub(super) fn run(words: &[OsString]) -> Result<Execution, ExitCode> {
     let words: Option<Vec<&str>> = words.iter().map(|word| word.to_str()).collect();
-    let outcome = match words.as_deref() {
-        Some([]) => serve().map(Err),
-        Some(["run"]) => read_call().map(Ok),
-        Some(["run", word]) => call_of(word).map(Ok),
-        Some([word]) => call_of(word).and_then(|call| become_command(&call, word)),
+    let execution = match words.as_deref() {
+        Some([]) => serve(),
+        Some([word]) => in_terminal(word).map(Some),
         Some(_) | None => Err(no_call()),
     };
-    let outcome = outcome.unwrap_or_else(|error| {
+    let execution = execution.unwrap_or_else(|error| {
         output::complain(&Error::of(&error), "far-call", "");
-        Err(ExitCode::FAILURE)
+        None
     });
-    if outcome.is_ok() {
-        // Without the process that watches the caller, nobody waits for it.
-        #[cfg(linux)]
-        rustix::process::set_parent_process_death_signal(Some(Signal::INT)).unwrap_or_default();
-    }
-    outcome
+    execution.ok_or(ExitCode::FAILURE)
 }
 
 fn no_call() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "this is no call")
 }
 
-fn call_of(word: &str) -> io::Result<FarCall> {
-    FarCall::of_word(word).ok_or_else(no_call)
-}
-
-/// Reads a call from standard input, and nothing of what is behind it that others could not read.
-fn read_call() -> io::Result<FarCall> {
-    let mut line = Vec::new();
-    io::stdin().lock().read_until(b'\n', &mut line)?;
-    serde_json::from_slice(&line).map_err(|_| no_call())
-}
-
-/// Executes the command in this terminal.
-fn become_command<T>(call: &FarCall, word: &str) -> io::Result<T> {
+/// Prepares the execution in this terminal.
+fn in_terminal(word: &str) -> io::Result<Execution> {
+    let call = FarCall::of_word(word).ok_or_else(no_call)?;
     let host = &call.caller.host;
     if call.version != OURS {
         let why = format!("{host} has tmux-task {OURS}, {} asks", call.version);
         return Err(io::Error::other(why));
     }
-    let (mut command, note) = far_command(call, Some(word))?;
-    if let Some(note) = note {
+    if let Some(note) = enter_call(&call)? {
         output::note(&note);
     }
-    Err(command.exec())
+    Ok((call, None))
 }
 
-/// Executes a command for whoever sends its call.
-fn serve() -> io::Result<ExitCode> {
-    let mut call = read_call()?;
+/// Prepares the execution for whoever sends its call; `None` if it was refused.
+fn serve() -> io::Result<Option<Execution>> {
+    // What is behind the call is for the command.
+    let mut caller = BufReader::new(File::from(io::stdin().as_fd().try_clone_to_owned()?));
+    let mut line = Vec::new();
+    caller.read_until(b'\n', &mut line)?;
+    let mut call: FarCall = serde_json::from_slice(&line).map_err(|_| no_call())?;
+    let to = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let to = Arc::new(Mutex::new(to));
     if let Err(error) = admit(&mut call) {
-        answer(&error.into())?;
-        return Ok(ExitCode::FAILURE);
+        answer(&to, &error.into())?;
+        return Ok(None);
     }
     // What start files have printed ends here.
-    answer(&FarAnswer::TmuxTask(OURS.to_owned()))?;
+    answer(&to, &FarAnswer::TmuxTask(OURS.to_owned()))?;
     if call.version != OURS {
-        return Ok(ExitCode::FAILURE);
+        return Ok(None);
     }
-    let (mut command, note) = far_command(&call, None)?;
-    if let Some(note) = note {
+    if let Some(note) = enter_call(&call)? {
         let line = format!("{}\n", text::row(note.as_bytes()));
-        answer(&FarAnswer::Stderr(FarPiece::Text(line)))?;
+        answer(&to, &FarAnswer::Stderr(FarPiece::Text(line)))?;
     }
-    let streams = command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = streams.stderr(Stdio::piped()).spawn()?;
-    let stdin = child.stdin.take();
-    let pid = Pid::from_child(&child);
+    let answers = Answers::begin(to)?;
+    let (reads, stdin) = io::pipe()?;
+    dup2_stdin(reads)?;
+    let input = call.stdin.clone();
     thread::spawn(move || {
-        if let Some(stdin) = stdin {
-            // A command that does not read it says so itself.
-            pass_on(&call, stdin).unwrap_or_default();
-        }
+        // A command that does not read it says so itself.
+        pass_on(&input, &mut caller, stdin).unwrap_or_default();
         // Whoever sends nothing more has left, or closes what the command reads.
-        io::copy(&mut io::stdin(), &mut io::sink()).unwrap_or_default();
-        if call.stdin != FarStdin::Follows {
-            // It may have ended.
-            kill_process(pid, Signal::INT).unwrap_or_default();
+        io::copy(&mut caller, &mut io::sink()).unwrap_or_default();
+        if input != FarStdin::Follows {
+            interrupt();
         }
     });
-    let stderr = child.stderr.take();
-    let saying = thread::spawn(|| pass_back(stderr, FarAnswer::Stderr));
-    pass_back(child.stdout.take(), FarAnswer::Stdout)?;
-    saying.join().unwrap_or_else(|_| Err(no_call()))?;
-    let code = exit_code(child.wait()?);
-    answer(&FarAnswer::Exit(code))?;
-    Ok(ExitCode::from(code))
+    Ok(Some((call, Some(answers))))
+}
+
+/// Interrupts the command: whoever waits for it has left.
+fn interrupt() {
+    kill_process(getpid(), Signal::INT).unwrap_or_default();
 }
 
 /// Checks a call that comes by the broker, and finds the tmux server that it is for: the one on which a daemon
@@ -204,40 +193,78 @@ fn refusal(call: &FarCall) -> Option<String> {
 /// How much of a stream is read at once, in bytes.
 const CHUNK: usize = 32 << 10;
 
+/// What the command writes, as answers to whoever asks for it.
+pub(super) struct Answers {
+    to: Arc<Mutex<File>>,
+    streams: [JoinHandle<()>; 2],
+}
+
+impl Answers {
+    /// Passes back from here on what this process writes.
+    fn begin(to: Arc<Mutex<File>>) -> io::Result<Self> {
+        let (stdout, writes) = io::pipe()?;
+        dup2_stdout(writes)?;
+        let (stderr, writes) = io::pipe()?;
+        dup2_stderr(writes)?;
+        let pass_back = |from: PipeReader, piece: fn(FarPiece) -> FarAnswer| {
+            let to = Arc::clone(&to);
+            thread::spawn(move || {
+                if pass_back(from, &to, piece).is_err() {
+                    interrupt();
+                }
+            })
+        };
+        let streams = [
+            pass_back(stdout, FarAnswer::Stdout),
+            pass_back(stderr, FarAnswer::Stderr),
+        ];
+        Ok(Self { to, streams })
+    }
+
+    /// Passes back the rest, and the code with which the command has ended.
+    pub(super) fn end(self, code: u8) {
+        // Nobody reads what cannot be passed back.
+        io::stdout().flush().unwrap_or_default();
+        let closed = {
+            let to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
+            dup2_stdout(&*to).and(dup2_stderr(&*to))
+        };
+        if closed.is_ok() {
+            for stream in self.streams {
+                stream.join().unwrap_or_default();
+            }
+        }
+        answer(&self.to, &FarAnswer::Exit(code)).unwrap_or_default();
+    }
+}
+
 /// Passes back what the command writes, to the end of the stream.
-fn pass_back(from: Option<impl Read>, piece: fn(FarPiece) -> FarAnswer) -> io::Result<()> {
+fn pass_back(
+    mut from: impl Read,
+    to: &Mutex<File>,
+    piece: fn(FarPiece) -> FarAnswer,
+) -> io::Result<()> {
     let mut bytes = [0; CHUNK];
-    let Some(mut from) = from else { return Ok(()) };
     while let n @ 1.. = from.read(&mut bytes)? {
-        answer(&piece(FarPiece::of(bytes[..n].to_vec())))?;
+        answer(to, &piece(FarPiece::of(bytes[..n].to_vec())))?;
     }
     Ok(())
 }
 
 /// Writes a line to whoever asks.
-fn answer(answer: &FarAnswer) -> io::Result<()> {
+fn answer(to: &Mutex<File>, answer: &FarAnswer) -> io::Result<()> {
     let line = serde_json::to_string(answer)? + "\n";
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(line.as_bytes())?;
-    stdout.flush()
+    let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
+    to.write_all(line.as_bytes())
 }
 
-/// Writes the call to the command's standard input, and what it is to read.
-fn pass_on(call: &FarCall, mut to: impl Write) -> io::Result<()> {
-    to.write_all(call.line().as_bytes())?;
-    match &call.stdin {
-        FarStdin::Nothing => {}
-        FarStdin::Text(text) => to.write_all(text.as_bytes())?,
-        FarStdin::Follows | FarStdin::Acknowledgements => {
-            io::copy(&mut io::stdin(), &mut to)?;
-        }
+/// Writes to the command what it is to read.
+fn pass_on(what: &FarStdin, caller: &mut impl Read, mut to: PipeWriter) -> io::Result<()> {
+    match what {
+        FarStdin::Nothing => Ok(()),
+        FarStdin::Text(text) => to.write_all(text.as_bytes()),
+        FarStdin::Follows | FarStdin::Acknowledgements => io::copy(caller, &mut to).map(drop),
     }
-    Ok(())
-}
-
-fn exit_code(status: ExitStatus) -> u8 {
-    let code = status.code().or(status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| code.try_into().ok()).unwrap_or(1)
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ use tokio::time::sleep;
 use super::args::{CliCommand, Feed, KillAll, Replay, Run, Send, Wait};
 use super::context::ExitWatch;
 use super::output;
-use super::usage::command_words;
 use crate::hosts::{FarProcess, Host};
 use crate::model::{
     Backoff, Error, ErrorKind, FarAnswer, FarCall, FarCaller, FarStdin, whole_millis,
@@ -97,17 +96,16 @@ fn needs_of(command: &CliCommand) -> Option<Needs> {
     Some(needs)
 }
 
-/// Executes the command with these arguments, the program's name first, on another machine.
+/// Executes the command, with its words and its arguments, the program's name first, on another machine.
 pub(super) async fn run(
     name: &str,
     choice: &SessionChoice,
-    args: &[OsString],
+    (words, args): (&str, &[OsString]),
     command: &CliCommand,
 ) -> Result<(), Error> {
     let not_here = || Error::usage("it is about this machine: --host does not go with it");
     let needs = needs_of(command).ok_or_else(not_here)?;
-    let verb = command_words(args);
-    let verb = verb.split(' ').next().unwrap_or_default();
+    let verb = words.split(' ').next().unwrap_or_default();
     let host = Host::named(name, &lookup)?;
     let call = call(&host, &needs, choice, (verb, args))?;
     let code = match FarProcess::start_in_fleet(&host, &call).await? {

@@ -1,10 +1,8 @@
 //! `init`: installs and removes the adapters of agents, and this program on another machine.
 
-use clap::Parser;
-
-use super::args::{Cli, Init, InitClient};
+use super::args::{Init, InitClient};
 use super::context::{self, Context};
-use super::{forward, output};
+use super::{forward, output, usage};
 use crate::faces::agent::{AgentClient, Done, Setup};
 use crate::hosts::{Host, install};
 use crate::model::Error;
@@ -72,8 +70,8 @@ pub(super) async fn init_host(context: &Context, name: &str) -> Result<(), Error
     let host = Host::named(name, &lookup)?;
     output::line(&install(&host, forward::may_ask()).await?)?;
     let args = ["tmux-task", "--host", name, "doctor"].map(Into::into);
-    let doctor = Cli::try_parse_from(&args)
-        .map_err(|error| super::usage::failure(&error, &args).about("usage"))?;
-    let examined = forward::run(name, &context.choice(), &args, &doctor.command).await;
+    let (doctor, words) =
+        usage::parse(&args).map_err(|error| usage::failure(&error, &args).about("usage"))?;
+    let examined = forward::run(name, &context.choice(), (&words, &args), &doctor.command).await;
     examined.map_err(|error| error.about("doctor"))
 }

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-use clap::{Command, CommandFactory, ValueEnum as _};
+use clap::{Arg, Command, CommandFactory, ValueEnum as _};
 use clap_complete::env::{CompleteEnv, Shells};
 use clap_mangen::Man as Page;
 
@@ -86,6 +86,9 @@ fn synopsis(command: &Command) -> String {
     let options = command
         .get_arguments()
         .filter(|one| !one.is_positional() && !one.is_hide_set() && !one.is_required_set());
+    // A command's own come first.
+    let (general, own): (Vec<&Arg>, Vec<&Arg>) = options.partition(|one| one.is_global_set());
+    let options = own.into_iter().chain(general);
     let options: Vec<String> = options.map(|option| format!("[{option}]")).collect();
     usage
         .trim_start_matches("Usage: ")

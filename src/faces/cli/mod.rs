@@ -35,8 +35,6 @@ use std::pin::Pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
-
 use crate::client::{fleet_not_started, fleet_program};
 use crate::model::{Error, ErrorKind, FAR_CALL, FarCall};
 use args::{Cli, CliCommand, Fleet, Restart, Run};
@@ -63,10 +61,14 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         && word == FAR_CALL
     {
         return match far_call::run(words) {
-            Ok(call) => {
+            Ok((call, answers)) => {
                 let name = OsString::from("tmux-task");
                 let words = call.args.iter().map(OsString::from);
-                execute(std::iter::once(name).chain(words).collect(), Some(call))
+                let code = execute(std::iter::once(name).chain(words).collect(), Some(call));
+                if let Some(answers) = answers {
+                    answers.end(code);
+                }
+                ExitCode::from(code)
             }
             Err(code) => code,
         };
@@ -74,16 +76,16 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match man::answer_completion(&args) {
         Ok(false) => {}
         Ok(true) => return ExitCode::SUCCESS,
-        Err(error) => return usage_error(&error, &args),
+        Err(error) => return usage_error(&error, &args).into(),
     }
-    execute(args, None)
+    execute(args, None).into()
 }
 
 /// Executes the command with these arguments, the program's own name first, which another machine may have
 /// asked for.
-fn execute(args: Vec<OsString>, far: Option<FarCall>) -> ExitCode {
-    let mut cli = match Cli::try_parse_from(&args) {
-        Ok(cli) => cli,
+fn execute(args: Vec<OsString>, far: Option<FarCall>) -> u8 {
+    let (mut cli, words) = match usage::parse(&args) {
+        Ok(parsed) => parsed,
         Err(error) => return usage_error(&error, &args),
     };
     if let Some(call) = far {
@@ -105,7 +107,7 @@ fn execute(args: Vec<OsString>, far: Option<FarCall>) -> ExitCode {
         .build();
     let outcome = match runtime {
         Ok(runtime) => {
-            let outcome = runtime.block_on(command(cli, &args));
+            let outcome = runtime.block_on(command(cli, &words, &args));
             // A blocked read of standard input must not keep the process alive.
             runtime.shutdown_background();
             outcome
@@ -113,22 +115,30 @@ fn execute(args: Vec<OsString>, far: Option<FarCall>) -> ExitCode {
         Err(error) => Err(Error::of(&error).about("start")),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(error) => {
-            output::complain(&error, &usage::command_words(&args), &options);
-            ExitCode::from(error.kind.exit_code())
+            output::complain(&error, &words, &options);
+            error.kind.exit_code()
         }
     }
 }
 
-async fn command(cli: Cli, args: &[OsString]) -> Result<(), Error> {
-    let context = Context::new(cli.global, args.to_vec());
+async fn command(cli: Cli, words: &str, args: &[OsString]) -> Result<(), Error> {
+    let context = Context::new(cli.global, words.to_owned());
     let passes_code_through = matches!(
         &cli.command,
         CliCommand::Run(Run { follow, .. }) | CliCommand::Restart(Restart { follow, .. }) if follow.wait || follow.follow
     );
     let outcome = match context.forwards_to() {
-        Some(host) => Box::pin(forward::run(host, &context.choice(), args, &cli.command)).await,
+        Some(host) => {
+            Box::pin(forward::run(
+                host,
+                &context.choice(),
+                (words, args),
+                &cli.command,
+            ))
+            .await
+        }
         // Losing an arm is safe: the command ends with the other.
         None => tokio::select! {
             outcome = dispatch(&context, cli.command) => outcome,
@@ -207,7 +217,7 @@ where
 }
 
 /// clap's help is printed unchanged; its errors become one line and a hint, like all others.
-fn usage_error(error: &clap::Error, args: &[OsString]) -> ExitCode {
+fn usage_error(error: &clap::Error, args: &[OsString]) -> u8 {
     if !error.use_stderr() {
         return output::help(&error.render().to_string());
     }
@@ -215,5 +225,5 @@ fn usage_error(error: &clap::Error, args: &[OsString]) -> ExitCode {
         return output::help(&help);
     }
     output::complain(&usage::failure(error, args), "usage", "");
-    ExitCode::from(ErrorKind::Usage.exit_code())
+    ErrorKind::Usage.exit_code()
 }

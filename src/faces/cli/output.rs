@@ -2,7 +2,6 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use crate::model::{Error, ErrorKind, FarCaller, text};
@@ -146,12 +145,12 @@ pub(crate) fn result_on_stderr(text: &str) -> io::Result<()> {
 }
 
 /// Prints a help text.
-pub(crate) fn help(text: &str) -> ExitCode {
+pub(crate) fn help(text: &str) -> u8 {
     match lines(std::iter::once(text.trim_end())) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(failure) => {
             complain(&failure, "help", "");
-            ExitCode::from(failure.kind.exit_code())
+            failure.kind.exit_code()
         }
     }
 }

@@ -3,9 +3,10 @@
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgMatches, Command, CommandFactory, Parser};
+use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 
 use super::args::Cli;
+use super::man;
 use crate::model::Error;
 
 /// Commands whose words are any text, also text that begins with a hyphen.
@@ -22,7 +23,7 @@ pub(super) fn failure(error: &clap::Error, args: &[OsString]) -> Error {
     let (mut tip, mut usage) = (None, None);
     for line in lines {
         if let Some(line) = line.strip_prefix("tip: ") {
-            if names_hidden(line, &Cli::command()) {
+            if names_hidden(line, &man::program()) {
                 if let Some(ContextValue::String(arg)) = error.get(ContextKind::InvalidArg)
                     && takes_text(&path)
                 {
@@ -84,7 +85,7 @@ pub(super) fn help_without_command(error: &clap::Error, args: &[OsString]) -> Op
     }
     let mut args = args.to_vec();
     args.push("--help".into());
-    let help = Cli::try_parse_from(&args).err()?;
+    let help = parse(&args).err()?;
     (!help.use_stderr()).then(|| help.render().to_string())
 }
 
@@ -167,24 +168,34 @@ fn without_wait(error: &clap::Error, path: &[String], args: &[OsString]) -> Opti
 /// Returns the names of the program and of the command that these arguments are for.
 fn command_of(args: &[OsString]) -> Vec<String> {
     let program = Cli::command().ignore_errors(true);
-    let mut path = vec![program.get_name().to_owned()];
-    let matches = program.try_get_matches_from(args);
-    let mut command = matches.as_ref().ok().and_then(ArgMatches::subcommand);
-    while let Some((name, matches)) = command {
-        path.push(name.to_owned());
-        command = matches.subcommand();
-    }
-    path
+    let path = vec![program.get_name().to_owned()];
+    let matches = program.try_get_matches_from(args).unwrap_or_default();
+    path.into_iter().chain(commands(&matches)).collect()
 }
 
-/// Returns the command of these arguments as errors name it: `daemon status`.
-pub(super) fn command_words(args: &[OsString]) -> String {
-    let path = command_of(args);
-    let words = path.get(1..).unwrap_or_default();
-    match words.first() {
+/// Returns the names of the command that was given and of its part.
+fn commands(mut matches: &ArgMatches) -> Vec<String> {
+    let mut names = Vec::new();
+    while let Some((name, of_command)) = matches.subcommand() {
+        names.push(name.to_owned());
+        matches = of_command;
+    }
+    names
+}
+
+/// Parses the arguments, the program's name first. Returns also the command as errors name it: `daemon status`.
+///
+/// # Errors
+///
+/// When they are not valid.
+pub(super) fn parse(args: &[OsString]) -> Result<(Cli, String), clap::Error> {
+    let matches = Cli::command().try_get_matches_from(args)?;
+    let words = commands(&matches);
+    let words = match words.first() {
         Some(only) if only == "agent" || only == "config" => only.clone(),
         Some(_) | None => words.join(" "),
-    }
+    };
+    Ok((Cli::from_arg_matches(&matches)?, words))
 }
 
 #[cfg(test)]

@@ -32,15 +32,16 @@ pub(super) async fn send(cx: &Cx, request: SendRequest) -> Result<Response, Erro
         let link = cx.turn(Turn::Command).await;
         // Half an answer would be another one.
         cx.keep();
-        match link.run(|outcome| Job::Type(typing, outcome)).await? {
-            None => return Ok(Response::Done),
-            Some(left) => typing = left,
+        typing = link.run(|outcome| Job::Type(typing, outcome)).await?;
+        if typing.progress.has_answered {
+            cx.with(|state| state.engine.note_answer(typing.task.window, state.now.mono));
         }
+        let Some(due) = typing.progress.due else {
+            return Ok(Response::Done);
+        };
         if !typing.progress.has_begun {
             cx.release()?;
         }
-        if let Some(due) = typing.progress.due {
-            cx.sleep_until(due).await;
-        }
+        cx.sleep_until(due).await;
     }
 }

@@ -448,7 +448,7 @@ fn what_a_request_types_stays_together_and_others_go_on() {
         panic!("nothing is typed");
     };
     let mut typing = typing.clone();
-    typing.typed(vec!["Enter".to_owned()], driver.now.mono);
+    typing.typed(vec!["Enter".to_owned()], false, driver.now.mono);
     let due = typing.progress.due;
     driver.typed(Some(typing));
     assert!(driver.job.is_none());

@@ -46,7 +46,7 @@ pub(crate) struct Feed {
     pub(crate) format: Option<FeedFormat>,
 }
 
-/// Reading as a consumer.
+// Reading as a consumer.
 #[derive(Debug, Args)]
 pub(crate) struct Consume {
     /// Read as this consumer: start at the first record that it has not acknowledged. A line

@@ -55,7 +55,7 @@ pub(crate) struct Run {
     pub(crate) command: Vec<OsString>,
 }
 
-/// How `run` waits for what it has started.
+// How `run` waits for what it has started.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct FollowRun {
     /// Wait until the run ends, and exit with its code (128+N for signal N); 123: the task asks for

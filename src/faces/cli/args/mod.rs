@@ -120,7 +120,9 @@ pub(crate) fn is_documented(command: &clap::Command) -> bool {
     !command.is_hide_set() || FOR_PROGRAMS.contains(&command.get_name())
 }
 
+// The arguments of a command are made when it is asked for: all of them take longer than the rest of a start.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum CliCommand {
     /// Start a task, or rerun it in its window
     Run(Run),
@@ -200,7 +202,7 @@ pub(crate) enum CliCommand {
     Agent(AgentCommand),
 }
 
-/// `--json` on its own.
+// `--json` on its own. No doc comment: clap would take it for the text of the command.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Json {
     /// Print JSON

@@ -97,7 +97,7 @@ pub(crate) struct Search {
     pub(crate) json: Json,
 }
 
-/// How texts match.
+// How texts match.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct MatchOptions {
     /// The texts are regular expressions
