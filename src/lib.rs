@@ -2,8 +2,8 @@
 //! events.
 //!
 //! Data flows in one direction, from tmux's bytes to the feed, through pure functions. Only the
-//! edges do input and output. `docs/design/architecture.md` describes the modules and defines the
-//! terms.
+//! edges do input and output. `docs/design/architecture.md` describes the modules, `glossary.md` beside it
+//! defines the terms.
 
 #![cfg_attr(
     test,

@@ -1,4 +1,25 @@
 //! The daemon: one per task session. It owns the session's state machine, and is where the edges meet.
+//!
+//! # Threads
+//!
+//! - main: the event loop, with the session, the connections, and the alerts on the desktop
+//! - `tmux-link`: the link
+//! - `process-ends`: sleeps until a process ends
+//! - `store`, `consumers`, `archiver`, `readers`: the store's
+//! - `log`: writes the log, so that no other thread waits for it
+//! - `run-ender`: signals the processes of runs that are being ended
+//! - `sinks`, if there are any: each sink is a reader of the feed
+//!
+//! While a daemon starts, `stale-sessions` looks for other sessions of the project. A sink that posts to an
+//! address borrows a further thread for the request, and `--stdout` one that waits for whoever reads it. When
+//! nothing happens, main and link alone wake, every two seconds (`timer.rs`): they check that the socket still
+//! exists and, while there are live tasks, read the processor times of quiet panes' programs and of the tmux
+//! server.
+//!
+//! A panic on a thread that the daemon cannot do without ends the process at once (`log.rs`), and the next
+//! daemon carries on from what is on the disk. What panics in one connection, one stream or one sink ends alone.
+//! The first signal starts an orderly stop: gathered events are delivered, hooks and options are removed from
+//! tmux, readers get the end of their streams. The second one ends the daemon at once.
 
 mod alert_displays;
 mod connection;

@@ -3,6 +3,9 @@
 //! A run is asked to end, and what is left of it after the grace time is killed. Only when the kernel
 //! has reported that nothing is left does the window go, or the next run begin. Until then the run
 //! counts as alive: its end is recorded once, together with what it was for.
+//!
+//! The window is marked in tmux first, so that the next daemon finishes what a killed one had begun; the
+//! command that waits asks it again (`Request::repeated`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

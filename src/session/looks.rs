@@ -1,5 +1,9 @@
 //! Processes looks: records, waits, also for ports, when to look again, and how the output of runs with
 //! patterns is searched: before a look that shows their end, and from the reads with which it begins.
+//!
+//! A look is at the windows that its order names and at those that were reported; a sweep is at the next slice
+//! of all windows. Queued orders become one, and a look that is under way never answers a request that came
+//! after it began. An order that is a barrier makes sure that all of tmux's reports are in.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

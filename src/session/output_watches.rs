@@ -1,5 +1,11 @@
 //! The output of one followed pane as lines; and runs whose launch asked to be notified of lines,
 //! `run --notify-on`: each is followed and searched from its first byte to its last.
+//!
+//! All waits on a pane share its stream, which begins with a capture and goes with the last of them. What
+//! matches asks for a look, at most once in ten seconds, and is an event of that look. A look that shows the
+//! end of such a run is held until its last output was searched, so that `output` comes before `exited`. Up to
+//! where the output was searched and reported is in the event and in the saved snapshot: a search that has to
+//! begin again, in this daemon or the next one, begins there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

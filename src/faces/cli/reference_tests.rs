@@ -26,9 +26,6 @@ fn page() -> String {
     page.push_str("\n## Options of every command\n\n");
     let is_own = |arg: &&Arg| arg.is_global_set() || arg.get_id() == "help";
     push_args(&mut page, program.get_arguments().filter(is_own));
-    if let Some(after) = program.get_after_help() {
-        page.push_str(&format!("\n{}\n", prose(&after.to_string())));
-    }
     for command in shown(&program) {
         push_command(&mut page, command, "##", "");
     }
@@ -57,7 +54,7 @@ fn push_command(page: &mut String, command: &Command, level: &str, above: &str) 
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").lines();
     let usage: Vec<&str> = usage.map(str::trim).collect();
-    page.push_str(&format!("\n```text\n{}\n```\n\n", usage.join("\n")));
+    page.push_str(&format!("\n`{}`\n\n", usage.join("`, `")));
     let is_own = |arg: &&Arg| !arg.is_global_set() && arg.get_id() != "help";
     push_args(page, command.get_arguments().filter(is_own));
     if let Some(after) = command.get_after_help() {

@@ -6,7 +6,7 @@
 //! that is all.
 //!
 //! It starts a private nats-server (`$NATS_SERVER`, else the one that tests/run.sh installs), and
-//! fails if a record is lost or doubled, never because of timing. `docs/fleet.md` has figures.
+//! fails if a record is lost or doubled, never because of timing. `docs/design/performance.md` has figures.
 #![allow(missing_docs, reason = "a bench has no users")]
 #![allow(
     clippy::unwrap_used,
