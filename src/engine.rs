@@ -16,7 +16,7 @@ use crate::route::{Reach, is_end, reach};
 mod gathering;
 
 use gathering::{ExpectedReader, Gathering, is_read_by};
-pub use gathering::{ExpectedWait, ReturnCause, WaitReturn};
+pub use gathering::{ExpectedWait, WaitReturn};
 
 /// By how much a reader of events may be later than their delivery would be without it.
 const READER_GRACE: Duration = Duration::from_millis(500);

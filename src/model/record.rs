@@ -292,22 +292,3 @@ pub enum ShellDelivery {
     /// Like those of any task, for users who drive shells by typing into them.
     FollowUp,
 }
-
-/// What is delivered for the events of one gathering.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Delivery {
-    /// A text shown to the user. It never wakes the agent.
-    Notice {
-        /// The level.
-        level: Level,
-        /// The text, one or more lines.
-        text: String,
-    },
-    /// A message that starts a turn of the agent when its present one has ended.
-    FollowUp {
-        /// The level.
-        level: Level,
-        /// The message, header line first.
-        content: String,
-    },
-}

@@ -27,12 +27,12 @@ fn question(notation: &str) -> Event {
     }
 }
 
-fn wait_return(owner: Option<&str>, window: u32, what: ReturnCause) -> WaitReturn {
+fn wait_return(owner: Option<&str>, window: u32, outcome: WaitOutcome) -> WaitReturn {
     WaitReturn {
         owner: owner.map(str::to_owned),
         window: WindowId(window),
         run: Some(1),
-        what,
+        outcome,
     }
 }
 
@@ -131,7 +131,7 @@ fn each_row_of_the_table() {
     // What its owner has seen already.
     check(
         gathered("@1#1 a running owner=pi:1", "@1#1 a dead 2 owner=pi:1"),
-        &[wait_return(Some("pi:1"), 1, ReturnCause::End)],
+        &[wait_return(Some("pi:1"), 1, WaitOutcome::Exited)],
         ShellDelivery::Notice,
         &["notice! pi:1 of 1: tmux task @1 (a) exited with code 2"],
     );
@@ -212,13 +212,13 @@ fn only_the_owner_of_the_wait_gets_a_notice_instead() {
     let end = || gathered("@1#1 a running owner=pi:1", "@1#1 a dead 2 owner=pi:1");
     let actual = ["followUp! pi:1 of 1: tmux task @1 (a) exited with code 2"];
     for other in [
-        wait_return(Some("pi:2"), 1, ReturnCause::End),
-        wait_return(None, 1, ReturnCause::End),
-        wait_return(Some("pi:1"), 2, ReturnCause::End),
-        wait_return(Some("pi:1"), 1, ReturnCause::Input),
+        wait_return(Some("pi:2"), 1, WaitOutcome::Exited),
+        wait_return(None, 1, WaitOutcome::Exited),
+        wait_return(Some("pi:1"), 2, WaitOutcome::Exited),
+        wait_return(Some("pi:1"), 1, WaitOutcome::Input),
         WaitReturn {
             run: Some(2),
-            ..wait_return(Some("pi:1"), 1, ReturnCause::End)
+            ..wait_return(Some("pi:1"), 1, WaitOutcome::Exited)
         },
     ] {
         check(end(), &[other], ShellDelivery::Notice, &actual);
@@ -226,7 +226,7 @@ fn only_the_owner_of_the_wait_gets_a_notice_instead() {
     // A user who waits has seen what has no owner.
     check(
         gathered("@1#1 a running", "@1#1 a dead 2"),
-        &[wait_return(None, 1, ReturnCause::End)],
+        &[wait_return(None, 1, WaitOutcome::Exited)],
         ShellDelivery::Notice,
         &["notice! of 1: tmux task @1 (a) exited with code 2"],
     );
@@ -236,20 +236,20 @@ fn only_the_owner_of_the_wait_gets_a_notice_instead() {
             "@1#1 a running; @2#1 b running",
             "@1#1 a dead 2; @2#1 b dead 0",
         ),
-        &[wait_return(None, 1, ReturnCause::End)],
+        &[wait_return(None, 1, WaitOutcome::Exited)],
         ShellDelivery::Notice,
         &["followUp! of 1 2: tmux task @2 (b) exited with code 0"],
     );
     // The end of a run is the last that comes of it: its bells were before.
     check(
         gathered("@1#1 a running", "@1#1 a dead 0 bell"),
-        &[wait_return(None, 1, ReturnCause::End)],
+        &[wait_return(None, 1, WaitOutcome::Exited)],
         ShellDelivery::Notice,
         &["notice of 1 2: tmux task @1 (a) sent a terminal notification, then exited with code 0"],
     );
     check(
         number(vec![question("@1#1 a running")]),
-        &[wait_return(None, 1, ReturnCause::Input)],
+        &[wait_return(None, 1, WaitOutcome::Input)],
         ShellDelivery::Notice,
         &["notice! of 1: tmux task @1 (a) is waiting for input: Go?"],
     );

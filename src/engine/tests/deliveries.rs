@@ -1,6 +1,7 @@
 //! What is gathered, delivered and recorded, and when.
 
 use super::*;
+use crate::model::WaitOutcome;
 
 #[test]
 fn a_bell_with_an_end_is_two_events_and_one_text() {
@@ -305,7 +306,7 @@ fn what_is_seen_while_the_disk_is_slow_is_a_notice() {
         owner: None,
         window: WindowId(1),
         run: Some(1),
-        what: ReturnCause::End,
+        outcome: WaitOutcome::Exited,
     });
     assert_eq!(driver.step("tried 1"), ["2 notice! of 1"]);
 }
