@@ -12,9 +12,7 @@ use tokio::task::coop::consume_budget;
 use super::consumers::{Consumers, Lease, Reading, StreamEnd};
 use crate::clock;
 use crate::model::{Error, ErrorKind, FEED_VERSION, Millis, Seq, WindowId};
-use crate::store::feed::{
-    self, Ages, FeedEnd, FeedError, FeedFiles, FeedLine, Reader, Retention, Sequence,
-};
+use crate::store::feed::{self, Ages, FeedEnd, FeedFiles, FeedLine, Reader, Retention, Sequence};
 use crate::wire::{
     After, ConsumerAudience, ConsumerList, Filter, LastRecords, LiveRecord, LsTask, ReaderStart,
     Response, StoredUse, TaskBoard,
@@ -143,7 +141,7 @@ impl Subscription {
     }
 
     /// Returns the next line before this end of the feed.
-    fn next_line(&mut self, end: &FeedEnd) -> Result<Option<FeedLine>, FeedError> {
+    fn next_line(&mut self, end: &FeedEnd) -> Result<Option<FeedLine>, Error> {
         let reader = match &mut self.reader {
             Some(reader) if self.end.changes == end.changes => reader,
             reader => {
@@ -156,7 +154,7 @@ impl Subscription {
     }
 
     /// Goes to the first of the last records that are asked for.
-    async fn go_to_last(&mut self, last: &LastRecords) -> Result<(), FeedError> {
+    async fn go_to_last(&mut self, last: &LastRecords) -> Result<(), Error> {
         let first_kept = feed::first_kept(&self.path).saturating_sub(1);
         let after = last.after.as_ref().map_or(first_kept, |after| after.seq);
         let in_time = match last.since {
@@ -172,7 +170,7 @@ impl Subscription {
     }
 
     /// Returns the record before the last `most` that pass the filter, of those after `earliest`.
-    async fn before_last(&self, earliest: Seq, most: usize) -> Result<Seq, FeedError> {
+    async fn before_last(&self, earliest: Seq, most: usize) -> Result<Seq, Error> {
         let mut n_records = Seq::try_from(most).unwrap_or(Seq::MAX).max(FIRST_STEP);
         loop {
             // They are near the end. If the others are filtered out, more of it is read.

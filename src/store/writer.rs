@@ -10,10 +10,8 @@ use tokio::sync::{oneshot, watch};
 
 use super::live::{Live, StoreSetup};
 use crate::clock;
-use crate::model::{Bookmark, Context, Millis, Record, Seq, Snapshot, StatusCounts, with_causes};
-use crate::store::feed::{
-    FeedError, SavedSession, closed_segments, remove_before, store_saved, sync_saved,
-};
+use crate::model::{Bookmark, Context, Error, Millis, Record, Seq, Snapshot, StatusCounts};
+use crate::store::feed::{SavedSession, closed_segments, remove_before, store_saved, sync_saved};
 use crate::wire::LiveRecord;
 
 /// A job of the writing thread. Jobs are done in order.
@@ -208,10 +206,7 @@ impl Writer {
                 );
                 self.check_at = Instant::now();
             }
-            Err(error) => {
-                let cause = std::error::Error::source(&error).map(ToString::to_string);
-                tracing::error!(%error, cause, "could not close a segment of the feed");
-            }
+            Err(error) => tracing::error!(%error, "could not close a segment of the feed"),
         }
     }
 
@@ -253,7 +248,7 @@ impl Writer {
                     );
                     self.on_written();
                 }
-                Err(error) => self.on_refused(&error),
+                Err(error) => self.on_refused(error),
             }
         }
         self.progress.is_full = self.feed.journal.is_full()
@@ -296,11 +291,10 @@ impl Writer {
         self.has_undelivered = self.feed.pending.first_undelivered().is_some();
     }
 
-    fn on_refused(&mut self, error: &FeedError) {
+    fn on_refused(&mut self, error: Error) {
         if self.progress.problem.is_none() {
-            let problem = with_causes(error);
-            tracing::error!(error = problem, "the feed's disk refuses; records wait");
-            self.progress.problem = Some(problem);
+            tracing::error!(%error, "the feed's disk refuses; records wait");
+            self.progress.problem = Some(error.message);
         }
         self.retry_at = Some(Instant::now() + RETRY_AFTER);
     }

@@ -7,7 +7,6 @@
 //! ([`recover()`]), and every reader is served from them. The saved snapshot only avoids reading
 //! older records, and is ignored when the feed has another record at its position.
 
-mod find;
 mod journal;
 mod read;
 mod reader;
@@ -17,14 +16,14 @@ mod retention;
 mod segments;
 
 pub use journal::Journal;
-pub use read::{DamagedFile, FeedError, FeedLine, Frame, Sequence};
+pub use read::{DamagedFile, FeedLine, Frame, Sequence};
 pub use reader::{Reader, end_of_files};
 pub use readers::{load_consumers, store_consumer};
 pub use recovery::{FeedState, PendingEvents, RecordedLook, SavedSession, load_saved, recover};
 pub use retention::{FeedFiles, Retention, Segment};
 pub use segments::{FeedEnd, FileId};
 
-pub(crate) use find::before_time;
+pub(crate) use reader::before_time;
 pub(crate) use readers::{
     CountedTimes, LastRead, ReadProgress, note_read, read_consumers, remove_consumer,
     sync_consumers,

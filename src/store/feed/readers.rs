@@ -6,7 +6,6 @@ use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
-use super::FeedError;
 use super::read::{DamagedFile, FeedLine};
 use super::reader::{Reader, end_of_files};
 use super::retention::Ages;
@@ -113,7 +112,7 @@ impl ReadProgress {
     }
 
     /// Reads what the feed at `path` contains, from its end. A missing one has nothing.
-    fn read_feed(&mut self, path: &Path) -> Result<(), FeedError> {
+    fn read_feed(&mut self, path: &Path) -> Result<(), Error> {
         let (epoch, end) = end_of_files(path)?;
         self.epoch = epoch.unwrap_or_default();
         let mut n_records = FIRST_STEP;

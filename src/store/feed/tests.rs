@@ -11,8 +11,8 @@ use crate::diff::{apply, diff};
 use crate::engine::{Engine, EngineEffect, RestoredState, Settings};
 use crate::model::test_notation::{describe, notice, number, snapshot, task};
 use crate::model::{
-    Body, Bookmark, BootTime, Context, Event, EventKind, Level, Now, Prompt, Record, Seq, Snapshot,
-    WindowId,
+    Body, Bookmark, BootTime, Context, Error, Event, EventKind, Level, Now, Prompt, Record, Seq,
+    Snapshot, WindowId,
 };
 
 /// Everything that a feed has.
@@ -91,7 +91,7 @@ impl Feed {
 }
 
 /// Writes these records, and all that an earlier failure left unwritten.
-pub(super) fn append(journal: &mut Journal, records: &[Record]) -> Result<(), FeedError> {
+pub(super) fn append(journal: &mut Journal, records: &[Record]) -> Result<(), Error> {
     journal.queue(records, &context());
     journal.flush()
 }
@@ -429,7 +429,8 @@ fn what_a_full_disk_refuses_is_kept() {
     let mut journal = Journal::of(file, full, 0, 0).unwrap();
     for seq in 1..=2 {
         let refused = append(&mut journal, &[notice(seq, &[])]);
-        assert!(matches!(refused, Err(FeedError { what: "write", .. })));
+        let why = refused.unwrap_err().message;
+        assert!(why.starts_with("could not write the feed "), "{why}");
         assert!(journal.n_unwritten() > 0);
         assert_eq!(journal.end().at, 0);
     }
