@@ -1,15 +1,15 @@
 //! Composes the decisions: looks in, records out. No clock, no files, no tmux.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use crate::diff::{diff, is_another_life};
 use crate::input_episodes::Episodes;
 use crate::model::{
-    Body, DeliveredEvent, Event, EventKind, Level, Now, OpenQuestion, OutputMatches, Prompt,
-    Record, Seq, ShellDelivery, Snapshot, StatusCounts, Task, WindowId,
+    Body, DeliveredEvent, Event, EventKind, Level, Now, OutputMatches, Prompt, Record, Seq,
+    ShellDelivery, Snapshot, StatusCounts, Task, WindowId,
 };
-use crate::prompt::{Judgement, UserRules};
+use crate::prompt::UserRules;
 use crate::restarts::restart_of;
 use crate::route::{Reach, is_end, reach};
 
@@ -78,7 +78,8 @@ pub struct Engine {
     settings: Settings,
     /// The last look; `None` until the baseline.
     last_look: Option<Snapshot>,
-    episodes: Episodes,
+    /// What the tasks ask.
+    pub(crate) episodes: Episodes,
     /// Lines that match, with their windows and runs, for the events of the next look.
     matches: Vec<(WindowId, Option<u32>, OutputMatches)>,
     /// Events to be delivered, oldest first. All gatherings but the last are closed.
@@ -372,30 +373,9 @@ impl Engine {
         self.last_look.as_ref()
     }
 
-    /// Returns the reported prompt that a task waits at.
-    pub fn prompt_of(&self, window: WindowId) -> Option<&Prompt> {
-        self.episodes.prompt_of(window)
-    }
-
-    /// Returns what the tasks ask, reported or not.
-    pub(crate) fn open_questions(&self) -> BTreeMap<WindowId, OpenQuestion> {
-        self.episodes.open_questions()
-    }
-
-    /// Returns the judgement of a task's screen, since when its screen is unchanged, and since when
-    /// it has been reported as waiting.
-    pub fn judgement_of(&self, window: WindowId) -> Option<(&Judgement, Instant, Option<Now>)> {
-        self.episodes.judgement_of(window)
-    }
-
-    /// Returns the user's rules on prompts.
-    pub fn user_rules(&self) -> &UserRules {
-        &self.episodes.user_rules
-    }
-
     /// Whether a user's rule mutes the event: it is recorded and not delivered.
     pub fn mutes(&self, event: &Event) -> bool {
-        gathering::is_muted(event, self.user_rules())
+        gathering::is_muted(event, &self.episodes.user_rules)
     }
 
     /// Returns the counts that were last published; `None` before the first look.

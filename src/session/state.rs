@@ -353,7 +353,7 @@ impl State {
 
     /// Sends the link what the tasks ask, if it has changed.
     pub(super) fn note_questions(&mut self) {
-        let questions = self.engine.open_questions();
+        let questions = self.engine.episodes.open_questions();
         if questions != self.questions {
             self.questions.clone_from(&questions);
             self.effects.push(Effect::Questions(questions));

@@ -172,11 +172,11 @@ fn deadlines_are_returned() {
     let in_ms = |ms| Some(driver.now.after(Duration::from_millis(ms)).mono);
     assert_eq!(driver.engine.deliver_at(), in_ms(50));
     assert_eq!(driver.engine.look_at(), in_ms(200));
-    assert_eq!(driver.engine.prompt_of(WindowId(1)), None);
+    assert_eq!(driver.engine.episodes.prompt_of(WindowId(1)), None);
     driver.step("+200");
     driver.step("@1 a running : Go? [y/n]");
     assert_eq!(driver.engine.look_at(), None);
-    let prompt = driver.engine.prompt_of(WindowId(1)).cloned();
+    let prompt = driver.engine.episodes.prompt_of(WindowId(1)).cloned();
     assert_eq!(
         prompt.map(|prompt| prompt.text).as_deref(),
         Some("Go? [y/n]")
