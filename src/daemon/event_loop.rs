@@ -24,7 +24,7 @@ use crate::paths::Paths;
 use crate::process::RunEnder;
 use crate::session::{Effect, Input, Reply, RequestId, Session, StoreState};
 use crate::sink::Sinks;
-use crate::store::{Archiver, SavedLook, UsualDuration};
+use crate::store::{Archiver, UsualDuration};
 use crate::tmux;
 use crate::wire::{Counters, DaemonConfig, DaemonStatus, Request, Response};
 
@@ -144,9 +144,9 @@ impl EventLoop {
                 Some(message) = messages.recv() => self.on_message(message),
                 report = self.link.report() => self.take(report),
                 stored = self.publisher.store.changed() => {
-                    if let Err(error) = stored {
+                    if stored.is_err() {
                         // The next daemon continues from what is written.
-                        tracing::error!(%error, "leaving");
+                        tracing::error!("leaving: the thread that writes the feed has gone");
                         return;
                     }
                     self.on_stored();
@@ -297,12 +297,8 @@ impl EventLoop {
             Effect::Status(counts) => self.publisher.store.publish(counts),
             Effect::FindUsualDuration(task) => self.archiver.find_usual(self.paths.runs(), task),
             Effect::Tasks(board) => self.publisher.store.live.publish_tasks(board),
-            Effect::Save(look, bookmark, first_undelivered) => {
-                let is_taken = self.publisher.store.save(SavedLook {
-                    snapshot: *look,
-                    bookmark,
-                    first_undelivered,
-                });
+            Effect::Save(look) => {
+                let is_taken = self.publisher.store.save(*look);
                 return (!is_taken).then_some(Input::NotSaved);
             }
             Effect::Reply(request_id, reply) => return self.reply(request_id, reply),

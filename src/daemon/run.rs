@@ -13,6 +13,7 @@ use super::endpoint::{DaemonError, Endpoint, Locks, held_elsewhere, no_thread};
 use super::event_loop::{EventLoop, MESSAGES_QUEUED};
 use super::feed_publisher::FeedPublisher;
 use super::link::Link;
+use super::link_jobs::LinkJobs;
 use super::ownership::{self, Claim};
 use super::session_link::SessionLink;
 use super::signals::Signals;
@@ -331,13 +332,23 @@ fn assemble(
     let runs = RunArchiver::new(Arc::clone(&archiver), &options.config.logs);
     // There is one scan.
     let (notices, scanned) = mpsc::channel(1);
-    let cleaner = SessionCleaner::new(options, runs.clone(), notices);
-    let link = Link::start(options, link, runs, cleaner, user_rules).map_err(no_thread)?;
+    let cleaner = SessionCleaner {
+        options: options.clone(),
+        archiver: runs.clone(),
+        notices,
+    };
+    let jobs = LinkJobs {
+        link,
+        options: options.clone(),
+        archiver: runs,
+        cleaner: Some(cleaner),
+    };
+    let link = Link::start(jobs, user_rules).map_err(no_thread)?;
     let events = EventLoop::new(options, session, link, publisher, archiver, usual, scanned)
         .map_err(no_thread)?;
     let streams = Streams {
         live,
-        readers: readers.handle(),
+        readers: readers.handle.clone(),
     };
     Ok((events, streams, readers, last_seq))
 }

@@ -68,26 +68,14 @@ impl Project {
 /// Ends unused sessions, if this daemon may, and reports those that are in use.
 #[derive(Debug)]
 pub(super) struct SessionCleaner {
-    options: Options,
-    archiver: RunArchiver,
+    pub(super) options: Options,
+    pub(super) archiver: RunArchiver,
     /// Receives the notices of a scan: of the sessions that were ended, and of those with active
     /// tasks.
-    notices: mpsc::Sender<Vec<(Level, String)>>,
+    pub(super) notices: mpsc::Sender<Vec<(Level, String)>>,
 }
 
 impl SessionCleaner {
-    pub(super) fn new(
-        options: &Options,
-        archiver: RunArchiver,
-        notices: mpsc::Sender<Vec<(Level, String)>>,
-    ) -> Self {
-        Self {
-            options: options.clone(),
-            archiver,
-            notices,
-        }
-    }
-
     /// Does it on a thread that ends afterwards. A daemon that stops abandons the thread after a
     /// while: the next daemon finds the sessions that are left.
     ///

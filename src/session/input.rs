@@ -8,8 +8,8 @@ use super::promise::Resolver;
 use super::typing::Typing;
 use crate::model::{
     Bookmark, Checkpoint, EndOrder, EndReport, Error, GoneReason, Launch, Level, Millis, Now,
-    OpenQuestion, PaneId, Record, Seq, SessionLife, Snapshot, StatusCounts, Task, TaskSpec,
-    WindowId,
+    OpenQuestion, PaneId, Record, SavedLook, Seq, SessionLife, Snapshot, StatusCounts, Task,
+    TaskSpec, WindowId,
 };
 use crate::terminal::{Extent, PaneOutput};
 use crate::wire::{Answer, LaunchedRun, LogRequest, RequestLine, TaskBoard, TaskLog};
@@ -201,9 +201,8 @@ pub(crate) enum Effect {
     Tasks(TaskBoard),
     /// Find out how long this run usually takes. If that is known, it is an input.
     FindUsualDuration(Arc<Task>),
-    /// Save the last look, which includes all records so far, and the sequence number of the first
-    /// event that is not delivered yet.
-    Save(Box<Snapshot>, Bookmark, Option<Seq>),
+    /// Save the last look, which includes all records so far.
+    Save(Box<SavedLook>),
     /// Send the client of a request something.
     Reply(RequestId, Reply),
     /// Write this to the daemon's log. The session does not write it: it has no world.

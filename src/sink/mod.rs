@@ -97,7 +97,7 @@ impl Sinks {
         let leases = all.iter().map(|sink| timeout(CREATED_WITHIN, sink.lease()));
         let leases = join_all(leases).await;
         for (running, first) in all.into_iter().zip(leases) {
-            let handle = thread.handle();
+            let handle = thread.handle.clone();
             let run = async move { running.run(first.ok()).await };
             tasks.spawn(async move { run_on(&handle, run).await });
         }

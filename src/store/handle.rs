@@ -11,8 +11,8 @@ use tokio::task::JoinSet;
 
 use super::consumers::Consumers;
 use super::live::{Live, StoreSetup};
-use super::writer::{SavedLook, StoreJob, StoreReport, Writer};
-use crate::model::{Context, Record, StatusCounts};
+use super::writer::{StoreJob, StoreReport, Writer};
+use crate::model::{Context, Record, SavedLook, StatusCounts};
 
 #[derive(Debug)]
 pub(crate) struct Store {
@@ -25,11 +25,6 @@ pub(crate) struct Store {
 
 /// How many snapshots may be queued, so that a disk that hangs does not fill the memory.
 const MOST_UNSAVED: usize = 2;
-
-/// The writing thread has ended because of a bug: nothing can be recorded any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the thread that writes the feed has gone")]
-pub(crate) struct StoreGone;
 
 impl Store {
     /// Starts the writing thread, and the one that saves consumers.
@@ -92,13 +87,13 @@ impl Store {
         drop(closed.await);
     }
 
-    /// Resolves when there is a new report. An error means that the thread has ended.
+    /// Resolves when there is a new report. An error means that the thread has ended, because of a bug.
     ///
     /// # Cancel safety
     ///
     /// No report is lost when the future is dropped.
-    pub(crate) async fn changed(&mut self) -> Result<(), StoreGone> {
-        self.reports.changed().await.map_err(|_closed| StoreGone)
+    pub(crate) async fn changed(&mut self) -> Result<(), watch::error::RecvError> {
+        self.reports.changed().await
     }
 
     /// Returns the latest report.
@@ -128,7 +123,8 @@ impl Drop for Store {
 /// A thread with its own runtime. Dropping this ends it, with everything that runs there.
 #[derive(Debug)]
 pub(crate) struct ReaderThread {
-    handle: Handle,
+    /// What [`run_on`] needs.
+    pub(crate) handle: Handle,
     /// Dropping it ends the thread.
     _stop: oneshot::Sender<()>,
 }
@@ -153,11 +149,6 @@ impl ReaderThread {
             handle,
             _stop: stop,
         })
-    }
-
-    /// Returns what [`run_on`] needs.
-    pub(crate) fn handle(&self) -> Handle {
-        self.handle.clone()
     }
 }
 

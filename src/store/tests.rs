@@ -14,7 +14,7 @@ use super::writer::Writer;
 use super::*;
 use crate::diff::diff;
 use crate::model::test_notation::{notice, number, snapshot};
-use crate::model::{Body, Bookmark, Context, Record, Seq, Snapshot, Task, WindowId};
+use crate::model::{Body, Bookmark, Context, Record, SavedLook, Seq, Snapshot, Task, WindowId};
 use crate::store::archive::{self, Limits, RunInfo};
 use crate::store::feed::{
     Ages, FeedFiles, Journal, Retention, SavedSession, closed_segments, end_of_files, load_saved,

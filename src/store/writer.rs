@@ -10,7 +10,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::live::{Live, StoreSetup};
 use crate::clock;
-use crate::model::{Bookmark, Context, Error, Millis, Record, Seq, Snapshot, StatusCounts};
+use crate::model::{Context, Error, Millis, Record, SavedLook, Seq, StatusCounts};
 use crate::store::feed::{SavedSession, closed_segments, remove_before, store_saved, sync_saved};
 use crate::wire::LiveRecord;
 
@@ -25,17 +25,6 @@ pub(super) enum StoreJob {
     Save(Box<SavedLook>),
     /// Try once more to write what the disk refused, and answer.
     Close(oneshot::Sender<()>),
-}
-
-/// The state from which the next daemon continues.
-#[derive(Debug)]
-pub(crate) struct SavedLook {
-    /// The last look.
-    pub(crate) snapshot: Snapshot,
-    /// How much of tmux's data had been processed by then.
-    pub(crate) bookmark: Bookmark,
-    /// The sequence number of the first event that is not delivered yet.
-    pub(crate) first_undelivered: Option<Seq>,
 }
 
 /// The progress of the writing thread.
