@@ -7,7 +7,7 @@ use crate::paths::{Paths, hex};
 use crate::store::archive;
 use crate::store::feed::{
     DamagedFile, FeedState, Journal, PendingEvents, RecordedLook, SavedSession, finish_removal,
-    load_saved, recover,
+    load_saved, recover, saved_of,
 };
 use crate::wire::can_have_lost;
 
@@ -83,7 +83,7 @@ pub(super) fn begin(paths: &Paths, name: &str, fresh: bool) -> Result<InitialSta
 
 /// Returns the saved snapshot. One that cannot be used is kept under another name.
 fn load(paths: &Paths) -> Option<SavedSession> {
-    load_saved(&paths.saved()).unwrap_or_else(|damaged| {
+    load_saved(&saved_of(&paths.feed())).unwrap_or_else(|damaged| {
         damaged.set_aside(FROM_FEED);
         None
     })
@@ -103,7 +103,7 @@ fn too_far_ahead(
     let (last_seq, end) = (saved.last_seq, recovered.last_seq);
     (is_of_feed && !can_have_lost(end, last_seq)).then(|| {
         let why = format!("its last record is {last_seq}, and the feed ends with {end}");
-        DamagedFile::snapshot(&paths.saved(), why)
+        DamagedFile::snapshot(&saved_of(&paths.feed()), why)
     })
 }
 

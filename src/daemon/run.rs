@@ -11,7 +11,6 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use super::connection::ConnectionMessage;
 use super::endpoint::{DaemonError, Endpoint, Locks, held_elsewhere, no_thread};
 use super::event_loop::{EventLoop, MESSAGES_QUEUED};
-use super::feed_publisher::FeedPublisher;
 use super::link::Link;
 use super::link_jobs::LinkJobs;
 use super::ownership::{self, Claim};
@@ -270,19 +269,6 @@ fn assemble(
     let archiver = Arc::new(archiver);
     let ages = Ages::load(&paths.feed(), &crate::clock::boot_time());
     let announced = beginning.pending.restarting.clone();
-    let store = Store::start(StoreSetup {
-        journal: beginning.journal,
-        epoch: beginning.epoch.clone(),
-        session_name: options.session.clone(),
-        pending: beginning.pending,
-        retention: Retention::new(kept.keep_size, kept.keep_age, kept.keep_for_consumers),
-        ages,
-        saved: paths.saved(),
-        consumers: paths.consumers(),
-        last_reader: paths.last_reader(),
-    })
-    .map_err(no_thread)?;
-    let live = Arc::clone(&store.live);
     let context = Context {
         epoch: beginning.epoch,
         session_name: options.session.clone(),
@@ -292,6 +278,15 @@ fn assemble(
             .unwrap_or_else(|| options.session.clone()),
         checkpoint: None,
     };
+    let store = Store::start(StoreSetup {
+        journal: beginning.journal,
+        context,
+        pending: beginning.pending,
+        retention: Retention::new(kept.keep_size, kept.keep_age, kept.keep_for_consumers),
+        ages,
+    })
+    .map_err(no_thread)?;
+    let live = Arc::clone(&store.live);
     let last_seq = beginning.memory.last_seq;
     let last_look = beginning.memory.last_look.as_ref();
     let link = SessionLink::new(
@@ -311,7 +306,6 @@ fn assemble(
     };
     let user_rules = UserRules::new(&input.ask, &input.ignore, input.mute_tasks.clone());
     let user_rules = user_rules.map_err(Error::of)?;
-    let publisher = FeedPublisher::new(store, context);
     let session = Session::new(
         Setup {
             engine: Engine::new(settings, beginning.memory, crate::clock::now())
@@ -323,7 +317,7 @@ fn assemble(
             announced,
             store: StoreState {
                 written: last_seq,
-                tried: publisher.report.tried,
+                tried: store.report.tried,
                 is_full: false,
             },
         },
@@ -344,7 +338,7 @@ fn assemble(
         cleaner: Some(cleaner),
     };
     let link = Link::start(jobs, user_rules).map_err(no_thread)?;
-    let events = EventLoop::new(options, session, link, publisher, archiver, usual, scanned)
+    let events = EventLoop::new(options, session, link, store, archiver, usual, scanned)
         .map_err(no_thread)?;
     let streams = Streams {
         live,

@@ -331,13 +331,7 @@ fn usage_of(session: &ListedSession, paths: &Paths) -> Option<SessionUsage> {
     if session.has_record && !has_files(&paths.feed()) {
         return None;
     }
-    let progress = ReadProgress::load(
-        &paths.feed(),
-        &paths.consumers(),
-        &paths.last_reader(),
-        &boot_time(),
-    );
-    let progress = progress
+    let progress = ReadProgress::load(&paths.feed(), &boot_time())
         .inspect_err(|error| {
             tracing::warn!(%error, session = session.name, "the session stays, because what is unread is not known");
         })

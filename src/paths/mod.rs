@@ -120,19 +120,9 @@ impl Paths {
         self.state.join("feed.jsonl")
     }
 
-    /// Returns the file of the saved snapshot.
-    pub(crate) fn saved(&self) -> PathBuf {
-        self.state.join("session.json")
-    }
-
     /// Returns the folder with the output of ended runs.
     pub(crate) fn runs(&self) -> PathBuf {
         self.state.join("runs")
-    }
-
-    /// Returns the folder with a file for each consumer of the feed.
-    pub(crate) fn consumers(&self) -> PathBuf {
-        self.state.join("consumers")
     }
 
     /// Returns the folder of the environments that are kept for restarts of the session's tasks.
@@ -143,11 +133,6 @@ impl Paths {
     /// Returns the daemon's log.
     pub(crate) fn log(&self) -> PathBuf {
         self.state.join("daemon.log")
-    }
-
-    /// Returns the file whose modification time is when the live feed was last read.
-    pub(crate) fn last_reader(&self) -> PathBuf {
-        self.state.join("last-reader")
     }
 
     /// Returns the daemon's lock file, which contains its pid.

@@ -477,10 +477,6 @@ impl TaskChanges {
 pub(crate) struct StoredFeed {
     /// Where records were appended.
     pub(crate) feed: PathBuf,
-    /// The folder of its consumers.
-    pub(crate) consumers: PathBuf,
-    /// The file in which reading is noted.
-    pub(crate) last_reader: PathBuf,
     /// The session's name.
     pub(crate) session_name: String,
 }
@@ -529,7 +525,7 @@ impl StoredFeed {
             return serve(stream, writer).await;
         };
         let ages = Ages::load(&self.feed, &clock::boot_time());
-        let last_reader = self.last_reader.clone();
+        let last_reader = feed::last_reader_of(&self.feed);
         let readers = Consumers::new(&epoch, end.last_seq, Vec::new(), ages.clock(), last_reader);
         let readers = Arc::new(readers);
         stream.reading = Some(readers.begin_reading(ConsumerAudience::default()));
@@ -548,15 +544,16 @@ impl StoredFeed {
         let boot_time = clock::boot_time();
         let ages = Ages::load(&self.feed, &boot_time);
         let now = ages.clock().at(boot_time.millis);
-        let failed = |error| Error::folder(&self.consumers, &error);
+        let folder = feed::consumers_of(&self.feed);
+        let failed = |error| Error::folder(&folder, &error);
         let files = FeedFiles {
             closed: feed::closed_segments(&self.feed, &ages, now).map_err(failed)?,
             active_first: end.segment,
             active_bytes: end.at,
         };
-        let saved = feed::read_consumers(&self.consumers).map_err(failed)?;
+        let saved = feed::read_consumers(&folder).map_err(failed)?;
         let epoch = epoch.unwrap_or_default();
-        let last_reader = self.last_reader.clone();
+        let last_reader = feed::last_reader_of(&self.feed);
         let consumers = Consumers::new(&epoch, end.last_seq, saved, ages.clock(), last_reader);
         Ok(consumers.list(end.last_seq, &files, &retention))
     }

@@ -11,7 +11,9 @@ use tokio::sync::{oneshot, watch};
 use super::live::{Live, StoreSetup};
 use crate::clock;
 use crate::model::{Context, Error, Millis, Record, SavedLook, Seq, StatusCounts};
-use crate::store::feed::{SavedSession, closed_segments, remove_before, store_saved, sync_saved};
+use crate::store::feed::{
+    SavedSession, closed_segments, remove_before, saved_of, store_saved, sync_saved,
+};
 use crate::wire::LiveRecord;
 
 /// A job of the writing thread. Jobs are done in order.
@@ -58,7 +60,7 @@ impl StoreReport {
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// How many records may be unwritten before no further looks should be taken.
-pub(crate) const MOST_WAITING: Seq = 4096;
+pub(super) const MOST_WAITING: Seq = 4096;
 
 /// How often segments are checked for their age, and consumers for theirs.
 const CHECK_EVERY: Duration = Duration::from_secs(3600);
@@ -205,8 +207,12 @@ impl Writer {
             bookmark,
             first_undelivered,
         } = look;
-        let mut saved =
-            SavedSession::new(snapshot, bookmark, &self.feed.epoch, self.progress.tried);
+        let mut saved = SavedSession::new(
+            snapshot,
+            bookmark,
+            &self.feed.context.epoch,
+            self.progress.tried,
+        );
         let pending = &mut self.feed.pending;
         pending.forget_settled(snapshot, *first_undelivered);
         if self.progress.tried == self.progress.written {
@@ -315,7 +321,7 @@ impl Writer {
         let Some(saved) = self.unsaved.take_if(|saved| saved.last_seq <= written) else {
             return;
         };
-        match store_saved(&self.feed.saved, &saved) {
+        match store_saved(&saved_of(self.feed.journal.path()), &saved) {
             Ok(()) => self.saved_seq = Some(saved.last_seq),
             Err(error) => {
                 tracing::error!(%error, "could not save the snapshot");
@@ -353,8 +359,9 @@ impl Writer {
         let first = retention.first_to_keep(&kept, &holders, needed, now);
         if first > kept.first_seq() {
             // What the next daemon reads depends on it.
-            sync_saved(&self.feed.saved)?;
-            remove_before(self.feed.journal.path(), &self.feed.epoch, first)?;
+            let feed = self.feed.journal.path();
+            sync_saved(&saved_of(feed))?;
+            remove_before(feed, &self.feed.context.epoch, first)?;
             tracing::info!(first, "removed earlier records of the feed");
             self.publish_closed()?;
         }
@@ -398,7 +405,7 @@ fn not_removed(error: io::Error) {
 }
 
 /// Returns why the disk refuses, how many records wait for it, and what does not happen meanwhile.
-pub(crate) fn with_waiting(problem: &str, n_records: Seq, is_full: bool) -> String {
+pub(super) fn with_waiting(problem: &str, n_records: Seq, is_full: bool) -> String {
     let consequence = if is_full {
         ", and tasks are not looked at until they are written"
     } else {

@@ -15,6 +15,8 @@ mod recovery;
 mod retention;
 mod segments;
 
+use std::path::{Path, PathBuf};
+
 pub use journal::Journal;
 pub use read::{DamagedFile, FeedLine, Frame, Sequence};
 pub use reader::{Reader, end_of_files};
@@ -31,6 +33,21 @@ pub(crate) use readers::{
 pub(crate) use recovery::{store_saved, sync_saved};
 pub(crate) use retention::{Ages, Holder, closed_segments, has_files};
 pub(crate) use segments::{finish_removal, first_kept, remove_before};
+
+/// Returns the file of the snapshot that is saved for the feed at this path.
+pub(crate) fn saved_of(feed: &Path) -> PathBuf {
+    feed.with_file_name("session.json")
+}
+
+/// Returns the folder with a file for each of its consumers.
+pub(crate) fn consumers_of(feed: &Path) -> PathBuf {
+    feed.with_file_name("consumers")
+}
+
+/// Returns the file whose modification time is when it was last read.
+pub(crate) fn last_reader_of(feed: &Path) -> PathBuf {
+    feed.with_file_name("last-reader")
+}
 
 #[cfg(test)]
 mod tests;

@@ -866,12 +866,11 @@ fn a_feed_that_has_changed_is_read_from_its_beginning() {
 
 /// What the feed at this path contains, without readers.
 pub(super) fn progress(path: &Path) -> ReadProgress {
-    let missing = path.with_file_name("missing");
     let now = BootTime {
         boot: String::new(),
         millis: 0,
     };
-    ReadProgress::load(path, &missing, &missing, &now).unwrap()
+    ReadProgress::load(path, &now).unwrap()
 }
 
 #[test]
