@@ -4,7 +4,6 @@
 //! sessions of the same name on two servers are separate. A session that is renamed keeps its files:
 //! `names.rs` finds them by its other names.
 
-mod keys;
 mod names;
 
 use std::collections::BTreeSet;
@@ -17,7 +16,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-pub(crate) use keys::{hex, is_key, next_key};
+pub(crate) use names::{hex, is_key, next_key};
 
 use crate::files::{self, Fault, OPEN_TO_OTHERS, RefusedFile, WRITABLE_BY_OTHERS, our_uid};
 use crate::model::{Backoff, Error};
@@ -96,7 +95,7 @@ impl Paths {
     /// When the environment names no folder for state, or names one by a relative path.
     pub(crate) fn locate(server_socket: &Path, name: &str, env: Env<'_>) -> Result<Self, Error> {
         let root = state_root(env)?;
-        let key = keys::key_of(&root, server_socket, name);
+        let key = names::key_of(&root, server_socket, name);
         Ok(Self {
             state: root.join(&key),
             key,

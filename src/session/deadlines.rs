@@ -4,10 +4,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::archives::turn_to_change;
 use super::input::{Effect, Job, LogLevel, LookOrder};
 use super::look_schedule::Due;
 use super::state::{Cx, State};
+use super::stories::turn_to_change;
 use crate::model::{Bookmark, DeliveredEvent, Level, Now, Record, SavedLook, Task, WindowId};
 
 /// How often tmux is nudged after a run has ended, and for how long. A window that is respawned at
