@@ -9,7 +9,6 @@ use crate::model::{
     Body, DeliveredEvent, Event, EventKind, Level, Now, OutputMatches, Prompt, Record, Seq,
     ShellDelivery, Snapshot, StatusCounts, Task, WindowId,
 };
-use crate::prompt::UserRules;
 use crate::restarts::restart_of;
 use crate::route::{Reach, is_end, reach};
 
@@ -120,13 +119,6 @@ impl Engine {
             unrestartable: BTreeSet::new(),
             counts: None,
         }
-    }
-
-    /// Sets the user's rules on prompts.
-    #[must_use]
-    pub fn with_user_rules(mut self, user_rules: UserRules) -> Self {
-        self.episodes.user_rules = user_rules;
-        self
     }
 
     /// Notes that a run has printed lines that match. The next look reports it.

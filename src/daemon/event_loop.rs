@@ -13,6 +13,7 @@ use super::Options;
 use super::alert_displays::Displays;
 use super::connection::{ConnectionMessage, ReplySender};
 use super::link::{Link, Order};
+use super::link_jobs::name;
 use super::log;
 use super::service_manager::ServiceManager;
 use super::signals::Disuse;
@@ -249,7 +250,7 @@ impl EventLoop {
     /// Passes an input to the session, and carries out the effects.
     fn take(&mut self, input: Input) {
         if let Input::Changed(change) = &input {
-            tracing::debug!(change = change.name(), "change");
+            tracing::debug!(change = name(change), "change");
         }
         let effects = self.session.handle(input, now());
         self.perform_all(effects);

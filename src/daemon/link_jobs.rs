@@ -68,8 +68,8 @@ pub(super) fn limit(job: &Job) -> Duration {
     LIMIT * u32::try_from(n_lines.max(1)).unwrap_or(u32::MAX)
 }
 
-/// Returns what a job is called in the log: the name of its variant, without what it carries.
-pub(super) fn name(job: &Job) -> String {
+/// Returns what a job or a change is called in the log: the name of its variant, without what it carries.
+pub(super) fn name(what: &impl fmt::Debug) -> String {
     struct Name(String);
     impl fmt::Write for Name {
         fn write_str(&mut self, text: &str) -> fmt::Result {
@@ -79,7 +79,7 @@ pub(super) fn name(job: &Job) -> String {
     }
     let mut name = Name(String::new());
     // The error ends it behind the name.
-    write!(name, "{job:?}").ok();
+    write!(name, "{what:?}").ok();
     name.0
 }
 

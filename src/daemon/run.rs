@@ -306,10 +306,11 @@ fn assemble(
     };
     let user_rules = UserRules::new(&input.ask, &input.ignore, input.mute_tasks.clone());
     let user_rules = user_rules.map_err(Error::of)?;
+    let mut engine = Engine::new(settings, beginning.memory, crate::clock::now());
+    engine.episodes.user_rules = user_rules.clone();
     let session = Session::new(
         Setup {
-            engine: Engine::new(settings, beginning.memory, crate::clock::now())
-                .with_user_rules(user_rules.clone()),
+            engine,
             session_name: options.session.clone(),
             longest_pause: options.interval,
             bookmark: beginning.bookmark,

@@ -69,23 +69,6 @@ pub(crate) enum Change {
     Terminals(BTreeSet<WindowId>),
 }
 
-impl Change {
-    /// Returns what it is called in the log, without what it carries.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Windows => "windows",
-            Self::Output => "output",
-            Self::Printed { .. } => "followed-output",
-            Self::Unfollowed => "unfollowed",
-            Self::Paused(_) => "paused",
-            Self::Read(_) => "read",
-            Self::FollowerLost => "follower-lost",
-            Self::Layout => "layout",
-            Self::Terminals(_) => "terminals",
-        }
-    }
-}
-
 /// Holds the command of a run that was started back until it is dropped, whoever drops it.
 pub(crate) type HeldCommand = Box<dyn std::fmt::Debug + Send>;
 
