@@ -50,7 +50,7 @@ impl RunningSink {
             "sessionName": self.live.session_name(),
             "epoch": self.live.epoch,
             "lastSeq": self.live.last_seq(),
-            "cursor": lease.cursor(),
+            "cursor": lease.cursor,
             "state": paths.state,
             "runtime": paths.runtime,
         });

@@ -145,7 +145,7 @@ impl Live {
         let lease = Arc::new(lease);
         let start = ReaderStart::After(After {
             epoch: None,
-            seq: lease.cursor(),
+            seq: lease.cursor,
         });
         let mut subscription = self.open(&start, request.filter, false)?;
         subscription.consumer = Some(Arc::clone(&lease));
