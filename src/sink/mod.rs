@@ -82,7 +82,8 @@ impl Sinks {
         }
         let thread = ReaderThread::start("sinks")?;
         let stopping = watch::Sender::new(false);
-        let configured = config.sinks.iter().cloned().map(Outlet::Configured);
+        let configured = config.sinks.iter().cloned();
+        let configured = configured.map(|sink| Outlet::Configured(Box::new(sink)));
         let fleet = config.has_fleet.then(|| Outlet::Fleet(paths.clone()));
         let all = configured.chain(fleet).map(|outlet| RunningSink {
             state: SinkState::new(&outlet),
@@ -208,7 +209,7 @@ impl SinkState {
 
 /// What gets the records.
 enum Outlet {
-    Configured(SinkConfig),
+    Configured(Box<SinkConfig>),
     /// The fleet's broker, by the program that publishes the session with these files.
     Fleet(Paths),
 }
