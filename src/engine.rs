@@ -365,9 +365,9 @@ impl Engine {
         self.last_look.as_ref()
     }
 
-    /// Whether a user's rule mutes the event: it is recorded and not delivered.
+    /// Whether the user has configured that the event is recorded and not delivered.
     pub fn mutes(&self, event: &Event) -> bool {
-        gathering::is_muted(event, &self.episodes.user_rules)
+        gathering::is_muted(event, &self.episodes.user_rules, self.settings.shells)
     }
 
     /// Returns the counts that were last published; `None` before the first look.

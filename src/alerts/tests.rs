@@ -1,15 +1,7 @@
 use super::*;
 use crate::diff::diff;
 use crate::model::test_notation::{snapshot, task};
-use crate::model::{Prompt, PromptKind, ShellDelivery};
-
-fn rules() -> AlertRules {
-    AlertRules {
-        events: AlertEvent::DEFAULT.into(),
-        tasks: BTreeMap::new(),
-        shells: ShellDelivery::Notice,
-    }
-}
+use crate::model::{Prompt, PromptKind};
 
 /// Alerts, with a clock.
 struct Desk {
@@ -107,7 +99,7 @@ const RUNNING: &str = "@1 build running";
 #[test]
 fn what_needs_a_person_is_displayed_with_what_to_do() {
     let check = |before: &str, after: &str, expected: &[&str]| {
-        let mut desk = Desk::new(rules());
+        let mut desk = Desk::new(AlertRules::default());
         desk.look(before, after);
         assert_eq!(desk.after(250), expected, "{before} -> {after}");
     };
@@ -156,7 +148,7 @@ fn what_needs_a_person_is_displayed_with_what_to_do() {
 #[test]
 fn a_question_says_how_to_answer() {
     let check = |event: &Event, expected: &str| {
-        let mut desk = Desk::new(rules());
+        let mut desk = Desk::new(AlertRules::default());
         desk.alerts.add(event, desk.now);
         assert_eq!(desk.after(250), [expected]);
     };
@@ -190,7 +182,7 @@ fn a_question_says_how_to_answer() {
 
 #[test]
 fn a_bell_and_an_exit_are_one_alert() {
-    let mut desk = Desk::new(rules());
+    let mut desk = Desk::new(AlertRules::default());
     desk.look("@1 a running bells=0", "@1 a running bells=1");
     assert_eq!(desk.after(249), [""; 0]);
     desk.look("@1 a running bells=1", "@1 a dead 2 bells=1");
@@ -203,7 +195,7 @@ fn a_bell_and_an_exit_are_one_alert() {
 
 #[test]
 fn a_task_has_one_alert_in_a_while_and_the_rest_is_counted() {
-    let mut desk = Desk::new(rules());
+    let mut desk = Desk::new(AlertRules::default());
     let ring = |desk: &mut Desk| desk.look("@1 a running bells=0", "@1 a running bells=1");
     ring(&mut desk);
     assert_eq!(desk.deadline(), Some(250));
@@ -226,7 +218,7 @@ fn a_task_has_one_alert_in_a_while_and_the_rest_is_counted() {
 
 #[test]
 fn the_most_urgent_event_is_the_title() {
-    let mut desk = Desk::new(rules());
+    let mut desk = Desk::new(AlertRules::default());
     desk.look("@1 a running", "@1 a dead 3");
     desk.input("@1 a running", "Go?");
     desk.look("@1 a running bells=0", "@1 a running bells=2");
@@ -240,7 +232,7 @@ fn the_most_urgent_event_is_the_title() {
 
 #[test]
 fn an_answered_question_is_withdrawn_or_never_displayed() {
-    let mut desk = Desk::new(rules());
+    let mut desk = Desk::new(AlertRules::default());
     desk.input("@1 a running", "Go?");
     desk.resolve("@1 a running");
     assert_eq!(desk.deadline(), None);
@@ -265,7 +257,7 @@ fn each_task_may_have_its_own_events() {
     ];
     let mut desk = Desk::new(AlertRules {
         tasks: tasks.into(),
-        ..rules()
+        ..AlertRules::default()
     });
     desk.look(
         "@1 quiet running; @2 loud running; @3 c running",
@@ -285,7 +277,7 @@ fn each_task_may_have_its_own_events() {
 fn the_end_of_a_shell_is_not_displayed_and_its_bell_is() {
     let end = ("@1 sh running shell", "@1 sh dead 1 shell");
     let bell = ("@2 sh running shell bells=0", "@2 sh running shell bells=1");
-    let mut desk = Desk::new(rules());
+    let mut desk = Desk::new(AlertRules::default());
     desk.look(end.0, end.1);
     desk.look(end.0, "");
     desk.look(bell.0, bell.1);
@@ -293,12 +285,6 @@ fn the_end_of_a_shell_is_not_displayed_and_its_bell_is() {
         desk.after(250),
         ["@2 sh rang the bell; See: tmux-task logs sh -s work"]
     );
-    let mut desk = Desk::new(AlertRules {
-        shells: ShellDelivery::Ignore,
-        ..rules()
-    });
-    desk.look(bell.0, bell.1);
-    assert_eq!(desk.after(250), [""; 0]);
 }
 
 #[test]
@@ -307,10 +293,10 @@ fn many_tasks_at_once_are_a_few_alerts_and_a_summary() {
         let tasks: Vec<String> = (1..=n).map(|i| format!("@{i} t{i} {state}")).collect();
         tasks.join("; ")
     };
-    let mut desk = Desk::new(rules());
+    let mut desk = Desk::new(AlertRules::default());
     desk.look(&look("running", 5), &look("dead 1", 5));
     assert_eq!(desk.after(250).len(), 5);
-    let mut desk = Desk::new(rules());
+    let mut desk = Desk::new(AlertRules::default());
     desk.look(&look("running", 300), &look("dead 1", 300));
     desk.input("@301 ask running", "Go?");
     let shown = desk.after(250);
@@ -324,12 +310,12 @@ fn many_tasks_at_once_are_a_few_alerts_and_a_summary() {
 
 #[test]
 fn notices_without_events_are_displayed_if_they_are_asked_for() {
-    let mut desk = Desk::new(rules());
+    let mut desk = Desk::new(AlertRules::default());
     desk.alerts.add_notice(Level::Info, "killed api");
     assert_eq!(desk.after(0), [""; 0]);
     let mut desk = Desk::new(AlertRules {
         events: [AlertEvent::Other].into(),
-        ..rules()
+        ..AlertRules::default()
     });
     desk.alerts
         .add_notice(Level::Info, "Still active:\n- other");
@@ -338,7 +324,7 @@ fn notices_without_events_are_displayed_if_they_are_asked_for() {
 
 #[test]
 fn a_failure_is_displayed_when_no_restart_follows() {
-    let mut desk = Desk::new(rules());
+    let mut desk = Desk::new(AlertRules::default());
     desk.look(
         "@1#1 a running restarts=1,1000,0",
         "@1#1 a dead 1 restarts=1,1000,0",

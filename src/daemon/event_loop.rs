@@ -97,7 +97,7 @@ impl EventLoop {
             usual,
             scanned,
             ender: RunEnder::new()?,
-            displays: Displays::new(&options.config),
+            displays: Displays::new(options.config.notices.clone()),
             sinks: None,
             service_manager: options.service_manager.clone(),
             open_requests: BTreeMap::new(),

@@ -192,8 +192,7 @@ impl Gathering {
         let mut groups: Vec<(Audience, Vec<GatheredEvent>)> = Vec::new();
         for gathered in self.events {
             let event = &gathered.delivered.event;
-            if is_muted(event, user_rules) || (event.task.shell && shells == ShellDelivery::Ignore)
-            {
+            if is_muted(event, user_rules, shells) {
                 continue;
             }
             let audience = Audience {
@@ -236,9 +235,10 @@ fn deliver_to(audience: Audience, group: Vec<GatheredEvent>) -> Option<Body> {
     })
 }
 
-/// Whether a user's rule mutes the event.
-pub(super) fn is_muted(event: &Event, user_rules: &UserRules) -> bool {
-    matches!(&event.kind, EventKind::Input { prompt } if user_rules.mutes(&event.task, prompt))
+/// Whether a user's rule mutes the event, or all events of shells are ignored.
+pub(super) fn is_muted(event: &Event, user_rules: &UserRules, shells: ShellDelivery) -> bool {
+    (event.task.shell && shells == ShellDelivery::Ignore)
+        || matches!(&event.kind, EventKind::Input { prompt } if user_rules.mutes(&event.task, prompt))
 }
 
 #[cfg(test)]

@@ -209,7 +209,7 @@ impl State {
         }
     }
 
-    /// Whether a user's rule mutes the event: it is recorded and not delivered.
+    /// Whether the user has configured that the event is recorded and not delivered.
     pub(crate) fn mutes(&self, event: &Event) -> bool {
         self.engine.mutes(event)
     }
