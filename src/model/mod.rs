@@ -42,6 +42,7 @@ pub use now::{
     whole_millis, written,
 };
 pub use reason::{GoneReason, Signal};
+pub(crate) use record::SavedLook;
 pub use record::{
     Body, Checkpoint, Context, DeliveredEvent, Details, FEED_VERSION, FollowUpOptions, Kind,
     Message, Record, SESSION_CHARS, Seq, ShellDelivery,
@@ -51,8 +52,8 @@ pub use screen::{
     are_same_rows, has_same_words, is_same_but_animated, is_same_except_signs, without_animation,
     without_last_sign,
 };
+pub(crate) use snapshot::Ordered;
 pub use snapshot::{Bookmark, RunAway, RunNumbers, SessionLife, Snapshot, StatusCounts};
-pub(crate) use snapshot::{Ordered, SavedLook};
 pub use task::{Difference, Exit, Life, OWNER_CHARS, PortHolder, RunEnd, Task, port_words};
 pub use task_spec::{
     Launch, NextRestart, NotifyOn, ReplacedRun, Replaces, RestartPolicy, Slot, StopChoice,

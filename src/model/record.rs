@@ -4,7 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::id::shown_by_wire_name;
-use super::{Event, EventKind, Level, Millis, OWNER_CHARS, SessionLife, now, text};
+use super::{
+    Bookmark, Event, EventKind, Level, Millis, OWNER_CHARS, SessionLife, Snapshot, now, text,
+};
 
 /// The version of the feed's records.
 pub const FEED_VERSION: u32 = 1;
@@ -291,4 +293,15 @@ pub enum ShellDelivery {
     Notice,
     /// Like those of any task, for users who drive shells by typing into them.
     FollowUp,
+}
+
+/// The state from which the next daemon continues.
+#[derive(Debug)]
+pub(crate) struct SavedLook {
+    /// The last look.
+    pub(crate) snapshot: Snapshot,
+    /// How much of tmux's data had been processed by then.
+    pub(crate) bookmark: Bookmark,
+    /// The sequence number of the first event that is not delivered yet.
+    pub(crate) first_undelivered: Option<Seq>,
 }

@@ -7,8 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Difference, Error, GoneReason, Millis, PaneId, Seq, SessionId, Task, TtyEvidence, WindowId,
-    text,
+    Difference, Error, GoneReason, Millis, PaneId, SessionId, Task, TtyEvidence, WindowId, text,
 };
 
 /// Everything observed of the task session at one instant, taken atomically.
@@ -218,17 +217,6 @@ pub struct Bookmark {
     /// Where the runs are whose pane is not their window's primary one any more.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub runs_away: BTreeMap<WindowId, RunAway>,
-}
-
-/// The state from which the next daemon continues.
-#[derive(Debug)]
-pub(crate) struct SavedLook {
-    /// The last look.
-    pub(crate) snapshot: Snapshot,
-    /// How much of tmux's data had been processed by then.
-    pub(crate) bookmark: Bookmark,
-    /// The sequence number of the first event that is not delivered yet.
-    pub(crate) first_undelivered: Option<Seq>,
 }
 
 /// A run whose pane was moved: another pane is the primary one of its window.
