@@ -1,22 +1,21 @@
 //! Composes the decisions: looks in, records out. No clock, no files, no tmux.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use crate::diff::{diff, is_another_life};
 use crate::input_episodes::Episodes;
 use crate::model::{
-    Body, DeliveredEvent, Event, EventKind, Level, Now, OpenQuestion, OutputMatches, Prompt,
-    Record, Seq, ShellDelivery, Snapshot, StatusCounts, Task, WindowId,
+    Body, DeliveredEvent, Event, EventKind, Level, Now, OutputMatches, Prompt, Record, Seq,
+    ShellDelivery, Snapshot, StatusCounts, Task, WindowId,
 };
-use crate::prompt::{Judgement, UserRules};
 use crate::restarts::restart_of;
 use crate::route::{Reach, is_end, reach};
 
 mod gathering;
 
 use gathering::{ExpectedReader, Gathering, is_read_by};
-pub use gathering::{ExpectedWait, ReturnCause, WaitReturn};
+pub use gathering::{ExpectedWait, WaitReturn};
 
 /// By how much a reader of events may be later than their delivery would be without it.
 const READER_GRACE: Duration = Duration::from_millis(500);
@@ -78,7 +77,8 @@ pub struct Engine {
     settings: Settings,
     /// The last look; `None` until the baseline.
     last_look: Option<Snapshot>,
-    episodes: Episodes,
+    /// What the tasks ask.
+    pub(crate) episodes: Episodes,
     /// Lines that match, with their windows and runs, for the events of the next look.
     matches: Vec<(WindowId, Option<u32>, OutputMatches)>,
     /// Events to be delivered, oldest first. All gatherings but the last are closed.
@@ -119,13 +119,6 @@ impl Engine {
             unrestartable: BTreeSet::new(),
             counts: None,
         }
-    }
-
-    /// Sets the user's rules on prompts.
-    #[must_use]
-    pub fn with_user_rules(mut self, user_rules: UserRules) -> Self {
-        self.episodes.user_rules = user_rules;
-        self
     }
 
     /// Notes that a run has printed lines that match. The next look reports it.
@@ -372,40 +365,9 @@ impl Engine {
         self.last_look.as_ref()
     }
 
-    /// Returns the reported prompt that a task waits at.
-    pub fn prompt_of(&self, window: WindowId) -> Option<&Prompt> {
-        self.episodes.prompt_of(window)
-    }
-
-    /// Returns the reported prompt that a task waits at, unless an answer was typed that counts as taken.
-    pub(crate) fn unanswered_prompt_of(&self, window: WindowId) -> Option<&Prompt> {
-        self.episodes.unanswered_prompt_of(window)
-    }
-
-    /// Notes that what a task asks was answered.
-    pub(crate) fn note_answer(&mut self, window: WindowId, now: Instant) {
-        self.episodes.note_answer(window, now);
-    }
-
-    /// Returns what the tasks ask, reported or not.
-    pub(crate) fn open_questions(&self) -> BTreeMap<WindowId, OpenQuestion> {
-        self.episodes.open_questions()
-    }
-
-    /// Returns the judgement of a task's screen, since when its screen is unchanged, and since when
-    /// it has been reported as waiting.
-    pub fn judgement_of(&self, window: WindowId) -> Option<(&Judgement, Instant, Option<Now>)> {
-        self.episodes.judgement_of(window)
-    }
-
-    /// Returns the user's rules on prompts.
-    pub fn user_rules(&self) -> &UserRules {
-        &self.episodes.user_rules
-    }
-
-    /// Whether a user's rule mutes the event: it is recorded and not delivered.
+    /// Whether the user has configured that the event is recorded and not delivered.
     pub fn mutes(&self, event: &Event) -> bool {
-        gathering::is_muted(event, self.user_rules())
+        gathering::is_muted(event, &self.episodes.user_rules, self.settings.shells)
     }
 
     /// Returns the counts that were last published; `None` before the first look.

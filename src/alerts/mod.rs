@@ -58,7 +58,7 @@ pub(crate) enum AlertAction {
 /// The alerts that are displayed, and what is about to be.
 #[derive(Debug)]
 pub(crate) struct Alerts {
-    rules: AlertRules,
+    pub(crate) rules: AlertRules,
     tasks: BTreeMap<WindowId, TaskAlerts>,
     /// What waits for nothing: notices without events, and displayed questions that are answered.
     ready: Vec<AlertAction>,

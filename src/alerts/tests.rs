@@ -1,13 +1,9 @@
 use super::*;
+use crate::model::PromptKind;
 use crate::model::test_notation::{asked, events_of, stories};
-use crate::model::{PromptKind, ShellDelivery};
 
 fn rules() -> AlertRules {
-    AlertRules {
-        events: AlertEvent::DEFAULT.into(),
-        tasks: BTreeMap::new(),
-        shells: ShellDelivery::Notice,
-    }
+    AlertRules::default()
 }
 
 /// Alerts, with a clock.
@@ -209,17 +205,6 @@ fn what_happens_to_a_task_in_a_while_is_one_alert() {
         +60000 => @1! a failed with code 1; See: tmux-task logs a -s work
         ",
     );
-    let ignored = AlertRules {
-        shells: ShellDelivery::Ignore,
-        ..rules()
-    };
-    play(
-        &ignored,
-        "
-        @2 sh running shell bells=0 -> @2 sh running shell bells=1
-        +250 =>
-        ",
-    );
 }
 
 #[test]
@@ -296,12 +281,12 @@ fn many_tasks_at_once_are_a_few_alerts_and_a_summary() {
 
 #[test]
 fn notices_without_events_are_displayed_if_they_are_asked_for() {
-    let mut desk = Desk::new(rules());
+    let mut desk = Desk::new(AlertRules::default());
     desk.alerts.add_notice(Level::Info, "killed api");
     assert_eq!(desk.after(0), [""; 0]);
     let mut desk = Desk::new(AlertRules {
         events: [AlertEvent::Other].into(),
-        ..rules()
+        ..AlertRules::default()
     });
     desk.alerts
         .add_notice(Level::Info, "Still active:\n- other");

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{AnswerBy, Event, EventKind, RunEnd, ShellDelivery, Task, text};
+use crate::model::{AnswerBy, Event, EventKind, RunEnd, Task, text};
 use crate::restarts::restart_of;
 
 /// The maximum length of a quoted line or question, in characters: three lines and the advice fit into
@@ -288,7 +288,7 @@ impl AlertEvent {
     ];
 
     /// What is displayed unless the user asks for something else.
-    pub(crate) const DEFAULT: [Self; 5] = [
+    const DEFAULT: [Self; 5] = [
         Self::Failed,
         Self::Input,
         Self::Notify,
@@ -342,22 +342,29 @@ impl Place {
     ];
 }
 
-/// What is displayed.
+/// What is displayed, as the configuration says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AlertRules {
-    /// The kinds of events.
+    /// Where notices are displayed; nowhere if it is empty: key `places`.
+    pub(crate) places: BTreeSet<Place>,
+    /// The kinds of events that notices are about: key `events`.
     pub(crate) events: BTreeSet<AlertEvent>,
-    /// Other kinds of events for these tasks, by name or window id.
+    /// The kinds of events for single tasks, by name or window id, in place of `events`: table `tasks`.
     pub(crate) tasks: BTreeMap<String, BTreeSet<AlertEvent>>,
-    /// How the events of shells are delivered.
-    pub(crate) shells: ShellDelivery,
+}
+
+impl Default for AlertRules {
+    fn default() -> Self {
+        Self {
+            places: [Place::Desktop, Place::Tmux].into(),
+            events: AlertEvent::DEFAULT.into(),
+            tasks: BTreeMap::new(),
+        }
+    }
 }
 
 impl AlertRules {
     pub(super) fn wants(&self, task: &Task, event: AlertEvent) -> bool {
-        if task.shell && self.shells == ShellDelivery::Ignore {
-            return false;
-        }
         let of_task = self
             .tasks
             .get(&task.window.to_string())

@@ -34,5 +34,5 @@ pub(crate) use settings::{Config, LogsConfig, parse_signal};
 pub(crate) use show::{EXAMPLE, Setting, ShownConfig, show};
 #[cfg(feature = "webhook")]
 pub(crate) use sinks::{Format, MessageConfig, Webhook};
-pub(crate) use sinks::{SinkConfig, SinkFilter, SinkTarget};
+pub(crate) use sinks::{SinkConfig, SinkTarget};
 pub(crate) use value::{read_duration, read_time};

@@ -1,61 +1,38 @@
 //! The table `notices`: what is displayed to the user, and where.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::reader::Value;
 use super::value::enumerate;
-use crate::alerts::{AlertEvent, Place};
+use crate::alerts::{AlertEvent, AlertRules, Place};
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NoticesConfig {
-    /// Where notices are displayed; nowhere if it is empty: key `places`.
-    pub places: BTreeSet<Place>,
-    /// The kinds of events that notices are about: key `events`.
-    pub events: BTreeSet<AlertEvent>,
-    /// The kinds of events for single tasks, by name or window id, in place of `events`: table `tasks`.
-    pub tasks: BTreeMap<String, BTreeSet<AlertEvent>>,
-}
-
-impl Default for NoticesConfig {
-    fn default() -> Self {
-        Self {
-            places: [Place::Desktop, Place::Tmux].into(),
-            events: AlertEvent::DEFAULT.into(),
-            tasks: BTreeMap::new(),
-        }
+/// Reads the table, or a list of the places.
+pub(super) fn read(value: &Value<'_>) -> Option<AlertRules> {
+    let default = AlertRules::default();
+    if value.is_list() {
+        let places = value.words(&Place::NAMES)?;
+        return Some(AlertRules { places, ..default });
     }
-}
-
-impl NoticesConfig {
-    /// Reads the table, or a list of the places.
-    pub(super) fn read(value: &Value<'_>) -> Option<Self> {
-        let default = Self::default();
-        if value.is_list() {
-            let places = value.words(&Place::NAMES)?;
-            return Some(Self { places, ..default });
-        }
-        let places = enumerate(Place::NAMES.iter().map(|(name, _)| *name), '"', "and");
-        value.table(&format!("a table, or a list of {places}"), |table| {
-            let events = |value: &Value<'_>| value.words(&AlertEvent::NAMES);
-            let of_tasks = |value: &Value<'_>| value.map(|_, value| events(value));
-            let places = table.read("places", |value| value.words(&Place::NAMES));
-            Ok(Self {
-                places: places.unwrap_or(default.places),
-                events: table.read("events", events).unwrap_or(default.events),
-                tasks: table.read("tasks", of_tasks).unwrap_or_default(),
-            })
+    let places = enumerate(Place::NAMES.iter().map(|(name, _)| *name), '"', "and");
+    value.table(&format!("a table, or a list of {places}"), |table| {
+        let events = |value: &Value<'_>| value.words(&AlertEvent::NAMES);
+        let of_tasks = |value: &Value<'_>| value.map(|_, value| events(value));
+        let places = table.read("places", |value| value.words(&Place::NAMES));
+        Ok(AlertRules {
+            places: places.unwrap_or(default.places),
+            events: table.read("events", events).unwrap_or(default.events),
+            tasks: table.read("tasks", of_tasks).unwrap_or_default(),
         })
-    }
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::path::Path;
 
     use super::*;
     use crate::config::file::{parse, tests::check_errors};
 
-    fn read(text: &str) -> Result<NoticesConfig, String> {
+    fn parsed(text: &str) -> Result<AlertRules, String> {
         parse(Path::new("c.toml"), text)
             .map(|config| config.notices)
             .map_err(|error| error.to_string())
@@ -63,27 +40,27 @@ mod tests {
 
     #[test]
     fn what_needs_a_person_is_displayed_by_default() {
-        let default = read("").unwrap();
+        let default = parsed("").unwrap();
         use AlertEvent::{Disappeared, Failed, Input, Notify, Output};
         let events = BTreeSet::from([Failed, Input, Notify, Output, Disappeared]);
         assert_eq!(default.events, events);
         assert_eq!(default.places, [Place::Desktop, Place::Tmux].into());
-        assert_eq!(read("[notices]\n").unwrap(), default);
+        assert_eq!(parsed("[notices]\n").unwrap(), default);
     }
 
     #[test]
     fn the_places_have_one_list_of_events_and_each_task_may_have_its_own() {
         let text = "[notices]\nevents = ['started', 'exited', 'other']\nplaces = ['terminal']\n\
             [notices.tasks]\nweb = []\n'@3' = ['exited']\n";
-        let notices = read(text).unwrap();
+        let notices = parsed(text).unwrap();
         use AlertEvent::{Exited, Other, Started};
         assert_eq!(notices.events, [Started, Exited, Other].into());
         assert_eq!(notices.places, [Place::Terminal].into());
         assert_eq!(notices.tasks["web"], BTreeSet::new());
         assert_eq!(notices.tasks["@3"], [Exited].into());
-        let list = read("notices = [\n'tmux', # here\n'desktop', 'tmux']");
-        assert_eq!(list.unwrap(), NoticesConfig::default());
-        assert_eq!(read("notices = []").unwrap().places, BTreeSet::new());
+        let list = parsed("notices = [\n'tmux', # here\n'desktop', 'tmux']");
+        assert_eq!(list.unwrap(), AlertRules::default());
+        assert_eq!(parsed("notices = []").unwrap().places, BTreeSet::new());
     }
 
     #[test]

@@ -6,10 +6,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::hosts::{HostConfig, read_hosts};
-use super::notices::NoticesConfig;
+use super::notices;
 use super::reader::{Table, read_document};
 use super::sinks::{SinkConfig, read_sinks};
 use super::value::{parse_size, wrong};
+use crate::alerts::AlertRules;
 use crate::model::environment::is_name_pattern;
 use crate::model::{ShellDelivery, Signal, StopPlan, StopSettings};
 
@@ -17,7 +18,7 @@ use crate::model::{ShellDelivery, Signal, StopPlan, StopSettings};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Config {
     /// What is displayed to the user, and where: table `notices`.
-    pub notices: NoticesConfig,
+    pub notices: AlertRules,
     /// Further variables of a caller's environment that tasks do not get, names or prefixes ending
     /// in `*`: key `env-withhold`.
     pub env_withhold: Vec<String>,
@@ -59,7 +60,7 @@ impl Config {
             ("ignore", ShellDelivery::Ignore),
         ];
         Self {
-            notices: file.read_or("notices", NoticesConfig::default(), NoticesConfig::read),
+            notices: file.read_or("notices", AlertRules::default(), notices::read),
             env_withhold: file.list("env-withhold", "a list of names of variables", name_pattern),
             stop: file.table("stop", StopConfig::read),
             input: file.table("input", InputConfig::read),

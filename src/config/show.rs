@@ -232,7 +232,11 @@ mod tests {
     #[test]
     fn the_example_has_every_key() {
         // The comment of each field ends with its key.
-        let sources = [include_str!("settings.rs"), include_str!("notices.rs")].concat();
+        let sources = [
+            include_str!("settings.rs"),
+            include_str!("../alerts/wording.rs"),
+        ]
+        .concat();
         let sources = sources.replace("\n    /// ", " ");
         let comments = sources
             .lines()

@@ -12,7 +12,8 @@ use regex::{Captures, Regex};
 
 use super::reader::Value;
 use super::value::{absolute_file, quotable, wrong};
-use crate::model::{EventType, Kind, Level, TASK_NAME_RULE, is_task_name};
+use crate::model::{Kind, Level, TASK_NAME_RULE, is_task_name};
+use crate::wire::Filter;
 
 /// How long a delivery may take, by default and at most.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -25,8 +26,8 @@ pub(crate) struct SinkConfig {
     pub name: String,
     /// What gets the records: one of the keys `exec`, `shell` and `webhook`.
     pub target: SinkTarget,
-    /// Which records it gets.
-    pub filter: SinkFilter,
+    /// Which records it gets: keys `kinds`, `types`, `tasks`, `owners` and `level`.
+    pub filter: Filter,
     /// How long a delivery may take: key `timeout`.
     pub timeout: Duration,
 }
@@ -64,21 +65,6 @@ pub(crate) struct Webhook {
     pub ca_file: Option<PathBuf>,
     /// What is sent.
     pub message: MessageConfig,
-}
-
-/// Which records a sink gets. Empty lists match everything.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct SinkFilter {
-    /// Kinds of records: key `kinds`.
-    pub kinds: Vec<Kind>,
-    /// Types of events: key `types`.
-    pub types: Vec<EventType>,
-    /// Names or window ids of tasks: key `tasks`.
-    pub tasks: Vec<String>,
-    /// Owners, or prefixes ending in `*`: key `owners`.
-    pub owners: Vec<String>,
-    /// The lowest level: key `level`.
-    pub level: Option<Level>,
 }
 
 /// Reads the tables; no two have one name.
@@ -129,13 +115,14 @@ impl SinkConfig {
                     Duration::from_nanos(1)..=LONGEST_TIMEOUT,
                 )
             });
-            let mut filter = SinkFilter {
-                kinds: table.list("kinds", "a list of kinds of records", known),
-                types: table.list("types", "a list of types of events", known),
-                tasks: table.list("tasks", "a list of names of tasks", plain),
-                owners: table.list("owners", "a list of owners", plain),
-                level: table.read("level", |value| value.word(&LEVELS)),
-            };
+            let mut filter = Filter::new(
+                table.list("kinds", "a list of kinds of records", known),
+                table.list("types", "a list of types of events", known),
+                table.list("tasks", "a list of names of tasks", plain),
+            );
+            filter.owners = table.list("owners", "a list of owners", plain);
+            let level = table.read("level", |value| value.word(&LEVELS));
+            filter.only_warnings = level == Some(Level::Warning);
 
             let name = name.ok_or("a sink needs a `name`")?;
             let of_webhooks = "secret-file ca-file format title headers body";
@@ -376,6 +363,7 @@ mod tests {
 
     use super::*;
     use crate::config::file::{parse, tests::check_errors};
+    use crate::model::EventType;
 
     fn of(text: &str) -> Vec<SinkConfig> {
         parse(Path::new("c.toml"), text)
@@ -393,16 +381,13 @@ mod tests {
             |words: &[&str]| SinkTarget::Exec(words.iter().map(|&word| word.to_owned()).collect());
         assert_eq!(sinks[0].target, words(&["/bin/tee", "-a", "x y"]));
         assert_eq!((sinks[0].name.as_str(), sinks[0].timeout), ("log", TIMEOUT));
-        assert_eq!(sinks[0].filter, SinkFilter::default());
+        assert_eq!(sinks[0].filter, Filter::default());
         assert_eq!(sinks[1].target, words(&["sh", "-c", "cat > f"]));
         assert_eq!(sinks[1].timeout, Duration::from_secs(120));
-        let filter = SinkFilter {
-            kinds: vec![Kind::FollowUp],
-            types: vec![EventType::Exited],
-            tasks: vec!["api".to_owned()],
-            owners: vec!["pi:*".to_owned()],
-            level: Some(Level::Warning),
-        };
+        let (kinds, types) = (vec![Kind::FollowUp], vec![EventType::Exited]);
+        let mut filter = Filter::new(kinds, types, vec!["api".to_owned()]);
+        filter.owners = vec!["pi:*".to_owned()];
+        filter.only_warnings = true;
         assert_eq!(sinks[1].filter, filter);
     }
 

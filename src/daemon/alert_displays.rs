@@ -11,7 +11,6 @@ use tokio::task::JoinHandle;
 use crate::alerts::{
     Alert, AlertAction, AlertRules, AlertSubject, Alerts, Place, TerminalSequence,
 };
-use crate::config::Config;
 use crate::model::{Body, Now, SessionId, StatusCounts, WindowId};
 use crate::notice::write_to_terminal;
 use crate::tmux::{self, Connection, TmuxError, Viewer};
@@ -25,9 +24,8 @@ const STATUS_OPTION: &str = "@tmux_task_status";
 /// Decides what is displayed, and owns the desktop.
 #[derive(Debug)]
 pub(super) struct Displays {
+    /// Nothing is decided if they are displayed nowhere.
     alerts: Alerts,
-    /// Where they are displayed; nothing is decided if that is nowhere.
-    places: BTreeSet<Place>,
     desktop: Option<DesktopDisplay>,
 }
 
@@ -48,29 +46,21 @@ struct DesktopDisplay {
 }
 
 impl Displays {
-    pub(super) fn new(config: &Config) -> Self {
-        let notices = &config.notices;
-        let rules = AlertRules {
-            events: notices.events.clone(),
-            tasks: notices.tasks.clone(),
-            shells: config.shells,
-        };
-        let mut places = notices.places.clone();
-        let is_on_desktop = places.contains(&Place::Desktop);
+    pub(super) fn new(mut rules: AlertRules) -> Self {
+        let is_on_desktop = rules.places.contains(&Place::Desktop);
         let desktop = is_on_desktop.then(DesktopDisplay::start).flatten();
         if desktop.is_none() {
-            places.remove(&Place::Desktop);
+            rules.places.remove(&Place::Desktop);
         }
         Self {
             alerts: Alerts::new(rules),
-            places,
             desktop,
         }
     }
 
     /// Takes what was recorded.
     pub(super) fn add(&mut self, what: &Body, now: Instant) {
-        if self.places.is_empty() {
+        if self.alerts.rules.places.is_empty() {
             return;
         }
         match what {

@@ -12,8 +12,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::Options;
 use super::alert_displays::Displays;
 use super::connection::{ConnectionMessage, ReplySender};
-use super::feed_publisher::FeedPublisher;
 use super::link::{Link, Order};
+use super::link_jobs::name;
 use super::log;
 use super::service_manager::ServiceManager;
 use super::signals::Disuse;
@@ -24,7 +24,7 @@ use crate::paths::Paths;
 use crate::process::RunEnder;
 use crate::session::{Effect, Input, Reply, RequestId, Session, StoreState};
 use crate::sink::Sinks;
-use crate::store::{Archiver, SavedLook, UsualDuration};
+use crate::store::{Archiver, Store, UsualDuration};
 use crate::tmux;
 use crate::wire::{Counters, DaemonConfig, DaemonStatus, Request, Response};
 
@@ -40,7 +40,7 @@ pub(super) struct EventLoop {
     server_socket: String,
     session: Session,
     link: Link,
-    publisher: FeedPublisher,
+    store: Store,
     archiver: Arc<Archiver>,
     /// How long runs usually take, as the archiver finds it out.
     usual: mpsc::Receiver<UsualDuration>,
@@ -82,7 +82,7 @@ impl EventLoop {
         options: &Options,
         session: Session,
         link: Link,
-        publisher: FeedPublisher,
+        store: Store,
         archiver: Arc<Archiver>,
         usual: mpsc::Receiver<UsualDuration>,
         scanned: mpsc::Receiver<Vec<(Level, String)>>,
@@ -92,12 +92,12 @@ impl EventLoop {
             server_socket: options.server.socket().display().to_string(),
             session,
             link,
-            publisher,
+            store,
             archiver,
             usual,
             scanned,
             ender: RunEnder::new()?,
-            displays: Displays::new(&options.config),
+            displays: Displays::new(options.config.notices.clone()),
             sinks: None,
             service_manager: options.service_manager.clone(),
             open_requests: BTreeMap::new(),
@@ -143,10 +143,10 @@ impl EventLoop {
                 }
                 Some(message) = messages.recv() => self.on_message(message),
                 report = self.link.report() => self.take(report),
-                stored = self.publisher.store.changed() => {
-                    if let Err(error) = stored {
+                stored = self.store.changed() => {
+                    if stored.is_err() {
                         // The next daemon continues from what is written.
-                        tracing::error!(%error, "leaving");
+                        tracing::error!("leaving: the thread that writes the feed has gone");
                         return;
                     }
                     self.on_stored();
@@ -197,7 +197,7 @@ impl EventLoop {
 
     /// Reports what may be reported now that the disk has accepted or refused records.
     fn on_stored(&mut self) {
-        let (shown, counts) = self.publisher.publish();
+        let (shown, counts) = self.store.take_report();
         let state = self.store_state();
         tracing::debug!(written = state.written, tried = state.tried, "stored");
         self.take(Input::Stored(state));
@@ -236,10 +236,10 @@ impl EventLoop {
     /// Waits until the disk has accepted or refused everything recorded by now, and the counts are
     /// published, within this time.
     async fn wait_for_disk(&mut self, limit: Duration) {
-        let (seq, counts) = (self.publisher.given_seq, self.session.state().status());
+        let (seq, counts) = (self.store.given_seq, self.session.state().status());
         let deadline = Instant::now() + limit;
-        while self.publisher.report.tried < seq || self.publisher.report.counts != counts {
-            match timeout_at(deadline, self.publisher.store.changed()).await {
+        while self.store.report.tried < seq || self.store.report.counts != counts {
+            match timeout_at(deadline, self.store.changed()).await {
                 Ok(Ok(())) => self.on_stored(),
                 // If the store is gone, the loop will stop.
                 Ok(Err(_)) | Err(_) => return,
@@ -250,7 +250,7 @@ impl EventLoop {
     /// Passes an input to the session, and carries out the effects.
     fn take(&mut self, input: Input) {
         if let Input::Changed(change) = &input {
-            tracing::debug!(change = change.name(), "change");
+            tracing::debug!(change = name(change), "change");
         }
         let effects = self.session.handle(input, now());
         self.perform_all(effects);
@@ -284,25 +284,21 @@ impl EventLoop {
                 for record in &records {
                     tracing::debug!(seq = record.seq, kind = %record.body.kind(), "record");
                 }
-                self.publisher.rename(&session_name);
+                self.store.rename(&session_name);
                 if let Some(checkpoint) = checkpoint {
-                    self.publisher.context.checkpoint = Some(checkpoint);
+                    self.store.context.checkpoint = Some(checkpoint);
                 }
-                self.publisher.append(records);
+                self.store.append(records);
                 return self
-                    .publisher
+                    .store
                     .is_full()
                     .then(|| Input::Stored(self.store_state()));
             }
-            Effect::Status(counts) => self.publisher.store.publish(counts),
+            Effect::Status(counts) => self.store.publish(counts),
             Effect::FindUsualDuration(task) => self.archiver.find_usual(self.paths.runs(), task),
-            Effect::Tasks(board) => self.publisher.store.live.publish_tasks(board),
-            Effect::Save(look, bookmark, first_undelivered) => {
-                let is_taken = self.publisher.store.save(SavedLook {
-                    snapshot: *look,
-                    bookmark,
-                    first_undelivered,
-                });
+            Effect::Tasks(board) => self.store.live.publish_tasks(board),
+            Effect::Save(look) => {
+                let is_taken = self.store.save(*look);
                 return (!is_taken).then_some(Input::NotSaved);
             }
             Effect::Reply(request_id, reply) => return self.reply(request_id, reply),
@@ -368,8 +364,8 @@ impl EventLoop {
         let session = self.session.state();
         let tasks = session.status().unwrap_or_default();
         let counters = session.counters;
-        let files = self.publisher.store.live.files();
-        let consumers = self.publisher.store.live.consumer_list().consumers;
+        let files = self.store.live.files();
+        let consumers = self.store.live.consumer_list().consumers;
         let sinks = self.sinks.as_ref();
         let traffic = tmux::traffic();
         DaemonStatus {
@@ -379,8 +375,8 @@ impl EventLoop {
             server: self.server_socket.clone(),
             exists: tasks.exists,
             started_at: self.started_at,
-            epoch: self.publisher.context.epoch.clone(),
-            last_seq: self.publisher.report.written,
+            epoch: self.store.context.epoch.clone(),
+            last_seq: self.store.report.written,
             first_seq: files.first_seq(),
             feed: self.paths.feed().display().to_string(),
             feed_bytes: files.bytes(),
@@ -410,23 +406,23 @@ impl EventLoop {
     fn problems(&self) -> Vec<String> {
         let session = self.session.state();
         let of_looks = session.look_problem.clone();
-        self.publisher
+        self.store
             .problem()
             .into_iter()
             .chain(of_looks)
-            .chain(self.publisher.store.live.consumers.problem())
+            .chain(self.store.live.consumers.problem())
             .collect()
     }
 
     fn n_readers(&self) -> usize {
-        self.publisher.store.live.consumers.n_readers()
+        self.store.live.consumers.n_readers()
     }
 
     fn store_state(&self) -> StoreState {
         StoreState {
-            written: self.publisher.report.written,
-            tried: self.publisher.report.tried,
-            is_full: self.publisher.is_full(),
+            written: self.store.report.written,
+            tried: self.store.report.tried,
+            is_full: self.store.is_full(),
         }
     }
 
@@ -441,13 +437,13 @@ impl EventLoop {
         let (effects, archives) = self.session.stop(now());
         self.perform_all(effects);
         // A slow disk has more time while tmux is being cleaned up.
-        let written = timeout(limit / 2, self.publisher.store.close()).await;
+        let written = timeout(limit / 2, self.store.close()).await;
         self.on_stored();
         // What is gathered for display is displayed now.
         self.display_due(now().after(GATHERED));
         let Self {
             link,
-            publisher,
+            store,
             archiver,
             displays,
             ..
@@ -455,7 +451,7 @@ impl EventLoop {
         tokio::join!(link.close(archives, patience, limit), displays.close());
         let rest = async {
             if written.is_err() {
-                publisher.store.close().await;
+                store.close().await;
             }
             archiver.close().await;
         };

@@ -12,12 +12,8 @@ use std::{io, thread};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout};
 
-use super::Options;
 use super::alert_displays::DueAlerts;
 use super::link_jobs::{LIMIT, LinkJobs, limit, name};
-use super::session_link::SessionLink;
-use super::stale_sessions::SessionCleaner;
-use super::task_output::RunArchiver;
 use super::timer::Timer;
 use crate::model::{Error, OpenQuestion, PaneId, StatusCounts, Task, WindowId};
 use crate::prompt::UserRules;
@@ -72,13 +68,7 @@ impl Link {
     /// # Errors
     ///
     /// When the system is out of descriptors or threads.
-    pub(super) fn start(
-        options: &Options,
-        link: SessionLink,
-        archiver: RunArchiver,
-        cleaner: SessionCleaner,
-        rules: UserRules,
-    ) -> io::Result<Self> {
+    pub(super) fn start(jobs: LinkJobs, rules: UserRules) -> io::Result<Self> {
         let (orders, ordered) = mpsc::unbounded_channel();
         let (reports, reported) = mpsc::channel(MAX_QUEUED);
         let (abort, aborted) = watch::channel(false);
@@ -86,7 +76,7 @@ impl Link {
             .enable_all()
             .build()?;
         let task = LinkTask {
-            jobs: LinkJobs::new(options, link, archiver, cleaner),
+            jobs,
             rules,
             flushes: FlushSchedule::new(Instant::now()),
             reports,
@@ -129,13 +119,13 @@ impl Link {
     }
 
     /// Leaves tmux: a running job is cancelled after `patience`, then hooks and options are removed
-    /// from tmux within `limit`. Returns whether that succeeded in time.
+    /// from tmux within `limit`.
     pub(super) async fn close(
         mut self,
         archives: Vec<std::sync::Arc<Task>>,
         patience: Duration,
         limit: Duration,
-    ) -> bool {
+    ) {
         // A thread that is blocked on a full queue of reports is released.
         self.reports.close();
         while self.reports.try_recv().is_ok() {}
@@ -145,7 +135,7 @@ impl Link {
             self.abort.send_replace(true);
         }
         // It has limits of its own; a thread that hangs in the kernel is abandoned.
-        timeout(patience + limit * 2, self.is_done).await.is_ok()
+        drop(timeout(patience + limit * 2, self.is_done).await);
     }
 }
 

@@ -39,12 +39,10 @@ const LAST_OUTPUT_PAUSE: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 pub(super) struct LinkJobs {
     pub(super) link: SessionLink,
-    options: Options,
-    archiver: RunArchiver,
+    pub(super) options: Options,
+    pub(super) archiver: RunArchiver,
     /// Cleans up after the scan for other sessions; `None` once that has begun.
-    cleaner: Option<SessionCleaner>,
-    /// How long a screen must be unchanged before its prompt is judged.
-    quiet: Duration,
+    pub(super) cleaner: Option<SessionCleaner>,
 }
 
 /// How long a job of the link may take. One that takes longer is given up, so that the jobs after it have their
@@ -70,8 +68,8 @@ pub(super) fn limit(job: &Job) -> Duration {
     LIMIT * u32::try_from(n_lines.max(1)).unwrap_or(u32::MAX)
 }
 
-/// Returns what a job is called in the log: the name of its variant, without what it carries.
-pub(super) fn name(job: &Job) -> String {
+/// Returns what a job or a change is called in the log: the name of its variant, without what it carries.
+pub(super) fn name(what: &impl fmt::Debug) -> String {
     struct Name(String);
     impl fmt::Write for Name {
         fn write_str(&mut self, text: &str) -> fmt::Result {
@@ -81,26 +79,11 @@ pub(super) fn name(job: &Job) -> String {
     }
     let mut name = Name(String::new());
     // The error ends it behind the name.
-    write!(name, "{job:?}").ok();
+    write!(name, "{what:?}").ok();
     name.0
 }
 
 impl LinkJobs {
-    pub(super) fn new(
-        options: &Options,
-        link: SessionLink,
-        archiver: RunArchiver,
-        cleaner: SessionCleaner,
-    ) -> Self {
-        Self {
-            link,
-            options: options.clone(),
-            archiver,
-            cleaner: Some(cleaner),
-            quiet: options.config.input.quiet,
-        }
-    }
-
     /// Does a job, and sets its outcome. Changes that come before that are added to `before`.
     pub(super) async fn run(&mut self, job: Job, before: &mut Vec<Change>) -> Result<(), Error> {
         match job {
@@ -258,7 +241,10 @@ impl LinkJobs {
     }
 
     async fn look(&mut self, order: &LookOrder, kind: LookKind) -> Result<LookOutcome, Error> {
-        let outcome = self.link.look(order, kind, self.quiet).await;
+        let outcome = self
+            .link
+            .look(order, kind, self.options.config.input.quiet)
+            .await;
         outcome.map_err(|error| Error::failed(with_causes(&error)))
     }
 

@@ -227,13 +227,12 @@ pub(super) fn write(level: LogLevel, text: &str) {
 /// Threads on which a panic ends what it happened in, and no more:
 /// - on `main`, the connection, whose client is told by the end of it; anything else unwinds and ends the
 ///   daemon;
-/// - on `readers`, `stdout` and `sinks`, one stream or one sink, which its client or the log sees end;
+/// - on `readers` and `sinks`, one stream or one sink, which its client or the log sees end;
 /// - on `stale-sessions`, the scan, which the next daemon makes again;
 /// - on the threads of the runtime's pool, the work, whose caller gets an error.
-const ISOLATED: [&str; 6] = [
+const ISOLATED: [&str; 5] = [
     "main",
     "readers",
-    "stdout",
     "sinks",
     "stale-sessions",
     "tokio-rt-worker",

@@ -26,7 +26,6 @@ mod connection;
 mod control_clients;
 mod endpoint;
 mod event_loop;
-mod feed_publisher;
 mod link;
 mod link_jobs;
 mod log;

@@ -2,12 +2,12 @@
 
 use crate::diff::apply;
 use crate::engine::RestoredState;
-use crate::model::{Bookmark, Checkpoint, EventKind, OutputMatches, RunNumbers, Snapshot};
+use crate::model::{Bookmark, Checkpoint, Error, EventKind, OutputMatches, RunNumbers, Snapshot};
 use crate::paths::{Paths, hex};
 use crate::store::archive;
 use crate::store::feed::{
-    DamagedFile, FeedError, FeedState, Journal, PendingEvents, RecordedLook, SavedSession,
-    finish_removal, load_saved, recover,
+    DamagedFile, FeedState, Journal, PendingEvents, RecordedLook, SavedSession, finish_removal,
+    load_saved, recover, saved_of,
 };
 use crate::wire::can_have_lost;
 
@@ -28,12 +28,12 @@ pub(super) struct InitialState {
 
 /// Reads the state of the last daemon. `fresh` ignores what it saw, so that the next look is a new
 /// baseline.
-pub(super) fn begin(paths: &Paths, name: &str, fresh: bool) -> Result<InitialState, FeedError> {
+pub(super) fn begin(paths: &Paths, name: &str, fresh: bool) -> Result<InitialState, Error> {
     let mut saved = load(paths);
     let read = |saved: Option<&SavedSession>| {
         let mut replay = Replay::of(saved, name);
         let recovered = recover(&paths.feed(), saved, |look| replay.carry_on(&look))?;
-        Ok::<_, FeedError>((replay, recovered))
+        Ok::<_, Error>((replay, recovered))
     };
     let (mut replay, mut recovered) = read(saved.as_ref())?;
     if let Some(damaged) = too_far_ahead(paths, saved.as_ref(), &recovered) {
@@ -83,7 +83,7 @@ pub(super) fn begin(paths: &Paths, name: &str, fresh: bool) -> Result<InitialSta
 
 /// Returns the saved snapshot. One that cannot be used is kept under another name.
 fn load(paths: &Paths) -> Option<SavedSession> {
-    load_saved(&paths.saved()).unwrap_or_else(|damaged| {
+    load_saved(&saved_of(&paths.feed())).unwrap_or_else(|damaged| {
         damaged.set_aside(FROM_FEED);
         None
     })
@@ -103,7 +103,7 @@ fn too_far_ahead(
     let (last_seq, end) = (saved.last_seq, recovered.last_seq);
     (is_of_feed && !can_have_lost(end, last_seq)).then(|| {
         let why = format!("its last record is {last_seq}, and the feed ends with {end}");
-        DamagedFile::snapshot(&paths.saved(), why)
+        DamagedFile::snapshot(&saved_of(&paths.feed()), why)
     })
 }
 

@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use super::connection::ConnectionMessage;
 use super::endpoint::{DaemonError, Endpoint, Locks, held_elsewhere, no_thread};
 use super::event_loop::{EventLoop, MESSAGES_QUEUED};
-use super::feed_publisher::FeedPublisher;
 use super::link::Link;
+use super::link_jobs::LinkJobs;
 use super::ownership::{self, Claim};
 use super::session_link::SessionLink;
 use super::signals::Signals;
@@ -269,19 +269,6 @@ fn assemble(
     let archiver = Arc::new(archiver);
     let ages = Ages::load(&paths.feed(), &crate::clock::boot_time());
     let announced = beginning.pending.restarting.clone();
-    let store = Store::start(StoreSetup {
-        journal: beginning.journal,
-        epoch: beginning.epoch.clone(),
-        session_name: options.session.clone(),
-        pending: beginning.pending,
-        retention: Retention::new(kept.keep_size, kept.keep_age, kept.keep_for_consumers),
-        ages,
-        saved: paths.saved(),
-        consumers: paths.consumers(),
-        last_reader: paths.last_reader(),
-    })
-    .map_err(no_thread)?;
-    let live = Arc::clone(&store.live);
     let context = Context {
         epoch: beginning.epoch,
         session_name: options.session.clone(),
@@ -291,6 +278,15 @@ fn assemble(
             .unwrap_or_else(|| options.session.clone()),
         checkpoint: None,
     };
+    let store = Store::start(StoreSetup {
+        journal: beginning.journal,
+        context,
+        pending: beginning.pending,
+        retention: Retention::new(kept.keep_size, kept.keep_age, kept.keep_for_consumers),
+        ages,
+    })
+    .map_err(no_thread)?;
+    let live = Arc::clone(&store.live);
     let last_seq = beginning.memory.last_seq;
     let last_look = beginning.memory.last_look.as_ref();
     let link = SessionLink::new(
@@ -310,11 +306,11 @@ fn assemble(
     };
     let user_rules = UserRules::new(&input.ask, &input.ignore, input.mute_tasks.clone());
     let user_rules = user_rules.map_err(Error::of)?;
-    let publisher = FeedPublisher::new(store, context);
+    let mut engine = Engine::new(settings, beginning.memory, crate::clock::now());
+    engine.episodes.user_rules = user_rules.clone();
     let session = Session::new(
         Setup {
-            engine: Engine::new(settings, beginning.memory, crate::clock::now())
-                .with_user_rules(user_rules.clone()),
+            engine,
             session_name: options.session.clone(),
             longest_pause: options.interval,
             bookmark: beginning.bookmark,
@@ -322,7 +318,7 @@ fn assemble(
             announced,
             store: StoreState {
                 written: last_seq,
-                tried: publisher.report.tried,
+                tried: store.report.tried,
                 is_full: false,
             },
         },
@@ -331,13 +327,23 @@ fn assemble(
     let runs = RunArchiver::new(Arc::clone(&archiver), &options.config.logs);
     // There is one scan.
     let (notices, scanned) = mpsc::channel(1);
-    let cleaner = SessionCleaner::new(options, runs.clone(), notices);
-    let link = Link::start(options, link, runs, cleaner, user_rules).map_err(no_thread)?;
-    let events = EventLoop::new(options, session, link, publisher, archiver, usual, scanned)
+    let cleaner = SessionCleaner {
+        options: options.clone(),
+        archiver: runs.clone(),
+        notices,
+    };
+    let jobs = LinkJobs {
+        link,
+        options: options.clone(),
+        archiver: runs,
+        cleaner: Some(cleaner),
+    };
+    let link = Link::start(jobs, user_rules).map_err(no_thread)?;
+    let events = EventLoop::new(options, session, link, store, archiver, usual, scanned)
         .map_err(no_thread)?;
     let streams = Streams {
         live,
-        readers: readers.handle(),
+        readers: readers.handle.clone(),
     };
     Ok((events, streams, readers, last_seq))
 }

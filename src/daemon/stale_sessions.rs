@@ -68,26 +68,14 @@ impl Project {
 /// Ends unused sessions, if this daemon may, and reports those that are in use.
 #[derive(Debug)]
 pub(super) struct SessionCleaner {
-    options: Options,
-    archiver: RunArchiver,
+    pub(super) options: Options,
+    pub(super) archiver: RunArchiver,
     /// Receives the notices of a scan: of the sessions that were ended, and of those with active
     /// tasks.
-    notices: mpsc::Sender<Vec<(Level, String)>>,
+    pub(super) notices: mpsc::Sender<Vec<(Level, String)>>,
 }
 
 impl SessionCleaner {
-    pub(super) fn new(
-        options: &Options,
-        archiver: RunArchiver,
-        notices: mpsc::Sender<Vec<(Level, String)>>,
-    ) -> Self {
-        Self {
-            options: options.clone(),
-            archiver,
-            notices,
-        }
-    }
-
     /// Does it on a thread that ends afterwards. A daemon that stops abandons the thread after a
     /// while: the next daemon finds the sessions that are left.
     ///
@@ -343,13 +331,7 @@ fn usage_of(session: &ListedSession, paths: &Paths) -> Option<SessionUsage> {
     if session.has_record && !has_files(&paths.feed()) {
         return None;
     }
-    let progress = ReadProgress::load(
-        &paths.feed(),
-        &paths.consumers(),
-        &paths.last_reader(),
-        &boot_time(),
-    );
-    let progress = progress
+    let progress = ReadProgress::load(&paths.feed(), &boot_time())
         .inspect_err(|error| {
             tracing::warn!(%error, session = session.name, "the session stays, because what is unread is not known");
         })

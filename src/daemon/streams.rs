@@ -1,19 +1,17 @@
 //! Readers of the live feed, served on a separate thread: the one that answers requests never reads
 //! the feed.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::AsFd;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWrite, BufReader, Interest, copy_buf, sink};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Interest, copy_buf, sink, stdout};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::runtime::Handle;
 
 use crate::model::{Error, ErrorKind, Seq};
-use crate::store::{self, Lease, Live, ReaderThread, Subscription, run_on};
+use crate::store::{self, Lease, Live, Subscription, run_on};
 use crate::wire::{Acknowledgement, After, Filter, ReaderStart, parse_object};
 
 /// Starts streams.
@@ -66,9 +64,9 @@ impl Streams {
         run_on(&self.readers, serving).await;
     }
 
-    /// Prints the live feed, from the record after `after`, on stdout until its reader closes it. A thread
-    /// of its own waits for that reader: stdout is shared, and must not be made non-blocking for the other
-    /// processes that have it.
+    /// Prints the live feed, from the record after `after`, on stdout until its reader closes it. The runtime
+    /// has a thread that waits for that reader: stdout is shared, and must not be made non-blocking for the
+    /// other processes that have it.
     pub(super) async fn print(self, after: Seq) {
         let start = ReaderStart::After(After {
             epoch: None,
@@ -78,14 +76,11 @@ impl Streams {
             return;
         };
         let printing = async move {
-            if let Err(error) = store::serve(subscription, &mut Stdout).await {
+            if let Err(error) = store::serve(subscription, &mut stdout()).await {
                 tracing::info!(%error, "stdout is closed; supervising goes on");
             }
         };
-        match ReaderThread::start("stdout") {
-            Ok(thread) => run_on(&thread.handle(), printing).await,
-            Err(error) => tracing::error!(%error, "the feed is not printed"),
-        }
+        run_on(&self.readers, printing).await;
     }
 }
 
@@ -161,27 +156,6 @@ pub(super) async fn hung_up(socket: &UnixStream) {
 fn register_again(socket: &UnixStream) -> io::Result<UnixStream> {
     let copy = socket.as_fd().try_clone_to_owned()?;
     UnixStream::from_std(copy.into())
-}
-
-/// Stdout, which blocks the thread as long as its reader does not keep up.
-struct Stdout;
-
-impl AsyncWrite for Stdout {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Poll::Ready(io::stdout().write(bytes))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(io::stdout().flush())
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
 }
 
 #[cfg(test)]

@@ -3,12 +3,12 @@
 use std::time::Instant;
 
 use crate::model::{
-    Body, DeliveredEvent, Delivery, Event, EventKind, Seq, ShellDelivery, WindowId,
+    Body, DeliveredEvent, Event, EventKind, EventType, Seq, ShellDelivery, WaitOutcome, WindowId,
 };
 use crate::prompt::UserRules;
 use crate::route::{Reach, reach, route};
 
-/// An event with which a command that waited for a run has returned to its caller.
+/// How a command that waited for a run has returned to its caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitReturn {
     /// The owner that the command belongs to; `None` for a user at a terminal.
@@ -17,40 +17,45 @@ pub struct WaitReturn {
     pub window: WindowId,
     /// The number of the run.
     pub run: Option<u32>,
-    /// What the command returned with.
-    pub what: ReturnCause,
-}
-
-/// What a waiting command returned with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReturnCause {
-    /// The end of the run, which includes its earlier events.
-    End,
-    /// A prompt.
-    Input,
-    /// A bell.
-    Bell,
-    /// The window is gone.
-    Disappearance,
+    /// How the wait has ended.
+    pub outcome: WaitOutcome,
 }
 
 impl WaitReturn {
+    /// Returns the types of the events that it may be about. The end of a run includes its earlier events.
+    fn event_types(&self) -> &'static [EventType] {
+        match self.outcome {
+            WaitOutcome::Exited | WaitOutcome::Died => &[
+                EventType::Exited,
+                EventType::Notify,
+                EventType::Output,
+                EventType::Input,
+            ],
+            WaitOutcome::Input => &[EventType::Input],
+            WaitOutcome::Bell => &[EventType::Notify],
+            WaitOutcome::Disappeared => &[EventType::Disappeared],
+            WaitOutcome::Matched
+            | WaitOutcome::Changed
+            | WaitOutcome::Idle
+            | WaitOutcome::Listening
+            | WaitOutcome::Timeout
+            | WaitOutcome::Respawned
+            | WaitOutcome::Signalled
+            | WaitOutcome::Stopped
+            | WaitOutcome::AnchorLost => &[],
+        }
+    }
+
+    /// Whether it is about an event.
+    pub fn has_event(&self) -> bool {
+        !self.event_types().is_empty()
+    }
+
     /// Whether this is that event, and the command's owner is the task's.
     pub(super) fn is_of(&self, event: &Event) -> bool {
         let task = &event.task;
-        let is_what = matches!(
-            (&event.kind, self.what),
-            (
-                EventKind::Exited { .. }
-                    | EventKind::Notify { .. }
-                    | EventKind::Output(_)
-                    | EventKind::Input { .. },
-                ReturnCause::End,
-            ) | (EventKind::Input { .. }, ReturnCause::Input)
-                | (EventKind::Notify { .. }, ReturnCause::Bell)
-                | (EventKind::Disappeared { .. }, ReturnCause::Disappearance)
-        );
-        is_what && (task.window, task.run, &task.owner) == (self.window, self.run, &self.owner)
+        self.event_types().contains(&event.event_type())
+            && (task.window, task.run, &task.owner) == (self.window, self.run, &self.owner)
     }
 }
 
@@ -187,8 +192,7 @@ impl Gathering {
         let mut groups: Vec<(Audience, Vec<GatheredEvent>)> = Vec::new();
         for gathered in self.events {
             let event = &gathered.delivered.event;
-            if is_muted(event, user_rules) || (event.task.shell && shells == ShellDelivery::Ignore)
-            {
+            if is_muted(event, user_rules, shells) {
                 continue;
             }
             let audience = Audience {
@@ -208,42 +212,33 @@ impl Gathering {
 }
 
 fn deliver_to(audience: Audience, group: Vec<GatheredEvent>) -> Option<Body> {
-    let routed: Vec<(&Event, Reach)> = group
-        .iter()
-        .map(|gathered| {
-            let event = &gathered.delivered.event;
-            let most = if gathered.is_known_to_owner || audience.of_shells {
-                Reach::Notice
-            } else {
-                Reach::FollowUp
-            };
-            (event, reach(event).min(most))
-        })
-        .collect();
+    let routed = group.iter().map(|gathered| {
+        let event = &gathered.delivered.event;
+        let most = if gathered.is_known_to_owner || audience.of_shells {
+            Reach::Notice
+        } else {
+            Reach::FollowUp
+        };
+        (event, reach(event).min(most))
+    });
+    let (reach, level, text) = route(&routed.collect::<Vec<_>>())?;
     let owner = audience.owner;
-    match route(&routed)? {
-        Delivery::Notice { level, text } => {
-            let events: Vec<Seq> = group
-                .iter()
-                .map(|gathered| gathered.delivered.seq)
-                .collect();
-            Some(Body::Notice {
-                level,
-                text,
-                events,
-                owner,
-            })
-        }
-        Delivery::FollowUp { level, content } => {
-            let events = group.into_iter().map(|gathered| gathered.delivered);
-            Some(Body::follow_up(level, content, events.collect(), owner))
-        }
-    }
+    let delivered = group.into_iter().map(|gathered| gathered.delivered);
+    Some(match reach {
+        Reach::FollowUp => Body::follow_up(level, text, delivered.collect(), owner),
+        Reach::Notice | Reach::FeedOnly => Body::Notice {
+            level,
+            text,
+            events: delivered.map(|delivered| delivered.seq).collect(),
+            owner,
+        },
+    })
 }
 
-/// Whether a user's rule mutes the event.
-pub(super) fn is_muted(event: &Event, user_rules: &UserRules) -> bool {
-    matches!(&event.kind, EventKind::Input { prompt } if user_rules.mutes(&event.task, prompt))
+/// Whether a user's rule mutes the event, or all events of shells are ignored.
+pub(super) fn is_muted(event: &Event, user_rules: &UserRules, shells: ShellDelivery) -> bool {
+    (event.task.shell && shells == ShellDelivery::Ignore)
+        || matches!(&event.kind, EventKind::Input { prompt } if user_rules.mutes(&event.task, prompt))
 }
 
 #[cfg(test)]

@@ -42,9 +42,10 @@ pub use now::{
     whole_millis, written,
 };
 pub use reason::{GoneReason, Signal};
+pub(crate) use record::SavedLook;
 pub use record::{
-    Body, Checkpoint, Context, DeliveredEvent, Delivery, Details, FEED_VERSION, FollowUpOptions,
-    Kind, Message, Record, SESSION_CHARS, Seq, ShellDelivery,
+    Body, Checkpoint, Context, DeliveredEvent, Details, FEED_VERSION, FollowUpOptions, Kind,
+    Message, Record, SESSION_CHARS, Seq, ShellDelivery,
 };
 pub use screen::{
     CursorPosition, OpenQuestion, QUOTED_CHARS, QUOTED_LINES, Screen, SecretText, TypedInput,

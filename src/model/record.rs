@@ -4,7 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::id::shown_by_wire_name;
-use super::{Event, EventKind, Level, Millis, OWNER_CHARS, SessionLife, now, text};
+use super::{
+    Bookmark, Event, EventKind, Level, Millis, OWNER_CHARS, SessionLife, Snapshot, now, text,
+};
 
 /// The version of the feed's records.
 pub const FEED_VERSION: u32 = 1;
@@ -293,21 +295,13 @@ pub enum ShellDelivery {
     FollowUp,
 }
 
-/// What is delivered for the events of one gathering.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Delivery {
-    /// A text shown to the user. It never wakes the agent.
-    Notice {
-        /// The level.
-        level: Level,
-        /// The text, one or more lines.
-        text: String,
-    },
-    /// A message that starts a turn of the agent when its present one has ended.
-    FollowUp {
-        /// The level.
-        level: Level,
-        /// The message, header line first.
-        content: String,
-    },
+/// The state from which the next daemon continues.
+#[derive(Debug)]
+pub(crate) struct SavedLook {
+    /// The last look.
+    pub(crate) snapshot: Snapshot,
+    /// How much of tmux's data had been processed by then.
+    pub(crate) bookmark: Bookmark,
+    /// The sequence number of the first event that is not delivered yet.
+    pub(crate) first_undelivered: Option<Seq>,
 }

@@ -11,7 +11,7 @@ use super::session::TaskSession;
 use crate::client::{DaemonClient, Hello, unexpected, unreadable};
 use crate::model::{Body, Error, ErrorKind, Kind, Record, Seq};
 use crate::store::StoredFeed;
-use crate::store::feed::{Retention, remove_consumer as remove_file, sync_consumers};
+use crate::store::feed::{Retention, consumers_of, remove_consumer as remove_file, sync_consumers};
 use crate::wire::{
     After, ConsumerList, Filter, ReaderStart, Request, Response, StoredUse, StreamRecord,
     check_consumer_name,
@@ -154,8 +154,6 @@ fn stored_consumers(session: &TaskSession) -> Result<Option<ConsumerList>, Error
 fn files_of(session: &TaskSession) -> StoredFeed {
     StoredFeed {
         feed: session.paths.feed(),
-        consumers: session.paths.consumers(),
-        last_reader: session.paths.last_reader(),
         session_name: session.name.clone(),
     }
 }
@@ -192,7 +190,7 @@ fn remove_stored_consumer(session: &TaskSession, name: &str) -> Result<(), Error
     if !files_of(session).exists() {
         return Err(no_feed(session));
     }
-    let folder = session.paths.consumers();
+    let folder = consumers_of(&session.paths.feed());
     let failed = |source: io::Error| {
         if source.kind() == io::ErrorKind::NotFound {
             let hint = "`tmux-task consumer ls` shows which there are";

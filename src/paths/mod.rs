@@ -4,7 +4,6 @@
 //! sessions of the same name on two servers are separate. A session that is renamed keeps its files:
 //! `names.rs` finds them by its other names.
 
-mod keys;
 mod names;
 
 use std::collections::BTreeSet;
@@ -15,9 +14,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use sha2::{Digest, Sha256};
 use tokio::time::{Instant, sleep};
-
-pub(crate) use keys::{hex, is_key, next_key};
 
 use crate::files::{self, Fault, OPEN_TO_OTHERS, RefusedFile, WRITABLE_BY_OTHERS, our_uid};
 use crate::model::{Backoff, Error};
@@ -36,6 +34,15 @@ const RUNTIME_DIR: &str = "TMUX_TASK_RUNTIME_DIR";
 /// The longest socket path that works on every system (macOS has room for 104 bytes with the
 /// closing NUL, Linux for 108).
 const MAX_SOCKET_PATH: usize = 103;
+
+/// The folder of the links, beside the folders that they lead to.
+const NAMES: &str = "names";
+
+/// How many hexadecimal digits of a hash a key has.
+const DIGITS: usize = 12;
+
+/// The maximum length of the readable part of a key.
+const LABEL: usize = 24;
 
 /// Returns the folder of the adapters for agents; `None` when there is no home folder.
 pub(crate) fn adapters_folder(env: Env<'_>) -> Option<PathBuf> {
@@ -96,7 +103,7 @@ impl Paths {
     /// When the environment names no folder for state, or names one by a relative path.
     pub(crate) fn locate(server_socket: &Path, name: &str, env: Env<'_>) -> Result<Self, Error> {
         let root = state_root(env)?;
-        let key = keys::key_of(&root, server_socket, name);
+        let key = key_of(&root, server_socket, name);
         Ok(Self {
             state: root.join(&key),
             key,
@@ -120,19 +127,9 @@ impl Paths {
         self.state.join("feed.jsonl")
     }
 
-    /// Returns the file of the saved snapshot.
-    pub(crate) fn saved(&self) -> PathBuf {
-        self.state.join("session.json")
-    }
-
     /// Returns the folder with the output of ended runs.
     pub(crate) fn runs(&self) -> PathBuf {
         self.state.join("runs")
-    }
-
-    /// Returns the folder with a file for each consumer of the feed.
-    pub(crate) fn consumers(&self) -> PathBuf {
-        self.state.join("consumers")
     }
 
     /// Returns the folder of the environments that are kept for restarts of the session's tasks.
@@ -143,11 +140,6 @@ impl Paths {
     /// Returns the daemon's log.
     pub(crate) fn log(&self) -> PathBuf {
         self.state.join("daemon.log")
-    }
-
-    /// Returns the file whose modification time is when the live feed was last read.
-    pub(crate) fn last_reader(&self) -> PathBuf {
-        self.state.join("last-reader")
     }
 
     /// Returns the daemon's lock file, which contains its pid.
@@ -384,6 +376,60 @@ pub(crate) fn runtime_root(env: Env<'_>) -> Result<PathBuf, Error> {
 
 fn tmp_root() -> PathBuf {
     PathBuf::from(format!("/tmp/tmux-task-{}", our_uid()))
+}
+
+// The key of a session: the name of the folder that has its files.
+
+/// Returns the key of the folder that a name leads to: by a link, else the name's own.
+fn key_of(root: &Path, server_socket: &Path, name: &str) -> String {
+    let own = own_key(server_socket, name);
+    linked(&root.join(NAMES).join(&own)).unwrap_or(own)
+}
+
+/// Returns the key to which a link of ours leads; `None` if there is none, or it leads elsewhere than to
+/// a folder beside its own.
+fn linked(link: &Path) -> Option<String> {
+    let target = files::read_link(link).ok()?;
+    let key = target.to_str()?.strip_prefix("../")?;
+    is_key(key).then(|| key.to_owned())
+}
+
+/// Whether this is a key, and thus the name of a file in the folder that it is looked for in.
+pub(crate) fn is_key(text: &str) -> bool {
+    let is_in_label = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    text.rsplit_once('-').is_some_and(|(label, digits)| {
+        digits.len() == DIGITS
+            && digits.chars().all(|c| c.is_ascii_hexdigit())
+            && label.len() <= LABEL
+            && label.chars().all(is_in_label)
+    })
+}
+
+/// Returns the key after this one, for a session of the same name.
+pub(crate) fn next_key(key: &str) -> String {
+    let label = key.rsplit_once('-').map_or(key, |(label, _)| label);
+    format!("{label}-{}", hex(key.as_bytes(), DIGITS))
+}
+
+/// Returns the key of a name by itself.
+fn own_key(server_socket: &Path, name: &str) -> String {
+    let mut identity = server_socket.as_os_str().as_encoded_bytes().to_vec();
+    identity.push(0);
+    identity.extend_from_slice(name.as_bytes());
+    let readable = |c: char| match c {
+        'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' => c,
+        _ => '-',
+    };
+    let label: String = name.chars().map(readable).take(LABEL).collect();
+    format!("{label}-{}", hex(&identity, DIGITS))
+}
+
+/// Returns the first `digits` hexadecimal digits of the hash of `bytes`.
+pub(crate) fn hex(bytes: &[u8], digits: usize) -> String {
+    let hash = Sha256::digest(bytes);
+    let mut text: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    text.truncate(digits);
+    text
 }
 
 // Locks among all processes of this program that one user runs.

@@ -7,8 +7,7 @@
 use std::path::Path;
 use std::{fs, io};
 
-use super::Paths;
-use super::keys::{NAMES, linked, next_key, own_key};
+use super::{NAMES, Paths, linked, next_key, own_key};
 use crate::files;
 
 impl Paths {

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    Delivery, Event, EventKind, GoneReason, Level, OutputMatches, QUOTED_CHARS, ReplacedBy, Stop,
-    Task, text, written,
+    Event, EventKind, GoneReason, Level, OutputMatches, QUOTED_CHARS, ReplacedBy, Stop, Task, text,
+    written,
 };
 use crate::restarts::{AfterEnd, after_end, gave_up, restart_of};
 
@@ -59,9 +59,9 @@ pub(crate) fn reach(event: &Event) -> Reach {
     }
 }
 
-/// Returns the one delivery for the events of a gathering, in their order, each with its reach;
-/// `None` when all of them are for the feed only.
-pub(crate) fn route(events: &[(&Event, Reach)]) -> Option<Delivery> {
+/// Returns how far the events of a gathering are delivered, in their order and each with its reach, with which
+/// level and in which words; `None` when all of them are for the feed only.
+pub(crate) fn route(events: &[(&Event, Reach)]) -> Option<(Reach, Level, String)> {
     let furthest = events.iter().map(|(_, reach)| *reach).max()?;
     // The text leaves out what the agent knows already; the level covers all events.
     let delivered: Vec<&Event> = events
@@ -69,21 +69,14 @@ pub(crate) fn route(events: &[(&Event, Reach)]) -> Option<Delivery> {
         .filter(|(_, reach)| *reach == furthest)
         .map(|(event, _)| *event)
         .collect();
-    let level = events
-        .iter()
-        .filter(|(_, reach)| *reach > Reach::FeedOnly)
-        .map(|(event, _)| event.level())
-        .max()
-        .unwrap_or(Level::Info);
+    let shown = events.iter().filter(|(_, reach)| *reach > Reach::FeedOnly);
+    let level = shown.map(|(event, _)| event.level()).max()?;
     let text = texts(&delivered).join("\n");
-    match furthest {
-        Reach::FeedOnly => None,
-        Reach::Notice => Some(Delivery::Notice { level, text }),
-        Reach::FollowUp => Some(Delivery::FollowUp {
-            level,
-            content: format!("{HEADER}\n{text}"),
-        }),
-    }
+    let text = match furthest {
+        Reach::FollowUp => format!("{HEADER}\n{text}"),
+        Reach::Notice | Reach::FeedOnly => text,
+    };
+    Some((furthest, level, text))
 }
 
 /// Whether a message says something about the task of this window: quoted output is indented.

@@ -8,13 +8,13 @@ fn delivered(events: &[Event]) -> String {
     let mark = |level| if level == Level::Warning { "!" } else { "" };
     match route(&events) {
         None => "nothing".to_owned(),
-        Some(Delivery::Notice { level, text }) => format!("notice{} {text}", mark(level)),
-        Some(Delivery::FollowUp { level, content }) => {
+        Some((Reach::FollowUp, level, content)) => {
             let text = content
                 .strip_prefix("[tmux-task notification]\n")
                 .expect("a message has its header");
             format!("followUp{} {text}", mark(level))
         }
+        Some((_, level, text)) => format!("notice{} {text}", mark(level)),
     }
 }
 

@@ -78,7 +78,7 @@ impl State {
     /// Returns a task with what is known of it besides.
     pub(super) fn listed(&self, task: &Arc<Task>, now: Now) -> LsTask {
         let window = task.window;
-        let prompt = self.engine.prompt_of(window);
+        let prompt = self.engine.episodes.prompt_of(window);
         let listed = LsTask::new(Arc::clone(task), prompt.map(|prompt| prompt.text.clone()));
         let usual = self.usual.get(&window);
         let usual = usual.filter(|(run, _)| task.is_alive() && *run == task.run);
@@ -120,11 +120,11 @@ impl State {
         let terminal = look
             .and_then(|look| look.terminals.get(&task.window))
             .map(Arc::as_ref);
-        let judged = engine.judgement_of(task.window);
+        let judged = engine.episodes.judgement_of(task.window);
         let mut explanation = Explanation::new(task, judged.map(|(judged, ..)| judged), terminal);
         if let Some((judged, since, reported)) = judged {
             let found = judged.found.as_ref();
-            if found.is_some_and(|found| engine.user_rules().mutes(task, &found.prompt)) {
+            if found.is_some_and(|found| engine.episodes.user_rules.mutes(task, &found.prompt)) {
                 explanation.state = ExplainedState::Muted;
             }
             explanation.waiting_since = reported.map(|now| now.wall);
@@ -133,7 +133,7 @@ impl State {
         }
         explanation.next_restart = self.restarts.next(task.window, now);
         explanation.cannot_restart = self.restarts.why_impossible(task.window);
-        if engine.prompt_of(task.window).is_some() {
+        if engine.episodes.prompt_of(task.window).is_some() {
             explanation.state = ExplainedState::Waiting;
         }
         explanation

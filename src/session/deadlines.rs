@@ -4,11 +4,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::archives::turn_to_change;
 use super::input::{Effect, Job, LogLevel, LookOrder};
 use super::look_schedule::Due;
 use super::state::{Cx, State};
-use crate::model::{Bookmark, DeliveredEvent, Level, Now, Record, Task, WindowId};
+use super::stories::turn_to_change;
+use crate::model::{Bookmark, DeliveredEvent, Level, Now, Record, SavedLook, Task, WindowId};
 
 /// How often tmux is nudged after a run has ended, and for how long. A window that is respawned at
 /// once needs this: only the end of the next run is reported, and tmux can lose the signal for that
@@ -116,15 +116,17 @@ impl State {
             return;
         };
         self.save_at = None;
-        let look = Box::new(look.clone());
-        let (listeners, life) = (&mut self.listeners, look.life.as_ref());
+        let snapshot = look.clone();
+        let (listeners, life) = (&mut self.listeners, snapshot.life.as_ref());
         let bookmark = Bookmark {
             searched: listeners.watches.searched(&listeners.pane_streams, life),
             ..self.link.bookmark.clone()
         };
-        let first_undelivered = self.engine.first_undelivered();
-        self.effects
-            .push(Effect::Save(look, bookmark, first_undelivered));
+        self.effects.push(Effect::Save(Box::new(SavedLook {
+            snapshot,
+            bookmark,
+            first_undelivered: self.engine.first_undelivered(),
+        })));
     }
 
     /// Nudges tmux for a while if it may lose signals: a run has ended, and another may follow at once.

@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::archives::turn_to_change;
 use super::ending_runs::{Ending, RunEnd, RunsEnded, Stage, WaitingCommand};
 use super::input::{ClosedWindows, Effect, Job, LogLevel, LookOrder};
 use super::promise::{Promise, promise};
 use super::state::{Cx, State};
+use super::stories::turn_to_change;
 use crate::model::{
     EndOrder, EndReport, Error, GoneReason, LeftProcess, Level, Now, Snapshot, StopChoice,
     StopPlan, Task, WindowId,

@@ -8,8 +8,8 @@ use super::promise::Resolver;
 use super::typing::Typing;
 use crate::model::{
     Bookmark, Checkpoint, EndOrder, EndReport, Error, GoneReason, Launch, Level, Millis, Now,
-    OpenQuestion, PaneId, Record, Seq, SessionLife, Snapshot, StatusCounts, Task, TaskSpec,
-    WindowId,
+    OpenQuestion, PaneId, Record, SavedLook, Seq, SessionLife, Snapshot, StatusCounts, Task,
+    TaskSpec, WindowId,
 };
 use crate::terminal::{Extent, PaneOutput};
 use crate::wire::{Answer, LaunchedRun, LogRequest, RequestLine, TaskBoard, TaskLog};
@@ -67,23 +67,6 @@ pub(crate) enum Change {
     /// The kernel's evidence on the terminals of these windows has changed, and may change the
     /// judgement of their prompts.
     Terminals(BTreeSet<WindowId>),
-}
-
-impl Change {
-    /// Returns what it is called in the log, without what it carries.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Windows => "windows",
-            Self::Output => "output",
-            Self::Printed { .. } => "followed-output",
-            Self::Unfollowed => "unfollowed",
-            Self::Paused(_) => "paused",
-            Self::Read(_) => "read",
-            Self::FollowerLost => "follower-lost",
-            Self::Layout => "layout",
-            Self::Terminals(_) => "terminals",
-        }
-    }
 }
 
 /// Holds the command of a run that was started back until it is dropped, whoever drops it.
@@ -201,9 +184,8 @@ pub(crate) enum Effect {
     Tasks(TaskBoard),
     /// Find out how long this run usually takes. If that is known, it is an input.
     FindUsualDuration(Arc<Task>),
-    /// Save the last look, which includes all records so far, and the sequence number of the first
-    /// event that is not delivered yet.
-    Save(Box<Snapshot>, Bookmark, Option<Seq>),
+    /// Save the last look, which includes all records so far.
+    Save(Box<SavedLook>),
     /// Send the client of a request something.
     Reply(RequestId, Reply),
     /// Write this to the daemon's log. The session does not write it: it has no world.

@@ -293,7 +293,7 @@ impl State {
     pub(super) fn judge_waits(&mut self, now: Now) {
         let engine = &self.engine;
         if let Some(look) = engine.last_look() {
-            let prompt_of = |window| engine.unanswered_prompt_of(window);
+            let prompt_of = |window| engine.episodes.unanswered_prompt_of(window);
             let restarts_in = |window| self.restarts.next_in(window, now);
             self.listeners.look(look, prompt_of, restarts_in);
         }

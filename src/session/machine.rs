@@ -7,13 +7,13 @@ use std::sync::{Arc, mpsc};
 use std::task::{Context, Wake, Waker};
 use std::time::Instant;
 
-use super::archives;
 use super::input::{Change, Effect, Input, LookOrder};
 use super::listeners::RequestId;
 use super::looks;
 use super::output_watches::PaneStream;
 use super::requests;
 use super::state::{Cx, OpenRequest, SAVE_WITHIN, Setup, State, Story, StoryId};
+use super::stories;
 use crate::model::{Now, Task, WindowId};
 use crate::wire::RequestLine;
 
@@ -48,8 +48,8 @@ impl Session {
         let mut begun = state.borrow_mut();
         begun.spawn(looks::take_looks);
         begun.spawn(looks::take_sweeps);
-        begun.spawn(archives::forget_deaths);
-        begun.spawn(archives::archive_ended);
+        begun.spawn(stories::forget_deaths);
+        begun.spawn(stories::archive_ended);
         drop(begun);
         let (wakes, ready) = mpsc::channel();
         Self {

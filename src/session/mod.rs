@@ -10,7 +10,6 @@
 //! a job arrives before its outcome.
 
 mod answers;
-mod archives;
 mod deadlines;
 mod ending_runs;
 mod endings;

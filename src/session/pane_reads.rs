@@ -265,7 +265,7 @@ impl State {
         let wait = &mut active.wait;
         let look = self.engine.last_look().cloned().unwrap_or_default();
         let look = self.ended_runs.look_for(&wait.entry, look);
-        let prompt = self.engine.unanswered_prompt_of(wait.window());
+        let prompt = self.engine.episodes.unanswered_prompt_of(wait.window());
         let restarts_in = self.restarts.next_in(wait.window(), now);
         match verdict.or_else(|| wait.look(&look, prompt, restarts_in)) {
             Some(verdict) => active.done.resolve(Ok((active.wait, verdict))),

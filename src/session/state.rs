@@ -209,7 +209,7 @@ impl State {
         }
     }
 
-    /// Whether a user's rule mutes the event: it is recorded and not delivered.
+    /// Whether the user has configured that the event is recorded and not delivered.
     pub(crate) fn mutes(&self, event: &Event) -> bool {
         self.engine.mutes(event)
     }
@@ -353,7 +353,7 @@ impl State {
 
     /// Sends the link what the tasks ask, if it has changed.
     pub(super) fn note_questions(&mut self) {
-        let questions = self.engine.open_questions();
+        let questions = self.engine.episodes.open_questions();
         if questions != self.questions {
             self.questions.clone_from(&questions);
             self.effects.push(Effect::Questions(questions));

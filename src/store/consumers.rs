@@ -412,7 +412,7 @@ impl Consumers {
             consumers: Arc::clone(self),
             name: request.name.clone(),
             id: *last_number,
-            cursor: consumer.position.cursor(),
+            cursor: consumer.position.cursor,
             changed,
         })
     }
@@ -453,8 +453,8 @@ impl Consumers {
         let state = self.state();
         let status = |(name, consumer): (&String, &Consumer)| ConsumerStatus {
             name: name.clone(),
-            cursor: consumer.position.cursor(),
-            lag: last_seq.saturating_sub(consumer.position.cursor()),
+            cursor: consumer.position.cursor,
+            lag: last_seq.saturating_sub(consumer.position.cursor),
             held_bytes: retention.held_bytes(files, &consumer.holder(), now),
             reader: consumer.reader.as_ref().and_then(|reader| reader.pid),
             created_at: consumer.record.created_at,
@@ -497,7 +497,7 @@ impl Consumers {
         {
             let mut state = self.state();
             for consumer in state.consumers.values_mut() {
-                consumer.is_dirty |= consumer.saved != Some(consumer.position.cursor());
+                consumer.is_dirty |= consumer.saved != Some(consumer.position.cursor);
             }
             state.is_read |= !state.present.is_empty();
             state.closing = Some(done);
@@ -533,7 +533,7 @@ fn is_read(name: &str, reader: Option<u32>) -> Error {
 impl Consumer {
     fn holder(&self) -> Holder {
         Holder {
-            cursor: self.position.cursor(),
+            cursor: self.position.cursor,
             used_at: self.record.used_after,
             is_read: self.reader.is_some(),
         }
@@ -557,8 +557,8 @@ impl ConsumerTable {
         let saves = dirty.map(|consumer| {
             consumer.is_dirty = false;
             SavedConsumer {
-                cursor: consumer.position.cursor(),
-                first_left_out: consumer.position.first_left_out(),
+                cursor: consumer.position.cursor,
+                first_left_out: consumer.position.first_left_out,
                 ..consumer.record.clone()
             }
         });
@@ -637,17 +637,12 @@ pub(crate) struct Lease {
     consumers: Arc<Consumers>,
     name: String,
     id: u64,
-    /// The consumer's cursor when the lease began.
-    cursor: Seq,
+    /// The last record that was acknowledged when the lease began.
+    pub(crate) cursor: Seq,
     changed: Arc<Notify>,
 }
 
 impl Lease {
-    /// Returns the last record that was acknowledged when the lease began.
-    pub(crate) fn cursor(&self) -> Seq {
-        self.cursor
-    }
-
     /// Acknowledges this record and all before it. The confirmation is sent when that is durable.
     pub(crate) fn acknowledge(&self, seq: Seq) {
         self.update(|consumer| {
@@ -705,7 +700,7 @@ impl Lease {
         self.update(|consumer| {
             consumer.position.left_out(seq, is_follow_up);
             let saved = consumer.saved.unwrap_or_default();
-            if consumer.position.cursor() >= saved + SAVE_EVERY && !consumer.is_dirty {
+            if consumer.position.cursor >= saved + SAVE_EVERY && !consumer.is_dirty {
                 consumer.is_dirty = true;
                 self.consumers.work.notify_one();
             }

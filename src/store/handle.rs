@@ -1,5 +1,6 @@
 //! The handles by which the daemon uses the threads that write the feed, save consumers and serve readers.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -11,25 +12,31 @@ use tokio::task::JoinSet;
 
 use super::consumers::Consumers;
 use super::live::{Live, StoreSetup};
-use super::writer::{SavedLook, StoreJob, StoreReport, Writer};
-use crate::model::{Context, Record, StatusCounts};
+use super::writer::{MOST_WAITING, StoreJob, StoreReport, Writer, with_waiting};
+use crate::model::{Body, Context, Record, SavedLook, Seq, StatusCounts};
+use crate::store::feed::{consumers_of, last_reader_of};
 
+/// What the daemon records and saves, and what waits for the disk.
 #[derive(Debug)]
 pub(crate) struct Store {
     jobs: mpsc::Sender<StoreJob>,
     reports: watch::Receiver<StoreReport>,
     pub(crate) live: Arc<Live>,
+    /// What the next records are written with.
+    pub(crate) context: Context,
+    /// The report of the writing thread that was taken last.
+    pub(crate) report: StoreReport,
+    /// The sequence number of the last queued record.
+    pub(crate) given_seq: Seq,
+    /// What is displayed once its record is on the disk, with the sequence numbers of the records. While too
+    /// many wait for the disk, no looks are taken.
+    unshown: VecDeque<(Seq, Body)>,
     /// How many snapshots are queued.
     n_unsaved: Arc<AtomicUsize>,
 }
 
 /// How many snapshots may be queued, so that a disk that hangs does not fill the memory.
 const MOST_UNSAVED: usize = 2;
-
-/// The writing thread has ended because of a bug: nothing can be recorded any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the thread that writes the feed has gone")]
-pub(crate) struct StoreGone;
 
 impl Store {
     /// Starts the writing thread, and the one that saves consumers.
@@ -38,16 +45,19 @@ impl Store {
     ///
     /// When a thread cannot be created.
     pub(crate) fn start(beginning: StoreSetup) -> io::Result<Self> {
+        let feed = beginning.journal.path();
         let consumers = Consumers::start(
-            beginning.consumers.clone(),
-            &beginning.epoch,
+            consumers_of(feed),
+            &beginning.context.epoch,
             beginning.journal.end().last_seq,
             beginning.ages.clock(),
-            beginning.last_reader.clone(),
+            last_reader_of(feed),
         )?;
         let live = Arc::new(Live::new(&beginning, consumers));
         let (jobs, queue) = mpsc::channel();
-        let (reporter, reports) = watch::channel(StoreReport::beginning(&beginning));
+        let context = beginning.context.clone();
+        let report = StoreReport::beginning(&beginning);
+        let (reporter, reports) = watch::channel(report.clone());
         let n_unsaved = Arc::new(AtomicUsize::new(0));
         let left = Arc::clone(&n_unsaved);
         let writer = Writer::new(beginning, Arc::clone(&live), reporter, left);
@@ -58,13 +68,29 @@ impl Store {
             jobs,
             reports,
             live,
+            context,
+            given_seq: report.tried,
+            report,
+            unshown: VecDeque::new(),
             n_unsaved,
         })
     }
 
-    /// Appends these records, all of them or none.
-    pub(crate) fn append(&self, records: Vec<Record>, context: &Context) {
-        self.send(StoreJob::Append(records, Box::new(context.clone())));
+    /// Appends these records, all of them or none. It never waits: [`Store::changed`] resolves when they are
+    /// written.
+    pub(crate) fn append(&mut self, records: Vec<Record>) {
+        for record in &records {
+            self.given_seq = record.seq;
+            let is_shown = match &record.body {
+                Body::Event(_) => true,
+                Body::Notice { events, .. } => events.is_empty(),
+                Body::FollowUp { .. } => false,
+            };
+            if is_shown {
+                self.unshown.push_back((record.seq, record.body.clone()));
+            }
+        }
+        self.send(StoreJob::Append(records, Box::new(self.context.clone())));
     }
 
     /// Publishes the counts after the records queued before.
@@ -92,23 +118,48 @@ impl Store {
         drop(closed.await);
     }
 
-    /// Resolves when there is a new report. An error means that the thread has ended.
+    /// Resolves when there is a new report. An error means that the thread has ended, because of a bug.
     ///
     /// # Cancel safety
     ///
     /// No report is lost when the future is dropped.
-    pub(crate) async fn changed(&mut self) -> Result<(), StoreGone> {
-        self.reports.changed().await.map_err(|_closed| StoreGone)
+    pub(crate) async fn changed(&mut self) -> Result<(), watch::error::RecvError> {
+        self.reports.changed().await
     }
 
-    /// Returns the latest report.
-    pub(crate) fn report(&mut self) -> StoreReport {
-        self.reports.borrow_and_update().clone()
+    /// Takes the latest report. Returns what may be displayed now, events and notices that are not about
+    /// events, whose records are on the disk; and the counts, if they have changed.
+    pub(crate) fn take_report(&mut self) -> (Vec<Body>, Option<StatusCounts>) {
+        let report = self.reports.borrow_and_update().clone();
+        let counts = report
+            .counts
+            .filter(|_| report.counts != self.report.counts);
+        self.report = report;
+        let written = self.report.written;
+        let n_shown = self.unshown.partition_point(|(seq, _)| *seq <= written);
+        let shown = self.unshown.drain(..n_shown).map(|(_, what)| what);
+        (shown.collect(), counts)
     }
 
-    /// Returns the same, which still counts as a new one.
-    pub(crate) fn peek(&self) -> StoreReport {
-        self.reports.borrow().clone()
+    /// Returns why records are not on the disk, if the disk refuses them.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let report = self.reports.borrow();
+        let n_waiting = self.given_seq - report.written;
+        let problem = report.problem.as_ref()?;
+        Some(with_waiting(problem, n_waiting, self.is_full()))
+    }
+
+    /// Whether so much waits for the disk that no look should be taken: a later look finds the changes.
+    pub(crate) fn is_full(&self) -> bool {
+        self.report.is_full || self.given_seq - self.report.written >= MOST_WAITING
+    }
+
+    /// Handles a rename: later records have the new name.
+    pub(crate) fn rename(&mut self, session_name: &str) {
+        if self.context.session_name != session_name {
+            session_name.clone_into(&mut self.context.session_name);
+            self.live.rename(session_name);
+        }
     }
 
     fn send(&self, job: StoreJob) {
@@ -128,7 +179,8 @@ impl Drop for Store {
 /// A thread with its own runtime. Dropping this ends it, with everything that runs there.
 #[derive(Debug)]
 pub(crate) struct ReaderThread {
-    handle: Handle,
+    /// What [`run_on`] needs.
+    pub(crate) handle: Handle,
     /// Dropping it ends the thread.
     _stop: oneshot::Sender<()>,
 }
@@ -153,11 +205,6 @@ impl ReaderThread {
             handle,
             _stop: stop,
         })
-    }
-
-    /// Returns what [`run_on`] needs.
-    pub(crate) fn handle(&self) -> Handle {
-        self.handle.clone()
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::sync::{broadcast, watch};
 use super::consumers::{Consumers, Lease};
 use super::stream::{CHANGES_KEPT, FeedBeginning, FeedChange, Subscription, TaskChanges};
 use crate::clock;
-use crate::model::{Error, Millis, Seq};
+use crate::model::{Context, Error, Millis, Seq};
 use crate::store::feed::{Ages, FeedEnd, FeedFiles, Journal, PendingEvents, Retention, Segment};
 use crate::wire::{
     After, ConsumeRequest, ConsumerList, Filter, LiveRecord, MessageReaders, ReaderStart,
@@ -20,22 +20,14 @@ use crate::wire::{
 pub(crate) struct StoreSetup {
     /// The feed.
     pub(crate) journal: Journal,
-    /// The feed's epoch.
-    pub(crate) epoch: String,
-    /// The session's name.
-    pub(crate) session_name: String,
+    /// What the next records are written with.
+    pub(crate) context: Context,
     /// What the feed leaves open.
     pub(crate) pending: PendingEvents,
     /// What is kept of the feed.
     pub(crate) retention: Retention,
     /// How old the feed's segments are.
     pub(crate) ages: Ages,
-    /// The file of the saved snapshot.
-    pub(crate) saved: PathBuf,
-    /// The folder with the consumers of the feed.
-    pub(crate) consumers: PathBuf,
-    /// The file in which reading is noted.
-    pub(crate) last_reader: PathBuf,
 }
 
 /// The present end of the feed, the present counts, and the subscriptions of readers. The writing
@@ -72,9 +64,9 @@ impl Live {
         let journal = &beginning.journal;
         Self {
             path: journal.path().to_owned(),
-            epoch: beginning.epoch.clone(),
+            epoch: beginning.context.epoch.clone(),
             state: Mutex::new(LiveState {
-                session_name: beginning.session_name.clone(),
+                session_name: beginning.context.session_name.clone(),
                 end: journal.end(),
                 closed: Vec::new(),
                 status: None,
@@ -153,7 +145,7 @@ impl Live {
         let lease = Arc::new(lease);
         let start = ReaderStart::After(After {
             epoch: None,
-            seq: lease.cursor(),
+            seq: lease.cursor,
         });
         let mut subscription = self.open(&start, request.filter, false)?;
         subscription.consumer = Some(Arc::clone(&lease));

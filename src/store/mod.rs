@@ -31,7 +31,6 @@ pub(crate) use consumers::Lease;
 pub(crate) use handle::{ReaderThread, Store, run_on};
 pub(crate) use live::{Live, StoreSetup};
 pub(crate) use stream::{StoredFeed, Subscription, serve};
-pub(crate) use writer::{MOST_WAITING, SavedLook, StoreReport, with_waiting};
 
 #[cfg(test)]
 mod tests;

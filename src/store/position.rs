@@ -15,13 +15,13 @@ const MOST_KNOWN: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Position {
     /// The last record that counts as acknowledged.
-    cursor: Seq,
+    pub(super) cursor: Seq,
     /// The last record that was sent or left out.
     passed: Seq,
     /// The records and gaps that were sent and not acknowledged, each with its first and last number.
     unacknowledged: VecDeque<(Seq, Seq)>,
     /// The first follow-up that was left out: it is still to be read by another reader.
-    first_left_out: Option<Seq>,
+    pub(super) first_left_out: Option<Seq>,
 }
 
 impl Position {
@@ -33,16 +33,6 @@ impl Position {
             unacknowledged: VecDeque::new(),
             first_left_out,
         }
-    }
-
-    /// Returns the last record that counts as acknowledged.
-    pub(super) fn cursor(&self) -> Seq {
-        self.cursor
-    }
-
-    /// Returns the first follow-up that was left out.
-    pub(super) fn first_left_out(&self) -> Option<Seq> {
-        self.first_left_out
     }
 
     /// Forgets what was sent: the next reader gets everything after the cursor.
@@ -144,7 +134,7 @@ mod tests {
             (3, "!7 +4 +5 +6 +7 +8", 7),
             (3, "!7 .8", 8),
         ] {
-            assert_eq!(play(start, story).cursor(), cursor, "{story}");
+            assert_eq!(play(start, story).cursor, cursor, "{story}");
         }
     }
 
@@ -157,27 +147,27 @@ mod tests {
             position.left_out(2 * seq + 1, false);
         }
         assert_eq!(position.unacknowledged.len(), MOST_KNOWN);
-        assert_eq!(position.cursor(), 1);
+        assert_eq!(position.cursor, 1);
         position.acknowledge(20);
-        assert_eq!(position.cursor(), 21);
+        assert_eq!(position.cursor, 21);
         // There is room again; what was not noted meanwhile is still unacknowledged.
         position.sent(2 * n + 2, 2 * n + 2);
         let unknown = 2 * MOST_KNOWN as Seq + 10;
         position.acknowledge(unknown);
-        assert_eq!(position.cursor(), unknown);
+        assert_eq!(position.cursor, unknown);
         position.acknowledge(2 * n + 2);
-        assert_eq!(position.cursor(), 2 * n + 2);
+        assert_eq!(position.cursor, 2 * n + 2);
         position.sent(2 * n + 3, 2 * n + 3);
         position.left_out(2 * n + 4, false);
-        assert_eq!(position.cursor(), 2 * n + 2);
+        assert_eq!(position.cursor, 2 * n + 2);
         position.acknowledge(2 * n + 3);
-        assert_eq!(position.cursor(), 2 * n + 4);
+        assert_eq!(position.cursor, 2 * n + 4);
     }
 
     #[test]
     fn the_first_follow_up_that_was_left_out_is_known() {
-        assert_eq!(play(0, "+1 .2 +3 !3").first_left_out(), None);
-        assert_eq!(play(0, "+1 f2 +3 f4 !3").first_left_out(), Some(2));
+        assert_eq!(play(0, "+1 .2 +3 !3").first_left_out, None);
+        assert_eq!(play(0, "+1 f2 +3 f4 !3").first_left_out, Some(2));
     }
 
     #[test]

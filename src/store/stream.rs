@@ -12,9 +12,7 @@ use tokio::task::coop::consume_budget;
 use super::consumers::{Consumers, Lease, Reading, StreamEnd};
 use crate::clock;
 use crate::model::{Error, ErrorKind, FEED_VERSION, Millis, Seq, WindowId};
-use crate::store::feed::{
-    self, Ages, FeedEnd, FeedError, FeedFiles, FeedLine, Reader, Retention, Sequence,
-};
+use crate::store::feed::{self, Ages, FeedEnd, FeedFiles, FeedLine, Reader, Retention, Sequence};
 use crate::wire::{
     After, ConsumerAudience, ConsumerList, Filter, LastRecords, LiveRecord, LsTask, ReaderStart,
     Response, StoredUse, TaskBoard,
@@ -143,7 +141,7 @@ impl Subscription {
     }
 
     /// Returns the next line before this end of the feed.
-    fn next_line(&mut self, end: &FeedEnd) -> Result<Option<FeedLine>, FeedError> {
+    fn next_line(&mut self, end: &FeedEnd) -> Result<Option<FeedLine>, Error> {
         let reader = match &mut self.reader {
             Some(reader) if self.end.changes == end.changes => reader,
             reader => {
@@ -156,7 +154,7 @@ impl Subscription {
     }
 
     /// Goes to the first of the last records that are asked for.
-    async fn go_to_last(&mut self, last: &LastRecords) -> Result<(), FeedError> {
+    async fn go_to_last(&mut self, last: &LastRecords) -> Result<(), Error> {
         let first_kept = feed::first_kept(&self.path).saturating_sub(1);
         let after = last.after.as_ref().map_or(first_kept, |after| after.seq);
         let in_time = match last.since {
@@ -172,7 +170,7 @@ impl Subscription {
     }
 
     /// Returns the record before the last `most` that pass the filter, of those after `earliest`.
-    async fn before_last(&self, earliest: Seq, most: usize) -> Result<Seq, FeedError> {
+    async fn before_last(&self, earliest: Seq, most: usize) -> Result<Seq, Error> {
         let mut n_records = Seq::try_from(most).unwrap_or(Seq::MAX).max(FIRST_STEP);
         loop {
             // They are near the end. If the others are filtered out, more of it is read.
@@ -479,10 +477,6 @@ impl TaskChanges {
 pub(crate) struct StoredFeed {
     /// Where records were appended.
     pub(crate) feed: PathBuf,
-    /// The folder of its consumers.
-    pub(crate) consumers: PathBuf,
-    /// The file in which reading is noted.
-    pub(crate) last_reader: PathBuf,
     /// The session's name.
     pub(crate) session_name: String,
 }
@@ -531,7 +525,7 @@ impl StoredFeed {
             return serve(stream, writer).await;
         };
         let ages = Ages::load(&self.feed, &clock::boot_time());
-        let last_reader = self.last_reader.clone();
+        let last_reader = feed::last_reader_of(&self.feed);
         let readers = Consumers::new(&epoch, end.last_seq, Vec::new(), ages.clock(), last_reader);
         let readers = Arc::new(readers);
         stream.reading = Some(readers.begin_reading(ConsumerAudience::default()));
@@ -550,15 +544,16 @@ impl StoredFeed {
         let boot_time = clock::boot_time();
         let ages = Ages::load(&self.feed, &boot_time);
         let now = ages.clock().at(boot_time.millis);
-        let failed = |error| Error::folder(&self.consumers, &error);
+        let folder = feed::consumers_of(&self.feed);
+        let failed = |error| Error::folder(&folder, &error);
         let files = FeedFiles {
             closed: feed::closed_segments(&self.feed, &ages, now).map_err(failed)?,
             active_first: end.segment,
             active_bytes: end.at,
         };
-        let saved = feed::read_consumers(&self.consumers).map_err(failed)?;
+        let saved = feed::read_consumers(&folder).map_err(failed)?;
         let epoch = epoch.unwrap_or_default();
-        let last_reader = self.last_reader.clone();
+        let last_reader = feed::last_reader_of(&self.feed);
         let consumers = Consumers::new(&epoch, end.last_seq, saved, ages.clock(), last_reader);
         Ok(consumers.list(end.last_seq, &files, &retention))
     }

@@ -10,16 +10,15 @@ use tokio::sync::watch;
 use super::consumers::Consumers;
 use super::live::Live;
 use super::stream::FeedChange;
-use super::writer::StoreJob;
-use super::writer::Writer;
+use super::writer::{StoreJob, StoreReport, Writer};
 use super::*;
 use crate::diff::diff;
 use crate::model::test_notation::{context, notice, number, saved_consumer, snapshot};
-use crate::model::{Body, Bookmark, Error, Record, Seq, Snapshot, Task, WindowId};
+use crate::model::{Body, Bookmark, Error, Record, SavedLook, Seq, Snapshot, Task, WindowId};
 use crate::store::archive::{self, Limits};
 use crate::store::feed::{
     Ages, FeedFiles, FeedState, Journal, Retention, SavedSession, closed_segments, end_of_files,
-    load_saved, recover, store_consumer,
+    last_reader_of, load_saved, recover, saved_of, store_consumer,
 };
 use crate::wire::{After, Filter, LiveRecord, ReaderStart, SavedConsumer};
 
@@ -50,7 +49,7 @@ impl Desk {
     }
 
     fn saved(&self) -> PathBuf {
-        self.dir.path().join("session.json")
+        saved_of(&self.feed)
     }
 
     fn load(&self) -> Option<SavedSession> {
@@ -75,14 +74,10 @@ impl Desk {
     fn beginning(&self, journal: Journal) -> StoreSetup {
         StoreSetup {
             journal,
-            epoch: "e1".to_owned(),
-            session_name: "work".to_owned(),
+            context: context(),
             pending: self.recover().pending,
             retention: self.retention,
             ages: self.ages(),
-            saved: self.saved(),
-            consumers: self.dir.path().join("consumers"),
-            last_reader: self.dir.path().join("last-reader"),
         }
     }
 
@@ -108,7 +103,7 @@ impl Desk {
             beginning.journal.end().last_seq,
             Vec::new(),
             beginning.ages.clock(),
-            beginning.last_reader.clone(),
+            last_reader_of(&self.feed),
         ));
         let live = Arc::new(Live::new(&beginning, consumers));
         let mut subscription = subscribe(&live, ReaderStart::Now).unwrap();
@@ -271,13 +266,15 @@ async fn a_stream_goes_on_while_records_are_appended_and_ends_with_the_store() {
     let live = Arc::clone(&store.live);
     let subscription = subscribe(&live, ReaderStart::Now).unwrap();
     assert_eq!(live.consumers.n_readers(), 1);
-    store.append(vec![notice(1, &[])], &context());
-    while store.report().written < 1 {
+    store.append(vec![notice(1, &[])]);
+    while store.report.written < 1 {
         store.changed().await.unwrap();
+        store.take_report();
     }
-    store.append(vec![notice(2, &[])], &context());
+    store.append(vec![notice(2, &[])]);
     store.close().await;
-    assert_eq!(store.report().written, 2);
+    store.take_report();
+    assert_eq!(store.report.written, 2);
     drop(store);
     let stream = read(subscription).await;
     let n_records = stream.matches("\"kind\":\"notice\"").count();
@@ -312,13 +309,13 @@ fn large_notice(seq: Seq) -> Record {
 }
 
 /// Records and saves, and waits for the disk each time.
-async fn record(store: &Store, records: Vec<Record>, first_undelivered: Option<Seq>) {
-    store.append(records, &context());
+async fn record(store: &mut Store, records: Vec<Record>, first_undelivered: Option<Seq>) {
+    store.append(records);
     assert!(store.save(saved_look(Snapshot::default(), first_undelivered)));
     store.close().await;
 }
 
-async fn record_notices(store: &Store, seqs: std::ops::RangeInclusive<Seq>) {
+async fn record_notices(store: &mut Store, seqs: std::ops::RangeInclusive<Seq>) {
     for seq in seqs {
         record(store, vec![large_notice(seq)], None).await;
     }
@@ -356,8 +353,8 @@ impl Desk {
 #[tokio::test]
 async fn a_feed_that_becomes_large_loses_its_oldest_segments_and_readers_get_one_gap() {
     let desk = Desk::new();
-    let store = desk.small_store();
-    record_notices(&store, 1..=40).await;
+    let mut store = desk.small_store();
+    record_notices(&mut store, 1..=40).await;
     let files = store.live.files();
     assert_eq!(files, desk.files());
     assert!(files.bytes() <= 17 * SIZE as u64, "{files:?}");
@@ -388,8 +385,8 @@ async fn a_consumer_keeps_what_it_has_not_acknowledged_up_to_the_hard_limit() {
         };
         store_consumer(&desk.dir.path().join("consumers"), &saved).unwrap();
     }
-    let store = desk.small_store();
-    record_notices(&store, 1..=40).await;
+    let mut store = desk.small_store();
+    record_notices(&mut store, 1..=40).await;
     let files = store.live.files();
     assert_eq!(files.first_seq(), 1, "{files:?}");
     let list = store.live.consumer_list();
@@ -399,7 +396,7 @@ async fn a_consumer_keeps_what_it_has_not_acknowledged_up_to_the_hard_limit() {
         held[0] > 20 * SIZE as u64 && held[0] < list.feed_bytes,
         "{held:?}"
     );
-    record_notices(&store, 41..=90).await;
+    record_notices(&mut store, 41..=90).await;
     let files = store.live.files();
     assert!(files.bytes() <= 65 * SIZE as u64, "{files:?}");
     assert!(files.bytes() >= 60 * SIZE as u64, "{files:?}");
@@ -413,22 +410,27 @@ async fn a_consumer_keeps_what_it_has_not_acknowledged_up_to_the_hard_limit() {
 #[tokio::test]
 async fn a_segment_ends_where_all_is_delivered_and_what_is_not_stays() {
     let desk = Desk::new();
-    let store = desk.small_store();
+    let mut store = desk.small_store();
     // The start is not delivered: its segment becomes larger than others.
     let mut start = events(1, "", "@1 a running");
     start[0].time = crate::clock::now().wall;
-    record(&store, start, Some(1)).await;
-    record(&store, vec![large_notice(2)], Some(1)).await;
-    record(&store, vec![large_notice(3)], Some(1)).await;
-    record(&store, vec![notice(4, &[1])], None).await;
-    record_notices(&store, 5..=5).await;
+    record(&mut store, start, Some(1)).await;
+    record(&mut store, vec![large_notice(2)], Some(1)).await;
+    record(&mut store, vec![large_notice(3)], Some(1)).await;
+    record(&mut store, vec![notice(4, &[1])], None).await;
+    record_notices(&mut store, 5..=5).await;
     let firsts = |files: &FeedFiles| files.closed.iter().map(|one| one.first).collect::<Vec<_>>();
     let files = store.live.files();
     assert_eq!((firsts(&files), files.active_first), (vec![1], 5));
     // It does not wait for ever, and what is not delivered stays.
-    record(&store, events(6, "@1 a running", "@1 a dead 0"), Some(6)).await;
+    record(
+        &mut store,
+        events(6, "@1 a running", "@1 a dead 0"),
+        Some(6),
+    )
+    .await;
     for seq in 7..=40 {
-        record(&store, vec![large_notice(seq)], Some(6)).await;
+        record(&mut store, vec![large_notice(seq)], Some(6)).await;
     }
     let files = store.live.files();
     assert_eq!(files.first_seq(), 5, "{files:?}");
@@ -441,8 +443,8 @@ async fn a_segment_ends_where_all_is_delivered_and_what_is_not_stays() {
 #[tokio::test]
 async fn a_snapshot_that_was_saved_where_a_segment_ends_is_found_there() {
     let mut desk = Desk::new();
-    let store = desk.small_store();
-    record_notices(&store, 1..=2).await;
+    let mut store = desk.small_store();
+    record_notices(&mut store, 1..=2).await;
     drop(store);
     // It waits while the next write begins a segment.
     desk.retention = Retention::new(16 * SIZE as u64, DAY, DAY);
@@ -548,15 +550,17 @@ async fn while_the_disk_hangs_little_waits_in_memory_and_readers_are_served() {
     let mut store =
         Store::start(desk.beginning(Journal::of(open(), &pipe, 0, 0).unwrap())).unwrap();
     let look = || saved_look(Snapshot::default(), None);
-    store.append(vec![notice(1, &[])], &context());
+    store.append(vec![notice(1, &[])]);
     // Some are out of the queue before the thread begins to write.
     assert!((0..100_000).any(|_| !store.save(look())));
-    assert_eq!(store.report().tried, 0);
+    store.take_report();
+    assert_eq!(store.report.tried, 0);
     // A reader is served meanwhile.
     assert!(subscribe(&store.live, ReaderStart::Now).is_ok());
     other_end.read_exact(&mut vec![0; capacity]).unwrap();
     // A pipe cannot be synced, which is refused.
     store.close().await;
-    assert_eq!((store.report().tried, store.report().written), (1, 0));
+    store.take_report();
+    assert_eq!((store.report.tried, store.report.written), (1, 0));
     assert!(store.save(look()));
 }

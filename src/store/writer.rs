@@ -10,9 +10,9 @@ use tokio::sync::{oneshot, watch};
 
 use super::live::{Live, StoreSetup};
 use crate::clock;
-use crate::model::{Bookmark, Context, Millis, Record, Seq, Snapshot, StatusCounts, with_causes};
+use crate::model::{Context, Error, Millis, Record, SavedLook, Seq, StatusCounts};
 use crate::store::feed::{
-    FeedError, SavedSession, closed_segments, remove_before, store_saved, sync_saved,
+    SavedSession, closed_segments, remove_before, saved_of, store_saved, sync_saved,
 };
 use crate::wire::LiveRecord;
 
@@ -27,17 +27,6 @@ pub(super) enum StoreJob {
     Save(Box<SavedLook>),
     /// Try once more to write what the disk refused, and answer.
     Close(oneshot::Sender<()>),
-}
-
-/// The state from which the next daemon continues.
-#[derive(Debug)]
-pub(crate) struct SavedLook {
-    /// The last look.
-    pub(crate) snapshot: Snapshot,
-    /// How much of tmux's data had been processed by then.
-    pub(crate) bookmark: Bookmark,
-    /// The sequence number of the first event that is not delivered yet.
-    pub(crate) first_undelivered: Option<Seq>,
 }
 
 /// The progress of the writing thread.
@@ -71,7 +60,7 @@ impl StoreReport {
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// How many records may be unwritten before no further looks should be taken.
-pub(crate) const MOST_WAITING: Seq = 4096;
+pub(super) const MOST_WAITING: Seq = 4096;
 
 /// How often segments are checked for their age, and consumers for theirs.
 const CHECK_EVERY: Duration = Duration::from_secs(3600);
@@ -208,10 +197,7 @@ impl Writer {
                 );
                 self.check_at = Instant::now();
             }
-            Err(error) => {
-                let cause = std::error::Error::source(&error).map(ToString::to_string);
-                tracing::error!(%error, cause, "could not close a segment of the feed");
-            }
+            Err(error) => tracing::error!(%error, "could not close a segment of the feed"),
         }
     }
 
@@ -221,8 +207,12 @@ impl Writer {
             bookmark,
             first_undelivered,
         } = look;
-        let mut saved =
-            SavedSession::new(snapshot, bookmark, &self.feed.epoch, self.progress.tried);
+        let mut saved = SavedSession::new(
+            snapshot,
+            bookmark,
+            &self.feed.context.epoch,
+            self.progress.tried,
+        );
         let pending = &mut self.feed.pending;
         pending.forget_settled(snapshot, *first_undelivered);
         if self.progress.tried == self.progress.written {
@@ -253,7 +243,7 @@ impl Writer {
                     );
                     self.on_written();
                 }
-                Err(error) => self.on_refused(&error),
+                Err(error) => self.on_refused(error),
             }
         }
         self.progress.is_full = self.feed.journal.is_full()
@@ -296,11 +286,10 @@ impl Writer {
         self.has_undelivered = self.feed.pending.first_undelivered().is_some();
     }
 
-    fn on_refused(&mut self, error: &FeedError) {
+    fn on_refused(&mut self, error: Error) {
         if self.progress.problem.is_none() {
-            let problem = with_causes(error);
-            tracing::error!(error = problem, "the feed's disk refuses; records wait");
-            self.progress.problem = Some(problem);
+            tracing::error!(%error, "the feed's disk refuses; records wait");
+            self.progress.problem = Some(error.message);
         }
         self.retry_at = Some(Instant::now() + RETRY_AFTER);
     }
@@ -332,7 +321,7 @@ impl Writer {
         let Some(saved) = self.unsaved.take_if(|saved| saved.last_seq <= written) else {
             return;
         };
-        match store_saved(&self.feed.saved, &saved) {
+        match store_saved(&saved_of(self.feed.journal.path()), &saved) {
             Ok(()) => self.saved_seq = Some(saved.last_seq),
             Err(error) => {
                 tracing::error!(%error, "could not save the snapshot");
@@ -370,8 +359,9 @@ impl Writer {
         let first = retention.first_to_keep(&kept, &holders, needed, now);
         if first > kept.first_seq() {
             // What the next daemon reads depends on it.
-            sync_saved(&self.feed.saved)?;
-            remove_before(self.feed.journal.path(), &self.feed.epoch, first)?;
+            let feed = self.feed.journal.path();
+            sync_saved(&saved_of(feed))?;
+            remove_before(feed, &self.feed.context.epoch, first)?;
             tracing::info!(first, "removed earlier records of the feed");
             self.publish_closed()?;
         }
@@ -415,7 +405,7 @@ fn not_removed(error: io::Error) {
 }
 
 /// Returns why the disk refuses, how many records wait for it, and what does not happen meanwhile.
-pub(crate) fn with_waiting(problem: &str, n_records: Seq, is_full: bool) -> String {
+pub(super) fn with_waiting(problem: &str, n_records: Seq, is_full: bool) -> String {
     let consequence = if is_full {
         ", and tasks are not looked at until they are written"
     } else {

@@ -47,9 +47,9 @@ fn wait_return(text: &str) -> WaitReturn {
         owner: (owner != "-").then(|| owner.to_owned()),
         window: window.parse().unwrap(),
         run: run.parse().ok(),
-        what: match what {
-            "end" => ReturnCause::End,
-            _ => ReturnCause::Input,
+        outcome: match what {
+            "end" => WaitOutcome::Exited,
+            _ => WaitOutcome::Input,
         },
     }
 }

@@ -1,6 +1,7 @@
 //! What is gathered, delivered and recorded, and when.
 
 use super::*;
+use crate::model::WaitOutcome;
 
 #[test]
 fn events_are_gathered_and_delivered_when_they_are_due() {
@@ -117,11 +118,11 @@ fn deadlines_are_returned() {
     let in_ms = |ms| Some(driver.now.after(Duration::from_millis(ms)).mono);
     assert_eq!(driver.engine.deliver_at(), in_ms(50));
     assert_eq!(driver.engine.look_at(), in_ms(200));
-    assert_eq!(driver.engine.prompt_of(WindowId(1)), None);
+    assert_eq!(driver.engine.episodes.prompt_of(WindowId(1)), None);
     driver.step("+200");
     driver.step("@1 a running : Go? [y/n]");
     assert_eq!(driver.engine.look_at(), None);
-    let prompt = driver.engine.prompt_of(WindowId(1)).cloned();
+    let prompt = driver.engine.episodes.prompt_of(WindowId(1)).cloned();
     assert_eq!(
         prompt.map(|prompt| prompt.text).as_deref(),
         Some("Go? [y/n]")
@@ -200,7 +201,7 @@ fn what_is_seen_while_the_disk_is_slow_is_a_notice() {
         owner: None,
         window: WindowId(1),
         run: Some(1),
-        what: ReturnCause::End,
+        outcome: WaitOutcome::Exited,
     });
     assert_eq!(driver.step("tried 1"), ["2 notice! of 1"]);
 }

@@ -16,8 +16,8 @@ use super::Conversation;
 use super::outbox::Batch;
 use crate::client::{DaemonClient, Hello};
 use crate::model::{
-    Backoff, Body, Context, DeliveredEvent, Delivery, Error, ErrorKind, EventKind, Kind, Level,
-    Millis, Record, Seq, text,
+    Backoff, Body, Context, DeliveredEvent, Error, ErrorKind, EventKind, Kind, Level, Millis,
+    Record, Seq, text,
 };
 use crate::ops::{
     FarFeed, HostNews, HostNotes, LineHead, NoteWatch, Received, TaskSession, find_consumer,
@@ -582,10 +582,11 @@ fn from_host(mut record: Record, host: &str, owner: &str) -> Option<Record> {
     let told = told.map(|(seq, event)| DeliveredEvent { seq: *seq, event });
     let told: Vec<DeliveredEvent> = told.collect();
     let reaching = told.iter().map(|of| (&of.event, route::reach(&of.event)));
-    let (level, mut content) = match route::route(&reaching.collect::<Vec<_>>())? {
-        Delivery::FollowUp { level, content } => (level, text::from_host(&content, host)),
-        Delivery::Notice { .. } => return None,
-    };
+    let (reach, level, content) = route::route(&reaching.collect::<Vec<_>>())?;
+    if reach != route::Reach::FollowUp {
+        return None;
+    }
+    let mut content = text::from_host(&content, host);
     content.truncate(content.floor_char_boundary(MAX_CONTENT));
     let context = Context {
         epoch: record.epoch,

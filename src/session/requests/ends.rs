@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::super::archives::turn_to_change;
 use super::super::ending_runs::Killer;
 use super::super::endings::{end_runs, fields_of, list_of_tasks};
 use super::super::input::{Effect, Job, LogLevel, LookOrder};
 use super::super::state::{Cx, State};
+use super::super::stories::turn_to_change;
 use crate::model::text::counted;
 use crate::model::{Error, ErrorKind, Level, StopChoice, Task, quote_where_needed};
 use crate::wire::{EndedTasks, Response};

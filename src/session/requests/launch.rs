@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::archives::turn_to_change;
 use super::super::endings::end_runs;
 use super::super::input::{Job, LaunchOutcome, LookOrder, Reply};
 use super::super::state::{Cx, LockKey, State};
+use super::super::stories::turn_to_change;
 use crate::engine::ExpectedWait;
 use crate::model::{Error, Launch, StopChoice, Task, WindowId};
 use crate::wire::{Answer, LaunchedRun, Response};

@@ -2,40 +2,50 @@
 
 mod ends;
 mod launch;
-mod output;
 mod send;
-mod tasks;
 mod wait;
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::ending_runs::Killer;
-use super::input::Reply;
+use super::input::{Job, LogLevel, LookOrder, Reply};
+use super::listeners::OutputStream;
+use super::promise::promise;
 use super::state::{Cx, State};
-use crate::model::{Error, Snapshot, Task, WindowId};
-use crate::wire::{Request, Response};
-
-pub(crate) use output::matches_in;
+use crate::model::{Error, Seq, Snapshot, Task, WindowId};
+use crate::terminal::{Line, Pattern, Utf8Splitter};
+use crate::wire::{
+    LogRequest, Request, Response, SearchMatch, SearchRequest, SearchResult, TaskLog,
+};
 
 /// How to start a missing session.
 const NO_SESSION_HINT: &str =
     "`tmux-task run NAME -- COMMAND` starts a task and with it the session";
+
+/// A list queries up to this many windows for changes that are never reported: an option was set,
+/// another program runs in the foreground, or a dead pane was respawned.
+const FEW_WINDOWS: usize = 32;
+
+/// How long a command that reads events for its owner is expected to say which it has read. One that
+/// waits for longer announces itself again.
+const READS_WITHIN: Duration = Duration::from_secs(6);
 
 /// Carries out a request. Resolves to the last reply to its client, or the refusal.
 pub(super) fn serve(cx: &Cx, request: Request) -> Story<'_> {
     match request {
         Request::Run(launch) => Box::pin(launch::run(cx, *launch)),
         Request::Follow { window, raw, lines } => {
-            Box::pin(async move { output::follow(cx, &window, raw, lines).await })
+            Box::pin(async move { follow(cx, &window, raw, lines).await })
         }
-        Request::List => answered(tasks::list(cx)),
-        Request::Count => answered(tasks::count(cx)),
-        Request::Find { task } => answered(async move { tasks::find(cx, &task).await }),
-        Request::Explain { task } => answered(async move { tasks::explain(cx, &task).await }),
-        Request::Reads { owner } => answered(async { Ok(tasks::expect_reader(cx, owner)) }),
+        Request::List => answered(list(cx)),
+        Request::Count => answered(count(cx)),
+        Request::Find { task } => answered(async move { find(cx, &task).await }),
+        Request::Explain { task } => answered(async move { explain(cx, &task).await }),
+        Request::Reads { owner } => answered(async { Ok(expect_reader(cx, owner)) }),
         Request::Seen { owner, events } => {
-            answered(async move { Ok(tasks::note_seen(cx, &owner, &events)) })
+            answered(async move { Ok(note_seen(cx, &owner, &events)) })
         }
         Request::Send(request) => answered(send::send(cx, request)),
         Request::Kill {
@@ -71,10 +81,10 @@ pub(super) fn serve(cx: &Cx, request: Request) -> Story<'_> {
         Request::Prune => answered(ends::prune(cx)),
         Request::Stop { cleanup } => answered(ends::stop(cx, cleanup)),
         Request::Wait(request) => answered(wait::wait(cx, request)),
-        Request::Log(request) => answered(output::log(cx, request)),
-        Request::Record { task } => answered(async move { output::record(cx, &task).await }),
-        Request::Search(request) => answered(async move { output::search(cx, &request).await }),
-        Request::Status => answered(tasks::status(cx)),
+        Request::Log(request) => answered(log(cx, request)),
+        Request::Record { task } => answered(async move { record(cx, &task).await }),
+        Request::Search(request) => answered(async move { search(cx, &request).await }),
+        Request::Status => answered(status(cx)),
         Request::Subscribe { .. }
         | Request::Consume(_)
         | Request::Consumers
@@ -90,6 +100,180 @@ type Story<'a> = Pin<Box<dyn Future<Output = Result<Reply, Error>> + 'a>>;
 
 fn answered<'a>(story: impl Future<Output = Result<Response, Error>> + 'a) -> Story<'a> {
     Box::pin(async { story.await.map(Response::into) })
+}
+
+async fn list(cx: &Cx) -> Result<Response, Error> {
+    cx.first_look(cx.with(|state| state.order_for_list()))
+        .await?;
+    cx.with(|state| {
+        if state.look_problem.is_some() {
+            state.look()?;
+        }
+        Ok(Response::List(state.view(state.now)))
+    })
+}
+
+async fn count(cx: &Cx) -> Result<Response, Error> {
+    cx.first_look(LookOrder::barrier([])).await?;
+    let counts = cx.with(|state| state.engine.counts());
+    Ok(Response::Counted(counts.unwrap_or_default()))
+}
+
+/// The status itself is the event loop's, which fills it in. A session that is named may have another name
+/// since the last look; without a name no tmux is needed.
+async fn status(cx: &Cx) -> Result<Response, Error> {
+    if cx.to.is_some() {
+        cx.first_look(LookOrder::barrier([])).await?;
+    }
+    Ok(Response::Status(Box::default()))
+}
+
+async fn find(cx: &Cx, task: &str) -> Result<Response, Error> {
+    cx.first_look(LookOrder::barrier([])).await?;
+    cx.with(|state| {
+        let task = state.find_task(task)?;
+        Ok(Response::Found(Box::new(state.listed(&task, state.now))))
+    })
+}
+
+/// Explains why a task is or is not judged to wait for input.
+async fn explain(cx: &Cx, task: &str) -> Result<Response, Error> {
+    let task = find_named(cx, task).await?;
+    let explanation = cx.with(|state| state.explain(&task, state.now));
+    Ok(Response::Explained(Box::new(explanation)))
+}
+
+/// Notes that a command reads events for this owner.
+fn expect_reader(cx: &Cx, owner: String) -> Response {
+    cx.with(|state| {
+        let until = state.now.mono + READS_WITHIN;
+        state.engine.expect_reader(owner, until, state.now);
+    });
+    Response::Done
+}
+
+/// Notes which events an owner has read.
+fn note_seen(cx: &Cx, owner: &str, events: &[Seq]) -> Response {
+    cx.with(|state| state.engine.note_seen(owner, events));
+    Response::Done
+}
+
+/// Sends the output of the task in this window from here on.
+async fn follow(cx: &Cx, window: &str, raw: bool, lines: usize) -> Result<Reply, Error> {
+    let id = window.parse::<WindowId>().ok();
+    cx.first_look(LookOrder::of(id)).await?;
+    let task = id.and_then(|window| cx.with(|state| state.task(window)));
+    let found = task.and_then(|task| Some((task.pane?, task)));
+    let (pane, task) = found.ok_or_else(|| Error::missing(format!("no task {window}")))?;
+    let Some(request_id) = cx.request else {
+        return Ok(Reply::Cut);
+    };
+    let (done, is_complete) = promise();
+    cx.with(|state| {
+        let begins = state.begin_with(pane);
+        begins.output_streams.push(OutputStream {
+            request_id,
+            pane,
+            task,
+            raw: raw.then(Utf8Splitter::default),
+            lines,
+            done,
+        });
+    });
+    Ok(match is_complete.await? {
+        true => Reply::Output(None),
+        false => Reply::Cut,
+    })
+}
+
+/// Returns the output of a task's present run.
+async fn log(cx: &Cx, request: LogRequest) -> Result<Response, Error> {
+    let task = find_named(cx, &request.task).await?;
+    let log = cx.run(|outcome| Job::ReadLog(task, request, outcome));
+    Ok(Response::Log(log.await?))
+}
+
+/// Returns how a task was last launched.
+async fn record(cx: &Cx, task: &str) -> Result<Response, Error> {
+    cx.first_look(LookOrder::barrier([])).await?;
+    let task = cx.with(|state| state.find_task(task))?;
+    let window = task.window;
+    let spec = cx.run(|outcome| Job::ReadRecord(window, outcome)).await?;
+    Ok(Response::Record {
+        window_name: task.name.clone(),
+        spec: spec.map(Box::new),
+    })
+}
+
+/// Returns the lines that match, of one task or of all, one after the other: looks go between them.
+async fn search(cx: &Cx, request: &SearchRequest) -> Result<Response, Error> {
+    let SearchRequest {
+        task,
+        pattern,
+        regex,
+        ignore_case,
+    } = request;
+    let name = task.as_ref();
+    let windows = name.map(|name| cx.with(|state| state.windows_named(name)));
+    cx.first_look(LookOrder::barrier(windows.unwrap_or_default()))
+        .await?;
+    let pattern = Pattern::parse(pattern, *regex, *ignore_case)?;
+    let tasks = cx.with(|state| match name {
+        Some(name) => state.find_task(name).map(|task| vec![task]),
+        None => state.look().map(|_| state.tasks()),
+    })?;
+    let mut found = SearchResult::default();
+    for task in tasks.into_iter().filter(|task| task.pane.is_some()) {
+        let window = task.window;
+        let read = |outcome| Job::ReadLog(task, LogRequest::default(), outcome);
+        match cx.run(read).await {
+            Ok(log) => {
+                let further = matches_in(log, &pattern);
+                found.matches.extend(further.matches);
+                found.incomplete.extend(further.incomplete);
+            }
+            // Its window was closed meanwhile.
+            Err(error) if cx.with(|state| state.task(window).is_none()) => {
+                let text = format!(
+                    "a window was closed before it was searched error={:?} window={window}",
+                    error.message
+                );
+                cx.with(|state| state.log(LogLevel::Debug, text));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Response::Matches(found))
+}
+
+/// Returns the lines of an output that match.
+pub(crate) fn matches_in(log: TaskLog, pattern: &Pattern) -> SearchResult {
+    let incomplete = log.missing().into_iter().collect();
+    let is_match = |line: &String| {
+        let runs = [(line.len(), 1)];
+        pattern.find(&Line::new(line, &runs, true), 0).is_some()
+    };
+    let lines = log.lines.into_iter().enumerate();
+    let found = lines.filter(|(_, line)| is_match(line));
+    let matches = found.map(|(index, line)| SearchMatch {
+        window_id: log.window_id.clone(),
+        window_name: log.window_name.clone(),
+        run: log.run,
+        line_number: index + 1,
+        line,
+        may_lack_beginning: log.may_lack_beginning,
+    });
+    SearchResult {
+        matches: matches.collect(),
+        incomplete,
+    }
+}
+
+/// Returns the task of this name or window id, after a look at it.
+async fn find_named(cx: &Cx, name: &str) -> Result<Arc<Task>, Error> {
+    let windows = cx.with(|state| state.windows_named(name));
+    cx.first_look(LookOrder::barrier(windows)).await?;
+    cx.with(|state| state.find_task(name))
 }
 
 impl State {
@@ -120,5 +304,18 @@ impl State {
         }
         let message = format!("no session `{}`", self.session_name);
         Error::missing(message).with_hint(NO_SESSION_HINT)
+    }
+
+    /// Returns the look for a list: at all windows if they are few, otherwise at the dead ones if those
+    /// are few.
+    fn order_for_list(&self) -> LookOrder {
+        let mut tasks = self.tasks();
+        if tasks.len() > FEW_WINDOWS {
+            tasks.retain(|task| !task.is_alive());
+        }
+        if tasks.len() > FEW_WINDOWS {
+            tasks.clear();
+        }
+        LookOrder::barrier(tasks.iter().map(|task| task.window))
     }
 }

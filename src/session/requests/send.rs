@@ -34,7 +34,12 @@ pub(super) async fn send(cx: &Cx, request: SendRequest) -> Result<Response, Erro
         cx.keep();
         typing = link.run(|outcome| Job::Type(typing, outcome)).await?;
         if typing.progress.has_answered {
-            cx.with(|state| state.engine.note_answer(typing.task.window, state.now.mono));
+            cx.with(|state| {
+                state
+                    .engine
+                    .episodes
+                    .note_answer(typing.task.window, state.now.mono)
+            });
         }
         let Some(due) = typing.progress.due else {
             return Ok(Response::Done);

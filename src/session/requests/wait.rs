@@ -10,10 +10,8 @@ use super::super::job_queue::OutputEnd;
 use super::super::listeners::{ActiveWait, EndedWait};
 use super::super::promise::{Resolver, promise};
 use super::super::state::{Cx, State};
-use crate::engine::{ReturnCause, WaitReturn};
-use crate::model::{
-    self, Error, Now, PaneId, Task, WaitOutcome, WaitResult, WindowId, text, whole_millis,
-};
+use crate::engine::WaitReturn;
+use crate::model::{self, Error, Now, PaneId, Task, WaitResult, WindowId, text, whole_millis};
 use crate::terminal::{PaneOutput, Pattern};
 use crate::wait::{Condition, Cursor, Spec, Wait};
 use crate::wire::{Response, WaitRequest};
@@ -76,18 +74,23 @@ pub(super) async fn wait(cx: &Cx, request: WaitRequest) -> Result<Response, Erro
     let ended = has_ended.await?;
     let _ended = cx.with(|state| Rc::clone(&state.ended_waits));
     let (wait, verdict) = &ended;
-    let returns = wait_return(wait, verdict, request.owner.as_deref());
+    let returns = WaitReturn {
+        owner: request.owner,
+        window: wait.window(),
+        run: wait.entry.run,
+        outcome: verdict.outcome,
+    };
     let lines = request.tail.unwrap_or(TAIL).min(MOST_TAIL);
     let end = {
         let token = |state: &mut State| Rc::clone(&state.returning);
-        let _returning = returns.is_some().then(|| cx.with(token));
+        let _returning = returns.has_event().then(|| cx.with(token));
         match cx.with(|state| state.task_waited_for(wait)) {
             Some((pane, task)) => read_end(cx, pane, lines, task).await,
             None => None,
         }
     };
     let result = result(wait, verdict, lines, end, cx.with(|state| state.now));
-    if let Some(returns) = returns {
+    if returns.has_event() {
         cx.recorded().await;
         cx.with(|state| state.engine.note_return(&returns));
     }
@@ -241,31 +244,6 @@ fn result(wait: &Wait, verdict: &WaitResult, tail: usize, end: OutputEnd, now: N
         result.cursor = Some(cursor.to_string());
     }
     result
-}
-
-/// Returns the event that the client learns from the answer; `None` when it contains none.
-fn wait_return(wait: &Wait, verdict: &WaitResult, owner: Option<&str>) -> Option<WaitReturn> {
-    let what = match verdict.outcome {
-        WaitOutcome::Exited | WaitOutcome::Died => ReturnCause::End,
-        WaitOutcome::Input => ReturnCause::Input,
-        WaitOutcome::Bell => ReturnCause::Bell,
-        WaitOutcome::Disappeared => ReturnCause::Disappearance,
-        WaitOutcome::Matched
-        | WaitOutcome::Changed
-        | WaitOutcome::Idle
-        | WaitOutcome::Listening
-        | WaitOutcome::Timeout
-        | WaitOutcome::Respawned
-        | WaitOutcome::Signalled
-        | WaitOutcome::Stopped
-        | WaitOutcome::AnchorLost => return None,
-    };
-    Some(WaitReturn {
-        owner: owner.map(str::to_owned),
-        window: wait.window(),
-        run: wait.entry.run,
-        what,
-    })
 }
 
 /// Returns the last lines with text. tmux's banner in a dead pane may have moved some of them into

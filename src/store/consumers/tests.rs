@@ -133,7 +133,7 @@ async fn the_reader_that_takes_over_continues_at_the_cursor_and_the_other_is_ign
     first.acknowledge(11);
     let second = consumers.lease(&taking_over("a"), Some(22), 20).await;
     let second = second.unwrap();
-    assert_eq!(second.cursor(), 11);
+    assert_eq!(second.cursor, 11);
     assert_eq!(first.take_replies().1, Some(StreamEnd::Replaced));
     first.acknowledge(15);
     first.left_out(16, false);
@@ -229,6 +229,6 @@ async fn a_consumer_is_removed_unless_it_is_read() {
     assert_eq!(missing.kind, ErrorKind::Missing);
     // Its name is free for a new one.
     let again = consumers.lease(&request("a"), None, 20).await.unwrap();
-    assert_eq!(again.cursor(), 0);
+    assert_eq!(again.cursor, 0);
     assert!(folder.join("a").exists());
 }

@@ -4,12 +4,11 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::FeedError;
-use super::find::first_record;
-use super::reader::end_of_active;
+use super::read::failed;
+use super::reader::{end_of_active, first_record};
 use super::segments::{FeedEnd, FileId, closed_firsts, segment_path};
 use crate::files::{self, OPEN_TO_OTHERS};
-use crate::model::{Context, Millis, Record, Seq};
+use crate::model::{Context, Error, Millis, Record, Seq};
 
 /// How many bytes may be unwritten before recording stops: some thousands of records.
 const MOST_UNWRITTEN: usize = 4 << 20;
@@ -49,38 +48,39 @@ impl Journal {
     /// # Errors
     ///
     /// When the file cannot be opened or cut.
-    pub fn open(path: &Path, end: u64, last_seq: Seq) -> Result<Self, FeedError> {
-        let failed = |what| FeedError::io(what, path);
-        let file = files::open_to_append(path).map_err(failed("open"))?;
-        let length = file.metadata().map_err(failed("open"))?.len();
+    pub fn open(path: &Path, end: u64, last_seq: Seq) -> Result<Self, Error> {
+        Self::try_open(path, end, last_seq).map_err(failed("open", path))
+    }
+
+    fn try_open(path: &Path, end: u64, last_seq: Seq) -> io::Result<Self> {
+        let file = files::open_to_append(path)?;
+        let length = file.metadata()?.len();
         if length > 0 && end == 0 {
             // No complete write of ours. It may be anything, so nothing of it is lost.
             put_aside(path)?;
-            return Self::open(path, end, last_seq);
+            return Self::try_open(path, end, last_seq);
         }
         if length > end {
-            file.set_len(end)
-                .and_then(|()| file.sync_all())
-                .map_err(failed("repair"))?;
+            file.set_len(end)?;
+            file.sync_all()?;
         }
         // A daemon that was killed may have written what it did not sync: nobody is sent it before
         // it is on the disk.
         if end > 0 {
-            file.sync_data().map_err(failed("sync"))?;
+            file.sync_data()?;
         }
         if let Err(error) = sync_folders(path) {
             // Some file systems cannot; then the feed is as safe as possible there.
             tracing::warn!(%error, "could not sync the feed's folder");
         }
-        let mut journal = Self::of(file, path, end, last_seq).map_err(failed("open"))?;
-        if end > 0 {
-            let first = files::open(path).and_then(|file| first_record(&file));
-            if let Some(first) = first.map_err(failed("read"))? {
-                let closed = closed_firsts(path).map_err(failed("read"))?;
-                let behind = closed.last().map_or(0, |last| last + 1);
-                journal.end.segment = first.seq.max(behind);
-                journal.first_at = first.time;
-            }
+        let mut journal = Self::of(file, path, end, last_seq)?;
+        if end > 0
+            && let Some(first) = first_record(&files::open(path)?)?
+        {
+            let closed = closed_firsts(path)?;
+            let behind = closed.last().map_or(0, |last| last + 1);
+            journal.end.segment = first.seq.max(behind);
+            journal.first_at = first.time;
         }
         Ok(journal)
     }
@@ -122,8 +122,12 @@ impl Journal {
     ///
     /// When the disk refuses. The next write then continues in the file that is there, or in a new
     /// one.
-    pub fn close_segment(&mut self) -> Result<(), FeedError> {
-        let failed = |what| FeedError::io(what, &self.path);
+    pub fn close_segment(&mut self) -> Result<(), Error> {
+        let closed = self.try_close_segment();
+        closed.map_err(failed("close a segment of", &self.path))
+    }
+
+    fn try_close_segment(&mut self) -> io::Result<()> {
         let there = fs::symlink_metadata(&self.path);
         let is_as_written = there
             .is_ok_and(|there| FileId::of(&there) == self.end.id && there.len() == self.end.at);
@@ -134,7 +138,7 @@ impl Journal {
         if fs::symlink_metadata(&closed).is_ok() {
             put_aside(&closed)?;
         }
-        fs::rename(&self.path, &closed).map_err(failed("close a segment of"))?;
+        fs::rename(&self.path, &closed)?;
         self.reopen(0)
     }
 
@@ -180,7 +184,7 @@ impl Journal {
     /// # Errors
     ///
     /// When the disk refuses again.
-    pub fn flush(&mut self) -> Result<(), FeedError> {
+    pub fn flush(&mut self) -> Result<(), Error> {
         if self.unwritten.is_empty() {
             return Ok(());
         }
@@ -189,7 +193,7 @@ impl Journal {
             if let Err(error) = self.cut() {
                 tracing::error!(%error, "could not cut a half-written record off the feed");
             }
-            return Err(FeedError::io("write", &self.path)(source));
+            return Err(failed("write", &self.path)(source));
         }
         if let Some(queued) = self.queued.take() {
             if self.end.at == 0 {
@@ -242,20 +246,19 @@ impl Journal {
             path = %self.path.display(),
             "the feed's file was deleted, replaced or cut; going on in what is there now"
         );
-        self.take_up().map_err(|error| error.source)
+        self.take_up()
     }
 
     /// Continues behind what the file contains now, if that belongs to this feed, else in a new
     /// file. Sequence numbers continue in any case.
-    fn take_up(&mut self) -> Result<(), FeedError> {
-        let failed = |what| FeedError::io(what, &self.path);
+    fn take_up(&mut self) -> io::Result<()> {
         if let Some(folder) = self.path.parent() {
-            files::make_folder(folder, OPEN_TO_OTHERS).map_err(failed("make the folder of"))?;
+            files::make_folder(folder, OPEN_TO_OTHERS)?;
         }
         let (epoch, last) = match end_of_active(&self.path) {
             Ok(end) => end,
             // A link, a pipe or another user's file is in its place.
-            Err(error) if files::is_refusal(&error.source) => Default::default(),
+            Err(error) if files::is_refusal(&error) => Default::default(),
             Err(error) => return Err(error),
         };
         let fits = self.queued.as_ref().is_some_and(|queued| {
@@ -276,8 +279,8 @@ impl Journal {
     }
 
     /// Opens the file that has its name now, and goes on behind the byte `end`.
-    fn reopen(&mut self, end: u64) -> Result<(), FeedError> {
-        let fresh = Self::open(&self.path, end, self.end.last_seq)?;
+    fn reopen(&mut self, end: u64) -> io::Result<()> {
+        let fresh = Self::try_open(&self.path, end, self.end.last_seq)?;
         let changes = self.end.changes;
         self.file = fresh.file;
         self.end = FeedEnd {
@@ -290,8 +293,8 @@ impl Journal {
 }
 
 /// Keeps a file that is not of this feed under another name.
-fn put_aside(path: &Path) -> Result<(), FeedError> {
-    let aside = files::put_aside(path, "other").map_err(FeedError::io("put aside", path))?;
+fn put_aside(path: &Path) -> io::Result<()> {
+    let aside = files::put_aside(path, "other")?;
     tracing::error!(aside = %aside.display(), "put aside what is not of this feed");
     Ok(())
 }

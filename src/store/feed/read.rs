@@ -150,29 +150,10 @@ fn time<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Millis>, D::Error>
     Ok(parse_rfc3339(&String::deserialize(value)?))
 }
 
-/// Why the feed cannot be opened, read or written.
-#[derive(Debug, thiserror::Error)]
-#[error("could not {what} the feed {}", .path.display())]
-pub struct FeedError {
-    /// The operation.
-    pub what: &'static str,
-    /// The feed's file.
-    pub path: PathBuf,
-    /// The cause.
-    #[source]
-    pub source: io::Error,
-}
-
-impl FeedError {
-    /// Returns what turns an error of the disk into one of reading this feed.
-    pub(super) fn reading(feed: &Path) -> impl FnOnce(io::Error) -> Self {
-        Self::io("read", feed)
-    }
-
-    pub(super) fn io(what: &'static str, feed: &Path) -> impl FnOnce(io::Error) -> Self {
-        let path = feed.to_owned();
-        move |source| Self { what, path, source }
-    }
+/// Returns what turns an error of the disk into one of doing this with the feed.
+pub(super) fn failed(what: &str, feed: &Path) -> impl FnOnce(io::Error) -> AnyError {
+    let what = format!("could not {what} the feed {}", feed.display());
+    move |error| AnyError::io(what, &error)
 }
 
 /// A file of ours that cannot be used.
@@ -217,12 +198,6 @@ impl DamagedFile {
             Ok(kept) => tracing::error!(damaged, kept = %kept.display(), "{consequence}"),
             Err(error) => tracing::error!(damaged, %error, "{consequence}"),
         }
-    }
-}
-
-impl From<FeedError> for AnyError {
-    fn from(error: FeedError) -> Self {
-        Self::of(error)
     }
 }
 

@@ -1,15 +1,17 @@
-//! Reads a feed: of a running daemon up to the end that it has published, or all files of one that no
-//! other process writes.
+//! Reads a feed from some record on: of a running daemon up to the end that it has published, or all files of
+//! one that no other process writes. Where a record is, is found without reading everything before it.
 
 use std::fs::File;
 use std::io::{self, BufReader, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use super::FeedError;
-use super::find::{Place, find, open_segment, present_end};
-use super::read::FeedLine;
-use super::segments::{FeedEnd, FileId, closed_firsts, read_line};
-use crate::model::Seq;
+use super::read::{FeedLine, Frame, failed};
+use super::segments::{FeedEnd, FileId, closed_firsts, read_line, segment_path};
+use crate::files;
+use crate::model::{Error, Millis, Seq};
+
+/// The distance in bytes at which the binary search ends and the rest is read record by record.
+const NEAR: u64 = 64 * 1024;
 
 /// Reads a feed from some position on, through its closed segments. An open file keeps being read when it
 /// is renamed or removed.
@@ -42,18 +44,18 @@ impl Reader {
     /// # Errors
     ///
     /// When the feed cannot be searched.
-    pub fn before(feed: &Path, after: Seq, end: &FeedEnd) -> Result<Self, FeedError> {
-        let place = find(feed, after, end).map_err(FeedError::reading(feed))?;
-        Ok(Self::at(feed, &place))
+    pub fn before(feed: &Path, after: Seq, end: &FeedEnd) -> Result<Self, Error> {
+        let found = find(feed, after, end).map_err(failed("read", feed))?;
+        Ok(found.0)
     }
 
-    /// Returns a reader that starts at this position.
-    pub(super) fn at(feed: &Path, place: &Place) -> Self {
+    /// Returns a reader that starts with this file.
+    fn at_start_of(feed: &Path, segment: Seq) -> Self {
         Self {
             feed: feed.to_owned(),
-            segment: place.segment,
-            id: place.id,
-            at: place.at,
+            segment,
+            id: None,
+            at: 0,
             file: None,
         }
     }
@@ -64,20 +66,18 @@ impl Reader {
     /// # Errors
     ///
     /// When the feed cannot be read.
-    pub fn next(&mut self, end: &FeedEnd) -> Result<Option<FeedLine>, FeedError> {
-        let bytes = self.next_bytes(end);
-        let bytes = bytes.map_err(FeedError::reading(&self.feed))?;
-        Ok(bytes.map(|bytes| FeedLine::parse(&bytes)))
+    pub fn next(&mut self, end: &FeedEnd) -> Result<Option<FeedLine>, Error> {
+        self.try_next(end).map_err(failed("read", &self.feed))
     }
 
-    fn next_bytes(&mut self, end: &FeedEnd) -> io::Result<Option<Vec<u8>>> {
+    fn try_next(&mut self, end: &FeedEnd) -> io::Result<Option<FeedLine>> {
         // An end may be older than one that was read up to.
         while self.segment <= end.segment {
             if self.file.is_none() {
                 self.open(end)?;
             }
             if let Some(line) = self.next_line(end.limit_in(self.segment))? {
-                return Ok(Some(line));
+                return Ok(Some(FeedLine::parse(&line)));
             }
             if self.segment == end.segment {
                 return Ok(None);
@@ -145,24 +145,25 @@ impl Reader {
 /// # Errors
 ///
 /// When the feed cannot be read.
-pub fn end_of_files(feed: &Path) -> Result<(Option<String>, FeedEnd), FeedError> {
-    end_from(feed, |files| find(feed, Seq::MAX, files))
+pub fn end_of_files(feed: &Path) -> Result<(Option<String>, FeedEnd), Error> {
+    end_from(feed, |files| find(feed, Seq::MAX, files)).map_err(failed("read", feed))
 }
 
 /// Returns the same of the file where records are appended alone.
-pub(super) fn end_of_active(feed: &Path) -> Result<(Option<String>, FeedEnd), FeedError> {
-    end_from(feed, |files| Ok(Place::start_of(files.segment)))
+pub(super) fn end_of_active(feed: &Path) -> io::Result<(Option<String>, FeedEnd)> {
+    end_from(feed, |files| {
+        Ok((Reader::at_start_of(feed, files.segment), None))
+    })
 }
 
 /// Reads the end from a position on where a write ends.
 fn end_from(
     feed: &Path,
-    place: impl FnOnce(&FeedEnd) -> io::Result<Place>,
-) -> Result<(Option<String>, FeedEnd), FeedError> {
-    let found = present_end(feed).and_then(|files| Ok((place(&files)?, files)));
-    let (place, files) = found.map_err(FeedError::reading(feed))?;
-    let mut reader = Reader::at(feed, &place);
-    let (mut epoch, last_seq) = place.frame.map(|frame| (frame.epoch, frame.seq)).unzip();
+    position: impl FnOnce(&FeedEnd) -> io::Result<(Reader, Option<Frame>)>,
+) -> io::Result<(Option<String>, FeedEnd)> {
+    let files = present_end(feed)?;
+    let (mut reader, frame) = position(&files)?;
+    let (mut epoch, last_seq) = frame.map(|frame| (frame.epoch, frame.seq)).unzip();
     let mut end = FeedEnd {
         at: reader.at_in(&files),
         last_seq: last_seq.unwrap_or_default(),
@@ -171,7 +172,7 @@ fn end_from(
     // The last readable line, how many unreadable ones follow it, and how many lines its write lacks.
     let (mut read, mut n_damaged, mut n_to_come) = (end.last_seq, 0, 0);
     let mut epoch_of_write = None;
-    while let Some(line) = reader.next(&files)? {
+    while let Some(line) = reader.try_next(&files)? {
         match line.frame() {
             Some(frame) => {
                 (read, n_damaged, n_to_come) = (frame.seq, 0, frame.more);
@@ -194,4 +195,194 @@ fn end_from(
         end.segment = end.last_seq + 1;
     }
     Ok((epoch, end))
+}
+
+/// Returns the end of the files of a feed that nobody writes, with what may be the beginning of a write
+/// that a crash interrupted.
+fn present_end(feed: &Path) -> io::Result<FeedEnd> {
+    let closed = closed_firsts(feed)?;
+    let behind = closed.last().map_or(1, |last| last + 1);
+    let Some(file) = open(feed)? else {
+        return Ok(FeedEnd {
+            segment: behind,
+            ..FeedEnd::default()
+        });
+    };
+    let found = file.metadata()?;
+    let first = first_record(&file)?;
+    Ok(FeedEnd {
+        segment: first.map_or(behind, |first| first.seq.max(behind)),
+        id: FileId::of(&found),
+        at: found.len(),
+        ..FeedEnd::default()
+    })
+}
+
+/// Returns the first records of the files up to this end, in order.
+fn firsts(feed: &Path, end: &FeedEnd) -> io::Result<Vec<Seq>> {
+    let mut firsts = closed_firsts(feed)?;
+    firsts.retain(|first| *first < end.segment);
+    firsts.push(end.segment);
+    Ok(firsts)
+}
+
+/// Opens the file that begins with the record `segment`; `None` when it is gone. The one at the end has
+/// the name of a closed one if it was closed since.
+fn open_segment(feed: &Path, segment: Seq, end: &FeedEnd) -> io::Result<Option<File>> {
+    let closed = segment_path(feed, segment);
+    let found = open(&closed)?;
+    if found.is_some() || segment != end.segment {
+        return Ok(found);
+    }
+    match open(feed)? {
+        // It is the file that `end` refers to, wherever that is by now.
+        Some(file) if FileId::of(&file.metadata()?) == end.id => Ok(Some(file)),
+        // That was closed since: a later end leads there.
+        Some(_) | None => open(&closed),
+    }
+}
+
+/// Returns a reader behind the last write up to the record `after`, and the last record of that write; `None` at
+/// the start of a file. It is found by the first records of the segments and binary search: sequence numbers
+/// ascend. Of the last file, what is before `end` is searched.
+pub(super) fn find(feed: &Path, after: Seq, end: &FeedEnd) -> io::Result<(Reader, Option<Frame>)> {
+    let firsts = firsts(feed, end)?;
+    for segment in firsts.iter().copied().rev().filter(|first| *first <= after) {
+        // The last one may be empty.
+        if let Some(file) = open_segment(feed, segment, end)?
+            && first_record(&file)?.is_some()
+        {
+            let limit = end.limit_in(segment);
+            let (at, frame) = search_by(&file, limit, |found| found.seq <= after)?;
+            // Otherwise the record is in the middle of the file's first write.
+            if frame.is_some() {
+                let reader = Reader {
+                    id: Some(FileId::of(&file.metadata()?)),
+                    at,
+                    ..Reader::at_start_of(feed, segment)
+                };
+                return Ok((reader, frame));
+            }
+        }
+    }
+    Ok((Reader::at_start_of(feed, firsts[0]), None))
+}
+
+/// Opens a file; `None` when it is missing.
+fn open(path: &Path) -> io::Result<Option<File>> {
+    files::if_there(files::open(path))
+}
+
+/// Searches the first `limit` bytes of a file for the last write that `is_before` holds for. Returns the byte
+/// behind it, and its last record.
+fn search_by(
+    file: &File,
+    limit: u64,
+    is_before: impl Fn(&Frame) -> bool,
+) -> io::Result<(u64, Option<Frame>)> {
+    let mut right = file.metadata()?.len().min(limit);
+    let mut file = BufReader::new(file);
+    let (mut at, mut last) = (0, None);
+    while right.saturating_sub(at) > NEAR {
+        let middle = at + (right - at) / 2;
+        match write_end_behind(&mut file, middle, right)? {
+            Some((end, record)) if is_before(&record) => (at, last) = (end, Some(record)),
+            Some(_) | None => right = middle,
+        }
+    }
+    file.seek(SeekFrom::Start(at))?;
+    while let Some((end, record)) = next_write_end(&mut file, at, limit)?
+        && is_before(&record)
+    {
+        (at, last) = (end, Some(record));
+    }
+    Ok((at, last))
+}
+
+/// Returns a record before all those that were made at this time or later; `None` if there is none
+/// before them. It is found by the first records of the segments and by binary search, so it relies on
+/// times that ascend: behind a clock that was set back, it may be a later record.
+///
+/// # Errors
+///
+/// When the feed cannot be read.
+pub(crate) fn before_time(path: &Path, time: Millis) -> Result<Option<Seq>, Error> {
+    find_time(path, time).map_err(failed("read", path))
+}
+
+fn find_time(feed: &Path, time: Millis) -> io::Result<Option<Seq>> {
+    let end = present_end(feed)?;
+    for segment in firsts(feed, &end)?.into_iter().rev() {
+        let Some(file) = open_segment(feed, segment, &end)? else {
+            continue;
+        };
+        let first = first_record(&file)?;
+        let Some(first) = first.filter(|first| first.time.is_some_and(|at| at < time)) else {
+            continue;
+        };
+        let is_before = |found: &Frame| found.time.is_some_and(|at| at < time);
+        let (_, frame) = search_by(&file, u64::MAX, is_before)?;
+        return Ok(Some(frame.map_or(first.seq - 1, |frame| frame.seq)));
+    }
+    Ok(None)
+}
+
+/// Returns the first record of a file that can be read, with the number of the very first one, which is
+/// concluded from it; `None` when there is none.
+pub(super) fn first_record(file: &File) -> io::Result<Option<Frame>> {
+    let mut file = BufReader::new(file);
+    file.seek(SeekFrom::Start(0))?;
+    let (mut line, mut n_damaged) = (Vec::new(), 0);
+    loop {
+        line.clear();
+        read_line(&mut file, &mut line)?;
+        if line.last() != Some(&b'\n') {
+            return Ok(None);
+        }
+        match serde_json::from_slice::<Frame>(&line) {
+            Ok(found) => {
+                return Ok(Some(Frame {
+                    seq: found.seq.saturating_sub(n_damaged).max(1),
+                    ..found
+                }));
+            }
+            Err(_) if line.trim_ascii().is_empty() => {}
+            Err(_) => n_damaged += 1,
+        }
+    }
+}
+
+/// Reads the first record that ends a write and whose line starts after the byte `at` and before
+/// `limit`. Returns it with the byte behind it. Unreadable lines are skipped.
+fn write_end_behind(
+    file: &mut BufReader<&File>,
+    at: u64,
+    limit: u64,
+) -> io::Result<Option<(u64, Frame)>> {
+    file.seek(SeekFrom::Start(at))?;
+    let mut rest_of_line = Vec::new();
+    let length = read_line(file, &mut rest_of_line)?;
+    next_write_end(file, at + length, limit)
+}
+
+/// The same from the start of the line at the byte `at`, where the file is read now.
+fn next_write_end(
+    file: &mut BufReader<&File>,
+    at: u64,
+    limit: u64,
+) -> io::Result<Option<(u64, Frame)>> {
+    let (mut end, mut line) = (at, Vec::new());
+    while end < limit {
+        line.clear();
+        end += read_line(file, &mut line)?;
+        if line.last() != Some(&b'\n') {
+            return Ok(None);
+        }
+        if let Ok(record) = serde_json::from_slice::<Frame>(&line)
+            && record.more == 0
+        {
+            return Ok(Some((end, record)));
+        }
+    }
+    Ok(None)
 }

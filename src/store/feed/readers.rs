@@ -6,11 +6,11 @@ use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
-use super::FeedError;
 use super::read::{DamagedFile, FeedLine};
 use super::reader::{Reader, end_of_files};
 use super::retention::Ages;
 use super::segments::first_kept;
+use super::{consumers_of, last_reader_of};
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::{BootTime, Error, Kind, Millis, Seq};
 use crate::wire::{SavedConsumer, check_consumer_name};
@@ -86,34 +86,28 @@ pub(crate) struct CountedTimes {
 }
 
 impl ReadProgress {
-    /// Returns the progress in the feed at `feed`, whose consumers are in a folder, and whose readers
-    /// note in a file how far they are. What is missing is empty.
+    /// Returns the progress in the feed at this path. What is missing is empty.
     ///
     /// # Errors
     ///
     /// When one of them cannot be read: what is unread is not known then.
-    pub(crate) fn load(
-        feed: &Path,
-        consumers: &Path,
-        last_reader: &Path,
-        now: &BootTime,
-    ) -> Result<Self, Error> {
+    pub(crate) fn load(feed: &Path, now: &BootTime) -> Result<Self, Error> {
         let counted = Ages::of_daemon(feed, now).map(|ages| CountedTimes {
             now: ages.clock().at(now.millis),
             last_run: ages.last_run,
         });
         let mut progress = Self {
-            read: last_read(last_reader),
+            read: last_read(&last_reader_of(feed)),
             counted,
             ..Self::default()
         };
         progress.read_feed(feed)?;
-        progress.consumers = read_consumers(consumers).map_err(Error::of)?;
+        progress.consumers = read_consumers(&consumers_of(feed)).map_err(Error::of)?;
         Ok(progress)
     }
 
     /// Reads what the feed at `path` contains, from its end. A missing one has nothing.
-    fn read_feed(&mut self, path: &Path) -> Result<(), FeedError> {
+    fn read_feed(&mut self, path: &Path) -> Result<(), Error> {
         let (epoch, end) = end_of_files(path)?;
         self.epoch = epoch.unwrap_or_default();
         let mut n_records = FIRST_STEP;
@@ -294,15 +288,15 @@ mod tests {
     #[test]
     fn progress_is_not_known_if_a_consumer_cannot_be_read() {
         let dir = tempfile::tempdir().unwrap();
-        let [feed, consumers, last_reader] =
-            ["feed.jsonl", "consumers", "last-reader"].map(|name| dir.path().join(name));
+        let feed = dir.path().join("feed.jsonl");
+        let consumers = consumers_of(&feed);
         let now = BootTime {
             boot: String::new(),
             millis: 0,
         };
-        let load = || ReadProgress::load(&feed, &consumers, &last_reader, &now);
+        let load = || ReadProgress::load(&feed, &now);
         assert_eq!(load().unwrap(), ReadProgress::default());
-        note_read(&last_reader, "e", 7, 0).unwrap();
+        note_read(&last_reader_of(&feed), "e", 7, 0).unwrap();
         assert_eq!(load().unwrap().read.unwrap().seq, 7);
         fs::create_dir(&consumers).unwrap();
         assert!(load().is_ok());

@@ -5,15 +5,13 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::FeedError;
-use super::find::find;
-use super::read::{DamagedFile, FeedLine, Frame};
-use super::reader::{Reader, end_of_files};
+use super::read::{DamagedFile, FeedLine, Frame, failed};
+use super::reader::{Reader, end_of_files, find};
 use super::segments::FeedEnd;
 use crate::files;
 use crate::model::{
-    Body, Bookmark, Checkpoint, DeliveredEvent, Event, EventKind, FEED_VERSION, Millis, Prompt,
-    Record, Seq, SessionLife, Snapshot, Task,
+    Body, Bookmark, Checkpoint, DeliveredEvent, Error, Event, EventKind, FEED_VERSION, Millis,
+    Prompt, Record, Seq, SessionLife, Snapshot, Task,
 };
 use crate::route::{Reach, reach};
 use crate::wire::SnapshotLine;
@@ -51,7 +49,7 @@ pub fn recover(
     path: &Path,
     saved: Option<&SavedSession>,
     mut each_look: impl FnMut(RecordedLook),
-) -> Result<FeedState, FeedError> {
+) -> Result<FeedState, Error> {
     let (epoch, end) = end_of_files(path)?;
     let resumed = match saved {
         Some(saved) => resume(path, saved, &end)?,
@@ -96,17 +94,17 @@ fn resume(
     path: &Path,
     saved: &SavedSession,
     end: &FeedEnd,
-) -> Result<Option<(Reader, PendingEvents)>, FeedError> {
+) -> Result<Option<(Reader, PendingEvents)>, Error> {
     let Some(feed) = &saved.feed else {
         return Ok(None);
     };
-    let place = find(path, saved.last_seq, end).map_err(FeedError::reading(path))?;
+    let (reader, last) = find(path, saved.last_seq, end).map_err(failed("read", path))?;
     let is_last = |frame: &Frame| {
         let is_same = frame.seq == saved.last_seq && frame.epoch == saved.epoch;
         is_same && feed.time.is_none_or(|time| frame.time == Some(time))
     };
-    if place.frame.as_ref().is_some_and(is_last) {
-        return Ok(Some((Reader::at(path, &place), feed.clone())));
+    if last.as_ref().is_some_and(is_last) {
+        return Ok(Some((reader, feed.clone())));
     }
     tracing::warn!(
         seq = saved.last_seq,
