@@ -1,14 +1,14 @@
 //! The daemon itself: its status, and stopping it.
 
+use serde::de::IgnoredAny;
 use tokio::time::timeout;
 
 use super::list::look;
 use super::session::{ANSWERS_WITHIN, TaskSession};
-use crate::client::unexpected;
 use crate::daemon::{has_left, written_pid};
 use crate::model::Error;
 use crate::tmux::{self, Unless};
-use crate::wire::{DaemonStatus, Request, Response};
+use crate::wire::{DaemonStatus, Request};
 
 /// Returns the status of the daemon of the session that has this name now. If tmux does not answer, it is that of
 /// the daemon that was found by the name.
@@ -21,11 +21,7 @@ pub(crate) async fn daemon_status(session: &mut TaskSession) -> Result<DaemonSta
             session.ask_running(&Request::Status).await?
         }
     };
-    match answer {
-        Some(Response::Status(status)) => Ok(*status),
-        Some(_) => Err(unexpected()),
-        None => Err(session.no_daemon()),
-    }
+    answer.ok_or_else(|| session.no_daemon())
 }
 
 /// Stops the daemon, and waits until it has left. With `cleanup` the session is ended too when no task
@@ -33,7 +29,7 @@ pub(crate) async fn daemon_status(session: &mut TaskSession) -> Result<DaemonSta
 pub(crate) async fn stop_daemon(session: &mut TaskSession, cleanup: bool) -> Result<(), Error> {
     let asked = written_pid(&session.paths.lock());
     if session
-        .ask_running(&Request::Stop { cleanup })
+        .ask_running::<IgnoredAny>(&Request::Stop { cleanup })
         .await?
         .is_none()
     {

@@ -19,7 +19,7 @@ use crate::model::Error;
 use crate::paths::{Paths, is_key};
 pub(crate) use crate::tmux::Server;
 use crate::tmux::{self, Connection, ListedSession};
-use crate::wire::{LsTask, LsView, Request, Response};
+use crate::wire::{DaemonStatus, LsTask, LsView, Request};
 
 /// How long a daemon may take to answer: one that is stopped must not hold up the others.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -128,11 +128,7 @@ pub(crate) fn daemon_sockets(server: &Server) -> Result<Vec<PathBuf>, Error> {
 /// Returns a daemon's server and tasks; `None` when no daemon listens.
 async fn ask(socket: &Path) -> Option<(String, LsView)> {
     let mut daemon = DaemonClient::connect(socket).await.ok()?;
-    let Response::Status(status) = daemon.ask(&Request::Status).await.ok()? else {
-        return None;
-    };
-    let Response::List(view) = daemon.ask(&Request::List).await.ok()? else {
-        return None;
-    };
+    let status: DaemonStatus = daemon.ask(&Request::Status).await.ok()?;
+    let view = daemon.ask(&Request::List).await.ok()?;
     Some((status.server, view))
 }

@@ -4,10 +4,9 @@
 use std::time::Duration;
 
 use super::session::TaskSession;
-use crate::client::unexpected;
 use crate::model::{Error, Millis, NextRestart, Stop, text};
 use crate::restarts::restarts_in;
-use crate::wire::{ExplainedState, Explanation, Request, Response};
+use crate::wire::{ExplainedState, Explanation, Request};
 
 /// The maximum length of a displayed line, in characters.
 const LINE: usize = 200;
@@ -17,10 +16,7 @@ pub(crate) async fn explain(session: &mut TaskSession, name: &str) -> Result<Exp
     let request = Request::Explain {
         task: name.to_owned(),
     };
-    let Response::Explained(explanation) = session.ask(&request).await? else {
-        return Err(unexpected());
-    };
-    Ok(*explanation)
+    session.ask(&request).await
 }
 
 /// Returns why a task is or is not judged to wait for a person, as lines of `name value`.

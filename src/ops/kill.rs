@@ -2,9 +2,8 @@
 
 use super::caller::Caller;
 use super::session::TaskSession;
-use crate::client::unexpected;
 use crate::model::{Error, StopChoice};
-use crate::wire::{EndedTask, EndedTasks, EndingRun, Request, Response};
+use crate::wire::{EndedTask, EndedTasks, EndingRun, EndingRuns, Request};
 
 /// Ends these tasks, given by name or window id; none of them when one does not exist.
 pub(crate) async fn kill(
@@ -21,7 +20,7 @@ pub(crate) async fn kill(
         is_repeated: false,
         choice: choice.clone(),
     };
-    let mut ended = killed(session.ask(&request).await?)?.tasks;
+    let mut ended = session.ask::<EndedTasks>(&request).await?.tasks;
     // A daemon that was killed meanwhile has ended the others, and the next one does not know them.
     for name in names {
         let is_known = |task: &EndedTask| [&task.window_id, &task.window_name].contains(&&name);
@@ -47,13 +46,13 @@ pub(crate) async fn kill_all(
         owner: caller.owner,
         choice: choice.clone(),
     };
-    killed(session.ask(&request).await?)
+    session.ask(&request).await
 }
 
 /// Removes ended tasks. A missing session has none.
 pub(crate) async fn prune(session: &mut TaskSession) -> Result<Vec<EndedTask>, Error> {
-    let pruned = session.ask_if_exists(&Request::Prune).await?;
-    Ok(pruned.map(killed).transpose()?.unwrap_or_default().tasks)
+    let pruned: Option<EndedTasks> = session.ask_if_exists(&Request::Prune).await?;
+    Ok(pruned.unwrap_or_default().tasks)
 }
 
 /// Returns the runs of these tasks that are being ended; of all if none is named. Kills what is left of them
@@ -71,16 +70,6 @@ pub(crate) async fn ending_runs(
         tasks: names.to_vec(),
         at_once,
     };
-    match session.ask_running(&request).await? {
-        Some(Response::Endings { runs }) => Ok(runs),
-        Some(_) => Err(unexpected()),
-        None => Ok(Vec::new()),
-    }
-}
-
-fn killed(answer: Response) -> Result<EndedTasks, Error> {
-    let Response::Ended(ended) = answer else {
-        return Err(unexpected());
-    };
-    Ok(ended)
+    let ending: Option<EndingRuns> = session.ask_running(&request).await?;
+    Ok(ending.map_or_else(Vec::new, |ending| ending.runs))
 }

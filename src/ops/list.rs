@@ -5,25 +5,21 @@ use std::sync::Arc;
 
 use super::session::TaskSession;
 use super::stored_feed::StoredRecords;
-use crate::client::unexpected;
 use crate::model::{Body, Error, Kind, Ordered as _, Snapshot, StatusCounts, Task};
 use crate::observe::{Evidence, Observer};
 use crate::protocol::rows::LookRows;
 use crate::tmux::{self, LookKind, LookMemory};
-use crate::wire::{Filter, LastRecords, LsTask, LsView, ReaderStart, Request, Response, StoredUse};
+use crate::wire::{Filter, LastRecords, LsTask, LsView, ReaderStart, Request, StoredUse};
 use crate::{clock, process};
 
 /// Returns the tasks. A missing session has none.
 pub(crate) async fn list(session: &mut TaskSession) -> Result<LsView, Error> {
-    match session.ask_if_exists(&Request::List).await? {
-        Some(Response::List(view)) => Ok(view),
-        Some(_) => Err(unexpected()),
-        None => Ok(LsView {
-            session_name: session.name.clone(),
-            captured_at: clock::now().wall,
-            ..LsView::default()
-        }),
-    }
+    let view = session.ask_if_exists(&Request::List).await?;
+    Ok(view.unwrap_or_else(|| LsView {
+        session_name: session.name.clone(),
+        captured_at: clock::now().wall,
+        ..LsView::default()
+    }))
 }
 
 /// Whether a session that is gone went because the last of its ended tasks was pruned: the feed says so, and
@@ -74,18 +70,14 @@ pub(super) async fn find_listed(session: &mut TaskSession, name: &str) -> Result
     let request = Request::Find {
         task: name.to_owned(),
     };
-    let Response::Found(found) = session.ask(&request).await? else {
-        return Err(unexpected());
-    };
-    Ok(*found)
+    session.ask(&request).await
 }
 
 /// Counts the tasks. A status line asks for it again and again, also where no daemon is wanted: then those
 /// that tmux shows are counted, and what they wait for is not known.
 pub(crate) async fn count(session: &mut TaskSession) -> Result<StatusCounts, Error> {
     match session.ask_running(&Request::Count).await? {
-        Some(Response::Counted(counts)) => Ok(counts),
-        Some(_) => Err(unexpected()),
+        Some(counts) => Ok(counts),
         None => Ok(look(session).await?.counts(|_| false, |_| false)),
     }
 }

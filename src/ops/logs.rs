@@ -6,13 +6,13 @@ use std::io;
 use super::list::list;
 use super::run::StartedRun;
 use super::session::TaskSession;
-use crate::client::{DaemonClient, unexpected};
+use crate::client::DaemonClient;
 use crate::files;
 use crate::model::Error;
 use crate::session::matches_in;
 use crate::store::archive;
 use crate::terminal::Pattern;
-use crate::wire::{LogRequest, Request, Response, SearchRequest, SearchResult, TaskLog};
+use crate::wire::{LogRequest, Request, SearchRequest, SearchResult, TaskLog};
 
 pub(crate) use crate::store::archive::RunInfo;
 
@@ -22,10 +22,7 @@ pub(crate) async fn present_log(
     session: &mut TaskSession,
     request: LogRequest,
 ) -> Result<TaskLog, Error> {
-    let Response::Log(log) = session.ask(&Request::Log(request)).await? else {
-        return Err(unexpected());
-    };
-    Ok(log)
+    session.ask(&Request::Log(request)).await
 }
 
 /// Returns a task's output with escape sequences for colours: the screen and at most this many rows of the
@@ -147,8 +144,7 @@ pub(crate) async fn search(
     let pattern = Pattern::parse(&request.pattern, request.regex, request.ignore_case)?;
     let name = request.task.clone().unwrap_or_default();
     match session.ask(&Request::Search(request)).await {
-        Ok(Response::Matches(found)) => Ok((found, None)),
-        Ok(_) => Err(unexpected()),
+        Ok(found) => Ok((found, None)),
         Err(error) => {
             let log = stored_if_gone(session, &name, error)?;
             let note = log.gone_words();

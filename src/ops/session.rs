@@ -9,15 +9,16 @@ use std::mem;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::time::timeout;
 
 use super::{lookup, session_name};
-use crate::client::{DaemonClient, Start, connect_or_start, unexpected};
+use crate::client::{DaemonClient, Start, connect_or_start};
 use crate::daemon::{has_left, list_sessions, resolve, written_pid};
 use crate::model::{Error, ErrorKind, Launch, text};
 use crate::paths::Paths;
 use crate::tmux::{Connection, ListedSession, Server, ServerChoice, TmuxError};
-use crate::wire::{LaunchedRun, Request, Response, SendRequest};
+use crate::wire::{LaunchedRun, Request, SendRequest};
 
 /// If set to a non-empty value, forbids starting a daemon automatically.
 const NO_AUTOSTART: &str = "TMUX_TASK_NO_AUTOSTART";
@@ -121,7 +122,7 @@ impl TaskSession {
         match DaemonClient::connect(&self.paths.socket()).await {
             Ok(mut daemon) => {
                 let name = text::session_name(self.name.as_bytes(), MAX_NAME);
-                let asked = daemon.ask_to_the_end(Some(&name), &Request::Count);
+                let asked = daemon.ask_to_the_end::<IgnoredAny>(Some(&name), &Request::Count);
                 // A daemon that hangs must not delay what the disk shows.
                 match timeout(ANSWERS_WITHIN, asked).await {
                     Ok(Ok(answer)) => {
@@ -203,7 +204,8 @@ impl TaskSession {
         let asked = written_pid(&self.paths.lock());
         match DaemonClient::connect(&self.paths.socket()).await {
             Ok(mut daemon) => {
-                daemon.ask(&Request::Stop { cleanup: false }).await?;
+                let stop = Request::Stop { cleanup: false };
+                daemon.ask::<IgnoredAny>(&stop).await?;
             }
             Err(error) if error.kind == ErrorKind::NoDaemon => {}
             Err(error) => return Err(error),
@@ -282,24 +284,24 @@ impl TaskSession {
     /// # Errors
     ///
     /// When the session is missing, for which nothing is started; and when it fails.
-    pub(super) async fn ask(&mut self, request: &Request) -> Result<Response, Error> {
+    pub(super) async fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, Error> {
         let answer = self.ask_if_exists(request).await?;
         answer.ok_or_else(|| self.missing())
     }
 
     /// The same; `None` where the session is missing.
-    pub(super) async fn ask_if_exists(
+    pub(super) async fn ask_if_exists<T: DeserializeOwned>(
         &mut self,
         request: &Request,
-    ) -> Result<Option<Response>, Error> {
+    ) -> Result<Option<T>, Error> {
         self.ask_any(Cow::Borrowed(request), Starts::IfExists).await
     }
 
     /// The same; `None` where no daemon runs. None is started.
-    pub(super) async fn ask_running(
+    pub(super) async fn ask_running<T: DeserializeOwned>(
         &mut self,
         request: &Request,
-    ) -> Result<Option<Response>, Error> {
+    ) -> Result<Option<T>, Error> {
         self.ask_any(Cow::Borrowed(request), Starts::Never).await
     }
 
@@ -311,10 +313,8 @@ impl TaskSession {
     /// When it is not started.
     pub(super) async fn launch(&mut self, launch: Launch) -> Result<LaunchedRun, Error> {
         let request = Cow::Owned(Request::Run(Box::new(launch)));
-        match self.ask_any(request, Starts::Always).await? {
-            Some(Response::Launched(run)) => Ok(run),
-            _ => Err(unexpected()),
-        }
+        let launched = self.ask_any(request, Starts::Always).await?;
+        launched.ok_or_else(|| self.missing())
     }
 
     /// Types into a task.
@@ -323,17 +323,15 @@ impl TaskSession {
     ///
     /// When it is not typed, and why.
     pub(crate) async fn send(&mut self, request: SendRequest) -> Result<(), Error> {
-        let Response::Done = self.ask(&Request::Send(request)).await? else {
-            return Err(unexpected());
-        };
+        self.ask::<IgnoredAny>(&Request::Send(request)).await?;
         Ok(())
     }
 
-    async fn ask_any(
+    async fn ask_any<T: DeserializeOwned>(
         &mut self,
         mut request: Cow<'_, Request>,
         starts: Starts,
-    ) -> Result<Option<Response>, Error> {
+    ) -> Result<Option<T>, Error> {
         if !self.is_name_resolved {
             self.check_program_option()?;
         }

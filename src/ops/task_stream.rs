@@ -6,8 +6,6 @@ use std::path::Path;
 #[cfg(feature = "panel")]
 use super::session::SessionChoice;
 use super::session::{LostDaemons, TaskSession};
-#[cfg(feature = "panel")]
-use crate::client::unexpected;
 use crate::client::{DaemonClient, Hello};
 #[cfg(feature = "panel")]
 use crate::model::ErrorKind;
@@ -15,7 +13,7 @@ use crate::model::{Error, Kind};
 #[cfg(feature = "panel")]
 use crate::tmux::ServerChoice;
 #[cfg(feature = "panel")]
-use crate::wire::Response;
+use crate::wire::DaemonStatus;
 use crate::wire::{Filter, ReaderStart, Request};
 
 /// Subscribes to the session's tasks. Starts a daemon if none runs. Returns the stream, whose lines
@@ -45,11 +43,9 @@ pub(crate) async fn task_stream_at(
         Err(error) if error.kind == ErrorKind::NoDaemon => return Ok(None),
         connected => connected?,
     };
-    let status = match daemon.ask(&Request::Status).await {
-        Ok(Response::Status(status)) => status,
-        Ok(_) => return Err(unexpected()),
+    let status: DaemonStatus = match daemon.ask(&Request::Status).await {
         Err(error) if error.kind == ErrorKind::DaemonEnded => return Ok(None),
-        Err(error) => return Err(error),
+        status => status?,
     };
     let mut session = TaskSession::named(&SessionChoice {
         session: Some(status.session_name),

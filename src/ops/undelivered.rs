@@ -14,7 +14,7 @@ use crate::model::Millis;
 use crate::model::environment::covers_name;
 use crate::paths::adapter_file;
 use crate::wire::{
-    ADAPTER_CLIENTS, ConsumerStatus, MessageReaders, Request, Response, SINK_PREFIX, client_of,
+    ADAPTER_CLIENTS, ConsumerStatus, MessageReaders, Request, SINK_PREFIX, client_of,
 };
 
 /// How long a reader that is expected may take: an adapter that is starting, or a program that is
@@ -68,10 +68,7 @@ pub(crate) async fn undelivered_to(
     if let Some(daemon) = daemon {
         let deadline = Instant::now() + CONNECTS_WITHIN;
         loop {
-            let Ok(Response::MessageReaders(found)) = daemon.ask(&Request::MessageReaders).await
-            else {
-                return None;
-            };
+            let found = daemon.ask(&Request::MessageReaders).await.ok()?;
             let readers = Readers {
                 found,
                 adapters: &adapters,

@@ -22,7 +22,7 @@ use super::run::StartedRun;
 #[cfg(feature = "mcp")]
 use super::session::SessionChoice;
 use super::session::{LostDaemons, TaskSession};
-use crate::client::{DaemonClient, unexpected};
+use crate::client::DaemonClient;
 use crate::config::{HttpUrl, Ready};
 use crate::model::{
     Condition, Error, ErrorKind, PortHolder, Task, WaitOutcome, WaitResult, limit_words,
@@ -31,7 +31,7 @@ use crate::model::{
 use crate::process;
 use crate::restarts::{AfterEnd, after_end, gave_up};
 use crate::tmux;
-use crate::wire::{LaunchedRun, LogRequest, Request, Response, WaitRequest};
+use crate::wire::{LaunchedRun, LogRequest, Request, WaitRequest};
 
 /// How long a restart that is due may take until its run is there. Asked again, it says so.
 const RESTARTING: Duration = Duration::from_millis(50);
@@ -80,8 +80,7 @@ pub(crate) async fn wait_for_task(
         ..request.clone()
     });
     match session.ask(&named).await {
-        Ok(Response::Waited(result)) => Ok(with_holders(result, &request)),
-        Ok(_) => Err(unexpected()),
+        Ok(result) => Ok(with_holders(result, &request)),
         Err(error) if error.kind == ErrorKind::DaemonEndedInWait => {
             let name = request.task;
             let hint =
@@ -98,9 +97,7 @@ pub(crate) async fn wait(
     daemon: &mut DaemonClient,
     request: &WaitRequest,
 ) -> Result<WaitResult, Error> {
-    let Response::Waited(result) = daemon.ask(&Request::Wait(request.clone())).await? else {
-        return Err(unexpected());
-    };
+    let result = daemon.ask(&Request::Wait(request.clone())).await?;
     Ok(with_holders(result, request))
 }
 

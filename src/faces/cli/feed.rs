@@ -7,13 +7,14 @@ use tokio::sync::mpsc;
 use super::args::{Consume, Feed, FeedFormat};
 use super::context::{self, Context};
 use super::output;
+use crate::client::refusal_in;
 use crate::clock;
 use crate::faces::agent::read_lines;
 use crate::model::{Body, Error, ErrorKind, Kind, Millis, Record, Seq, rfc3339};
 use crate::ops::{self, LineHead, StoredLine, StoredRecords, TaskSession};
 use crate::wire::{
     Acknowledgement, ConsumeRequest, Filter, LastRecords, LiveRecord, ReaderStart, Request,
-    Response, StoredUse, StreamRecord,
+    StoredUse, StreamRecord,
 };
 
 pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Error> {
@@ -188,7 +189,10 @@ pub(super) async fn follow(
     let mut line = Some(hello);
     loop {
         if let Some(text) = line.take() {
-            check_refused(&text)?;
+            // The daemon ends a stream with a refusal when it was sent what it cannot acknowledge.
+            if let Some(refusal) = refusal_in(&text) {
+                return Err(refusal);
+            }
             let printed = match &acknowledging {
                 Acknowledging::Printed => {
                     Some(serde_json::from_str::<LineHead>(&text).map_err(Error::of)?)
@@ -220,16 +224,6 @@ pub(super) async fn follow(
             _ = interrupts.recv() => return Err(Error::silent(ErrorKind::Interrupted)),
         }
     }
-}
-
-/// The daemon ends a stream with a refusal when it was sent what it cannot acknowledge.
-fn check_refused(text: &str) -> Result<(), Error> {
-    if text.starts_with(r#"{"answer":"#)
-        && let Ok(Response::Refused(refusal)) = serde_json::from_str(text)
-    {
-        return Err(refusal);
-    }
-    Ok(())
 }
 
 /// Resolves with the next acknowledgement from standard input; never when there will be none.

@@ -8,7 +8,9 @@ use super::super::promise::promise;
 use super::super::state::Cx;
 use crate::model::{Error, Task, WindowId};
 use crate::terminal::{Line, Pattern, Utf8Splitter};
-use crate::wire::{LogRequest, Response, SearchMatch, SearchRequest, SearchResult, TaskLog};
+use crate::wire::{
+    LaunchRecord, LogRequest, Response, SearchMatch, SearchRequest, SearchResult, TaskLog,
+};
 
 /// Sends the output of the task in this window from here on.
 pub(super) async fn follow(cx: &Cx, window: &str, raw: bool, lines: usize) -> Result<Reply, Error> {
@@ -51,10 +53,10 @@ pub(super) async fn record(cx: &Cx, task: &str) -> Result<Response, Error> {
     let task = cx.with(|state| state.find_task(task))?;
     let window = task.window;
     let spec = cx.run(|outcome| Job::ReadRecord(window, outcome)).await?;
-    Ok(Response::Record {
+    Ok(Response::Record(LaunchRecord {
         window_name: task.name.clone(),
         spec: spec.map(Box::new),
-    })
+    }))
 }
 
 /// Returns the lines that match, of one task or of all, one after the other: looks go between them.
