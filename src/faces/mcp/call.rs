@@ -16,7 +16,8 @@ use tokio::time::{Instant, interval, timeout};
 
 use crate::faces::agent::{AgentClient, Conversation};
 use crate::model::{Error, ErrorKind, text};
-use crate::ops::Caller;
+use crate::ops::{Caller, SessionChoice};
+use crate::wire::After;
 
 /// How often a call that waits reports its progress. Clients end calls that are silent for long.
 const REPORT_EVERY: Duration = Duration::from_secs(2);
@@ -41,6 +42,10 @@ pub(super) type Reporter = mpsc::UnboundedSender<ProgressNotificationParam>;
 
 /// A call.
 pub(super) struct Call {
+    /// The task session.
+    pub(super) choice: SessionChoice,
+    /// The end of the feed at the client's first call. Events before it are of no interest.
+    pub(super) begin: After,
     pub(super) caller: Caller,
     /// As the progress of what its progress is reported, and where, if the client wants that.
     pub(super) progress: Option<(ProgressToken, Reporter)>,
@@ -58,11 +63,11 @@ impl Call {
         what: &str,
         limit: Option<Duration>,
         work: impl Future<Output = T>,
-    ) -> Result<T, ToolAnswer> {
+    ) -> Result<T, Error> {
         tokio::select! {
             biased;
             result = work => Ok(result),
-            () = self.client_is_gone() => Err(ToolAnswer::refused("the client has gone", None)),
+            () = self.client_is_gone() => Err(Error::failed("the client has gone")),
             never = self.report(what, limit) => match never {},
         }
     }
@@ -92,24 +97,22 @@ impl Call {
 }
 
 /// Ends work that should not take long, if daemon or tmux do not answer.
-pub(super) async fn within_time<T, E: Into<ToolAnswer>>(
-    work: impl Future<Output = Result<T, E>>,
-) -> Result<T, ToolAnswer> {
+pub(super) async fn within_time<T>(
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
     within(ANSWERS_WITHIN, work).await
 }
 
 /// The same within another time.
-pub(super) async fn within<T, E: Into<ToolAnswer>>(
+pub(super) async fn within<T>(
     limit: Duration,
-    work: impl Future<Output = Result<T, E>>,
-) -> Result<T, ToolAnswer> {
-    match timeout(limit, work).await {
-        Ok(result) => result.map_err(Into::into),
-        Err(_) => Err(ToolAnswer::refused(
-            "tmux or the daemon of tmux-task does not answer",
-            Some("ask the user to run `tmux-task doctor`: it says which, and what to do"),
-        )),
-    }
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    timeout(limit, work).await.unwrap_or_else(|_| {
+        let why = "tmux or the daemon of tmux-task does not answer";
+        let hint = "ask the user to run `tmux-task doctor`: it says which, and what to do";
+        Err(Error::failed(why).with_hint(hint))
+    })
 }
 
 /// How long a wait may take.
@@ -135,6 +138,19 @@ impl Limit {
             given => (given, ""),
         };
         Self { time, note }
+    }
+}
+
+/// What a tool answers.
+pub(super) enum Reply {
+    Lines(Vec<String>),
+    /// These lines, and below them what the wait ends with.
+    Wait(Vec<String>, Wait),
+}
+
+impl From<String> for Reply {
+    fn from(line: String) -> Self {
+        Self::Lines(vec![line])
     }
 }
 
@@ -204,33 +220,29 @@ impl ToolAnswer {
             is_error: false,
         }
     }
+}
 
-    /// Returns the answer to a call that was not carried out, with what to do about it.
-    pub(super) fn refused(why: &str, hint: Option<&str>) -> Self {
+/// The answer to a call that was not carried out, with what to do about it.
+impl From<Error> for ToolAnswer {
+    fn from(error: Error) -> Self {
         let one_line = |text: &str| text::one_line(in_words_of_tools(text).as_bytes(), ERROR_CHARS);
-        let text = match hint {
-            Some(hint) => format!("{}\nhint: {}", one_line(why), one_line(hint)),
-            None => one_line(why),
+        let why = one_line(&error.message);
+        let text = match hint_of(&error) {
+            Some(hint) => format!("{why}\nhint: {}", one_line(hint)),
+            None => why,
         };
         Self {
             text,
             is_error: true,
         }
     }
-
-    /// Adds what to do, unless that is said already.
-    pub(super) fn or_hint(mut self, hint: &str) -> Self {
-        if self.is_error && !self.text.contains("\nhint: ") {
-            self.text.push_str("\nhint: ");
-            self.text.push_str(hint);
-        }
-        self
-    }
 }
 
-impl From<Error> for ToolAnswer {
-    fn from(error: Error) -> Self {
-        Self::refused(&error.message, hint(&error))
+/// Adds what to do, unless an answer says that already.
+pub(super) fn or_hint(error: Error, hint: &str) -> Error {
+    match hint_of(&error) {
+        Some(_) => error,
+        None => error.with_hint(hint),
     }
 }
 
@@ -281,7 +293,7 @@ const HINTS_OF_TOOLS: &[(&str, &str)] = &[
 const LIST_TASKS: &str = "list_tasks shows the tasks with their ids; run_task starts one";
 
 /// Returns what the model can do about an error, in terms of the tools.
-fn hint(error: &Error) -> Option<&str> {
+fn hint_of(error: &Error) -> Option<&str> {
     match (error.kind, &error.hint) {
         (ErrorKind::Impossible, _) => Some(WITHOUT_CURSOR),
         (ErrorKind::Missing, None) => Some(LIST_TASKS),
@@ -345,6 +357,8 @@ mod tests {
 
     fn call(closed: watch::Receiver<bool>) -> Call {
         Call {
+            choice: SessionChoice::default(),
+            begin: After::default(),
             caller: Caller::default(),
             progress: None,
             closed,
@@ -360,13 +374,14 @@ mod tests {
         let work = call.attend("x", None, pending::<()>());
         let close = async { sender.send(true).unwrap() };
         let (result, ()) = tokio::join!(work, close);
-        assert!(result.unwrap_err().is_error);
+        assert!(result.is_err());
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_does_not_answer_is_an_error() {
-        let silent = within_time(pending::<Result<(), ToolAnswer>>()).await;
-        assert!(silent.unwrap_err().text.contains("tmux-task doctor"));
+        let silent = within_time(pending::<Result<(), Error>>()).await;
+        let hint = silent.unwrap_err().hint.unwrap();
+        assert!(hint.contains("tmux-task doctor"));
     }
 
     #[test]
@@ -430,19 +445,18 @@ mod tests {
             missing.text,
             "no session `work`\nhint: there are no tasks yet: run_task starts one"
         );
-        let lost = ToolAnswer::from(Error::new(ErrorKind::Impossible, "it is gone"));
+        let lost = Error::new(ErrorKind::Impossible, "it is gone");
+        assert_eq!(or_hint(lost.clone(), "x"), lost);
+        let lost = ToolAnswer::from(lost);
         assert_eq!(lost.text, format!("it is gone\nhint: {WITHOUT_CURSOR}"));
-        assert_eq!(lost.clone().or_hint("x"), lost);
-        assert_eq!(
-            ToolAnswer::refused("a", None).or_hint("x").text,
-            "a\nhint: x"
-        );
+        let other = or_hint(Error::failed("a"), "x");
+        assert_eq!(ToolAnswer::from(other).text, "a\nhint: x");
     }
 
     #[test]
     fn text_has_no_escapes() {
         assert_eq!(line("  a\u{1b}[31mb\u{202e}c  "), "  abc");
-        assert_eq!(ToolAnswer::refused("a\nb\u{7}", None).text, "a b");
+        assert_eq!(ToolAnswer::from(Error::failed("a\nb\u{7}")).text, "a b");
         assert_eq!(line(&"x".repeat(5000)).chars().count(), TEXT_CHARS);
     }
 }

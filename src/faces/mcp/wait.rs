@@ -5,15 +5,14 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use rmcp::model::CallToolResponse;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::call::{
-    Call, Limit, NAME_CHARS, TEXT_CHARS, ToolAnswer, Wait, line, one_or_more, seconds, short,
-    within, within_time,
+    Call, Limit, NAME_CHARS, Reply, TEXT_CHARS, ToolAnswer, Wait, line, one_or_more, seconds,
+    short, within, within_time,
 };
-use super::tool::{Client, ToolCall, ToolEffect};
+use super::tool::{ToolCall, ToolEffect};
 use crate::client::DaemonClient;
 use crate::model::{
     AnswerBy, Condition, Error, Launch, Millis, NotifyOn, ReplacedRun, Replaces, Slot, Stop,
@@ -83,10 +82,8 @@ impl ToolCall for WaitFor {
     const TITLE: &'static str = "Wait for tasks";
     const EFFECT: ToolEffect = ToolEffect::Nothing;
 
-    async fn execute(self, client: &Client, call: &Call) -> Result<CallToolResponse, ToolAnswer> {
-        let session = client.session().await?;
-        let wait = find(session, &client.choice, call, self).await?;
-        client.follow(call, Vec::new(), wait).await
+    async fn execute(self, session: TaskSession, call: &Call) -> Result<Reply, Error> {
+        Ok(Reply::Wait(Vec::new(), find(session, call, self).await?))
     }
 }
 
@@ -112,18 +109,13 @@ fn for_task(
 }
 
 /// Finds what these arguments name. Nothing is waited for yet.
-async fn find(
-    mut session: TaskSession,
-    choice: &SessionChoice,
-    call: &Call,
-    arguments: WaitFor,
-) -> Result<Wait, ToolAnswer> {
+async fn find(mut session: TaskSession, call: &Call, arguments: WaitFor) -> Result<Wait, Error> {
     let limit = Limit::of(arguments.timeout_seconds, call.takes_handles);
     let channel = arguments.channel.clone();
     if let Some(channel) = channel.filter(|name| !name.is_empty()) {
         if !arguments.task.is_empty() || !conditions(&arguments).is_empty() {
             let why = "`channel` is waited for alone: leave out `task` and the conditions";
-            return Err(ToolAnswer::refused(why, None));
+            return Err(Error::usage(why));
         }
         let name = format!("channel {}", short(&channel, NAME_CHARS));
         return Ok(Wait::new(&name.clone(), limit, async move {
@@ -132,11 +124,11 @@ async fn find(
         }));
     }
     if arguments.task.is_empty() {
-        return Err(ToolAnswer::refused("`task` is missing", None));
+        return Err(Error::usage("`task` is missing"));
     }
     if arguments.task.len() > 1 && arguments.cursor.is_some() {
         let why = "a cursor belongs to one task: name one task with `cursor`";
-        return Err(ToolAnswer::refused(why, None));
+        return Err(Error::usage(why));
     }
     let mut windows = Vec::new();
     let mut waits = Vec::new();
@@ -155,7 +147,7 @@ async fn find(
             is_final: arguments.is_final,
             ..WaitRequest::default()
         };
-        waits.push(for_task(name, choice.clone(), limit, daemon, request));
+        waits.push(for_task(name, call.choice.clone(), limit, daemon, request));
     }
     let mut had_ended_at = vec![Millis::MAX; waits.len()];
     if waits.len() > 1 {
@@ -366,17 +358,15 @@ impl ToolCall for RunTask {
     const EFFECT: ToolEffect = ToolEffect::Anything;
     const REQUIRED: &'static [&'static str] = &["task"];
 
-    async fn execute(self, client: &Client, call: &Call) -> Result<CallToolResponse, ToolAnswer> {
-        let mut session = client.session().await?;
+    async fn execute(self, mut session: TaskSession, call: &Call) -> Result<Reply, Error> {
         let texts = self.until.iter().chain(&self.stop);
         ops::check_texts(texts, self.regex, self.ignore_case)?;
         check_variables(&self)?;
-        let spec = self.spec();
-        let spec = spec.map_err(|why| ToolAnswer::refused(&why, None))?;
+        let spec = self.spec().map_err(Error::usage)?;
         let is_held = !self.until.is_empty();
         let will_wait = is_held || self.wait || call.takes_handles;
         if !is_held && !self.stop.is_empty() {
-            return Err(ToolAnswer::refused("`stop` needs `until`", None));
+            return Err(Error::usage("`stop` needs `until`"));
         }
         let launch = Launch {
             name: self.task,
@@ -413,7 +403,7 @@ impl ToolCall for RunTask {
                 format!("no message will come when it ends: {why}; wait_for waits for it")
             }));
             lines.push(format!("cursor: {}", started.run.cursor));
-            return Ok(ToolAnswer::new(lines).into());
+            return Ok(Reply::Lines(lines));
         }
         let until = self.until.into_iter().map(Condition::Text).collect();
         let request = WaitRequest {
@@ -423,21 +413,17 @@ impl ToolCall for RunTask {
             ..ops::wait_of_launch(&started.run, until, call.caller.owner.clone())
         };
         let limit = Limit::of(self.timeout_seconds, call.takes_handles);
-        let choice = client.choice.clone();
+        let choice = call.choice.clone();
         let wait = for_task(&started.name, choice, limit, started.daemon, request);
-        client.follow(call, lines, wait).await
+        Ok(Reply::Wait(lines, wait))
     }
 }
 
-fn check_variables(arguments: &RunTask) -> Result<(), ToolAnswer> {
+fn check_variables(arguments: &RunTask) -> Result<(), Error> {
     let is_wrong = |name: &&String| name.is_empty() || name.contains('=');
-    match arguments.env.keys().find(is_wrong) {
-        Some(name) => Err(ToolAnswer::refused(
-            &format!("`{name}` is not a variable's name"),
-            None,
-        )),
-        None => Ok(()),
-    }
+    let wrong = arguments.env.keys().find(is_wrong);
+    let error = wrong.map(|name| Error::usage(format!("`{name}` is not a variable's name")));
+    error.map_or(Ok(()), Err)
 }
 
 /// Returns what was started, in a line.
@@ -588,7 +574,7 @@ mod tests {
         let Value::Object(arguments) = value else {
             panic!("arguments are an object");
         };
-        parse(arguments).map_err(|refused| refused.text)
+        parse(arguments).map_err(|error| error.message)
     }
 
     #[test]
