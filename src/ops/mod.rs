@@ -4,6 +4,7 @@
 //! Each asks the session's daemon, and starts it where none runs.
 
 mod again;
+mod arguments;
 mod attach;
 mod caller;
 mod codex_follower;
@@ -25,6 +26,7 @@ mod run;
 mod session;
 mod session_name;
 mod stored_feed;
+pub(crate) mod task_names;
 mod task_stream;
 mod undelivered;
 mod up;
@@ -35,6 +37,9 @@ pub(crate) use crate::model::quote_where_needed;
 #[cfg(feature = "panel")]
 pub(crate) use crate::process::{TreeUsage, tree_usage};
 pub(crate) use again::{plan_restarts, run_again};
+pub(crate) use arguments::{LINES, SearchArguments, WaitArguments, number, parse_port};
+#[cfg(feature = "mcp")]
+pub(crate) use arguments::{one_or_more, seconds};
 pub(crate) use attach::{Attachment, attachment, own_pane};
 pub(crate) use caller::Caller;
 pub(crate) use codex_follower::needs_codex_follower;
@@ -81,8 +86,8 @@ pub(crate) use up::{TaskUp, UpNews, UpOptions, UpState, bring_up};
 #[cfg(feature = "mcp")]
 pub(crate) use wait::wait_across_daemons;
 pub(crate) use wait::{
-    Awaited, Readiness, WaitNews, find_to_wait, holders, signal_channel, wait, wait_for_channel,
-    wait_for_task, wait_of_launch,
+    Awaited, Readiness, WaitNews, find_to_wait, holders, misses_nothing, signal_channel, wait,
+    wait_for_channel, wait_for_task, wait_of_launch,
 };
 pub(crate) use wakes::follow_wakes;
 

@@ -122,17 +122,11 @@ pub(crate) async fn wait_across_daemons(
     }
 }
 
-/// Whether a wait that begins again misses nothing that was written meanwhile.
-#[cfg(feature = "mcp")]
-fn misses_nothing(request: &WaitRequest) -> bool {
-    let needs_no_output = |condition: &Condition| {
-        matches!(
-            condition,
-            Condition::Exit | Condition::Input | Condition::Listen { .. }
-        )
-    };
-    let needs_output = !request.stops.is_empty() || !request.conditions.iter().all(needs_no_output);
-    request.since.is_some() || !needs_output
+/// Whether a wait that begins again misses nothing that happened meanwhile.
+pub(crate) fn misses_nothing(request: &WaitRequest) -> bool {
+    let is_passing = |one: &Condition| one.needs_output() || *one == Condition::Bell;
+    let can_miss = !request.stops.is_empty() || request.conditions.iter().any(is_passing);
+    request.since.is_some() || !can_miss
 }
 
 /// Adds who has the ports that were waited for and that the task does not listen on.

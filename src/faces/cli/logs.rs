@@ -8,17 +8,17 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde_json::{Value, json};
 
-use super::args::{Logs, MatchOptions, Search};
+use super::args::Logs;
 use super::context::{self, Context};
 use super::output;
 use super::table::{self, NARROW, NARROW_NAME, Narrowing};
 use crate::client::DaemonClient;
 use crate::clock;
 use crate::model::{Error, ErrorKind, Millis, RunEnd, Task, WindowId, age, took};
-use crate::ops::{self, RunInfo, TaskSession};
+use crate::ops::{self, RunInfo, SearchArguments, TaskSession};
 use crate::terminal::columns_of;
 use crate::wire::{
-    LiveRecord, LogRequest, LsTask, SearchMatch, SearchRequest, SearchResult, StreamRecord, TaskLog,
+    LiveRecord, LogRequest, LsTask, SearchMatch, SearchResult, StreamRecord, TaskLog,
 };
 
 /// How many lines of each task are printed at first with `--all`.
@@ -337,17 +337,10 @@ fn print_lines(
     output::lines(lines.map(|line| format!("{prefix}{}", line.as_ref())))
 }
 
-pub(super) async fn search(context: &Context, args: Search) -> Result<(), Error> {
+pub(super) async fn search(context: &Context, args: SearchArguments) -> Result<(), Error> {
     let mut session = context.given()?;
-    let MatchOptions { regex, ignore_case } = args.matching;
-    let request = SearchRequest {
-        task: args.name,
-        pattern: args.pattern,
-        regex,
-        ignore_case,
-    };
-    let found = ops::search(&mut session, request).await;
-    let (found, gone) = found?;
+    let is_json = args.json;
+    let (found, gone) = ops::search(&mut session, args.request()).await?;
     let SearchResult {
         matches: found,
         incomplete,
@@ -355,7 +348,7 @@ pub(super) async fn search(context: &Context, args: Search) -> Result<(), Error>
     for note in gone.iter().chain(&incomplete) {
         output::note(&format!("tmux-task: search: {note}"));
     }
-    if args.json.json {
+    if is_json {
         output::json(&found)?;
     } else {
         let line = |found: &SearchMatch| {

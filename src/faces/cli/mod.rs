@@ -22,7 +22,6 @@ mod replay;
 mod run;
 mod send;
 mod table;
-mod task_names;
 mod up;
 mod usage;
 mod wait;

@@ -2,14 +2,11 @@
 //! is answered: text for a model, and what to do next where something failed.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::future::{Future, pending};
 use std::pin::Pin;
 use std::time::Duration;
 
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
-use serde::de::value::SeqAccessDeserializer;
-use serde::de::{self, Deserialize as _, Deserializer, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, interval, timeout};
@@ -303,42 +300,6 @@ fn hint_of(error: &Error) -> Option<&str> {
         }
         (_, None) => None,
     }
-}
-
-/// More than any wait takes, and no overflow.
-const MOST_SECONDS: f64 = 1e9;
-
-/// Reads a time in seconds.
-pub(super) fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    let seconds = f64::deserialize(from)?;
-    if (0.0..=MOST_SECONDS).contains(&seconds) {
-        return Ok(Some(Duration::from_secs_f64(seconds)));
-    }
-    let why = format!("{seconds} is not a number of seconds");
-    Err(de::Error::custom(why))
-}
-
-/// Reads one text or a list of them.
-pub(super) fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    struct Texts;
-
-    impl<'de> Visitor<'de> for Texts {
-        type Value = Vec<String>;
-
-        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-            formatter.write_str("a list of texts")
-        }
-
-        fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<String>, E> {
-            Ok(vec![text.to_owned()])
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, texts: A) -> Result<Vec<String>, A::Error> {
-            Vec::deserialize(SeqAccessDeserializer::new(texts))
-        }
-    }
-
-    from.deserialize_any(Texts)
 }
 
 /// Returns a line of a task's output as sanitised, bounded text.

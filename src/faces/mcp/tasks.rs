@@ -9,16 +9,18 @@ use tokio::time::timeout;
 
 use super::call::{
     Call, LONGEST_WAIT, NAME_CHARS, OF_LONGEST_WAIT, Reply, TEXT_CHARS, USUAL_WAIT, WITHOUT_CURSOR,
-    line, one_or_more, or_hint, seconds, short, within_time,
+    line, or_hint, short, within_time,
 };
 use super::tool::{ToolCall, ToolEffect};
 use crate::clock;
 use crate::model::{Error, ErrorKind, Millis, StopChoice, port_words, rfc3339, text};
-use crate::ops::{self, EventQuery, Events, FeedEvent, TaskSession};
+use crate::ops::{
+    self, EventQuery, Events, FeedEvent, SearchArguments, TaskSession, one_or_more, seconds,
+};
 use crate::route;
 use crate::wire::{
-    After, EndedTask, LogRequest, LsTask, LsView, SearchRequest, SearchResult, SendRequest,
-    TaskLog, TaskStateName, TypedInput,
+    After, EndedTask, LogRequest, LsTask, LsView, SearchResult, SendRequest, TaskLog,
+    TaskStateName, TypedInput,
 };
 
 /// The maximum number of tasks in a list.
@@ -345,37 +347,16 @@ fn last_that_fit(lines: impl DoubleEndedIterator<Item = String>) -> Vec<String> 
     fitting
 }
 
-/// Find lines in the present output of all tasks, or of one.
-#[derive(Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct SearchOutput {
-    /// The text to look for
-    pattern: String,
-    /// Only in this task
-    task: Option<String>,
-    /// The pattern is a regular expression
-    regex: bool,
-    /// Match in any case
-    ignore_case: bool,
-    /// The most lines (50, at most 500)
-    limit: Option<usize>,
-}
-
-impl ToolCall for SearchOutput {
+impl ToolCall for SearchArguments {
     const NAME: &'static str = "search_output";
     const TITLE: &'static str = "Search output";
     const EFFECT: ToolEffect = ToolEffect::Nothing;
     const REQUIRED: &'static [&'static str] = &["pattern"];
 
     async fn execute(self, mut session: TaskSession, _: &Call) -> Result<Reply, Error> {
-        let request = SearchRequest {
-            task: self.task,
-            pattern: self.pattern,
-            regex: self.regex,
-            ignore_case: self.ignore_case,
-        };
-        let (found, gone) = within_time(ops::search(&mut session, request)).await?;
-        let shown = matches(&found, self.limit.unwrap_or(MATCHES).min(MOST_MATCHES));
+        let most = self.limit.unwrap_or(MATCHES).min(MOST_MATCHES);
+        let (found, gone) = within_time(ops::search(&mut session, self.request())).await?;
+        let shown = matches(&found, most);
         Ok(Reply::Lines(gone.into_iter().chain(shown).collect()))
     }
 }

@@ -19,13 +19,11 @@ use tokio::task::spawn_local;
 use super::ServeOptions;
 use super::call::{Call, Reply, Reporter, ToolAnswer, Wait, caller_of, within_time};
 use super::other_host::{self, BEGIN, HostBegins};
-use super::tasks::{
-    KillTask, ListTasks, NextEvents, PruneTasks, ReadOutput, SearchOutput, SendInput,
-};
+use super::tasks::{KillTask, ListTasks, NextEvents, PruneTasks, ReadOutput, SendInput};
 use super::tool::{ToolCall, ToolEffect, describe, parse};
-use super::wait::{RunTask, WaitFor};
+use super::wait::RunTask;
 use crate::model::Error;
-use crate::ops::{TaskSession, end_of_events};
+use crate::ops::{SearchArguments, TaskSession, WaitArguments, end_of_events};
 use crate::wire::After;
 
 /// How often a client should ask whether a call has ended, in milliseconds.
@@ -63,12 +61,12 @@ static TOOLS: [ListedTool; 9] = [
     ListedTool::of::<RunTask>(),
     ListedTool::of::<ListTasks>(),
     ListedTool::of::<ReadOutput>(),
-    ListedTool::of::<WaitFor>(),
+    ListedTool::of::<WaitArguments>(),
     ListedTool::of::<SendInput>(),
     ListedTool::of::<KillTask>(),
     ListedTool::of::<PruneTasks>(),
     ListedTool::of::<NextEvents>(),
-    ListedTool::of::<SearchOutput>(),
+    ListedTool::of::<SearchArguments>(),
 ];
 
 /// The server of one client.

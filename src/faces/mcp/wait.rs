@@ -9,8 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::call::{
-    Call, Limit, NAME_CHARS, Reply, TEXT_CHARS, ToolAnswer, Wait, line, one_or_more, seconds,
-    short, within, within_time,
+    Call, Limit, NAME_CHARS, Reply, TEXT_CHARS, ToolAnswer, Wait, line, short, within, within_time,
 };
 use super::tool::{ToolCall, ToolEffect};
 use crate::client::DaemonClient;
@@ -18,7 +17,9 @@ use crate::model::{
     AnswerBy, Condition, Error, Launch, Millis, NotifyOn, ReplacedRun, Replaces, Slot, Stop,
     TaskSettings, TaskSpec, WaitOutcome, WaitResult, whole_millis,
 };
-use crate::ops::{self, SessionChoice, StartedRun, TaskSession, Undelivered};
+use crate::ops::{
+    self, SessionChoice, StartedRun, TaskSession, Undelivered, WaitArguments, one_or_more, seconds,
+};
 use crate::wire::WaitRequest;
 
 /// How many of the last lines a result has.
@@ -27,57 +28,7 @@ const TAIL: usize = 10;
 /// How many of them after a success.
 const TAIL_OF_SUCCESS: usize = 3;
 
-/// Wait until a task's run ends, or until the first of several conditions holds. With several tasks, all are
-/// waited for at once. Texts count from the start of the call, or from a cursor. Returns at once when the
-/// condition can no longer hold, and when the task asks for input before its end.
-#[derive(Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct WaitFor {
-    /// The names or window ids of the tasks. Required, except with channel
-    #[serde(deserialize_with = "one_or_more")]
-    task: Vec<String>,
-    /// With several tasks: until the first of the waits has ended, instead of all
-    any: bool,
-    /// Until its run ends (the default)
-    exit: bool,
-    /// Until one of these texts is written
-    #[serde(deserialize_with = "one_or_more")]
-    text: Vec<String>,
-    /// Until anything is written
-    change: bool,
-    /// Until the bell rings
-    bell: bool,
-    /// Until it asks for input
-    input: bool,
-    /// Until nothing was written for this long
-    #[serde(deserialize_with = "seconds")]
-    #[schemars(with = "f64")]
-    idle_seconds: Option<Duration>,
-    /// Until its own processes listen on this TCP port; 0: on any
-    listen: Option<u16>,
-    /// Give up when one of these texts is written
-    #[serde(deserialize_with = "one_or_more")]
-    stop: Vec<String>,
-    /// The texts are regular expressions
-    regex: bool,
-    /// The texts match in any case
-    ignore_case: bool,
-    /// With one task: count what was written after this too, from an earlier answer
-    cursor: Option<String>,
-    /// With exit: continue to wait while it asks for input
-    through_prompts: bool,
-    /// With exit: until it has succeeded or is given up, its restarts included
-    #[serde(rename = "final")]
-    is_final: bool,
-    /// Instead of a task: until `tmux wait-for -S` wakes this channel
-    channel: Option<String>,
-    /// The longest time to wait (50, at most 600)
-    #[serde(deserialize_with = "seconds")]
-    #[schemars(with = "f64")]
-    timeout_seconds: Option<Duration>,
-}
-
-impl ToolCall for WaitFor {
+impl ToolCall for WaitArguments {
     const NAME: &'static str = "wait_for";
     const TITLE: &'static str = "Wait for tasks";
     const EFFECT: ToolEffect = ToolEffect::Nothing;
@@ -109,11 +60,15 @@ fn for_task(
 }
 
 /// Finds what these arguments name. Nothing is waited for yet.
-async fn find(mut session: TaskSession, call: &Call, arguments: WaitFor) -> Result<Wait, Error> {
-    let limit = Limit::of(arguments.timeout_seconds, call.takes_handles);
+async fn find(
+    mut session: TaskSession,
+    call: &Call,
+    arguments: WaitArguments,
+) -> Result<Wait, Error> {
+    let limit = Limit::of(arguments.timeout, call.takes_handles);
     let channel = arguments.channel.clone();
     if let Some(channel) = channel.filter(|name| !name.is_empty()) {
-        if !arguments.task.is_empty() || !conditions(&arguments).is_empty() {
+        if !arguments.names.is_empty() || !arguments.conditions().is_empty() {
             let why = "`channel` is waited for alone: leave out `task` and the conditions";
             return Err(Error::usage(why));
         }
@@ -123,30 +78,19 @@ async fn find(mut session: TaskSession, call: &Call, arguments: WaitFor) -> Resu
             answer(&name, limit, result)
         }));
     }
-    if arguments.task.is_empty() {
+    if arguments.names.is_empty() {
         return Err(Error::usage("`task` is missing"));
     }
-    if arguments.task.len() > 1 && arguments.cursor.is_some() {
+    if arguments.names.len() > 1 && arguments.since.is_some() {
         let why = "a cursor belongs to one task: name one task with `cursor`";
         return Err(Error::usage(why));
     }
     let mut windows = Vec::new();
     let mut waits = Vec::new();
-    for name in &arguments.task {
+    for name in &arguments.names {
         let (daemon, window) = within_time(ops::find_to_wait(&mut session, name)).await?;
-        windows.push(window.clone());
-        let request = WaitRequest {
-            task: window,
-            conditions: conditions(&arguments),
-            stops: arguments.stop.clone(),
-            regex: arguments.regex,
-            ignore_case: arguments.ignore_case,
-            since: arguments.cursor.clone(),
-            owner: call.caller.owner.clone(),
-            through_prompts: arguments.through_prompts,
-            is_final: arguments.is_final,
-            ..WaitRequest::default()
-        };
+        let request = arguments.request(&window, call.caller.owner.clone());
+        windows.push(window);
         waits.push(for_task(name, call.choice.clone(), limit, daemon, request));
     }
     let mut had_ended_at = vec![Millis::MAX; waits.len()];
@@ -158,7 +102,7 @@ async fn find(mut session: TaskSession, call: &Call, arguments: WaitFor) -> Resu
             *at = ended.and_then(|task| task.ended_at).unwrap_or(*at);
         }
     }
-    let name = short(&arguments.task.join(", "), NAME_CHARS);
+    let name = short(&arguments.names.join(", "), NAME_CHARS);
     let waits = had_ended_at.into_iter().zip(waits).collect();
     Ok(Wait::new(&name, limit, wait_for_all(waits, arguments.any)))
 }
@@ -191,24 +135,6 @@ fn answer(name: &str, limit: Limit, result: Result<WaitResult, Error>) -> ToolAn
         Ok(result) => ToolAnswer::new(describe(name, limit, &result)),
         Err(error) => error.into(),
     }
-}
-
-fn conditions(arguments: &WaitFor) -> Vec<Condition> {
-    let texts = arguments.text.iter().cloned().map(Condition::Text);
-    let listen = arguments.listen.map(|port| (port > 0).then_some(port));
-    let others = [
-        arguments.change.then_some(Condition::Change),
-        arguments.bell.then_some(Condition::Bell),
-        arguments.input.then_some(Condition::Input),
-        arguments
-            .idle_seconds
-            .map(|limit| Condition::Idle { limit }),
-        listen.map(|port| Condition::Listen { port }),
-    ];
-    let exit = arguments.exit.then_some(Condition::Exit).into_iter();
-    exit.chain(texts)
-        .chain(others.into_iter().flatten())
-        .collect()
 }
 
 /// Returns the lines of a result: how the wait ended, the last output, and how to continue.

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::super::task_names;
 use super::Json;
 use crate::config::read_time;
+use crate::ops::task_names;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::super::task_names;
 use super::Json;
-use super::tasks::number;
 use crate::config::read_time;
 use crate::model::{EventType, Kind};
+use crate::ops::{number, task_names};
 use crate::wire::After;
 
 #[derive(Debug, Args)]

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 
-use super::super::task_names;
 use super::Json;
-use super::tasks::{LINES, number, parse_port, parse_variable};
+use super::tasks::parse_variable;
 use crate::config::{GivenSettings, read_time};
 use crate::model::Condition;
+use crate::ops::{LINES, number, parse_port, task_names};
 
 #[derive(Debug, Args)]
 #[command(

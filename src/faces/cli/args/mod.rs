@@ -10,9 +10,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::{output, task_names};
+use super::output;
 use crate::model::shown_command;
-use crate::ops::{SessionChoice, session_words};
+use crate::ops::{SearchArguments, SessionChoice, WaitArguments, session_words, task_names};
 use crate::tmux::ServerChoice;
 
 #[cfg(feature = "mcp")]
@@ -25,9 +25,7 @@ pub(crate) use feed::{Consume, ConsumerCommand, Feed, FeedFormat, Replay};
 pub(crate) use launches::{Down, FollowRun, Restart, Run, Up};
 #[cfg(feature = "panel")]
 pub(crate) use tasks::Panel;
-pub(crate) use tasks::{
-    Attach, Explain, Kill, KillAll, Logs, Ls, MatchOptions, Search, Send, Signal, Wait,
-};
+pub(crate) use tasks::{Attach, Explain, Kill, KillAll, Logs, Ls, Send, Signal};
 
 /// Supervises the tmux windows in which an agent's tasks run, and reports once, within
 /// milliseconds, when a task starts, exits, rings the bell, asks for input or disappears
@@ -154,9 +152,9 @@ pub(crate) enum CliCommand {
     /// Print a task's output
     Logs(Logs),
     /// Search the tasks' current output for a text
-    Search(Search),
+    Search(SearchArguments),
     /// Wait for a task to exit, print text, ring the bell or ask for input
-    Wait(Wait),
+    Wait(WaitArguments),
     /// Wake the commands that wait on a channel
     #[command(hide = true)]
     Signal(Signal),

@@ -1,14 +1,13 @@
 //! Arguments of the commands about tasks that are there.
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
 
-use super::super::task_names;
 use super::Json;
-use crate::config::{parse_signal, read_duration, read_time};
+use crate::config::{parse_signal, read_duration};
 use crate::model;
+use crate::ops::{LINES, number, task_names};
 
 #[derive(Debug, Args)]
 pub(crate) struct Ls {
@@ -80,98 +79,6 @@ pub(crate) struct Logs {
     /// Keep escape sequences, as the task wrote them or tmux has them
     #[arg(long)]
     pub(crate) raw: bool,
-    #[command(flatten)]
-    pub(crate) json: Json,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Search {
-    /// The text to look for
-    pub(crate) pattern: String,
-    /// Only in this task, by name or window id
-    #[arg(add = task_names::candidates())]
-    pub(crate) name: Option<String>,
-    #[command(flatten)]
-    pub(crate) matching: MatchOptions,
-    #[command(flatten)]
-    pub(crate) json: Json,
-}
-
-/// How texts match.
-#[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct MatchOptions {
-    /// The texts are regular expressions
-    #[arg(long)]
-    pub(crate) regex: bool,
-    /// Ignore case
-    #[arg(short, long)]
-    pub(crate) ignore_case: bool,
-}
-
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Without a condition, the command waits for the end of the run. The first \
-                        condition that holds ends the wait.\n\nExit codes: 0 the condition holds, \
-                        1 the run ended as awaited, but its code was not 0, 4 timed out, 5 the \
-                        wait can no longer succeed: the run ended or was replaced, its window is \
-                        gone, a --stop text was written, or some of the output is missing, 6 the \
-                        task asks for input before its run can end."
-)]
-pub(crate) struct Wait {
-    /// The tasks, by name or window id
-    #[arg(required_unless_present = "channel", value_name = "NAME", add = task_names::candidates())]
-    pub(crate) names: Vec<String>,
-    /// With several tasks: end with the first outcome, and print the names of the others on stderr
-    #[arg(long, conflicts_with = "channel")]
-    pub(crate) any: bool,
-    /// With several tasks: wait for the outcomes of all (the default)
-    #[arg(long, conflicts_with_all = ["any", "channel"])]
-    pub(crate) all: bool,
-    /// Until the run ends (the default)
-    #[arg(long)]
-    pub(crate) exit: bool,
-    /// Until this text is written; may be given more than once
-    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
-    pub(crate) text: Vec<String>,
-    #[command(flatten)]
-    pub(crate) matching: MatchOptions,
-    /// Until anything is written
-    #[arg(long)]
-    pub(crate) change: bool,
-    /// Until the bell rings
-    #[arg(long)]
-    pub(crate) bell: bool,
-    /// Until the task waits for input
-    #[arg(long)]
-    pub(crate) input: bool,
-    /// Until nothing was written for this long
-    #[arg(long, value_name = "D", value_parser = read_time)]
-    pub(crate) idle: Option<Duration>,
-    /// Until the task's own processes listen on this TCP port, or on any; who else has it is said
-    #[arg(long, value_name = "PORT", value_parser = parse_port, num_args = 0..=1)]
-    pub(crate) listen: Option<Option<u16>>,
-    /// Wait for the end of the run even while the task asks for input
-    #[arg(long)]
-    pub(crate) through_prompts: bool,
-    /// Until the task has succeeded or is given up: the end of a run that `--restart` runs again is not it
-    #[arg(long = "final", conflicts_with_all = ["text", "change", "bell", "input", "idle", "listen"])]
-    pub(crate) is_final: bool,
-    /// Until `tmux-task signal NAME` or `tmux wait-for -S NAME`
-    #[arg(long, value_name = "NAME",
-          conflicts_with_all = ["names", "exit", "text", "change", "bell", "input", "idle", "listen", "through_prompts", "is_final", "stop", "since"])]
-    pub(crate) channel: Option<String>,
-    /// Give up when this text is written; may be given more than once
-    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
-    pub(crate) stop: Vec<String>,
-    /// The longest time to wait, like 500ms, 30s or 5m
-    #[arg(long, value_name = "D", value_parser = read_time)]
-    pub(crate) timeout: Option<Duration>,
-    /// How many of the last lines of a failed run to print on stderr, or, with --json, in the result
-    #[arg(long, value_name = "N", default_value = "10", value_parser = number::<usize>(LINES), allow_negative_numbers = true)]
-    pub(crate) tail: usize,
-    /// Count output since this cursor too
-    #[arg(long, value_name = "CURSOR")]
-    pub(crate) since: Option<String>,
     #[command(flatten)]
     pub(crate) json: Json,
 }
@@ -255,21 +162,6 @@ pub(super) fn parse_key(text: &str) -> Result<String, String> {
     } else {
         Err("tmux has no such key; keys are called Enter, Escape, Up, C-c, M-x, F1".to_owned())
     }
-}
-
-/// What is wrong with a text that is to be a number of lines.
-pub(super) const LINES: &str = "not a number of lines, like 20";
-
-/// Returns what reads a number. `why` says what is wrong with another text.
-pub(super) fn number<T: FromStr>(
-    why: &'static str,
-) -> impl Fn(&str) -> Result<T, String> + Clone + std::marker::Send + Sync {
-    move |text| text.parse().map_err(|_| format!("`{text}` is {why}"))
-}
-
-pub(super) fn parse_port(text: &str) -> Result<u16, String> {
-    let port = text.parse().ok().filter(|port| *port > 0);
-    port.ok_or_else(|| format!("`{text}` is not a port, like 3000"))
 }
 
 pub(super) fn parse_variable(text: &str) -> Result<(String, String), String> {
