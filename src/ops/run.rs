@@ -5,11 +5,11 @@ use std::ffi::OsString;
 use std::mem;
 use std::path::{Path, PathBuf};
 
-use super::codex_follower::start_codex_follower;
 use super::list::list;
 use super::lookup;
 use super::remote_conversation::note_launch;
 use super::session::{TaskSession, no_directory};
+use super::undelivered::start_codex_follower;
 use crate::client::DaemonClient;
 use crate::clock;
 use crate::config;

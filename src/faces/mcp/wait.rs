@@ -320,7 +320,11 @@ impl ToolCall for RunTask {
         let mut lines = vec![announce(&started)];
         if !will_wait {
             if started.unreachable.is_none() {
-                let undelivered = ops::undelivered(&mut started).await;
+                let daemon = Some(&mut started.daemon);
+                let undelivered = match started.owner.clone() {
+                    Some(owner) => ops::undelivered_to(owner, daemon).await,
+                    None => None,
+                };
                 let why = |of: Undelivered| format!("nothing delivers messages to {}", of.owner);
                 started.unreachable = undelivered.map(why);
             }
