@@ -40,6 +40,14 @@ pub(crate) struct SessionChoice {
     pub(crate) server: ServerChoice,
 }
 
+impl SessionChoice {
+    /// Returns the name that is given, or that the environment or this directory means, on any machine.
+    pub(crate) fn name(&self) -> Result<String, Error> {
+        let given = self.session.clone();
+        given.map_or_else(|| name_in(&env::current_dir(), None), Ok)
+    }
+}
+
 /// For which sessions a daemon is started, where none runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Starts {
@@ -93,11 +101,6 @@ impl TaskSession {
             is_name_resolved: false,
             has_program_option: choice.server.program.is_some(),
         })
-    }
-
-    /// Returns the name of the session that the environment or this directory means, on any machine.
-    pub(crate) fn name_from_here() -> Result<String, Error> {
-        name_in(&env::current_dir(), None)
     }
 
     /// Returns the same session for a request beside others.

@@ -19,8 +19,7 @@ use crate::model::{
     Backoff, Error, ErrorKind, FarAnswer, FarCall, FarCaller, FarStdin, whole_millis,
 };
 use crate::ops::{
-    Caller, SessionChoice, TaskSession, WaitArguments, lookup, misses_nothing, note_host,
-    session_words,
+    Caller, SessionChoice, WaitArguments, lookup, misses_nothing, note_host, session_words,
 };
 
 /// How long to wait before a wait that was cut off connects again.
@@ -283,13 +282,9 @@ fn call(
     let args: Option<Vec<String>> = args.collect();
     let args =
         args.ok_or_else(|| Error::usage("an argument is not UTF-8, and --host passes on text"))?;
-    let session = match &choice.session {
-        Some(session) => session.clone(),
-        None => TaskSession::name_from_here()?,
-    };
     let mut call = FarCall {
         verb: verb.to_owned(),
-        session: Some(session),
+        session: Some(choice.name()?),
         needs_cwd: needs.cwd,
         stdin: needs.stdin.clone(),
         ..host.call(args, Caller::of_environment().owner)

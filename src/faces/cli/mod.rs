@@ -10,7 +10,6 @@ mod doctor;
 mod far_call;
 mod feed;
 mod forward;
-mod init;
 mod kill;
 mod logs;
 mod ls;
@@ -177,7 +176,7 @@ fn dispatch(context: &Context, command: CliCommand) -> Execution<'_> {
         CliCommand::Guide => Box::pin(ready(man::guide())),
         CliCommand::Completions(args) => Box::pin(ready(man::completions(args))),
         CliCommand::Man(args) => Box::pin(ready(man::run(&args))),
-        CliCommand::Init(args) => boxed(move || async move { init::run(context, &args).await }),
+        CliCommand::Init(args) => boxed(move || async move { agent::init(context, &args).await }),
         CliCommand::Agent(args) => boxed(move || agent::run(context, args)),
         #[cfg(feature = "mcp")]
         CliCommand::Mcp(args) => boxed(move || async move { attach::mcp(context, &args).await }),

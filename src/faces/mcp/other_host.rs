@@ -11,7 +11,7 @@ use serde_json::{Value, from_value, json};
 use super::call::{Reporter, caller_of};
 use crate::hosts::{FarProcess, Host};
 use crate::model::{Error, FarCall, FarStdin};
-use crate::ops::{SessionChoice, TaskSession, lookup, note_host};
+use crate::ops::{SessionChoice, lookup, note_host};
 
 /// The argument of every tool that names the machine.
 pub(super) const ARGUMENT: &str = "host";
@@ -105,14 +105,10 @@ pub(super) async fn execute(
     passed_on.retain(|name, _| !name.starts_with(PROTOCOL));
     passed_on.insert(BEGIN.to_owned(), begins.get(&name));
     request.meta = from_value(Value::Object(passed_on)).ok();
-    let session = match &choice.session {
-        Some(session) => session.clone(),
-        None => TaskSession::name_from_here()?,
-    };
     let args = SINGLE_CALL.map(str::to_owned).to_vec();
     let call = FarCall {
         verb: verb_of_tool(&request.name).to_owned(),
-        session: Some(session),
+        session: Some(choice.name()?),
         stdin: FarStdin::Text(json!(request).to_string()),
         ..host.call(args, caller_of(meta).owner)
     };

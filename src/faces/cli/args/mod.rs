@@ -1,8 +1,6 @@
 //! The command line's arguments and their help.
 
 mod daemon;
-mod feed;
-mod launches;
 mod tasks;
 
 use std::ffi::OsString;
@@ -18,14 +16,14 @@ use crate::tmux::ServerChoice;
 #[cfg(feature = "mcp")]
 pub(crate) use daemon::Mcp;
 pub(crate) use daemon::{
-    AgentCommand, AgentServe, ChildOf, Completions, ConfigCommand, Daemon, DaemonCommand, Fleet,
-    Init, InitClient, Man, Supervise,
+    AgentCommand, AgentServe, ChildOf, Completions, ConfigCommand, Consume, ConsumerCommand,
+    Daemon, DaemonCommand, Feed, FeedFormat, Fleet, Init, InitClient, Man, Replay, Supervise,
 };
-pub(crate) use feed::{Consume, ConsumerCommand, Feed, FeedFormat, Replay};
-pub(crate) use launches::{Down, FollowRun, Restart, Run, Up};
 #[cfg(feature = "panel")]
 pub(crate) use tasks::Panel;
-pub(crate) use tasks::{Attach, Explain, Kill, KillAll, Logs, Ls, Send, Signal};
+pub(crate) use tasks::{
+    Attach, Down, Explain, FollowRun, Kill, KillAll, Logs, Ls, Restart, Run, Send, Signal, Up,
+};
 
 /// Supervises the tmux windows in which an agent's tasks run, and reports once, within
 /// milliseconds, when a task starts, exits, rings the bell, asks for input or disappears
