@@ -179,21 +179,6 @@ impl DaemonClient {
         })
     }
 
-    /// Subscribes to a task's output. [`DaemonClient::line`] returns it, one JSON string per line.
-    ///
-    /// # Errors
-    ///
-    /// When the daemon refuses, ends or cannot be understood.
-    pub(crate) async fn follow(
-        &mut self,
-        window: String,
-        raw: bool,
-        lines: usize,
-    ) -> Result<(), Error> {
-        let request = Request::Follow { window, raw, lines };
-        self.stream(&request).await.map(drop)
-    }
-
     /// Acknowledges the record `seq` and all before it, as the consumer that this connection reads
     /// as. The confirmation is a line of the stream.
     ///

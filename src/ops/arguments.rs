@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use clap::Args;
 use schemars::JsonSchema;
+use serde::Deserialize;
 use serde::de::value::SeqAccessDeserializer;
-use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
+use serde::de::{self, Deserializer, SeqAccess, Visitor};
 
 use super::task_names;
 use crate::config::read_time;
 use crate::model::{Condition, whole_millis};
 use crate::wire::{SearchRequest, WaitRequest};
 
-#[derive(Debug, Default, Args, serde::Deserialize, JsonSchema)]
+#[derive(Debug, Default, Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(
     description = "Wait until a task's run ends, or until the first of several conditions holds. With several \
@@ -169,7 +170,7 @@ impl WaitArguments {
     }
 }
 
-#[derive(Debug, Default, Args, serde::Deserialize, JsonSchema)]
+#[derive(Debug, Default, Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(description = "Find lines in the present output of all tasks, or of one.")]
 pub(crate) struct SearchArguments {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::io;
 
 use super::list::list;
-use super::run::StartedRun;
 use super::session::TaskSession;
 use crate::client::DaemonClient;
 use crate::files;
@@ -123,15 +122,12 @@ pub(crate) async fn follow_log(
     lines: usize,
 ) -> Result<DaemonClient, Error> {
     let mut daemon = session.daemon_or_start().await?;
-    daemon.follow(window.to_owned(), is_raw, lines).await?;
-    Ok(daemon)
-}
-
-/// Begins to follow the output of a run that was launched, as [`follow_log`].
-pub(crate) async fn follow_launched(started: &StartedRun) -> Result<DaemonClient, Error> {
-    let mut daemon = DaemonClient::connect(&started.paths.socket()).await?;
-    let window = started.run.window_id.clone();
-    daemon.follow(window, false, 0).await?;
+    let request = Request::Follow {
+        window: window.to_owned(),
+        raw: is_raw,
+        lines,
+    };
+    daemon.stream(&request).await?;
     Ok(daemon)
 }
 

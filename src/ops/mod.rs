@@ -55,8 +55,7 @@ pub(crate) use list::{FoundSession, Server, daemon_sockets, ports, sessions_of, 
 #[cfg(feature = "panel")]
 pub(crate) use logs::coloured_log;
 pub(crate) use logs::{
-    RunInfo, earlier_log, follow_launched, follow_log, last_log, last_of_each, present_log, search,
-    stored_runs,
+    RunInfo, earlier_log, follow_log, last_log, last_of_each, present_log, search, stored_runs,
 };
 pub(crate) use remote_conversation::{consumer_name, find_consumer};
 pub(crate) use run::{
@@ -67,15 +66,13 @@ pub(crate) use stored_feed::{
     LineHead, StoredLine, StoredRecords, list_consumers, no_feed, owners_with_pending_follow_ups,
     remove_consumer,
 };
-#[cfg(feature = "mcp")]
-pub(crate) use undelivered::Undelivered;
 pub(crate) use undelivered::{Adapter, needs_codex_follower, undelivered_to};
 pub(crate) use up::{TaskUp, UpNews, UpOptions, UpState, bring_up};
 #[cfg(feature = "mcp")]
 pub(crate) use wait::wait_across_daemons;
 pub(crate) use wait::{
-    Awaited, Readiness, WaitNews, find_to_wait, holders, misses_nothing, signal_channel, wait,
-    wait_for_channel, wait_for_task, wait_of_launch,
+    Awaited, Readiness, WaitNews, holders, misses_nothing, signal_channel, wait, wait_for_channel,
+    wait_for_task, wait_of_launch,
 };
 
 use std::ffi::OsString;

@@ -14,7 +14,7 @@ use super::list::count;
 use super::lookup;
 use super::remote_conversation::{consumer_name, find_consumer};
 use super::session::TaskSession;
-use crate::client::{DaemonClient, READY};
+use crate::client::READY;
 use crate::clock;
 use crate::model::environment::covers_name;
 use crate::model::{Error, Millis, with_causes};
@@ -39,13 +39,6 @@ const RESUMED_WITHIN: Millis = 24 * 60 * 60 * 1000;
 /// How long programs have to connect to a new daemon, in milliseconds.
 const CONNECTED_WITHIN: Millis = 60_000;
 
-/// A conversation that gets no messages.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Undelivered {
-    pub(crate) owner: String,
-    pub(crate) adapter: Adapter,
-}
-
 /// The adapter of a conversation's client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Adapter {
@@ -57,15 +50,12 @@ pub(crate) enum Adapter {
     Silent(&'static str),
 }
 
-/// Returns the owner of runs in the session of this daemon, if it has one, if nothing delivers messages to it. A
-/// reader that is expected is waited for. What cannot be found out counts as a delivery.
-pub(crate) async fn undelivered_to(
-    owner: String,
-    daemon: Option<&mut DaemonClient>,
-) -> Option<Undelivered> {
+/// Returns the adapter of the owner of runs in this session, if nothing delivers messages to it. A reader that is
+/// expected is waited for. What cannot be found out counts as a delivery.
+pub(crate) async fn undelivered_to(session: &TaskSession, owner: &str) -> Option<Adapter> {
     let adapters = installed_adapters();
     // Without a daemon nothing is recorded, and nobody gets a message.
-    if let Some(daemon) = daemon {
+    if let Some(mut daemon) = session.daemon().await.ok()? {
         let deadline = Instant::now() + CONNECTS_WITHIN;
         loop {
             let found = daemon.ask(&Request::MessageReaders).await.ok()?;
@@ -74,21 +64,20 @@ pub(crate) async fn undelivered_to(
                 adapters: &adapters,
                 now: clock::now().wall,
             };
-            if readers.deliver_to(&owner) {
+            if readers.deliver_to(owner) {
                 return None;
             }
-            if !readers.are_expected(&owner) || Instant::now() >= deadline {
+            if !readers.are_expected(owner) || Instant::now() >= deadline {
                 break;
             }
             sleep(LOOK_EVERY).await;
         }
     }
-    let adapter = match client_of(&owner) {
+    Some(match client_of(owner) {
         None => Adapter::None,
         Some(client) if adapters.contains(&client) => Adapter::Silent(client),
         Some(client) => Adapter::Available(client),
-    };
-    Some(Undelivered { owner, adapter })
+    })
 }
 
 /// Returns the clients whose adapters are installed for this user.

@@ -16,13 +16,10 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::caller::Caller;
-use super::list::{find, find_listed};
+use super::list::find_listed;
 use super::logs::present_log;
 use super::run::StartedRun;
-#[cfg(feature = "mcp")]
-use super::session::SessionChoice;
 use super::session::{LostDaemons, TaskSession};
-use crate::client::DaemonClient;
 use crate::config::{HttpUrl, Ready};
 use crate::model::{
     Condition, Error, ErrorKind, PortHolder, Task, WaitOutcome, WaitResult, limit_words,
@@ -42,15 +39,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// How long an answer over HTTP may take.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
-
-/// Returns a daemon to wait with, and the window of the task of this name.
-pub(crate) async fn find_to_wait(
-    session: &mut TaskSession,
-    name: &str,
-) -> Result<(DaemonClient, String), Error> {
-    let window = find(session, name).await?.window.to_string();
-    Ok((session.daemon_or_start().await?, window))
-}
 
 /// Returns the request to wait for a run that was launched, from its start on: for one of these
 /// conditions, or its end if there are none.
@@ -94,29 +82,25 @@ pub(crate) async fn wait_for_task(
 /// Waits until the daemon has the outcome, on behalf of the request's owner. Dropping the future ends the
 /// wait.
 pub(crate) async fn wait(
-    daemon: &mut DaemonClient,
+    session: &TaskSession,
     request: &WaitRequest,
 ) -> Result<WaitResult, Error> {
+    let mut daemon = session.daemon_or_start().await?;
     let result = daemon.ask(&Request::Wait(request.clone())).await?;
     Ok(with_holders(result, request))
 }
 
 /// Waits like [`wait`], also while the daemon ends and another one takes over, if nothing can be
-/// missed by that. `choice` is where to find the other one.
+/// missed by that.
 #[cfg(feature = "mcp")]
 pub(crate) async fn wait_across_daemons(
-    choice: &SessionChoice,
-    mut daemon: DaemonClient,
+    session: &TaskSession,
     request: &WaitRequest,
 ) -> Result<WaitResult, Error> {
     let mut lost = LostDaemons::default();
     loop {
-        match wait(&mut daemon, request).await {
-            Err(error) if misses_nothing(request) && lost.goes_on_after(&error) => {
-                let mut session = TaskSession::named(choice)?;
-                session.resolve_name().await?;
-                daemon = session.daemon_or_start().await?;
-            }
+        match wait(session, request).await {
+            Err(error) if misses_nothing(request) && lost.goes_on_after(&error) => {}
             result => return result,
         }
     }
@@ -245,16 +229,16 @@ impl Awaited<'_> {
         launched: Option<StartedRun>,
     ) -> Result<Result<Readiness, NotReady>, Error> {
         let launched = launched.filter(|_| matches!(self.ready, Some(Ready::Text(_))));
-        let mut launched = launched.map(|one| (one.daemon, one.run));
+        let mut launched = launched.map(|one| (one.session, one.run));
         let mut course = Course::default();
         // The run that a wait was refused for.
         let mut refused = None;
         let mut pause = FIRST_PAUSE;
         loop {
-            let (run, leader, result) = if let Some((mut daemon, run)) = launched.take() {
+            let (run, leader, result) = if let Some((session, run)) = launched.take() {
                 let owner = Caller::of_environment().owner;
                 let request = wait_of_launch(&run, self.conditions(), owner);
-                let result = self.ask(&mut daemon, request, &mut course).await;
+                let result = self.ask(&session, request, &mut course).await;
                 (Some(run.run), None, Some(result))
             } else {
                 let listed = find_listed(session, self.name).await?;
@@ -294,8 +278,7 @@ impl Awaited<'_> {
                 // What another machine answers is not asked of this one's kernel.
                 let is_here = self.url().is_none_or(HttpUrl::is_of_this_machine);
                 let result = if is_here || !task.is_alive() {
-                    let (mut daemon, _) = find_to_wait(session, &task.window.to_string()).await?;
-                    Some(self.ask(&mut daemon, request, &mut course).await)
+                    Some(self.ask(session, request, &mut course).await)
                 } else {
                     None
                 };
@@ -372,7 +355,7 @@ impl Awaited<'_> {
     /// anything that is written behind one, which may be the answer to it.
     async fn ask(
         &self,
-        daemon: &mut DaemonClient,
+        session: &TaskSession,
         mut request: WaitRequest,
         course: &mut Course,
     ) -> Result<WaitResult, Error> {
@@ -386,7 +369,7 @@ impl Awaited<'_> {
             tail: Some(self.tail),
             ..request
         };
-        let mut result = wait(daemon, &request).await?;
+        let mut result = wait(session, &request).await?;
         if matches!(result.outcome, WaitOutcome::Exited | WaitOutcome::Died) {
             // What is left of the run is none of its processes.
             result.port_holders = holders(&request.conditions, None);

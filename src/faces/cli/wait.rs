@@ -64,18 +64,21 @@ async fn wait_for_several(
     // None is waited for if one of the names is not a task's.
     let mut found = Vec::new();
     for name in &args.names {
-        let (daemon, window) = ops::find_to_wait(session, name).await?;
-        if found.iter().all(|(_, _, other)| *other != window) {
-            found.push((name.as_str(), daemon, window));
+        let window = ops::find(session, name).await?.window;
+        if found.iter().all(|(_, other)| *other != window) {
+            found.push((name.as_str(), window));
         }
     }
-    let names: Vec<&str> = found.iter().map(|(name, ..)| *name).collect();
+    let names: Vec<&str> = found.iter().map(|(name, _)| *name).collect();
     let waits = found.into_iter().enumerate();
     let mut waits: FuturesUnordered<_> = waits
-        .map(|(index, (_, mut daemon, window))| async move {
-            let request = args.request(&window, owner());
-            let wait = ops::wait(&mut daemon, &request);
-            (index, context::unless_interrupted(wait).await)
+        .map(|(index, (_, window))| {
+            let session = session.for_request();
+            async move {
+                let request = args.request(&window.to_string(), owner());
+                let wait = ops::wait(&session, &request);
+                (index, context::unless_interrupted(wait).await)
+            }
         })
         .collect();
     let mut failed: BTreeMap<usize, ErrorKind> = BTreeMap::new();
@@ -327,10 +330,7 @@ pub(super) async fn wait_for_launched(
     json: bool,
 ) -> Result<(), Error> {
     let StartedRun {
-        name,
-        run,
-        mut daemon,
-        ..
+        name, run, session, ..
     } = started;
     let timeout = follow.timeout;
     context.limit.wait(timeout);
@@ -347,7 +347,7 @@ pub(super) async fn wait_for_launched(
         tail: Some(if follow.follow { 0 } else { follow.tail }),
         ..ops::wait_of_launch(&run, conditions, owner())
     };
-    let wait = ops::wait(&mut daemon, &request);
+    let wait = ops::wait(&session, &request);
     let result = context::unless_interrupted(wait).await?;
     let goes_on = format!("`tmux-task wait {name}` waits for its end");
     let result = result.map_err(|failure| {

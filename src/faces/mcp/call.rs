@@ -13,7 +13,7 @@ use tokio::time::{Instant, interval, timeout};
 
 use crate::faces::agent::{AgentClient, Conversation};
 use crate::model::{Error, ErrorKind, text};
-use crate::ops::{Caller, SessionChoice};
+use crate::ops::Caller;
 use crate::wire::After;
 
 /// How often a call that waits reports its progress. Clients end calls that are silent for long.
@@ -39,8 +39,6 @@ pub(super) type Reporter = mpsc::UnboundedSender<ProgressNotificationParam>;
 
 /// A call.
 pub(super) struct Call {
-    /// The task session.
-    pub(super) choice: SessionChoice,
     /// The end of the feed at the client's first call. Events before it are of no interest.
     pub(super) begin: After,
     pub(super) caller: Caller,
@@ -318,7 +316,6 @@ mod tests {
 
     fn call(closed: watch::Receiver<bool>) -> Call {
         Call {
-            choice: SessionChoice::default(),
             begin: After::default(),
             caller: Caller::default(),
             progress: None,

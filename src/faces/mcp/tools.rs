@@ -134,7 +134,6 @@ impl Server {
         let arguments = request.arguments.unwrap_or_default();
         let token = meta.get_progress_token();
         let call = Call {
-            choice: self.options.choice.clone(),
             begin: After::default(),
             caller: caller_of(&meta.0.0),
             progress: token.map(|token| (token, reporter.clone())),
@@ -157,7 +156,7 @@ impl Server {
         arguments: JsonObject,
     ) -> Result<CallToolResponse, Error> {
         let arguments = parse::<T>(arguments)?;
-        let mut session = TaskSession::named(&call.choice)?;
+        let mut session = TaskSession::named(&self.options.choice)?;
         within_time(session.resolve_name()).await?;
         let begin = self.begin.get_or_try_init(|| end_of_events(&session));
         call.begin = within_time(begin).await?.clone();

@@ -12,14 +12,11 @@ use super::call::{
     Call, Limit, NAME_CHARS, Reply, TEXT_CHARS, ToolAnswer, Wait, line, short, within, within_time,
 };
 use super::tool::{ToolCall, ToolEffect};
-use crate::client::DaemonClient;
 use crate::model::{
     AnswerBy, Condition, Error, Launch, Millis, NotifyOn, ReplacedRun, Replaces, Slot, Stop,
     TaskSettings, TaskSpec, WaitOutcome, WaitResult, whole_millis,
 };
-use crate::ops::{
-    self, SessionChoice, StartedRun, TaskSession, Undelivered, WaitArguments, one_or_more, seconds,
-};
+use crate::ops::{self, StartedRun, TaskSession, WaitArguments, one_or_more, seconds};
 use crate::wire::WaitRequest;
 
 /// How many of the last lines a result has.
@@ -38,14 +35,8 @@ impl ToolCall for WaitArguments {
     }
 }
 
-/// Returns a wait for a task. `choice` is where to find another daemon if this one ends.
-fn for_task(
-    name: &str,
-    choice: SessionChoice,
-    limit: Limit,
-    daemon: DaemonClient,
-    request: WaitRequest,
-) -> Wait {
+/// Returns a wait for a task of this session.
+fn for_task(name: &str, limit: Limit, session: TaskSession, request: WaitRequest) -> Wait {
     let name = short(name, NAME_CHARS);
     let request = WaitRequest {
         timeout_ms: limit.time.map(whole_millis),
@@ -54,7 +45,7 @@ fn for_task(
         ..request
     };
     Wait::new(&name.clone(), limit, async move {
-        let result = ops::wait_across_daemons(&choice, daemon, &request).await;
+        let result = ops::wait_across_daemons(&session, &request).await;
         answer(&name, limit, result)
     })
 }
@@ -88,10 +79,11 @@ async fn find(
     let mut windows = Vec::new();
     let mut waits = Vec::new();
     for name in &arguments.names {
-        let (daemon, window) = within_time(ops::find_to_wait(&mut session, name)).await?;
+        let window = within_time(ops::find(&mut session, name)).await?.window;
+        let window = window.to_string();
         let request = arguments.request(&window, call.caller.owner.clone());
         windows.push(window);
-        waits.push(for_task(name, call.choice.clone(), limit, daemon, request));
+        waits.push(for_task(name, limit, session.for_request(), request));
     }
     let mut had_ended_at = vec![Millis::MAX; waits.len()];
     if waits.len() > 1 {
@@ -320,13 +312,11 @@ impl ToolCall for RunTask {
         let mut lines = vec![announce(&started)];
         if !will_wait {
             if started.unreachable.is_none() {
-                let daemon = Some(&mut started.daemon);
-                let undelivered = match started.owner.clone() {
-                    Some(owner) => ops::undelivered_to(owner, daemon).await,
-                    None => None,
-                };
-                let why = |of: Undelivered| format!("nothing delivers messages to {}", of.owner);
-                started.unreachable = undelivered.map(why);
+                if let Some(owner) = &started.owner
+                    && ops::undelivered_to(&started.session, owner).await.is_some()
+                {
+                    started.unreachable = Some(format!("nothing delivers messages to {owner}"));
+                }
             }
             lines.extend(started.unreachable.map(|why| {
                 let why = short(&why, TEXT_CHARS);
@@ -343,8 +333,7 @@ impl ToolCall for RunTask {
             ..ops::wait_of_launch(&started.run, until, call.caller.owner.clone())
         };
         let limit = Limit::of(self.timeout_seconds, call.takes_handles);
-        let choice = call.choice.clone();
-        let wait = for_task(&started.name, choice, limit, started.daemon, request);
+        let wait = for_task(&started.name, limit, started.session, request);
         Ok(Reply::Wait(lines, wait))
     }
 }
@@ -369,7 +358,7 @@ fn announce(started: &StartedRun) -> String {
         started.name,
         run.run,
         short(&started.cwd, TEXT_CHARS),
-        started.session_name,
+        started.session.name,
     )
 }
 
