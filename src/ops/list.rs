@@ -15,18 +15,15 @@ use super::session::{LostDaemons, SessionChoice, TaskSession};
 use super::stored_feed::StoredRecords;
 use crate::client::{DaemonClient, Hello};
 use crate::daemon::resolve;
-#[cfg(feature = "panel")]
-use crate::model::ErrorKind;
 use crate::model::{
-    Body, Error, Kind, Millis, NextRestart, Ordered as _, Snapshot, StatusCounts, Stop, Task, text,
+    Body, Error, ErrorKind, Kind, Millis, NextRestart, Ordered as _, Snapshot, StatusCounts, Stop,
+    Task, text,
 };
 use crate::observe::{Evidence, Observer};
 use crate::paths::{Paths, is_key};
 use crate::protocol::rows::LookRows;
 use crate::restarts::restarts_in;
-#[cfg(feature = "panel")]
-use crate::tmux::ServerChoice;
-use crate::tmux::{self, Connection, ListedSession, LookKind, LookMemory};
+use crate::tmux::{self, Connection, ListedSession, LookKind, LookMemory, ServerChoice};
 use crate::wire::{
     DaemonStatus, ExplainedState, Explanation, Filter, LastRecords, LsTask, LsView, ReaderStart,
     Request, StoredUse,
@@ -219,7 +216,6 @@ pub(crate) async fn sessions_of(server: &Server) -> Result<Vec<FoundSession>, Er
 }
 
 /// Returns the sockets of the user's daemons, which may have left them behind.
-#[cfg(feature = "panel")]
 pub(crate) fn daemon_sockets(server: &Server) -> Result<Vec<PathBuf>, Error> {
     // The runtime folder is the same for all sessions.
     Ok(Paths::locate(server.socket(), "", &lookup)?.sockets())
@@ -357,7 +353,6 @@ pub(crate) async fn task_stream(session: &TaskSession) -> Result<(DaemonClient, 
 /// Subscribes to the tasks of the daemon that listens at a socket. Returns the stream and the
 /// daemon's session, on any tmux server; `None` when no daemon listens. `choice` says which tmux to
 /// use.
-#[cfg(feature = "panel")]
 pub(crate) async fn task_stream_at(
     socket: &Path,
     choice: &SessionChoice,

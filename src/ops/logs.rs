@@ -26,7 +26,6 @@ pub(crate) async fn present_log(
 
 /// Returns a task's output with escape sequences for colours: the screen and at most this many rows of the
 /// history, else all of it.
-#[cfg(feature = "panel")]
 pub(crate) async fn coloured_log(
     session: &TaskSession,
     window: String,

@@ -8,7 +8,6 @@ mod arguments;
 mod attach;
 mod caller;
 mod doctor;
-#[cfg(feature = "mcp")]
 mod events;
 mod far_call;
 mod file_tasks;
@@ -31,13 +30,12 @@ pub(crate) use crate::model::quote_where_needed;
 #[cfg(feature = "panel")]
 pub(crate) use crate::process::{TreeUsage, tree_usage};
 pub(crate) use again::{plan_restarts, run_again};
-pub(crate) use arguments::{LINES, SearchArguments, WaitArguments, number, parse_port};
-#[cfg(feature = "mcp")]
-pub(crate) use arguments::{one_or_more, seconds};
+pub(crate) use arguments::{
+    LINES, SearchArguments, WaitArguments, number, one_or_more, parse_port, seconds,
+};
 pub(crate) use attach::{Attachment, attachment, own_pane};
 pub(crate) use caller::Caller;
 pub(crate) use doctor::examine;
-#[cfg(feature = "mcp")]
 pub(crate) use events::{EventQuery, Events, FeedEvent, end_of_events, next_events};
 pub(crate) use far_call::far_command;
 pub(crate) use file_tasks::{FileTasks, names_in_file};
@@ -47,15 +45,13 @@ pub(crate) use host_notes::{
 };
 pub(crate) use kill::{daemon_status, ending_runs, kill, kill_all, prune, stop_daemon};
 pub(crate) use list::{
-    Everywhere, add_ports, cannot_restart_words, count, explain, explanation_lines, find, list,
-    list_everywhere, restart_words, task_stream, was_pruned,
+    Everywhere, FoundSession, Server, add_ports, cannot_restart_words, count, daemon_sockets,
+    explain, explanation_lines, find, list, list_everywhere, ports, restart_words, sessions_of,
+    task_stream, task_stream_at, was_pruned,
 };
-#[cfg(feature = "panel")]
-pub(crate) use list::{FoundSession, Server, daemon_sockets, ports, sessions_of, task_stream_at};
-#[cfg(feature = "panel")]
-pub(crate) use logs::coloured_log;
 pub(crate) use logs::{
-    RunInfo, earlier_log, follow_log, last_log, last_of_each, present_log, search, stored_runs,
+    RunInfo, coloured_log, earlier_log, follow_log, last_log, last_of_each, present_log, search,
+    stored_runs,
 };
 pub(crate) use remote_conversation::{consumer_name, find_consumer};
 pub(crate) use run::{
@@ -68,11 +64,9 @@ pub(crate) use stored_feed::{
 };
 pub(crate) use undelivered::{Adapter, needs_codex_follower, undelivered_to};
 pub(crate) use up::{TaskUp, UpNews, UpOptions, UpState, bring_up};
-#[cfg(feature = "mcp")]
-pub(crate) use wait::wait_across_daemons;
 pub(crate) use wait::{
-    Awaited, Readiness, WaitNews, holders, misses_nothing, signal_channel, wait, wait_for_channel,
-    wait_for_task, wait_of_launch,
+    Awaited, Readiness, WaitNews, holders, misses_nothing, wait, wait_across_daemons,
+    wait_for_channel, wait_for_task, wait_of_launch,
 };
 
 use std::ffi::OsString;

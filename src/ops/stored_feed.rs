@@ -20,10 +20,6 @@ use crate::{config, process};
 
 /// The stored records of a feed that were asked for.
 #[derive(Debug)]
-#[cfg_attr(
-    not(feature = "mcp"),
-    allow(dead_code, reason = "only MCP asks where the feed ends")
-)]
 pub(crate) struct StoredRecords {
     stream: DaemonClient,
     /// The feed's epoch; `None` while it has no record.

@@ -92,7 +92,6 @@ pub(crate) async fn wait(
 
 /// Waits like [`wait`], also while the daemon ends and another one takes over, if nothing can be
 /// missed by that.
-#[cfg(feature = "mcp")]
 pub(crate) async fn wait_across_daemons(
     session: &TaskSession,
     request: &WaitRequest,
@@ -468,12 +467,6 @@ pub(crate) async fn wait_for_channel(
     Ok(result)
 }
 
-/// Wakes all clients that wait on a channel.
-pub(crate) async fn signal_channel(session: &TaskSession, channel: &str) -> Result<(), Error> {
-    session.connection().signal(channel).await?;
-    Ok(())
-}
-
 /// How much of an answer is read for its status, in bytes.
 const MAX_HEAD: u64 = 64 << 10;
 
@@ -582,7 +575,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "mcp")]
     #[test]
     fn a_wait_without_a_cursor_begins_again_only_if_it_needs_no_output() {
         let check = |conditions: &[Condition], stops: &[&str], expected| {

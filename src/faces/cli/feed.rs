@@ -46,20 +46,40 @@ pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Error> {
         return note_unknown(&session, names, since).await;
     }
     note_unknown(&session, names, None).await?;
-    if args.consume.consumer.is_some() {
-        return consume(context, &session, args.consume, filter, format).await;
-    }
-    let start = match last {
-        last if !last.is_all() => ReaderStart::Last(last),
-        last => last.after.map_or(ReaderStart::Now, ReaderStart::After),
+    let (request, acknowledging) = match args.consume {
+        Consume {
+            consumer: Some(name),
+            from,
+            take_over,
+            auto_ack,
+        } => {
+            let request = ConsumeRequest {
+                name,
+                from_now: from.is_some(),
+                take_over,
+                filter,
+            };
+            let acknowledging = match auto_ack {
+                true => Acknowledging::Printed,
+                false => Acknowledging::Given(read_lines()),
+            };
+            (Request::Consume(request), acknowledging)
+        }
+        Consume { consumer: None, .. } => {
+            let start = match last {
+                last if !last.is_all() => ReaderStart::Last(last),
+                last => last.after.map_or(ReaderStart::Now, ReaderStart::After),
+            };
+            let request = Request::Subscribe {
+                start,
+                filter,
+                tasks: false,
+                stored: None,
+            };
+            (request, Acknowledging::Nothing)
+        }
     };
-    let request = Request::Subscribe {
-        start,
-        filter,
-        tasks: false,
-        stored: None,
-    };
-    follow(context, &session, request, format, Acknowledging::Nothing).await
+    follow(context, &session, request, format, acknowledging).await
 }
 
 /// Returns the time that lies this long ago, in milliseconds since 1970.
@@ -139,28 +159,6 @@ async fn print_stored(
         output::note(&format!("tmux-task: feed: {missing}"));
     }
     Ok(())
-}
-
-/// Reads the feed as a consumer.
-async fn consume(
-    context: &Context,
-    session: &TaskSession,
-    args: Consume,
-    filter: Filter,
-    format: FeedFormat,
-) -> Result<(), Error> {
-    let request = ConsumeRequest {
-        name: args.consumer.unwrap_or_default(),
-        from_now: args.from.is_some(),
-        take_over: args.take_over,
-        filter,
-    };
-    let acknowledging = match args.auto_ack {
-        true => Acknowledging::Printed,
-        false => Acknowledging::Given(read_lines()),
-    };
-    let request = Request::Consume(request);
-    follow(context, session, request, format, acknowledging).await
 }
 
 /// What a consumer acknowledges.

@@ -40,8 +40,8 @@ pub(super) async fn run(context: &Context, mut args: Logs) -> Result<(), Error> 
     if let Some(run) = args.run {
         // It may be on the disk, in the session's files.
         let mut session = context.session().await?;
-        let log = ops::earlier_log(&mut session, request, run).await;
-        return print(&last_lines(log?, args.lines), args);
+        let log = ops::earlier_log(&mut session, request, run).await?;
+        return print(&last_lines(log, args.lines), args);
     }
     let mut session = context.given()?;
     // What is gone has nothing to follow.
@@ -58,8 +58,8 @@ pub(super) async fn run(context: &Context, mut args: Logs) -> Result<(), Error> 
         )
         .await;
     }
-    let log = ops::last_log(&mut session, request).await;
-    print(&last_lines(log?, args.lines), args)
+    let log = ops::last_log(&mut session, request).await?;
+    print(&last_lines(log, args.lines), args)
 }
 
 fn request(name: &str, args: &Logs) -> LogRequest {
@@ -102,8 +102,7 @@ async fn several(context: &Context, args: &Logs) -> Result<(), Error> {
     let windows = tasks.iter().map(|task| task.window.to_string());
     let mut logs = Vec::new();
     for name in windows.chain(args.names.iter().cloned()) {
-        let log = ops::last_log(&mut session, request(&name, args)).await;
-        logs.push(log?);
+        logs.push(ops::last_log(&mut session, request(&name, args)).await?);
     }
     for (index, log) in logs.into_iter().enumerate() {
         let log = last_lines(log, args.lines);
@@ -239,8 +238,8 @@ async fn present(
         lines,
         ..request(window, args)
     };
-    let log = ops::present_log(&mut session.for_request(), request).await;
-    Ok(last_lines(log?, lines))
+    let log = ops::present_log(&mut session.for_request(), request).await?;
+    Ok(last_lines(log, lines))
 }
 
 fn last_lines(log: TaskLog, lines: Option<usize>) -> TaskLog {
@@ -377,8 +376,7 @@ const NARROW_RUNS: Narrowing<'_> = Narrowing {
 /// Lists the stored runs of tasks.
 async fn list_runs(context: &Context, args: &Logs) -> Result<(), Error> {
     let mut session = context.session().await?;
-    let runs = ops::stored_runs(&mut session, &args.names).await;
-    let mut runs = runs?;
+    let mut runs = ops::stored_runs(&mut session, &args.names).await?;
     if let Some(most) = args.lines {
         runs = ops::last_of_each(runs, &args.names, most);
     }

@@ -33,8 +33,15 @@ pub(super) async fn wait(context: &Context, args: WaitArguments) -> Result<(), E
     let name = args.channel.as_ref().or(args.names.first());
     let name = name.map_or("", String::as_str);
     let result = match &args.channel {
-        // tmux's channels belong to the server: the session does not matter.
-        Some(channel) => on_channel(&session, channel, args.timeout).await?,
+        // tmux's channels belong to the server: the session does not matter. The `tmux wait-for` process is
+        // ended with ours when a signal ends us.
+        Some(channel) => {
+            let mut ends = context::ExitWatch::listen()?;
+            tokio::select! {
+                result = ops::wait_for_channel(&session, channel, args.timeout) => result?,
+                kind = ends.recv() => return Err(Error::silent(kind)),
+            }
+        }
         None => {
             // An interrupt does not affect the task.
             let asked = ops::wait_for_task(&mut session, args.request(name, owner()));
@@ -405,24 +412,10 @@ fn ended(what: &str, result: &WaitResult, json: bool) -> Result<(), Error> {
     Err(Error::new(kind, why).about(what))
 }
 
-/// Waits on a channel. The `tmux wait-for` process is ended with ours when a signal ends us.
-async fn on_channel(
-    session: &TaskSession,
-    channel: &str,
-    timeout: Option<Duration>,
-) -> Result<WaitResult, Error> {
-    let mut ends = context::ExitWatch::listen()?;
-    tokio::select! {
-        result = ops::wait_for_channel(session, channel, timeout) => result,
-        kind = ends.recv() => Err(Error::silent(kind)),
-    }
-}
-
 pub(super) async fn signal(context: &Context, args: Signal) -> Result<(), Error> {
     if args.name.is_empty() {
         let why = "a channel has a name of at least one character";
         return Err(Error::usage(why));
     }
-    let session = context.given()?;
-    ops::signal_channel(&session, &args.name).await
+    Ok(context.given()?.connection().signal(&args.name).await?)
 }

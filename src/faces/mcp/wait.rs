@@ -76,26 +76,15 @@ async fn find(
         let why = "a cursor belongs to one task: name one task with `cursor`";
         return Err(Error::usage(why));
     }
-    let mut windows = Vec::new();
     let mut waits = Vec::new();
     for name in &arguments.names {
-        let window = within_time(ops::find(&mut session, name)).await?.window;
-        let window = window.to_string();
-        let request = arguments.request(&window, call.caller.owner.clone());
-        windows.push(window);
-        waits.push(for_task(name, limit, session.for_request(), request));
-    }
-    let mut had_ended_at = vec![Millis::MAX; waits.len()];
-    if waits.len() > 1 {
-        let view = within_time(ops::list(&mut session)).await?;
-        for (window, at) in windows.iter().zip(&mut had_ended_at) {
-            let mut tasks = view.tasks.iter().map(|listed| &listed.task);
-            let ended = tasks.find(|task| task.window.to_string() == *window && !task.is_alive());
-            *at = ended.and_then(|task| task.ended_at).unwrap_or(*at);
-        }
+        let task = within_time(ops::find(&mut session, name)).await?;
+        let ended_at = task.ended_at.filter(|_| !task.is_alive());
+        let request = arguments.request(&task.window.to_string(), call.caller.owner.clone());
+        let wait = for_task(name, limit, session.for_request(), request);
+        waits.push((ended_at.unwrap_or(Millis::MAX), wait));
     }
     let name = short(&arguments.names.join(", "), NAME_CHARS);
-    let waits = had_ended_at.into_iter().zip(waits).collect();
     Ok(Wait::new(&name, limit, wait_for_all(waits, arguments.any)))
 }
 
