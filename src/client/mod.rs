@@ -164,12 +164,12 @@ impl DaemonClient {
         let mut line = self.hello().await?;
         let mut head = head_of(&line)?;
         if head.is_waiting() {
-            line = self.hello().await.map_err(|error| match error.kind {
-                ErrorKind::DaemonEnded => {
+            line = self.hello().await.map_err(|error| {
+                if error.kind == ErrorKind::DaemonEnded {
                     let kind = ErrorKind::DaemonEndedInWait;
-                    Error::new(kind, "the daemon ended during the wait")
+                    return Error::new(kind, "the daemon ended during the wait");
                 }
-                _ => error,
+                error
             })?;
             head = head_of(&line)?;
         }

@@ -21,20 +21,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 
 use crate::model::{Error, ErrorKind, with_causes};
-use crate::ops::SessionChoice;
 use other_host::CALL;
 pub(crate) use other_host::{SINGLE_CALL, refusal};
+pub(crate) use tools::ServeOptions;
 use tools::Server;
 use transport::{ClientTransport, Messages};
-
-/// How to serve.
-#[derive(Debug, Clone)]
-pub(crate) struct ServeOptions {
-    /// The task session.
-    pub(crate) choice: SessionChoice,
-    /// Whether only tools that change nothing are offered.
-    pub(crate) is_read_only: bool,
-}
 
 /// Serves one client on standard input and output until it closes them.
 ///

@@ -424,10 +424,12 @@ impl ToolCall for NextEvents {
         };
         let work = ops::next_events(&session, &call.caller, after, query);
         let events = call.attend("waiting for events", Some(wait), work).await?;
-        let events = events.map_err(|error| match error.kind {
+        let events = events.map_err(|error| {
             // The cursor may be of another feed.
-            ErrorKind::Failed if has_cursor => or_hint(error, "call next_events without cursor"),
-            _ => error,
+            if has_cursor && error.kind == ErrorKind::Failed {
+                return or_hint(error, "call next_events without cursor");
+            }
+            error
         })?;
         let owner = call.caller.owner.as_deref();
         Ok(Reply::Lines(describe(&events, owner, wait, asked)))

@@ -300,12 +300,11 @@ impl ToolCall for RunTask {
         let mut started = within(REPLACED_WITHIN, work).await?;
         let mut lines = vec![announce(&started)];
         if !will_wait {
-            if started.unreachable.is_none() {
-                if let Some(owner) = &started.owner
-                    && ops::undelivered_to(&started.session, owner).await.is_some()
-                {
-                    started.unreachable = Some(format!("nothing delivers messages to {owner}"));
-                }
+            if started.unreachable.is_none()
+                && let Some(owner) = &started.owner
+                && ops::undelivered_to(&started.session, owner).await.is_some()
+            {
+                started.unreachable = Some(format!("nothing delivers messages to {owner}"));
             }
             lines.extend(started.unreachable.map(|why| {
                 let why = short(&why, TEXT_CHARS);
