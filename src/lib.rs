@@ -25,6 +25,10 @@ pub(crate) mod input_episodes;
 pub mod model;
 pub mod notice;
 pub mod observe;
+#[cfg_attr(
+    not(all(feature = "mcp", feature = "panel")),
+    allow(dead_code, unused_imports, reason = "some operations are for one face")
+)]
 pub(crate) mod ops;
 pub(crate) mod paths;
 pub(crate) mod process;

@@ -11,6 +11,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -20,7 +21,7 @@ use crate::env;
 use crate::files;
 use crate::model::environment::reaches_daemon;
 use crate::model::{Error, ErrorKind, Seq, with_causes};
-use crate::wire::{Acknowledgement, Answer, Request, Response, request_line};
+use crate::wire::{Acknowledgement, Answer, AnswerHead, Request, request_line};
 
 pub(crate) use fleet::{FleetProcess, fleet_not_started, fleet_program, fleet_program_path};
 pub(crate) use line_process::{LONGEST_LINE, LineProcess};
@@ -29,28 +30,22 @@ pub(crate) use line_process::{LONGEST_LINE, LineProcess};
 pub(crate) const STOP_OLDER_DAEMON: &str = "`tmux-task daemon stop` stops it, and the tasks go on; \
                                             the next command starts one of this version";
 
-/// Returns the error for an answer of another kind than the request expects.
-pub(crate) fn unexpected() -> Error {
-    other_version("the daemon's answer does not fit the request".to_owned())
-}
-
-/// Returns the error for an answer that cannot be parsed.
+/// Returns the error for an answer that cannot be parsed: it comes from a daemon of another version.
 pub(crate) fn unreadable(error: serde_json::Error) -> Error {
     let why = with_causes(&error);
-    other_version(format!("could not read the daemon's answer: {why}"))
-}
-
-/// An answer that is not understood comes from a daemon of another version.
-fn other_version(message: String) -> Error {
+    let message = format!("could not read the daemon's answer: {why}");
     Error::new(ErrorKind::Version, message).with_hint(STOP_OLDER_DAEMON)
 }
 
-/// Returns the daemon's refusal of a request.
-fn refused(error: Error) -> Error {
-    if error.kind == ErrorKind::Version && error.hint.is_none() {
-        return error.with_hint(STOP_OLDER_DAEMON);
+/// Returns the daemon's refusal of a request, if this line is one.
+pub(crate) fn refusal_in(line: &str) -> Option<Error> {
+    // Within a text of a record, these quotes would be escaped.
+    let is_refusal = line.contains(r#""answer":"refused""#);
+    let refusal = is_refusal.then(|| serde_json::from_str(line).unwrap_or_else(unreadable))?;
+    if refusal.kind == ErrorKind::Version {
+        return Some(refusal.with_hint_if_none(|| STOP_OLDER_DAEMON.to_owned()));
     }
-    error
+    Some(refusal)
 }
 
 /// The first line of a stream of the feed.
@@ -149,9 +144,8 @@ impl DaemonClient {
     /// # Errors
     ///
     /// When the daemon refuses, ends or cannot be understood.
-    pub(crate) async fn ask(&mut self, request: &Request) -> Result<Response, Error> {
-        self.send(None, request).await?;
-        Ok(self.answer().await?.response)
+    pub(crate) async fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, Error> {
+        Ok(self.ask_to_the_end(None, request).await?.response)
     }
 
     /// The same, for the session of this name or for the daemon's; where the daemon says that a wait has
@@ -161,49 +155,29 @@ impl DaemonClient {
     ///
     /// As [`DaemonClient::ask`]; [`ErrorKind::OtherSession`] when the daemon's session has another name, and
     /// [`ErrorKind::DaemonEndedInWait`] when the daemon ends after a wait has begun.
-    pub(crate) async fn ask_to_the_end(
+    pub(crate) async fn ask_to_the_end<T: DeserializeOwned>(
         &mut self,
         to: Option<&str>,
         request: &Request,
-    ) -> Result<Answer, Error> {
+    ) -> Result<Answer<T>, Error> {
         self.send(to, request).await?;
-        let answer = self.answer().await?;
-        if answer.response != Response::Waiting {
-            return Ok(answer);
+        let head_of = |line: &str| serde_json::from_str::<AnswerHead>(line).map_err(unreadable);
+        let mut line = self.hello().await?;
+        let mut head = head_of(&line)?;
+        if head.is_waiting() {
+            line = self.hello().await.map_err(|error| {
+                if error.kind == ErrorKind::DaemonEnded {
+                    let kind = ErrorKind::DaemonEndedInWait;
+                    return Error::new(kind, "the daemon ended during the wait");
+                }
+                error
+            })?;
+            head = head_of(&line)?;
         }
-        match self.answer().await {
-            Err(error) if error.kind == ErrorKind::DaemonEnded => {
-                let kind = ErrorKind::DaemonEndedInWait;
-                Err(Error::new(kind, "the daemon ended during the wait"))
-            }
-            answer => answer,
-        }
-    }
-
-    async fn answer(&mut self) -> Result<Answer, Error> {
-        let line = self.next_line().await?;
-        match Answer::parse(&line).map_err(unreadable)? {
-            Answer {
-                response: Response::Refused(refusal),
-                ..
-            } => Err(refused(refusal)),
-            answer => Ok(answer),
-        }
-    }
-
-    /// Subscribes to a task's output. [`DaemonClient::line`] returns it, one JSON string per line.
-    ///
-    /// # Errors
-    ///
-    /// When the daemon refuses, ends or cannot be understood.
-    pub(crate) async fn follow(
-        &mut self,
-        window: String,
-        raw: bool,
-        lines: usize,
-    ) -> Result<(), Error> {
-        let request = Request::Follow { window, raw, lines };
-        self.stream(&request).await.map(drop)
+        Ok(Answer {
+            from: head.from,
+            response: serde_json::from_str(&line).map_err(unreadable)?,
+        })
     }
 
     /// Acknowledges the record `seq` and all before it, as the consumer that this connection reads
@@ -230,18 +204,14 @@ impl DaemonClient {
         self.hello().await
     }
 
-    /// Returns the first line of a stream.
+    /// Returns the first line of a stream, or an answer.
     ///
     /// # Errors
     ///
     /// As [`DaemonClient::stream`].
     pub(crate) async fn hello(&mut self) -> Result<String, Error> {
         let line = self.next_line().await?;
-        match serde_json::from_str(&line) {
-            Ok(Response::Refused(refusal)) => Err(refused(refusal)),
-            Ok(_) => Err(unexpected()),
-            Err(_) => Ok(line),
-        }
+        refusal_in(&line).map_or(Ok(line), Err)
     }
 
     /// Returns the next line; `None` when the daemon has ended.

@@ -4,9 +4,8 @@ use super::caller::Caller;
 use super::file_tasks::launch_in_project;
 use super::run::check_launch;
 use super::session::TaskSession;
-use crate::client::unexpected;
 use crate::model::{Error, Launch, Replaces, TaskSpec};
-use crate::wire::{Request, Response};
+use crate::wire::{LaunchRecord, Request};
 
 /// Completes a launch without a command by the task's last one: its name, its command, and its directory and
 /// its restart policy unless another one is given. `launch.name` may be a window id.
@@ -80,8 +79,6 @@ pub(super) async fn find_spec(
     let request = Request::Record {
         task: task.to_owned(),
     };
-    let Response::Record { window_name, spec } = session.ask(&request).await? else {
-        return Err(unexpected());
-    };
+    let LaunchRecord { window_name, spec } = session.ask(&request).await?;
     Ok((window_name, spec.map(|spec| *spec)))
 }

@@ -25,7 +25,6 @@ pub(crate) struct Attachment {
     /// caller's tmux client switches to the session.
     pub(crate) takes_terminal: bool,
     /// Whether the caller is in a popup of tmux, which covers what the client switches to.
-    #[cfg(feature = "panel")]
     pub(crate) is_covered: bool,
 }
 
@@ -77,7 +76,6 @@ pub(crate) async fn attachment(
     Ok(Attachment {
         command,
         takes_terminal: surroundings.is_none(),
-        #[cfg(feature = "panel")]
         is_covered: surroundings.is_some() && lookup(TMUX_PANE).is_none_or(|pane| pane.is_empty()),
     })
 }

@@ -15,7 +15,6 @@ pub(crate) struct Caller {
 
 impl Caller {
     /// Returns a person at a terminal, whatever the environment of that terminal was taken from.
-    #[cfg(feature = "panel")]
     pub(crate) fn user() -> Self {
         Self::default()
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde::de::IgnoredAny;
 use tokio::time::{Instant, timeout_at};
 
 use super::caller::Caller;
@@ -119,7 +120,8 @@ pub(crate) async fn next_events(
 /// Tells the daemon that the caller reads events and will say which, before they are delivered.
 async fn announce(session: &TaskSession, caller: &Caller) {
     if let Some(owner) = caller.owner.clone() {
-        drop(session.for_request().ask(&Request::Reads { owner }).await);
+        let reads = Request::Reads { owner };
+        drop(session.for_request().ask::<IgnoredAny>(&reads).await);
     }
 }
 
@@ -182,12 +184,8 @@ async fn note_seen(session: &TaskSession, caller: &Caller, events: &[FeedEvent])
         .iter()
         .filter(|event| event.event.task.owner.as_ref() == Some(&owner));
     let events: Vec<Seq> = theirs.map(|event| event.seq).collect();
-    drop(
-        session
-            .for_request()
-            .ask(&Request::Seen { owner, events })
-            .await,
-    );
+    let seen = Request::Seen { owner, events };
+    drop(session.for_request().ask::<IgnoredAny>(&seen).await);
 }
 
 #[cfg(test)]

@@ -1,10 +1,15 @@
-//! Ends tasks and sessions.
+//! Ends tasks, sessions and the daemon, whose status is here as well.
+
+use serde::de::IgnoredAny;
+use tokio::time::timeout;
 
 use super::caller::Caller;
-use super::session::TaskSession;
-use crate::client::unexpected;
+use super::list::look;
+use super::session::{ANSWERS_WITHIN, TaskSession};
+use crate::daemon::{has_left, written_pid};
 use crate::model::{Error, StopChoice};
-use crate::wire::{EndedTask, EndedTasks, EndingRun, Request, Response};
+use crate::tmux::{self, Unless};
+use crate::wire::{DaemonStatus, EndedTask, EndedTasks, EndingRun, EndingRuns, Request};
 
 /// Ends these tasks, given by name or window id; none of them when one does not exist.
 pub(crate) async fn kill(
@@ -21,7 +26,7 @@ pub(crate) async fn kill(
         is_repeated: false,
         choice: choice.clone(),
     };
-    let mut ended = killed(session.ask(&request).await?)?.tasks;
+    let mut ended = session.ask::<EndedTasks>(&request).await?.tasks;
     // A daemon that was killed meanwhile has ended the others, and the next one does not know them.
     for name in names {
         let is_known = |task: &EndedTask| [&task.window_id, &task.window_name].contains(&&name);
@@ -47,13 +52,13 @@ pub(crate) async fn kill_all(
         owner: caller.owner,
         choice: choice.clone(),
     };
-    killed(session.ask(&request).await?)
+    session.ask(&request).await
 }
 
 /// Removes ended tasks. A missing session has none.
 pub(crate) async fn prune(session: &mut TaskSession) -> Result<Vec<EndedTask>, Error> {
-    let pruned = session.ask_if_exists(&Request::Prune).await?;
-    Ok(pruned.map(killed).transpose()?.unwrap_or_default().tasks)
+    let pruned: Option<EndedTasks> = session.ask_if_exists(&Request::Prune).await?;
+    Ok(pruned.unwrap_or_default().tasks)
 }
 
 /// Returns the runs of these tasks that are being ended; of all if none is named. Kills what is left of them
@@ -71,16 +76,51 @@ pub(crate) async fn ending_runs(
         tasks: names.to_vec(),
         at_once,
     };
-    match session.ask_running(&request).await? {
-        Some(Response::Endings { runs }) => Ok(runs),
-        Some(_) => Err(unexpected()),
-        None => Ok(Vec::new()),
-    }
+    let ending: Option<EndingRuns> = session.ask_running(&request).await?;
+    Ok(ending.map_or_else(Vec::new, |ending| ending.runs))
 }
 
-fn killed(answer: Response) -> Result<EndedTasks, Error> {
-    let Response::Ended(ended) = answer else {
-        return Err(unexpected());
+// The daemon itself.
+
+/// Returns the status of the daemon of the session that has this name now. If tmux does not answer, it is that of
+/// the daemon that was found by the name.
+pub(crate) async fn daemon_status(session: &mut TaskSession) -> Result<DaemonStatus, Error> {
+    let asked = timeout(ANSWERS_WITHIN, session.ask_running(&Request::Status)).await;
+    let answer = match asked {
+        Ok(answer) => answer?,
+        Err(_) => {
+            session.is_name_resolved = true;
+            session.ask_running(&Request::Status).await?
+        }
     };
-    Ok(ended)
+    answer.ok_or_else(|| session.no_daemon())
+}
+
+/// Stops the daemon, and waits until it has left. With `cleanup` the session is ended too when no task
+/// in it is active, even if no daemon runs. Where the session is missing as well, there is nothing to do.
+pub(crate) async fn stop_daemon(session: &mut TaskSession, cleanup: bool) -> Result<(), Error> {
+    let asked = written_pid(&session.paths.lock());
+    if session
+        .ask_running::<IgnoredAny>(&Request::Stop { cleanup })
+        .await?
+        .is_none()
+    {
+        return match look(session).await?.life {
+            None => Ok(()),
+            Some(_) if !cleanup => Err(session.no_daemon()),
+            Some(life) => {
+                session.paths.create_runtime()?;
+                let _lock = session.paths.lock_server().await;
+                let mut connection = session.connection();
+                tmux::end_idle_session(&mut connection, &life, Unless::Active).await?;
+                Ok(())
+            }
+        };
+    }
+    if has_left(&session.paths.lock(), asked).await {
+        return Ok(());
+    }
+    let log = session.paths.log();
+    Err(Error::failed("the daemon is still stopping")
+        .with_hint(format!("its log is {}", log.display())))
 }

@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::io;
 
 use super::list::list;
-use super::run::StartedRun;
 use super::session::TaskSession;
-use crate::client::{DaemonClient, unexpected};
+use crate::client::DaemonClient;
 use crate::files;
 use crate::model::Error;
 use crate::session::matches_in;
 use crate::store::archive;
 use crate::terminal::Pattern;
-use crate::wire::{LogRequest, Request, Response, SearchRequest, SearchResult, TaskLog};
+use crate::wire::{LogRequest, Request, SearchRequest, SearchResult, TaskLog};
 
 pub(crate) use crate::store::archive::RunInfo;
 
@@ -22,15 +21,11 @@ pub(crate) async fn present_log(
     session: &mut TaskSession,
     request: LogRequest,
 ) -> Result<TaskLog, Error> {
-    let Response::Log(log) = session.ask(&Request::Log(request)).await? else {
-        return Err(unexpected());
-    };
-    Ok(log)
+    session.ask(&Request::Log(request)).await
 }
 
 /// Returns a task's output with escape sequences for colours: the screen and at most this many rows of the
 /// history, else all of it.
-#[cfg(feature = "panel")]
 pub(crate) async fn coloured_log(
     session: &TaskSession,
     window: String,
@@ -126,15 +121,12 @@ pub(crate) async fn follow_log(
     lines: usize,
 ) -> Result<DaemonClient, Error> {
     let mut daemon = session.daemon_or_start().await?;
-    daemon.follow(window.to_owned(), is_raw, lines).await?;
-    Ok(daemon)
-}
-
-/// Begins to follow the output of a run that was launched, as [`follow_log`].
-pub(crate) async fn follow_launched(started: &StartedRun) -> Result<DaemonClient, Error> {
-    let mut daemon = DaemonClient::connect(&started.paths.socket()).await?;
-    let window = started.run.window_id.clone();
-    daemon.follow(window, false, 0).await?;
+    let request = Request::Follow {
+        window: window.to_owned(),
+        raw: is_raw,
+        lines,
+    };
+    daemon.stream(&request).await?;
     Ok(daemon)
 }
 
@@ -147,8 +139,7 @@ pub(crate) async fn search(
     let pattern = Pattern::parse(&request.pattern, request.regex, request.ignore_case)?;
     let name = request.task.clone().unwrap_or_default();
     match session.ask(&Request::Search(request)).await {
-        Ok(Response::Matches(found)) => Ok((found, None)),
-        Ok(_) => Err(unexpected()),
+        Ok(found) => Ok((found, None)),
         Err(error) => {
             let log = stored_if_gone(session, &name, error)?;
             let note = log.gone_words();

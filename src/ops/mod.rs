@@ -4,15 +4,11 @@
 //! Each asks the session's daemon, and starts it where none runs.
 
 mod again;
+mod arguments;
 mod attach;
 mod caller;
-mod codex_follower;
-mod daemon;
 mod doctor;
-#[cfg(feature = "mcp")]
 mod events;
-mod everywhere;
-mod explain;
 mod far_call;
 mod file_tasks;
 mod host_follower;
@@ -25,41 +21,36 @@ mod run;
 mod session;
 mod session_name;
 mod stored_feed;
-mod task_stream;
+pub(crate) mod task_names;
 mod undelivered;
 mod up;
 mod wait;
-mod wakes;
 
 pub(crate) use crate::model::quote_where_needed;
 #[cfg(feature = "panel")]
 pub(crate) use crate::process::{TreeUsage, tree_usage};
 pub(crate) use again::{plan_restarts, run_again};
+pub(crate) use arguments::{
+    LINES, SearchArguments, WaitArguments, number, one_or_more, parse_port, seconds,
+};
 pub(crate) use attach::{Attachment, attachment, own_pane};
 pub(crate) use caller::Caller;
-pub(crate) use codex_follower::needs_codex_follower;
-pub(crate) use daemon::{daemon_status, stop_daemon};
 pub(crate) use doctor::examine;
-#[cfg(feature = "mcp")]
 pub(crate) use events::{EventQuery, Events, FeedEvent, end_of_events, next_events};
-pub(crate) use everywhere::{Everywhere, list_everywhere};
-#[cfg(feature = "panel")]
-pub(crate) use everywhere::{FoundSession, Server, daemon_sockets, sessions_of};
-pub(crate) use explain::{cannot_restart_words, explain, explanation_lines, restart_words};
 pub(crate) use far_call::enter_call;
 pub(crate) use file_tasks::{FileTasks, names_in_file};
-pub(crate) use host_follower::{HostNews, Received, follow_host};
+pub(crate) use host_follower::{HostNews, Received, follow_host, follow_wakes};
 pub(crate) use host_notes::{
     FarFeed, HostNotes, NoteWatch, note_host, owners_with_hosts, session_words,
 };
-pub(crate) use kill::{ending_runs, kill, kill_all, prune};
-#[cfg(feature = "panel")]
-pub(crate) use list::ports;
-pub(crate) use list::{add_ports, count, find, list, was_pruned};
-#[cfg(feature = "panel")]
-pub(crate) use logs::coloured_log;
+pub(crate) use kill::{daemon_status, ending_runs, kill, kill_all, prune, stop_daemon};
+pub(crate) use list::{
+    Everywhere, FoundSession, Server, add_ports, cannot_restart_words, count, daemon_sockets,
+    explain, explanation_lines, find, list, list_everywhere, ports, restart_words, sessions_of,
+    task_stream, task_stream_at, was_pruned,
+};
 pub(crate) use logs::{
-    RunInfo, earlier_log, follow_launched, follow_log, last_log, last_of_each, present_log, search,
+    RunInfo, coloured_log, earlier_log, follow_log, last_log, last_of_each, present_log, search,
     stored_runs,
 };
 pub(crate) use remote_conversation::{consumer_name, find_consumer};
@@ -71,20 +62,12 @@ pub(crate) use stored_feed::{
     LineHead, StoredLine, StoredRecords, list_consumers, no_feed, owners_with_pending_follow_ups,
     remove_consumer,
 };
-pub(crate) use task_stream::task_stream;
-#[cfg(feature = "panel")]
-pub(crate) use task_stream::task_stream_at;
-pub(crate) use undelivered::{Adapter, undelivered_to};
-#[cfg(feature = "mcp")]
-pub(crate) use undelivered::{Undelivered, undelivered};
+pub(crate) use undelivered::{Adapter, needs_codex_follower, undelivered_to};
 pub(crate) use up::{TaskUp, UpNews, UpOptions, UpState, bring_up};
-#[cfg(feature = "mcp")]
-pub(crate) use wait::wait_across_daemons;
 pub(crate) use wait::{
-    Awaited, Readiness, WaitNews, find_to_wait, holders, signal_channel, wait, wait_for_channel,
-    wait_for_task, wait_of_launch,
+    Awaited, Readiness, WaitNews, holders, misses_nothing, wait, wait_across_daemons,
+    wait_for_channel, wait_for_task, wait_of_launch,
 };
-pub(crate) use wakes::follow_wakes;
 
 use std::ffi::OsString;
 

@@ -5,12 +5,11 @@
 
 use super::lookup;
 use super::session::TaskSession;
-use crate::client::{DaemonClient, unexpected};
+use crate::client::DaemonClient;
 use crate::model::{Error, machine_of_environment};
 use crate::paths::hex;
 use crate::wire::{
-    ConsumeRequest, ConsumerList, ConsumerStatus, Filter, Request, Response, check_consumer_name,
-    client_of,
+    ConsumeRequest, ConsumerList, ConsumerStatus, Filter, Request, check_consumer_name, client_of,
 };
 
 /// How many characters of a machine's name a consumer's name has.
@@ -75,12 +74,8 @@ pub(crate) async fn find_consumer(
     daemon: &mut DaemonClient,
     name: &str,
 ) -> Result<Option<ConsumerStatus>, Error> {
-    let Response::Consumers(ConsumerList { consumers, .. }) =
-        daemon.ask(&Request::Consumers).await?
-    else {
-        return Err(unexpected());
-    };
-    Ok(consumers.into_iter().find(|one| one.name == name))
+    let list: ConsumerList = daemon.ask(&Request::Consumers).await?;
+    Ok(list.consumers.into_iter().find(|one| one.name == name))
 }
 
 #[cfg(test)]

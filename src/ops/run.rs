@@ -5,17 +5,15 @@ use std::ffi::OsString;
 use std::mem;
 use std::path::{Path, PathBuf};
 
-use super::codex_follower::start_codex_follower;
 use super::list::list;
 use super::lookup;
 use super::remote_conversation::note_launch;
 use super::session::{TaskSession, no_directory};
-use crate::client::DaemonClient;
+use super::undelivered::start_codex_follower;
 use crate::clock;
 use crate::config;
 use crate::model::environment::{TaskEnvironment, WithheldVariables, is_shell_name};
 use crate::model::{Error, Launch, NotifyOn, Slot, TaskSettings, TaskSpec};
-use crate::paths::Paths;
 use crate::process;
 use crate::terminal::Pattern;
 use crate::tmux;
@@ -24,10 +22,9 @@ use crate::wire::LaunchedRun;
 /// A run that was started.
 #[derive(Debug)]
 pub(crate) struct StartedRun {
-    /// The session's name.
-    pub(crate) session_name: String,
-    /// The session's files.
-    pub(crate) paths: Paths,
+    /// The session, with the connection on which the run was asked for. Where the caller waits for a text, the
+    /// command begins with the first wait on that, or when it is closed.
+    pub(crate) session: TaskSession,
     /// The task's name.
     pub(crate) name: String,
     /// The owner of the run.
@@ -35,9 +32,6 @@ pub(crate) struct StartedRun {
     /// The directory of the run, an absolute path.
     pub(crate) cwd: String,
     pub(crate) run: LaunchedRun,
-    /// The daemon that supervises it. Where the caller waits for a text, the command begins with the first
-    /// wait on this connection, or when it is closed.
-    pub(crate) daemon: DaemonClient,
     /// Why the conversation that the task belongs to will get no message about it.
     pub(crate) unreachable: Option<String>,
 }
@@ -109,20 +103,17 @@ pub(crate) async fn run(mut session: TaskSession, mut launch: Launch) -> Result<
     launch.started = clock::now().wall;
     let (name, owner) = (launch.name.clone(), launch.owner.clone());
     let run = session.launch(launch).await?;
-    let daemon = session.daemon_or_start().await?;
     // A conversation of another machine is followed from there.
     let unreachable = match is_remote {
         true => None,
-        false => start_codex_follower(&session, owner.as_deref()).await,
+        false => start_codex_follower(&session.for_request(), owner.as_deref()).await,
     };
     Ok(StartedRun {
-        session_name: session.name,
-        paths: session.paths,
+        session,
         name,
         owner,
         cwd: cwd.display().to_string(),
         run,
-        daemon,
         unreachable,
     })
 }

@@ -9,15 +9,16 @@ use std::mem;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::time::timeout;
 
 use super::{lookup, session_name};
-use crate::client::{DaemonClient, Start, connect_or_start, unexpected};
+use crate::client::{DaemonClient, Start, connect_or_start};
 use crate::daemon::{has_left, list_sessions, resolve, written_pid};
 use crate::model::{Error, ErrorKind, Launch, text};
 use crate::paths::Paths;
 use crate::tmux::{Connection, ListedSession, Server, ServerChoice, TmuxError};
-use crate::wire::{LaunchedRun, Request, Response, SendRequest};
+use crate::wire::{LaunchedRun, Request, SendRequest};
 
 /// If set to a non-empty value, forbids starting a daemon automatically.
 const NO_AUTOSTART: &str = "TMUX_TASK_NO_AUTOSTART";
@@ -37,6 +38,14 @@ pub(crate) struct SessionChoice {
     /// The session's name.
     pub(crate) session: Option<String>,
     pub(crate) server: ServerChoice,
+}
+
+impl SessionChoice {
+    /// Returns the name that is given, or that the environment or this directory means, on any machine.
+    pub(crate) fn name(&self) -> Result<String, Error> {
+        let given = self.session.clone();
+        given.map_or_else(|| name_in(&env::current_dir(), None), Ok)
+    }
 }
 
 /// For which sessions a daemon is started, where none runs.
@@ -94,11 +103,6 @@ impl TaskSession {
         })
     }
 
-    /// Returns the name of the session that the environment or this directory means, on any machine.
-    pub(crate) fn name_from_here() -> Result<String, Error> {
-        name_in(&env::current_dir(), None)
-    }
-
     /// Returns the same session for a request beside others.
     pub(crate) fn for_request(&self) -> Self {
         Self {
@@ -121,7 +125,7 @@ impl TaskSession {
         match DaemonClient::connect(&self.paths.socket()).await {
             Ok(mut daemon) => {
                 let name = text::session_name(self.name.as_bytes(), MAX_NAME);
-                let asked = daemon.ask_to_the_end(Some(&name), &Request::Count);
+                let asked = daemon.ask_to_the_end::<IgnoredAny>(Some(&name), &Request::Count);
                 // A daemon that hangs must not delay what the disk shows.
                 match timeout(ANSWERS_WITHIN, asked).await {
                     Ok(Ok(answer)) => {
@@ -203,7 +207,8 @@ impl TaskSession {
         let asked = written_pid(&self.paths.lock());
         match DaemonClient::connect(&self.paths.socket()).await {
             Ok(mut daemon) => {
-                daemon.ask(&Request::Stop { cleanup: false }).await?;
+                let stop = Request::Stop { cleanup: false };
+                daemon.ask::<IgnoredAny>(&stop).await?;
             }
             Err(error) if error.kind == ErrorKind::NoDaemon => {}
             Err(error) => return Err(error),
@@ -282,24 +287,24 @@ impl TaskSession {
     /// # Errors
     ///
     /// When the session is missing, for which nothing is started; and when it fails.
-    pub(super) async fn ask(&mut self, request: &Request) -> Result<Response, Error> {
+    pub(super) async fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, Error> {
         let answer = self.ask_if_exists(request).await?;
         answer.ok_or_else(|| self.missing())
     }
 
     /// The same; `None` where the session is missing.
-    pub(super) async fn ask_if_exists(
+    pub(super) async fn ask_if_exists<T: DeserializeOwned>(
         &mut self,
         request: &Request,
-    ) -> Result<Option<Response>, Error> {
+    ) -> Result<Option<T>, Error> {
         self.ask_any(Cow::Borrowed(request), Starts::IfExists).await
     }
 
     /// The same; `None` where no daemon runs. None is started.
-    pub(super) async fn ask_running(
+    pub(super) async fn ask_running<T: DeserializeOwned>(
         &mut self,
         request: &Request,
-    ) -> Result<Option<Response>, Error> {
+    ) -> Result<Option<T>, Error> {
         self.ask_any(Cow::Borrowed(request), Starts::Never).await
     }
 
@@ -311,10 +316,8 @@ impl TaskSession {
     /// When it is not started.
     pub(super) async fn launch(&mut self, launch: Launch) -> Result<LaunchedRun, Error> {
         let request = Cow::Owned(Request::Run(Box::new(launch)));
-        match self.ask_any(request, Starts::Always).await? {
-            Some(Response::Launched(run)) => Ok(run),
-            _ => Err(unexpected()),
-        }
+        let launched = self.ask_any(request, Starts::Always).await?;
+        launched.ok_or_else(|| self.missing())
     }
 
     /// Types into a task.
@@ -323,17 +326,15 @@ impl TaskSession {
     ///
     /// When it is not typed, and why.
     pub(crate) async fn send(&mut self, request: SendRequest) -> Result<(), Error> {
-        let Response::Done = self.ask(&Request::Send(request)).await? else {
-            return Err(unexpected());
-        };
+        self.ask::<IgnoredAny>(&Request::Send(request)).await?;
         Ok(())
     }
 
-    async fn ask_any(
+    async fn ask_any<T: DeserializeOwned>(
         &mut self,
         mut request: Cow<'_, Request>,
         starts: Starts,
-    ) -> Result<Option<Response>, Error> {
+    ) -> Result<Option<T>, Error> {
         if !self.is_name_resolved {
             self.check_program_option()?;
         }

@@ -4,26 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use tokio::net::UnixStream;
 
 use super::lookup;
 use super::session::TaskSession;
-use crate::client::{DaemonClient, Hello, unexpected, unreadable};
+use crate::client::{DaemonClient, Hello, refusal_in, unreadable};
 use crate::model::{Body, Error, ErrorKind, Kind, Record, Seq};
 use crate::store::StoredFeed;
 use crate::store::feed::{Retention, consumers_of, remove_consumer as remove_file, sync_consumers};
 use crate::wire::{
-    After, ConsumerList, Filter, ReaderStart, Request, Response, StoredUse, StreamRecord,
-    check_consumer_name,
+    After, ConsumerList, Filter, ReaderStart, Request, StoredUse, StreamRecord, check_consumer_name,
 };
 use crate::{config, process};
 
 /// The stored records of a feed that were asked for.
 #[derive(Debug)]
-#[cfg_attr(
-    not(feature = "mcp"),
-    allow(dead_code, reason = "only MCP asks where the feed ends")
-)]
 pub(crate) struct StoredRecords {
     stream: DaemonClient,
     /// The feed's epoch; `None` while it has no record.
@@ -107,13 +103,9 @@ impl StoredRecords {
     pub(crate) async fn next(&mut self) -> Result<Option<StoredLine>, Error> {
         loop {
             let text = self.stream.next_line().await?;
-            let Ok(head) = serde_json::from_str::<LineHead>(&text) else {
-                return Err(match serde_json::from_str(&text) {
-                    Ok(Response::Refused(refusal)) => refusal,
-                    Ok(_) => unexpected(),
-                    Err(error) => unreadable(error),
-                });
-            };
+            let head = serde_json::from_str::<LineHead>(&text);
+            let head =
+                head.map_err(|error| refusal_in(&text).unwrap_or_else(|| unreadable(error)))?;
             match (head.seq, head.kind.as_str(), head.from, head.to) {
                 (Some(_), ..) => return Ok(Some(StoredLine::Record(text))),
                 (None, "gap", Some(from), Some(to)) => return Ok(Some(StoredLine::Gap(from, to))),
@@ -167,8 +159,7 @@ pub(crate) fn no_feed(session: &TaskSession) -> Error {
 /// Returns the consumers of the session's feed; where no daemon runs, as its files tell.
 pub(crate) async fn list_consumers(session: &mut TaskSession) -> Result<ConsumerList, Error> {
     match session.ask_running(&Request::Consumers).await? {
-        Some(Response::Consumers(list)) => Ok(list),
-        Some(_) => Err(unexpected()),
+        Some(list) => Ok(list),
         None => stored_consumers(session)?.ok_or_else(|| no_feed(session)),
     }
 }
@@ -178,9 +169,8 @@ pub(crate) async fn remove_consumer(session: &mut TaskSession, name: &str) -> Re
     let request = Request::RemoveConsumer {
         name: name.to_owned(),
     };
-    match session.ask_running(&request).await? {
-        Some(Response::Done) => Ok(()),
-        Some(_) => Err(unexpected()),
+    match session.ask_running::<IgnoredAny>(&request).await? {
+        Some(_) => Ok(()),
         None => remove_stored_consumer(session, name),
     }
 }

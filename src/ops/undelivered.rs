@@ -1,20 +1,27 @@
-//! Whether anything delivers messages to the conversation that has started a task.
+//! Whether anything delivers messages to the conversation that has started a task. For a thread of Codex, a process
+//! is started that does.
 
+use std::ffi::OsString;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
+use tokio::time::{Instant, sleep, timeout};
 
+use super::list::count;
 use super::lookup;
-#[cfg(feature = "mcp")]
-use super::run::StartedRun;
-use crate::client::DaemonClient;
+use super::remote_conversation::{consumer_name, find_consumer};
+use super::session::TaskSession;
+use crate::client::READY;
 use crate::clock;
-use crate::model::Millis;
 use crate::model::environment::covers_name;
+use crate::model::{Error, Millis, with_causes};
 use crate::paths::adapter_file;
+use crate::process::ancestor_named;
 use crate::wire::{
-    ADAPTER_CLIENTS, ConsumerStatus, MessageReaders, Request, Response, SINK_PREFIX, client_of,
+    ADAPTER_CLIENTS, ConsumerStatus, MessageReaders, Request, SINK_PREFIX, client_of,
 };
 
 /// How long a reader that is expected may take: an adapter that is starting, or a program that is
@@ -32,13 +39,6 @@ const RESUMED_WITHIN: Millis = 24 * 60 * 60 * 1000;
 /// How long programs have to connect to a new daemon, in milliseconds.
 const CONNECTED_WITHIN: Millis = 60_000;
 
-/// A conversation that gets no messages.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Undelivered {
-    pub(crate) owner: String,
-    pub(crate) adapter: Adapter,
-}
-
 /// The adapter of a conversation's client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Adapter {
@@ -50,48 +50,34 @@ pub(crate) enum Adapter {
     Silent(&'static str),
 }
 
-/// Returns the owner of a run that was started, if nothing delivers messages to it. A reader that is
+/// Returns the adapter of the owner of runs in this session, if nothing delivers messages to it. A reader that is
 /// expected is waited for. What cannot be found out counts as a delivery.
-#[cfg(feature = "mcp")]
-pub(crate) async fn undelivered(started: &mut StartedRun) -> Option<Undelivered> {
-    let owner = started.owner.clone()?;
-    undelivered_to(owner, Some(&mut started.daemon)).await
-}
-
-/// The same for this owner of runs in the session of this daemon, if it has one.
-pub(crate) async fn undelivered_to(
-    owner: String,
-    daemon: Option<&mut DaemonClient>,
-) -> Option<Undelivered> {
+pub(crate) async fn undelivered_to(session: &TaskSession, owner: &str) -> Option<Adapter> {
     let adapters = installed_adapters();
     // Without a daemon nothing is recorded, and nobody gets a message.
-    if let Some(daemon) = daemon {
+    if let Some(mut daemon) = session.daemon().await.ok()? {
         let deadline = Instant::now() + CONNECTS_WITHIN;
         loop {
-            let Ok(Response::MessageReaders(found)) = daemon.ask(&Request::MessageReaders).await
-            else {
-                return None;
-            };
+            let found = daemon.ask(&Request::MessageReaders).await.ok()?;
             let readers = Readers {
                 found,
                 adapters: &adapters,
                 now: clock::now().wall,
             };
-            if readers.deliver_to(&owner) {
+            if readers.deliver_to(owner) {
                 return None;
             }
-            if !readers.are_expected(&owner) || Instant::now() >= deadline {
+            if !readers.are_expected(owner) || Instant::now() >= deadline {
                 break;
             }
             sleep(LOOK_EVERY).await;
         }
     }
-    let adapter = match client_of(&owner) {
+    Some(match client_of(owner) {
         None => Adapter::None,
         Some(client) if adapters.contains(&client) => Adapter::Silent(client),
         Some(client) => Adapter::Available(client),
-    };
-    Some(Undelivered { owner, adapter })
+    })
 }
 
 /// Returns the clients whose adapters are installed for this user.
@@ -168,6 +154,80 @@ impl Readers<'_> {
 
     fn has_adapter(&self, client: &str) -> bool {
         self.adapters.contains(&client)
+    }
+}
+
+// The process that delivers follow-ups to a thread of Codex is started when a task is run from its shell.
+//
+// There is one such process for each thread and task session: the reader of the thread's consumer. When it has ended
+// its stream, it looks once more whether it is needed. So a launch that has found the reader is noticed by it.
+
+/// The beginning of the owner of a thread's tasks.
+const PREFIX: &str = "codex:";
+
+/// How long a launch waits to learn whether the thread can be woken.
+const REPORTS_WITHIN: Duration = Duration::from_secs(3);
+
+/// Starts a follower if the owner is a thread of Codex, Codex's adapter is installed and no follower
+/// runs. To be called after the launch. Returns why the thread cannot be woken; `None` when it can be,
+/// or when that is not known in time.
+pub(super) async fn start_codex_follower(
+    session: &TaskSession,
+    owner: Option<&str>,
+) -> Option<String> {
+    let thread = owner?.strip_prefix(PREFIX)?;
+    if !adapter_file("codex", &lookup)?.exists() {
+        return None;
+    }
+    let known = consumer(session, owner?).await;
+    if known.is_ok_and(|known| known.is_some_and(|known| known.reader.is_some())) {
+        return None;
+    }
+    let mut command = Command::new(std::env::current_exe().ok()?);
+    command
+        .args(session.words())
+        .args(["agent", "codex", "--background", "--id", thread])
+        // Codex's shells need not have it on their `PATH`.
+        .args(ancestor_named("codex").map_or_else(Vec::new, |program| {
+            vec![OsString::from("--program"), program.into()]
+        }))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut follower = match command.spawn() {
+        Ok(follower) => follower,
+        Err(error) => {
+            return Some(format!(
+                "no process for it could be started: {}",
+                with_causes(&error)
+            ));
+        }
+    };
+    let mut line = String::new();
+    let mut stdout = BufReader::new(follower.stdout.take()?);
+    let read = timeout(REPORTS_WITHIN, stdout.read_line(&mut line)).await;
+    let line = line.trim();
+    (matches!(read, Ok(Ok(_))) && !line.is_empty() && line != READY).then(|| line.to_owned())
+}
+
+/// Whether something is left to do for a thread that has no follower.
+pub(crate) async fn needs_codex_follower(
+    session: &TaskSession,
+    owner: &str,
+) -> Result<bool, Error> {
+    let Some(known) = consumer(session, owner).await? else {
+        return Ok(false);
+    };
+    let counts = count(&mut session.for_request()).await?;
+    let is_needed = known.lag > 0 || counts.running + counts.waiting > 0;
+    Ok(is_needed && known.reader.is_none())
+}
+
+/// Returns the consumer of a thread; `None` when there is none, or no daemon.
+async fn consumer(session: &TaskSession, owner: &str) -> Result<Option<ConsumerStatus>, Error> {
+    match session.daemon().await? {
+        Some(mut daemon) => find_consumer(&mut daemon, &consumer_name("", owner)).await,
+        None => Ok(None),
     }
 }
 

@@ -16,13 +16,10 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::caller::Caller;
-use super::list::{find, find_listed};
+use super::list::find_listed;
 use super::logs::present_log;
 use super::run::StartedRun;
-#[cfg(feature = "mcp")]
-use super::session::SessionChoice;
 use super::session::{LostDaemons, TaskSession};
-use crate::client::{DaemonClient, unexpected};
 use crate::config::{HttpUrl, Ready};
 use crate::model::{
     Condition, Error, ErrorKind, PortHolder, Task, WaitOutcome, WaitResult, limit_words,
@@ -31,7 +28,7 @@ use crate::model::{
 use crate::process;
 use crate::restarts::{AfterEnd, after_end, gave_up};
 use crate::tmux;
-use crate::wire::{LaunchedRun, LogRequest, Request, Response, WaitRequest};
+use crate::wire::{LaunchedRun, LogRequest, Request, WaitRequest};
 
 /// How long a restart that is due may take until its run is there. Asked again, it says so.
 const RESTARTING: Duration = Duration::from_millis(50);
@@ -42,15 +39,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// How long an answer over HTTP may take.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
-
-/// Returns a daemon to wait with, and the window of the task of this name.
-pub(crate) async fn find_to_wait(
-    session: &mut TaskSession,
-    name: &str,
-) -> Result<(DaemonClient, String), Error> {
-    let window = find(session, name).await?.window.to_string();
-    Ok((session.daemon_or_start().await?, window))
-}
 
 /// Returns the request to wait for a run that was launched, from its start on: for one of these
 /// conditions, or its end if there are none.
@@ -80,8 +68,7 @@ pub(crate) async fn wait_for_task(
         ..request.clone()
     });
     match session.ask(&named).await {
-        Ok(Response::Waited(result)) => Ok(with_holders(result, &request)),
-        Ok(_) => Err(unexpected()),
+        Ok(result) => Ok(with_holders(result, &request)),
         Err(error) if error.kind == ErrorKind::DaemonEndedInWait => {
             let name = request.task;
             let hint =
@@ -95,47 +82,34 @@ pub(crate) async fn wait_for_task(
 /// Waits until the daemon has the outcome, on behalf of the request's owner. Dropping the future ends the
 /// wait.
 pub(crate) async fn wait(
-    daemon: &mut DaemonClient,
+    session: &TaskSession,
     request: &WaitRequest,
 ) -> Result<WaitResult, Error> {
-    let Response::Waited(result) = daemon.ask(&Request::Wait(request.clone())).await? else {
-        return Err(unexpected());
-    };
+    let mut daemon = session.daemon_or_start().await?;
+    let result = daemon.ask(&Request::Wait(request.clone())).await?;
     Ok(with_holders(result, request))
 }
 
 /// Waits like [`wait`], also while the daemon ends and another one takes over, if nothing can be
-/// missed by that. `choice` is where to find the other one.
-#[cfg(feature = "mcp")]
+/// missed by that.
 pub(crate) async fn wait_across_daemons(
-    choice: &SessionChoice,
-    mut daemon: DaemonClient,
+    session: &TaskSession,
     request: &WaitRequest,
 ) -> Result<WaitResult, Error> {
     let mut lost = LostDaemons::default();
     loop {
-        match wait(&mut daemon, request).await {
-            Err(error) if misses_nothing(request) && lost.goes_on_after(&error) => {
-                let mut session = TaskSession::named(choice)?;
-                session.resolve_name().await?;
-                daemon = session.daemon_or_start().await?;
-            }
+        match wait(session, request).await {
+            Err(error) if misses_nothing(request) && lost.goes_on_after(&error) => {}
             result => return result,
         }
     }
 }
 
-/// Whether a wait that begins again misses nothing that was written meanwhile.
-#[cfg(feature = "mcp")]
-fn misses_nothing(request: &WaitRequest) -> bool {
-    let needs_no_output = |condition: &Condition| {
-        matches!(
-            condition,
-            Condition::Exit | Condition::Input | Condition::Listen { .. }
-        )
-    };
-    let needs_output = !request.stops.is_empty() || !request.conditions.iter().all(needs_no_output);
-    request.since.is_some() || !needs_output
+/// Whether a wait that begins again misses nothing that happened meanwhile.
+pub(crate) fn misses_nothing(request: &WaitRequest) -> bool {
+    let is_passing = |one: &Condition| one.needs_output() || *one == Condition::Bell;
+    let can_miss = !request.stops.is_empty() || request.conditions.iter().any(is_passing);
+    request.since.is_some() || !can_miss
 }
 
 /// Adds who has the ports that were waited for and that the task does not listen on.
@@ -254,16 +228,16 @@ impl Awaited<'_> {
         launched: Option<StartedRun>,
     ) -> Result<Result<Readiness, NotReady>, Error> {
         let launched = launched.filter(|_| matches!(self.ready, Some(Ready::Text(_))));
-        let mut launched = launched.map(|one| (one.daemon, one.run));
+        let mut launched = launched.map(|one| (one.session, one.run));
         let mut course = Course::default();
         // The run that a wait was refused for.
         let mut refused = None;
         let mut pause = FIRST_PAUSE;
         loop {
-            let (run, leader, result) = if let Some((mut daemon, run)) = launched.take() {
+            let (run, leader, result) = if let Some((session, run)) = launched.take() {
                 let owner = Caller::of_environment().owner;
                 let request = wait_of_launch(&run, self.conditions(), owner);
-                let result = self.ask(&mut daemon, request, &mut course).await;
+                let result = self.ask(&session, request, &mut course).await;
                 (Some(run.run), None, Some(result))
             } else {
                 let listed = find_listed(session, self.name).await?;
@@ -303,8 +277,7 @@ impl Awaited<'_> {
                 // What another machine answers is not asked of this one's kernel.
                 let is_here = self.url().is_none_or(HttpUrl::is_of_this_machine);
                 let result = if is_here || !task.is_alive() {
-                    let (mut daemon, _) = find_to_wait(session, &task.window.to_string()).await?;
-                    Some(self.ask(&mut daemon, request, &mut course).await)
+                    Some(self.ask(session, request, &mut course).await)
                 } else {
                     None
                 };
@@ -381,7 +354,7 @@ impl Awaited<'_> {
     /// anything that is written behind one, which may be the answer to it.
     async fn ask(
         &self,
-        daemon: &mut DaemonClient,
+        session: &TaskSession,
         mut request: WaitRequest,
         course: &mut Course,
     ) -> Result<WaitResult, Error> {
@@ -395,7 +368,7 @@ impl Awaited<'_> {
             tail: Some(self.tail),
             ..request
         };
-        let mut result = wait(daemon, &request).await?;
+        let mut result = wait(session, &request).await?;
         if matches!(result.outcome, WaitOutcome::Exited | WaitOutcome::Died) {
             // What is left of the run is none of its processes.
             result.port_holders = holders(&request.conditions, None);
@@ -492,12 +465,6 @@ pub(crate) async fn wait_for_channel(
     result.condition = (outcome != WaitOutcome::Timeout).then(|| WaitResult::CHANNEL.to_owned());
     result.elapsed_ms = whole_millis(began.elapsed());
     Ok(result)
-}
-
-/// Wakes all clients that wait on a channel.
-pub(crate) async fn signal_channel(session: &TaskSession, channel: &str) -> Result<(), Error> {
-    session.connection().signal(channel).await?;
-    Ok(())
 }
 
 /// How much of an answer is read for its status, in bytes.
@@ -602,7 +569,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "mcp")]
     #[test]
     fn a_wait_without_a_cursor_begins_again_only_if_it_needs_no_output() {
         use Condition::{Bell, Change, Exit, Idle, Input, Listen, Text};

@@ -293,15 +293,15 @@ impl After {
     }
 }
 
-/// The line of an answer.
+/// The line of an answer. A client knows of its request what it is answered with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Answer {
+pub struct Answer<T = Response> {
     /// If the request named its session: the session's present name. Absent while that is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// The answer.
     #[serde(flatten)]
-    pub response: Response,
+    pub response: T,
 }
 
 impl From<Response> for Answer {
@@ -313,22 +313,21 @@ impl From<Response> for Answer {
     }
 }
 
-impl Answer {
-    /// Parses the line of an answer.
-    ///
-    /// # Errors
-    ///
-    /// When it is none that this version understands.
-    pub fn parse(line: &str) -> Result<Self, serde_json::Error> {
-        /// An answer can be long: it is not kept as a tree before it is understood, as with `flatten`.
-        #[derive(Deserialize)]
-        struct Name {
-            #[serde(default)]
-            from: Option<String>,
-        }
-        let Name { from } = serde_json::from_str(line)?;
-        let response = serde_json::from_str(line)?;
-        Ok(Self { from, response })
+/// What every answer has, whatever was asked. An answer can be long: it is not kept as a tree before it is
+/// understood, as with `flatten`.
+#[derive(Debug, Deserialize)]
+pub struct AnswerHead {
+    /// The name of its variant of [`Response`].
+    pub answer: String,
+    /// As in [`Answer`].
+    #[serde(default)]
+    pub from: Option<String>,
+}
+
+impl AnswerHead {
+    /// Whether a wait has begun, whose result follows.
+    pub fn is_waiting(&self) -> bool {
+        self.answer == "waiting"
     }
 }
 
@@ -357,12 +356,7 @@ pub enum Response {
     /// How a wait ended.
     Waited(WaitResult),
     /// How a task was last launched.
-    Record {
-        /// The window's name.
-        window_name: String,
-        /// What the launch has said; null when it is not recorded.
-        spec: Option<Box<TaskSpec>>,
-    },
+    Record(LaunchRecord),
     /// The output of a run.
     Log(TaskLog),
     /// The lines that match.
@@ -370,10 +364,7 @@ pub enum Response {
     /// The tasks that were ended or removed.
     Ended(EndedTasks),
     /// The runs that are being ended.
-    Endings {
-        /// The runs, by window.
-        runs: Vec<EndingRun>,
-    },
+    Endings(EndingRuns),
     /// Why a task is or is not judged to wait for input.
     Explained(Box<Explanation>),
     /// The consumers of the feed.
@@ -408,6 +399,23 @@ pub struct EndedTask {
     /// The signal that ended it, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_signal: Option<String>,
+}
+
+/// How a task was last launched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LaunchRecord {
+    /// The window's name.
+    pub window_name: String,
+    /// What the launch has said; null when it is not recorded.
+    pub spec: Option<Box<TaskSpec>>,
+}
+
+/// The runs that are being ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndingRuns {
+    /// They, by window.
+    pub runs: Vec<EndingRun>,
 }
 
 /// A run that is being ended.

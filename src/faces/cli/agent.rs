@@ -1,17 +1,21 @@
-//! `agent`: delivers follow-ups to the conversations of a client.
+//! `agent`: delivers follow-ups to the conversations of a client. `init`: installs and removes the adapters that
+//! run it, and this program on another machine.
 
 use std::env;
 use std::path::PathBuf;
 
-use super::args::{AgentCommand, AgentServe};
+
+use super::args::{AgentCommand, AgentServe, Init, InitClient};
 use super::context::{self, Context};
-use super::{daemon, output};
+use super::{daemon, forward, output, usage};
 use crate::config;
 use crate::faces::agent::claude::{self, HookInput};
 use crate::faces::agent::codex::{self, FollowOptions};
-use crate::faces::agent::{AgentClient, Ended, ServeOptions, serve};
+use crate::faces::agent::{AgentClient, Done, Ended, ServeOptions, Setup, serve};
+use crate::hosts::{Host, install};
 use crate::model::{Error, ErrorKind};
 use crate::ops::lookup;
+use crate::paths::foreign_home;
 
 pub(super) async fn run(context: &Context, client: AgentCommand) -> Result<(), Error> {
     context.limit.lift();
@@ -109,4 +113,73 @@ fn enter_project() -> Result<(), Error> {
 fn max_per_minute() -> Result<u32, Error> {
     let config = config::load(&lookup).map_err(|error| Error::of(error).about("configuration"))?;
     Ok(config.agents.max_per_minute)
+}
+
+// `init`.
+
+const WHAT: &str = "init";
+
+pub(super) async fn init(context: &Context, args: &Init) -> Result<(), Error> {
+    match (args.client, &args.machine) {
+        (InitClient::Host, Some(name)) => return init_host(context, name).await,
+        (_, None) => {}
+        (_, Some(name)) => {
+            let why = format!("unexpected argument '{name}': only `init host` takes one");
+            return Err(Error::usage(why));
+        }
+    }
+    if let Some((home, owner)) = foreign_home(&lookup).filter(|_| args.write || args.remove) {
+        let why = format!("{} belongs to uid {owner}", home.display());
+        return Err(Error::failed(why)
+            .with_hint("with sudo, give -H; otherwise set HOME to your own home directory"));
+    }
+    let client = match args.client {
+        InitClient::Host => {
+            return Err(Error::usage("the host is missing")
+                .with_hint("`tmux-task init host HOST`, a name under [hosts] in the configuration, or a destination for ssh"));
+        }
+        InitClient::Pi => AgentClient::Pi,
+        InitClient::Claude => AgentClient::Claude,
+        InitClient::Codex => AgentClient::Codex,
+        InitClient::Opencode => AgentClient::Opencode,
+    };
+    // Each command of a client has a time limit of its own.
+    context.limit.lift();
+    // A command that runs is killed by an interrupt.
+    context::unless_interrupted(set_up_client(args, client)).await?
+}
+
+/// Shows what installing an adapter would do, installs it or removes it.
+async fn set_up_client(args: &Init, client: AgentClient) -> Result<(), Error> {
+    let setup = Setup::of(client, &lookup)?;
+    if !args.write && !args.remove {
+        output::lines(setup.plan())?;
+        output::note(&format!(
+            "hint: `tmux-task init {} --write` does it, --remove takes it away",
+            client.name()
+        ));
+        return Ok(());
+    }
+    let mut done = Done::default();
+    let outcome = match args.write {
+        true => setup.install(&mut done).await,
+        false => setup.remove(&mut done).await,
+    };
+    output::lines(done.lines)?;
+    for note in done.notes {
+        output::note(&format!("tmux-task: {WHAT}: {note}"));
+    }
+    outcome
+}
+
+async fn init_host(context: &Context, name: &str) -> Result<(), Error> {
+    // Whoever answers a question of ssh takes his time, and so does a slow line.
+    context.limit.lift();
+    let host = Host::named(name, &lookup)?;
+    output::line(&install(&host, forward::may_ask()).await?)?;
+    let args = ["tmux-task", "--host", name, "doctor"].map(Into::into);
+    let (doctor, words) =
+        usage::parse(&args).map_err(|error| usage::failure(&error, &args).about("usage"))?;
+    let examined = forward::run(name, &context.choice(), (&words, &args), &doctor.command).await;
+    examined.map_err(|error| error.about("doctor"))
 }

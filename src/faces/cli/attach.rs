@@ -22,12 +22,11 @@ use crate::ops::{self, Attachment};
 
 pub(super) async fn run(context: &Context, args: Attach) -> Result<(), Error> {
     let session = context.session().await?;
-    let attachment = ops::attachment(&session, args.name.as_deref()).await;
     let Attachment {
         mut command,
         takes_terminal,
         ..
-    } = attachment?;
+    } = ops::attachment(&session, args.name.as_deref()).await?;
     if takes_terminal {
         if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
             let failure = Error::failed("this is not a terminal");
@@ -39,12 +38,9 @@ pub(super) async fn run(context: &Context, args: Attach) -> Result<(), Error> {
         return Err(Error::of(&error));
     }
     // tmux says itself why it cannot switch.
-    let status = command.status();
-    let status = status.map_err(Error::of)?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(Error::silent(ErrorKind::Failed))
+    match command.status().map_err(Error::of)?.success() {
+        true => Ok(()),
+        false => Err(Error::silent(ErrorKind::Failed)),
     }
 }
 

@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::select_all;
+use serde::de::IgnoredAny;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -333,7 +334,7 @@ async fn silent_daemon(socket: &Path) -> Option<Option<u32>> {
     if pid.is_some_and(process::is_stopped) {
         return Some(pid);
     }
-    let mut answer = pin!(daemon.ask(&Request::Status));
+    let mut answer = pin!(daemon.ask::<IgnoredAny>(&Request::Status));
     let answers = async |within| timeout(within, &mut answer).await.is_ok();
     let silent = !answers_if_busy(pid, answers).await;
     silent.then_some(pid)

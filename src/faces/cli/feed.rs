@@ -7,13 +7,14 @@ use tokio::sync::mpsc;
 use super::args::{Consume, Feed, FeedFormat};
 use super::context::{self, Context};
 use super::output;
+use crate::client::refusal_in;
 use crate::clock;
 use crate::faces::agent::read_lines;
 use crate::model::{Body, Error, ErrorKind, Kind, Millis, Record, Seq, rfc3339};
 use crate::ops::{self, LineHead, StoredLine, StoredRecords, TaskSession};
 use crate::wire::{
     Acknowledgement, ConsumeRequest, Filter, LastRecords, LiveRecord, ReaderStart, Request,
-    Response, StoredUse, StreamRecord,
+    StoredUse, StreamRecord,
 };
 
 pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Error> {
@@ -45,20 +46,40 @@ pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Error> {
         return note_unknown(&session, names, since).await;
     }
     note_unknown(&session, names, None).await?;
-    if args.consume.consumer.is_some() {
-        return consume(context, &session, args.consume, filter, format).await;
-    }
-    let start = match last {
-        last if !last.is_all() => ReaderStart::Last(last),
-        last => last.after.map_or(ReaderStart::Now, ReaderStart::After),
+    let (request, acknowledging) = match args.consume {
+        Consume {
+            consumer: Some(name),
+            from,
+            take_over,
+            auto_ack,
+        } => {
+            let request = ConsumeRequest {
+                name,
+                from_now: from.is_some(),
+                take_over,
+                filter,
+            };
+            let acknowledging = match auto_ack {
+                true => Acknowledging::Printed,
+                false => Acknowledging::Given(read_lines()),
+            };
+            (Request::Consume(request), acknowledging)
+        }
+        Consume { consumer: None, .. } => {
+            let start = match last {
+                last if !last.is_all() => ReaderStart::Last(last),
+                last => last.after.map_or(ReaderStart::Now, ReaderStart::After),
+            };
+            let request = Request::Subscribe {
+                start,
+                filter,
+                tasks: false,
+                stored: None,
+            };
+            (request, Acknowledging::Nothing)
+        }
     };
-    let request = Request::Subscribe {
-        start,
-        filter,
-        tasks: false,
-        stored: None,
-    };
-    follow(context, &session, request, format, Acknowledging::Nothing).await
+    follow(context, &session, request, format, acknowledging).await
 }
 
 /// Returns the time that lies this long ago, in milliseconds since 1970.
@@ -140,28 +161,6 @@ async fn print_stored(
     Ok(())
 }
 
-/// Reads the feed as a consumer.
-async fn consume(
-    context: &Context,
-    session: &TaskSession,
-    args: Consume,
-    filter: Filter,
-    format: FeedFormat,
-) -> Result<(), Error> {
-    let request = ConsumeRequest {
-        name: args.consumer.unwrap_or_default(),
-        from_now: args.from.is_some(),
-        take_over: args.take_over,
-        filter,
-    };
-    let acknowledging = match args.auto_ack {
-        true => Acknowledging::Printed,
-        false => Acknowledging::Given(read_lines()),
-    };
-    let request = Request::Consume(request);
-    follow(context, session, request, format, acknowledging).await
-}
-
 /// What a consumer acknowledges.
 pub(super) enum Acknowledging {
     /// It is none.
@@ -188,7 +187,10 @@ pub(super) async fn follow(
     let mut line = Some(hello);
     loop {
         if let Some(text) = line.take() {
-            check_refused(&text)?;
+            // The daemon ends a stream with a refusal when it was sent what it cannot acknowledge.
+            if let Some(refusal) = refusal_in(&text) {
+                return Err(refusal);
+            }
             let printed = match &acknowledging {
                 Acknowledging::Printed => {
                     Some(serde_json::from_str::<LineHead>(&text).map_err(Error::of)?)
@@ -220,16 +222,6 @@ pub(super) async fn follow(
             _ = interrupts.recv() => return Err(Error::silent(ErrorKind::Interrupted)),
         }
     }
-}
-
-/// The daemon ends a stream with a refusal when it was sent what it cannot acknowledge.
-fn check_refused(text: &str) -> Result<(), Error> {
-    if text.starts_with(r#"{"answer":"#)
-        && let Ok(Response::Refused(refusal)) = serde_json::from_str(text)
-    {
-        return Err(refusal);
-    }
-    Ok(())
 }
 
 /// Resolves with the next acknowledgement from standard input; never when there will be none.

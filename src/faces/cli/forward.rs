@@ -10,14 +10,16 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::ChildStdin;
 use tokio::time::sleep;
 
-use super::args::{CliCommand, Feed, KillAll, Replay, Run, Send, Wait};
+use super::args::{CliCommand, Feed, KillAll, Replay, Run, Send};
 use super::context::ExitWatch;
 use super::output;
 use crate::hosts::{FarProcess, Host};
 use crate::model::{
     Backoff, Error, ErrorKind, FarAnswer, FarCall, FarCaller, FarStdin, whole_millis,
 };
-use crate::ops::{Caller, SessionChoice, TaskSession, lookup, note_host, session_words};
+use crate::ops::{
+    Caller, SessionChoice, WaitArguments, lookup, misses_nothing, note_host, session_words,
+};
 
 /// How long to wait before a wait that was cut off connects again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
@@ -156,17 +158,13 @@ async fn execute(
 async fn wait(
     host: &Host,
     choice: &SessionChoice,
-    (needs, args): (&Needs, &Wait),
+    (needs, args): (&Needs, &WaitArguments),
     mut call: FarCall,
     signals: &mut ExitWatch,
 ) -> Result<u8, Error> {
-    let needs_output = !args.text.is_empty()
-        || !args.stop.is_empty()
-        || args.change
-        || args.bell
-        || args.idle.is_some();
+    let misses_nothing = misses_nothing(&args.request("", None));
     let mut since = args.since.clone();
-    if let ([name], true, None) = (&*args.names, needs_output, &since) {
+    if let ([name], false) = (&*args.names, misses_nothing) {
         let logs = ["logs", "--json", "-n", "1", "--", name].map(str::to_owned);
         let logs = FarCall {
             args: session_words(choice).into_iter().chain(logs).collect(),
@@ -180,7 +178,7 @@ async fn wait(
         let log: Value = serde_json::from_slice(&printed.unwrap_or_default()).unwrap_or_default();
         since = log["cursor"].as_str().map(str::to_owned);
     }
-    let goes_on = args.channel.is_none() && (!needs_output || since.is_some());
+    let goes_on = args.channel.is_none() && (misses_nothing || since.is_some());
     let now = Instant::now();
     let deadline = args.timeout.and_then(|limit| now.checked_add(limit));
     let left = || deadline.map(|at| at.saturating_duration_since(Instant::now()));
@@ -282,13 +280,9 @@ fn call(
     let args: Option<Vec<String>> = args.collect();
     let args =
         args.ok_or_else(|| Error::usage("an argument is not UTF-8, and --host passes on text"))?;
-    let session = match &choice.session {
-        Some(session) => session.clone(),
-        None => TaskSession::name_from_here()?,
-    };
     let mut call = FarCall {
         verb: verb.to_owned(),
-        session: Some(session),
+        session: Some(choice.name()?),
         needs_cwd: needs.cwd,
         stdin: needs.stdin.clone(),
         ..host.call(args, Caller::of_environment().owner)

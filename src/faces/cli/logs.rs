@@ -8,17 +8,17 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde_json::{Value, json};
 
-use super::args::{Logs, MatchOptions, Search};
+use super::args::Logs;
 use super::context::{self, Context};
 use super::output;
 use super::table::{self, NARROW, NARROW_NAME, Narrowing};
 use crate::client::DaemonClient;
 use crate::clock;
 use crate::model::{Error, ErrorKind, Millis, RunEnd, Task, WindowId, age, took};
-use crate::ops::{self, RunInfo, TaskSession};
+use crate::ops::{self, RunInfo, SearchArguments, TaskSession};
 use crate::terminal::columns_of;
 use crate::wire::{
-    LiveRecord, LogRequest, LsTask, SearchMatch, SearchRequest, SearchResult, StreamRecord, TaskLog,
+    LiveRecord, LogRequest, LsTask, SearchMatch, SearchResult, StreamRecord, TaskLog,
 };
 
 /// How many lines of each task are printed at first with `--all`.
@@ -40,8 +40,8 @@ pub(super) async fn run(context: &Context, mut args: Logs) -> Result<(), Error> 
     if let Some(run) = args.run {
         // It may be on the disk, in the session's files.
         let mut session = context.session().await?;
-        let log = ops::earlier_log(&mut session, request, run).await;
-        return print(&last_lines(log?, args.lines), args);
+        let log = ops::earlier_log(&mut session, request, run).await?;
+        return print(&last_lines(log, args.lines), args);
     }
     let mut session = context.given()?;
     // What is gone has nothing to follow.
@@ -58,8 +58,8 @@ pub(super) async fn run(context: &Context, mut args: Logs) -> Result<(), Error> 
         )
         .await;
     }
-    let log = ops::last_log(&mut session, request).await;
-    print(&last_lines(log?, args.lines), args)
+    let log = ops::last_log(&mut session, request).await?;
+    print(&last_lines(log, args.lines), args)
 }
 
 fn request(name: &str, args: &Logs) -> LogRequest {
@@ -102,8 +102,7 @@ async fn several(context: &Context, args: &Logs) -> Result<(), Error> {
     let windows = tasks.iter().map(|task| task.window.to_string());
     let mut logs = Vec::new();
     for name in windows.chain(args.names.iter().cloned()) {
-        let log = ops::last_log(&mut session, request(&name, args)).await;
-        logs.push(log?);
+        logs.push(ops::last_log(&mut session, request(&name, args)).await?);
     }
     for (index, log) in logs.into_iter().enumerate() {
         let log = last_lines(log, args.lines);
@@ -239,8 +238,8 @@ async fn present(
         lines,
         ..request(window, args)
     };
-    let log = ops::present_log(&mut session.for_request(), request).await;
-    Ok(last_lines(log?, lines))
+    let log = ops::present_log(&mut session.for_request(), request).await?;
+    Ok(last_lines(log, lines))
 }
 
 fn last_lines(log: TaskLog, lines: Option<usize>) -> TaskLog {
@@ -337,17 +336,10 @@ fn print_lines(
     output::lines(lines.map(|line| format!("{prefix}{}", line.as_ref())))
 }
 
-pub(super) async fn search(context: &Context, args: Search) -> Result<(), Error> {
+pub(super) async fn search(context: &Context, args: SearchArguments) -> Result<(), Error> {
     let mut session = context.given()?;
-    let MatchOptions { regex, ignore_case } = args.matching;
-    let request = SearchRequest {
-        task: args.name,
-        pattern: args.pattern,
-        regex,
-        ignore_case,
-    };
-    let found = ops::search(&mut session, request).await;
-    let (found, gone) = found?;
+    let is_json = args.json;
+    let (found, gone) = ops::search(&mut session, args.request()).await?;
     let SearchResult {
         matches: found,
         incomplete,
@@ -355,7 +347,7 @@ pub(super) async fn search(context: &Context, args: Search) -> Result<(), Error>
     for note in gone.iter().chain(&incomplete) {
         output::note(&format!("tmux-task: search: {note}"));
     }
-    if args.json.json {
+    if is_json {
         output::json(&found)?;
     } else {
         let line = |found: &SearchMatch| {
@@ -384,8 +376,7 @@ const NARROW_RUNS: Narrowing<'_> = Narrowing {
 /// Lists the stored runs of tasks.
 async fn list_runs(context: &Context, args: &Logs) -> Result<(), Error> {
     let mut session = context.session().await?;
-    let runs = ops::stored_runs(&mut session, &args.names).await;
-    let mut runs = runs?;
+    let mut runs = ops::stored_runs(&mut session, &args.names).await?;
     if let Some(most) = args.lines {
         runs = ops::last_of_each(runs, &args.names, most);
     }

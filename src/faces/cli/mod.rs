@@ -10,7 +10,6 @@ mod doctor;
 mod far_call;
 mod feed;
 mod forward;
-mod init;
 mod kill;
 mod logs;
 mod ls;
@@ -22,7 +21,6 @@ mod replay;
 mod run;
 mod send;
 mod table;
-mod task_names;
 mod up;
 mod usage;
 mod wait;
@@ -188,7 +186,7 @@ fn dispatch(context: &Context, command: CliCommand) -> Execution<'_> {
         CliCommand::Guide => Box::pin(ready(man::guide())),
         CliCommand::Completions(args) => Box::pin(ready(man::completions(args))),
         CliCommand::Man(args) => Box::pin(ready(man::run(&args))),
-        CliCommand::Init(args) => boxed(move || async move { init::run(context, &args).await }),
+        CliCommand::Init(args) => boxed(move || async move { agent::init(context, &args).await }),
         CliCommand::Agent(args) => boxed(move || agent::run(context, args)),
         #[cfg(feature = "mcp")]
         CliCommand::Mcp(args) => boxed(move || async move { attach::mcp(context, &args).await }),

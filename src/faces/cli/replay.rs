@@ -1,13 +1,13 @@
 //! `replay`: runs the whole pure path without tmux.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader};
 use std::time::Instant;
 
 use super::args::Replay;
 use super::output;
 use crate::engine::{Engine, EngineEffect, RestoredState, Settings};
-use crate::model::{Context, Error, Now, Record};
+use crate::model::{Context, Error, Now};
 use crate::wire::SnapshotLine;
 
 pub(super) fn run(args: &Replay) -> Result<(), Error> {
@@ -30,7 +30,7 @@ fn replay(input: impl BufRead) -> Result<(), Error> {
         session_id: String::new(),
         checkpoint: None,
     };
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = output::Results::new();
     for (index, line) in input.split(b'\n').enumerate() {
         let bad = |why: String| Error::failed(format!("line {}: {why}", index + 1));
         let line = line.map_err(|error| bad(error.to_string()))?;
@@ -40,11 +40,8 @@ fn replay(input: impl BufRead) -> Result<(), Error> {
         let snapshot = serde_json::from_slice::<SnapshotLine>(&line)
             .map_err(|error| error.to_string())
             .and_then(|line| line.to_snapshot())
-            .map_err(|why| {
-                // The lines before the bad one have been processed.
-                drop(out.flush());
-                bad(why)
-            })?;
+            // The lines before a bad one have been processed, and are printed when this ends.
+            .map_err(bad)?;
         context.session_name.clone_from(&snapshot.session);
         context.session_id.clone_from(&snapshot.session);
         let now = Now {
@@ -61,7 +58,9 @@ fn replay(input: impl BufRead) -> Result<(), Error> {
                     let mut more = u32::try_from(records.len()).unwrap_or(u32::MAX);
                     for record in &records {
                         more = more.saturating_sub(1);
-                        write(&mut out, &record.clone().stamped(more, &context))?;
+                        let record = record.clone().stamped(more, &context);
+                        let line = serde_json::to_string(&record).map_err(Error::of)?;
+                        out.line(&line)?;
                     }
                 }
                 // Live-only.
@@ -69,10 +68,5 @@ fn replay(input: impl BufRead) -> Result<(), Error> {
             }
         }
     }
-    out.flush().or_else(|error| output::closed_is_fine(&error))
-}
-
-fn write(out: &mut impl Write, record: &Record) -> Result<(), Error> {
-    let line = serde_json::to_string(record).map_err(Error::of)?;
-    writeln!(out, "{line}").or_else(|error| output::closed_is_fine(&error))
+    out.end()
 }

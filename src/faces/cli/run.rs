@@ -230,15 +230,15 @@ async fn start(
 /// Prints what was started, and follows it as requested, unless that was interrupted already.
 async fn follow_up(
     context: &Context,
-    mut started: StartedRun,
+    started: StartedRun,
     (follow, is_interrupted): (FollowRun, bool),
     report: LaunchReport,
 ) -> Result<(), Error> {
     let will_wait = will_wait(&follow);
     print(context, &started, report)?;
     if !will_wait && started.unreachable.is_none() {
-        let owner = started.owner.clone();
-        say_undelivered(context, owner, Some(&mut started.daemon), &started.name).await;
+        let owner = started.owner.as_deref();
+        say_undelivered(context, &started.session, owner, &started.name).await;
     }
     if let Some(why) = started.unreachable.as_ref().filter(|_| !will_wait) {
         context.note(&format!(
@@ -256,8 +256,10 @@ async fn follow_up(
     }
     let shown = match follow.follow {
         true => {
-            let shown = ops::follow_launched(&started).await;
-            let name = &started.name;
+            let (window, name) = (&started.run.window_id, &started.name);
+            // Beside the connection on which it was launched.
+            let session = started.session.for_request();
+            let shown = ops::follow_log(&session, window, false, 0).await;
             let goes_on =
                 || format!("the task was started and goes on; `tmux-task logs -f {name}` shows it");
             Some(shown.map_err(|failure| failure.with_hint_if_none(goes_on))?)
@@ -326,13 +328,8 @@ fn as_one_line(path: &str) -> Cow<'_, str> {
 }
 
 fn print(context: &Context, started: &StartedRun, report: LaunchReport) -> Result<(), Error> {
-    let StartedRun {
-        session_name,
-        name,
-        cwd,
-        run,
-        ..
-    } = started;
+    let StartedRun { name, cwd, run, .. } = started;
+    let session_name = &started.session.name;
     let line = format!("started {} ({name}) in {session_name}", run.window_id);
     match report {
         LaunchReport::Json => output::json(&json!({
@@ -367,19 +364,19 @@ fn print(context: &Context, started: &StartedRun, report: LaunchReport) -> Resul
     Ok(())
 }
 
-/// Says it on stderr if nothing delivers messages to the owner of these tasks, which were started in the
-/// session of this daemon. It is said each time: a model may have lost what it was told before.
+/// Says it on stderr if nothing delivers messages to the owner of these tasks, which were started in
+/// this session. It is said each time: a model may have lost what it was told before.
 pub(super) async fn say_undelivered(
     context: &Context,
-    owner: Option<String>,
-    daemon: Option<&mut DaemonClient>,
+    session: &TaskSession,
+    owner: Option<&str>,
     names: &str,
 ) {
     let Some(owner) = owner else { return };
-    let Some(undelivered) = ops::undelivered_to(owner, daemon).await else {
+    let Some(adapter) = ops::undelivered_to(session, owner).await else {
         return;
     };
-    let more = match undelivered.adapter {
+    let more = match adapter {
         Adapter::None => String::new(),
         Adapter::Available(client) => {
             format!("; `tmux-task init {client} --write` installs what delivers messages")
@@ -390,10 +387,9 @@ pub(super) async fn say_undelivered(
         ),
     };
     context.note(&format!(
-        "tmux-task: {}: nothing delivers messages to {}\nhint: `tmux-task wait {names}` blocks until \
+        "tmux-task: {}: nothing delivers messages to {owner}\nhint: `tmux-task wait {names}` blocks until \
          the task ends or asks for input{more}",
-        context.what(),
-        undelivered.owner
+        context.what()
     ));
 }
 

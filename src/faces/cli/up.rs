@@ -32,11 +32,9 @@ pub(super) async fn up(context: &Context, args: Up) -> Result<(), Error> {
     }
     let started = tasks.iter().filter(|task| task.state == UpState::Started);
     let started: Vec<&str> = started.map(|task| task.window_name.as_str()).collect();
-    if !started.is_empty()
-        && let Ok(mut daemon) = session.daemon().await
-    {
+    if !started.is_empty() {
         let owner = Caller::of_environment().owner;
-        run::say_undelivered(context, owner, daemon.as_mut(), &started.join(" ")).await;
+        run::say_undelivered(context, &session, owner.as_deref(), &started.join(" ")).await;
     }
     // The one that came first in the file.
     match tasks.iter().find(|task| task.why.is_some()) {

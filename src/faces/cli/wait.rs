@@ -8,20 +8,19 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
 
-use super::args::{FollowRun, Signal, Wait};
+use super::args::{FollowRun, Signal};
 use super::context::{self, Context};
 use super::output;
 use crate::model::{
-    self, AnswerBy, Condition, Error, ErrorKind, GoneReason, Stop, WaitOutcome, WaitResult,
-    whole_millis,
+    self, AnswerBy, Error, ErrorKind, GoneReason, Stop, WaitOutcome, WaitResult, whole_millis,
 };
-use crate::ops::{self, Awaited, Caller, StartedRun, TaskSession, WaitNews};
+use crate::ops::{self, Awaited, Caller, StartedRun, TaskSession, WaitArguments, WaitNews};
 use crate::wire::WaitRequest;
 
 /// What is left of a time limit at least: a wait without time reports no end that is there.
 const LEAST: Duration = Duration::from_millis(1);
 
-pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Error> {
+pub(super) async fn wait(context: &Context, args: WaitArguments) -> Result<(), Error> {
     context.limit.wait(args.timeout);
     if args.channel.as_deref() == Some("") {
         let why = "a channel has a name of at least one character";
@@ -34,16 +33,27 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Error> {
     let name = args.channel.as_ref().or(args.names.first());
     let name = name.map_or("", String::as_str);
     let result = match &args.channel {
-        // tmux's channels belong to the server: the session does not matter.
-        Some(channel) => on_channel(&session, channel, args.timeout).await?,
+        // tmux's channels belong to the server: the session does not matter. The `tmux wait-for` process is
+        // ended with ours when a signal ends us.
+        Some(channel) => {
+            let mut ends = context::ExitWatch::listen()?;
+            tokio::select! {
+                result = ops::wait_for_channel(&session, channel, args.timeout) => result?,
+                kind = ends.recv() => return Err(Error::silent(kind)),
+            }
+        }
         None => {
             // An interrupt does not affect the task.
-            let asked = ops::wait_for_task(&mut session, request(&args, name));
+            let asked = ops::wait_for_task(&mut session, args.request(name, owner()));
             context::unless_interrupted(asked).await??
         }
     };
     let what = format!("wait {name}");
-    print_result(&result, args.timeout, &what, name, args.json.json)
+    print(&result, args.timeout, &what, name, None, args.json)?.map_or(Ok(()), Err)
+}
+
+fn owner() -> Option<String> {
+    Caller::of_environment().owner
 }
 
 /// Waits for several tasks at the same time, or for the last ones of a loop, and prints each outcome
@@ -52,7 +62,7 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Error> {
 async fn wait_for_several(
     context: &Context,
     session: &mut TaskSession,
-    args: &Wait,
+    args: &WaitArguments,
 ) -> Result<(), Error> {
     if args.since.is_some() && args.names.len() > 1 {
         let why = "a cursor belongs to one task: give one name with --since";
@@ -61,25 +71,28 @@ async fn wait_for_several(
     // None is waited for if one of the names is not a task's.
     let mut found = Vec::new();
     for name in &args.names {
-        let (daemon, window) = ops::find_to_wait(session, name).await?;
-        if found.iter().all(|(_, _, other)| *other != window) {
-            found.push((name.as_str(), daemon, window));
+        let window = ops::find(session, name).await?.window;
+        if found.iter().all(|(_, other)| *other != window) {
+            found.push((name.as_str(), window));
         }
     }
-    let names: Vec<&str> = found.iter().map(|(name, ..)| *name).collect();
+    let names: Vec<&str> = found.iter().map(|(name, _)| *name).collect();
     let waits = found.into_iter().enumerate();
     let mut waits: FuturesUnordered<_> = waits
-        .map(|(index, (_, mut daemon, window))| async move {
-            let request = request(args, &window);
-            let wait = ops::wait(&mut daemon, &request);
-            (index, context::unless_interrupted(wait).await)
+        .map(|(index, (_, window))| {
+            let session = session.for_request();
+            async move {
+                let request = args.request(&window.to_string(), owner());
+                let wait = ops::wait(&session, &request);
+                (index, context::unless_interrupted(wait).await)
+            }
         })
         .collect();
     let mut failed: BTreeMap<usize, ErrorKind> = BTreeMap::new();
     // With --any: those that did not end in time. Another one may have done so in the last moment.
     let mut timed_out: Vec<(usize, WaitResult)> = Vec::new();
     let print_one = |index: usize, result: &WaitResult, left: Option<&[&str]>| {
-        let (name, json) = (names[index], args.json.json);
+        let (name, json) = (names[index], args.json);
         let what = format!("wait {name}");
         let failure = print(result, args.timeout, &what, name, Some(left), json)?;
         let kind = failure.as_ref().map(|failure| failure.kind);
@@ -107,7 +120,7 @@ async fn wait_for_several(
             break;
         }
     }
-    if args.json.json {
+    if args.json {
         for (index, result) in &timed_out {
             print_one(*index, result, Some(&names))?;
         }
@@ -136,49 +149,6 @@ struct NamedResult<'a> {
     left: Option<&'a [&'a str]>,
     #[serde(flatten)]
     result: &'a WaitResult,
-}
-
-fn request(args: &Wait, name: &str) -> WaitRequest {
-    WaitRequest {
-        task: name.to_owned(),
-        conditions: conditions(args),
-        stops: args.stop.clone(),
-        regex: args.matching.regex,
-        ignore_case: args.matching.ignore_case,
-        timeout_ms: args.timeout.map(whole_millis),
-        since: args.since.clone(),
-        through_prompts: args.through_prompts,
-        is_final: args.is_final,
-        tail: Some(args.tail),
-        owner: Caller::of_environment().owner,
-        ..WaitRequest::default()
-    }
-}
-
-fn conditions(args: &Wait) -> Vec<Condition> {
-    let texts = args.text.iter().cloned().map(Condition::Text);
-    let others = [
-        args.change.then_some(Condition::Change),
-        args.bell.then_some(Condition::Bell),
-        args.input.then_some(Condition::Input),
-        args.idle.map(|limit| Condition::Idle { limit }),
-        args.listen.map(|port| Condition::Listen { port }),
-    ];
-    let exit = args.exit.then_some(Condition::Exit).into_iter();
-    exit.chain(texts)
-        .chain(others.into_iter().flatten())
-        .collect()
-}
-
-/// Prints the outcome of a wait with this time limit, and ends with its exit code.
-fn print_result(
-    result: &WaitResult,
-    limit: Option<Duration>,
-    what: &str,
-    name: &str,
-    json: bool,
-) -> Result<(), Error> {
-    print(result, limit, what, name, None, json)?.map_or(Ok(()), Err)
 }
 
 /// Prints the outcome of a wait, and returns the failure if it did not succeed. One `of_several` is printed
@@ -367,10 +337,7 @@ pub(super) async fn wait_for_launched(
     json: bool,
 ) -> Result<(), Error> {
     let StartedRun {
-        name,
-        run,
-        mut daemon,
-        ..
+        name, run, session, ..
     } = started;
     let timeout = follow.timeout;
     context.limit.wait(timeout);
@@ -385,9 +352,9 @@ pub(super) async fn wait_for_launched(
         through_prompts: follow.through_prompts,
         // What is followed is shown already.
         tail: Some(if follow.follow { 0 } else { follow.tail }),
-        ..ops::wait_of_launch(&run, conditions, Caller::of_environment().owner)
+        ..ops::wait_of_launch(&run, conditions, owner())
     };
-    let wait = ops::wait(&mut daemon, &request);
+    let wait = ops::wait(&session, &request);
     let result = context::unless_interrupted(wait).await?;
     let goes_on = format!("`tmux-task wait {name}` waits for its end");
     let result = result.map_err(|failure| {
@@ -400,7 +367,7 @@ pub(super) async fn wait_for_launched(
         }
     })?;
     if !is_for_exit {
-        return print_result(&result, timeout, &what, &name, json);
+        return print(&result, timeout, &what, &name, None, json)?.map_or(Ok(()), Err);
     }
     if json {
         output::json(&result)?;
@@ -445,24 +412,10 @@ fn ended(what: &str, result: &WaitResult, json: bool) -> Result<(), Error> {
     Err(Error::new(kind, why).about(what))
 }
 
-/// Waits on a channel. The `tmux wait-for` process is ended with ours when a signal ends us.
-async fn on_channel(
-    session: &TaskSession,
-    channel: &str,
-    timeout: Option<Duration>,
-) -> Result<WaitResult, Error> {
-    let mut ends = context::ExitWatch::listen()?;
-    tokio::select! {
-        result = ops::wait_for_channel(session, channel, timeout) => result,
-        kind = ends.recv() => Err(Error::silent(kind)),
-    }
-}
-
 pub(super) async fn signal(context: &Context, args: Signal) -> Result<(), Error> {
     if args.name.is_empty() {
         let why = "a channel has a name of at least one character";
         return Err(Error::usage(why));
     }
-    let session = context.given()?;
-    ops::signal_channel(&session, &args.name).await
+    Ok(context.given()?.connection().signal(&args.name).await?)
 }

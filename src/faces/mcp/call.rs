@@ -2,14 +2,11 @@
 //! is answered: text for a model, and what to do next where something failed.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::future::{Future, pending};
 use std::pin::Pin;
 use std::time::Duration;
 
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
-use serde::de::value::SeqAccessDeserializer;
-use serde::de::{self, Deserialize as _, Deserializer, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, interval, timeout};
@@ -17,6 +14,7 @@ use tokio::time::{Instant, interval, timeout};
 use crate::faces::agent::{AgentClient, Conversation};
 use crate::model::{Error, ErrorKind, text};
 use crate::ops::Caller;
+use crate::wire::After;
 
 /// How often a call that waits reports its progress. Clients end calls that are silent for long.
 const REPORT_EVERY: Duration = Duration::from_secs(2);
@@ -41,6 +39,8 @@ pub(super) type Reporter = mpsc::UnboundedSender<ProgressNotificationParam>;
 
 /// A call.
 pub(super) struct Call {
+    /// The end of the feed at the client's first call. Events before it are of no interest.
+    pub(super) begin: After,
     pub(super) caller: Caller,
     /// As the progress of what its progress is reported, and where, if the client wants that.
     pub(super) progress: Option<(ProgressToken, Reporter)>,
@@ -58,11 +58,11 @@ impl Call {
         what: &str,
         limit: Option<Duration>,
         work: impl Future<Output = T>,
-    ) -> Result<T, ToolAnswer> {
+    ) -> Result<T, Error> {
         tokio::select! {
             biased;
             result = work => Ok(result),
-            () = self.client_is_gone() => Err(ToolAnswer::refused("the client has gone", None)),
+            () = self.client_is_gone() => Err(Error::failed("the client has gone")),
             never = self.report(what, limit) => match never {},
         }
     }
@@ -92,24 +92,22 @@ impl Call {
 }
 
 /// Ends work that should not take long, if daemon or tmux do not answer.
-pub(super) async fn within_time<T, E: Into<ToolAnswer>>(
-    work: impl Future<Output = Result<T, E>>,
-) -> Result<T, ToolAnswer> {
+pub(super) async fn within_time<T>(
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
     within(ANSWERS_WITHIN, work).await
 }
 
 /// The same within another time.
-pub(super) async fn within<T, E: Into<ToolAnswer>>(
+pub(super) async fn within<T>(
     limit: Duration,
-    work: impl Future<Output = Result<T, E>>,
-) -> Result<T, ToolAnswer> {
-    match timeout(limit, work).await {
-        Ok(result) => result.map_err(Into::into),
-        Err(_) => Err(ToolAnswer::refused(
-            "tmux or the daemon of tmux-task does not answer",
-            Some("ask the user to run `tmux-task doctor`: it says which, and what to do"),
-        )),
-    }
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    timeout(limit, work).await.unwrap_or_else(|_| {
+        let why = "tmux or the daemon of tmux-task does not answer";
+        let hint = "ask the user to run `tmux-task doctor`: it says which, and what to do";
+        Err(Error::failed(why).with_hint(hint))
+    })
 }
 
 /// How long a wait may take.
@@ -135,6 +133,19 @@ impl Limit {
             given => (given, ""),
         };
         Self { time, note }
+    }
+}
+
+/// What a tool answers.
+pub(super) enum Reply {
+    Lines(Vec<String>),
+    /// These lines, and below them what the wait ends with.
+    Wait(Vec<String>, Wait),
+}
+
+impl From<String> for Reply {
+    fn from(line: String) -> Self {
+        Self::Lines(vec![line])
     }
 }
 
@@ -204,33 +215,29 @@ impl ToolAnswer {
             is_error: false,
         }
     }
+}
 
-    /// Returns the answer to a call that was not carried out, with what to do about it.
-    pub(super) fn refused(why: &str, hint: Option<&str>) -> Self {
+/// The answer to a call that was not carried out, with what to do about it.
+impl From<Error> for ToolAnswer {
+    fn from(error: Error) -> Self {
         let one_line = |text: &str| text::one_line(in_words_of_tools(text).as_bytes(), ERROR_CHARS);
-        let text = match hint {
-            Some(hint) => format!("{}\nhint: {}", one_line(why), one_line(hint)),
-            None => one_line(why),
+        let why = one_line(&error.message);
+        let text = match hint_of(&error) {
+            Some(hint) => format!("{why}\nhint: {}", one_line(hint)),
+            None => why,
         };
         Self {
             text,
             is_error: true,
         }
     }
-
-    /// Adds what to do, unless that is said already.
-    pub(super) fn or_hint(mut self, hint: &str) -> Self {
-        if self.is_error && !self.text.contains("\nhint: ") {
-            self.text.push_str("\nhint: ");
-            self.text.push_str(hint);
-        }
-        self
-    }
 }
 
-impl From<Error> for ToolAnswer {
-    fn from(error: Error) -> Self {
-        Self::refused(&error.message, hint(&error))
+/// Adds what to do, unless an answer says that already.
+pub(super) fn or_hint(error: Error, hint: &str) -> Error {
+    match hint_of(&error) {
+        Some(_) => error,
+        None => error.with_hint(hint),
     }
 }
 
@@ -281,7 +288,7 @@ const HINTS_OF_TOOLS: &[(&str, &str)] = &[
 const LIST_TASKS: &str = "list_tasks shows the tasks with their ids; run_task starts one";
 
 /// Returns what the model can do about an error, in terms of the tools.
-fn hint(error: &Error) -> Option<&str> {
+fn hint_of(error: &Error) -> Option<&str> {
     match (error.kind, &error.hint) {
         (ErrorKind::Impossible, _) => Some(WITHOUT_CURSOR),
         (ErrorKind::Missing, None) => Some(LIST_TASKS),
@@ -291,42 +298,6 @@ fn hint(error: &Error) -> Option<&str> {
         }
         (_, None) => None,
     }
-}
-
-/// More than any wait takes, and no overflow.
-const MOST_SECONDS: f64 = 1e9;
-
-/// Reads a time in seconds.
-pub(super) fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    let seconds = f64::deserialize(from)?;
-    if (0.0..=MOST_SECONDS).contains(&seconds) {
-        return Ok(Some(Duration::from_secs_f64(seconds)));
-    }
-    let why = format!("{seconds} is not a number of seconds");
-    Err(de::Error::custom(why))
-}
-
-/// Reads one text or a list of them.
-pub(super) fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    struct Texts;
-
-    impl<'de> Visitor<'de> for Texts {
-        type Value = Vec<String>;
-
-        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-            formatter.write_str("a list of texts")
-        }
-
-        fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<String>, E> {
-            Ok(vec![text.to_owned()])
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, texts: A) -> Result<Vec<String>, A::Error> {
-            Vec::deserialize(SeqAccessDeserializer::new(texts))
-        }
-    }
-
-    from.deserialize_any(Texts)
 }
 
 /// Returns a line of a task's output as sanitised, bounded text.
@@ -346,6 +317,7 @@ mod tests {
 
     fn call(closed: watch::Receiver<bool>) -> Call {
         Call {
+            begin: After::default(),
             caller: Caller::default(),
             progress: None,
             closed,
@@ -361,13 +333,14 @@ mod tests {
         let work = call.attend("x", None, pending::<()>());
         let close = async { sender.send(true).unwrap() };
         let (result, ()) = tokio::join!(work, close);
-        assert!(result.unwrap_err().is_error);
+        assert!(result.is_err());
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_does_not_answer_is_an_error() {
-        let silent = within_time(pending::<Result<(), ToolAnswer>>()).await;
-        assert!(silent.unwrap_err().text.contains("tmux-task doctor"));
+        let silent = within_time(pending::<Result<(), Error>>()).await;
+        let hint = silent.unwrap_err().hint.unwrap();
+        assert!(hint.contains("tmux-task doctor"));
     }
 
     #[test]
@@ -416,19 +389,22 @@ mod tests {
         let hint = "`tmux-task run NAME -- COMMAND` starts a task and with it the session";
         let missing = ToolAnswer::from(Error::missing("no session `work`").with_hint(hint));
         assert!(missing.is_error);
-        let expected = "no session `work`\nhint: there are no tasks yet: run_task starts one";
-        assert_eq!(missing.text, expected);
-        let lost = ToolAnswer::from(Error::new(ErrorKind::Impossible, "it is gone"));
+        assert_eq!(
+            missing.text,
+            "no session `work`\nhint: there are no tasks yet: run_task starts one"
+        );
+        let lost = Error::new(ErrorKind::Impossible, "it is gone");
+        assert_eq!(or_hint(lost.clone(), "x"), lost);
+        let lost = ToolAnswer::from(lost);
         assert_eq!(lost.text, format!("it is gone\nhint: {WITHOUT_CURSOR}"));
-        assert_eq!(lost.clone().or_hint("x"), lost);
-        let hinted = ToolAnswer::refused("a", None).or_hint("x");
-        assert_eq!(hinted.text, "a\nhint: x");
+        let other = or_hint(Error::failed("a"), "x");
+        assert_eq!(ToolAnswer::from(other).text, "a\nhint: x");
     }
 
     #[test]
     fn text_has_no_escapes() {
         assert_eq!(line("  a\u{1b}[31mb\u{202e}c  "), "  abc");
-        assert_eq!(ToolAnswer::refused("a\nb\u{7}", None).text, "a b");
+        assert_eq!(ToolAnswer::from(Error::failed("a\nb\u{7}")).text, "a b");
         assert_eq!(line(&"x".repeat(5000)).chars().count(), TEXT_CHARS);
     }
 }

@@ -21,21 +21,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 
 use crate::model::{Error, ErrorKind, with_causes};
-use crate::ops::SessionChoice;
-use other_host::{CALL, HostBegins};
+use other_host::CALL;
 pub(crate) use other_host::{SINGLE_CALL, refusal};
-use tool::Client;
+pub(crate) use tools::ServeOptions;
 use tools::Server;
 use transport::{ClientTransport, Messages};
-
-/// How to serve.
-#[derive(Debug, Clone)]
-pub(crate) struct ServeOptions {
-    /// The task session.
-    pub(crate) choice: SessionChoice,
-    /// Whether only tools that change nothing are offered.
-    pub(crate) is_read_only: bool,
-}
 
 /// Serves one client on standard input and output until it closes them.
 ///
@@ -44,7 +34,7 @@ pub(crate) struct ServeOptions {
 /// When the client does not speak MCP.
 pub(crate) async fn serve(options: ServeOptions) -> Result<(), Error> {
     let (close, closed) = watch::channel(false);
-    let server = server(options, closed);
+    let server = Server::new(options, closed);
     let serving = async {
         let inner = (tokio::io::empty(), tokio::io::stdout());
         let transport = ClientTransport {
@@ -82,7 +72,7 @@ pub(crate) async fn serve_call(
     let meta = request.meta.clone().unwrap_or_default();
     // The caller ends this process if it needs no answer.
     let (_close, closed) = watch::channel(false);
-    let server = server(options, closed);
+    let server = Server::new(options, closed);
     let (reporter, mut reports) = mpsc::unbounded_channel();
     let mut reply = pin!(server.reply(request, &meta, false, &reporter));
     let reply = loop {
@@ -100,14 +90,6 @@ pub(crate) async fn serve_call(
         }
         Err(error) => json!({"jsonrpc": "2.0", "id": CALL, "error": error}),
     })
-}
-
-fn server(options: ServeOptions, closed: watch::Receiver<bool>) -> Server {
-    Server {
-        client: Client::new(options.choice, closed),
-        is_read_only: options.is_read_only,
-        host_begins: HostBegins::default(),
-    }
 }
 
 /// Returns the error that what came first is not how a client begins.

@@ -8,10 +8,10 @@ use rmcp::model::{
 };
 use serde_json::{Value, from_value, json};
 
-use super::call::{Reporter, ToolAnswer, caller_of};
+use super::call::{Reporter, caller_of};
 use crate::hosts::{FarProcess, Host};
-use crate::model::{FarCall, FarStdin};
-use crate::ops::{SessionChoice, TaskSession, lookup, note_host};
+use crate::model::{Error, FarCall, FarStdin};
+use crate::ops::{SessionChoice, lookup, note_host};
 
 /// The argument of every tool that names the machine.
 pub(super) const ARGUMENT: &str = "host";
@@ -95,9 +95,9 @@ pub(super) async fn execute(
     begins: &HostBegins,
     meta: &JsonObject,
     reporter: &Reporter,
-) -> Result<Result<CallToolResult, ErrorData>, ToolAnswer> {
+) -> Result<Result<CallToolResult, ErrorData>, Error> {
     let Value::String(name) = host else {
-        return Err(ToolAnswer::refused("`host` is not a text", None));
+        return Err(Error::usage("`host` is not a text"));
     };
     let host = Host::named(&name, &lookup)?;
     // How the client speaks is for this server. A handle would end with the one there.
@@ -105,14 +105,10 @@ pub(super) async fn execute(
     passed_on.retain(|name, _| !name.starts_with(PROTOCOL));
     passed_on.insert(BEGIN.to_owned(), begins.get(&name));
     request.meta = from_value(Value::Object(passed_on)).ok();
-    let session = match &choice.session {
-        Some(session) => session.clone(),
-        None => TaskSession::name_from_here()?,
-    };
     let args = SINGLE_CALL.map(str::to_owned).to_vec();
     let call = FarCall {
         verb: verb_of_tool(&request.name).to_owned(),
-        session: Some(session),
+        session: Some(choice.name()?),
         stdin: FarStdin::Text(json!(request).to_string()),
         ..host.call(args, caller_of(meta).owner)
     };
@@ -137,11 +133,8 @@ async fn answer_of(
     host: &Host,
     mut process: FarProcess,
     reporter: &Reporter,
-) -> Result<Result<CallToolResult, ErrorData>, ToolAnswer> {
-    let without_answer = || {
-        let why = format!("the server on {} did not answer", host.name);
-        ToolAnswer::refused(&why, None)
-    };
+) -> Result<Result<CallToolResult, ErrorData>, Error> {
+    let without_answer = || Error::failed(format!("the server on {} did not answer", host.name));
     while let Ok(line) = process.line().await? {
         let Ok(mut message) = serde_json::from_slice::<Value>(&line) else {
             continue;

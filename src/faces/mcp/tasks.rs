@@ -3,23 +3,24 @@
 
 use std::time::Duration;
 
-use rmcp::model::CallToolResponse;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::time::timeout;
 
 use super::call::{
-    Call, LONGEST_WAIT, NAME_CHARS, OF_LONGEST_WAIT, TEXT_CHARS, ToolAnswer, USUAL_WAIT,
-    WITHOUT_CURSOR, line, one_or_more, seconds, short, within_time,
+    Call, LONGEST_WAIT, NAME_CHARS, OF_LONGEST_WAIT, Reply, TEXT_CHARS, USUAL_WAIT, WITHOUT_CURSOR,
+    line, or_hint, short, within_time,
 };
-use super::tool::{Client, ToolCall, ToolEffect};
+use super::tool::{ToolCall, ToolEffect};
 use crate::clock;
-use crate::model::{ErrorKind, Millis, StopChoice, port_words, rfc3339, text};
-use crate::ops::{self, EventQuery, Events, FeedEvent};
+use crate::model::{Error, ErrorKind, Millis, StopChoice, port_words, rfc3339, text};
+use crate::ops::{
+    self, EventQuery, Events, FeedEvent, SearchArguments, TaskSession, one_or_more, seconds,
+};
 use crate::route;
 use crate::wire::{
-    After, EndedTask, LogRequest, LsTask, LsView, SearchRequest, SearchResult, SendRequest,
-    TaskLog, TaskStateName, TypedInput,
+    After, EndedTask, LogRequest, LsTask, LsView, SearchResult, SendRequest, TaskLog,
+    TaskStateName, TypedInput,
 };
 
 /// The maximum number of tasks in a list.
@@ -44,10 +45,10 @@ impl ToolCall for ListTasks {
     const TITLE: &'static str = "List tasks";
     const EFFECT: ToolEffect = ToolEffect::Nothing;
 
-    async fn execute(self, client: &Client, _: &Call) -> Result<CallToolResponse, ToolAnswer> {
-        let mut view = within_time(ops::list(&mut client.session().await?)).await?;
+    async fn execute(self, mut session: TaskSession, _: &Call) -> Result<Reply, Error> {
+        let mut view = within_time(ops::list(&mut session)).await?;
         ops::add_ports(&mut view);
-        Ok(ToolAnswer::new(table(&view, clock::now().wall)).into())
+        Ok(Reply::Lines(table(&view, clock::now().wall)))
     }
 }
 
@@ -66,27 +67,20 @@ impl ToolCall for KillTask {
     const EFFECT: ToolEffect = ToolEffect::EndsTasks;
     const REQUIRED: &'static [&'static str] = &["task"];
 
-    async fn execute(self, client: &Client, call: &Call) -> Result<CallToolResponse, ToolAnswer> {
-        let session = &mut client.session().await?;
+    async fn execute(self, mut session: TaskSession, call: &Call) -> Result<Reply, Error> {
         // Once more kills what has not ended yet.
-        let runs = within_time(ops::ending_runs(session, &self.task, true)).await?;
+        let runs = within_time(ops::ending_runs(&mut session, &self.task, true)).await?;
         if !runs.is_empty() {
             let names: Vec<&str> = runs.iter().map(|run| run.window_name.as_str()).collect();
-            let line = format!("killed what was left of {}", names.join(", "));
-            return Ok(ToolAnswer::new([line]).into());
+            return Ok(format!("killed what was left of {}", names.join(", ")).into());
         }
         let choice = StopChoice::default();
-        let work = ops::kill(session, call.caller.clone(), self.task, &choice);
+        let work = ops::kill(&mut session, call.caller.clone(), self.task, &choice);
         match timeout(ENDS_WITHIN, work).await {
-            Ok(ended) => {
-                let killed = format!("killed {}", names_of(&ended?));
-                Ok(ToolAnswer::new([killed]).into())
-            }
+            Ok(ended) => Ok(format!("killed {}", names_of(&ended?)).into()),
             // The daemon goes on with it.
-            Err(_) => Err(ToolAnswer::refused(
-                "not all of them have ended yet",
-                Some("`kill_task` once more kills at once what is left"),
-            )),
+            Err(_) => Err(Error::failed("not all of them have ended yet")
+                .with_hint("`kill_task` once more kills at once what is left")),
         }
     }
 }
@@ -101,13 +95,13 @@ impl ToolCall for PruneTasks {
     const TITLE: &'static str = "Remove ended tasks";
     const EFFECT: ToolEffect = ToolEffect::EndsTasks;
 
-    async fn execute(self, client: &Client, _: &Call) -> Result<CallToolResponse, ToolAnswer> {
-        let pruned = within_time(ops::prune(&mut client.session().await?)).await?;
+    async fn execute(self, mut session: TaskSession, _: &Call) -> Result<Reply, Error> {
+        let pruned = within_time(ops::prune(&mut session)).await?;
         let line = match pruned.as_slice() {
             [] => "no task has ended: nothing was removed".to_owned(),
             pruned => format!("removed {}", names_of(pruned)),
         };
-        Ok(ToolAnswer::new([line]).into())
+        Ok(line.into())
     }
 }
 
@@ -223,16 +217,14 @@ impl ToolCall for SendInput {
     const EFFECT: ToolEffect = ToolEffect::Anything;
     const REQUIRED: &'static [&'static str] = &["task"];
 
-    async fn execute(self, client: &Client, _: &Call) -> Result<CallToolResponse, ToolAnswer> {
+    async fn execute(self, mut session: TaskSession, _: &Call) -> Result<Reply, Error> {
         let input = match (self.text, self.keys.is_empty()) {
             (Some(text), true) => TypedInput::Text(text),
             (None, false) => TypedInput::Keys(self.keys),
-            (Some(_), false) => {
-                return Err(ToolAnswer::refused("give `text` or `keys`, not both", None));
-            }
+            (Some(_), false) => return Err(Error::usage("give `text` or `keys`, not both")),
             (None, true) => {
                 let why = "there is nothing to type: give `text` or `keys`";
-                return Err(ToolAnswer::refused(why, None));
+                return Err(Error::usage(why));
             }
         };
         let name = short(&self.task, TEXT_CHARS);
@@ -243,9 +235,8 @@ impl ToolCall for SendInput {
             if_prompt: self.prompt,
             is_guarded: true,
         };
-        within_time(client.session().await?.send(request)).await?;
-        let done = format!("typed into {name}; wait_for or read_output shows what follows");
-        Ok(ToolAnswer::new([done]).into())
+        within_time(session.send(request)).await?;
+        Ok(format!("typed into {name}; wait_for or read_output shows what follows").into())
     }
 }
 
@@ -283,12 +274,11 @@ impl ToolCall for ReadOutput {
     const EFFECT: ToolEffect = ToolEffect::Nothing;
     const REQUIRED: &'static [&'static str] = &["task"];
 
-    async fn execute(self, client: &Client, _: &Call) -> Result<CallToolResponse, ToolAnswer> {
-        let session = &mut client.session().await?;
+    async fn execute(self, mut session: TaskSession, _: &Call) -> Result<Reply, Error> {
         let (is_new_only, run) = (self.cursor.is_some(), self.run);
         if is_new_only && run.is_some() {
             let why = "`cursor` and `run` exclude each other: a cursor is of the present run";
-            return Err(ToolAnswer::refused(why, None));
+            return Err(Error::usage(why));
         }
         let most = self.lines.unwrap_or(LINES).min(MOST_LINES);
         let request = LogRequest {
@@ -300,18 +290,20 @@ impl ToolCall for ReadOutput {
         };
         let read = async {
             match run {
-                Some(run) => ops::earlier_log(session, request, run).await,
-                None => ops::last_log(session, request).await,
+                Some(run) => ops::earlier_log(&mut session, request, run).await,
+                None => ops::last_log(&mut session, request).await,
             }
         };
         let log = within_time(read).await.map_err(|error| match is_new_only {
-            true => error.or_hint(WITHOUT_CURSOR),
+            true => or_hint(error, WITHOUT_CURSOR),
             false => error,
         })?;
         // From a cursor on, and of an earlier run, it has all lines.
         let has_all = is_new_only || run.is_some() || log.gone || log.lines.len() <= most;
         let shown = excerpt(&log, most, has_all, is_new_only);
-        Ok(ToolAnswer::new(log.gone_words().into_iter().chain(shown)).into())
+        Ok(Reply::Lines(
+            log.gone_words().into_iter().chain(shown).collect(),
+        ))
     }
 }
 
@@ -355,39 +347,17 @@ fn last_that_fit(lines: impl DoubleEndedIterator<Item = String>) -> Vec<String> 
     fitting
 }
 
-/// Find lines in the present output of all tasks, or of one.
-#[derive(Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct SearchOutput {
-    /// The text to look for
-    pattern: String,
-    /// Only in this task
-    task: Option<String>,
-    /// The pattern is a regular expression
-    regex: bool,
-    /// Match in any case
-    ignore_case: bool,
-    /// The most lines (50, at most 500)
-    limit: Option<usize>,
-}
-
-impl ToolCall for SearchOutput {
+impl ToolCall for SearchArguments {
     const NAME: &'static str = "search_output";
     const TITLE: &'static str = "Search output";
     const EFFECT: ToolEffect = ToolEffect::Nothing;
     const REQUIRED: &'static [&'static str] = &["pattern"];
 
-    async fn execute(self, client: &Client, _: &Call) -> Result<CallToolResponse, ToolAnswer> {
-        let request = SearchRequest {
-            task: self.task,
-            pattern: self.pattern,
-            regex: self.regex,
-            ignore_case: self.ignore_case,
-        };
-        let mut session = client.session().await?;
-        let (found, gone) = within_time(ops::search(&mut session, request)).await?;
-        let shown = matches(&found, self.limit.unwrap_or(MATCHES).min(MOST_MATCHES));
-        Ok(ToolAnswer::new(gone.into_iter().chain(shown)).into())
+    async fn execute(self, mut session: TaskSession, _: &Call) -> Result<Reply, Error> {
+        let most = self.limit.unwrap_or(MATCHES).min(MOST_MATCHES);
+        let (found, gone) = within_time(ops::search(&mut session, self.request())).await?;
+        let shown = matches(&found, most);
+        Ok(Reply::Lines(gone.into_iter().chain(shown).collect()))
     }
 }
 
@@ -437,14 +407,13 @@ impl ToolCall for NextEvents {
     const TITLE: &'static str = "Next events";
     const EFFECT: ToolEffect = ToolEffect::Nothing;
 
-    async fn execute(self, client: &Client, call: &Call) -> Result<CallToolResponse, ToolAnswer> {
-        let session = client.session().await?;
+    async fn execute(self, session: TaskSession, call: &Call) -> Result<Reply, Error> {
         let has_cursor = self.cursor.is_some();
         let after = match self.cursor {
             Some(cursor) => cursor
                 .parse()
-                .map_err(|error| ToolAnswer::refused(&format!("`cursor` is {error}"), None))?,
-            None => client.begin.get().cloned().unwrap_or_default(),
+                .map_err(|error| Error::usage(format!("`cursor` is {error}")))?,
+            None => call.begin.clone(),
         };
         let asked = self.wait_seconds.unwrap_or(USUAL_WAIT);
         let wait = asked.min(LONGEST_WAIT);
@@ -457,15 +426,13 @@ impl ToolCall for NextEvents {
         let events = call.attend("waiting for events", Some(wait), work).await?;
         let events = events.map_err(|error| {
             // The cursor may be of another feed.
-            let is_of_cursor = has_cursor && error.kind == ErrorKind::Failed;
-            let answer = ToolAnswer::from(error);
-            if is_of_cursor {
-                return answer.or_hint("call next_events without cursor");
+            if has_cursor && error.kind == ErrorKind::Failed {
+                return or_hint(error, "call next_events without cursor");
             }
-            answer
+            error
         })?;
         let owner = call.caller.owner.as_deref();
-        Ok(ToolAnswer::new(describe(&events, owner, wait, asked)).into())
+        Ok(Reply::Lines(describe(&events, owner, wait, asked)))
     }
 }
 

@@ -1,28 +1,21 @@
-//! What a tool is: its arguments, its description, and what the tools of a client share.
+//! What a tool is: its arguments, and its description for clients.
 
 use rmcp::model::{
-    CallToolResponse, CallToolResult, ContentBlock, CreateTaskResult, JsonObject,
-    RequestMetaObject, Tool, ToolAnnotations,
+    CallToolResponse, CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations,
 };
-use rmcp::task_manager::{TaskExit, TaskManager, TaskOptions};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use tokio::sync::{OnceCell, oneshot, watch};
-use tokio::task::spawn_local;
 
-use super::call::{Call, Reporter, ToolAnswer, Wait, caller_of, within_time};
+use super::call::{Call, Reply, ToolAnswer};
 use super::other_host;
-use crate::ops::{SessionChoice, TaskSession, end_of_events};
-use crate::wire::After;
-
-/// How often a client should ask whether a call has ended, in milliseconds.
-const POLL_MS: u64 = 500;
+use crate::model::Error;
+use crate::ops::TaskSession;
 
 /// A tool: its fields are the arguments of a call. Its doc comment, and those of the fields, are what a model
 /// reads.
-pub(super) trait ToolCall: DeserializeOwned + JsonSchema {
+pub(super) trait ToolCall: DeserializeOwned + JsonSchema + 'static {
     const NAME: &'static str;
     /// What it is called where people read it.
     const TITLE: &'static str;
@@ -30,8 +23,8 @@ pub(super) trait ToolCall: DeserializeOwned + JsonSchema {
     /// The arguments that may not be left out.
     const REQUIRED: &'static [&'static str] = &[];
 
-    /// Executes a call.
-    async fn execute(self, client: &Client, call: &Call) -> Result<CallToolResponse, ToolAnswer>;
+    /// Executes a call in this session.
+    async fn execute(self, session: TaskSession, call: &Call) -> Result<Reply, Error>;
 }
 
 /// What the calls of a tool change.
@@ -43,92 +36,6 @@ pub(super) enum ToolEffect {
     EndsTasks,
     /// Whatever a command or a typed line does.
     Anything,
-}
-
-/// What the calls of one client share.
-pub(super) struct Client {
-    pub(super) choice: SessionChoice,
-    /// The end of the feed at the first call. Events before it are of no interest.
-    pub(super) begin: OnceCell<After>,
-    /// The calls that were answered with a handle.
-    pub(super) handles: TaskManager,
-    /// Whether the client has closed the connection.
-    closed: watch::Receiver<bool>,
-}
-
-impl Client {
-    pub(super) fn new(choice: SessionChoice, closed: watch::Receiver<bool>) -> Self {
-        Self {
-            choice,
-            begin: OnceCell::new(),
-            handles: TaskManager::new(),
-            closed,
-        }
-    }
-
-    /// Returns the call with this `_meta`.
-    pub(super) fn call_of(
-        &self,
-        meta: &RequestMetaObject,
-        takes_handles: bool,
-        reporter: &Reporter,
-    ) -> Call {
-        let token = meta.get_progress_token();
-        Call {
-            caller: caller_of(&meta.0.0),
-            progress: token.map(|token| (token, reporter.clone())),
-            closed: self.closed.clone(),
-            takes_handles,
-        }
-    }
-
-    /// Returns the session, as each command finds it.
-    pub(super) async fn session(&self) -> Result<TaskSession, ToolAnswer> {
-        let mut session = TaskSession::named(&self.choice)?;
-        within_time(session.resolve_name()).await?;
-        within_time(self.begin.get_or_try_init(|| end_of_events(&session))).await?;
-        Ok(session)
-    }
-
-    /// Returns what a wait ended with, below these lines, or a handle for a result that comes later.
-    pub(super) async fn follow(
-        &self,
-        call: &Call,
-        lines: Vec<String>,
-        wait: Wait,
-    ) -> Result<CallToolResponse, ToolAnswer> {
-        if call.takes_handles {
-            return Ok(self.later(wait));
-        }
-        let work = call.attend(&wait.what, wait.limit, wait.outcome);
-        let ToolAnswer { text, is_error } = work.await?;
-        let ToolAnswer { text, .. } = ToolAnswer::new(lines.into_iter().chain([text]));
-        Ok(ToolAnswer { text, is_error }.into())
-    }
-
-    /// Returns a handle for a result that comes later. A client that cancels it ends the wait.
-    fn later(&self, wait: Wait) -> CallToolResponse {
-        // A run may take any time.
-        let options = TaskOptions::new()
-            .with_ttl_ms(None)
-            .with_poll_interval_ms(POLL_MS)
-            .with_status_message(wait.what);
-        // What waits stays on this thread.
-        let (sender, answer) = oneshot::channel();
-        let waiting = spawn_local(async move { sender.send(wait.outcome.await) });
-        let task = self.handles.spawn(options, |context| {
-            Box::pin(async move {
-                tokio::select! {
-                    answer = answer => answer.map(Into::into).map_err(|_| TaskExit::Cancelled),
-                    () = context.cancelled() => {
-                        waiting.abort();
-                        Err(TaskExit::Cancelled)
-                    }
-                }
-            })
-        });
-        CallToolResponse::Task(CreateTaskResult::new(task))
-    }
 }
 
 impl From<ToolAnswer> for CallToolResult {
@@ -148,7 +55,7 @@ impl From<ToolAnswer> for CallToolResponse {
 }
 
 /// Reads a tool's arguments.
-pub(super) fn parse<T: ToolCall>(mut arguments: JsonObject) -> Result<T, ToolAnswer> {
+pub(super) fn parse<T: ToolCall>(mut arguments: JsonObject) -> Result<T, Error> {
     for name in T::REQUIRED {
         let is_empty = match arguments.get(*name) {
             None | Some(Value::Null) => true,
@@ -157,7 +64,7 @@ pub(super) fn parse<T: ToolCall>(mut arguments: JsonObject) -> Result<T, ToolAns
             Some(Value::Bool(_) | Value::Number(_) | Value::Object(_)) => false,
         };
         if is_empty {
-            return Err(ToolAnswer::refused(&format!("`{name}` is missing"), None));
+            return Err(Error::usage(format!("`{name}` is missing")));
         }
     }
     // A null is what some clients send for an argument that is left out.
@@ -169,7 +76,7 @@ pub(super) fn parse<T: ToolCall>(mut arguments: JsonObject) -> Result<T, ToolAns
             true => why,
             false => format!("`{path}`: {why}"),
         };
-        ToolAnswer::refused(&why, None)
+        Error::usage(why)
     })
 }
 

@@ -5,21 +5,18 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use rmcp::model::CallToolResponse;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::call::{
-    Call, Limit, NAME_CHARS, TEXT_CHARS, ToolAnswer, Wait, line, one_or_more, seconds, short,
-    within, within_time,
+    Call, Limit, NAME_CHARS, Reply, TEXT_CHARS, ToolAnswer, Wait, line, short, within, within_time,
 };
-use super::tool::{Client, ToolCall, ToolEffect};
-use crate::client::DaemonClient;
+use super::tool::{ToolCall, ToolEffect};
 use crate::model::{
     AnswerBy, Condition, Error, Launch, Millis, NotifyOn, ReplacedRun, Replaces, Slot, Stop,
     TaskSettings, TaskSpec, WaitOutcome, WaitResult, whole_millis,
 };
-use crate::ops::{self, SessionChoice, StartedRun, TaskSession, Undelivered};
+use crate::ops::{self, StartedRun, TaskSession, WaitArguments, one_or_more, seconds};
 use crate::wire::WaitRequest;
 
 /// How many of the last lines a result has.
@@ -28,76 +25,18 @@ const TAIL: usize = 10;
 /// How many of them after a success.
 const TAIL_OF_SUCCESS: usize = 3;
 
-/// Wait until a task's run ends, or until the first of several conditions holds. With several tasks, all are
-/// waited for at once. Texts count from the start of the call, or from a cursor. Returns at once when the
-/// condition can no longer hold, and when the task asks for input before its end.
-#[derive(Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct WaitFor {
-    /// The names or window ids of the tasks. Required, except with channel
-    #[serde(deserialize_with = "one_or_more")]
-    task: Vec<String>,
-    /// With several tasks: until the first of the waits has ended, instead of all
-    any: bool,
-    /// Until its run ends (the default)
-    exit: bool,
-    /// Until one of these texts is written
-    #[serde(deserialize_with = "one_or_more")]
-    text: Vec<String>,
-    /// Until anything is written
-    change: bool,
-    /// Until the bell rings
-    bell: bool,
-    /// Until it asks for input
-    input: bool,
-    /// Until nothing was written for this long
-    #[serde(deserialize_with = "seconds")]
-    #[schemars(with = "f64")]
-    idle_seconds: Option<Duration>,
-    /// Until its own processes listen on this TCP port; 0: on any
-    listen: Option<u16>,
-    /// Give up when one of these texts is written
-    #[serde(deserialize_with = "one_or_more")]
-    stop: Vec<String>,
-    /// The texts are regular expressions
-    regex: bool,
-    /// The texts match in any case
-    ignore_case: bool,
-    /// With one task: count what was written after this too, from an earlier answer
-    cursor: Option<String>,
-    /// With exit: continue to wait while it asks for input
-    through_prompts: bool,
-    /// With exit: until it has succeeded or is given up, its restarts included
-    #[serde(rename = "final")]
-    is_final: bool,
-    /// Instead of a task: until `tmux wait-for -S` wakes this channel
-    channel: Option<String>,
-    /// The longest time to wait (50, at most 600)
-    #[serde(deserialize_with = "seconds")]
-    #[schemars(with = "f64")]
-    timeout_seconds: Option<Duration>,
-}
-
-impl ToolCall for WaitFor {
+impl ToolCall for WaitArguments {
     const NAME: &'static str = "wait_for";
     const TITLE: &'static str = "Wait for tasks";
     const EFFECT: ToolEffect = ToolEffect::Nothing;
 
-    async fn execute(self, client: &Client, call: &Call) -> Result<CallToolResponse, ToolAnswer> {
-        let session = client.session().await?;
-        let wait = find(session, &client.choice, call, self).await?;
-        client.follow(call, Vec::new(), wait).await
+    async fn execute(self, session: TaskSession, call: &Call) -> Result<Reply, Error> {
+        Ok(Reply::Wait(Vec::new(), find(session, call, self).await?))
     }
 }
 
-/// Returns a wait for a task. `choice` is where to find another daemon if this one ends.
-fn for_task(
-    name: &str,
-    choice: SessionChoice,
-    limit: Limit,
-    daemon: DaemonClient,
-    request: WaitRequest,
-) -> Wait {
+/// Returns a wait for a task of this session.
+fn for_task(name: &str, limit: Limit, session: TaskSession, request: WaitRequest) -> Wait {
     let name = short(name, NAME_CHARS);
     let request = WaitRequest {
         timeout_ms: limit.time.map(whole_millis),
@@ -106,7 +45,7 @@ fn for_task(
         ..request
     };
     Wait::new(&name.clone(), limit, async move {
-        let result = ops::wait_across_daemons(&choice, daemon, &request).await;
+        let result = ops::wait_across_daemons(&session, &request).await;
         answer(&name, limit, result)
     })
 }
@@ -114,16 +53,15 @@ fn for_task(
 /// Finds what these arguments name. Nothing is waited for yet.
 async fn find(
     mut session: TaskSession,
-    choice: &SessionChoice,
     call: &Call,
-    arguments: WaitFor,
-) -> Result<Wait, ToolAnswer> {
-    let limit = Limit::of(arguments.timeout_seconds, call.takes_handles);
+    arguments: WaitArguments,
+) -> Result<Wait, Error> {
+    let limit = Limit::of(arguments.timeout, call.takes_handles);
     let channel = arguments.channel.clone();
     if let Some(channel) = channel.filter(|name| !name.is_empty()) {
-        if !arguments.task.is_empty() || !conditions(&arguments).is_empty() {
+        if !arguments.names.is_empty() || !arguments.conditions().is_empty() {
             let why = "`channel` is waited for alone: leave out `task` and the conditions";
-            return Err(ToolAnswer::refused(why, None));
+            return Err(Error::usage(why));
         }
         let name = format!("channel {}", short(&channel, NAME_CHARS));
         return Ok(Wait::new(&name.clone(), limit, async move {
@@ -131,43 +69,22 @@ async fn find(
             answer(&name, limit, result)
         }));
     }
-    if arguments.task.is_empty() {
-        return Err(ToolAnswer::refused("`task` is missing", None));
+    if arguments.names.is_empty() {
+        return Err(Error::usage("`task` is missing"));
     }
-    if arguments.task.len() > 1 && arguments.cursor.is_some() {
+    if arguments.names.len() > 1 && arguments.since.is_some() {
         let why = "a cursor belongs to one task: name one task with `cursor`";
-        return Err(ToolAnswer::refused(why, None));
+        return Err(Error::usage(why));
     }
-    let mut windows = Vec::new();
     let mut waits = Vec::new();
-    for name in &arguments.task {
-        let (daemon, window) = within_time(ops::find_to_wait(&mut session, name)).await?;
-        windows.push(window.clone());
-        let request = WaitRequest {
-            task: window,
-            conditions: conditions(&arguments),
-            stops: arguments.stop.clone(),
-            regex: arguments.regex,
-            ignore_case: arguments.ignore_case,
-            since: arguments.cursor.clone(),
-            owner: call.caller.owner.clone(),
-            through_prompts: arguments.through_prompts,
-            is_final: arguments.is_final,
-            ..WaitRequest::default()
-        };
-        waits.push(for_task(name, choice.clone(), limit, daemon, request));
+    for name in &arguments.names {
+        let task = within_time(ops::find(&mut session, name)).await?;
+        let ended_at = task.ended_at.filter(|_| !task.is_alive());
+        let request = arguments.request(&task.window.to_string(), call.caller.owner.clone());
+        let wait = for_task(name, limit, session.for_request(), request);
+        waits.push((ended_at.unwrap_or(Millis::MAX), wait));
     }
-    let mut had_ended_at = vec![Millis::MAX; waits.len()];
-    if waits.len() > 1 {
-        let view = within_time(ops::list(&mut session)).await?;
-        for (window, at) in windows.iter().zip(&mut had_ended_at) {
-            let mut tasks = view.tasks.iter().map(|listed| &listed.task);
-            let ended = tasks.find(|task| task.window.to_string() == *window && !task.is_alive());
-            *at = ended.and_then(|task| task.ended_at).unwrap_or(*at);
-        }
-    }
-    let name = short(&arguments.task.join(", "), NAME_CHARS);
-    let waits = had_ended_at.into_iter().zip(waits).collect();
+    let name = short(&arguments.names.join(", "), NAME_CHARS);
     Ok(Wait::new(&name, limit, wait_for_all(waits, arguments.any)))
 }
 
@@ -199,24 +116,6 @@ fn answer(name: &str, limit: Limit, result: Result<WaitResult, Error>) -> ToolAn
         Ok(result) => ToolAnswer::new(describe(name, limit, &result)),
         Err(error) => error.into(),
     }
-}
-
-fn conditions(arguments: &WaitFor) -> Vec<Condition> {
-    let texts = arguments.text.iter().cloned().map(Condition::Text);
-    let listen = arguments.listen.map(|port| (port > 0).then_some(port));
-    let others = [
-        arguments.change.then_some(Condition::Change),
-        arguments.bell.then_some(Condition::Bell),
-        arguments.input.then_some(Condition::Input),
-        arguments
-            .idle_seconds
-            .map(|limit| Condition::Idle { limit }),
-        listen.map(|port| Condition::Listen { port }),
-    ];
-    let exit = arguments.exit.then_some(Condition::Exit).into_iter();
-    exit.chain(texts)
-        .chain(others.into_iter().flatten())
-        .collect()
 }
 
 /// Returns the lines of a result: how the wait ended, the last output, and how to continue.
@@ -366,17 +265,15 @@ impl ToolCall for RunTask {
     const EFFECT: ToolEffect = ToolEffect::Anything;
     const REQUIRED: &'static [&'static str] = &["task"];
 
-    async fn execute(self, client: &Client, call: &Call) -> Result<CallToolResponse, ToolAnswer> {
-        let mut session = client.session().await?;
+    async fn execute(self, mut session: TaskSession, call: &Call) -> Result<Reply, Error> {
         let texts = self.until.iter().chain(&self.stop);
         ops::check_texts(texts, self.regex, self.ignore_case)?;
         check_variables(&self)?;
-        let spec = self.spec();
-        let spec = spec.map_err(|why| ToolAnswer::refused(&why, None))?;
+        let spec = self.spec().map_err(Error::usage)?;
         let is_held = !self.until.is_empty();
         let will_wait = is_held || self.wait || call.takes_handles;
         if !is_held && !self.stop.is_empty() {
-            return Err(ToolAnswer::refused("`stop` needs `until`", None));
+            return Err(Error::usage("`stop` needs `until`"));
         }
         let launch = Launch {
             name: self.task,
@@ -403,17 +300,18 @@ impl ToolCall for RunTask {
         let mut started = within(REPLACED_WITHIN, work).await?;
         let mut lines = vec![announce(&started)];
         if !will_wait {
-            if started.unreachable.is_none() {
-                let undelivered = ops::undelivered(&mut started).await;
-                let why = |of: Undelivered| format!("nothing delivers messages to {}", of.owner);
-                started.unreachable = undelivered.map(why);
+            if started.unreachable.is_none()
+                && let Some(owner) = &started.owner
+                && ops::undelivered_to(&started.session, owner).await.is_some()
+            {
+                started.unreachable = Some(format!("nothing delivers messages to {owner}"));
             }
             lines.extend(started.unreachable.map(|why| {
                 let why = short(&why, TEXT_CHARS);
                 format!("no message will come when it ends: {why}; wait_for waits for it")
             }));
             lines.push(format!("cursor: {}", started.run.cursor));
-            return Ok(ToolAnswer::new(lines).into());
+            return Ok(Reply::Lines(lines));
         }
         let until = self.until.into_iter().map(Condition::Text).collect();
         let request = WaitRequest {
@@ -423,21 +321,16 @@ impl ToolCall for RunTask {
             ..ops::wait_of_launch(&started.run, until, call.caller.owner.clone())
         };
         let limit = Limit::of(self.timeout_seconds, call.takes_handles);
-        let choice = client.choice.clone();
-        let wait = for_task(&started.name, choice, limit, started.daemon, request);
-        client.follow(call, lines, wait).await
+        let wait = for_task(&started.name, limit, started.session, request);
+        Ok(Reply::Wait(lines, wait))
     }
 }
 
-fn check_variables(arguments: &RunTask) -> Result<(), ToolAnswer> {
+fn check_variables(arguments: &RunTask) -> Result<(), Error> {
     let is_wrong = |name: &&String| name.is_empty() || name.contains('=');
-    match arguments.env.keys().find(is_wrong) {
-        Some(name) => Err(ToolAnswer::refused(
-            &format!("`{name}` is not a variable's name"),
-            None,
-        )),
-        None => Ok(()),
-    }
+    let wrong = arguments.env.keys().find(is_wrong);
+    let error = wrong.map(|name| Error::usage(format!("`{name}` is not a variable's name")));
+    error.map_or(Ok(()), Err)
 }
 
 /// Returns what was started, in a line.
@@ -453,7 +346,7 @@ fn announce(started: &StartedRun) -> String {
         started.name,
         run.run,
         short(&started.cwd, TEXT_CHARS),
-        started.session_name,
+        started.session.name,
     )
 }
 
@@ -526,7 +419,7 @@ mod tests {
         let Value::Object(arguments) = value else {
             panic!("arguments are an object");
         };
-        parse(arguments).map_err(|refused| refused.text)
+        parse(arguments).map_err(|error| error.message)
     }
 
     #[test]

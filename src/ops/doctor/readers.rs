@@ -12,8 +12,9 @@ use crate::client::{fleet_not_started, fleet_program};
 use crate::clock;
 use crate::config;
 use crate::model::{ErrorKind, Millis, Seq, age, text};
+use crate::ops::host_follower::are_followed_here;
 use crate::ops::session::TaskSession;
-use crate::ops::{StoredRecords, list_consumers, lookup, wakes};
+use crate::ops::{StoredRecords, list_consumers, lookup};
 use crate::wire::{
     After, CheckResult, ConsumerStatus, DoctorCheck, Filter, ReaderStart, SINK_PREFIX, SinkStatus,
     StoredUse,
@@ -205,7 +206,7 @@ pub(super) async fn examine_broker() -> Vec<DoctorCheck> {
         .arg("doctor")
         .stdin(Stdio::null())
         .kill_on_drop(true);
-    if wakes::are_followed_here() {
+    if are_followed_here() {
         command.arg("--wakes");
     }
     let output = match timeout(LIMIT, command.output()).await {

@@ -13,7 +13,7 @@ use crate::model::{Error, ErrorKind, Millis, SessionId, with_causes};
 use crate::ops::session::TaskSession;
 use crate::ops::{APPLY_CONFIG, lookup};
 use crate::tmux::{Connection, Probe, TmuxError, check_hooks, list_sessions};
-use crate::wire::{DaemonConfig, DaemonStatus, DoctorCheck, Request, Response, SinkStatus};
+use crate::wire::{DaemonConfig, DaemonStatus, DoctorCheck, Request, SinkStatus};
 use crate::{config, daemon, process};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -87,10 +87,10 @@ async fn examine_daemon(session: &TaskSession, exists: bool) -> Supervisor {
     let asked = timeout(LIMIT, async {
         let mut client = DaemonClient::connect(&session.paths.socket()).await?;
         supervisor.pid = client.pid();
-        client.ask(&Request::Status).await
+        client.ask::<DaemonStatus>(&Request::Status).await
     });
     let check = match asked.await {
-        Ok(Ok(Response::Status(status))) => {
+        Ok(Ok(status)) => {
             supervisor.checks = judge_status(&status);
             let configuration = judge_config(status.config, status.started_at).await;
             supervisor.checks.extend(configuration);
@@ -107,7 +107,7 @@ async fn examine_daemon(session: &TaskSession, exists: bool) -> Supervisor {
             without_daemon(session, exists)
         }
         Ok(Err(error)) if error.kind != ErrorKind::Version => refuses(&error),
-        Ok(_) => other_version("another version"),
+        Ok(Err(_)) => other_version("another version"),
     };
     supervisor.checks.push(check);
     supervisor

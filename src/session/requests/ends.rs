@@ -10,7 +10,7 @@ use super::super::state::{Cx, State};
 use super::super::stories::turn_to_change;
 use crate::model::text::counted;
 use crate::model::{Error, ErrorKind, Level, StopChoice, Task, quote_where_needed};
-use crate::wire::{EndedTasks, Response};
+use crate::wire::{EndedTasks, EndingRuns, Response};
 
 /// Ends tasks; none of them if one of the names is not a task's. Of what an earlier daemon was asked for,
 /// it may have done a part.
@@ -138,7 +138,7 @@ pub(super) async fn prune(cx: &Cx) -> Result<Response, Error> {
 pub(super) async fn endings(cx: &Cx, tasks: &[String], at_once: bool) -> Result<Response, Error> {
     cx.first_look(LookOrder::default()).await?;
     let runs = cx.with(|state| state.endings_of(tasks, at_once));
-    Ok(Response::Endings { runs })
+    Ok(Response::Endings(EndingRuns { runs }))
 }
 
 /// Stops the daemon, and ends the session before if that is asked for and no task in it is active.

@@ -17,7 +17,7 @@ use super::state::{Cx, State};
 use crate::model::{Error, Seq, Snapshot, Task, WindowId};
 use crate::terminal::{Line, Pattern, Utf8Splitter};
 use crate::wire::{
-    LogRequest, Request, Response, SearchMatch, SearchRequest, SearchResult, TaskLog,
+    LaunchRecord, LogRequest, Request, Response, SearchMatch, SearchRequest, SearchResult, TaskLog,
 };
 
 /// How to start a missing session.
@@ -199,10 +199,10 @@ async fn record(cx: &Cx, task: &str) -> Result<Response, Error> {
     let task = cx.with(|state| state.find_task(task))?;
     let window = task.window;
     let spec = cx.run(|outcome| Job::ReadRecord(window, outcome)).await?;
-    Ok(Response::Record {
+    Ok(Response::Record(LaunchRecord {
         window_name: task.name.clone(),
         spec: spec.map(Box::new),
-    })
+    }))
 }
 
 /// Returns the lines that match, of one task or of all, one after the other: looks go between them.

@@ -1,8 +1,6 @@
 //! The command line's arguments and their help.
 
 mod daemon;
-mod feed;
-mod launches;
 mod tasks;
 
 use std::ffi::OsString;
@@ -10,23 +8,21 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::{output, task_names};
+use super::output;
 use crate::model::shown_command;
-use crate::ops::{SessionChoice, session_words};
+use crate::ops::{SearchArguments, SessionChoice, WaitArguments, session_words, task_names};
 use crate::tmux::ServerChoice;
 
 #[cfg(feature = "mcp")]
 pub(crate) use daemon::Mcp;
 pub(crate) use daemon::{
-    AgentCommand, AgentServe, ChildOf, Completions, ConfigCommand, Daemon, DaemonCommand, Fleet,
-    Init, InitClient, Man, Supervise,
+    AgentCommand, AgentServe, ChildOf, Completions, ConfigCommand, Consume, ConsumerCommand,
+    Daemon, DaemonCommand, Feed, FeedFormat, Fleet, Init, InitClient, Man, Replay, Supervise,
 };
-pub(crate) use feed::{Consume, ConsumerCommand, Feed, FeedFormat, Replay};
-pub(crate) use launches::{Down, FollowRun, Restart, Run, Up};
 #[cfg(feature = "panel")]
 pub(crate) use tasks::Panel;
 pub(crate) use tasks::{
-    Attach, Explain, Kill, KillAll, Logs, Ls, MatchOptions, Search, Send, Signal, Wait,
+    Attach, Down, Explain, FollowRun, Kill, KillAll, Logs, Ls, Restart, Run, Send, Signal, Up,
 };
 
 /// Supervises the tmux windows in which an agent's tasks run, and reports once, within
@@ -156,9 +152,9 @@ pub(crate) enum CliCommand {
     /// Print a task's output
     Logs(Logs),
     /// Search the tasks' current output for a text
-    Search(Search),
+    Search(SearchArguments),
     /// Wait for a task to exit, print text, ring the bell or ask for input
-    Wait(Wait),
+    Wait(WaitArguments),
     /// Wake the commands that wait on a channel
     #[command(hide = true)]
     Signal(Signal),

@@ -1,14 +1,15 @@
-//! Arguments of the commands about tasks that are there.
+//! Arguments of the commands about tasks.
 
-use std::str::FromStr;
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
-use super::super::task_names;
 use super::Json;
-use crate::config::{parse_signal, read_duration, read_time};
-use crate::model;
+use crate::config::{GivenSettings, parse_signal, read_duration, read_time};
+use crate::model::{self, Condition};
+use crate::ops::{LINES, number, parse_port, task_names};
 
 #[derive(Debug, Args)]
 pub(crate) struct Ls {
@@ -80,98 +81,6 @@ pub(crate) struct Logs {
     /// Keep escape sequences, as the task wrote them or tmux has them
     #[arg(long)]
     pub(crate) raw: bool,
-    #[command(flatten)]
-    pub(crate) json: Json,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Search {
-    /// The text to look for
-    pub(crate) pattern: String,
-    /// Only in this task, by name or window id
-    #[arg(add = task_names::candidates())]
-    pub(crate) name: Option<String>,
-    #[command(flatten)]
-    pub(crate) matching: MatchOptions,
-    #[command(flatten)]
-    pub(crate) json: Json,
-}
-
-// How texts match.
-#[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct MatchOptions {
-    /// The texts are regular expressions
-    #[arg(long)]
-    pub(crate) regex: bool,
-    /// Ignore case
-    #[arg(short, long)]
-    pub(crate) ignore_case: bool,
-}
-
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Without a condition, the command waits for the end of the run. The first \
-                        condition that holds ends the wait.\n\nExit codes: 0 the condition holds, \
-                        1 the run ended as awaited, but its code was not 0, 4 timed out, 5 the \
-                        wait can no longer succeed: the run ended or was replaced, its window is \
-                        gone, a --stop text was written, or some of the output is missing, 6 the \
-                        task asks for input before its run can end."
-)]
-pub(crate) struct Wait {
-    /// The tasks, by name or window id
-    #[arg(required_unless_present = "channel", value_name = "NAME", add = task_names::candidates())]
-    pub(crate) names: Vec<String>,
-    /// With several tasks: end with the first outcome, and print the names of the others on stderr
-    #[arg(long, conflicts_with = "channel")]
-    pub(crate) any: bool,
-    /// With several tasks: wait for the outcomes of all (the default)
-    #[arg(long, conflicts_with_all = ["any", "channel"])]
-    pub(crate) all: bool,
-    /// Until the run ends (the default)
-    #[arg(long)]
-    pub(crate) exit: bool,
-    /// Until this text is written; may be given more than once
-    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
-    pub(crate) text: Vec<String>,
-    #[command(flatten)]
-    pub(crate) matching: MatchOptions,
-    /// Until anything is written
-    #[arg(long)]
-    pub(crate) change: bool,
-    /// Until the bell rings
-    #[arg(long)]
-    pub(crate) bell: bool,
-    /// Until the task waits for input
-    #[arg(long)]
-    pub(crate) input: bool,
-    /// Until nothing was written for this long
-    #[arg(long, value_name = "D", value_parser = read_time)]
-    pub(crate) idle: Option<Duration>,
-    /// Until the task's own processes listen on this TCP port, or on any; who else has it is said
-    #[arg(long, value_name = "PORT", value_parser = parse_port, num_args = 0..=1)]
-    pub(crate) listen: Option<Option<u16>>,
-    /// Wait for the end of the run even while the task asks for input
-    #[arg(long)]
-    pub(crate) through_prompts: bool,
-    /// Until the task has succeeded or is given up: the end of a run that `--restart` runs again is not it
-    #[arg(long = "final", conflicts_with_all = ["text", "change", "bell", "input", "idle", "listen"])]
-    pub(crate) is_final: bool,
-    /// Until `tmux-task signal NAME` or `tmux wait-for -S NAME`
-    #[arg(long, value_name = "NAME",
-          conflicts_with_all = ["names", "exit", "text", "change", "bell", "input", "idle", "listen", "through_prompts", "is_final", "stop", "since"])]
-    pub(crate) channel: Option<String>,
-    /// Give up when this text is written; may be given more than once
-    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
-    pub(crate) stop: Vec<String>,
-    /// The longest time to wait, like 500ms, 30s or 5m
-    #[arg(long, value_name = "D", value_parser = read_time)]
-    pub(crate) timeout: Option<Duration>,
-    /// How many of the last lines of a failed run to print on stderr, or, with --json, in the result
-    #[arg(long, value_name = "N", default_value = "10", value_parser = number::<usize>(LINES), allow_negative_numbers = true)]
-    pub(crate) tail: usize,
-    /// Count output since this cursor too
-    #[arg(long, value_name = "CURSOR")]
-    pub(crate) since: Option<String>,
     #[command(flatten)]
     pub(crate) json: Json,
 }
@@ -257,26 +166,173 @@ pub(super) fn parse_key(text: &str) -> Result<String, String> {
     }
 }
 
-/// What is wrong with a text that is to be a number of lines.
-pub(super) const LINES: &str = "not a number of lines, like 20";
-
-/// Returns what reads a number. `why` says what is wrong with another text.
-pub(super) fn number<T: FromStr>(
-    why: &'static str,
-) -> impl Fn(&str) -> Result<T, String> + Clone + std::marker::Send + Sync {
-    move |text| text.parse().map_err(|_| format!("`{text}` is {why}"))
-}
-
-pub(super) fn parse_port(text: &str) -> Result<u16, String> {
-    let port = text.parse().ok().filter(|port| *port > 0);
-    port.ok_or_else(|| format!("`{text}` is not a port, like 3000"))
-}
-
 pub(super) fn parse_variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         Some(_) | None => Err("a variable is given as NAME=VALUE".to_owned()),
     }
+}
+
+// Starting tasks, and `down`.
+
+#[derive(Debug, Args)]
+#[command(
+    group(ArgGroup::new("limited").args(["wait", "follow", "until", "listen", "after"]).multiple(true)),
+    group(ArgGroup::new("ends").args(["wait", "follow"])),
+    group(ArgGroup::new("texts").args(["until", "notify_on"]).multiple(true)),
+)]
+#[command(
+    after_help = "Without a command, the task runs again: the command of its last launch, in the \
+                        directory of that launch, with the environment that this command has now."
+)]
+pub(crate) struct Run {
+    /// The task's name: 1 to 40 of A-Z a-z 0-9 . _ -, the first a letter or digit [default: made of
+    /// the command, like cargo-test; cargo-test-2 while that task runs]
+    #[arg(required_unless_present = "command", add = task_names::candidates())]
+    pub(crate) name: Option<String>,
+    /// Where to run it [default: this directory; without a command, that of its last launch]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// A variable for its environment; may be given more than once
+    #[arg(long, value_name = "K=V", value_parser = parse_variable)]
+    pub(crate) env: Vec<(String, String)>,
+    /// Fail when the task is running already, instead of replacing its run
+    #[arg(long)]
+    pub(crate) if_absent: bool,
+    /// Run it in tmux's environment instead of this one; --env is added last
+    #[arg(long)]
+    pub(crate) clean_env: bool,
+    #[command(flatten)]
+    pub(crate) settings: GivenSettings,
+    /// Wait until the present run of this task has ended with code 0, and start then; may be given
+    /// more than once. If it fails, nothing is started
+    #[arg(long, value_name = "TASK", add = task_names::candidates())]
+    pub(crate) after: Vec<String>,
+    #[command(flatten)]
+    pub(crate) follow: FollowRun,
+    #[command(flatten)]
+    pub(crate) json: Json,
+    /// The command: one word is a shell line, several are a program and its arguments [default: that
+    /// of the task's last launch, in its directory]
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+// How `run` waits for what it has started.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct FollowRun {
+    /// Wait until the run ends, and exit with its code (128+N for signal N); 123: the task asks for
+    /// input, 124: timed out, 125: run itself failed
+    #[arg(long, conflicts_with = "until", group = "waits")]
+    pub(crate) wait: bool,
+    /// Show its output here, nothing else on stdout, until the run ends; exit as with --wait. Ctrl-C
+    /// leaves it running
+    #[arg(long, conflicts_with_all = ["until", "listen", "json"])]
+    pub(crate) follow: bool,
+    /// With --wait or --follow: continue to wait while the task asks for input
+    #[arg(long, requires = "ends")]
+    pub(crate) through_prompts: bool,
+    /// With --wait, --until or --listen, or run's --after: how many of the last lines of a failed run to print
+    /// on stderr
+    #[arg(long, value_name = "N", default_value = "10", value_parser = number::<usize>(LINES), allow_negative_numbers = true, requires = "limited")]
+    pub(crate) tail: usize,
+    /// Wait until this text is written, as `wait --text` does
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        allow_hyphen_values = true,
+        group = "waits"
+    )]
+    pub(crate) until: Vec<String>,
+    /// Wait until the task's own processes listen on this TCP port, or on any, as `wait --listen` does
+    #[arg(long, value_name = "PORT", value_parser = parse_port, num_args = 0..=1, conflicts_with = "wait")]
+    pub(crate) listen: Option<Option<u16>>,
+    /// With --until: give up when this text is written; may be given more than once
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        allow_hyphen_values = true,
+        requires = "until"
+    )]
+    pub(crate) stop: Vec<String>,
+    /// The texts of --until, --stop and run's --notify-on are regular expressions
+    #[arg(long, requires = "texts")]
+    pub(crate) regex: bool,
+    /// The texts of --until, --stop and run's --notify-on match in upper and lower case
+    #[arg(long, requires = "texts")]
+    pub(crate) ignore_case: bool,
+    /// With --wait, --follow, --until or --listen, or run's --after: the longest time to wait, like 500ms, 30s or 5m
+    #[arg(long, value_name = "D", value_parser = read_time, requires = "limited")]
+    pub(crate) timeout: Option<Duration>,
+}
+
+impl FollowRun {
+    /// Returns what ends the wait besides the end of the run.
+    pub(crate) fn conditions(&self) -> Vec<Condition> {
+        let texts = self.until.iter().cloned().map(Condition::Text);
+        let ports = self.listen.map(|port| Condition::Listen { port });
+        texts.chain(ports).collect()
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(
+    group(ArgGroup::new("limited").args(["wait", "follow", "until", "listen"]).multiple(true)),
+    group(ArgGroup::new("ends").args(["wait", "follow"])),
+    group(ArgGroup::new("texts").args(["until"]).multiple(true)),
+    after_help = "A live run is replaced. A task of the project's file runs as the file has it now. \
+                        Each task gets the environment that this command has now \
+                        (tmux's if it was started with --clean-env); values of --env are not \
+                        recorded, so a task that was started with it is refused: \
+                        `tmux-task run NAME --env K=V` runs it again with these."
+)]
+pub(crate) struct Restart {
+    /// The tasks, by name or window id
+    #[arg(required = true, value_name = "NAME", add = task_names::candidates())]
+    pub(crate) names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) follow: FollowRun,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The file is TOML: a table [tasks.NAME] for each task, with `command` (a shell line, or a \
+                        list of a program and its arguments), and if needed `cwd`, `env`, `env-file`, \
+                        `restart`, `backoff`, `after` (a list of tasks) and `ready` (a text of its \
+                        output, { port = 3000 } or { http = \"http://127.0.0.1:3000/health\" }). A task starts \
+                        when those in `after` are ready: have printed that text, listen on that port, answer \
+                        there, or have ended with code 0 if they have none of these. A task that runs already is \
+                        left alone, and what has changed in the file since is said; one without \
+                        `ready` that has ended with code 0 is not run again, unless it is named. Without the file, a Procfile is taken."
+)]
+pub(crate) struct Up {
+    /// The file [default: tmux-task.toml in the project's folder, else Procfile], and the tasks to start
+    /// with those that they need [default: all]
+    #[arg(value_names = ["FILE", "NAME"], num_args = 0.., add = task_names::candidates_of_file())]
+    pub(crate) what: Vec<PathBuf>,
+    /// Wait also until each task with `ready` is ready or has failed
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// The longest time to wait, like 500ms, 30s or 5m
+    #[arg(long, value_name = "D", value_parser = read_time)]
+    pub(crate) timeout: Option<Duration>,
+    /// How many of the last lines of a failed run to print on stderr
+    #[arg(long, value_name = "N", default_value = "10", value_parser = number::<usize>(LINES), allow_negative_numbers = true)]
+    pub(crate) tail: usize,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Down {
+    /// The file [default: tmux-task.toml in the project's folder, else Procfile], and the tasks to end
+    /// [default: all]
+    #[arg(value_names = ["FILE", "NAME"], num_args = 0.., add = task_names::candidates_of_file())]
+    pub(crate) what: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) json: Json,
 }
 
 #[cfg(test)]

@@ -15,22 +15,22 @@ use crate::wire::LsTask;
 const LIMIT: Duration = Duration::from_millis(500);
 
 /// Completes to the names of the tasks of the session that the command line selects.
-pub(super) fn candidates() -> ArgValueCandidates {
+pub(crate) fn candidates() -> ArgValueCandidates {
     ArgValueCandidates::new(|| answer(tasks))
 }
 
 /// Completes to the task sessions of the tmux server that the command line selects.
-pub(super) fn session_candidates() -> ArgValueCandidates {
+pub(crate) fn session_candidates() -> ArgValueCandidates {
     ArgValueCandidates::new(|| answer(sessions))
 }
 
 /// Completes to the consumers of the session that the command line selects.
-pub(super) fn consumer_candidates() -> ArgValueCandidates {
+pub(crate) fn consumer_candidates() -> ArgValueCandidates {
     ArgValueCandidates::new(|| answer(consumers))
 }
 
 /// Completes to the names of hosts in the configuration.
-pub(super) fn host_candidates() -> ArgValueCandidates {
+pub(crate) fn host_candidates() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let hosts = config::load(&lookup).map(|config| config.hosts);
         let names = hosts.unwrap_or_default().into_keys();
@@ -39,7 +39,7 @@ pub(super) fn host_candidates() -> ArgValueCandidates {
 }
 
 /// Completes to the names of the tasks of the project's file, and to files.
-pub(super) fn candidates_of_file() -> ArgValueCompleter {
+pub(crate) fn candidates_of_file() -> ArgValueCompleter {
     ArgValueCompleter::new(|given: &OsStr| {
         let begins = |name: &String| name.starts_with(given.to_string_lossy().as_ref());
         let session = TaskSession::named(&SessionChoice::default());
