@@ -4,7 +4,6 @@
 use std::env;
 use std::path::PathBuf;
 
-
 use super::args::{AgentCommand, AgentServe, Init, InitClient};
 use super::context::{self, Context};
 use super::{daemon, forward, output, usage};
