@@ -3,6 +3,7 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::process::Command;
 use std::sync::OnceLock;
 
 /// What differs from the real environment: names with values, or without one.
@@ -31,4 +32,14 @@ pub(crate) fn vars() -> impl Iterator<Item = (OsString, OsString)> {
     let real = env::vars_os().filter(move |(name, _)| !is_changed(name));
     let set = changes().iter();
     real.chain(set.filter_map(|(name, value)| Some((name.clone(), value.clone()?))))
+}
+
+/// Gives a program that inherits the environment what differs from the real one.
+pub(crate) fn pass_on(command: &mut Command) {
+    for (name, value) in changes() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
 }

@@ -6,6 +6,7 @@ use std::process::Command;
 use super::list::look;
 use super::lookup;
 use super::session::TaskSession;
+use crate::env;
 use crate::model::{Error, SessionId};
 use crate::tmux::{self, Viewer};
 
@@ -49,6 +50,7 @@ pub(crate) async fn attachment(
         None => format!("={}:", session.name),
     };
     let mut command = Command::new(session.server.program());
+    env::pass_on(&mut command);
     command.arg("-S").arg(session.server.socket());
     let surroundings = surroundings();
     match &surroundings {

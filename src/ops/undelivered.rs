@@ -16,6 +16,7 @@ use super::remote_conversation::{consumer_name, find_consumer};
 use super::session::TaskSession;
 use crate::client::READY;
 use crate::clock;
+use crate::env;
 use crate::model::environment::covers_name;
 use crate::model::{Error, Millis, with_causes};
 use crate::paths::adapter_file;
@@ -184,6 +185,7 @@ pub(super) async fn start_codex_follower(
         return None;
     }
     let mut command = Command::new(std::env::current_exe().ok()?);
+    env::pass_on(command.as_std_mut());
     command
         .args(session.words())
         .args(["agent", "codex", "--background", "--id", thread])

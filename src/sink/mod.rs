@@ -50,7 +50,7 @@ const RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(
 /// broker all at once.
 const READ_AGAIN: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 
-/// After which time of reading the pauses begin anew.
+/// After which time of reading the pauses begin with the shortest one again.
 const GOOD_AFTER: Duration = Duration::from_secs(60);
 
 /// How much of the feed is read ahead for a sink, in bytes.

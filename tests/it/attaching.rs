@@ -33,6 +33,19 @@ fn outside_tmux_it_attaches_and_inside_it_switches() {
 }
 
 #[test]
+fn on_another_machine_the_tmux_around_is_not_there() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    let (program, socket) = (World::program().display(), world.server_socket());
+    // What reaches it passes on `$TMUX`.
+    world.configure(&format!("hosts.box = {{ command = ['{program}'] }}\n"));
+    let attach = format!("'{program}' --host box -S '{socket}' -s work attach api || cat");
+    world.tmux(["new-session", "-d", "-s", "home", &attach]);
+    until_on_terminals(&world, &["work api"]);
+    world.tmux(["kill-session", "-t", "=home"]);
+}
+
+#[test]
 fn what_cannot_be_shown_is_said_with_what_to_do() {
     let mut world = World::new();
     world.task(["attach"]).fails_with(3);

@@ -80,7 +80,7 @@ impl World {
         }
     }
 
-    /// Waits until each of these tasks has been told of.
+    /// Waits until a prompt of each of these tasks has been reported.
     #[track_caller]
     fn until_told<'a>(&self, names: impl Iterator<Item = &'a str>) -> Vec<PromptEvent> {
         let names: Vec<&str> = names.collect();

@@ -16,6 +16,7 @@ use super::mode::PanelEffect;
 use super::state::{ActionReport, Incoming};
 use super::work::{limited, text_of};
 use crate::client::FleetProcess;
+use crate::env;
 use crate::model::{Backoff, Error, Millis, rfc3339, text, with_causes};
 use crate::wire::{LsTask, TypedInput};
 
@@ -178,6 +179,7 @@ pub(super) async fn perform(host: &str, session: &str, effect: PanelEffect) -> A
 async fn execute(args: &[&str]) -> Result<Vec<String>, String> {
     let program = std::env::current_exe().map_err(|error| with_causes(&error))?;
     let mut command = Command::new(program);
+    env::pass_on(command.as_std_mut());
     command.args(args).stdin(Stdio::null()).kill_on_drop(true);
     let output = command.output().await;
     let output = output.map_err(|error| with_causes(&error))?;

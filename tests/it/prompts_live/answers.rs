@@ -125,7 +125,7 @@ fn answers_end_episodes_and_secrets_leave_no_trace() {
     world.run("ask", line);
     // Nothing is printed when it is answered.
     world.run(
-        "hush",
+        "silent",
         "read -s -p 'Word ' x; touch \"word-${#x}\"; sleep 1000",
     );
     world.until("both ask", |told| told.len() == 2);
@@ -133,7 +133,7 @@ fn answers_end_episodes_and_secrets_leave_no_trace() {
     world.call("send ask --if-prompt Color? red").fails_with(1);
     world.call("send ask --if-prompt Colour? 'dark red'").ok();
     let mut secret = world.command(support::World::program());
-    secret.args(argv("send hush --secret"));
+    secret.args(argv("send silent --secret"));
     Output::with_input(secret, "open sesame; $(x)\n").ok();
     let told = world.until("the next question", |told| told.len() == 5);
     let of = |task: &str| -> Vec<(&str, &str)> {
@@ -144,7 +144,7 @@ fn answers_end_episodes_and_secrets_leave_no_trace() {
     };
     let (asked, answered) = (("input", "Colour?"), ("inputResolved", "Colour?"));
     assert_eq!(of("ask"), [asked, answered, ("input", "Size?")]);
-    assert_eq!(of("hush"), [("input", "Word"), ("inputResolved", "Word")]);
+    assert_eq!(of("silent"), [("input", "Word"), ("inputResolved", "Word")]);
     world.until("the word has arrived", |_| world.file("word-17").is_file());
     let mut grep = world.command("grep");
     grep.args(["-rls", "sesame"]).arg(world.path(""));
