@@ -10,36 +10,22 @@
     allow(clippy::unwrap_used, reason = "a test that cannot go on fails")
 )]
 
-pub(crate) mod alerts;
 pub(crate) mod client;
 pub(crate) mod clock;
 pub(crate) mod config;
 pub(crate) mod daemon;
-pub mod diff;
-pub mod engine;
 pub(crate) mod env;
 pub mod faces;
 pub(crate) mod files;
-pub(crate) mod hosts;
-pub(crate) mod input_episodes;
 pub mod model;
-pub mod notice;
-pub mod observe;
 #[cfg_attr(
     not(all(feature = "mcp", feature = "panel")),
     allow(dead_code, unused_imports, reason = "some operations are for one face")
 )]
 pub(crate) mod ops;
-pub(crate) mod paths;
+pub mod outlets;
 pub(crate) mod process;
-pub mod prompt;
-pub mod protocol;
-pub(crate) mod restarts;
-pub(crate) mod route;
+pub mod rules;
 pub(crate) mod session;
-pub(crate) mod sink;
 pub mod store;
-pub(crate) mod terminal;
 pub(crate) mod tmux;
-pub(crate) mod wait;
-pub mod wire;

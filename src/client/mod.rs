@@ -2,6 +2,7 @@
 //! command.
 
 mod fleet;
+pub(crate) mod hosts;
 mod line_process;
 
 use std::ffi::OsString;
@@ -21,7 +22,7 @@ use crate::env;
 use crate::files;
 use crate::model::environment::reaches_daemon;
 use crate::model::{Error, ErrorKind, Seq, with_causes};
-use crate::wire::{Acknowledgement, Answer, AnswerHead, Request, request_line};
+use crate::rules::wire::{Acknowledgement, Answer, AnswerHead, Request, request_line};
 
 pub(crate) use fleet::{FleetProcess, fleet_not_started, fleet_program, fleet_program_path};
 pub(crate) use line_process::{LONGEST_LINE, LineProcess};

@@ -18,7 +18,7 @@ use crate::model::{
     Error, NotifyOn, RestartPolicy, Signal, Slot, StopSettings, TASK_NAME_RULE, TaskRestarts,
     TaskSettings, TaskSpec, is_task_name,
 };
-use crate::restarts::{self, DEFAULT_BACKOFF};
+use crate::rules::restarts::{self, DEFAULT_BACKOFF};
 
 // How the runs of a task are treated, as options.
 #[derive(Debug, Args)]

@@ -11,6 +11,7 @@ mod given_task;
 mod hosts;
 mod named_path;
 mod notices;
+pub(crate) mod paths;
 mod project_file;
 mod reader;
 mod settings;

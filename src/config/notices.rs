@@ -2,7 +2,7 @@
 
 use super::reader::Value;
 use super::value::enumerate;
-use crate::alerts::{AlertEvent, AlertRules, Place};
+use crate::rules::alerts::{AlertEvent, AlertRules, Place};
 
 /// Reads the table, or a list of the places.
 pub(super) fn read(value: &Value<'_>) -> Option<AlertRules> {

@@ -10,9 +10,9 @@ use super::notices;
 use super::reader::{Table, read_document};
 use super::sinks::{SinkConfig, read_sinks};
 use super::value::{parse_size, wrong};
-use crate::alerts::AlertRules;
 use crate::model::environment::is_name_pattern;
 use crate::model::{ShellDelivery, Signal, StopPlan, StopSettings};
+use crate::rules::alerts::AlertRules;
 
 /// The contents of the file, with defaults for missing keys.
 #[derive(Debug, Clone, PartialEq, Eq)]

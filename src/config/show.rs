@@ -234,7 +234,7 @@ mod tests {
         // The comment of each field ends with its key.
         let sources = [
             include_str!("settings.rs"),
-            include_str!("../alerts/wording.rs"),
+            include_str!("../rules/alerts/wording.rs"),
         ]
         .concat();
         let sources = sources.replace("\n    /// ", " ");

@@ -13,7 +13,7 @@ use regex::{Captures, Regex};
 use super::reader::Value;
 use super::value::{absolute_file, quotable, wrong};
 use crate::model::{Kind, Level, TASK_NAME_RULE, is_task_name};
-use crate::wire::Filter;
+use crate::rules::wire::Filter;
 
 /// How long a delivery may take, by default and at most.
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::alerts::{
+use crate::model::{Body, Now, SessionId, StatusCounts, WindowId};
+use crate::outlets::notice::write_to_terminal;
+use crate::rules::alerts::{
     Alert, AlertAction, AlertRules, AlertSubject, Alerts, Place, TerminalSequence,
 };
-use crate::model::{Body, Now, SessionId, StatusCounts, WindowId};
-use crate::notice::write_to_terminal;
 use crate::tmux::{self, Connection, TmuxError, Viewer};
 
 /// How long the desktop may take for its queue when the daemon stops.
@@ -249,8 +249,8 @@ impl DesktopDisplay {
 mod on_desktop {
     use tokio::sync::mpsc;
 
-    use crate::alerts::{Alert, AlertAction, AlertSubject};
-    use crate::notice::{Desktop, DesktopNotice};
+    use crate::outlets::notice::{Desktop, DesktopNotice};
+    use crate::rules::alerts::{Alert, AlertAction, AlertSubject};
 
     /// How many alerts may be queued for a slow desktop. Further ones are only in the feed: a desktop
     /// that hangs must not delay anything.

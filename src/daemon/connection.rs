@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use super::streams::{Streams, hung_up};
 use crate::files;
 use crate::model::Error;
+use crate::rules::wire::{Answer, Request, RequestLine, Response, parse_request};
 use crate::session::{HeldCommand, Reply, RequestId};
 use crate::store::{Lease, Subscription};
-use crate::wire::{Answer, Request, RequestLine, Response, parse_request};
 
 /// The maximum length of a request: the longest command line and environment, quoted twice.
 const MAX_REQUEST: usize = 16 << 20;

@@ -6,11 +6,11 @@ use futures_util::future::FutureExt as _;
 use tokio::try_join;
 
 use super::output_follower::OutputFollower;
+use crate::config::paths::Paths;
 use crate::model::{PaneId, SessionId, WindowId};
-use crate::paths::Paths;
-use crate::protocol::Notification;
+use crate::rules::protocol::Notification;
+use crate::rules::terminal::{Extent, PaneOutput};
 use crate::session::Change;
-use crate::terminal::{Extent, PaneOutput};
 use crate::tmux::{
     self, Client, Connection, HookWakeups, Output, ReceivedItem, ReportedWindow, ReportedWindows,
     Server, TmuxError,

@@ -21,12 +21,12 @@ use tracing::Instrument;
 use super::connection::{self, ConnectionMessage};
 use super::streams::Streams;
 use super::timer::Timer;
+use crate::config::paths::Paths;
 use crate::files;
 use crate::model::{Error, ErrorKind};
-use crate::paths::Paths;
 use crate::process;
+use crate::rules::wire::Response;
 use crate::tmux::TmuxError;
-use crate::wire::Response;
 
 /// How often they are checked. A command that finds no socket and starts a daemon waits several
 /// times as long for the one with the locks.

@@ -19,14 +19,14 @@ use super::service_manager::ServiceManager;
 use super::signals::Disuse;
 use super::timer::Timer;
 use crate::clock::now;
+use crate::config::paths::Paths;
 use crate::model::{Body, Level, Millis, Now, whole_millis};
-use crate::paths::Paths;
+use crate::outlets::sink::Sinks;
 use crate::process::RunEnder;
+use crate::rules::wire::{Counters, DaemonConfig, DaemonStatus, Request, Response};
 use crate::session::{Effect, Input, Reply, RequestId, Session, StoreState};
-use crate::sink::Sinks;
 use crate::store::{Archiver, Store, UsualDuration};
 use crate::tmux;
-use crate::wire::{Counters, DaemonConfig, DaemonStatus, Request, Response};
 
 /// How many requests may be queued for the event loop; further ones wait in their connections.
 pub(super) const MESSAGES_QUEUED: usize = 32;

@@ -16,7 +16,7 @@ use super::alert_displays::DueAlerts;
 use super::link_jobs::{LIMIT, LinkJobs, limit, name};
 use super::timer::Timer;
 use crate::model::{Error, OpenQuestion, PaneId, StatusCounts, Task, WindowId};
-use crate::prompt::UserRules;
+use crate::rules::prompt::UserRules;
 use crate::session::{Change, Input, Job};
 use crate::tmux;
 

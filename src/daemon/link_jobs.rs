@@ -13,21 +13,21 @@ use super::session_link::SessionLink;
 use super::stale_sessions::{Project, SessionCleaner};
 use super::task_output::{RunArchiver, read_task_log};
 use super::typing::type_into_task;
-use crate::alerts::Place;
 use crate::clock;
+use crate::config::paths::Paths;
 use crate::model::{
     Error, Launch, PaneId, Replaces, SessionId, StatusCounts, Task, TaskRestarts, TaskSpec,
     WindowId, text, with_causes,
 };
-use crate::paths::Paths;
 use crate::process;
+use crate::rules::alerts::Place;
+use crate::rules::terminal::{Extent, PaneOutput};
+use crate::rules::wait::{Anchor, Cursor};
+use crate::rules::wire::{LaunchedRun, LogRequest, TaskLog};
 use crate::session::{
     Change, ClosedWindows, Job, LaunchOutcome, LookOrder, LookOutcome, PortQuery,
 };
-use crate::terminal::{Extent, PaneOutput};
 use crate::tmux::{self, Connection, LaunchAnswer, LookKind, NewRun, Slots, TmuxError, Unless};
-use crate::wait::{Anchor, Cursor};
-use crate::wire::{LaunchedRun, LogRequest, TaskLog};
 
 /// How long tmux may take to read the last output of a run after the kernel has reported its end.
 const LAST_OUTPUT_LIMIT: Duration = Duration::from_millis(100);

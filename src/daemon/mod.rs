@@ -49,9 +49,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::config::Config;
-use crate::paths::Paths;
+use crate::config::paths::Paths;
+use crate::rules::wire::DaemonConfig;
 use crate::tmux::Server;
-use crate::wire::DaemonConfig;
 pub(crate) use endpoint::{DaemonError, has_left, held_elsewhere, is_held, written_pid};
 pub(crate) use ownership::{list_sessions, resolve};
 pub(crate) use run::run;

@@ -15,9 +15,9 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use crate::model::{Error, PaneId};
-use crate::protocol::Notification;
+use crate::rules::protocol::Notification;
+use crate::rules::terminal::{Extent, PaneOutput};
 use crate::session::Change;
-use crate::terminal::{Extent, PaneOutput};
 use crate::tmux::{self, Client, Connection, ReceivedItem, TmuxError};
 
 /// How far this client may fall behind a followed pane, in seconds, before tmux pauses the pane for

@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::endpoint;
+use crate::config::paths::{Env, Paths, is_key, next_key};
 use crate::model::SessionLife;
-use crate::paths::{Env, Paths, is_key, next_key};
 use crate::process::is_our_program;
 use crate::tmux::{self, Connection, ListedSession, Mark, Probe, Server, TmuxError};
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::model::{ReadCall, Screen, Stop, TtyEvidence, TtyUse};
 use crate::process::{self, InputWatch, TtyExamination};
-use crate::prompt;
+use crate::rules::prompt;
 
 /// The pause after the first examination, doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);

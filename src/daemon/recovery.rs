@@ -1,15 +1,15 @@
 //! Recovery: the state from the feed and the saved snapshot.
 
-use crate::diff::apply;
-use crate::engine::RestoredState;
+use crate::config::paths::{Paths, hex};
 use crate::model::{Bookmark, Checkpoint, Error, EventKind, OutputMatches, RunNumbers, Snapshot};
-use crate::paths::{Paths, hex};
+use crate::rules::diff::apply;
+use crate::rules::engine::RestoredState;
+use crate::rules::wire::can_have_lost;
 use crate::store::archive;
 use crate::store::feed::{
     DamagedFile, FeedState, Journal, PendingEvents, RecordedLook, SavedSession, finish_removal,
     load_saved, recover, saved_of,
 };
-use crate::wire::can_have_lost;
 
 /// How a saved snapshot that cannot be used is handled.
 const FROM_FEED: &str = "continuing from the feed alone";
@@ -222,8 +222,8 @@ fn new_epoch() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diff::diff;
     use crate::model::test_notation::{describe, snapshot};
+    use crate::rules::diff::diff;
 
     /// Records a look after `saved`, crashes before it is saved, and starts again with the same
     /// state.

@@ -16,14 +16,14 @@ use super::control_clients::ControlClients;
 use super::ownership::{self, Claim};
 use super::server_idle::ServerIdle;
 use super::tty_poller::TtyPoller;
+use crate::config::paths::Paths;
 use crate::model::{
     Backoff, Bookmark, Error, ErrorKind, Exit, Millis, Ordered as _, PaneId, SessionId,
     SessionLife, Signal, Snapshot, Task, WindowId,
 };
-use crate::observe::{Evidence, Observer};
-use crate::paths::Paths;
 use crate::process::{self, ExitWatch, Process, ProcessExit, RunTime};
-use crate::protocol::rows::LookRows;
+use crate::rules::observe::{Evidence, Observer};
+use crate::rules::protocol::rows::LookRows;
 use crate::session::Change;
 use crate::tmux::{
     self, Connection, FirstLines, ListedSession, LookKind, LookMemory, Server, TmuxError,

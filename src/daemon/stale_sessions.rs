@@ -18,14 +18,14 @@ use super::task_output::RunArchiver;
 use super::{Options, ownership};
 use crate::client::DaemonClient;
 use crate::clock::{boot_time, now};
+use crate::config::paths::{Env, Paths};
 use crate::model::{ErrorKind, Level, Millis, SessionId, SessionLife, Task};
-use crate::observe::{Evidence, Observer};
-use crate::paths::{Env, Paths};
+use crate::rules::observe::{Evidence, Observer};
+use crate::rules::wire::{Request, Response};
 use crate::store::feed::{CountedTimes, LastRead, ReadProgress, has_files};
 use crate::tmux::{
     self, Connection, ListedSession, ListedTask, LookKind, LookMemory, Server, TmuxError, Unless,
 };
-use crate::wire::{Request, Response};
 
 /// How long the daemons of other sessions may take to report their readers. They are asked all at
 /// once and nothing waits for them, so that also a daemon on a busy machine has the time. A session
@@ -359,7 +359,7 @@ async fn has_no_reader(paths: &Paths) -> bool {
 mod tests {
     use super::*;
     use crate::model::test_notation::saved_consumer;
-    use crate::wire::SavedConsumer;
+    use crate::rules::wire::SavedConsumer;
 
     const HOUR: Duration = Duration::from_secs(3600);
     const WALL: Millis = 100 * 3_600_000;

@@ -11,8 +11,8 @@ use tokio::net::unix::OwnedReadHalf;
 use tokio::runtime::Handle;
 
 use crate::model::{Error, ErrorKind, Seq};
+use crate::rules::wire::{Acknowledgement, After, Filter, ReaderStart, parse_object};
 use crate::store::{self, Lease, Live, Subscription, run_on};
-use crate::wire::{Acknowledgement, After, Filter, ReaderStart, parse_object};
 
 /// Starts streams.
 #[derive(Debug, Clone)]

@@ -8,14 +8,14 @@ use tokio::sync::oneshot;
 
 use crate::clock;
 use crate::config::LogsConfig;
+use crate::config::paths::Paths;
 use crate::model::{Error, ErrorKind, SessionLife, Task};
-use crate::paths::Paths;
+use crate::rules::terminal::{Extent, History};
+use crate::rules::wait::{Anchor, Cursor};
+use crate::rules::wire::{LogRequest, TaskLog};
 use crate::store::archive::{Limits, RunInfo};
 use crate::store::{Archiver, KeptRun};
-use crate::terminal::{Extent, History};
 use crate::tmux::{self, Connection};
-use crate::wait::{Anchor, Cursor};
-use crate::wire::{LogRequest, TaskLog};
 
 /// How many rows of the history are read at first for each line that is wanted, and how many
 /// besides: lines of up to eight times the width of the pane are common, and blank rows at the end

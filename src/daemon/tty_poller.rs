@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use super::polled_pane::{PolledPane, RESTLESS_PAUSE, TOGETHER, Urgency, differ_in_numbers};
 use crate::clock;
 use crate::model::{Now, OpenQuestion, Snapshot, TtyEvidence, TtyUse, WindowId};
-use crate::prompt::{self, UserRules};
-use crate::protocol::rows::LookRows;
+use crate::rules::prompt::{self, UserRules};
+use crate::rules::protocol::rows::LookRows;
 
 /// How long one call may examine: the thread has other things to do in between. What is left stays
 /// due.

@@ -11,9 +11,9 @@ use crate::model::{
     AnswerBy, Error, Millis, ReadCall, Stop, Task, TtyEvidence, TtyUse, is_same_except_signs,
 };
 use crate::process;
+use crate::rules::wire::{ExplainedState, Explanation, SecretText, SendRequest, TypedInput};
 use crate::session::Typing;
 use crate::tmux::{self, PaneView, PromptPlace, TypingResult};
-use crate::wire::{ExplainedState, Explanation, SecretText, SendRequest, TypedInput};
 
 /// Types what can be typed now into a task. If something is left, `typing` says when to go on.
 ///

@@ -1,7 +1,7 @@
 //! The vocabulary of the crate: tasks, snapshots, events, records.
 //!
 //! Plain data. What programs get as it is, is serialised here, under the names of the format; what has
-//! another shape there is defined in [`crate::wire`]. Frozen lines and the schema protect both.
+//! another shape there is defined in [`crate::rules::wire`]. Frozen lines and the schema protect both.
 
 mod end_order;
 pub mod environment;

@@ -5,7 +5,7 @@ use super::file_tasks::launch_in_project;
 use super::run::check_launch;
 use super::session::TaskSession;
 use crate::model::{Error, Launch, Replaces, TaskSpec};
-use crate::wire::{LaunchRecord, Request};
+use crate::rules::wire::{LaunchRecord, Request};
 
 /// Completes a launch without a command by the task's last one: its name, its command, and its directory and
 /// its restart policy unless another one is given. `launch.name` may be a window id.

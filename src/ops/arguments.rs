@@ -14,7 +14,7 @@ use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use super::task_names;
 use crate::config::read_time;
 use crate::model::{Condition, whole_millis};
-use crate::wire::{SearchRequest, WaitRequest};
+use crate::rules::wire::{SearchRequest, WaitRequest};
 
 #[derive(Debug, Default, Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

@@ -10,7 +10,9 @@ use super::session::TaskSession;
 use super::stored_feed::StoredRecords;
 use crate::client::Hello;
 use crate::model::{Body, Error, Event, Kind, Millis, Seq};
-use crate::wire::{After, Filter, LiveRecord, ReaderStart, Request, StoredUse, StreamRecord};
+use crate::rules::wire::{
+    After, Filter, LiveRecord, ReaderStart, Request, StoredUse, StreamRecord,
+};
 
 /// How long to wait for further events after one that was waited for: what happens at once is one
 /// answer.

@@ -12,8 +12,8 @@ use super::run::{check_launch, check_texts_of};
 use super::session::{TaskSession, no_directory};
 use crate::config::{self, PROCFILE, TASK_FILE, TaskEntry};
 use crate::model::{Error, Launch, Replaces, Task};
+use crate::rules::wire::LsView;
 use crate::tmux;
-use crate::wire::LsView;
 
 /// The tasks of `[FILE] [NAME...]`.
 #[derive(Debug)]
@@ -234,7 +234,7 @@ fn absolute(path: PathBuf) -> Result<PathBuf, Error> {
 mod tests {
     use super::*;
     use crate::model::test_notation::task;
-    use crate::wire::LsTask;
+    use crate::rules::wire::LsTask;
 
     #[test]
     fn tasks_end_after_those_that_were_started_after_them() {

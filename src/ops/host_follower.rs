@@ -24,11 +24,13 @@ use super::host_notes::{FarFeed, HostNote, HostNotes};
 use super::lookup;
 use super::remote_conversation::consumer_of;
 use crate::client::FleetProcess;
+use crate::client::hosts::{FarProcess, Host, this_machine};
 use crate::config;
-use crate::hosts::{FarProcess, Host, this_machine};
+use crate::config::paths::{HOSTS, state_root};
 use crate::model::{Backoff, Error, ErrorKind, FarCall, FarStdin, Record, Seq};
-use crate::paths::{HOSTS, state_root};
-use crate::wire::{Acknowledgement, LiveRecord, LsTask, LsView, StreamRecord, TaskStateName};
+use crate::rules::wire::{
+    Acknowledgement, LiveRecord, LsTask, LsView, StreamRecord, TaskStateName,
+};
 
 /// How long to wait before connecting again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));

@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use super::lookup;
 use super::session::SessionChoice;
+use crate::config::paths::{HOSTS, hex, state_root};
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::{Error, FarCall};
-use crate::paths::{HOSTS, hex, state_root};
-use crate::wire::client_of;
+use crate::rules::wire::client_of;
 
 /// The longest note that is read, in bytes.
 const MAX_NOTE: u64 = 16 * 1024;

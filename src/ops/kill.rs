@@ -8,8 +8,8 @@ use super::list::look;
 use super::session::{ANSWERS_WITHIN, TaskSession};
 use crate::daemon::{has_left, written_pid};
 use crate::model::{Error, StopChoice};
+use crate::rules::wire::{DaemonStatus, EndedTask, EndedTasks, EndingRun, EndingRuns, Request};
 use crate::tmux::{self, Unless};
-use crate::wire::{DaemonStatus, EndedTask, EndedTasks, EndingRun, EndingRuns, Request};
 
 /// Ends these tasks, given by name or window id; none of them when one does not exist.
 pub(crate) async fn kill(

@@ -14,21 +14,22 @@ use super::lookup;
 use super::session::{LostDaemons, SessionChoice, TaskSession};
 use super::stored_feed::StoredRecords;
 use crate::client::{DaemonClient, Hello};
+use crate::clock;
+use crate::config::paths::{Paths, is_key};
 use crate::daemon::resolve;
 use crate::model::{
     Body, Error, ErrorKind, Kind, Millis, NextRestart, Ordered as _, Snapshot, StatusCounts, Stop,
     Task, text,
 };
-use crate::observe::{Evidence, Observer};
-use crate::paths::{Paths, is_key};
-use crate::protocol::rows::LookRows;
-use crate::restarts::restarts_in;
-use crate::tmux::{self, Connection, ListedSession, LookKind, LookMemory, ServerChoice};
-use crate::wire::{
+use crate::process;
+use crate::rules::observe::{Evidence, Observer};
+use crate::rules::protocol::rows::LookRows;
+use crate::rules::restarts::restarts_in;
+use crate::rules::wire::{
     DaemonStatus, ExplainedState, Explanation, Filter, LastRecords, LsTask, LsView, ReaderStart,
     Request, StoredUse,
 };
-use crate::{clock, process};
+use crate::tmux::{self, Connection, ListedSession, LookKind, LookMemory, ServerChoice};
 
 pub(crate) use crate::tmux::Server;
 

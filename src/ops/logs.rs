@@ -8,10 +8,10 @@ use super::session::TaskSession;
 use crate::client::DaemonClient;
 use crate::files;
 use crate::model::Error;
+use crate::rules::terminal::Pattern;
+use crate::rules::wire::{LogRequest, Request, SearchRequest, SearchResult, TaskLog};
 use crate::session::matches_in;
 use crate::store::archive;
-use crate::terminal::Pattern;
-use crate::wire::{LogRequest, Request, SearchRequest, SearchResult, TaskLog};
 
 pub(crate) use crate::store::archive::RunInfo;
 

@@ -6,9 +6,9 @@
 use super::lookup;
 use super::session::TaskSession;
 use crate::client::DaemonClient;
+use crate::config::paths::hex;
 use crate::model::{Error, machine_of_environment};
-use crate::paths::hex;
-use crate::wire::{
+use crate::rules::wire::{
     ConsumeRequest, ConsumerList, ConsumerStatus, Filter, Request, check_consumer_name, client_of,
 };
 

@@ -15,9 +15,9 @@ use crate::config;
 use crate::model::environment::{TaskEnvironment, WithheldVariables, is_shell_name};
 use crate::model::{Error, Launch, NotifyOn, Slot, TaskSettings, TaskSpec};
 use crate::process;
-use crate::terminal::Pattern;
+use crate::rules::terminal::Pattern;
+use crate::rules::wire::LaunchedRun;
 use crate::tmux;
-use crate::wire::LaunchedRun;
 
 /// A run that was started.
 #[derive(Debug)]

@@ -14,11 +14,11 @@ use tokio::time::timeout;
 
 use super::{lookup, session_name};
 use crate::client::{DaemonClient, Start, connect_or_start};
+use crate::config::paths::Paths;
 use crate::daemon::{has_left, list_sessions, resolve, written_pid};
 use crate::model::{Error, ErrorKind, Launch, text};
-use crate::paths::Paths;
+use crate::rules::wire::{LaunchedRun, Request, SendRequest};
 use crate::tmux::{Connection, ListedSession, Server, ServerChoice, TmuxError};
-use crate::wire::{LaunchedRun, Request, SendRequest};
 
 /// If set to a non-empty value, forbids starting a daemon automatically.
 const NO_AUTOSTART: &str = "TMUX_TASK_NO_AUTOSTART";

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use regex::Regex;
 
-use crate::paths::{Env, hex};
+use crate::config::paths::{Env, hex};
 
 /// Returns the session named by the user or the environment; `None` when neither names one.
 ///

@@ -10,13 +10,14 @@ use tokio::net::UnixStream;
 use super::lookup;
 use super::session::TaskSession;
 use crate::client::{DaemonClient, Hello, refusal_in, unreadable};
+use crate::config;
 use crate::model::{Body, Error, ErrorKind, Kind, Record, Seq};
-use crate::store::StoredFeed;
-use crate::store::feed::{Retention, consumers_of, remove_consumer as remove_file, sync_consumers};
-use crate::wire::{
+use crate::process;
+use crate::rules::wire::{
     After, ConsumerList, Filter, ReaderStart, Request, StoredUse, StreamRecord, check_consumer_name,
 };
-use crate::{config, process};
+use crate::store::StoredFeed;
+use crate::store::feed::{Retention, consumers_of, remove_consumer as remove_file, sync_consumers};
 
 /// The stored records of a feed that were asked for.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use clap_complete::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate, 
 
 use crate::config;
 use crate::ops::{self, SessionChoice, TaskSession, lookup};
-use crate::wire::LsTask;
+use crate::rules::wire::LsTask;
 
 /// A shell's user does not wait longer than this for the names of tasks.
 const LIMIT: Duration = Duration::from_millis(500);

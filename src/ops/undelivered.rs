@@ -16,12 +16,12 @@ use super::remote_conversation::{consumer_name, find_consumer};
 use super::session::TaskSession;
 use crate::client::READY;
 use crate::clock;
+use crate::config::paths::adapter_file;
 use crate::env;
 use crate::model::environment::covers_name;
 use crate::model::{Error, Millis, with_causes};
-use crate::paths::adapter_file;
 use crate::process::ancestor_named;
-use crate::wire::{
+use crate::rules::wire::{
     ADAPTER_CLIENTS, ConsumerStatus, MessageReaders, Request, SINK_PREFIX, client_of,
 };
 
@@ -236,7 +236,7 @@ async fn consumer(session: &TaskSession, owner: &str) -> Result<Option<ConsumerS
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::ConsumerAudience;
+    use crate::rules::wire::ConsumerAudience;
 
     const HOUR: Millis = 3_600_000;
     const DAY: Millis = 24 * HOUR;

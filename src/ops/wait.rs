@@ -26,9 +26,9 @@ use crate::model::{
     whole_millis,
 };
 use crate::process;
-use crate::restarts::{AfterEnd, after_end, gave_up};
+use crate::rules::restarts::{AfterEnd, after_end, gave_up};
+use crate::rules::wire::{LaunchedRun, LogRequest, Request, WaitRequest};
 use crate::tmux;
-use crate::wire::{LaunchedRun, LogRequest, Request, WaitRequest};
 
 /// How long a restart that is due may take until its run is there. Asked again, it says so.
 const RESTARTING: Duration = Duration::from_millis(50);

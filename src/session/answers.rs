@@ -8,8 +8,8 @@ use super::job_queue::{EndRead, OutputEnd, Turn};
 use super::promise::promise;
 use super::state::{Cx, State};
 use crate::model::{Millis, Now, Ordered as _, PaneId, Task, WindowId};
-use crate::wait::{Anchor, Cursor};
-use crate::wire::{ExplainedState, Explanation, LsTask, LsView, TaskBoard};
+use crate::rules::wait::{Anchor, Cursor};
+use crate::rules::wire::{ExplainedState, Explanation, LsTask, LsView, TaskBoard};
 
 /// Reads the end of a task's output in this pane, with so many of its last lines; once for all that need it.
 pub(super) async fn read_end(cx: &Cx, pane: PaneId, lines: usize, task: Arc<Task>) -> OutputEnd {

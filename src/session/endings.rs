@@ -20,7 +20,7 @@ use crate::model::{
     EndOrder, EndReport, Error, GoneReason, LeftProcess, Level, Now, Snapshot, StopChoice,
     StopPlan, Task, WindowId,
 };
-use crate::wire::{EndedTask, EndingRun};
+use crate::rules::wire::{EndedTask, EndingRun};
 
 /// How long tmux may take to report that a run's process has ended, at least: on a busy machine the look
 /// that shows it can take longer. After that its window is closed all the same.

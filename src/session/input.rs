@@ -11,8 +11,8 @@ use crate::model::{
     OpenQuestion, PaneId, Record, SavedLook, Seq, SessionLife, Snapshot, StatusCounts, Task,
     TaskSpec, WindowId,
 };
-use crate::terminal::{Extent, PaneOutput};
-use crate::wire::{Answer, LaunchedRun, LogRequest, RequestLine, TaskBoard, TaskLog};
+use crate::rules::terminal::{Extent, PaneOutput};
+use crate::rules::wire::{Answer, LaunchedRun, LogRequest, RequestLine, TaskBoard, TaskLog};
 
 /// Everything that can make a session do something.
 #[derive(Debug)]

@@ -14,8 +14,8 @@ use super::listeners::Beginning;
 use super::look_schedule::Due;
 use super::promise::Resolver;
 use crate::model::{Error, PaneId, Task};
-use crate::terminal::PaneOutput;
-use crate::wait::{Cursor, Spec};
+use crate::rules::terminal::PaneOutput;
+use crate::rules::wait::{Cursor, Spec};
 
 /// What a story uses the link for, the most urgent first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

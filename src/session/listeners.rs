@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use super::output_watches::{OutputWatches, PaneStream};
 use super::promise::Resolver;
 use crate::model::{Error, Now, PaneId, Prompt, Snapshot, Task, WaitResult, WindowId, text};
-use crate::terminal::{Extent, History, PaneOutput, Stamp, Utf8Splitter};
-use crate::wait::{Spec, Wait};
+use crate::rules::terminal::{Extent, History, PaneOutput, Stamp, Utf8Splitter};
+use crate::rules::wait::{Spec, Wait};
 
 /// Identifies a request until it is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

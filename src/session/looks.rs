@@ -15,10 +15,10 @@ use super::look_schedule::{Due, LookResult, Reporting};
 use super::pane_reads::{read_ended_run, read_last_output};
 use super::promise::Resolver;
 use super::state::{Cx, SAVE_WITHIN, State};
-use crate::engine::EngineEffect;
 use crate::model::{
     Body, Difference, Error, EventKind, Now, PaneId, Record, Snapshot, Task, WindowId,
 };
+use crate::rules::engine::EngineEffect;
 
 /// How long after a safety look the report of what it has found may come: the look may have been under
 /// way when that happened.

@@ -15,7 +15,7 @@ use super::requests;
 use super::state::{Cx, OpenRequest, SAVE_WITHIN, Setup, State, Story, StoryId};
 use super::stories;
 use crate::model::{Now, Task, WindowId};
-use crate::wire::RequestLine;
+use crate::rules::wire::RequestLine;
 
 /// One task session.
 pub(crate) struct Session {

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::model::{Now, OutputMatches, PaneId, SessionLife, Snapshot, Task, WindowId, text};
-use crate::terminal::{Line, PaneOutput, Stamp, Terminal, comparable};
-use crate::wait::{Anchor, Cursor, OutputWatch};
+use crate::rules::terminal::{Line, PaneOutput, Stamp, Terminal, comparable};
+use crate::rules::wait::{Anchor, Cursor, OutputWatch};
 
 /// The runs that are searched, by window.
 #[derive(Debug, Default)]

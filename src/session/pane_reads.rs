@@ -12,7 +12,7 @@ use super::promise::promise;
 use super::state::{Cx, State};
 use super::stories::Link;
 use crate::model::{Error, Now, PaneId, Task, WaitResult};
-use crate::terminal::{Extent, PaneOutput};
+use crate::rules::terminal::{Extent, PaneOutput};
 
 /// How many times a pane is read again if it was respawned between look and read.
 const READINGS: usize = 5;

@@ -9,7 +9,7 @@ use crate::model::{
     Body, DeliveredEvent, EventKind, GoneReason, NextRestart, Now, Ordered as _, Record,
     SessionLife, Snapshot, Task, TaskRestarts, WindowId, whole_millis,
 };
-use crate::restarts::{Restart, restart_of};
+use crate::rules::restarts::{Restart, restart_of};
 
 /// The restarts that are due, now or later, and the ends that were delivered as notices because of them.
 /// What decides is the look: a window whose run goes on, or that is gone, has none.

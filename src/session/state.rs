@@ -15,12 +15,12 @@ use super::listeners::{Listeners, RequestId};
 use super::look_schedule::{LookSchedule, PortLooks};
 use super::pending_restarts::PendingRestarts;
 use super::promise::Resolver;
-use crate::engine::{self, Engine};
 use crate::model::{
     Bookmark, Checkpoint, DeliveredEvent, Event, Level, Millis, Now, OpenQuestion, PaneId, Seq,
     StatusCounts, StopPlan, Task, WindowId,
 };
-use crate::wire::Counters;
+use crate::rules::engine::{self, Engine};
+use crate::rules::wire::Counters;
 
 /// How long saving is delayed for changes that are also in the feed, so that not every bell causes
 /// a write.

@@ -11,7 +11,7 @@ use super::job_queue::Turn;
 use super::promise::{Resolver, promise};
 use super::state::{Condition, Cx, LockKey, OpenRequest, State};
 use crate::model::{Error, Task};
-use crate::wire::{Answer, Response};
+use crate::rules::wire::{Answer, Response};
 
 /// Why a job failed whose outcome the link has not set, which is a bug.
 const NO_OUTCOME: &str = "internal error: the job has no outcome";

@@ -10,14 +10,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::*;
-use crate::engine::{Engine, RestoredState, Settings};
 use crate::model::test_notation::{at, describe as describe_event, expectation, snapshot, stories};
 use crate::model::{
     Body, Bookmark, Condition, DeliveredEvent, EndReport, Error, Event, EventKind, GoneReason,
     Launch, LeftProcess, Now, PaneId, StopChoice, StopPlan, Task, WindowId,
 };
-use crate::terminal::{Extent, PaneOutput};
-use crate::wire::{
+use crate::rules::engine::{Engine, RestoredState, Settings};
+use crate::rules::terminal::{Extent, PaneOutput};
+use crate::rules::wire::{
     LaunchedRun, Request, RequestLine, Response, SearchRequest, SendRequest, TaskLog, TypedInput,
     WaitRequest,
 };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::model::{SecretText, Task, TypedInput};
-use crate::wire::{Explanation, SendRequest};
+use crate::rules::wire::{Explanation, SendRequest};
 
 /// How long a program may leave unread what was typed. Then it gets the rest at once.
 const UNREAD_FOR: Duration = Duration::from_millis(400);

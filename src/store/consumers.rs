@@ -16,13 +16,13 @@ use tokio::time::{Instant, timeout_at};
 use super::position::Position;
 use crate::clock;
 use crate::model::{AgeClock, Error, Millis, Seq};
+use crate::rules::wire::{
+    ConsumeRequest, ConsumerAudience, ConsumerList, ConsumerStatus, SavedConsumer,
+    check_consumer_name,
+};
 use crate::store::feed::{
     FeedFiles, Holder, Retention, load_consumers, note_read, remove_consumer, store_consumer,
     sync_consumers,
-};
-use crate::wire::{
-    ConsumeRequest, ConsumerAudience, ConsumerList, ConsumerStatus, SavedConsumer,
-    check_consumer_name,
 };
 
 /// How long a new reader waits for the present one to leave before it is refused. The present one may

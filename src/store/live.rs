@@ -9,11 +9,11 @@ use super::consumers::{Consumers, Lease};
 use super::stream::{CHANGES_KEPT, FeedBeginning, FeedChange, Subscription, TaskChanges};
 use crate::clock;
 use crate::model::{Context, Error, Millis, Seq};
-use crate::store::feed::{Ages, FeedEnd, FeedFiles, Journal, PendingEvents, Retention, Segment};
-use crate::wire::{
+use crate::rules::wire::{
     After, ConsumeRequest, ConsumerList, Filter, LiveRecord, MessageReaders, ReaderStart,
     SINK_PREFIX, StoredUse, TaskBoard,
 };
+use crate::store::feed::{Ages, FeedEnd, FeedFiles, Journal, PendingEvents, Retention, Segment};
 
 /// What a store is started with.
 #[derive(Debug)]

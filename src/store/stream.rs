@@ -12,11 +12,11 @@ use tokio::task::coop::consume_budget;
 use super::consumers::{Consumers, Lease, Reading, StreamEnd};
 use crate::clock;
 use crate::model::{Error, ErrorKind, FEED_VERSION, Millis, Seq, WindowId};
-use crate::store::feed::{self, Ages, FeedEnd, FeedFiles, FeedLine, Reader, Retention, Sequence};
-use crate::wire::{
+use crate::rules::wire::{
     After, ConsumerAudience, ConsumerList, Filter, LastRecords, LiveRecord, LsTask, ReaderStart,
     Response, StoredUse, TaskBoard,
 };
+use crate::store::feed::{self, Ages, FeedEnd, FeedFiles, FeedLine, Reader, Retention, Sequence};
 
 /// A notification for readers. A reader that falls behind by more than the channel's capacity skips
 /// to the newest: records are read from the disk anyway, and of the counts only the newest matter.

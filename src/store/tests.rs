@@ -12,15 +12,15 @@ use super::live::Live;
 use super::stream::FeedChange;
 use super::writer::{StoreJob, StoreReport, Writer};
 use super::*;
-use crate::diff::diff;
 use crate::model::test_notation::{context, notice, number, saved_consumer, snapshot};
 use crate::model::{Body, Bookmark, Error, Record, SavedLook, Seq, Snapshot, Task, WindowId};
+use crate::rules::diff::diff;
+use crate::rules::wire::{After, Filter, LiveRecord, ReaderStart, SavedConsumer};
 use crate::store::archive::{self, Limits};
 use crate::store::feed::{
     Ages, FeedFiles, FeedState, Journal, Retention, SavedSession, closed_segments, end_of_files,
     last_reader_of, load_saved, recover, saved_of, store_consumer,
 };
-use crate::wire::{After, Filter, LiveRecord, ReaderStart, SavedConsumer};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 

@@ -11,10 +11,10 @@ use tokio::sync::{oneshot, watch};
 use super::live::{Live, StoreSetup};
 use crate::clock;
 use crate::model::{Context, Error, Millis, Record, SavedLook, Seq, StatusCounts};
+use crate::rules::wire::LiveRecord;
 use crate::store::feed::{
     SavedSession, closed_segments, remove_before, saved_of, store_saved, sync_saved,
 };
-use crate::wire::LiveRecord;
 
 /// A job of the writing thread. Jobs are done in order.
 #[derive(Debug)]

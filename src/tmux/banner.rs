@@ -3,7 +3,7 @@
 
 use super::quoted::is_dropped;
 use crate::model::text;
-use crate::terminal::columns_of;
+use crate::rules::terminal::columns_of;
 
 /// Queries the banner that the user's `remain-on-exit-format` produces (from tmux 3.3), for dead
 /// panes only. A format that runs commands is skipped, because each look would run them.

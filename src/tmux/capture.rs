@@ -7,8 +7,8 @@ use vte::{Params, Parser, Perform};
 
 use super::banner::{drop_banner, drop_joined_banner, expand_tabs};
 use crate::model::{CursorPosition, QUOTED_CHARS, QUOTED_LINES, Screen, text};
-use crate::protocol::Command;
-use crate::terminal::columns_of;
+use crate::rules::protocol::Command;
+use crate::rules::terminal::columns_of;
 
 /// How many rows of a pane are kept, counted up from the last written row or the cursor's. Rows of the
 /// screen are kept all, however tall it is: what is written at its top and at its bottom belongs

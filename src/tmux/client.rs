@@ -10,7 +10,7 @@ use super::control_client::{ControlClient, note_awaited};
 use super::error::TmuxError;
 use super::server::{Server, nonce};
 use crate::model::{PaneId, SessionId};
-use crate::protocol::{Command, ControlItem, Frame, Notification, control_line};
+use crate::rules::protocol::{Command, ControlItem, Frame, Notification, control_line};
 
 /// A control client attached to a session.
 ///

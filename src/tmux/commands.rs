@@ -13,7 +13,7 @@ use super::rows::IS_LINKED;
 use super::server::Server;
 use super::window_options::{own_format, own_value, print_inherited, read_own};
 use crate::model::{PaneId, SessionId, SessionLife, WindowId, text};
-use crate::protocol::{Command, Frame, control_line};
+use crate::rules::protocol::{Command, Frame, control_line};
 
 /// A session of the server, with what its daemons have noted on it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use super::error::TmuxError;
 use super::one_shot::{TIME_LIMIT, TerminateOnDrop};
 use super::server::Server;
 use crate::model::SessionId;
-use crate::protocol::{Command, ControlItem, Notification, Parser};
+use crate::rules::protocol::{Command, ControlItem, Notification, Parser};
 
 /// How many bytes tmux has sent to the control clients of this process.
 static BYTES_RECEIVED: AtomicU64 = AtomicU64::new(0);

@@ -9,7 +9,7 @@ use super::control_client::ControlClient;
 use super::error::TmuxError;
 use super::server::Server;
 use crate::model::{SessionId, WindowId};
-use crate::protocol::{Command, ControlItem, control_line};
+use crate::rules::protocol::{Command, ControlItem, control_line};
 
 /// The text the server prints between two waits, followed by the windows that hooks have reported.
 const WOKEN: &str = "woken";

@@ -10,8 +10,8 @@ use super::pane_origin::{IS_BARE, IS_OF_LAUNCHER};
 use super::rows::{BELLS, noted_formats};
 use super::window_options::{RUN, is_own, own_format, own_value};
 use crate::model::{PaneId, SessionId, WindowId};
-use crate::protocol::rows::Death;
-use crate::protocol::{Command, Frame, control_line};
+use crate::rules::protocol::rows::Death;
+use crate::rules::protocol::{Command, Frame, control_line};
 
 /// Marks a session as supervised. Contains the pid of its daemon, as an own value: others would be
 /// marked, and none claimed, where it is set for all sessions.
@@ -164,7 +164,7 @@ pub(crate) async fn uninstall(
         Err(error) if error.is_missing() => return Ok(()),
         answer => answer?,
     };
-    let text = frames.last().map(crate::protocol::Frame::text);
+    let text = frames.last().map(crate::rules::protocol::Frame::text);
     let mut commands: Vec<Command> = text
         .unwrap_or_default()
         .lines()

@@ -8,7 +8,7 @@ use super::client::{Connection, all_ok};
 use super::error::TmuxError;
 use super::server::{Server, nonce};
 use crate::model::{PaneId, SecretText, TypedInput, is_same_except_signs, text, without_animation};
-use crate::protocol::{Command, Frame, control_line};
+use crate::rules::protocol::{Command, Frame, control_line};
 
 /// The result of typing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

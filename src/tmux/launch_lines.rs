@@ -13,7 +13,7 @@ use crate::model::{
     Error, Launch, PaneId, ReplacedRun, Replaces, SessionLife, TASK_NAME_RULE, WindowId,
     is_task_name, is_token, text,
 };
-use crate::protocol::{Command, Frame, literal_format};
+use crate::rules::protocol::{Command, Frame, literal_format};
 
 /// How often a launch starts over before it gives up.
 pub(super) const ATTEMPTS: usize = 20;

@@ -11,8 +11,8 @@ use super::error::TmuxError;
 use super::look_lines::{LineAnswer, ROOM};
 use super::look_memory::{Inquiry, LookKind, LookMemory};
 use super::rows::{Formats, own_options_commands};
-use crate::protocol::Frame;
-use crate::protocol::rows::LookRows;
+use crate::rules::protocol::Frame;
+use crate::rules::protocol::rows::LookRows;
 
 /// Looks at a session, `$3:` or `=NAME:`; `None` when there is no such session, or no server. An attached
 /// client belongs to the daemon for which [`super::install`] has prepared the session: tmux has stored the

@@ -10,8 +10,8 @@ use super::rows::{
 };
 use super::window_options::check_command;
 use crate::model::{PaneId, WindowId};
-use crate::protocol::rows::SessionRow;
-use crate::protocol::{Command, Frame};
+use crate::rules::protocol::rows::SessionRow;
+use crate::rules::protocol::{Command, Frame};
 
 // The lines of commands that a look is made of. Each is short: tmux serves no other client until it has
 // answered all of a line.

@@ -9,7 +9,7 @@ use super::error::TmuxError;
 use super::look_lines::{LineAnswer, LookLine, Question, ScreenQuery, WindowQuery};
 use super::rows::ListedWindow;
 use crate::model::{Ordered as _, PaneId, WindowId};
-use crate::protocol::rows::{Death, LookRows, SessionRow, WindowRow};
+use crate::rules::protocol::rows::{Death, LookRows, SessionRow, WindowRow};
 
 /// A sweep queries a window in full if that was last done this many seconds ago, or as many as the session
 /// has windows, so that the cost does not grow with them: an option that was set, or another program in the

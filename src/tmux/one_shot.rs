@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 use super::client_processes::let_server_end;
 use super::error::TmuxError;
 use super::server::{Probe, Server, is_closed, nonce, nudge, signal};
-use crate::protocol::{Command, Frame, argv, control_line};
+use crate::rules::protocol::{Command, Frame, argv, control_line};
 
 /// The time limit for any answer of tmux.
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(10);

@@ -10,8 +10,8 @@ use super::banner::{BANNER, drop_banner, drop_joined_banner, expand_tabs};
 use super::client::{Client, Connection, all_ok, continue_command, pause_command};
 use super::error::TmuxError;
 use crate::model::PaneId;
-use crate::protocol::{Command, Frame};
-use crate::terminal::{Extent, History, PaneOutput, columns_of};
+use crate::rules::protocol::{Command, Frame};
+use crate::rules::terminal::{Extent, History, PaneOutput, columns_of};
 
 /// How many rows of history one line captures where more can be read in slices: at 300 windows tmux
 /// is busy with it for 1.5 ms, of which 0.6 are for any line. Escape sequences take three times as

@@ -10,7 +10,7 @@
 use std::sync::LazyLock;
 
 use crate::model::PaneId;
-use crate::protocol::{Command, Frame, literal_argument};
+use crate::rules::protocol::{Command, Frame, literal_argument};
 
 use super::version::IS_BEFORE_3_8;
 

@@ -17,8 +17,8 @@ use super::window_options::{
     OPTION_FIELDS, OPTION_NAMES, WindowOptions, decode_ending, decode_settings,
 };
 use crate::model::{Exit, PaneId, Screen, SessionLife, Signal, WindowId, text};
-use crate::protocol::Command;
-use crate::protocol::rows::{DeadPane, PaneRow, SessionRow, WindowRow};
+use crate::rules::protocol::Command;
+use crate::rules::protocol::rows::{DeadPane, PaneRow, SessionRow, WindowRow};
 
 /// The order of a window's panes. The first one is its primary pane: the one with the lowest id, except
 /// for panes that float over the window, wherever they are from.

@@ -21,7 +21,7 @@ use crate::env;
 use crate::files::our_uid;
 use crate::model::Error;
 use crate::model::environment::reaches_tmux_server;
-use crate::protocol::Command;
+use crate::rules::protocol::Command;
 
 /// The program that is used if none is named.
 const PROGRAM: &str = "tmux";

@@ -19,8 +19,8 @@ use crate::model::environment::{TaskEnvironment, WithheldVariables};
 use crate::model::{
     Error, Launch, Millis, PaneId, ReplacedRun, Replaces, SessionId, TaskSpec, WindowId,
 };
-use crate::protocol::rows::{LookRows, WindowRow};
-use crate::protocol::{Command, Notification, control_line};
+use crate::rules::protocol::rows::{LookRows, WindowRow};
+use crate::rules::protocol::{Command, Notification, control_line};
 
 /// Runs the task of a file as ours does, without a profile.
 const EXEC: &str = r#"#!/usr/bin/env python3

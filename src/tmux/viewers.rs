@@ -5,7 +5,7 @@ use super::client::Connection;
 use super::commands::{last_text, set_session_option};
 use super::error::TmuxError;
 use crate::model::{SessionId, WindowId};
-use crate::protocol::Command;
+use crate::rules::protocol::Command;
 
 /// The session option with the last notice, for status lines that display it.
 pub(crate) const NOTICE_OPTION: &str = "@tmux_task_notice";

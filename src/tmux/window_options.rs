@@ -18,7 +18,7 @@ use crate::model::{
     ASKER_CHARS, GoneReason, Launch, Millis, SessionId, Task, TaskSettings, TaskSpec, WindowId,
     text,
 };
-use crate::protocol::Command;
+use crate::rules::protocol::Command;
 
 /// The option with what the task's launch has said.
 pub(super) const SPEC: &str = "@tmux_task_spec";

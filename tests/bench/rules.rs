@@ -8,14 +8,14 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use divan::{Bencher, counter::BytesCount, counter::ItemsCount};
-use tmux_task::diff::diff;
-use tmux_task::engine::{Engine, RestoredState, Settings};
 use tmux_task::model::{
     CursorPosition, Exit, Now, PaneId, Screen, SessionId, SessionLife, Snapshot, WindowId,
 };
-use tmux_task::observe::{Evidence, Observer};
-use tmux_task::protocol::Parser;
-use tmux_task::protocol::rows::{DeadPane, LookRows, PaneRow, SessionRow, WindowRow};
+use tmux_task::rules::diff::diff;
+use tmux_task::rules::engine::{Engine, RestoredState, Settings};
+use tmux_task::rules::observe::{Evidence, Observer};
+use tmux_task::rules::protocol::Parser;
+use tmux_task::rules::protocol::rows::{DeadPane, LookRows, PaneRow, SessionRow, WindowRow};
 
 const WINDOWS: [u32; 3] = [10, 100, 1000];
 

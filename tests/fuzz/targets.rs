@@ -6,13 +6,13 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use tmux_task::engine::{Engine, EngineEffect, RestoredState, Settings};
 use tmux_task::model::{Body, Context, Level, Now, Record, Seq};
-use tmux_task::protocol::{ControlItem, Parser};
+use tmux_task::rules::engine::{Engine, EngineEffect, RestoredState, Settings};
+use tmux_task::rules::protocol::{ControlItem, Parser};
+use tmux_task::rules::wire::{Acknowledgement, SnapshotLine, parse_request, request_line};
 use tmux_task::store::feed::{
     FeedLine, Journal, Reader, end_of_files, load_consumers, load_saved, recover, store_consumer,
 };
-use tmux_task::wire::{Acknowledgement, SnapshotLine, parse_request, request_line};
 
 /// A target: its name, which is that of its corpus, and what it does.
 pub(super) type Target = (&'static str, fn(&[u8]));

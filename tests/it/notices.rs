@@ -14,7 +14,7 @@ use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tmux_task::model::Level;
-use tmux_task::notice::{Desktop, DesktopError, DesktopNotice};
+use tmux_task::outlets::notice::{Desktop, DesktopError, DesktopNotice};
 
 use crate::support::{DEADLINE, Output, Running, World, has};
 

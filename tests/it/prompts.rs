@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use tmux_task::model::{CursorPosition, Foreground, Prompt, Screen, TtyEvidence, TtyUse, text};
-use tmux_task::prompt::{self, Judgement, UserRules};
+use tmux_task::rules::prompt::{self, Judgement, UserRules};
 
 /// One screen of the corpus.
 #[derive(Debug, Deserialize)]

@@ -10,9 +10,9 @@ use std::time::Instant;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tmux_task::engine::{Engine, EngineEffect, RestoredState, Settings};
 use tmux_task::model::{Context, Now, Record};
-use tmux_task::wire::{SnapshotLine, StreamRecord, feed_schema};
+use tmux_task::rules::engine::{Engine, EngineEffect, RestoredState, Settings};
+use tmux_task::rules::wire::{SnapshotLine, StreamRecord, feed_schema};
 
 fn in_repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)

@@ -76,7 +76,10 @@ fn the_file_in_the_usual_place_is_read_and_what_cannot_be_is_an_error() {
     std::fs::remove_dir(&path).unwrap();
     std::fs::write(&path, "notices = [\"tmux\"]\n").unwrap();
     let config = load_usual(dir.path()).unwrap();
-    assert_eq!(config.notices.places, [crate::alerts::Place::Tmux].into());
+    assert_eq!(
+        config.notices.places,
+        [crate::rules::alerts::Place::Tmux].into()
+    );
     std::fs::write(&path, "\n\nnotice = []\n").unwrap();
     let error = load_usual(dir.path()).unwrap_err().to_string();
     let expected = format!("{shown}:3: unknown key `notice`; did you mean `notices`?");

@@ -12,9 +12,9 @@ use super::watched_windows;
 use super::{Attachment, SessionLink};
 use crate::clock::now;
 use crate::model::{GoneReason, PaneId, SessionLife, Snapshot, WindowId};
-use crate::observe::Evidence;
 use crate::process::{self, Process};
-use crate::protocol::rows::LookRows;
+use crate::rules::observe::Evidence;
+use crate::rules::protocol::rows::LookRows;
 use crate::session::{self, LinkState, LookOrder, LookOutcome};
 use crate::tmux::{self, Connection, LookKind, Probe, TmuxError};
 

@@ -24,11 +24,12 @@ use super::hand_over::{Client, Ended, Given, HandOver, Messages};
 use super::ledger::{Ledger, NextInLine, SentMessage};
 use super::transcript::{Place, mark_of};
 use super::{AgentClient, Conversation};
+use crate::clock;
+use crate::config::paths::Paths;
 use crate::model::{Backoff, Error, Kind, Millis};
 use crate::ops::{SessionChoice, TaskSession, lookup};
-use crate::paths::Paths;
-use crate::wire::{Request, client_of};
-use crate::{clock, process};
+use crate::process;
+use crate::rules::wire::{Request, client_of};
 
 /// How long to wait before looking for a receipt again.
 const CHECK: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));

@@ -20,9 +20,9 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use super::Conversation;
 use super::hand_over::Given;
 use super::outbox::Batch;
+use crate::config::paths::Env;
 use crate::files;
 use crate::model::with_causes;
-use crate::paths::Env;
 use crate::process::run_program;
 
 /// How many of a thread's last turns are searched for a message.

@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep_until};
 use super::Conversation;
 use super::outbox::Batch;
 use crate::client::{DaemonClient, Hello};
+use crate::clock;
 use crate::model::{
     Backoff, Body, Context, DeliveredEvent, Error, ErrorKind, EventKind, Kind, Level, Millis,
     Record, Seq, text,
@@ -23,8 +24,8 @@ use crate::ops::{
     FarFeed, HostNews, HostNotes, LineHead, NoteWatch, Received, TaskSession, find_consumer,
     follow_host, follow_wakes,
 };
-use crate::wire::{ConsumeRequest, LiveRecord, Request, StreamRecord};
-use crate::{clock, route};
+use crate::rules::route;
+use crate::rules::wire::{ConsumeRequest, LiveRecord, Request, StreamRecord};
 
 /// How long to wait before connecting again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));

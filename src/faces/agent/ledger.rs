@@ -26,9 +26,9 @@ use tokio::time::{Instant, sleep};
 use super::Conversation;
 use super::outbox::{Batch, Budget};
 use super::transcript::{Place, Transcript, mark_of};
+use crate::config::paths::Paths;
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::{Millis, Seq};
-use crate::paths::Paths;
 
 /// How long a process that is replaced may take to leave: one that was stopped does not leave.
 const LEAVES_WITHIN: Duration = Duration::from_secs(2);

@@ -28,7 +28,7 @@ pub(crate) use stdio::{ServeOptions, read_lines, serve};
 use crate::clock;
 use crate::model::{Kind, Millis, text};
 use crate::ops::consumer_name;
-use crate::wire::{ConsumeRequest, Filter};
+use crate::rules::wire::{ConsumeRequest, Filter};
 
 /// Resolves at this time, in milliseconds since 1970; at once without one.
 async fn until(at: Option<Millis>) {
@@ -111,7 +111,7 @@ impl Conversation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::check_consumer_name;
+    use crate::rules::wire::check_consumer_name;
 
     fn consumer(id: &str) -> String {
         Conversation::new(AgentClient::Pi, id).unwrap().consumer()

@@ -12,9 +12,9 @@ use std::time::Duration;
 use tokio::process::Command;
 
 use super::AgentClient;
+use crate::config::paths::{Env, adapters_folder, opencode_plugins};
 use crate::files;
 use crate::model::{Error, quote_where_needed};
-use crate::paths::{Env, adapters_folder, opencode_plugins};
 use crate::process::{ProgramEnd, run_program};
 
 /// What to do where the client is missing.
@@ -324,8 +324,8 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::paths::adapter_file;
     use crate::model::test_notation::env;
-    use crate::paths::adapter_file;
 
     fn setup(client: AgentClient, home: &Path) -> Setup {
         let variables = format!("HOME={}", home.display());

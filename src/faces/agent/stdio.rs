@@ -19,7 +19,7 @@ use super::ledger::{Ledger, SentMessage};
 use super::{AgentClient, Conversation};
 use crate::model::{Error, FollowUpOptions, Kind, Level, Message, Millis};
 use crate::ops::{self, SessionChoice, TaskSession};
-use crate::wire::parse_object;
+use crate::rules::wire::parse_object;
 
 /// How many receipts of a conversation, and lines of the adapter, may wait. Each conversation has one
 /// message under way.

@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use super::args::{AgentCommand, AgentServe, Init, InitClient};
 use super::context::{self, Context};
 use super::{daemon, forward, output, usage};
+use crate::client::hosts::{Host, install};
 use crate::config;
+use crate::config::paths::foreign_home;
 use crate::faces::agent::claude::{self, HookInput};
 use crate::faces::agent::codex::{self, FollowOptions};
 use crate::faces::agent::{AgentClient, Done, Ended, ServeOptions, Setup, serve};
-use crate::hosts::{Host, install};
 use crate::model::{Error, ErrorKind};
 use crate::ops::lookup;
-use crate::paths::foreign_home;
 
 pub(super) async fn run(context: &Context, client: AgentCommand) -> Result<(), Error> {
     context.limit.lift();

@@ -13,7 +13,7 @@ use super::output;
 use crate::config::{self, Setting, ShownConfig};
 use crate::model::{Error, rfc3339, text};
 use crate::ops::{self, lookup};
-use crate::wire::DaemonStatus;
+use crate::rules::wire::DaemonStatus;
 
 /// The maximum length of a value, in characters: it may be a path.
 const MAX_CHARS: usize = 4096;

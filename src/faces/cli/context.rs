@@ -18,8 +18,8 @@ use crate::client::DaemonClient;
 use crate::model::{Error, ErrorKind};
 use crate::ops::{SessionChoice, TaskSession};
 use crate::process;
+use crate::rules::wire::Request;
 use crate::tmux::Server;
-use crate::wire::Request;
 
 /// The task session selected by command line and environment. Resolved on demand: `replay` needs
 /// none.

@@ -13,14 +13,15 @@ use super::feed::{self, Acknowledging};
 use super::output;
 use super::table::{self, NARROW_NAME, Narrowing};
 use crate::client::{self, READY};
+use crate::clock;
+use crate::config;
 use crate::daemon::{self, DaemonError, Options, ServiceManager};
 use crate::model::{Error, ErrorKind, Millis, age, owner_of_environment, text};
 use crate::ops::{self, TaskSession, lookup};
-use crate::wire::{
+use crate::rules::wire::{
     ConsumerList, ConsumerStatus, DaemonConfig, DaemonStatus, Filter, ReaderStart, Request,
     SINK_PREFIX, SinkStatus,
 };
-use crate::{clock, config};
 
 /// How long it may take until others reach this machine, and how often it is asked.
 const REACHED_WITHIN: Duration = Duration::from_secs(5);
@@ -383,7 +384,7 @@ fn consumer_line(consumer: &ConsumerStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::ConsumerAudience;
+    use crate::rules::wire::ConsumerAudience;
 
     #[test]
     fn the_table_shows_who_is_behind() {

@@ -5,7 +5,7 @@ use super::context::Context;
 use super::output;
 use crate::model::{Error, ErrorKind, text};
 use crate::ops;
-use crate::wire::DoctorReport;
+use crate::rules::wire::DoctorReport;
 
 pub(super) async fn run(context: &Context, args: Json) -> Result<(), Error> {
     // Each check has a time limit of its own.
@@ -52,7 +52,7 @@ fn counted(number: usize, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{CheckResult, DoctorCheck};
+    use crate::rules::wire::{CheckResult, DoctorCheck};
 
     fn check(check: &'static str, result: CheckResult, hint: Option<&str>) -> DoctorCheck {
         DoctorCheck {

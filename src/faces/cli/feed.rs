@@ -12,7 +12,7 @@ use crate::clock;
 use crate::faces::agent::read_lines;
 use crate::model::{Body, Error, ErrorKind, Kind, Millis, Record, Seq, rfc3339};
 use crate::ops::{self, LineHead, StoredLine, StoredRecords, TaskSession};
-use crate::wire::{
+use crate::rules::wire::{
     Acknowledgement, ConsumeRequest, Filter, LastRecords, LiveRecord, ReaderStart, Request,
     StoredUse, StreamRecord,
 };
@@ -257,7 +257,7 @@ fn durable(record: &Record) -> String {
     let (kind, text) = match &record.body {
         Body::Event(event) => (
             format!("event {}", event.event_type()),
-            crate::route::text_of(event),
+            crate::rules::route::text_of(event),
         ),
         Body::Notice { text, .. } => ("notice".to_owned(), text.clone()),
         Body::FollowUp { message, .. } => ("followUp".to_owned(), message.content.clone()),

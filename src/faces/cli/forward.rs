@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use super::args::{CliCommand, Feed, KillAll, Replay, Run, Send};
 use super::context::ExitWatch;
 use super::output;
-use crate::hosts::{FarProcess, Host};
+use crate::client::hosts::{FarProcess, Host};
 use crate::model::{
     Backoff, Error, ErrorKind, FarAnswer, FarCall, FarCaller, FarStdin, whole_millis,
 };

@@ -11,7 +11,7 @@ use super::context::{self, Context};
 use super::output;
 use crate::model::{Error, ErrorKind, StopChoice, text};
 use crate::ops::{self, Caller, TaskSession};
-use crate::wire::{EndedTask, EndedTasks, EndingRun, LsView};
+use crate::rules::wire::{EndedTask, EndedTasks, EndingRun, LsView};
 
 pub(super) async fn kill(context: &Context, args: Kill) -> Result<(), Error> {
     let mut session = context.given()?;

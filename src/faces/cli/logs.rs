@@ -16,8 +16,8 @@ use crate::client::DaemonClient;
 use crate::clock;
 use crate::model::{Error, ErrorKind, Millis, RunEnd, Task, WindowId, age, took};
 use crate::ops::{self, RunInfo, SearchArguments, TaskSession};
-use crate::terminal::columns_of;
-use crate::wire::{
+use crate::rules::terminal::columns_of;
+use crate::rules::wire::{
     LiveRecord, LogRequest, LsTask, SearchMatch, SearchResult, StreamRecord, TaskLog,
 };
 
@@ -430,7 +430,7 @@ fn unknown() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::columns_of;
+    use crate::rules::terminal::columns_of;
 
     #[test]
     fn tasks_that_follow_all_are_known_by_their_commands() {

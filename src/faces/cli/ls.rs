@@ -10,8 +10,8 @@ use super::table::{self, NARROW, NARROW_NAME, Narrowing};
 use crate::clock;
 use crate::model::{Error, Millis, RunEnd, age, port_words, text, took};
 use crate::ops::{self, Everywhere};
-use crate::terminal::fitted;
-use crate::wire::{LiveRecord, LsTask, LsView, TaskStateName};
+use crate::rules::terminal::fitted;
+use crate::rules::wire::{LiveRecord, LsTask, LsView, TaskStateName};
 
 /// The maximum width of the command and of the last line in the table, in columns.
 const COLUMN: usize = 52;
@@ -280,7 +280,7 @@ pub(super) async fn explain(context: &Context, args: Explain) -> Result<(), Erro
 mod tests {
     use super::*;
     use crate::model::{Task, test_notation};
-    use crate::terminal::columns_of;
+    use crate::rules::terminal::columns_of;
 
     fn style(columns: Option<usize>) -> Style {
         Style {

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use super::args::Replay;
 use super::output;
-use crate::engine::{Engine, EngineEffect, RestoredState, Settings};
 use crate::model::{Context, Error, Now};
-use crate::wire::SnapshotLine;
+use crate::rules::engine::{Engine, EngineEffect, RestoredState, Settings};
+use crate::rules::wire::SnapshotLine;
 
 pub(super) fn run(args: &Replay) -> Result<(), Error> {
     match args.file.as_ref().filter(|path| path.as_os_str() != "-") {

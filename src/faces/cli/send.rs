@@ -8,7 +8,7 @@ use super::args::Send;
 use super::context::{Context, ExitWatch};
 use super::output;
 use crate::model::Error;
-use crate::wire::{SecretText, SendRequest, TypedInput};
+use crate::rules::wire::{SecretText, SendRequest, TypedInput};
 
 pub(super) async fn run(context: &Context, args: Send) -> Result<(), Error> {
     if args.text.is_empty() && args.key.is_empty() && !args.secret {

@@ -1,6 +1,6 @@
 //! Tables that fit the terminal.
 
-use crate::terminal::{columns_of, fitted};
+use crate::rules::terminal::{columns_of, fitted};
 
 /// The space between two columns.
 const GAP: usize = 2;

@@ -15,7 +15,7 @@ use crate::model::{
     self, AnswerBy, Error, ErrorKind, GoneReason, Stop, WaitOutcome, WaitResult, whole_millis,
 };
 use crate::ops::{self, Awaited, Caller, StartedRun, TaskSession, WaitArguments, WaitNews};
-use crate::wire::WaitRequest;
+use crate::rules::wire::WaitRequest;
 
 /// What is left of a time limit at least: a wait without time reports no end that is there.
 const LEAST: Duration = Duration::from_millis(1);

@@ -14,7 +14,7 @@ use tokio::time::{Instant, interval, timeout};
 use crate::faces::agent::{AgentClient, Conversation};
 use crate::model::{Error, ErrorKind, text};
 use crate::ops::Caller;
-use crate::wire::After;
+use crate::rules::wire::After;
 
 /// How often a call that waits reports its progress. Clients end calls that are silent for long.
 const REPORT_EVERY: Duration = Duration::from_secs(2);
@@ -372,7 +372,10 @@ mod tests {
 
     #[test]
     fn errors_speak_of_the_tools_own_arguments_and_say_what_to_do_next() {
-        let bad_cursor = "x".parse::<crate::wait::Cursor>().unwrap_err().to_string();
+        let bad_cursor = "x"
+            .parse::<crate::rules::wait::Cursor>()
+            .unwrap_err()
+            .to_string();
         let cursor = ToolAnswer::from(Error::usage(bad_cursor)).text;
         let expected = "not a cursor: run_task, read_output and wait_for return them";
         assert_eq!(cursor, expected);

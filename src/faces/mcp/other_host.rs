@@ -9,7 +9,7 @@ use rmcp::model::{
 use serde_json::{Value, from_value, json};
 
 use super::call::{Reporter, caller_of};
-use crate::hosts::{FarProcess, Host};
+use crate::client::hosts::{FarProcess, Host};
 use crate::model::{Error, FarCall, FarStdin};
 use crate::ops::{SessionChoice, lookup, note_host};
 
@@ -26,7 +26,7 @@ pub(super) const CALL: u64 = 2;
 const PROTOCOL: &str = "io.modelcontextprotocol/";
 
 /// In `_meta` of a call and of its answer: the end of the feed there at the first call to the machine, as
-/// [`After`](crate::wire::After) or null. Each call has a server of its own there, which cannot know it.
+/// [`After`](crate::rules::wire::After) or null. Each call has a server of its own there, which cannot know it.
 pub(super) const BEGIN: &str = "tmux-task/begin";
 
 /// The ends of the feeds of other machines at the first calls to them, by the name of the machine.

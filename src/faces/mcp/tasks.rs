@@ -17,8 +17,8 @@ use crate::model::{Error, ErrorKind, Millis, StopChoice, port_words, rfc3339, te
 use crate::ops::{
     self, EventQuery, Events, FeedEvent, SearchArguments, TaskSession, one_or_more, seconds,
 };
-use crate::route;
-use crate::wire::{
+use crate::rules::route;
+use crate::rules::wire::{
     After, EndedTask, LogRequest, LsTask, LsView, SearchResult, SendRequest, TaskLog,
     TaskStateName, TypedInput,
 };

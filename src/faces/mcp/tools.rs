@@ -23,7 +23,7 @@ use super::tool::{ToolCall, ToolEffect, describe, parse};
 use super::wait::RunTask;
 use crate::model::Error;
 use crate::ops::{SearchArguments, SessionChoice, TaskSession, WaitArguments, end_of_events};
-use crate::wire::After;
+use crate::rules::wire::After;
 
 /// How often a client should ask whether a call has ended, in milliseconds.
 const POLL_MS: u64 = 500;

@@ -17,7 +17,7 @@ use crate::model::{
     TaskSettings, TaskSpec, WaitOutcome, WaitResult, whole_millis,
 };
 use crate::ops::{self, StartedRun, TaskSession, WaitArguments, one_or_more, seconds};
-use crate::wire::WaitRequest;
+use crate::rules::wire::WaitRequest;
 
 /// How many of the last lines a result has.
 const TAIL: usize = 10;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::model::{Millis, Ordered as _, RunEnd, age};
 use crate::ops::{self, TaskSession, TreeUsage};
-use crate::wire::{LsTask, TaskStateName};
+use crate::rules::wire::{LsTask, TaskStateName};
 
 /// What a task is to the user, the most urgent first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

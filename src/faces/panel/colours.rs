@@ -5,7 +5,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use crate::model::text;
-use crate::terminal::drawn;
+use crate::rules::terminal::drawn;
 
 /// Returns the rows in their colours. tmux writes attributes only where they change, so they last
 /// from one row to the next.

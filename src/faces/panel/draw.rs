@@ -13,8 +13,8 @@ use super::board::{Group, ListRow, SessionKey, TaskKey, Usage, age_of, last_line
 use super::mode::{InputLine, LogView, Mode, Subject};
 use super::state::{Layout, PanelState, Scope};
 use crate::model::{port_words, took};
-use crate::terminal::{columns_of, fitted};
-use crate::wire::LsTask;
+use crate::rules::terminal::{columns_of, fitted};
+use crate::rules::wire::LsTask;
 
 /// The style of titles.
 const BAR: Style = Style::new().add_modifier(Modifier::REVERSED);

@@ -18,7 +18,7 @@ use super::work::{limited, text_of};
 use crate::client::FleetProcess;
 use crate::env;
 use crate::model::{Backoff, Error, Millis, rfc3339, text, with_causes};
-use crate::wire::{LsTask, TypedInput};
+use crate::rules::wire::{LsTask, TypedInput};
 
 /// How long to wait before connecting again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));

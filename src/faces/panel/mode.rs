@@ -5,7 +5,7 @@ use ratatui::text::Line;
 
 use super::board::{SessionKey, TaskKey};
 use crate::model::text;
-use crate::wire::SendRequest;
+use crate::rules::wire::SendRequest;
 
 #[derive(Debug, Default)]
 pub(super) enum Mode {

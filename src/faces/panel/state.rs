@@ -13,8 +13,8 @@ use super::colours::coloured;
 use super::mode::{LogView, Mode, Move, PanelEffect, Subject};
 use crate::model::Millis;
 use crate::ops::{Attachment, TreeUsage};
-use crate::terminal::{columns_of, fitted};
-use crate::wire::LsTask;
+use crate::rules::terminal::{columns_of, fitted};
+use crate::rules::wire::LsTask;
 
 mod keys;
 

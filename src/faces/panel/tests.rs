@@ -12,7 +12,7 @@ use super::board::{ListRow, Place, SessionKey, SessionName, TaskKey};
 use super::mode::PanelEffect;
 use super::state::{Incoming, ONLY, PanelState};
 use crate::model::{Exit, Life, Signal, Task, test_notation};
-use crate::wire::LsTask;
+use crate::rules::wire::LsTask;
 
 /// When frames are drawn, in milliseconds since 1970.
 const NOW: i64 = 1_000_000_000;

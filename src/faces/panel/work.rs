@@ -13,7 +13,7 @@ use super::state::{ActionReport, Incoming, ONLY};
 use crate::client::DaemonClient;
 use crate::model::{Backoff, Error, StopChoice, text, with_causes};
 use crate::ops::{self, Caller, SessionChoice, TaskSession, task_stream};
-use crate::wire::{LiveRecord, StreamRecord};
+use crate::rules::wire::{LiveRecord, StreamRecord};
 
 /// How long daemon and tmux may take to answer.
 pub(super) const ANSWERS_WITHIN: Duration = Duration::from_secs(10);

@@ -18,8 +18,8 @@
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use crate::diff::diff;
-use crate::wire::{ConsumerAudience, SavedConsumer};
+use crate::rules::diff::diff;
+use crate::rules::wire::{ConsumerAudience, SavedConsumer};
 
 use super::{
     Body, Context, CursorPosition, Event, EventKind, Exit, GoneReason, Level, Life, Millis,

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use crate::model::{text, with_causes};
 use crate::process;
-use crate::wire::{CheckResult, DoctorCheck};
+use crate::rules::wire::{CheckResult, DoctorCheck};
 
 /// How long a check may take. All checks together take little longer than the slowest.
 pub(super) const LIMIT: Duration = Duration::from_secs(3);

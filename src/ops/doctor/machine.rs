@@ -8,15 +8,15 @@ use rustix::fs::{Access, access, statvfs};
 use tokio::time::timeout;
 
 use super::check::{LIMIT, fail, fail_without_hint, no_answer, ok, on_disk, silent, warn};
-use crate::alerts::Place;
 use crate::config;
+use crate::config::paths::{self, Env};
 use crate::files;
 use crate::model::{Error, text, with_causes};
 use crate::ops::attach::is_same_file;
 use crate::ops::lookup;
-use crate::paths::{self, Env};
+use crate::rules::alerts::Place;
+use crate::rules::wire::DoctorCheck;
 use crate::tmux::{Connection, Probe, Server, TmuxError, server_version};
-use crate::wire::DoctorCheck;
 
 /// The program's name, as a shell looks for it.
 const PROGRAM: &str = "tmux-task";
@@ -132,7 +132,7 @@ async fn examine_desktop() -> DoctorCheck {
 
 #[cfg(all(feature = "notice", not(target_os = "macos")))]
 async fn notifier() -> Result<String, String> {
-    let notifier = crate::notice::notifier().await;
+    let notifier = crate::outlets::notice::notifier().await;
     notifier.map_err(|error| with_causes(&error))
 }
 
@@ -269,7 +269,7 @@ fn unusable(why: &str) -> DoctorCheck {
 mod tests {
     use super::*;
     use crate::model::test_notation::env;
-    use crate::wire::CheckResult;
+    use crate::rules::wire::CheckResult;
 
     #[track_caller]
     fn check_locale(variables: &str, expected: &str) {

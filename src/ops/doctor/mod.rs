@@ -11,8 +11,8 @@ mod supervision;
 use super::lookup;
 use super::session::{SessionChoice, TaskSession};
 use crate::model::{Error, ErrorKind};
+use crate::rules::wire::{CheckResult, DoctorReport};
 use crate::tmux::Server;
-use crate::wire::{CheckResult, DoctorReport};
 
 /// Runs all checks.
 ///

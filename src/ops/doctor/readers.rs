@@ -15,7 +15,7 @@ use crate::model::{ErrorKind, Millis, Seq, age, text};
 use crate::ops::host_follower::are_followed_here;
 use crate::ops::session::TaskSession;
 use crate::ops::{StoredRecords, list_consumers, lookup};
-use crate::wire::{
+use crate::rules::wire::{
     After, CheckResult, ConsumerStatus, DoctorCheck, Filter, ReaderStart, SINK_PREFIX, SinkStatus,
     StoredUse,
 };
@@ -242,7 +242,7 @@ fn check_of(found: Found) -> DoctorCheck {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{CheckResult, ConsumerAudience};
+    use crate::rules::wire::{CheckResult, ConsumerAudience};
 
     const MINUTE: Millis = 60_000;
     const NOW: Millis = 2 * FORGOTTEN_AFTER;

@@ -9,12 +9,14 @@ use tokio::time::timeout;
 use super::check::{LIMIT, fail, fail_without_hint, no_answer, ok, silent, warn};
 use super::readers;
 use crate::client::{DaemonClient, STOP_OLDER_DAEMON};
+use crate::config;
+use crate::daemon;
 use crate::model::{Error, ErrorKind, Millis, SessionId, with_causes};
 use crate::ops::session::TaskSession;
 use crate::ops::{APPLY_CONFIG, lookup};
+use crate::process;
+use crate::rules::wire::{DaemonConfig, DaemonStatus, DoctorCheck, Request, SinkStatus};
 use crate::tmux::{Connection, Probe, TmuxError, check_hooks, list_sessions};
-use crate::wire::{DaemonConfig, DaemonStatus, DoctorCheck, Request, SinkStatus};
-use crate::{config, daemon, process};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 

@@ -10,7 +10,7 @@ use super::super::state::{Cx, State};
 use super::super::stories::turn_to_change;
 use crate::model::text::counted;
 use crate::model::{Error, ErrorKind, Level, StopChoice, Task, quote_where_needed};
-use crate::wire::{EndedTasks, EndingRuns, Response};
+use crate::rules::wire::{EndedTasks, EndingRuns, Response};
 
 /// Ends tasks; none of them if one of the names is not a task's. Of what an earlier daemon was asked for,
 /// it may have done a part.

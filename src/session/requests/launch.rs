@@ -8,9 +8,9 @@ use super::super::endings::end_runs;
 use super::super::input::{Job, LaunchOutcome, LookOrder, Reply};
 use super::super::state::{Cx, LockKey, State};
 use super::super::stories::turn_to_change;
-use crate::engine::ExpectedWait;
 use crate::model::{Error, Launch, StopChoice, Task, WindowId};
-use crate::wire::{Answer, LaunchedRun, Response};
+use crate::rules::engine::ExpectedWait;
+use crate::rules::wire::{Answer, LaunchedRun, Response};
 
 /// The maximum time between a launch and the wait that the launching command begins.
 const WAIT_BEGINS_WITHIN: Duration = Duration::from_secs(5);

@@ -15,8 +15,8 @@ use super::listeners::OutputStream;
 use super::promise::promise;
 use super::state::{Cx, State};
 use crate::model::{Error, Seq, Snapshot, Task, WindowId};
-use crate::terminal::{Line, Pattern, Utf8Splitter};
-use crate::wire::{
+use crate::rules::terminal::{Line, Pattern, Utf8Splitter};
+use crate::rules::wire::{
     LaunchRecord, LogRequest, Request, Response, SearchMatch, SearchRequest, SearchResult, TaskLog,
 };
 

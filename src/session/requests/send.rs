@@ -5,7 +5,7 @@ use super::super::job_queue::Turn;
 use super::super::state::{Cx, LockKey};
 use super::super::typing::{Progress, Typing};
 use crate::model::Error;
-use crate::wire::{Response, SendRequest};
+use crate::rules::wire::{Response, SendRequest};
 
 /// Types into a task. What one request types stays together.
 pub(super) async fn send(cx: &Cx, request: SendRequest) -> Result<Response, Error> {

@@ -10,11 +10,11 @@ use super::super::job_queue::OutputEnd;
 use super::super::listeners::{ActiveWait, EndedWait};
 use super::super::promise::{Resolver, promise};
 use super::super::state::{Cx, State};
-use crate::engine::WaitReturn;
 use crate::model::{self, Error, Now, PaneId, Task, WaitResult, WindowId, text, whole_millis};
-use crate::terminal::{PaneOutput, Pattern};
-use crate::wait::{Condition, Cursor, Spec, Wait};
-use crate::wire::{Response, WaitRequest};
+use crate::rules::engine::WaitReturn;
+use crate::rules::terminal::{PaneOutput, Pattern};
+use crate::rules::wait::{Condition, Cursor, Spec, Wait};
+use crate::rules::wire::{Response, WaitRequest};
 
 /// The maximum length of a line in a result, in characters.
 const LINE_CHARS: usize = 2000;

@@ -97,8 +97,8 @@ fn a_returning_daemon_searches_what_was_written_meanwhile() {
     let before = snapshot(SEARCHED);
     let told = "a line that was reported";
     let life = before.life.clone().unwrap();
-    let anchor = crate::wait::Anchor::at(&[told.to_owned(), String::new()], 0, 1, 0);
-    let cursor = crate::wait::Cursor::new(&life, WindowId(1), 1, anchor);
+    let anchor = crate::rules::wait::Anchor::at(&[told.to_owned(), String::new()], 0, 1, 0);
+    let cursor = crate::rules::wait::Cursor::new(&life, WindowId(1), 1, anchor);
     for (looks, ended) in [
         (SEARCHED, false),
         ("life 1; @1#1 a dead 1 pid=7 notifies=ERROR", true),

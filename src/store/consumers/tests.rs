@@ -3,7 +3,7 @@ use std::fs;
 use super::*;
 use crate::model::ErrorKind;
 use crate::model::test_notation::saved_consumer;
-use crate::wire::Filter;
+use crate::rules::wire::Filter;
 
 /// It shows the time since the boot.
 const AGES: AgeClock = AgeClock { at_boot: 0 };

@@ -13,7 +13,7 @@ use super::segments::first_kept;
 use super::{consumers_of, last_reader_of};
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::{BootTime, Error, Kind, Millis, Seq};
-use crate::wire::{SavedConsumer, check_consumer_name};
+use crate::rules::wire::{SavedConsumer, check_consumer_name};
 
 /// How far a feed was read by any reader, and when last.
 #[derive(Debug, Clone, PartialEq, Eq)]

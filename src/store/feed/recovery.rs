@@ -13,8 +13,8 @@ use crate::model::{
     Body, Bookmark, Checkpoint, DeliveredEvent, Error, Event, EventKind, FEED_VERSION, Millis,
     Prompt, Record, Seq, SessionLife, Snapshot, Task,
 };
-use crate::route::{Reach, reach};
-use crate::wire::SnapshotLine;
+use crate::rules::route::{Reach, reach};
+use crate::rules::wire::SnapshotLine;
 
 /// The state at the end of the feed.
 #[derive(Debug, Default)]

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::*;
-use crate::diff::{apply, diff};
-use crate::engine::{Engine, EngineEffect, RestoredState, Settings};
 use crate::model::test_notation::{
     answered, asked, at, context, describe, notice, number, snapshot,
 };
 use crate::model::{Body, Bookmark, BootTime, Error, Level, Now, Record, Seq, Snapshot, WindowId};
+use crate::rules::diff::{apply, diff};
+use crate::rules::engine::{Engine, EngineEffect, RestoredState, Settings};
 
 const ASKS: &str = "@1 a running : Go? [y/n]";
 

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::super::look_lines::ROOM;
 use super::*;
-use crate::protocol::Frame;
+use crate::rules::protocol::Frame;
 use crate::tmux::rows::Formats;
 
 /// How many of 300 windows fit into one line that asks for their signs only, or for everything of

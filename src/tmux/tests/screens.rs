@@ -5,7 +5,7 @@
 //! overwritten in the first column.
 
 use super::*;
-use crate::terminal::Terminal;
+use crate::rules::terminal::Terminal;
 
 const DONE: &str = "all-was-read";
 

@@ -2,7 +2,7 @@
 
 use super::super::output::Captured;
 use super::*;
-use crate::terminal::{Extent, History, PaneOutput};
+use crate::rules::terminal::{Extent, History, PaneOutput};
 
 const PANE: PaneId = PaneId(1);
 

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 
 use serde_json::{Value, json};
-use tmux_task::protocol::{ControlItem, Notification, Parser};
+use tmux_task::rules::protocol::{ControlItem, Notification, Parser};
 
 pub(crate) const PART: &str = "part-of-floor";
 

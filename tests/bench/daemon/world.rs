@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use tmux_task::protocol::{ControlItem, Frame, Parser, quote};
+use tmux_task::rules::protocol::{ControlItem, Frame, Parser, quote};
 
 /// The session whose tasks are watched.
 pub(crate) const SESSION: &str = "bench";

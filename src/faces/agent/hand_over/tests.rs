@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use tokio::sync::mpsc;
 
 use super::*;
+use crate::config::paths::Paths;
 use crate::faces::agent::AgentClient;
 use crate::faces::agent::follower::{FeedReading, StreamStart};
 use crate::faces::agent::outbox::tests::follow_up;
-use crate::paths::Paths;
 
 // --- A client of a new kind: a terminal that shows messages and answers with their ids.
 

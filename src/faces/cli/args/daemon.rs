@@ -11,7 +11,7 @@ use super::Json;
 use crate::config::read_time;
 use crate::model::{EventType, Kind};
 use crate::ops::{number, task_names};
-use crate::wire::After;
+use crate::rules::wire::After;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]

@@ -12,7 +12,7 @@ use crate::faces::panel::mode::{
     InputLine, LogView, Mode, Move, PanelEffect, Subject, TypedLine, help,
 };
 use crate::model::text;
-use crate::wire::{SecretText, SendRequest, TypedInput};
+use crate::rules::wire::{SecretText, SendRequest, TypedInput};
 
 /// How many lines the mouse wheel moves.
 const WHEEL: usize = 3;

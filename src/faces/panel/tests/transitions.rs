@@ -5,7 +5,7 @@ use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use super::*;
 use crate::faces::panel::mode::{Mode, Subject};
 use crate::faces::panel::state::ActionReport;
-use crate::wire::{SecretText, SendRequest, TypedInput};
+use crate::rules::wire::{SecretText, SendRequest, TypedInput};
 
 const SIZES: [(u16, u16); 3] = [(40, 10), (80, 24), (200, 50)];
 

@@ -1,0 +1,245 @@
+//! Events that are gathered for delivery, and the decision how to deliver them.
+
+use std::time::Instant;
+
+use crate::model::{
+    Body, DeliveredEvent, Event, EventKind, EventType, Seq, ShellDelivery, WaitOutcome, WindowId,
+};
+use crate::rules::prompt::UserRules;
+use crate::rules::route::{Reach, reach, route};
+
+/// How a command that waited for a run has returned to its caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitReturn {
+    /// The owner that the command belongs to; `None` for a user at a terminal.
+    pub owner: Option<String>,
+    /// The task's window.
+    pub window: WindowId,
+    /// The number of the run.
+    pub run: Option<u32>,
+    /// How the wait has ended.
+    pub outcome: WaitOutcome,
+}
+
+impl WaitReturn {
+    /// Returns the types of the events that it may be about. The end of a run includes its earlier events.
+    fn event_types(&self) -> &'static [EventType] {
+        match self.outcome {
+            WaitOutcome::Exited | WaitOutcome::Died => &[
+                EventType::Exited,
+                EventType::Notify,
+                EventType::Output,
+                EventType::Input,
+            ],
+            WaitOutcome::Input => &[EventType::Input],
+            WaitOutcome::Bell => &[EventType::Notify],
+            WaitOutcome::Disappeared => &[EventType::Disappeared],
+            WaitOutcome::Matched
+            | WaitOutcome::Changed
+            | WaitOutcome::Idle
+            | WaitOutcome::Listening
+            | WaitOutcome::Timeout
+            | WaitOutcome::Respawned
+            | WaitOutcome::Signalled
+            | WaitOutcome::Stopped
+            | WaitOutcome::AnchorLost => &[],
+        }
+    }
+
+    /// Whether it is about an event.
+    pub fn has_event(&self) -> bool {
+        !self.event_types().is_empty()
+    }
+
+    /// Whether this is that event, and the command's owner is the task's.
+    pub(super) fn is_of(&self, event: &Event) -> bool {
+        let task = &event.task;
+        self.event_types().contains(&event.event_type())
+            && (task.window, task.run, &task.owner) == (self.window, self.run, &self.owner)
+    }
+}
+
+/// Whether it is one of these events, and this owner's.
+pub(super) fn is_read_by(delivered: &DeliveredEvent, owner: &str, events: &[Seq]) -> bool {
+    let is_theirs = delivered.event.task.owner.as_deref() == Some(owner);
+    is_theirs && events.contains(&delivered.seq)
+}
+
+/// A command that is about to wait for the run that it starts, and to return with its events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExpectedWait {
+    /// The task's name.
+    pub task: String,
+    /// The owner that the command belongs to; `None` for a user at a terminal.
+    pub owner: Option<String>,
+    /// When it is dropped.
+    pub until: Instant,
+}
+
+/// A command that reads events for their owner, and is about to say which it has read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ExpectedReader {
+    pub(super) owner: String,
+    /// When it is dropped.
+    pub(super) until: Instant,
+}
+
+/// Events that are delivered together. Bounded by what happens within the gathering time.
+#[derive(Debug)]
+pub(super) struct Gathering {
+    /// When they are due.
+    pub(super) due: Instant,
+    /// Whether it takes no more events: it is due, and waits for the disk.
+    pub(super) is_closed: bool,
+    events: Vec<GatheredEvent>,
+}
+
+/// An event that waits for its delivery.
+#[derive(Debug)]
+struct GatheredEvent {
+    delivered: DeliveredEvent,
+    /// Whether its owner has read it: a command of the owner has returned with it.
+    is_known_to_owner: bool,
+}
+
+/// The addressee of a delivery.
+#[derive(Debug, PartialEq, Eq)]
+struct Audience {
+    owner: Option<String>,
+    /// Whether it contains events of shells only, which do not concern an agent.
+    of_shells: bool,
+}
+
+impl Gathering {
+    pub(super) fn new(due: Instant, undelivered: Vec<DeliveredEvent>) -> Self {
+        let mut gathering = Self {
+            due,
+            is_closed: false,
+            events: Vec::new(),
+        };
+        for delivered in undelivered {
+            gathering.add(delivered);
+        }
+        gathering
+    }
+
+    pub(super) fn add(&mut self, delivered: DeliveredEvent) {
+        self.events.push(GatheredEvent {
+            delivered,
+            is_known_to_owner: false,
+        });
+    }
+
+    /// Replaces the event with this number, if it is gathered here. Returns whether it is.
+    pub(super) fn replace(&mut self, delivered: &DeliveredEvent) -> bool {
+        let mut events = self.events.iter_mut();
+        let gathered = events.find(|gathered| gathered.delivered.seq == delivered.seq);
+        if let Some(gathered) = gathered {
+            gathered.delivered.clone_from(delivered);
+            return true;
+        }
+        false
+    }
+
+    /// Returns the lowest sequence number of its events: one that is delivered again is of an earlier
+    /// look than the others.
+    pub(super) fn first_seq(&self) -> Option<Seq> {
+        let events = self.events.iter();
+        events.map(|gathered| gathered.delivered.seq).min()
+    }
+
+    /// Returns the highest sequence number of its events; 0 for none.
+    pub(super) fn last_seq(&self) -> Seq {
+        let events = self.events.iter();
+        events
+            .map(|gathered| gathered.delivered.seq)
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Notes that the owners of these events have read them.
+    pub(super) fn note_known(&mut self, is_known: impl Fn(&DeliveredEvent) -> bool) {
+        for gathered in &mut self.events {
+            gathered.is_known_to_owner |= is_known(&gathered.delivered);
+        }
+    }
+
+    /// Whether that command may return with some of its events.
+    pub(super) fn concerns(&self, expected: &ExpectedWait) -> bool {
+        let mut tasks = self
+            .events
+            .iter()
+            .map(|gathered| &gathered.delivered.event.task);
+        tasks.any(|task| task.name == expected.task && task.owner == expected.owner)
+    }
+
+    /// Whether some of its events are of this owner's tasks.
+    pub(super) fn is_of(&self, owner: &str) -> bool {
+        let mut events = self.events.iter();
+        events.any(|gathered| gathered.delivered.event.task.owner.as_deref() == Some(owner))
+    }
+
+    /// Removes this window's prompt, which was answered before it was delivered.
+    pub(super) fn resolve(&mut self, window: WindowId) {
+        self.events.retain(|gathered| {
+            let event = &gathered.delivered.event;
+            !(matches!(event.kind, EventKind::Input { .. }) && event.task.window == window)
+        });
+    }
+
+    /// Returns the records of the deliveries, one per audience, in the order of their first events.
+    pub(super) fn deliver(self, user_rules: &UserRules, shells: ShellDelivery) -> Vec<Body> {
+        let mut groups: Vec<(Audience, Vec<GatheredEvent>)> = Vec::new();
+        for gathered in self.events {
+            let event = &gathered.delivered.event;
+            if is_muted(event, user_rules, shells) {
+                continue;
+            }
+            let audience = Audience {
+                owner: event.task.owner.clone(),
+                of_shells: event.task.shell && shells == ShellDelivery::Notice,
+            };
+            match groups.iter_mut().find(|(known, _)| *known == audience) {
+                Some((_, group)) => group.push(gathered),
+                None => groups.push((audience, vec![gathered])),
+            }
+        }
+        let bodies = groups
+            .into_iter()
+            .filter_map(|(audience, group)| deliver_to(audience, group));
+        bodies.collect()
+    }
+}
+
+fn deliver_to(audience: Audience, group: Vec<GatheredEvent>) -> Option<Body> {
+    let routed = group.iter().map(|gathered| {
+        let event = &gathered.delivered.event;
+        let most = if gathered.is_known_to_owner || audience.of_shells {
+            Reach::Notice
+        } else {
+            Reach::FollowUp
+        };
+        (event, reach(event).min(most))
+    });
+    let (reach, level, text) = route(&routed.collect::<Vec<_>>())?;
+    let owner = audience.owner;
+    let delivered = group.into_iter().map(|gathered| gathered.delivered);
+    Some(match reach {
+        Reach::FollowUp => Body::follow_up(level, text, delivered.collect(), owner),
+        Reach::Notice | Reach::FeedOnly => Body::Notice {
+            level,
+            text,
+            events: delivered.map(|delivered| delivered.seq).collect(),
+            owner,
+        },
+    })
+}
+
+/// Whether a user's rule mutes the event, or all events of shells are ignored.
+pub(super) fn is_muted(event: &Event, user_rules: &UserRules, shells: ShellDelivery) -> bool {
+    (event.task.shell && shells == ShellDelivery::Ignore)
+        || matches!(&event.kind, EventKind::Input { prompt } if user_rules.mutes(&event.task, prompt))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,252 @@
+//! Decides how the events of one gathering are delivered (a notice, a message that wakes the agent,
+//! or not at all) and words them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::{
+    Event, EventKind, GoneReason, Level, OutputMatches, QUOTED_CHARS, ReplacedBy, Stop, Task, text,
+    written,
+};
+use crate::rules::restarts::{AfterEnd, after_end, gave_up, restart_of};
+
+/// The first line of every message to the agent.
+pub(crate) const HEADER: &str = "[tmux-task notification]";
+
+/// The beginning of every text about a task.
+const TASK: &str = "tmux task ";
+
+/// How far an event is delivered. In ascending order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reach {
+    /// Recorded, and not delivered.
+    FeedOnly,
+    /// Shown to the user: the agent knows, or does not need to.
+    Notice,
+    /// Delivered to the agent.
+    FollowUp,
+}
+
+/// Returns how far this event is delivered, before owners and shells are considered.
+pub(crate) fn reach(event: &Event) -> Reach {
+    match &event.kind {
+        EventKind::InputResolved { .. } => Reach::FeedOnly,
+        EventKind::Started { .. }
+        | EventKind::Exited {
+            replaced: Some(ReplacedBy::Launcher),
+        }
+        | EventKind::Disappeared {
+            reason: Some(GoneReason::AgentKilled),
+        } => Reach::Notice,
+        // A task that crashes again and again wakes the agent once, when it gives up.
+        EventKind::Exited { replaced: None } if restart_of(&event.task).is_some() => Reach::Notice,
+        EventKind::Exited {
+            replaced: None | Some(ReplacedBy::OtherAgent | ReplacedBy::Other),
+        }
+        | EventKind::Notify { .. }
+        | EventKind::Output(_)
+        | EventKind::Input { .. }
+        | EventKind::Disappeared {
+            reason:
+                None
+                | Some(
+                    GoneReason::Replaced
+                    | GoneReason::UserKilled
+                    | GoneReason::OtherAgentKilled
+                    | GoneReason::TimedOut
+                    | GoneReason::Moved,
+                ),
+        } => Reach::FollowUp,
+    }
+}
+
+/// Returns how far the events of a gathering are delivered, in their order and each with its reach, with which
+/// level and in which words; `None` when all of them are for the feed only.
+pub(crate) fn route(events: &[(&Event, Reach)]) -> Option<(Reach, Level, String)> {
+    let furthest = events.iter().map(|(_, reach)| *reach).max()?;
+    // The text leaves out what the agent knows already; the level covers all events.
+    let delivered: Vec<&Event> = events
+        .iter()
+        .filter(|(_, reach)| *reach == furthest)
+        .map(|(event, _)| *event)
+        .collect();
+    let shown = events.iter().filter(|(_, reach)| *reach > Reach::FeedOnly);
+    let level = shown.map(|(event, _)| event.level()).max()?;
+    let text = texts(&delivered).join("\n");
+    let text = match furthest {
+        Reach::FollowUp => format!("{HEADER}\n{text}"),
+        Reach::Notice | Reach::FeedOnly => text,
+    };
+    Some((furthest, level, text))
+}
+
+/// Whether a message says something about the task of this window: quoted output is indented.
+pub(crate) fn speaks_of(content: &str, window: &str) -> bool {
+    let is_about = |line: &str| {
+        let line = line.strip_prefix(TASK);
+        let rest = line.and_then(|line| line.strip_prefix(window));
+        rest.is_some_and(|rest| rest.starts_with(' '))
+    };
+    content.lines().any(is_about)
+}
+
+/// Returns one text per event. The bells of a run are one text, joined with its exit where both
+/// were gathered.
+fn texts(events: &[&Event]) -> Vec<String> {
+    let run_of = |event: &Event| (event.task.window, event.task.run);
+    // An exit separates the bells of a run from those of the next one, also where runs are not counted.
+    let mut next_end = BTreeMap::new();
+    let mut ends: Vec<Option<&Event>> = Vec::with_capacity(events.len());
+    for event in events.iter().rev() {
+        ends.push(next_end.get(&run_of(event)).copied());
+        if is_end(event) {
+            next_end.insert(run_of(event), *event);
+        }
+    }
+    let mut texts = Vec::new();
+    let mut has_rung = BTreeSet::new();
+    for (event, end) in events.iter().zip(ends.into_iter().rev()) {
+        let run = run_of(event);
+        let rang_before = has_rung.contains(&run);
+        if is_bell(event) {
+            has_rung.insert(run);
+        } else if is_end(event) {
+            has_rung.remove(&run);
+        }
+        match (is_bell(event), end.filter(|end| is_plain_end(end))) {
+            // Already in the text of the first bell.
+            (true, _) if rang_before => {}
+            (false, _) if rang_before && is_plain_end(event) => {}
+            (true, Some(end)) => {
+                let what = format!("sent a terminal notification, then {}", ending(&end.task));
+                texts.push(with_hint(&what, &end.task));
+            }
+            (true, None) | (false, _) => texts.push(text_of(event)),
+        }
+    }
+    texts
+}
+
+fn is_bell(event: &Event) -> bool {
+    matches!(event.kind, EventKind::Notify { .. })
+}
+
+/// Whether this is the end of a run.
+pub(crate) fn is_end(event: &Event) -> bool {
+    matches!(event.kind, EventKind::Exited { .. })
+}
+
+/// Whether the run ended by itself and was not replaced.
+fn is_plain_end(event: &Event) -> bool {
+    event.kind == EventKind::Exited { replaced: None }
+}
+
+pub(crate) fn text_of(event: &Event) -> String {
+    let task = &event.task;
+    match &event.kind {
+        EventKind::Started { .. } => line(task, "started"),
+        EventKind::Exited { replaced: None } => with_hint(&ending(task), task),
+        EventKind::Exited {
+            replaced: Some(ReplacedBy::Launcher | ReplacedBy::Other),
+        } => with_output("was replaced by a new run", task),
+        EventKind::Exited {
+            replaced: Some(ReplacedBy::OtherAgent),
+        } => with_output("was replaced by a new run of another agent", task),
+        EventKind::Notify { .. } => with_output("sent a terminal notification", task),
+        EventKind::Output(found) => line(task, &printed(found)),
+        EventKind::Input { prompt } => {
+            let what = if task.is_stopped_in_background() {
+                "is stopped, waiting for input in the background"
+            } else {
+                "is waiting for input"
+            };
+            let text = match prompt.text.as_str() {
+                "" => line(task, what),
+                asked => line(task, &format!("{what}: {asked}")),
+            };
+            if task.is_stopped_in_background() {
+                format!("{text}\n  {}", Stop::ADVICE)
+            } else {
+                text
+            }
+        }
+        EventKind::InputResolved { .. } => line(task, "is no longer waiting for input"),
+        EventKind::Disappeared { reason } => line(task, &gone(*reason, task)),
+    }
+}
+
+/// Says why a task is no longer in the session.
+fn gone(reason: Option<GoneReason>, task: &Task) -> String {
+    let by = match reason {
+        None | Some(GoneReason::Replaced) => "",
+        Some(GoneReason::UserKilled) => " after the user manually killed it",
+        Some(GoneReason::AgentKilled) => " after the agent killed it",
+        Some(GoneReason::OtherAgentKilled) => " after another agent killed it",
+        Some(GoneReason::Moved) => return "moved to another session".to_owned(),
+        Some(GoneReason::TimedOut) => return timed_out(task),
+    };
+    format!("disappeared from session{by}")
+}
+
+/// Says which line was printed, and how many more.
+fn printed(found: &OutputMatches) -> String {
+    const GAP: &str = "some of its output could not be searched for what --notify-on names";
+    let Some(line) = &found.line else {
+        return format!("printed too much: {GAP}");
+    };
+    let more = match found.matches.saturating_sub(1) {
+        0 => String::new(),
+        1 => " (and 1 more match)".to_owned(),
+        more => format!(" (and {more} more matches)"),
+    };
+    let gap = match found.has_gap {
+        true => format!("; {GAP}"),
+        false => String::new(),
+    };
+    format!("printed: {}{more}{gap}", text::bounded(line, QUOTED_CHARS))
+}
+
+/// Says that a run was ended because it took too long.
+fn timed_out(task: &Task) -> String {
+    match task.settings.stop.kill_after {
+        Some(limit) => format!("was ended after {} by its time limit", written(limit)),
+        None => "was ended by its time limit".to_owned(),
+    }
+}
+
+fn ending(task: &Task) -> String {
+    let how = task.run_end().words();
+    match after_end(task) {
+        None => how,
+        Some(AfterEnd::Restart(restart)) => format!("{how}; {}", restart.words(restart.after)),
+        Some(AfterEnd::GaveUp(used)) => format!("{how}; {}", gave_up(used)),
+    }
+}
+
+fn line(task: &Task, what: &str) -> String {
+    format!("{TASK}{} ({}) {what}", task.window, task.name)
+}
+
+fn with_output(what: &str, task: &Task) -> String {
+    let mut text = line(task, what);
+    let output = task.screen.last_lines();
+    if !output.is_empty() {
+        text.push_str("\nrecent output:");
+        for line in output {
+            text.push_str("\n  ");
+            text.push_str(&line);
+        }
+    }
+    text
+}
+
+/// The hint of a run that was killed has a line of its own, which no output can be taken for.
+fn with_hint(what: &str, task: &Task) -> String {
+    let text = with_output(what, task);
+    match task.exit_hint() {
+        Some(hint) => format!("{text}\n{hint}"),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests;
