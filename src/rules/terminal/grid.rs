@@ -108,11 +108,6 @@ impl Grid {
         }
     }
 
-    pub(super) fn enter_unknown_alternate(&mut self) {
-        self.screen = ActiveScreen::AlternateOfUnknown;
-        self.cursor_of_main = Some((0, self.height - 1));
-    }
-
     /// Shows a capture. The cursor's line stays open if it was open.
     pub(super) fn show(&mut self, texts: &[String], (column, row): (usize, usize)) {
         let open = self.rows.get(self.row).is_some_and(|row| row.open);
@@ -153,26 +148,8 @@ impl Grid {
         }
     }
 
-    pub(super) fn is_guess(&self) -> bool {
-        matches!(self.screen, ActiveScreen::Guess)
-    }
-
     pub(super) fn cursor(&self) -> (usize, usize) {
         (self.column, self.row)
-    }
-
-    pub(super) fn scrolled(&self) -> u64 {
-        self.scrolled
-    }
-
-    pub(super) fn texts(&self) -> Vec<String> {
-        let mut buffer = Buffer::default();
-        let texts = self.rows.iter().map(|row| {
-            buffer.clear();
-            row.render_as_captured(&mut buffer);
-            buffer.line(false).text().to_owned()
-        });
-        texts.collect()
     }
 
     /// Returns the first and last row of the line that a row belongs to.

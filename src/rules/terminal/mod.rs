@@ -46,7 +46,8 @@ pub(crate) use row::{
     LINE_LIMIT, LINE_OVERLAP, Line, Stamp, columns_of, comparable, fitted, split_at_column,
 };
 
-use grid::Grid;
+use grid::{ActiveScreen, Grid};
+use row::Buffer;
 use strings::Strings;
 use writer::Writer;
 
@@ -91,7 +92,8 @@ impl Terminal {
     ) -> Self {
         let mut terminal = Self::new(width, height);
         if alternate {
-            terminal.grid.enter_unknown_alternate();
+            terminal.grid.screen = ActiveScreen::AlternateOfUnknown;
+            terminal.grid.cursor_of_main = Some((0, terminal.grid.height - 1));
         }
         terminal.grid.show(rows, cursor);
         terminal
@@ -137,7 +139,7 @@ impl Terminal {
     /// left it since: rows may be wrongly blank, and the cursor may be elsewhere. New text is still
     /// reported, but not what was on its row before. [`Terminal::resize`] with a capture ends this.
     pub(crate) fn is_guess(&self) -> bool {
-        self.grid.is_guess()
+        matches!(self.grid.screen, ActiveScreen::Guess)
     }
 
     /// Returns the cursor's column and row. The column is the width when the next character wraps.
@@ -148,13 +150,19 @@ impl Terminal {
     /// Returns how many rows have gone from the main screen into the history since the beginning,
     /// by scrolling or by clearing the screen.
     pub(crate) fn scrolled(&self) -> u64 {
-        self.grid.scrolled()
+        self.grid.scrolled
     }
 
     /// Returns the rows of the screen as `capture-pane -p` prints them, without trailing blanks,
     /// line drawing as letters.
     pub(crate) fn rows(&self) -> Vec<String> {
-        self.grid.texts()
+        let mut buffer = Buffer::default();
+        let texts = self.grid.rows.iter().map(|row| {
+            buffer.clear();
+            row.render_as_captured(&mut buffer);
+            buffer.line(false).text().to_owned()
+        });
+        texts.collect()
     }
 
     /// Whether a string (OSC, DCS, APC, a title) was started and not ended. All output belongs to

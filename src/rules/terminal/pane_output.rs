@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::row::{Line, Stamp, columns_of, split_at_column};
+use super::row::{Buffer, Line, columns_of, split_at_column};
 
 /// How much of a pane's history to read besides its screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,8 +109,8 @@ impl PaneOutput {
             let line = lines.last_mut().expect("one was pushed");
             let old = if index == row { old } else { 0 };
             let (before, behind) = split_at_column(text, old);
-            line.push(before, 0);
-            line.push(behind, 1);
+            line.buffer.push_str(before, 0);
+            line.buffer.push_str(behind, 1);
             line.rows.start = if goes_on { line.rows.start } else { index };
             line.rows.end = index + 1;
             goes_on = columns_of(text) >= self.width;
@@ -171,32 +171,26 @@ impl PaneOutput {
 /// A line of captured rows.
 #[derive(Default)]
 pub(crate) struct UnwrappedLine {
-    text: String,
-    /// The ends of old and new parts, in bytes, and their stamps.
-    runs: Vec<(usize, Stamp)>,
+    /// What is old has stamp 0, what is new 1.
+    buffer: Buffer,
     /// The rows that were joined.
     pub(crate) rows: Range<usize>,
 }
 
 impl UnwrappedLine {
     pub(crate) fn line(&self, is_complete: bool) -> Line<'_> {
-        Line::new(&self.text, &self.runs, is_complete)
+        self.buffer.line(is_complete)
     }
 
     /// Whether it has a new part.
     pub(crate) fn is_fresh(&self) -> bool {
-        self.line(true).is_fresh(0..self.text.len(), 0)
+        self.line(true).is_fresh(0..self.buffer.len(), 0)
     }
 
     /// Returns it without what is old, which is at its beginning.
-    fn into_new_text(self) -> String {
-        let old = self.runs.first().map_or(0, |(end, _)| *end);
-        self.text[old..].to_owned()
-    }
-
-    fn push(&mut self, text: &str, stamp: Stamp) {
-        self.text.push_str(text);
-        self.runs.push((self.text.len(), stamp));
+    fn into_new_text(mut self) -> String {
+        let old = self.buffer.runs.first().map_or(0, |(end, _)| *end);
+        self.buffer.text.split_off(old)
     }
 }
 

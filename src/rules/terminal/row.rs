@@ -346,9 +346,9 @@ pub(super) fn width_of(c: char) -> usize {
 /// Text with the stamps of its characters.
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
-    text: String,
+    pub(super) text: String,
     /// The end of each run of bytes with the same stamp, and that stamp.
-    runs: Vec<(usize, Stamp)>,
+    pub(super) runs: Vec<(usize, Stamp)>,
 }
 
 impl Buffer {
