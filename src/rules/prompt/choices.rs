@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::words::{DIGIT, LETTER, MARK, is_one_of, pattern, patterns};
+use super::words::{are_letters, is_mark, is_one_of, pattern, patterns};
 use crate::model::PromptKind;
 
 /// Words for yes and for no, in lower case, of two letters or more. Single letters are too
@@ -133,9 +133,9 @@ fn in_brackets(text: &str) -> Option<Captures<'_>> {
 fn is_choice(text: &str) -> bool {
     const LENGTH: usize = 15;
     let is_rest = |text: &str| {
-        text.chars().count() <= LENGTH && text.chars().all(|c| c == '\'' || LETTER.has(c))
+        text.chars().count() <= LENGTH && text.chars().all(|c| c == '\'' || c.is_alphabetic())
     };
-    let is_of_choice = |c: char| c.is_ascii() || LETTER.has(c) || MARK.has(c) || DIGIT.has(c);
+    let is_of_choice = |c: char| c.is_ascii() || c.is_alphanumeric() || is_mark(c);
     let text = text.trim();
     let text = text.strip_prefix(['[', '(']).unwrap_or(text);
     let (word, rest) = text.split_once([']', ')']).unwrap_or_else(|| {
@@ -144,7 +144,7 @@ fn is_choice(text: &str) -> bool {
     });
     word.chars().count() <= LENGTH
         && word.chars().all(is_of_choice)
-        && !word.starts_with(|c| MARK.has(c))
+        && !word.starts_with(is_mark)
         && is_rest(rest)
 }
 
@@ -156,7 +156,7 @@ fn alone(text: &str) -> Option<&str> {
     let choices = choices.strip_suffix(char::is_whitespace).unwrap_or(choices);
     let count = choices.split('/').count();
     let is_word =
-        |word: &str| !word.is_empty() && word.chars().count() <= LENGTH && LETTER.has_all(word);
+        |word: &str| !word.is_empty() && word.chars().count() <= LENGTH && are_letters(word);
     ((2..=MOST).contains(&count) && choices.split('/').all(is_word)).then_some(choices)
 }
 
@@ -170,7 +170,9 @@ fn marked_letters(text: &str) -> Option<usize> {
         .find_iter(text)
         .map(|found| {
             let rest = &text[found.end()..];
-            let word = rest.find(|c| !LETTER.has(c)).unwrap_or(rest.len());
+            let word = rest
+                .find(|c: char| !c.is_alphabetic())
+                .unwrap_or(rest.len());
             (found.start(), found.end() + word)
         })
         .collect();

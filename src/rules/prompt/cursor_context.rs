@@ -8,7 +8,7 @@ use regex::Regex;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::secret;
-use super::words::{MARK, plain, plain_pattern};
+use super::words::{is_mark, plain, plain_pattern};
 use crate::model::{PromptKind, Screen};
 
 /// A program leaves at most this many cells between its question and the answer.
@@ -75,8 +75,8 @@ pub(super) fn widths(text: &str) -> (usize, usize) {
         return (whole, whole);
     }
     let cells = |c: char| c.width().unwrap_or(0);
-    let each: usize = text.chars().map(|c| cells(c).max(MARK.has(c).into())).sum();
-    let unmarked: usize = text.chars().filter(|c| !MARK.has(*c)).map(cells).sum();
+    let each: usize = text.chars().map(|c| cells(c).max(is_mark(c).into())).sum();
+    let unmarked: usize = text.chars().filter(|c| !is_mark(*c)).map(cells).sum();
     (whole.min(unmarked), whole.max(each))
 }
 

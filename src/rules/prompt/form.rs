@@ -12,7 +12,7 @@ use super::cursor_context::{
     text_rows, unframed,
 };
 use super::line::{self, Ask};
-use super::words::{LETTER, pattern};
+use super::words::pattern;
 use super::{addressed, secret};
 use crate::model::{CursorPosition, PromptKind, Screen};
 
@@ -307,8 +307,8 @@ fn are_buttons(text: &str) -> bool {
 pub(super) fn is_label(inside: &str) -> bool {
     const LENGTH: usize = 20;
     let label = inside.trim();
-    inside.contains(|c| c == ' ' || LETTER.has(c))
-        && label.chars().all(|c| c == ' ' || LETTER.has(c))
+    inside.contains(|c: char| c == ' ' || c.is_alphabetic())
+        && label.chars().all(|c| c == ' ' || c.is_alphabetic())
         && label.chars().count() <= LENGTH
 }
 

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::words::{
-    self, LETTER, after_words, from_first_word, is_of_word, is_one_of, pattern, patterns, plain,
+    self, after_words, from_first_word, is_of_word, is_one_of, pattern, patterns, plain,
     plain_pattern, split_last_word, split_word,
 };
 use super::{choices, secret};
@@ -244,7 +244,7 @@ fn is_invitation(text: &str) -> bool {
         && others.peek().is_some()
         && others.all(|word| {
             word.chars()
-                .all(|c| matches!(c, '\'' | '’') || LETTER.has(c))
+                .all(|c| matches!(c, '\'' | '’') || c.is_alphabetic())
         })
         && !text.ends_with(char::is_whitespace)
         && marks.chars().count() <= MARKS
