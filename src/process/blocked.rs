@@ -66,22 +66,18 @@ pub(super) fn does(facts: &impl Facts, thread: u32, tty: &Path, takes_keys: bool
     let Some(numbers) = numbers else {
         return by_channel(facts, thread, tty, takes_keys);
     };
+    let (first, second) = (argument(0), argument(1));
     match numbers.call(number) {
-        Call::Read if file_is_terminal(facts, argument(0), tty) => TtyUse::Reading,
-        Call::SendFile if file_is_terminal(facts, argument(1), tty) => TtyUse::Reading,
-        Call::Read | Call::SendFile | Call::Other => TtyUse::Elsewhere,
-        Call::RingEnter => by_rings(facts, tty),
-        Call::Poll if polls_terminal(facts, polled(facts, argument(0), argument(1)), tty) => {
-            TtyUse::Polling
-        }
-        Call::Select if polls_terminal(facts, selected(facts, argument(0), argument(1)), tty) => {
-            TtyUse::Polling
-        }
-        Call::OldSelect if has_terminal(facts, tty) => TtyUse::Polling,
-        Call::Poll | Call::Select | Call::OldSelect => TtyUse::Elsewhere,
-        Call::EpollWait if epoll_has_terminal(facts, argument(0), tty) => TtyUse::Polling,
-        Call::EpollWait => TtyUse::Elsewhere,
+        Call::Read => file_is_terminal(facts, first, tty).then_some(TtyUse::Reading),
+        Call::SendFile => file_is_terminal(facts, second, tty).then_some(TtyUse::Reading),
+        Call::RingEnter => Some(by_rings(facts, tty)),
+        Call::Poll => polls_terminal(facts, polled(facts, first, second), tty),
+        Call::Select => polls_terminal(facts, selected(facts, first, second), tty),
+        Call::OldSelect => has_terminal(facts, tty).then_some(TtyUse::Polling),
+        Call::EpollWait => epoll_has_terminal(facts, first, tty).then_some(TtyUse::Polling),
+        Call::Other => None,
     }
+    .unwrap_or(TtyUse::Elsewhere)
 }
 
 /// The place of the stack pointer behind the arguments of a call.
@@ -232,10 +228,14 @@ fn by_rings(facts: &impl Facts, tty: &Path) -> TtyUse {
             || name.starts_with("pipe:")
             || (name.starts_with("anon_inode:") && !is_ring(target))
     });
-    if others {
-        TtyUse::Polling
-    } else {
-        TtyUse::Reading
+    reads_unless(others)
+}
+
+/// Returns what a thread does that reads the terminal, unless that is one of several open files.
+fn reads_unless(one_of_several: bool) -> TtyUse {
+    match one_of_several {
+        true => TtyUse::Polling,
+        false => TtyUse::Reading,
     }
 }
 
@@ -358,14 +358,10 @@ fn by_channel(facts: &impl Facts, thread: u32, tty: &Path, takes_keys: bool) -> 
         };
     }
     if is_among(EPOLLS) {
-        let epolls = files.iter().filter(|(_, target)| is_epoll(target));
-        let watches = epolls
-            .into_iter()
-            .any(|(number, _)| epoll_has_terminal(facts, *number, tty));
-        return if watches {
-            TtyUse::Polling
-        } else {
-            TtyUse::Elsewhere
+        let mut epolls = files.iter().filter(|(_, target)| is_epoll(target));
+        return match epolls.any(|(number, _)| epoll_has_terminal(facts, *number, tty)) {
+            true => TtyUse::Polling,
+            false => TtyUse::Elsewhere,
         };
     }
     if reads_device && facts.may_write(thread) {
@@ -375,11 +371,7 @@ fn by_channel(facts: &impl Facts, thread: u32, tty: &Path, takes_keys: bool) -> 
     let others = files.iter().any(|(_, target)| {
         is_other_terminal(target, tty) || (reads_device && may_wait_as_terminals_do(target))
     });
-    if others {
-        TtyUse::Polling
-    } else {
-        TtyUse::Reading
-    }
+    reads_unless(others)
 }
 
 /// Returns the kernel function of a channel. Compilers add suffixes:
@@ -424,18 +416,19 @@ fn selected(facts: &impl Facts, number: u64, address: u64) -> Option<Vec<u64>> {
     Some((0..number).filter(is_set).collect())
 }
 
-/// Whether one of the files that a thread waits for is the terminal, or watches it. Where the files
-/// are not known, whether the process has the terminal open.
-fn polls_terminal(facts: &impl Facts, files: Option<Vec<u64>>, tty: &Path) -> bool {
-    let Some(files) = files else {
-        return has_terminal(facts, tty);
+/// Returns what a thread does that waits for these files, if one of them is the terminal, or watches it.
+/// Where the files are not known, whether the process has the terminal open decides.
+fn polls_terminal(facts: &impl Facts, files: Option<Vec<u64>>, tty: &Path) -> Option<TtyUse> {
+    let is_watching = |file: u64| {
+        facts.file(file).is_some_and(|target| {
+            is_terminal(&target, tty) || (is_epoll(&target) && epoll_has_terminal(facts, file, tty))
+        })
     };
-    let mut targets = files
-        .into_iter()
-        .filter_map(|file| Some((file, facts.file(file)?)));
-    targets.any(|(file, target)| {
-        is_terminal(&target, tty) || (is_epoll(&target) && epoll_has_terminal(facts, file, tty))
-    })
+    let polls = match files {
+        Some(files) => files.into_iter().any(is_watching),
+        None => has_terminal(facts, tty),
+    };
+    polls.then_some(TtyUse::Polling)
 }
 
 /// Whether a process has the terminal open.

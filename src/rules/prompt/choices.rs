@@ -89,12 +89,7 @@ pub(super) fn offered(text: &str) -> Option<(PromptKind, bool)> {
         let letters = found["letters"].to_lowercase();
         let is_pair = letters.len() == 2;
         if is_pair || (is_each_once(&letters) && text.contains('?')) {
-            let kind = if is_pair {
-                PromptKind::Confirm
-            } else {
-                PromptKind::Menu
-            };
-            return Some((kind, true));
+            return Some((kind_of_choice(is_pair), true));
         }
     }
     if let Some(found) = DEFAULT.captures(text) {
@@ -105,14 +100,7 @@ pub(super) fn offered(text: &str) -> Option<(PromptKind, bool)> {
             return Some((PromptKind::Confirm, true));
         }
     }
-    marked_letters(text).map(|letters| {
-        let kind = if letters == 2 {
-            PromptKind::Confirm
-        } else {
-            PromptKind::Menu
-        };
-        (kind, true)
-    })
+    marked_letters(text).map(|letters| (kind_of_choice(letters == 2), true))
 }
 
 /// Returns the choices in brackets at the end of the line, each of which is a short word.
@@ -215,10 +203,14 @@ fn kind_of(choices: &str) -> PromptKind {
         .filter_map(|pair| pair.split_once('/'));
     let is_confirm = YES.split(' ').any(|word| position_of(word).is_some())
         || letter_pairs.any(|(yes, no)| is_pair(yes, no));
-    if is_confirm && words.len() <= CONFIRM_AT_MOST {
-        PromptKind::Confirm
-    } else {
-        PromptKind::Menu
+    kind_of_choice(is_confirm && words.len() <= CONFIRM_AT_MOST)
+}
+
+/// Returns the kind of a choice, of yes or no or of something else.
+pub(super) fn kind_of_choice(is_yes_or_no: bool) -> PromptKind {
+    match is_yes_or_no {
+        true => PromptKind::Confirm,
+        false => PromptKind::Menu,
     }
 }
 

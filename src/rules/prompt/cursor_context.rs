@@ -205,7 +205,7 @@ pub(super) const LOG_STILL: Duration = Duration::from_millis(1500);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DrawnPrompt {
     pub(super) kind: PromptKind,
-    /// The row that asks.
+    /// The row that asks, usually the first one of these.
     pub(super) row: usize,
     /// The rows of what asks, see [`super::PromptMatch::rows`].
     pub(super) rows: Range<usize>,
@@ -218,15 +218,10 @@ pub(super) struct DrawnPrompt {
 }
 
 impl DrawnPrompt {
-    pub(super) fn new(
-        kind: PromptKind,
-        row: usize,
-        rows: Range<usize>,
-        rule: &'static str,
-    ) -> Self {
+    pub(super) fn new(kind: PromptKind, rows: Range<usize>, rule: &'static str) -> Self {
         Self {
             kind,
-            row,
+            row: rows.start,
             rows,
             secret: kind == PromptKind::Password,
             rule,

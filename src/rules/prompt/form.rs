@@ -235,7 +235,7 @@ impl Piece {
         DrawnPrompt {
             asked: Some(self.text.clone()),
             still_for: LOG_STILL,
-            ..DrawnPrompt::new(kind, self.row, self.row..bottom + 1, rule)
+            ..DrawnPrompt::new(kind, self.row..bottom + 1, rule)
         }
     }
 }
@@ -268,8 +268,9 @@ pub(super) fn dialog(screen: &Screen) -> Option<DrawnPrompt> {
             secret::is_masked(text) || names_secret(text)
         });
     Some(DrawnPrompt {
+        row,
         secret: is_secret,
-        ..DrawnPrompt::new(PromptKind::Dialog, row, top..end, "dialog with buttons")
+        ..DrawnPrompt::new(PromptKind::Dialog, top..end, "dialog with buttons")
     })
 }
 

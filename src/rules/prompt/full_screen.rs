@@ -53,12 +53,11 @@ fn pager(screen: &Screen, context: CursorContext) -> Option<DrawnPrompt> {
     }
     let is_colon = text.trim() == ":" && (screen.alternate == Some(true) || row > 0);
     let text = text.trim();
-    (is_colon || PAGER.is_match(&plain(text)) || is_named_help(text)).then_some(DrawnPrompt::new(
-        PromptKind::Pager,
+    let is_pager = is_colon || PAGER.is_match(&plain(text)) || is_named_help(text);
+    is_pager.then(|| DrawnPrompt {
         row,
-        0..screen.rows.len(),
-        "pager",
-    ))
+        ..DrawnPrompt::new(PromptKind::Pager, 0..screen.rows.len(), "pager")
+    })
 }
 
 fn editor(screen: &Screen) -> Option<DrawnPrompt> {
@@ -79,12 +78,10 @@ fn editor(screen: &Screen) -> Option<DrawnPrompt> {
     let (row, text) = last.next()?;
     let (above, above_text) = last.next().unwrap_or((row, text));
     let is_editor = |rule, row| {
-        Some(DrawnPrompt::new(
-            PromptKind::Editor,
+        Some(DrawnPrompt {
             row,
-            0..screen.rows.len(),
-            rule,
-        ))
+            ..DrawnPrompt::new(PromptKind::Editor, 0..screen.rows.len(), rule)
+        })
     };
     if KEYS.find_iter(text).count() >= 3 || FUNCTIONS.is_match(text) {
         let first = screen.rows.iter().position(|row| !is_blank(row));
@@ -125,12 +122,8 @@ fn finder(screen: &Screen, context: CursorContext) -> Option<DrawnPrompt> {
         .filter_map(|row| screen.rows.get(row))
         .any(|row| COUNT.is_match(row))
         || OWN_COUNT.is_match(input);
-    (is_input && counted).then_some(DrawnPrompt::new(
-        PromptKind::Menu,
-        at,
-        at..at + 1,
-        "list to search in",
-    ))
+    let finder = DrawnPrompt::new(PromptKind::Menu, at..at + 1, "list to search in");
+    (is_input && counted).then_some(finder)
 }
 
 /// A question in a frame that is drawn on the left and open at the bottom.
@@ -160,12 +153,7 @@ fn framed_field(screen: &Screen) -> Option<DrawnPrompt> {
     } else {
         PromptKind::Text
     };
-    Some(DrawnPrompt::new(
-        kind,
-        row,
-        row..end + 1,
-        "question in a frame",
-    ))
+    Some(DrawnPrompt::new(kind, row..end + 1, "question in a frame"))
 }
 
 /// `● Yes / ○ No` in a closed frame whose title asks.
@@ -177,12 +165,8 @@ fn framed_toggle(screen: &Screen) -> Option<DrawnPrompt> {
     let is_frame = bottom.trim().starts_with(['└', '╰', '┗', '╚'])
         && top.trim().ends_with(['┐', '╮', '┓', '╗']);
     let asks = line::asks(unframed(top)).is_some_and(|ask| ask.is_plain);
-    (is_frame && is_toggle(unframed(body)) && asks).then_some(DrawnPrompt::new(
-        PromptKind::Confirm,
-        row,
-        row..end + 1,
-        "question in a frame",
-    ))
+    let toggle = DrawnPrompt::new(PromptKind::Confirm, row..end + 1, "question in a frame");
+    (is_frame && is_toggle(unframed(body)) && asks).then_some(toggle)
 }
 
 /// Whether two choices are side by side, one of them selected: `● Yes / ○ No`.
@@ -209,12 +193,7 @@ fn hinted_field(screen: &Screen, context: CursorContext) -> Option<DrawnPrompt> 
     } else {
         PromptKind::Text
     };
-    Some(DrawnPrompt::new(
-        kind,
-        row,
-        row..last + 1,
-        "field above a hint",
-    ))
+    Some(DrawnPrompt::new(kind, row..last + 1, "field above a hint"))
 }
 
 /// A last row that only names the keys to confirm and to move on.
@@ -231,12 +210,8 @@ fn legend_alone(screen: &Screen) -> Option<DrawnPrompt> {
             words.next().is_none() && choices::is_yes_and_no(one, other)
         })
     });
-    let kind = if is_yes_or_no {
-        PromptKind::Confirm
-    } else {
-        PromptKind::Menu
-    };
-    Some(DrawnPrompt::new(kind, row, row..last + 1, "legend of keys"))
+    let kind = choices::kind_of_choice(is_yes_or_no);
+    Some(DrawnPrompt::new(kind, row..last + 1, "legend of keys"))
 }
 
 /// The maximum number of rows of a pause's text.
@@ -269,12 +244,10 @@ fn drawn_by_ansible(screen: &Screen) -> Option<DrawnPrompt> {
         let asked = text.trim_end_matches(':').trim_end();
         line::asks(asked).map_or(PromptKind::Key, |ask| ask.kind)
     };
-    Some(DrawnPrompt::new(
-        kind,
-        last,
-        first..last + 1,
-        "pause of Ansible",
-    ))
+    Some(DrawnPrompt {
+        row: last,
+        ..DrawnPrompt::new(kind, first..last + 1, "pause of Ansible")
+    })
 }
 
 /// The maximum number of rows of a question and its choices.
@@ -315,21 +288,14 @@ fn drawn_with_mark(screen: &Screen, context: CursorContext) -> Option<DrawnPromp
     if choices > 0 && !is_above && !are_choices(&screen.rows[row], &body) {
         return None;
     }
-    let kind = if choices > 0 {
-        PromptKind::Menu
-    } else {
-        kind_of_field(&screen.rows[row], asked, &body)
+    let (kind, last, rule) = match choices {
+        0 => {
+            let kind = kind_of_field(&screen.rows[row], asked, &body);
+            (kind, at, "marked as a question")
+        }
+        _ => (PromptKind::Menu, end, "choices below a marked question"),
     };
-    Some(DrawnPrompt::new(
-        kind,
-        row,
-        row..if choices > 0 { end } else { at }.max(row) + 1,
-        if choices > 0 {
-            "choices below a marked question"
-        } else {
-            "marked as a question"
-        },
-    ))
+    Some(DrawnPrompt::new(kind, row..last.max(row) + 1, rule))
 }
 
 /// Whether these rows are the rest of a question too long for its row, then choices, at least one

@@ -284,20 +284,11 @@ impl Evaluation<'_> {
         {
             return self.settled("an interpreter's prompt for commands");
         }
-        if is_bare_mark(cursor_context::unframed(line))
-            && let Some((kind, above)) = self.question_above(row)
-        {
-            return self.waits(Some(above), kind, false, "blocked reading a line");
-        }
-        let ask = line::asks(line);
-        let kind = ask.map_or(PromptKind::Text, |ask| ask.kind);
-        let kind = self.kind_in_context(row, kind);
         // It is echoed, so it is no password whatever it is called.
-        let judgement = self.waits(Some(row), kind, false, "blocked reading a line");
+        let judgement = self.reads_at(row, false, "blocked reading a line");
         judgement.with_match(|found| {
-            found.is_question = ask.is_some_and(|ask| ask.is_plain);
             // A line that has ended may be one of a log.
-            if ask.is_none() || is_below {
+            if found.row == row && (is_below || line::asks(line).is_none()) {
                 found.still_for = still_for;
             }
         })
@@ -315,17 +306,22 @@ impl Evaluation<'_> {
         let Some(row) = row else {
             return self.waits(None, PromptKind::Text, false, RULE);
         };
+        // Whoever reads with echo reads no secret.
+        self.reads_at(row, stop == Stop::BackgroundSetup, RULE)
+    }
+
+    /// A line is read in this row, which asks for it, or the rows above it do.
+    fn reads_at(&self, row: usize, may_be_secret: bool, rule: &'static str) -> Judgement {
         let line = self.screen.rows[row].as_str();
         if is_bare_mark(cursor_context::unframed(line))
             && let Some((kind, above)) = self.question_above(row)
         {
-            return self.waits(Some(above), kind, false, RULE);
+            return self.waits(Some(above), kind, false, rule);
         }
         let ask = line::asks(line);
         let kind = self.kind_in_context(row, ask.map_or(PromptKind::Text, |ask| ask.kind));
-        // Whoever reads with echo reads no secret.
-        let is_secret = stop == Stop::BackgroundSetup && ask.is_some_and(|ask| ask.secret);
-        let judgement = self.waits(Some(row), kind, is_secret, RULE);
+        let is_secret = may_be_secret && ask.is_some_and(|ask| ask.secret);
+        let judgement = self.waits(Some(row), kind, is_secret, rule);
         judgement.with_match(|found| found.is_question = ask.is_some_and(|ask| ask.is_plain))
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::choices::kind_of_choice;
 use super::cursor_context::{
     CursorContext, DrawnPrompt, LOG_STILL, ROWS, asking_above, has_words, is_blank, is_hint,
     is_marked, legend_marks, question, text_rows, unframed,
@@ -154,18 +155,11 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<DrawnProm
     };
     let is_confirm = line::asks(&screen.rows[row])
         .is_some_and(|ask| ask.kind == PromptKind::Confirm && ask.rule == line::CHOICES_RULE);
-    let kind = if is_confirm {
-        PromptKind::Confirm
-    } else {
-        PromptKind::Menu
-    };
-    let rows = row.min(first)..last + 1;
-    Some(DrawnPrompt::new(
-        kind,
+    let (kind, rows) = (kind_of_choice(is_confirm), row.min(first)..last + 1);
+    Some(DrawnPrompt {
         row,
-        rows,
-        "list with a marked choice",
-    ))
+        ..DrawnPrompt::new(kind, rows, "list with a marked choice")
+    })
 }
 
 /// Choices without any mark but the cursor, which is before one of them, or hidden below the last one:
@@ -203,12 +197,14 @@ fn unmarked(screen: &Screen) -> Option<DrawnPrompt> {
     };
     let is_headed =
         heads_choices(heading) && (!is_below || first < last && row + 1 == first && asks());
-    let rows = row..last + 1;
-    let unmarked = DrawnPrompt::new(PromptKind::Menu, row, rows, "list without a marked choice");
-    is_headed.then_some(DrawnPrompt {
+    is_headed.then(|| DrawnPrompt {
         // Programs that only print indent what they list, too.
         still_for: if is_below { LOG_STILL } else { Duration::ZERO },
-        ..unmarked
+        ..DrawnPrompt::new(
+            PromptKind::Menu,
+            row..last + 1,
+            "list without a marked choice",
+        )
     })
 }
 
@@ -232,12 +228,9 @@ pub(super) fn titled(screen: &Screen, context: CursorContext) -> Option<DrawnPro
     let title = first.checked_sub(1)?;
     let text = screen.rows[title].trim_end();
     let is_title = text.starts_with(char::is_alphabetic) && text.chars().count() <= LENGTH;
-    (last == end && is_fresh && n_marked == 1 && is_title).then_some(DrawnPrompt::new(
-        PromptKind::Menu,
-        title,
-        title..last + 1,
-        "list with a marked choice below a title",
-    ))
+    let rule = "list with a marked choice below a title";
+    let list = DrawnPrompt::new(PromptKind::Menu, title..last + 1, rule);
+    (last == end && is_fresh && n_marked == 1 && is_title).then_some(list)
 }
 
 /// Returns the list with a marked choice of a program that takes keys, whatever is shown below it.
@@ -258,12 +251,8 @@ pub(super) fn standing(
         let row = heading_of(screen, first, is_counted)?;
         let is_open = !is_answered(screen, context, last, is_counted)
             && !shell_prompts::has_hints_of_watcher(&screen.rows[last + 1..]);
-        is_open.then_some(DrawnPrompt::new(
-            PromptKind::Menu,
-            row,
-            row..last + 1,
-            "list with a marked choice above other text",
-        ))
+        let rule = "list with a marked choice above other text";
+        is_open.then(|| DrawnPrompt::new(PromptKind::Menu, row..last + 1, rule))
     });
     asked.next()
 }
