@@ -63,17 +63,14 @@ pub(crate) enum TmuxError {
 
 impl From<TmuxError> for Error {
     fn from(error: TmuxError) -> Self {
-        let is_missing = error.is_missing();
+        if !error.is_missing() {
+            return error.of_launch();
+        }
         let starts = "`tmux-task run NAME -- COMMAND` starts one";
-        let hint = matches!(error, TmuxError::NoServer { .. }).then(|| starts.to_owned());
-        let error = error.of_launch();
-        match is_missing {
-            true => Self {
-                kind: ErrorKind::Missing,
-                hint,
-                ..error
-            },
-            false => error,
+        Self {
+            kind: ErrorKind::Missing,
+            hint: matches!(error, TmuxError::NoServer { .. }).then(|| starts.to_owned()),
+            ..error.of_launch()
         }
     }
 }

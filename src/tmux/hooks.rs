@@ -64,7 +64,7 @@ pub(crate) async fn install(
         unless_current(session, &format!("#{{{name}}}"), &set)
     };
     let hook = |scope: &str, name: &str, commands: &[Command]| {
-        hook_if(&is_marked(), scope, name, commands)
+        hook_if(&is_own(MARK), scope, name, commands)
     };
     let [report, wake] = [report("#{window_id}"), wake()];
     let note_ringing = note_ringing();
@@ -284,16 +284,11 @@ fn run_if(condition: &str, commands: &[Command]) -> String {
     format!("{ask} {{ {} }}", control_line(commands))
 }
 
-/// Whether the session of a hook is supervised.
-fn is_marked() -> String {
-    is_own(MARK)
-}
-
 /// Whether the session of a hook is supervised and the hook runs for the window that it is about.
 /// If that window is closed by then, tmux runs the hook for the current window of another session.
 fn is_of_marked_window() -> String {
     let is_its_own = "#{?hook_window,#{==:#{hook_window},#{window_id}},1}";
-    format!("#{{&&:{},{is_its_own}}}", is_marked())
+    format!("#{{&&:{},{is_its_own}}}", is_own(MARK))
 }
 
 /// Whether the session of a hook is supervised and the hook runs for the pane that it is about, which
@@ -303,7 +298,7 @@ fn is_of_dead_pane() -> String {
     let is_its_own = "#{?hook_pane,#{==:#{hook_pane},#{pane_id}},1}";
     format!(
         "#{{&&:{},#{{&&:#{{pane_dead}},{is_its_own}}}}}",
-        is_marked()
+        is_own(MARK)
     )
 }
 

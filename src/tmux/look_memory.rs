@@ -368,21 +368,16 @@ impl<'a> Inquiry<'a> {
     /// Takes the answer to a line.
     pub(super) fn take(&mut self, line: &LookLine, answer: LineAnswer) {
         let memory = &mut *self.memory;
-        let before = memory.session.replace(answer.session);
-        let is_of = |before: &SessionRow| {
-            Some(&before.life) == memory.session.as_ref().map(|now| &now.life)
-        };
-        if before.as_ref().is_some_and(|before| !is_of(before)) {
+        let is_other_life = |before: &SessionRow| before.life != answer.session.life;
+        if memory.session.as_ref().is_some_and(is_other_life) {
             // What is remembered is of another life of the session.
-            *memory = LookMemory {
-                session: memory.session.take(),
-                ..LookMemory::default()
-            };
+            *memory = LookMemory::default();
             (self.question, self.next) = Default::default();
             self.next.index = answer.present.is_none();
             self.behind.clear();
         }
-        memory.is_same &= before == memory.session;
+        memory.is_same &= memory.session.as_ref() == Some(&answer.session);
+        memory.session = Some(answer.session);
         memory.time = answer.time;
         let deaths = Death::parse_record(&answer.record);
         let new = deaths.iter().filter(|death| !memory.deaths.contains(death));

@@ -366,18 +366,17 @@ impl Server {
     /// Returns the pid of the server that listens, if there is one and the kernel reports it, as
     /// Linux does.
     #[must_use]
-    #[cfg(linux)]
     pub(crate) fn pid(&self) -> Option<u32> {
-        let connection = self.try_connect().ok()?;
-        let server = rustix::net::sockopt::socket_peercred(&connection).ok()?;
-        u32::try_from(server.pid.as_raw_nonzero().get()).ok()
-    }
-
-    /// Returns nothing: only Linux reports the pid of the server that listens.
-    #[must_use]
-    #[cfg(not(linux))]
-    pub(crate) fn pid(&self) -> Option<u32> {
-        None
+        #[cfg(linux)]
+        {
+            let connection = self.try_connect().ok()?;
+            let server = rustix::net::sockopt::socket_peercred(&connection).ok()?;
+            u32::try_from(server.pid.as_raw_nonzero().get()).ok()
+        }
+        #[cfg(not(linux))]
+        {
+            None
+        }
     }
 
     /// Sends the server a request that it can always answer. Returns whether an answer came in
