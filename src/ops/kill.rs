@@ -20,9 +20,7 @@ pub(crate) async fn kill(
 ) -> Result<Vec<EndedTask>, Error> {
     let request = Request::Kill {
         tasks: names.clone(),
-        asked_by: caller.remote_name(),
-        owner: caller.owner,
-        by_agent: caller.is_agent,
+        caller,
         is_repeated: false,
         choice: choice.clone(),
     };
@@ -46,10 +44,8 @@ pub(crate) async fn kill_all(
     session: &mut TaskSession,
     choice: &StopChoice,
 ) -> Result<EndedTasks, Error> {
-    let caller = Caller::of_environment();
     let request = Request::KillAll {
-        asked_by: caller.remote_name(),
-        owner: caller.owner,
+        caller: Caller::of_environment(),
         choice: choice.clone(),
     };
     session.ask(&request).await
