@@ -51,23 +51,16 @@ pub(super) struct KillAll {
 }
 
 pub(super) async fn kill(context: &Context, args: Kill) -> Result<(), Error> {
-    let Kill {
-        names,
-        signal,
-        grace,
-        json,
-    } = args;
     let mut session = context.given()?;
     let mut asking = session.for_request();
-    let choice = StopChoice { signal, grace };
-    let work = ops::kill(
-        &mut session,
-        Caller::of_environment(),
-        names.clone(),
-        &choice,
-    );
+    let choice = StopChoice {
+        signal: args.signal,
+        grace: args.grace,
+    };
+    let (caller, names) = (Caller::of_environment(), args.names.clone());
+    let work = ops::kill(&mut session, caller, args.names, &choice);
     let (ended, _) = watched(context, &mut asking, &names, work).await?;
-    report(KILLED, &ended, json)
+    report(KILLED, &ended, args.json)
 }
 
 pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Error> {

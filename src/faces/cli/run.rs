@@ -183,11 +183,7 @@ async fn start_in_free_slot(
 
 /// Runs tasks again; none of them if one cannot be.
 pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Error> {
-    let Restart {
-        names,
-        follow,
-        json,
-    } = args;
+    let Restart { names, follow, .. } = args;
     follow.check_texts()?;
     if names.len() > 1 && follow.will_wait() {
         let why = "--wait, --follow, --until and --listen are for one task";
@@ -199,7 +195,7 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Erro
         say_holders(context, &session, &launch.name, &follow);
         let launch = follow.mark(launch);
         let (started, is_interrupted) = start(context, session.for_request(), launch).await?;
-        follow_up(context, started, follow.clone(), is_interrupted, json).await?;
+        follow_up(context, started, follow.clone(), is_interrupted, args.json).await?;
     }
     Ok(())
 }

@@ -19,25 +19,16 @@ use crate::tmux::{Connection, Probe, Server, TmuxError, server_version};
 
 /// Checks this machine and this environment.
 pub(super) async fn examine() -> Vec<DoctorCheck> {
+    let state = || examine_folder("state", paths::check_state(&lookup));
+    let runtime = || examine_folder("runtime", paths::check_runtime(&lookup));
     let (configuration, state, runtime, desktop) = tokio::join!(
         on_disk("config", examine_configuration),
-        on_disk("state", || examine_folder(
-            "state",
-            paths::check_state(&lookup)
-        )),
-        on_disk("runtime", || examine_folder(
-            "runtime",
-            paths::check_runtime(&lookup)
-        )),
+        on_disk("state", state),
+        on_disk("runtime", runtime),
         examine_desktop(),
     );
-    vec![
-        judge_locale(&lookup),
-        configuration,
-        state,
-        runtime,
-        desktop,
-    ]
+    let locale = judge_locale(&lookup);
+    vec![locale, configuration, state, runtime, desktop]
 }
 
 /// Says which program runs.
