@@ -167,16 +167,13 @@ pub(crate) async fn stored_runs(
 /// Returns the last `most` runs of each task that was asked for, or of all of them, in their order.
 pub(crate) fn last_of_each(mut runs: Vec<RunInfo>, names: &[String], most: usize) -> Vec<RunInfo> {
     let mut n_of: BTreeMap<Option<usize>, usize> = BTreeMap::new();
-    let mut is_kept: Vec<bool> = runs
-        .iter()
-        .rev()
-        .map(|run| {
-            let n = n_of.entry(names.iter().position(|name| is_of(run, name)));
-            let n = n.and_modify(|n| *n += 1).or_insert(1);
-            *n <= most
-        })
-        .collect();
-    runs.retain(|_| is_kept.pop().unwrap_or_default());
+    // Of each, the last one is counted first.
+    runs.reverse();
+    runs.retain(|run| {
+        let n = n_of.entry(names.iter().position(|name| is_of(run, name)));
+        *n.and_modify(|n| *n += 1).or_insert(1) <= most
+    });
+    runs.reverse();
     runs
 }
 

@@ -463,9 +463,9 @@ fn project_of(dir: &Path) -> &Path {
 
 /// Returns the error about the working directory. `hint` is the option that selects another one.
 pub(super) fn no_directory(error: &io::Error, hint: Option<&str>) -> Error {
-    let why = match error.kind() {
-        io::ErrorKind::NotFound => "the directory that this was started in was deleted".to_owned(),
-        _ => format!("the working directory cannot be determined: {error}"),
+    let why = match error.kind() == io::ErrorKind::NotFound {
+        true => "the directory that this was started in was deleted".to_owned(),
+        false => format!("the working directory cannot be determined: {error}"),
     };
     Error {
         hint: hint.map(str::to_owned),

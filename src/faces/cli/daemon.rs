@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use super::context::Context;
 use super::feed;
 use super::output::{self, Json};
-use super::table::{self, NARROW_NAME, Narrowing};
+use super::table::{self, NARROW_NAME, Narrowing, or_dash};
 use crate::client::{self, READY};
 use crate::clock;
 use crate::config::{self, read_time};
@@ -379,16 +379,15 @@ pub(super) async fn consumer(context: &Context, command: ConsumerCommand) -> Res
 }
 
 fn table_of(list: &ConsumerList, now: Millis, columns: Option<usize>) -> Vec<String> {
-    let unless_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let row = |consumer: &ConsumerStatus| {
         [
             consumer.name.clone(),
             consumer.cursor.to_string(),
             consumer.lag.to_string(),
-            unless_none((consumer.held_bytes > 0).then(|| text::size(consumer.held_bytes))),
+            or_dash((consumer.held_bytes > 0).then(|| text::size(consumer.held_bytes))),
             age(now - consumer.created_at),
             format!("{} ago", age(now - consumer.used_at)),
-            unless_none(consumer.reader.map(|pid| format!("pid {pid}"))),
+            or_dash(consumer.reader.map(|pid| format!("pid {pid}"))),
         ]
     };
     let mut rows = vec![CONSUMERS.map(String::from)];

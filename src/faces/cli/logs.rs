@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::context::{self, Context};
 use super::output::{self, Json};
-use super::table::{self, NARROW, NARROW_NAME, Narrowing};
+use super::table::{self, NARROW, NARROW_NAME, Narrowing, or_dash};
 use crate::client::DaemonClient;
 use crate::clock;
 use crate::model::{Error, ErrorKind, RunEnd, Task, WindowId, age, took};
@@ -390,16 +390,15 @@ async fn list_runs(context: &Context, args: &Logs) -> Result<(), Error> {
     }
     let now = clock::now().wall;
     let ended = |run: &RunInfo| Some(format!("{} ago", age(now - run.ended_at?)));
-    let or_unknown = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let mut rows = vec![RUNS.map(str::to_owned)];
     rows.extend(runs.iter().map(|run| {
         [
             run.window_name.clone(),
             run.run.to_string(),
-            or_unknown(end_of(run)),
-            or_unknown(ended(run)),
-            or_unknown(run.duration().map(took)),
-            or_unknown(run.current_command.clone()),
+            or_dash(end_of(run)),
+            or_dash(ended(run)),
+            or_dash(run.duration().map(took)),
+            or_dash(run.current_command.clone()),
         ]
     }));
     let columns = output::viewer().stdout_columns;

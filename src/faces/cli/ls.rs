@@ -6,9 +6,9 @@ use serde_json::json;
 
 use super::context::Context;
 use super::output::{self, Json};
-use super::table::{self, NARROW, NARROW_NAME, Narrowing};
+use super::table::{self, NARROW, NARROW_NAME, Narrowing, or_dash};
 use crate::clock;
-use crate::model::{Error, Millis, RunEnd, age, port_words, text, took};
+use crate::model::{Error, Millis, RunEnd, Task, age, port_words, text, took};
 use crate::ops::{self, Everywhere, task_names};
 use crate::rules::terminal::fitted;
 use crate::rules::wire::{LiveRecord, LsTask, LsView, TaskStateName};
@@ -180,14 +180,13 @@ impl Style {
 }
 
 fn table_of(view: &LsView, now: Millis, style: Style) -> Vec<String> {
-    let has_ports = |listed: &LsTask| {
-        let ports = listed.task.ports.as_ref();
-        ports.is_some_and(|ports| !ports.is_empty())
-    };
     let is_any_usual_known = view.tasks.iter().any(|task| task.usual_ms.is_some());
     let has_room = style.columns.is_none_or(|columns| columns >= WITH_USUALLY);
     let shows_usual = is_any_usual_known && has_room;
-    let shows_ports = view.tasks.iter().any(has_ports);
+    let shows_ports = view
+        .tasks
+        .iter()
+        .any(|listed| listens_on(&listed.task).is_some());
     let header = std::iter::once(COLUMNS.map(String::from));
     let mut rows: Vec<_> = header
         .chain(view.tasks.iter().map(|task| row(task, now)))
@@ -233,10 +232,15 @@ fn colour(listed: &LsTask) -> Option<&'static str> {
     }
 }
 
+fn listens_on(task: &Task) -> Option<&[u16]> {
+    let ports = task.ports.as_deref();
+    ports.filter(|ports| !ports.is_empty())
+}
+
 fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS.len()] {
     let task = &listed.task;
     let code = match task.run_end() {
-        _ if task.is_alive() => "-".to_owned(),
+        _ if task.is_alive() => or_dash(None),
         RunEnd::Signal(signal) => signal.to_owned(),
         RunEnd::Code(code) => code.to_string(),
         RunEnd::Unknown => "?".to_owned(),
@@ -255,15 +259,10 @@ fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS.len()] {
         task.name.clone(),
         listed.state_word(),
         code,
-        task.run
-            .map_or_else(|| "-".to_owned(), |run| run.to_string()),
-        task.started_at
-            .map_or_else(|| "-".to_owned(), |at| age(now - at)),
-        listed.usual_ms.map_or_else(|| "-".to_owned(), took),
-        match task.ports.as_deref() {
-            None | Some([]) => "-".to_owned(),
-            Some(ports) => port_words(ports),
-        },
+        or_dash(task.run.map(|run| run.to_string())),
+        or_dash(task.started_at.map(|at| age(now - at))),
+        or_dash(listed.usual_ms.map(took)),
+        or_dash(listens_on(task).map(port_words)),
         trimmed(task.command.as_deref().unwrap_or("-")),
         trimmed(&last),
     ]
@@ -292,7 +291,7 @@ pub(super) async fn explain(context: &Context, args: Explain) -> Result<(), Erro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Task, test_notation};
+    use crate::model::test_notation;
     use crate::rules::terminal::columns_of;
 
     fn style(columns: Option<usize>) -> Style {

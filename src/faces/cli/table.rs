@@ -17,6 +17,11 @@ pub(super) struct Narrowing<'a> {
     pub(super) dispensable: &'a [usize],
 }
 
+/// Returns a cell for what may not be known.
+pub(super) fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
+}
+
 /// Returns the rows as lines with their columns below each other, without columns that are empty. Where the width
 /// of the terminal is given, the lines fit it. `colour` returns, for the number of a row, which of its cells has
 /// a colour, and the parameter of its escape sequence.
