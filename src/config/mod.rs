@@ -32,7 +32,7 @@ pub(crate) use project_file::{
     PROCFILE, TASK_FILE, is_procfile, parse_task_file, read_task_file, read_tasks,
 };
 pub(crate) use settings::{Config, LogsConfig, parse_signal};
-pub(crate) use show::{EXAMPLE, Setting, ShownConfig, show};
+pub(crate) use show::{EXAMPLE, Setting, show};
 #[cfg(feature = "webhook")]
 pub(crate) use sinks::{Format, MessageConfig, Webhook};
 pub(crate) use sinks::{SinkConfig, SinkTarget};

@@ -211,7 +211,6 @@ impl SearchArguments {
 
 // How values are read from the command line.
 
-/// What is wrong with a text that is to be a number of lines.
 pub(crate) const LINES: &str = "not a number of lines, like 20";
 
 /// Returns what reads a number. `why` says what is wrong with another text.
@@ -228,7 +227,6 @@ pub(crate) fn parse_port(text: &str) -> Result<u16, String> {
 
 // How values are read from a model.
 
-/// Reads a port; 0 is any.
 fn port<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<u16>>, D::Error> {
     let port = u16::deserialize(from)?;
     Ok(Some((port > 0).then_some(port)))
@@ -237,7 +235,6 @@ fn port<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<u16>>, D::Er
 /// More than any wait takes, and no overflow.
 const MOST_SECONDS: f64 = 1e9;
 
-/// Reads a time in seconds.
 pub(crate) fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
     let seconds = f64::deserialize(from)?;
     if (0.0..=MOST_SECONDS).contains(&seconds) {
@@ -247,7 +244,6 @@ pub(crate) fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Durat
     Err(de::Error::custom(why))
 }
 
-/// Reads one text or a list of them.
 pub(crate) fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     struct Texts;
 

@@ -10,8 +10,7 @@ use crate::env;
 use crate::model::{Error, SessionId};
 use crate::tmux::{self, Viewer};
 
-/// The variable in which tmux names its server and a session to the programs in its panes and
-/// popups.
+/// The variable in which tmux names its server and a session to programs in its panes and popups.
 const TMUX: &str = "TMUX";
 
 /// The variable in which tmux names a pane to its programs. Programs in a popup have none.
@@ -22,8 +21,7 @@ const TMUX_PANE: &str = "TMUX_PANE";
 pub(crate) struct Attachment {
     /// tmux, with its arguments.
     pub(crate) command: Command,
-    /// Whether it needs the caller's terminal, and ends when the user detaches. Otherwise the
-    /// caller's tmux client switches to the session.
+    /// Whether it needs the caller's terminal. Else the caller's tmux client switches to the session.
     pub(crate) takes_terminal: bool,
     /// Whether the caller is in a popup of tmux, which covers what the client switches to.
     pub(crate) is_covered: bool,
@@ -82,8 +80,7 @@ pub(crate) async fn attachment(
     })
 }
 
-/// Returns the terminal that the user has used last, of those that show this session if there are
-/// any.
+/// Returns the terminal that was used last, of those that show this session if there are any.
 fn user_of(viewers: &[Viewer], session: Option<SessionId>) -> Option<&Viewer> {
     viewers
         .iter()
@@ -110,7 +107,7 @@ pub(crate) fn own_pane(session: &TaskSession) -> Option<String> {
     lookup(TMUX_PANE)?.into_string().ok().filter(|_| is_here)
 }
 
-pub(super) fn is_same_file(one: &Path, other: &Path) -> bool {
+fn is_same_file(one: &Path, other: &Path) -> bool {
     one == other || matches!((one.canonicalize(), other.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 

@@ -14,25 +14,12 @@ use crate::rules::wire::{
     After, Filter, LiveRecord, ReaderStart, Request, StoredUse, StreamRecord,
 };
 
-/// How long to wait for further events after one that was waited for: what happens at once is one
-/// answer.
+/// How long to wait for further events after the first one: what happens at once is one answer.
 const LINGER: Duration = Duration::from_millis(15);
 
 /// How often the daemon is told that a reader is still there. It expects that every six seconds.
 const ANNOUNCED_EVERY: Duration = Duration::from_secs(5);
 
-/// Which events are wanted.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct EventQuery {
-    /// Only of these tasks, by name or window id; empty for all.
-    pub(crate) tasks: Vec<String>,
-    /// The maximum number of them.
-    pub(crate) most: usize,
-    /// How long to wait for the first one.
-    pub(crate) wait: Duration,
-}
-
-/// An event of the feed.
 #[derive(Debug, Clone)]
 pub(crate) struct FeedEvent {
     pub(crate) seq: Seq,
@@ -66,24 +53,24 @@ pub(crate) async fn end_of_events(session: &TaskSession) -> Result<After, Error>
     }))
 }
 
-/// Returns the events after this position. If there are none, it waits for the first one. The
-/// caller knows them then: they do not wake its conversation again.
-///
-/// Dropping the future ends the wait.
+/// Returns at most so many events of these tasks, or of all, after this position. If there are none, it waits
+/// for the first one, so long. The caller knows them then: they do not wake its conversation again.
 pub(crate) async fn next_events(
     session: &TaskSession,
     caller: &Caller,
     after: After,
-    query: EventQuery,
+    tasks: Vec<String>,
+    most: usize,
+    wait: Duration,
 ) -> Result<Events, Error> {
-    let mut until = Instant::now() + query.wait;
+    let mut until = Instant::now() + wait;
     let mut daemon = session.daemon_or_start().await?;
     announce(session, caller).await;
     let mut announce_at = Instant::now() + ANNOUNCED_EVERY;
     let seq = after.seq;
     let request = Request::Subscribe {
         start: ReaderStart::After(after),
-        filter: Filter::new(vec![Kind::Event], Vec::new(), query.tasks),
+        filter: Filter::new(vec![Kind::Event], Vec::new(), tasks),
         tasks: false,
         stored: None,
     };
@@ -91,17 +78,17 @@ pub(crate) async fn next_events(
     let mut found = Events::after(hello.epoch, seq);
     // What was recorded before the stream began; the filter has left out the others.
     while !found.has_more {
-        if found.read(&daemon.next_line().await?, query.most) {
+        if found.read(&daemon.next_line().await?, most) {
             found.skip_to(hello.last_seq);
             break;
         }
     }
     let is_waiting = found.events.is_empty();
-    while is_waiting && found.events.len() < query.most && Instant::now() < until {
+    while is_waiting && found.events.len() < most && Instant::now() < until {
         let had_none = found.events.is_empty();
         match timeout_at(until.min(announce_at), daemon.line()).await {
             Ok(line) => match line? {
-                Some(line) => _ = found.read(&line, query.most),
+                Some(line) => _ = found.read(&line, most),
                 // The daemon stops; the next one continues the feed.
                 None => break,
             },
@@ -123,7 +110,7 @@ pub(crate) async fn next_events(
 async fn announce(session: &TaskSession, caller: &Caller) {
     if let Some(owner) = caller.owner.clone() {
         let reads = Request::Reads { owner };
-        drop(session.for_request().ask::<IgnoredAny>(&reads).await);
+        drop(session.for_request().ask::<IgnoredAny>(reads).await);
     }
 }
 
@@ -140,8 +127,7 @@ impl Events {
         }
     }
 
-    /// Reads a line of a stream, of which `most` events are wanted. Returns whether what was stored ends
-    /// with it.
+    /// Reads a line of a stream. Returns whether what was stored ends with it.
     fn read(&mut self, line: &str, most: usize) -> bool {
         match serde_json::from_str::<StreamRecord>(line) {
             Ok(StreamRecord::Durable(record)) => {
@@ -176,8 +162,7 @@ impl Events {
     }
 }
 
-/// Tells the daemon which of the caller's events the caller has read. A daemon of an older version
-/// does not understand it, and one that has ended needs no telling.
+/// Tells the daemon which of its events the caller has read. One that has ended needs no telling.
 async fn note_seen(session: &TaskSession, caller: &Caller, events: &[FeedEvent]) {
     let Some(owner) = caller.owner.clone() else {
         return;
@@ -187,7 +172,7 @@ async fn note_seen(session: &TaskSession, caller: &Caller, events: &[FeedEvent])
         .filter(|event| event.event.task.owner.as_ref() == Some(&owner));
     let events: Vec<Seq> = theirs.map(|event| event.seq).collect();
     let seen = Request::Seen { owner, events };
-    drop(session.for_request().ask::<IgnoredAny>(&seen).await);
+    drop(session.for_request().ask::<IgnoredAny>(seen).await);
 }
 
 #[cfg(test)]

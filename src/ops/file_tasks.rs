@@ -1,5 +1,5 @@
-//! The file that describes the tasks of a project, or a Procfile: which of them a command is about, how
-//! each is started, and which windows they have.
+//! What tasks are started from: the file that describes the tasks of a project, or a Procfile, and their last
+//! launches. Which of them a command is about, how each is started, and which windows they have.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -11,8 +11,8 @@ use super::lookup;
 use super::run::{check_launch, check_texts_of};
 use super::session::{TaskSession, no_directory};
 use crate::config::{self, PROCFILE, TASK_FILE, TaskEntry};
-use crate::model::{Error, Launch, Replaces, Task};
-use crate::rules::wire::LsView;
+use crate::model::{Error, Launch, Replaces, Task, TaskSpec};
+use crate::rules::wire::{LaunchRecord, LsView, Request};
 use crate::tmux;
 
 /// The tasks of `[FILE] [NAME...]`.
@@ -78,12 +78,6 @@ impl FileTasks {
         })
     }
 
-    /// Whether it is a Procfile that was read because there is no file of ours: the user may not know
-    /// which one it is.
-    pub(crate) fn is_found_procfile(&self) -> bool {
-        !self.is_named && self.path.ends_with(PROCFILE)
-    }
-
     /// Returns the tasks that are meant, and those that they start after, as they are to be started.
     pub(crate) fn to_start(&self) -> Result<Vec<TaskEntry>, Error> {
         let stop = config::load(&lookup)?.stop;
@@ -132,8 +126,7 @@ impl FileTasks {
     }
 }
 
-/// Returns the tasks in groups: each is in a later one than those that start after it. `tasks` are in the
-/// order in which they start.
+/// Returns the tasks, which are in the order of their starts, in groups: dependents come first.
 fn groups_down(tasks: &[TaskEntry]) -> Vec<Vec<&TaskEntry>> {
     let mut depths: BTreeMap<&str, usize> = BTreeMap::new();
     let mut groups: Vec<Vec<&TaskEntry>> = Vec::new();
@@ -152,7 +145,6 @@ fn groups_down(tasks: &[TaskEntry]) -> Vec<Vec<&TaskEntry>> {
     groups
 }
 
-/// Returns the task of this name, as a launch finds it.
 pub(super) fn find<'a>(view: &'a LsView, name: &str) -> Result<Option<&'a Task>, Error> {
     let named = view.tasks.iter();
     let mut named = named.filter(|listed| listed.is_task_named(name));
@@ -178,10 +170,6 @@ pub(super) fn launch_of(task: TaskEntry) -> Launch {
 /// `cwd`. `None` if the project has no such task: also if its file cannot be read or is another user's,
 /// and if the run was outside the project and the file does not say so, because the session may be that
 /// of another one.
-///
-/// # Errors
-///
-/// When there is something wrong in the file.
 pub(super) fn launch_in_project(
     session: &TaskSession,
     name: &str,
@@ -203,6 +191,75 @@ pub(super) fn launch_in_project(
         return Ok(None);
     };
     Ok(Some(launch_of(task.resolve()?)))
+}
+
+/// Completes a launch without a command by the task's last one: its name, its command, and its directory and
+/// its restart policy unless another one is given. `launch.name` may be a window id.
+///
+/// The environment is not recorded: the run gets this one, or tmux's if the last run had that. A task
+/// that was launched with additional variables needs them again.
+pub(crate) async fn run_again(session: &mut TaskSession, launch: Launch) -> Result<Launch, Error> {
+    let (name, spec) = find_spec(session, &launch.name).await?;
+    as_recorded(launch, name, spec)
+}
+
+fn as_recorded(launch: Launch, name: String, last: Option<TaskSpec>) -> Result<Launch, Error> {
+    let refused = |why: String, hint: String| Err(Error::failed(why).with_hint(hint));
+    let Some(last) = last else {
+        return refused(
+            format!("the command of task `{name}` is not recorded"),
+            format!("`tmux-task run {name} -- COMMAND` starts it and records the command"),
+        );
+    };
+    if last.env_digest.is_some() && launch.spec.env.is_empty() {
+        return refused(
+            format!("task `{name}` was started with --env, and the values are not recorded"),
+            format!("`tmux-task run {name} --env K=V` runs its command again with these"),
+        );
+    }
+    Ok(Launch {
+        name,
+        spec: launch.spec.or(last),
+        ..launch
+    })
+}
+
+/// Returns how to run these tasks again, each once: as the project's file has them, or as last launched.
+pub(crate) async fn plan_restarts(
+    session: &mut TaskSession,
+    names: Vec<String>,
+) -> Result<Vec<Launch>, Error> {
+    let mut all: Vec<Launch> = Vec::new();
+    for name in names {
+        let (name, last) = find_spec(session, &name).await?;
+        let of_file = match last.as_ref().and_then(|last| last.cwd.as_deref()) {
+            Some(cwd) => launch_in_project(session, &name, cwd)?,
+            None => None,
+        };
+        let mut launch = match of_file {
+            Some(of_file) => of_file,
+            None => as_recorded(Launch::default(), name, last)?,
+        };
+        launch.replaces = Replaces::Any;
+        launch.owner = Caller::of_environment().owner;
+        check_launch(&launch)?;
+        if !all.iter().any(|other| other.name == launch.name) {
+            all.push(launch);
+        }
+    }
+    Ok(all)
+}
+
+/// Returns a task's name, and what its last launch has said if that is recorded.
+pub(super) async fn find_spec(
+    session: &mut TaskSession,
+    task: &str,
+) -> Result<(String, Option<TaskSpec>), Error> {
+    let request = Request::Record {
+        task: task.to_owned(),
+    };
+    let LaunchRecord { window_name, spec } = session.ask(request).await?;
+    Ok((window_name, spec.map(|spec| *spec)))
 }
 
 /// Returns the names of the tasks in the project's file; none if it cannot be read.

@@ -1,5 +1,7 @@
 //! Ends tasks, sessions and the daemon, whose status is here as well.
 
+use std::time::Duration;
+
 use serde::de::IgnoredAny;
 use tokio::time::timeout;
 
@@ -20,13 +22,11 @@ pub(crate) async fn kill(
 ) -> Result<Vec<EndedTask>, Error> {
     let request = Request::Kill {
         tasks: names.clone(),
-        asked_by: caller.remote_name(),
-        owner: caller.owner,
-        by_agent: caller.is_agent,
+        caller,
         is_repeated: false,
         choice: choice.clone(),
     };
-    let mut ended = session.ask::<EndedTasks>(&request).await?.tasks;
+    let mut ended = session.ask::<EndedTasks>(request).await?.tasks;
     // A daemon that was killed meanwhile has ended the others, and the next one does not know them.
     for name in names {
         let is_known = |task: &EndedTask| [&task.window_id, &task.window_name].contains(&&name);
@@ -40,33 +40,28 @@ pub(crate) async fn kill(
     Ok(ended)
 }
 
-/// Ends the session that has the given name now. A name that a session had before is not enough: another
-/// session may have had it since.
+/// Ends the session that has this name now. Another one may have had it before.
 pub(crate) async fn kill_all(
     session: &mut TaskSession,
-    choice: &StopChoice,
+    grace: Option<Duration>,
 ) -> Result<EndedTasks, Error> {
-    let caller = Caller::of_environment();
     let request = Request::KillAll {
-        asked_by: caller.remote_name(),
-        owner: caller.owner,
-        choice: choice.clone(),
+        caller: Caller::of_environment(),
+        choice: StopChoice {
+            signal: None,
+            grace,
+        },
     };
-    session.ask(&request).await
+    session.ask(request).await
 }
 
 /// Removes ended tasks. A missing session has none.
 pub(crate) async fn prune(session: &mut TaskSession) -> Result<Vec<EndedTask>, Error> {
-    let pruned: Option<EndedTasks> = session.ask_if_exists(&Request::Prune).await?;
+    let pruned: Option<EndedTasks> = session.ask_if_exists(Request::Prune).await?;
     Ok(pruned.unwrap_or_default().tasks)
 }
 
-/// Returns the runs of these tasks that are being ended; of all if none is named. Kills what is left of them
-/// if that is asked for.
-///
-/// # Errors
-///
-/// When the daemon does not answer.
+/// Returns the runs of these tasks, or of all, that are being ended; kills them if that is asked for.
 pub(crate) async fn ending_runs(
     session: &mut TaskSession,
     names: &[String],
@@ -76,7 +71,7 @@ pub(crate) async fn ending_runs(
         tasks: names.to_vec(),
         at_once,
     };
-    let ending: Option<EndingRuns> = session.ask_running(&request).await?;
+    let ending: Option<EndingRuns> = session.ask_running(request).await?;
     Ok(ending.map_or_else(Vec::new, |ending| ending.runs))
 }
 
@@ -85,12 +80,12 @@ pub(crate) async fn ending_runs(
 /// Returns the status of the daemon of the session that has this name now. If tmux does not answer, it is that of
 /// the daemon that was found by the name.
 pub(crate) async fn daemon_status(session: &mut TaskSession) -> Result<DaemonStatus, Error> {
-    let asked = timeout(ANSWERS_WITHIN, session.ask_running(&Request::Status)).await;
+    let asked = timeout(ANSWERS_WITHIN, session.ask_running(Request::Status)).await;
     let answer = match asked {
         Ok(answer) => answer?,
         Err(_) => {
             session.is_name_resolved = true;
-            session.ask_running(&Request::Status).await?
+            session.ask_running(Request::Status).await?
         }
     };
     answer.ok_or_else(|| session.no_daemon())
@@ -101,7 +96,7 @@ pub(crate) async fn daemon_status(session: &mut TaskSession) -> Result<DaemonSta
 pub(crate) async fn stop_daemon(session: &mut TaskSession, cleanup: bool) -> Result<(), Error> {
     let asked = written_pid(&session.paths.lock());
     if session
-        .ask_running::<IgnoredAny>(&Request::Stop { cleanup })
+        .ask_running::<IgnoredAny>(Request::Stop { cleanup })
         .await?
         .is_none()
     {

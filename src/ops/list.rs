@@ -12,22 +12,20 @@ use tokio::time::timeout;
 
 use super::lookup;
 use super::session::{LostDaemons, SessionChoice, TaskSession};
-use super::stored_feed::StoredRecords;
 use crate::client::{DaemonClient, Hello};
 use crate::clock;
 use crate::config::paths::{Paths, is_key};
 use crate::daemon::resolve;
 use crate::model::{
-    Body, Error, ErrorKind, Kind, Millis, NextRestart, Ordered as _, Snapshot, StatusCounts, Stop,
-    Task, text,
+    Error, ErrorKind, Kind, Millis, NextRestart, Ordered as _, Snapshot, StatusCounts, Stop, Task,
+    text,
 };
 use crate::process;
 use crate::rules::observe::{Evidence, Observer};
 use crate::rules::protocol::rows::LookRows;
 use crate::rules::restarts::restarts_in;
 use crate::rules::wire::{
-    DaemonStatus, ExplainedState, Explanation, Filter, LastRecords, LsTask, LsView, ReaderStart,
-    Request, StoredUse,
+    DaemonStatus, ExplainedState, Explanation, Filter, LsTask, LsView, ReaderStart, Request,
 };
 use crate::tmux::{self, Connection, ListedSession, LookKind, LookMemory, ServerChoice};
 
@@ -35,29 +33,12 @@ pub(crate) use crate::tmux::Server;
 
 /// Returns the tasks. A missing session has none.
 pub(crate) async fn list(session: &mut TaskSession) -> Result<LsView, Error> {
-    let view = session.ask_if_exists(&Request::List).await?;
+    let view = session.ask_if_exists(Request::List).await?;
     Ok(view.unwrap_or_else(|| LsView {
         session_name: session.name.clone(),
         captured_at: clock::now().wall,
         ..LsView::default()
     }))
-}
-
-/// Whether a session that is gone went because the last of its ended tasks was pruned: the feed says so, and
-/// of nothing that happened since.
-pub(crate) async fn was_pruned(session: &TaskSession) -> bool {
-    let filter = Filter::new(vec![Kind::Event, Kind::Notice], Vec::new(), Vec::new());
-    let last = ReaderStart::Last(LastRecords {
-        most: Some(1),
-        ..LastRecords::default()
-    });
-    let stored = StoredRecords::open(session, last, filter, StoredUse::Examine).await;
-    let Ok(Some(mut stored)) = stored else {
-        return false;
-    };
-    let last = stored.next_record().await.ok().flatten();
-    let body = last.map(|record| record.body);
-    matches!(body, Some(Body::Notice { text, .. }) if text.starts_with("pruned "))
 }
 
 /// Adds the ports that the tasks listen on. The kernel is asked for them now.
@@ -73,8 +54,7 @@ pub(crate) fn add_ports(view: &mut LsView) {
     }
 }
 
-/// Returns the ports that the runs with these first processes listen on; `None` where the system does
-/// not show it.
+/// Returns the ports of the runs with these first processes; `None` where the system hides them.
 pub(crate) fn ports(leaders: &[u32]) -> Option<BTreeMap<u32, Vec<u16>>> {
     let found = process::listening(leaders, None)?.into_iter();
     let found = found.map(|(leader, listening)| (leader, listening.ports().into_iter().collect()));
@@ -91,13 +71,13 @@ pub(super) async fn find_listed(session: &mut TaskSession, name: &str) -> Result
     let request = Request::Find {
         task: name.to_owned(),
     };
-    session.ask(&request).await
+    session.ask(request).await
 }
 
 /// Counts the tasks. A status line asks for it again and again, also where no daemon is wanted: then those
 /// that tmux shows are counted, and what they wait for is not known.
 pub(crate) async fn count(session: &mut TaskSession) -> Result<StatusCounts, Error> {
-    match session.ask_running(&Request::Count).await? {
+    match session.ask_running(Request::Count).await? {
         Some(counts) => Ok(counts),
         None => Ok(look(session).await?.counts(|_| false, |_| false)),
     }
@@ -122,20 +102,15 @@ pub(super) async fn look(session: &TaskSession) -> Result<Snapshot, Error> {
 /// How long a daemon may take to answer: one that is stopped must not hold up the others.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A task session on a tmux server.
 #[derive(Debug, Serialize)]
 pub(crate) struct ListedElsewhere {
-    /// Its tasks.
     #[serde(flatten)]
     pub(crate) view: LsView,
-    /// The server's socket.
     pub(crate) server: String,
-    /// Whether it is the present server.
     #[serde(skip)]
     pub(crate) is_here: bool,
 }
 
-/// All task sessions.
 #[derive(Debug)]
 pub(crate) struct Everywhere {
     /// Those of the present server first, by name.
@@ -191,7 +166,6 @@ pub(crate) async fn list_everywhere(choice: &SessionChoice) -> Result<Everywhere
     Ok(Everywhere { sessions, silent })
 }
 
-/// A task session of a tmux server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FoundSession {
     pub(crate) name: String,
@@ -222,7 +196,6 @@ pub(crate) fn daemon_sockets(server: &Server) -> Result<Vec<PathBuf>, Error> {
     Ok(Paths::locate(server.socket(), "", &lookup)?.sockets())
 }
 
-/// Returns a daemon's server and tasks; `None` when no daemon listens.
 async fn ask(socket: &Path) -> Option<(String, LsView)> {
     let mut daemon = DaemonClient::connect(socket).await.ok()?;
     let status: DaemonStatus = daemon.ask(&Request::Status).await.ok()?;
@@ -232,21 +205,17 @@ async fn ask(socket: &Path) -> Option<(String, LsView)> {
 
 // Why a task is or is not judged to wait for input, also as people read it: in the terminal and in the panel.
 
-/// The maximum length of a displayed line, in characters.
 const LINE: usize = 200;
 
-/// Returns the daemon's explanation.
 pub(crate) async fn explain(session: &mut TaskSession, name: &str) -> Result<Explanation, Error> {
     let request = Request::Explain {
         task: name.to_owned(),
     };
-    session.ask(&request).await
+    session.ask(request).await
 }
 
 /// Returns why a task is or is not judged to wait for a person, as lines of `name value`.
 pub(crate) fn explanation_lines(explanation: &Explanation, now: Millis) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut add = |name: &str, value: String| lines.push(format!("{name:<9} {value}"));
     let terminal = explanation.terminal.as_ref();
     let stopped = terminal.and_then(|terminal| terminal.stopped);
     let in_background = stopped.is_some_and(Stop::is_in_background);
@@ -269,54 +238,68 @@ pub(crate) fn explanation_lines(explanation: &Explanation, now: Millis) -> Vec<S
         Some(_) => format!("is stopped by a signal; {state}"),
         None => state,
     };
-    let name = &explanation.window_name;
-    add("task", format!("{} ({name})", explanation.window_id));
-    add("state", state);
-    add("rule", explanation.rule.clone());
-    if in_background {
-        add("advice", Stop::ADVICE.to_owned());
-    }
-    if let Some(restart) = explanation.next_restart {
-        add("restart", restart_words(restart, now));
-    }
-    if let Some(why) = &explanation.cannot_restart {
-        add("restart", cannot_restart_words(why));
-    }
-    if let (Some(prompt), Some(kind)) = (&explanation.prompt, explanation.prompt_kind) {
-        let is_secret = explanation.secret == Some(true);
-        let secret = if is_secret { ", secret" } else { "" };
-        add("prompt", format!("{prompt} ({kind}{secret})"));
-    }
-    if let Some(shown) = &explanation.line {
-        add("line", text::one_line(shown.as_bytes(), LINE));
-    }
-    if let (Some(x), Some(y)) = (explanation.cursor_x, explanation.cursor_y) {
-        let is_alternate = explanation.alternate_on == Some(true);
-        let screen = if is_alternate {
-            ", alternate screen"
-        } else {
-            ""
-        };
-        add("cursor", format!("column {x}, row {y}{screen}"));
-    }
-    if let Some(ms) = explanation.quiet_ms {
-        let ms = i64::try_from(ms).unwrap_or(i64::MAX);
-        add("quiet", format!("for {}", seconds(ms)));
-    }
-    let Some(terminal) = terminal else {
-        add("terminal", "nothing is known".to_owned());
-        return lines;
+    let prompt = explanation.prompt.as_ref().zip(explanation.prompt_kind);
+    let prompt = prompt.map(|(prompt, kind)| match explanation.secret {
+        Some(true) => format!("{prompt} ({kind}, secret)"),
+        Some(false) | None => format!("{prompt} ({kind})"),
+    });
+    let screen = match explanation.alternate_on {
+        Some(true) => ", alternate screen",
+        Some(false) | None => "",
     };
+    let cursor = explanation.cursor_x.zip(explanation.cursor_y);
+    let quiet = explanation.quiet_ms;
+    let quiet = quiet.map(|ms| seconds(i64::try_from(ms).unwrap_or(i64::MAX)));
     let mode = |on: Option<bool>| on.map_or("unknown", |on| if on { "on" } else { "off" });
-    let (echo, canonical) = (mode(terminal.echo), mode(terminal.canonical));
-    add("terminal", format!("echo {echo}, lines {canonical}"));
-    let (reader, foreground) = (terminal.reader, terminal.foreground);
-    let programs = terminal.programs.join(" ");
-    add("programs", format!("{programs}: {reader}, {foreground}"));
+    let modes = terminal.map(|terminal| {
+        let (echo, canonical) = (mode(terminal.echo), mode(terminal.canonical));
+        format!("echo {echo}, lines {canonical}")
+    });
+    let programs = terminal.map(|terminal| {
+        let programs = terminal.programs.join(" ");
+        format!("{programs}: {}, {}", terminal.reader, terminal.foreground)
+    });
+    let (window, name) = (&explanation.window_id, &explanation.window_name);
+    let restart = explanation.next_restart;
+    let shown = explanation.line.as_ref();
+    let lines = [
+        ("task", Some(format!("{window} ({name})"))),
+        ("state", Some(state)),
+        ("rule", Some(explanation.rule.clone())),
+        ("advice", in_background.then(|| Stop::ADVICE.to_owned())),
+        (
+            "restart",
+            restart.map(|restart| restart_words(restart, now)),
+        ),
+        (
+            "restart",
+            explanation
+                .cannot_restart
+                .as_deref()
+                .map(cannot_restart_words),
+        ),
+        ("prompt", prompt),
+        (
+            "line",
+            shown.map(|shown| text::one_line(shown.as_bytes(), LINE)),
+        ),
+        (
+            "cursor",
+            cursor.map(|(x, y)| format!("column {x}, row {y}{screen}")),
+        ),
+        ("quiet", quiet.map(|quiet| format!("for {quiet}"))),
+        (
+            "terminal",
+            Some(modes.unwrap_or_else(|| "nothing is known".to_owned())),
+        ),
+        ("programs", programs),
+    ];
+    let lines = lines.into_iter();
     lines
+        .filter_map(|(name, value)| Some(format!("{name:<9} {}", value?)))
+        .collect()
 }
 
-/// Says why a task that has failed is not run again.
 pub(crate) fn cannot_restart_words(why: &str) -> String {
     format!("cannot be restarted: {why}")
 }
@@ -336,8 +319,7 @@ fn seconds(ms: Millis) -> String {
 
 // The tasks of a session as the daemon pushes them.
 
-/// Subscribes to the session's tasks. Starts a daemon if none runs. Returns the stream, whose lines
-/// [`DaemonClient::line`] returns, and the session's present name.
+/// Subscribes to the session's tasks. Returns the stream and the session's present name.
 pub(crate) async fn task_stream(session: &TaskSession) -> Result<(DaemonClient, String), Error> {
     let mut lost = LostDaemons::default();
     loop {

@@ -15,17 +15,15 @@ use crate::store::archive;
 
 pub(crate) use crate::store::archive::RunInfo;
 
-/// Returns the output of a task's present run, optionally from a cursor on. Raw output includes
-/// escape sequences.
+/// Returns the output of a task's present run.
 pub(crate) async fn present_log(
     session: &mut TaskSession,
     request: LogRequest,
 ) -> Result<TaskLog, Error> {
-    session.ask(&Request::Log(request)).await
+    session.ask(Request::Log(request)).await
 }
 
-/// Returns a task's output with escape sequences for colours: the screen and at most this many rows of the
-/// history, else all of it.
+/// Returns a task's output with colours: the screen and at most this many rows of history, else all.
 pub(crate) async fn coloured_log(
     session: &TaskSession,
     window: String,
@@ -41,8 +39,7 @@ pub(crate) async fn coloured_log(
     Ok(log.lines)
 }
 
-/// Returns the output of a task's present run or, if the task is gone and no cursor is given, of its last
-/// stored run.
+/// Returns the output of a task's present run or, without a cursor, of its last stored one.
 pub(crate) async fn last_log(
     session: &mut TaskSession,
     request: LogRequest,
@@ -61,7 +58,6 @@ fn stored_if_gone(session: &TaskSession, name: &str, error: Error) -> Result<Tas
     kept.flatten().ok_or(error)
 }
 
-/// Returns the error for stored runs that cannot be read.
 pub(super) fn archive_error(error: &io::Error) -> Error {
     let failed = Error::of(error);
     if files::is_refusal(error) {
@@ -87,7 +83,6 @@ fn stored(session: &TaskSession, name: &str, run: Option<u32>) -> Result<Option<
     }))
 }
 
-/// Returns the stored output of an ended run.
 pub(crate) async fn earlier_log(
     session: &mut TaskSession,
     request: LogRequest,
@@ -112,8 +107,7 @@ pub(crate) async fn earlier_log(
     }
 }
 
-/// Begins to follow the output of the task in this window, with this many of the lines before it.
-/// [`DaemonClient::line`] returns it, one JSON string per line.
+/// Begins to follow the output of this window, after this many lines: one JSON string per line.
 pub(crate) async fn follow_log(
     session: &TaskSession,
     window: &str,
@@ -130,15 +124,14 @@ pub(crate) async fn follow_log(
     Ok(daemon)
 }
 
-/// Returns the lines that match: of the present runs or, of a task that is named and gone, of its last
-/// stored run, and which that is.
+/// Returns the lines that match; of a task that is gone, of its last stored run, and which that is.
 pub(crate) async fn search(
     session: &mut TaskSession,
     request: SearchRequest,
 ) -> Result<(SearchResult, Option<String>), Error> {
     let pattern = Pattern::parse(&request.pattern, request.regex, request.ignore_case)?;
     let name = request.task.clone().unwrap_or_default();
-    match session.ask(&Request::Search(request)).await {
+    match session.ask(Request::Search(request)).await {
         Ok(found) => Ok((found, None)),
         Err(error) => {
             let log = stored_if_gone(session, &name, error)?;
@@ -148,8 +141,7 @@ pub(crate) async fn search(
     }
 }
 
-/// Returns the stored runs, of the tasks with these names or window ids or of all, the last one last.
-/// A session that is gone still has those that were stored.
+/// Returns the stored runs of these tasks, or of all, also of a session that is gone.
 pub(crate) async fn stored_runs(
     session: &mut TaskSession,
     names: &[String],
@@ -172,20 +164,16 @@ pub(crate) async fn stored_runs(
     }
 }
 
-/// Returns the last `most` of each task that was asked for by name or window id, or of all of them if
-/// none was, in their order.
+/// Returns the last `most` runs of each task that was asked for, or of all of them, in their order.
 pub(crate) fn last_of_each(mut runs: Vec<RunInfo>, names: &[String], most: usize) -> Vec<RunInfo> {
     let mut n_of: BTreeMap<Option<usize>, usize> = BTreeMap::new();
-    let mut is_kept: Vec<bool> = runs
-        .iter()
-        .rev()
-        .map(|run| {
-            let n = n_of.entry(names.iter().position(|name| is_of(run, name)));
-            let n = n.and_modify(|n| *n += 1).or_insert(1);
-            *n <= most
-        })
-        .collect();
-    runs.retain(|_| is_kept.pop().unwrap_or_default());
+    // Of each, the last one is counted first.
+    runs.reverse();
+    runs.retain(|run| {
+        let n = n_of.entry(names.iter().position(|name| is_of(run, name)));
+        *n.and_modify(|n| *n += 1).or_insert(1) <= most
+    });
+    runs.reverse();
     runs
 }
 

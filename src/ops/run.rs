@@ -25,11 +25,8 @@ pub(crate) struct StartedRun {
     /// The session, with the connection on which the run was asked for. Where the caller waits for a text, the
     /// command begins with the first wait on that, or when it is closed.
     pub(crate) session: TaskSession,
-    /// The task's name.
     pub(crate) name: String,
-    /// The owner of the run.
     pub(crate) owner: Option<String>,
-    /// The directory of the run, an absolute path.
     pub(crate) cwd: String,
     pub(crate) run: LaunchedRun,
     /// Why the conversation that the task belongs to will get no message about it.
@@ -144,12 +141,7 @@ fn directory(given: Option<PathBuf>) -> Result<PathBuf, Error> {
     }
 }
 
-/// Waits in a task's pane, which has this file, for a place in the task's slot. `on_wait` is called if it
-/// has to wait.
-///
-/// # Errors
-///
-/// When the folder of the slots cannot be used.
+/// Waits in a task's pane, which has this file, for a place. `on_wait` is called if it has to wait.
 pub(crate) fn wait_for_place(
     file: &Path,
     slot: &Slot,
@@ -164,14 +156,12 @@ pub(crate) fn wait_for_place(
 /// The longest name that is made of a command: a number has room behind it.
 const LONGEST: usize = 32;
 
-/// The name of a task whose command says nothing.
 const UNKNOWN: &str = "task";
 
 /// Words before a program that say nothing of it.
 const WRAPPERS: [&str; 5] = ["exec", "env", "nice", "nohup", "time"];
 
-/// Returns a task's name made of its command: the program without its folder, and its subcommand if it
-/// has one, like `cargo-test` or `npm-run-dev`.
+/// Returns a task's name made of its command, like `cargo-test` or `npm-run-dev`.
 pub(crate) fn name_of_command(command: &[OsString]) -> String {
     let words: Vec<String> = match command {
         [line] => line
@@ -222,8 +212,7 @@ fn is_subcommand(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_lowercase()) && word.chars().all(is_part)
 }
 
-/// Returns the first of `NAME`, `NAME-2`, `NAME-3` and so on that no task has which runs or is about
-/// to run again.
+/// Returns the first of `NAME`, `NAME-2` and so on that no task has which runs or will run again.
 pub(crate) async fn free_name(session: &mut TaskSession, name: &str) -> Result<String, Error> {
     let tasks = list(session).await?.tasks;
     let is_taken = |name: &str| {

@@ -1,6 +1,5 @@
 //! A task session: finding it, and asking its daemon, which is started where none runs.
 
-use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::env;
 use std::ffi::OsString;
@@ -9,12 +8,13 @@ use std::mem;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use regex::Regex;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::time::timeout;
 
-use super::{lookup, session_name};
+use super::lookup;
 use crate::client::{DaemonClient, Start, connect_or_start};
-use crate::config::paths::Paths;
+use crate::config::paths::{Env, Paths, hex};
 use crate::daemon::{has_left, list_sessions, resolve, written_pid};
 use crate::model::{Error, ErrorKind, Launch, text};
 use crate::rules::wire::{LaunchedRun, Request, SendRequest};
@@ -29,13 +29,11 @@ const START_DAEMON: &str = "start one with `tmux-task daemon --detach`";
 /// needs neither, and any other request will time out again and report which one does not answer.
 pub(super) const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
-/// The maximum length of a displayed name, in characters.
 const MAX_NAME: usize = 4096;
 
 /// The user's choice of session and server. What is `None` is left to the environment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SessionChoice {
-    /// The session's name.
     pub(crate) session: Option<String>,
     pub(crate) server: ServerChoice,
 }
@@ -61,7 +59,6 @@ enum Starts {
 /// A task session and where its files are.
 #[derive(Debug)]
 pub(crate) struct TaskSession {
-    /// The session's present name.
     pub(crate) name: String,
     pub(crate) server: Server,
     pub(crate) paths: Paths,
@@ -69,13 +66,8 @@ pub(crate) struct TaskSession {
     pub(crate) project: Option<PathBuf>,
     /// The connection on which the daemon was asked for the name, for the next request.
     client: RefCell<Option<DaemonClient>>,
-    /// Whether a daemon of another version was replaced.
     has_replaced: Cell<bool>,
-    /// Whether the name is resolved.
     pub(super) is_name_resolved: bool,
-    /// Whether the command line names a tmux program, which is checked even if a daemon makes it
-    /// unnecessary.
-    has_program_option: bool,
 }
 
 impl TaskSession {
@@ -90,7 +82,7 @@ impl TaskSession {
         let server = Server::locate(&choice.server, &lookup)?;
         let paths = Paths::locate(server.socket(), &name, &lookup)?;
         let project = dir.ok();
-        let project = project.map(|dir| session_name::project_of(&dir).to_owned());
+        let project = project.map(|dir| project_of(&dir).to_owned());
         Ok(Self {
             name,
             server,
@@ -99,7 +91,6 @@ impl TaskSession {
             client: RefCell::default(),
             has_replaced: Cell::default(),
             is_name_resolved: false,
-            has_program_option: choice.server.program.is_some(),
         })
     }
 
@@ -116,10 +107,8 @@ impl TaskSession {
         }
     }
 
-    /// Resolves the name. The daemon to which it leads knows whose it is; without one tmux is asked once:
-    /// the session may have been renamed.
+    /// Resolves the name: by the daemon to which it leads, else by tmux. The session may have been renamed.
     pub(crate) async fn resolve_name(&mut self) -> Result<(), Error> {
-        self.check_program_option()?;
         self.is_name_resolved = true;
         self.paths = Paths::locate(self.server.socket(), &self.name, &lookup)?;
         match DaemonClient::connect(&self.paths.socket()).await {
@@ -160,8 +149,7 @@ impl TaskSession {
         }
     }
 
-    /// Asks tmux which session the name means: no daemon has answered for it. If that fails too, a daemon
-    /// to which the name leads may be another session's.
+    /// Asks tmux which session the name means. A daemon to which it leads may be another session's.
     async fn ask_tmux(&mut self) -> Result<(), Error> {
         self.is_name_resolved = true;
         let sessions = self.list_sessions().await?;
@@ -177,25 +165,23 @@ impl TaskSession {
         Ok(listed.unwrap_or(Err(TmuxError::TimedOut))?)
     }
 
+    async fn exists(&self) -> Result<bool, Error> {
+        let sessions = self.list_sessions().await?;
+        Ok(sessions.iter().any(|session| session.name == self.name))
+    }
+
     /// The daemon has answered, for the session with this name.
     fn answered_by(&mut self, name: Option<String>, daemon: DaemonClient) {
         self.is_name_resolved = true;
-        if let Some(name) = name.filter(|name| !self.is_named(name)) {
+        // Unless it is only how the name is displayed.
+        let shown = text::session_name(self.name.as_bytes(), MAX_NAME);
+        if let Some(name) = name.filter(|name| *name != shown) {
             self.name = name;
         }
         self.client.replace(Some(daemon));
     }
 
-    /// Checks that the program which the command line names exists.
-    fn check_program_option(&self) -> Result<(), Error> {
-        if self.has_program_option {
-            self.server.check_program()?;
-        }
-        Ok(())
-    }
-
-    /// Stops a daemon of another version, which has `refused` a request, and starts one of this version. The
-    /// tasks go on.
+    /// Stops a daemon of another version, which has `refused` a request, and starts one of this version.
     async fn replace_daemon(&self, daemon: DaemonClient, refused: Error) -> Result<(), Error> {
         // It takes no second request on this connection.
         drop(daemon);
@@ -245,10 +231,6 @@ impl TaskSession {
     }
 
     /// Connects to the daemon, and starts one if none runs.
-    ///
-    /// # Errors
-    ///
-    /// When none runs and none can be started, or that is forbidden.
     pub(crate) async fn daemon_or_start(&self) -> Result<DaemonClient, Error> {
         if let Some(client) = self.daemon().await? {
             return Ok(client);
@@ -268,26 +250,8 @@ impl TaskSession {
         connect_or_start(&start).await
     }
 
-    /// Connects to the daemon of a session that exists, and starts it if none runs; `None` where the session
-    /// is missing.
-    async fn daemon_of_existing(&self) -> Result<Option<DaemonClient>, Error> {
-        if let Some(client) = self.daemon().await? {
-            return Ok(Some(client));
-        }
-        let sessions = self.list_sessions().await?;
-        if !sessions.iter().any(|session| session.name == self.name) {
-            return Ok(None);
-        }
-        self.daemon_or_start().await.map(Some)
-    }
-
-    /// Sends the daemon a request, and starts one first where none runs. The session's name is resolved with
-    /// it if it is not yet.
-    ///
-    /// # Errors
-    ///
-    /// When the session is missing, for which nothing is started; and when it fails.
-    pub(super) async fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, Error> {
+    /// Sends the daemon a request; starts one if none runs and the session exists. Resolves the name.
+    pub(super) async fn ask<T: DeserializeOwned>(&mut self, request: Request) -> Result<T, Error> {
         let answer = self.ask_if_exists(request).await?;
         answer.ok_or_else(|| self.missing())
     }
@@ -295,49 +259,36 @@ impl TaskSession {
     /// The same; `None` where the session is missing.
     pub(super) async fn ask_if_exists<T: DeserializeOwned>(
         &mut self,
-        request: &Request,
+        request: Request,
     ) -> Result<Option<T>, Error> {
-        self.ask_any(Cow::Borrowed(request), Starts::IfExists).await
+        self.ask_any(request, Starts::IfExists).await
     }
 
     /// The same; `None` where no daemon runs. None is started.
     pub(super) async fn ask_running<T: DeserializeOwned>(
         &mut self,
-        request: &Request,
+        request: Request,
     ) -> Result<Option<T>, Error> {
-        self.ask_any(Cow::Borrowed(request), Starts::Never).await
+        self.ask_any(request, Starts::Never).await
     }
 
-    /// Starts a task. The session is created if it is missing. The command may wait for what comes next on the
-    /// connection, which [`TaskSession::daemon`] returns.
-    ///
-    /// # Errors
-    ///
-    /// When it is not started.
+    /// Starts a task, and the session if it is missing. The command may wait for what comes next.
     pub(super) async fn launch(&mut self, launch: Launch) -> Result<LaunchedRun, Error> {
-        let request = Cow::Owned(Request::Run(Box::new(launch)));
+        let request = Request::Run(Box::new(launch));
         let launched = self.ask_any(request, Starts::Always).await?;
         launched.ok_or_else(|| self.missing())
     }
 
-    /// Types into a task.
-    ///
-    /// # Errors
-    ///
-    /// When it is not typed, and why.
     pub(crate) async fn send(&mut self, request: SendRequest) -> Result<(), Error> {
-        self.ask::<IgnoredAny>(&Request::Send(request)).await?;
+        self.ask::<IgnoredAny>(Request::Send(request)).await?;
         Ok(())
     }
 
     async fn ask_any<T: DeserializeOwned>(
         &mut self,
-        mut request: Cow<'_, Request>,
+        mut request: Request,
         starts: Starts,
     ) -> Result<Option<T>, Error> {
-        if !self.is_name_resolved {
-            self.check_program_option()?;
-        }
         let mut lost = LostDaemons::default();
         loop {
             let name = text::session_name(self.name.as_bytes(), MAX_NAME);
@@ -351,13 +302,17 @@ impl TaskSession {
                     }
                 },
                 Starts::Never => self.daemon().await?,
-                Starts::IfExists => self.daemon_of_existing().await?,
+                Starts::IfExists => match self.daemon().await? {
+                    Some(daemon) => Some(daemon),
+                    None if self.exists().await? => Some(self.daemon_or_start().await?),
+                    None => None,
+                },
                 Starts::Always => Some(self.daemon_for_launch().await?),
             };
             let Some(mut daemon) = daemon else {
                 return Ok(None);
             };
-            if let Cow::Owned(Request::Run(launch)) = &mut request {
+            if let Request::Run(launch) = &mut request {
                 launch.session.clone_from(&self.name);
             }
             match daemon.ask_to_the_end(to.as_deref(), &request).await {
@@ -371,14 +326,13 @@ impl TaskSession {
                 Err(error) if error.kind == ErrorKind::Version => {
                     self.replace_daemon(daemon, error).await?;
                 }
-                Err(error) => lost.repeat(&mut request, error)?,
+                // The next daemon goes on with what this one may have begun.
+                Err(error) => match request.repeated() {
+                    Some(repeated) if lost.goes_on_after(&error) => request = repeated,
+                    Some(_) | None => return Err(error),
+                },
             }
         }
-    }
-
-    /// Whether this is how the session's name is displayed.
-    fn is_named(&self, name: &str) -> bool {
-        name == text::session_name(self.name.as_bytes(), MAX_NAME)
     }
 
     /// Returns the words that name this session to our program, in any directory.
@@ -413,12 +367,10 @@ impl TaskSession {
         })
     }
 
-    /// Returns a connection to tmux itself.
     pub(crate) fn connection(&self) -> Connection<'_> {
         Connection::OneShot(&self.server)
     }
 
-    /// Returns the error for a missing session.
     pub(crate) fn missing(&self) -> Error {
         match self.server.check_socket_folder() {
             Ok(()) => Error::missing(format!("no session `{}`", self.name))
@@ -436,28 +388,88 @@ impl TaskSession {
 
 /// Returns the name of the session that is given, or that the environment or the directory means.
 fn name_in(dir: &io::Result<PathBuf>, given: Option<&str>) -> Result<String, Error> {
-    if let Some(name) = session_name::named(given, &lookup).map_err(Error::usage)? {
+    if let Some(name) = named(given, &lookup).map_err(Error::usage)? {
         return Ok(name);
     }
     match dir {
-        Ok(dir) => Ok(session_name::of_project(session_name::project_of(dir))),
+        Ok(dir) => Ok(of_project(project_of(dir))),
         Err(error) => Err(no_directory(error, Some("--session names a session"))),
     }
 }
 
-/// Returns the error that the directory which the command was started in does not exist or cannot be
-/// read. `hint` is the option that selects another directory, if there is one.
+/// Returns the session named by the user or the environment; `None` when neither names one.
+fn named(option: Option<&str>, env: Env<'_>) -> Result<Option<String>, String> {
+    if let Some(name) = option {
+        return check(name.to_owned(), "--session").map(Some);
+    }
+    for variable in ["TMUX_TASK_SESSION", "PI_TMUX_SESSION"] {
+        let set = env(variable).filter(|value: &OsString| !value.is_empty());
+        if let Some(value) = set {
+            let name = value
+                .into_string()
+                .map_err(|_| format!("${variable} is not UTF-8"))?;
+            return check(name, &format!("${variable}")).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+fn check(name: String, given_by: &str) -> Result<String, String> {
+    if name.is_empty() {
+        return Err(format!("{given_by} is empty"));
+    }
+    if name.contains(['.', ':']) {
+        return Err(format!(
+            "session `{name}` of {given_by}: tmux allows neither `.` nor `:`"
+        ));
+    }
+    // tmux reads these as an id or an escape, or changes them.
+    if name.starts_with('$') || name.contains('\\') || name.chars().any(char::is_control) {
+        return Err(format!(
+            "the session of {given_by} may not begin with `$` nor have backslashes or control \
+             characters"
+        ));
+    }
+    Ok(name)
+}
+
+/// Returns the session of a project, `task-SLUG-HASH`.
+fn of_project(project: &Path) -> String {
+    let base = project
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned());
+    let slug = slug(&base.unwrap_or_default());
+    format!(
+        "task-{slug}-{}",
+        hex(project.as_os_str().as_encoded_bytes(), 6)
+    )
+}
+
+fn slug(name: &str) -> String {
+    let others = Regex::new("[^a-z0-9_-]+").expect("it is a regular expression");
+    let name = name.to_lowercase();
+    match others.replace_all(&name, "-").trim_matches('-') {
+        "" => "root".to_owned(),
+        slug => slug.to_owned(),
+    }
+}
+
+/// Returns the git work tree that contains `dir`, else `dir`.
+fn project_of(dir: &Path) -> &Path {
+    dir.ancestors()
+        .find(|ancestor| ancestor.join(".git").exists())
+        .unwrap_or(dir)
+}
+
+/// Returns the error about the working directory. `hint` is the option that selects another one.
 pub(super) fn no_directory(error: &io::Error, hint: Option<&str>) -> Error {
-    let failed = if error.kind() == io::ErrorKind::NotFound {
-        Error::failed("the directory that this was started in was deleted")
-    } else {
-        Error::failed(format!(
-            "the working directory cannot be determined: {error}"
-        ))
+    let why = match error.kind() == io::ErrorKind::NotFound {
+        true => "the directory that this was started in was deleted".to_owned(),
+        false => format!("the working directory cannot be determined: {error}"),
     };
-    match hint {
-        Some(hint) => failed.with_hint(hint),
-        None => failed,
+    Error {
+        hint: hint.map(str::to_owned),
+        ..Error::failed(why)
     }
 }
 
@@ -466,18 +478,14 @@ pub(super) fn is_autostart_forbidden() -> bool {
     lookup(NO_AUTOSTART).is_some_and(|value| !value.is_empty())
 }
 
-/// Returns a path for a process with another working directory. A bare name is not changed: `PATH`
-/// is searched for it anywhere.
+/// Returns a path for a process elsewhere. For a bare name, `PATH` is searched anywhere.
 fn absolute(program: &Path) -> PathBuf {
     let is_bare = program.components().count() <= 1 && !program.as_os_str().is_empty();
-    if is_bare {
-        return program.to_owned();
-    }
-    std::path::absolute(program).unwrap_or_else(|_| program.to_owned())
+    let found = std::path::absolute(program).ok().filter(|_| !is_bare);
+    found.unwrap_or_else(|| program.to_owned())
 }
 
-/// The maximum number of daemons that may end before they answer. A request that makes the daemon
-/// crash would otherwise be repeated for ever.
+/// How many daemons may end before they answer: a request may make them crash.
 const MOST_LOST: usize = 5;
 
 /// How many daemons have ended before they answered.
@@ -485,8 +493,7 @@ const MOST_LOST: usize = 5;
 pub(super) struct LostDaemons(usize);
 
 impl LostDaemons {
-    /// Whether a request that can be repeated is given to the next daemon after this error: its daemon
-    /// has ended, and the next one may stay.
+    /// Whether the next daemon is asked after this error: it may stay.
     pub(super) fn goes_on_after(&mut self, error: &Error) -> bool {
         if error.kind != ErrorKind::DaemonEnded || self.0 >= MOST_LOST {
             return false;
@@ -494,24 +501,12 @@ impl LostDaemons {
         self.0 += 1;
         true
     }
-
-    /// The same for a request, which asks the next daemon to go on with what its first one may have begun.
-    ///
-    /// # Errors
-    ///
-    /// This one, if it cannot be repeated.
-    fn repeat(&mut self, request: &mut Cow<'_, Request>, error: Error) -> Result<(), Error> {
-        match request.repeated() {
-            Some(repeated) if self.goes_on_after(&error) => *request = Cow::Owned(repeated),
-            Some(_) | None => return Err(error),
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::test_notation::env;
 
     #[test]
     fn a_request_outlives_a_few_daemons_and_no_other_error() {
@@ -522,5 +517,53 @@ mod tests {
             assert!(lost.goes_on_after(&left));
         }
         assert!(!lost.goes_on_after(&left));
+    }
+
+    #[test]
+    fn slugs_are_plain() {
+        for (name, expected) in [
+            ("api", "api"),
+            ("API", "api"),
+            ("My  Project!", "my-project"),
+            ("a.b:c", "a-b-c"),
+            ("a--b", "a--b"),
+            ("snake_case", "snake_case"),
+            ("§§", "root"),
+            ("", "root"),
+            ("-x-", "x"),
+            ("日本api", "api"),
+        ] {
+            assert_eq!(slug(name), expected, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn two_checkouts_of_one_name_do_not_share_a_session() {
+        let one = of_project(Path::new("/a/api"));
+        assert!(one.starts_with("task-api-"));
+        assert_eq!(one.len(), "task-api-".len() + 6);
+        assert_ne!(one, of_project(Path::new("/b/api")));
+        assert_eq!(one, of_project(Path::new("/a/api")));
+        assert!(of_project(Path::new("/")).starts_with("task-root-"));
+    }
+
+    #[test]
+    fn the_nearest_name_counts_and_empty_is_unset() {
+        for (option, variables, expected) in [
+            (
+                Some("o"),
+                "TMUX_TASK_SESSION=a PI_TMUX_SESSION=b",
+                Some("o"),
+            ),
+            (None, "TMUX_TASK_SESSION=a PI_TMUX_SESSION=b", Some("a")),
+            (None, "TMUX_TASK_SESSION= PI_TMUX_SESSION=b", Some("b")),
+            (None, "", None),
+        ] {
+            let found = named(option, &env(variables)).unwrap();
+            assert_eq!(found.as_deref(), expected, "{option:?} {variables}");
+        }
+        for wrong in ["a.b", "a:b", "", "a\nb", "$3", "a\\b"] {
+            assert!(named(Some(wrong), &env("")).is_err(), "{wrong:?}");
+        }
     }
 }

@@ -25,24 +25,20 @@ pub(crate) struct StoredRecords {
     stream: DaemonClient,
     /// The feed's epoch; `None` while it has no record.
     pub(crate) epoch: Option<String>,
-    /// The sequence number of its last record.
     pub(crate) last_seq: Seq,
 }
 
-/// What comes next.
 #[derive(Debug)]
 pub(crate) enum StoredLine {
-    /// A record, as a line of JSON.
     Record(String),
     /// The first and the last number of records that are gone.
     Gap(Seq, Seq),
 }
 
 /// What every line has that is no answer, whatever its kind is.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(crate) struct LineHead {
     pub(crate) kind: String,
-    /// Its number, if it is a record.
     pub(crate) seq: Option<Seq>,
     from: Option<Seq>,
     /// The last number of a gap.
@@ -51,10 +47,6 @@ pub(crate) struct LineHead {
 
 impl StoredRecords {
     /// Returns what is stored of the session's feed; `None` where it has none.
-    ///
-    /// # Errors
-    ///
-    /// When the feed cannot be read, or does not have the record that is named.
     pub(crate) async fn open(
         session: &TaskSession,
         start: ReaderStart,
@@ -97,10 +89,6 @@ impl StoredRecords {
     }
 
     /// Returns the next line; `None` at the end.
-    ///
-    /// # Errors
-    ///
-    /// When the feed cannot be read any further.
     pub(crate) async fn next(&mut self) -> Result<Option<StoredLine>, Error> {
         loop {
             let text = self.stream.next_line().await?;
@@ -117,10 +105,6 @@ impl StoredRecords {
     }
 
     /// Returns the next record that this version knows; `None` if there is none.
-    ///
-    /// # Errors
-    ///
-    /// When the feed cannot be read any further.
     pub(crate) async fn next_record(&mut self) -> Result<Option<Record>, Error> {
         while let Some(line) = self.next().await? {
             if let StoredLine::Record(text) = line
@@ -133,17 +117,6 @@ impl StoredRecords {
     }
 }
 
-/// Returns the consumers of a feed that no daemon serves; `None` where there is no feed.
-fn stored_consumers(session: &TaskSession) -> Result<Option<ConsumerList>, Error> {
-    let files = files_of(session);
-    if !files.exists() {
-        return Ok(None);
-    }
-    let kept = config::load(&lookup)?.feed;
-    let retention = Retention::new(kept.keep_size, kept.keep_age, kept.keep_for_consumers);
-    files.consumers(retention).map(Some)
-}
-
 fn files_of(session: &TaskSession) -> StoredFeed {
     StoredFeed {
         feed: session.paths.feed(),
@@ -151,7 +124,6 @@ fn files_of(session: &TaskSession) -> StoredFeed {
     }
 }
 
-/// Returns the error that a session has no feed.
 pub(crate) fn no_feed(session: &TaskSession) -> Error {
     Error::missing(format!("no feed of session `{}`", session.name))
         .with_hint("a daemon keeps it: `tmux-task daemon --detach`, or `tmux-task run`")
@@ -159,10 +131,16 @@ pub(crate) fn no_feed(session: &TaskSession) -> Error {
 
 /// Returns the consumers of the session's feed; where no daemon runs, as its files tell.
 pub(crate) async fn list_consumers(session: &mut TaskSession) -> Result<ConsumerList, Error> {
-    match session.ask_running(&Request::Consumers).await? {
-        Some(list) => Ok(list),
-        None => stored_consumers(session)?.ok_or_else(|| no_feed(session)),
+    if let Some(list) = session.ask_running(Request::Consumers).await? {
+        return Ok(list);
     }
+    let files = files_of(session);
+    if !files.exists() {
+        return Err(no_feed(session));
+    }
+    let kept = config::load(&lookup)?.feed;
+    let retention = Retention::new(kept.keep_size, kept.keep_age, kept.keep_for_consumers);
+    files.consumers(retention)
 }
 
 pub(crate) async fn remove_consumer(session: &mut TaskSession, name: &str) -> Result<(), Error> {
@@ -170,14 +148,9 @@ pub(crate) async fn remove_consumer(session: &mut TaskSession, name: &str) -> Re
     let request = Request::RemoveConsumer {
         name: name.to_owned(),
     };
-    match session.ask_running::<IgnoredAny>(&request).await? {
-        Some(_) => Ok(()),
-        None => remove_stored_consumer(session, name),
+    if let Some(IgnoredAny) = session.ask_running(request).await? {
+        return Ok(());
     }
-}
-
-/// Forgets a consumer where no daemon runs.
-fn remove_stored_consumer(session: &TaskSession, name: &str) -> Result<(), Error> {
     if !files_of(session).exists() {
         return Err(no_feed(session));
     }

@@ -16,17 +16,42 @@ const LIMIT: Duration = Duration::from_millis(500);
 
 /// Completes to the names of the tasks of the session that the command line selects.
 pub(crate) fn candidates() -> ArgValueCandidates {
-    ArgValueCandidates::new(|| answer(tasks))
+    candidates_of(|choice| async move {
+        let mut session = TaskSession::named(&choice).ok()?;
+        session.resolve_name().await.ok()?;
+        let listed = ops::list(&mut session).await.ok()?;
+        let candidate = |task: LsTask| {
+            let state = task.state.to_string();
+            CompletionCandidate::new(&task.task.name).help(Some(state.into()))
+        };
+        Some(listed.tasks.into_iter().map(candidate).collect())
+    })
 }
 
 /// Completes to the task sessions of the tmux server that the command line selects.
 pub(crate) fn session_candidates() -> ArgValueCandidates {
-    ArgValueCandidates::new(|| answer(sessions))
+    candidates_of(|choice| async move {
+        let choice = SessionChoice {
+            // What is typed so far.
+            session: None,
+            ..choice
+        };
+        let found = ops::list_everywhere(&choice).await.ok()?;
+        let here = found.sessions.into_iter().filter(|listed| listed.is_here);
+        let names = here.map(|listed| listed.view.session_name);
+        Some(names.map(CompletionCandidate::new).collect())
+    })
 }
 
 /// Completes to the consumers of the session that the command line selects.
 pub(crate) fn consumer_candidates() -> ArgValueCandidates {
-    ArgValueCandidates::new(|| answer(consumers))
+    candidates_of(|choice| async move {
+        let mut session = TaskSession::named(&choice).ok()?;
+        session.resolve_name().await.ok()?;
+        let list = ops::list_consumers(&mut session).await.ok()?;
+        let names = list.consumers.into_iter().map(|consumer| consumer.name);
+        Some(names.map(CompletionCandidate::new).collect())
+    })
 }
 
 /// Completes to the names of hosts in the configuration.
@@ -51,51 +76,22 @@ pub(crate) fn candidates_of_file() -> ArgValueCompleter {
     })
 }
 
-/// Returns what is known in time for the session and server of the unfinished command line.
-fn answer<F>(ask: impl FnOnce(SessionChoice) -> F) -> Vec<CompletionCandidate>
+/// Completes to what is known in time for the session and server of the unfinished command line.
+fn candidates_of<F>(ask: impl Fn(SessionChoice) -> F + Send + Sync + 'static) -> ArgValueCandidates
 where
     F: Future<Output = Option<Vec<CompletionCandidate>>>,
 {
-    let words: Vec<OsString> = std::env::args_os().skip_while(|arg| arg != "--").collect();
-    let runtime = tokio::runtime::Builder::new_current_thread();
-    let Ok(runtime) = { runtime }.enable_all().build() else {
-        return Vec::new();
-    };
-    let work = async { tokio::time::timeout(LIMIT, ask(choice(&words))).await };
-    let answer = runtime.block_on(work);
-    runtime.shutdown_background();
-    answer.ok().flatten().unwrap_or_default()
-}
-
-async fn tasks(choice: SessionChoice) -> Option<Vec<CompletionCandidate>> {
-    let mut session = TaskSession::named(&choice).ok()?;
-    session.resolve_name().await.ok()?;
-    let listed = ops::list(&mut session).await.ok()?;
-    let candidate = |task: LsTask| {
-        let state = task.state.to_string();
-        CompletionCandidate::new(&task.task.name).help(Some(state.into()))
-    };
-    Some(listed.tasks.into_iter().map(candidate).collect())
-}
-
-async fn sessions(choice: SessionChoice) -> Option<Vec<CompletionCandidate>> {
-    let choice = SessionChoice {
-        // What is typed so far.
-        session: None,
-        ..choice
-    };
-    let found = ops::list_everywhere(&choice).await.ok()?;
-    let here = found.sessions.into_iter().filter(|listed| listed.is_here);
-    let names = here.map(|listed| listed.view.session_name);
-    Some(names.map(CompletionCandidate::new).collect())
-}
-
-async fn consumers(choice: SessionChoice) -> Option<Vec<CompletionCandidate>> {
-    let mut session = TaskSession::named(&choice).ok()?;
-    session.resolve_name().await.ok()?;
-    let list = ops::list_consumers(&mut session).await.ok()?;
-    let names = list.consumers.into_iter().map(|consumer| consumer.name);
-    Some(names.map(CompletionCandidate::new).collect())
+    ArgValueCandidates::new(move || {
+        let words: Vec<OsString> = std::env::args_os().skip_while(|arg| arg != "--").collect();
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let Ok(runtime) = { runtime }.enable_all().build() else {
+            return Vec::new();
+        };
+        let work = async { tokio::time::timeout(LIMIT, ask(choice(&words))).await };
+        let answer = runtime.block_on(work);
+        runtime.shutdown_background();
+        answer.ok().flatten().unwrap_or_default()
+    })
 }
 
 /// Returns the options for session and server on an unfinished command line.

@@ -25,11 +25,9 @@ use crate::rules::wire::{
     ADAPTER_CLIENTS, ConsumerStatus, MessageReaders, Request, SINK_PREFIX, client_of,
 };
 
-/// How long a reader that is expected may take: an adapter that is starting, or a program that is
-/// connecting again.
+/// How long an adapter that is starting, or a program that connects again, may take.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(1);
 
-/// How often to look for it.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// How long the consumer of a conversation may have no reader, in milliseconds, while its client's
@@ -81,7 +79,6 @@ pub(crate) async fn undelivered_to(session: &TaskSession, owner: &str) -> Option
     })
 }
 
-/// Returns the clients whose adapters are installed for this user.
 fn installed_adapters() -> Vec<&'static str> {
     let is_installed = |client: &&str| {
         let file = adapter_file(client, &lookup);
@@ -100,16 +97,6 @@ fn reads_for(consumer: &ConsumerStatus, owner: &str) -> bool {
             [] => !is_log(),
             owners => owners.iter().any(|pattern| covers_name(pattern, owner)),
         }
-}
-
-/// Whether the name is that of a conversation of another machine, `MACHINE.CLIENT:ID`. Its adapter is
-/// installed there.
-fn is_of_other_machine(consumer: &str) -> bool {
-    let client = consumer.split(':').next().unwrap_or_default();
-    let machine = client
-        .rsplit_once('.')
-        .map_or(0, |(machine, _)| machine.len() + 1);
-    machine > 0 && client_of(&consumer[machine..]).is_some()
 }
 
 /// Who reads the messages of a session, and for which clients this user has an adapter.
@@ -131,8 +118,7 @@ impl Readers<'_> {
             || is_followed_later
     }
 
-    /// Whether a reader for this owner may connect soon: its adapter is installed, or one has left just
-    /// now.
+    /// Whether a reader may connect soon: its adapter is installed, or one has left just now.
     fn are_expected(&self, owner: &str) -> bool {
         let has_left = |consumer: &ConsumerStatus| {
             reads_for(consumer, owner) && self.now - consumer.used_at < CONNECTED_WITHIN
@@ -144,8 +130,10 @@ impl Readers<'_> {
     /// Whether a consumer is read, or will be.
     fn is_there(&self, consumer: &ConsumerStatus) -> bool {
         let unused = self.now.saturating_sub(consumer.used_at);
+        // That of a conversation of another machine, `MACHINE.CLIENT:ID`, has its adapter there.
+        let mut clients = ADAPTER_CLIENTS.iter();
         let is_resumed = client_of(&consumer.name).is_some_and(|client| self.has_adapter(client))
-            || is_of_other_machine(&consumer.name);
+            || clients.any(|client| consumer.name.contains(&format!(".{client}:")));
         // A daemon that has seen no reader of it: programs connect again.
         let started_at = self.found.daemon_started_at;
         let is_connecting =
@@ -163,9 +151,6 @@ impl Readers<'_> {
 // There is one such process for each thread and task session: the reader of the thread's consumer. When it has ended
 // its stream, it looks once more whether it is needed. So a launch that has found the reader is noticed by it.
 
-/// The beginning of the owner of a thread's tasks.
-const PREFIX: &str = "codex:";
-
 /// How long a launch waits to learn whether the thread can be woken.
 const REPORTS_WITHIN: Duration = Duration::from_secs(3);
 
@@ -176,7 +161,7 @@ pub(super) async fn start_codex_follower(
     session: &TaskSession,
     owner: Option<&str>,
 ) -> Option<String> {
-    let thread = owner?.strip_prefix(PREFIX)?;
+    let thread = owner?.strip_prefix("codex:")?;
     if !adapter_file("codex", &lookup)?.exists() {
         return None;
     }
@@ -199,10 +184,8 @@ pub(super) async fn start_codex_follower(
     let mut follower = match command.spawn() {
         Ok(follower) => follower,
         Err(error) => {
-            return Some(format!(
-                "no process for it could be started: {}",
-                with_causes(&error)
-            ));
+            let why = with_causes(&error);
+            return Some(format!("no process for it could be started: {why}"));
         }
     };
     let mut line = String::new();
@@ -217,12 +200,12 @@ pub(crate) async fn needs_codex_follower(
     session: &TaskSession,
     owner: &str,
 ) -> Result<bool, Error> {
-    let Some(known) = consumer(session, owner).await? else {
+    let known = consumer(session, owner).await?;
+    let Some(known) = known.filter(|known| known.reader.is_none()) else {
         return Ok(false);
     };
     let counts = count(&mut session.for_request()).await?;
-    let is_needed = known.lag > 0 || counts.running + counts.waiting > 0;
-    Ok(is_needed && known.reader.is_none())
+    Ok(known.lag > 0 || counts.running + counts.waiting > 0)
 }
 
 /// Returns the consumer of a thread; `None` when there is none, or no daemon.

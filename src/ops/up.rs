@@ -1,32 +1,54 @@
 //! Starts the tasks of a file together, each when those that it starts after are ready.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::Args;
 use futures_util::future::try_join_all;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::again::find_spec;
-use super::file_tasks::{find, launch_of};
+use super::arguments::{LINES, number};
+use super::file_tasks::{FileTasks, find, find_spec, launch_of};
 use super::list::list;
 use super::run::{StartedRun, run};
 use super::session::TaskSession;
+use super::task_names;
 use super::wait::{Awaited, NotReady, Readiness, WaitNews};
-use crate::config::{Ready, TaskEntry};
+use crate::config::{Ready, TaskEntry, read_time};
 use crate::model::{Error, ErrorKind, Launch};
 use crate::tmux;
 
-/// Until when tasks are waited for, and for which.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct UpOptions {
-    /// The time limit of all of it.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The file is TOML: a table [tasks.NAME] for each task, with `command` (a shell line, or a \
+                        list of a program and its arguments), and if needed `cwd`, `env`, `env-file`, \
+                        `restart`, `backoff`, `after` (a list of tasks) and `ready` (a text of its \
+                        output, { port = 3000 } or { http = \"http://127.0.0.1:3000/health\" }). A task starts \
+                        when those in `after` are ready: have printed that text, listen on that port, answer \
+                        there, or have ended with code 0 if they have none of these. A task that runs already is \
+                        left alone, and what has changed in the file since is said; one without \
+                        `ready` that has ended with code 0 is not run again, unless it is named. Without the file, a Procfile is taken."
+)]
+pub(crate) struct UpArguments {
+    /// The file [default: tmux-task.toml in the project's folder, else Procfile], and the tasks to start
+    /// with those that they need [default: all]
+    #[arg(value_names = ["FILE", "NAME"], num_args = 0.., add = task_names::candidates_of_file())]
+    pub(crate) what: Vec<PathBuf>,
+    /// Wait also until each task with `ready` is ready or has failed
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// The longest time to wait, like 500ms, 30s or 5m
+    #[arg(long, value_name = "D", value_parser = read_time)]
     pub(crate) timeout: Option<Duration>,
-    /// Whether to wait also for tasks that nothing starts after.
-    pub(crate) waits_for_all: bool,
-    /// How many of the last lines of a failed run are wanted.
+    /// How many of the last lines of a failed run to print on stderr
+    #[arg(long, value_name = "N", default_value = "10", value_parser = number::<usize>(LINES), allow_negative_numbers = true)]
     pub(crate) tail: usize,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// A task of a file, and what has become of it.
@@ -47,9 +69,6 @@ pub(crate) struct TaskUp {
     pub(crate) why: Option<String>,
     pub(crate) window_id: Option<String>,
     pub(crate) window_name: String,
-    /// What the user can do about it.
-    #[serde(skip)]
-    pub(crate) hint: Option<String>,
     /// Whether the time was over.
     #[serde(skip)]
     pub(crate) has_timed_out: bool,
@@ -75,42 +94,33 @@ pub(crate) enum UpState {
 /// What is reported while tasks start.
 #[derive(Debug)]
 pub(crate) enum UpNews<'a> {
-    /// It was started, or was before.
-    Runs,
-    /// How it is known that it is ready.
-    Ready(Readiness),
-    /// It was not started, because one before it is not ready.
-    NotStarted,
-    /// It could not be started, or is not ready.
-    Failed,
+    /// What a task is now, in words for the user.
+    Is(String),
+    /// Why a task was not started or is not ready, or what it runs with instead of what is in the file.
+    Problem(&'a TaskUp, Error),
     /// It is being waited for.
-    Wait(WaitNews<'a>),
+    Wait(&'a TaskUp, WaitNews<'a>),
 }
 
-/// What is called with a task for what happens.
-type Report<'a> = dyn Fn(&TaskUp, UpNews<'_>) -> Result<(), Error> + 'a;
+type Report<'a> = dyn Fn(UpNews<'_>) -> Result<(), Error> + 'a;
 
-/// Starts the tasks and returns the results in the order of the file. Dropping the future ends the waits;
-/// what is started goes on.
-///
-/// # Errors
-///
-/// That of `report`, which ends all of it.
+/// Starts these tasks of a file and returns the results in the order of the file. Dropping the future ends the
+/// waits; what is started goes on.
 pub(crate) async fn bring_up(
     session: &TaskSession,
+    file: &FileTasks,
     plans: &[TaskEntry],
-    options: UpOptions,
+    args: &UpArguments,
     report: &Report<'_>,
 ) -> Result<Vec<TaskUp>, Error> {
+    let outcome = |plan: &'_ TaskEntry| (plan.name.clone(), watch::Sender::new(None));
     let bring = BringUp {
         session,
+        file,
         plans,
-        deadline: options.timeout.map(|timeout| Instant::now() + timeout),
-        options,
-        outcomes: plans
-            .iter()
-            .map(|plan| (plan.name.as_str(), watch::Sender::new(None)))
-            .collect(),
+        args,
+        deadline: args.timeout.map(|timeout| Instant::now() + timeout),
+        outcomes: plans.iter().map(outcome).collect(),
         report,
     };
     try_join_all(plans.iter().map(|plan| bring.one(plan))).await
@@ -118,47 +128,51 @@ pub(crate) async fn bring_up(
 
 struct BringUp<'a> {
     session: &'a TaskSession,
+    file: &'a FileTasks,
     plans: &'a [TaskEntry],
+    args: &'a UpArguments,
     deadline: Option<Instant>,
-    options: UpOptions,
     /// Which tasks are ready, for those that start after them, and of which that can no longer come, with
     /// the task that has failed, this one or one before it, and how.
-    outcomes: BTreeMap<&'a str, watch::Sender<Option<Result<(), String>>>>,
+    outcomes: BTreeMap<String, watch::Sender<Option<Result<(), String>>>>,
     report: &'a Report<'a>,
 }
 
-impl<'a> BringUp<'a> {
+impl BringUp<'_> {
     /// Starts a task when those before it are ready, and waits until it is ready if that matters.
-    async fn one(&self, plan: &'a TaskEntry) -> Result<TaskUp, Error> {
+    async fn one(&self, plan: &TaskEntry) -> Result<TaskUp, Error> {
+        let name = &plan.name;
         let mut task = TaskUp {
-            window_name: plan.name.clone(),
+            window_name: name.clone(),
             ..TaskUp::default()
         };
         let mut outcome = Ok(());
         for other in &plan.after {
             outcome = self.outcome_of(other).await;
-            if let Err(cause) = &outcome {
-                task.why = Some(cause.clone());
-                (self.report)(&task, UpNews::NotStarted)?;
+            if outcome.is_err() {
                 break;
             }
         }
-        if outcome.is_ok()
-            && let Err(failed) = self.start(plan, &mut task).await?
-        {
-            outcome = Err(format!("{} {}", plan.name, failed.why));
+        if let Err(cause) = &outcome {
+            task.why = Some(cause.clone());
+            let why = format!("{name} was not started: {cause}");
+            let error = Error::new(ErrorKind::Impossible, why);
+            (self.report)(UpNews::Problem(&task, error))?;
+        } else if let Err(failed) = self.start(plan, &mut task).await? {
+            let why = format!("{name} {}", failed.why);
+            let mut error = Error::new(ErrorKind::Impossible, why.as_str());
+            error.hint = failed.hint;
             task.ready = task.window_id.as_ref().map(|_| false);
-            (task.why, task.hint) = (Some(failed.why), failed.hint);
+            (task.why, task.has_timed_out) = (Some(failed.why), failed.has_timed_out);
             (task.tail, task.waiting_for) = (failed.tail, failed.asks);
-            task.has_timed_out = failed.has_timed_out;
-            (self.report)(&task, UpNews::Failed)?;
+            (self.report)(UpNews::Problem(&task, error))?;
+            outcome = Err(why);
         }
-        self.outcomes[plan.name.as_str()].send_replace(Some(outcome));
+        self.outcomes[name].send_replace(Some(outcome));
         Ok(task)
     }
 
-    /// Starts a task now, and waits until it is ready if that matters. The tasks may have changed while
-    /// others were waited for.
+    /// Starts a task now, and waits until it is ready if that matters.
     async fn start(
         &self,
         plan: &TaskEntry,
@@ -167,44 +181,79 @@ impl<'a> BringUp<'a> {
         let mut session = self.session.for_request();
         let mut others = self.plans.iter();
         let is_needed = others.any(|other| other.after.contains(&plan.name));
-        let will_wait = is_needed || self.options.waits_for_all && plan.ready.is_some();
+        let will_wait = is_needed || self.args.wait && plan.ready.is_some();
         let launched = match start_one(&mut session, plan, will_wait, task).await {
             Ok(launched) => launched,
             Err(error) => return Ok(Err(after_error("could not be started", error))),
         };
-        (self.report)(task, UpNews::Runs)?;
+        if task.state == UpState::Running && !task.outdated.is_empty() {
+            let outdated = self.outdated(task);
+            (self.report)(UpNews::Problem(task, outdated))?;
+        }
+        let is_now = match task.state {
+            UpState::Finished => "finished already:",
+            UpState::Running => "runs already:",
+            UpState::Started | UpState::NotStarted => "started",
+        };
+        self.say(task, is_now, "")?;
         if will_wait && task.state != UpState::Finished {
             let awaited = Awaited {
                 name: task.window_id.as_deref().unwrap_or(&plan.name),
                 ready: plan.ready.as_ref(),
                 earlier_run: task.run,
                 deadline: self.deadline,
-                limit: self.options.timeout.unwrap_or_default(),
+                limit: self.args.timeout.unwrap_or_default(),
                 late: "was not ready",
-                tail: self.options.tail,
+                tail: self.args.tail,
                 // What the wait reports is no reason to end it.
-                report: &|news| drop((self.report)(task, UpNews::Wait(news))),
+                report: &|news| drop((self.report)(UpNews::Wait(task, news))),
             };
-            let readiness = match awaited.wait(&mut session, launched).await {
-                Ok(Ok(readiness)) => readiness,
+            match awaited.wait(&mut session, launched).await {
+                Ok(Ok(Readiness::Ready)) => self.say(task, "ready", "")?,
+                Ok(Ok(Readiness::Succeeded)) => self.say(task, "succeeded", "")?,
+                Ok(Ok(Readiness::OutOfSight)) => {
+                    let more = ": the beginning of its output is gone";
+                    self.say(task, "taken as ready:", more)?;
+                }
                 Ok(Err(failed)) => return Ok(Err(failed)),
                 Err(error) if error.kind == ErrorKind::Missing => {
                     return Ok(Err(NotReady::because("has disappeared")));
                 }
                 Err(error) => return Ok(Err(after_error("could not be waited for", error))),
-            };
-            (self.report)(task, UpNews::Ready(readiness))?;
+            }
         }
         task.ready = will_wait.then_some(true);
         Ok(Ok(()))
     }
 
+    fn say(&self, task: &TaskUp, is_now: &str, more: &str) -> Result<(), Error> {
+        let window = task.window_id.as_deref().unwrap_or_default();
+        let line = format!("{is_now} {window} ({}){more}", task.window_name);
+        (self.report)(UpNews::Is(line))
+    }
+
+    /// Says what in the file is not in effect for a task that runs already.
+    fn outdated(&self, task: &TaskUp) -> Error {
+        let keys = task.outdated.iter().map(|key| format!("`{key}`"));
+        let keys = keys.collect::<Vec<_>>().join(" and ");
+        let (name, file) = (&task.window_name, self.file.path.display());
+        let hint = match self.file.is_named {
+            true => {
+                format!(
+                    "`tmux-task down {file} {name}`, then `tmux-task up {file} {name}` applies it"
+                )
+            }
+            false => format!("`tmux-task restart {name}` applies it"),
+        };
+        let why = format!("{name} runs with another {keys} than in the file");
+        Error::failed(why).with_hint(hint)
+    }
+
     /// Waits until it is known whether a task is ready.
     async fn outcome_of(&self, name: &str) -> Result<(), String> {
-        let Some(outcome) = self.outcomes.get(name) else {
+        let Some(mut outcome) = self.outcomes.get(name).map(watch::Sender::subscribe) else {
             return Ok(());
         };
-        let mut outcome = outcome.subscribe();
         let known = outcome.wait_for(Option::is_some).await;
         known.map_or(Ok(()), |known| known.clone().unwrap_or(Ok(())))
     }
@@ -259,10 +308,6 @@ async fn start_one(
 }
 
 /// Looks for the run of a task of a file. Returns whether there is one; else it is to be started.
-///
-/// # Errors
-///
-/// When several windows have its name.
 async fn is_there(
     session: &mut TaskSession,
     wanted: &TaskEntry,

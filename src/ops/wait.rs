@@ -37,11 +37,9 @@ const RESTARTING: Duration = Duration::from_millis(50);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long an answer over HTTP may take.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Returns the request to wait for a run that was launched, from its start on: for one of these
-/// conditions, or its end if there are none.
+/// Returns the request to wait for a launched run, from its start on: for its end without conditions.
 pub(crate) fn wait_of_launch(
     run: &LaunchedRun,
     conditions: Vec<Condition>,
@@ -67,7 +65,7 @@ pub(crate) async fn wait_for_task(
         says_when_it_begins: true,
         ..request.clone()
     });
-    match session.ask(&named).await {
+    match session.ask(named).await {
         Ok(result) => Ok(with_holders(result, &request)),
         Err(error) if error.kind == ErrorKind::DaemonEndedInWait => {
             let name = request.task;
@@ -79,8 +77,7 @@ pub(crate) async fn wait_for_task(
     }
 }
 
-/// Waits until the daemon has the outcome, on behalf of the request's owner. Dropping the future ends the
-/// wait.
+/// Waits until the daemon has the outcome. Dropping the future ends the wait.
 pub(crate) async fn wait(
     session: &TaskSession,
     request: &WaitRequest,
@@ -90,8 +87,7 @@ pub(crate) async fn wait(
     Ok(with_holders(result, request))
 }
 
-/// Waits like [`wait`], also while the daemon ends and another one takes over, if nothing can be
-/// missed by that.
+/// Waits also while another daemon takes over, if nothing can be missed by that.
 pub(crate) async fn wait_across_daemons(
     session: &TaskSession,
     request: &WaitRequest,
@@ -129,13 +125,11 @@ pub(crate) fn holders(conditions: &[Condition], leader: Option<u32>) -> Vec<Port
 
 /// A task that others wait for before they start.
 pub(crate) struct Awaited<'a> {
-    /// Its name or window id.
     pub(crate) name: &'a str,
     /// What says that it is ready; if absent, the end of its run with code 0.
     pub(crate) ready: Option<&'a Ready>,
     /// The number of a run that was not started for this: the beginning of its output may be gone.
     pub(crate) earlier_run: Option<u32>,
-    /// When the time is over.
     pub(crate) deadline: Option<Instant>,
     /// The time limit, and what is said of the task when it is over: `has not ended`.
     pub(crate) limit: Duration,
@@ -158,10 +152,8 @@ pub(crate) enum WaitNews<'a> {
 /// How it is known that a task is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Readiness {
-    /// It has printed the text.
-    Printed,
-    /// It listens on its port or answers.
-    Listens,
+    /// It has printed the text, listens on its port or answers.
+    Ready,
     /// Its run has ended with code 0.
     Succeeded,
     /// It ran before, and what it printed first is no longer in its history.
@@ -169,13 +161,11 @@ pub(crate) enum Readiness {
 }
 
 /// Why a task is not ready.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct NotReady {
-    /// What happened, in words that follow its name.
     pub(crate) why: String,
     /// The last lines of its output, where it has ended.
     pub(crate) tail: Vec<String>,
-    /// What the user can do about it.
     pub(crate) hint: Option<String>,
     /// Whether the time was over.
     pub(crate) has_timed_out: bool,
@@ -187,10 +177,7 @@ impl NotReady {
     pub(super) fn because(why: impl Into<String>) -> Self {
         Self {
             why: why.into(),
-            tail: Vec::new(),
-            hint: None,
-            has_timed_out: false,
-            asks: None,
+            ..Self::default()
         }
     }
 
@@ -218,10 +205,6 @@ impl Awaited<'_> {
     /// Waits until the task is ready, or has failed and no restart follows. A run that replaces the
     /// present one is waited for instead. Of a run that was `launched` for this, all output counts, and
     /// its command waits until that is followed. Of an earlier run, what is left of its output counts.
-    ///
-    /// # Errors
-    ///
-    /// When the task does not exist, or cannot be waited for.
     pub(crate) async fn wait(
         &self,
         session: &mut TaskSession,
@@ -265,7 +248,7 @@ impl Awaited<'_> {
                     };
                     let log = present_log(session, log).await?;
                     if log.lines.iter().any(|line| line.contains(text)) {
-                        return Ok(Ok(Readiness::Printed));
+                        return Ok(Ok(Readiness::Ready));
                     }
                     if log.may_lack_beginning && log.run.is_some() && log.run == self.earlier_run {
                         return Ok(Ok(Readiness::OutOfSight));
@@ -299,17 +282,17 @@ impl Awaited<'_> {
             };
             let outcome = result.as_ref().map(|result| result.outcome);
             match outcome.unwrap_or(WaitOutcome::Listening) {
-                WaitOutcome::Matched => return Ok(Ok(Readiness::Printed)),
+                WaitOutcome::Matched => return Ok(Ok(Readiness::Ready)),
                 WaitOutcome::Listening => {
                     let Some(url) = self.url() else {
-                        return Ok(Ok(Readiness::Listens));
+                        return Ok(Ok(Readiness::Ready));
                     };
                     let left = self.left().unwrap_or(ANSWERS_WITHIN);
                     if left.is_zero() {
                         return Ok(Err(self.timed_out(None, course.trouble)));
                     }
                     match get_http(url, leader, left.min(ANSWERS_WITHIN)).await {
-                        Ok(()) => return Ok(Ok(Readiness::Listens)),
+                        Ok(()) => return Ok(Ok(Readiness::Ready)),
                         Err(why) => course.trouble = Some(format!("{}: {why}", url.text)),
                     }
                     sleep(pause.min(left)).await;
@@ -403,7 +386,6 @@ impl Awaited<'_> {
         }
     }
 
-    /// Returns how much time is left, if there is a limit.
     fn left(&self) -> Option<Duration> {
         let deadline = self.deadline?;
         Some(deadline.saturating_duration_since(Instant::now()))
@@ -443,8 +425,7 @@ fn ended_as(task: &Task) -> String {
     }
 }
 
-/// Runs tmux's own `wait-for` with a time limit: one process waits, however long it takes. Dropping
-/// the future ends that process.
+/// Runs tmux's own `wait-for` with a time limit: one process waits. Dropping the future ends it.
 pub(crate) async fn wait_for_channel(
     session: &TaskSession,
     channel: &str,
@@ -510,7 +491,6 @@ async fn get_http(url: &HttpUrl, leader: Option<u32>, limit: Duration) -> Result
     timeout(limit, asked).await.unwrap_or_else(late)
 }
 
-/// Returns the status of the answer.
 async fn get_at(url: &HttpUrl, address: SocketAddr) -> std::io::Result<u16> {
     let mut stream = TcpStream::connect(address).await?;
     let HttpUrl {

@@ -10,6 +10,7 @@ use crate::model::{
     Body, Error, EventKind, GoneReason, LeftProcess, Life, Millis, Ordered as _, Record, Snapshot,
     Task, WindowId,
 };
+use crate::rules::wire::Caller;
 
 /// How runs have ended that a command waits for.
 #[derive(Debug)]
@@ -241,18 +242,7 @@ impl Endings {
     }
 }
 
-/// Who gives a command that ends tasks.
-#[derive(Debug, Clone)]
-pub(crate) struct Killer {
-    /// The conversation; `None` for a user, and for an agent whose conversation is not known.
-    pub(crate) owner: Option<String>,
-    /// Whether it is an agent. A caller with an owner always is one.
-    pub(crate) is_agent: bool,
-    /// `OWNER@MACHINE` or `MACHINE`, where the command comes from another machine.
-    pub(crate) asked_by: Option<String>,
-}
-
-impl Killer {
+impl Caller {
     /// Notes on these tasks who asks for their ends.
     pub(crate) fn sign(&self, tasks: &mut [Arc<Task>]) {
         for task in tasks {
@@ -368,7 +358,7 @@ mod tests {
             (Some("pi:1"), true, AgentKilled, AgentKilled),
             (Some("pi:2"), false, AgentKilled, OtherAgentKilled),
         ] {
-            let killer = Killer {
+            let killer = Caller {
                 owner: owner.map(str::to_owned),
                 is_agent,
                 asked_by: None,

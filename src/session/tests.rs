@@ -18,8 +18,8 @@ use crate::model::{
 use crate::rules::engine::{Engine, RestoredState, Settings};
 use crate::rules::terminal::{Extent, PaneOutput};
 use crate::rules::wire::{
-    LaunchedRun, Request, RequestLine, Response, SearchRequest, SendRequest, TaskLog, TypedInput,
-    WaitRequest,
+    Caller, LaunchedRun, Request, RequestLine, Response, SearchRequest, SendRequest, TaskLog,
+    TypedInput, WaitRequest,
 };
 
 const PANE: PaneId = PaneId(1);
@@ -597,8 +597,10 @@ fn request(text: &str) -> Option<Request> {
         "list" => Request::List,
         "count" => Request::Count,
         "kill" if rest == "all" => Request::KillAll {
-            owner: None,
-            asked_by: Some(owned("laptop")),
+            caller: Caller {
+                asked_by: Some(owned("laptop")),
+                ..Caller::default()
+            },
             choice: StopChoice::default(),
         },
         "kill" => {
@@ -610,9 +612,11 @@ fn request(text: &str) -> Option<Request> {
             let agent = (!agent.is_empty()).then_some(agent);
             Request::Kill {
                 tasks: names.split(' ').map(str::to_owned).collect(),
-                owner: agent.map(str::to_owned),
-                by_agent: agent.is_some(),
-                asked_by: agent.map(|agent| format!("{agent}@laptop")),
+                caller: Caller {
+                    owner: agent.map(str::to_owned),
+                    is_agent: agent.is_some(),
+                    asked_by: agent.map(|agent| format!("{agent}@laptop")),
+                },
                 is_repeated: false,
                 choice: StopChoice {
                     grace,

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
 use rustix::process::{Pid, Signal, kill_process};
@@ -166,24 +165,6 @@ impl Server {
     #[must_use]
     pub(crate) fn is_program_named(&self) -> bool {
         self.program != Path::new(PROGRAM)
-    }
-
-    /// Checks that there is such a program, without running it.
-    ///
-    /// # Errors
-    ///
-    /// When there is none.
-    pub(crate) fn check_program(&self) -> Result<(), TmuxError> {
-        let is_name = self.program.components().count() <= 1;
-        let folders = env::var("PATH").filter(|_| is_name);
-        let mut found = match &folders {
-            Some(folders) => std::env::split_paths(folders)
-                .map(|folder| folder.join(&self.program))
-                .find(|path| path.is_file()),
-            None => None,
-        };
-        let program = found.get_or_insert_with(|| self.program.clone());
-        access(&*program, Access::EXEC_OK).map_err(|errno| self.not_started(errno.into()))
     }
 
     /// Creates the folder that tmux would create for its default sockets. With `-S` none is

@@ -86,12 +86,11 @@ const ENGINE_SEEN_BY: [&str; 4] = [
 
 /// What commands use of the edges themselves, beside the use cases: what is a key, which server is meant,
 /// who does not answer, and the environment that a task's shell asks for.
-const ASKED_BY_CLI: [(&str, &str); 5] = [
-    ("src/faces/cli/args/mod.rs", "tmux"),
-    ("src/faces/cli/args/tasks.rs", "tmux"),
+const ASKED_BY_CLI: [(&str, &str); 4] = [
     ("src/faces/cli/context.rs", "tmux"),
     ("src/faces/cli/context.rs", "process"),
     ("src/faces/cli/run.rs", "tmux"),
+    ("src/faces/cli/send.rs", "tmux"),
 ];
 
 struct Source {

@@ -595,32 +595,3 @@ fn on_a_terminal_the_feed_is_text_and_has_each_event_once() {
     }
     world.end_terminal();
 }
-
-#[test]
-fn a_task_of_which_nothing_is_known_is_named() {
-    let world = World::new();
-    let window = world.run("api", "exit 3");
-    // Then there are two records, whether or not its start was seen.
-    world.until_delivered("exited", "api");
-    let note =
-        |name: &str| format!("tmux-task: feed: there is no task `{name}`, and no record of one\n");
-    let feed = |args: &[&str]| {
-        let feed = world.task([&["feed"], args].concat());
-        feed.ok();
-        feed.err
-    };
-    assert_eq!(feed(&["--task", "typo", "--task", "api"]), note("typo"));
-    // Also where records of others are all that was read, or that is printed.
-    assert_eq!(feed(&["--task", "api", "-n", "1", "--type", "input"]), "");
-    assert_eq!(feed(&["--task", "api", "--after", "2"]), "");
-    world.task(["kill", "api"]).ok();
-    assert_eq!(feed(&["--task", &window]), "");
-    let follow = world.start(["feed", "--follow", "--task", "later", "--task", "api"]);
-    assert_eq!(follow.complaint() + "\n", note("later"));
-    assert_eq!(follow.record()["kind"], "hello");
-    world.run("later", "exec sleep 1000");
-    let started = follow.records_until(|record| record["kind"] == "event");
-    let task = &started.last().unwrap()["task"];
-    assert_eq!(task["windowName"], "later");
-    assert_eq!(feed(&["--task", "later"]), "");
-}

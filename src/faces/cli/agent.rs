@@ -1,20 +1,89 @@
 //! `agent`: delivers follow-ups to the conversations of a client. `init`: installs and removes the adapters that
-//! run it, and this program on another machine.
+//! run it.
 
 use std::env;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 
-use super::args::{AgentCommand, AgentServe, Init, InitClient};
+use clap::{Args, Subcommand, ValueEnum};
+
 use super::context::{self, Context};
-use super::{daemon, forward, output, usage};
-use crate::client::hosts::{Host, install};
+use super::{daemon, output};
 use crate::config;
 use crate::config::paths::foreign_home;
 use crate::faces::agent::claude::{self, HookInput};
 use crate::faces::agent::codex::{self, FollowOptions};
 use crate::faces::agent::{AgentClient, Done, Ended, ServeOptions, Setup, serve};
 use crate::model::{Error, ErrorKind};
-use crate::ops::lookup;
+use crate::ops::{lookup, task_names};
+
+#[derive(Debug, Args)]
+pub(super) struct Init {
+    /// The agent's program, or `host`
+    #[arg(value_enum)]
+    pub(super) client: InitClient,
+    /// For `host`: the machine onto which this program is put
+    #[arg(value_name = "HOST", conflicts_with_all = ["write", "remove"], add = task_names::host_candidates())]
+    pub(super) machine: Option<String>,
+    /// Install the adapter
+    #[arg(long, conflicts_with = "remove")]
+    write: bool,
+    /// Remove what --write has added
+    #[arg(long)]
+    remove: bool,
+}
+
+/// What can be set up: the clients that have an adapter, and other machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum InitClient {
+    /// Pi: a package for `pi install`
+    Pi,
+    /// Claude Code: a plugin
+    Claude,
+    /// Codex: messages to the queue of the thread
+    Codex,
+    /// opencode: a plugin file
+    Opencode,
+    /// host HOST: puts this program onto another machine, and checks it
+    Host,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum AgentCommand {
+    /// Serve Pi's extension: JSON lines on standard input and output
+    Pi(AgentServe),
+    /// Serve opencode's plugin: JSON lines on standard input and output
+    Opencode(AgentServe),
+    /// Deliver to a thread of Codex
+    Codex {
+        /// The thread
+        #[arg(long, value_name = "ID")]
+        id: String,
+        /// Codex's program, for threads without an app-server
+        #[arg(long, value_name = "PATH", default_value = "codex")]
+        program: PathBuf,
+        /// Leave the terminal, say whether the thread takes messages, and end when no task is active;
+        /// so it is started by `run`
+        #[arg(long)]
+        background: bool,
+    },
+    /// A hook of Claude Code, whose input is read from standard input
+    Claude {
+        /// Wait for the next follow-ups, print them on stderr and exit 2
+        #[arg(long)]
+        wait: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct AgentServe {
+    /// A conversation to follow from the start; may be given more than once
+    #[arg(long, value_name = "ID")]
+    id: Vec<String>,
+    /// Follow also the conversations that have pending follow-ups and that no process follows
+    #[arg(long)]
+    adopt: bool,
+}
 
 pub(super) async fn run(context: &Context, client: AgentCommand) -> Result<(), Error> {
     context.limit.lift();
@@ -41,7 +110,9 @@ async fn serve_adapter(
         adopt: args.adopt,
         max_per_minute: max_per_minute()?,
     };
-    let serve = serve(context.choice(), options, |reply| output::json(reply));
+    let serve = serve(context.global.choice(), options, |reply| {
+        output::json(reply)
+    });
     context::unless_interrupted(async {
         tokio::select! {
             served = serve => served,
@@ -67,13 +138,13 @@ async fn follow_codex(
         max_per_minute,
         stays: !in_background,
     };
+    // Who started it waits for the line.
     let followed = || {
-        // Who started it waits for the line.
         if in_background {
             daemon::go_quiet();
         }
     };
-    match codex::follow(&context.choice(), options, followed).await? {
+    match codex::follow(&context.global.choice(), options, followed).await? {
         Some(why) if in_background => output::line(&why),
         Some(why) => Err(Error::failed(why)),
         None => Ok(()),
@@ -86,26 +157,21 @@ async fn claude_hook(context: &Context, wait: bool) -> Result<(), Error> {
         let why = format!("standard input is not the input of a hook: {error}");
         Error::failed(why)
     })?;
-    enter_project()?;
-    let choice = context.choice();
+    // The session of a conversation is its project's, in whichever folder the hook is run.
+    if let Some(dir) = lookup("CLAUDE_PROJECT_DIR").filter(|dir| !dir.is_empty()) {
+        env::set_current_dir(dir).map_err(Error::of)?;
+    }
+    let choice = context.global.choice();
     if !wait {
         return claude::hook(&choice, &input).await;
     }
-    let print = output::result_on_stderr;
+    let print = |text: &str| io::stderr().write_all(text.as_bytes());
     let gone = output::stderr_closed();
     let waited = claude::wait(&choice, &input, max_per_minute()?, print, gone).await;
     match waited? {
         // The code with which the client takes what was printed.
         Ended::Woke => Err(Error::silent(ErrorKind::Usage)),
         Ended::Left | Ended::Replaced => Ok(()),
-    }
-}
-
-/// The session of a conversation is its project's, in whichever folder the hook is run.
-fn enter_project() -> Result<(), Error> {
-    match lookup("CLAUDE_PROJECT_DIR").filter(|dir| !dir.is_empty()) {
-        Some(dir) => env::set_current_dir(PathBuf::from(dir)).map_err(Error::of),
-        None => Ok(()),
     }
 }
 
@@ -116,16 +182,10 @@ fn max_per_minute() -> Result<u32, Error> {
 
 // `init`.
 
-const WHAT: &str = "init";
-
-pub(super) async fn init(context: &Context, args: &Init) -> Result<(), Error> {
-    match (args.client, &args.machine) {
-        (InitClient::Host, Some(name)) => return init_host(context, name).await,
-        (_, None) => {}
-        (_, Some(name)) => {
-            let why = format!("unexpected argument '{name}': only `init host` takes one");
-            return Err(Error::usage(why));
-        }
+pub(super) async fn init(context: &Context, args: Init) -> Result<(), Error> {
+    if let Some(name) = &args.machine {
+        let why = format!("unexpected argument '{name}': only `init host` takes one");
+        return Err(Error::usage(why));
     }
     if let Some((home, owner)) = foreign_home(&lookup).filter(|_| args.write || args.remove) {
         let why = format!("{} belongs to uid {owner}", home.display());
@@ -145,11 +205,11 @@ pub(super) async fn init(context: &Context, args: &Init) -> Result<(), Error> {
     // Each command of a client has a time limit of its own.
     context.limit.lift();
     // A command that runs is killed by an interrupt.
-    context::unless_interrupted(set_up_client(args, client)).await?
+    context::unless_interrupted(set_up_client(context, &args, client)).await?
 }
 
 /// Shows what installing an adapter would do, installs it or removes it.
-async fn set_up_client(args: &Init, client: AgentClient) -> Result<(), Error> {
+async fn set_up_client(context: &Context, args: &Init, client: AgentClient) -> Result<(), Error> {
     let setup = Setup::of(client, &lookup)?;
     if !args.write && !args.remove {
         output::lines(setup.plan())?;
@@ -166,19 +226,7 @@ async fn set_up_client(args: &Init, client: AgentClient) -> Result<(), Error> {
     };
     output::lines(done.lines)?;
     for note in done.notes {
-        output::note(&format!("tmux-task: {WHAT}: {note}"));
+        context.say(&note);
     }
     outcome
-}
-
-async fn init_host(context: &Context, name: &str) -> Result<(), Error> {
-    // Whoever answers a question of ssh takes his time, and so does a slow line.
-    context.limit.lift();
-    let host = Host::named(name, &lookup)?;
-    output::line(&install(&host, forward::may_ask()).await?)?;
-    let args = ["tmux-task", "--host", name, "doctor"].map(Into::into);
-    let (doctor, words) =
-        usage::parse(&args).map_err(|error| usage::failure(&error, &args).about("usage"))?;
-    let examined = forward::run(name, &context.choice(), (&words, &args), &doctor.command).await;
-    examined.map_err(|error| error.about("doctor"))
 }

@@ -3,11 +3,8 @@
 use std::io::{self, IsTerminal};
 use std::os::unix::process::CommandExt;
 
-use super::args::Attach;
-#[cfg(feature = "mcp")]
-use super::args::Mcp;
-#[cfg(feature = "panel")]
-use super::args::Panel;
+use clap::Args;
+
 use super::context::Context;
 #[cfg(feature = "panel")]
 use super::context::ExitWatch;
@@ -18,7 +15,36 @@ use crate::faces::mcp::{ServeOptions, serve, serve_call};
 #[cfg(feature = "panel")]
 use crate::faces::panel::{self, Shown};
 use crate::model::{Error, ErrorKind};
-use crate::ops::{self, Attachment};
+use crate::ops::{self, Attachment, task_names};
+
+#[derive(Debug, Args)]
+pub(super) struct Attach {
+    /// The task, by name or window id [default: the session's current window]
+    #[arg(add = task_names::candidates())]
+    name: Option<String>,
+}
+
+#[cfg(feature = "panel")]
+#[derive(Debug, Args)]
+pub(super) struct Panel {
+    /// All your task sessions: those of this tmux server, and those of others that have a daemon
+    #[arg(short, long)]
+    all: bool,
+    /// The task sessions of all machines that share a broker
+    #[arg(long, conflicts_with = "all")]
+    fleet: bool,
+}
+
+#[cfg(feature = "mcp")]
+#[derive(Debug, Args)]
+pub(super) struct Mcp {
+    /// Offer only the tools that change nothing
+    #[arg(long)]
+    read_only: bool,
+    /// Execute one call of a tool, which comes on standard input, and print what a client would get
+    #[arg(long, hide = true, conflicts_with = "read_only")]
+    call: bool,
+}
 
 pub(super) async fn run(context: &Context, args: Attach) -> Result<(), Error> {
     let session = context.session().await?;
@@ -44,9 +70,8 @@ pub(super) async fn run(context: &Context, args: Attach) -> Result<(), Error> {
     }
 }
 
-/// The tasks, full-screen.
 #[cfg(feature = "panel")]
-pub(super) async fn panel(context: &Context, args: &Panel) -> Result<(), Error> {
+pub(super) async fn panel(context: &Context, args: Panel) -> Result<(), Error> {
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
         return Err(
             Error::failed("this is not a terminal").with_hint("`tmux-task ls` prints the tasks")
@@ -60,15 +85,14 @@ pub(super) async fn panel(context: &Context, args: &Panel) -> Result<(), Error> 
         Panel { all: true, .. } => Shown::AllSessions,
         Panel { .. } => Shown::Session,
     };
-    match panel::run(&context.choice(), shown, signals.recv()).await? {
+    match panel::run(&context.global.choice(), shown, signals.recv()).await? {
         None => Ok(()),
         Some(kind) => Err(Error::silent(kind)),
     }
 }
 
-/// Serves MCP on standard input and output.
 #[cfg(feature = "mcp")]
-pub(super) async fn mcp(context: &Context, args: &Mcp) -> Result<(), Error> {
+pub(super) async fn mcp(context: &Context, args: Mcp) -> Result<(), Error> {
     // The server limits the time of each call itself.
     context.limit.lift();
     if io::stdin().is_terminal() && !args.call {
@@ -78,7 +102,7 @@ pub(super) async fn mcp(context: &Context, args: &Mcp) -> Result<(), Error> {
         );
     }
     let options = ServeOptions {
-        choice: context.choice(),
+        choice: context.global.choice(),
         is_read_only: args.read_only,
     };
     match args.call {

@@ -3,17 +3,24 @@
 use std::path::Path;
 use std::time::Duration;
 
+use clap::Subcommand;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::args::{ConfigCommand, Json};
 use super::context::Context;
-use super::output;
-use crate::config::{self, Setting, ShownConfig};
+use super::output::{self, Json};
+use crate::config::{self, Setting};
 use crate::model::{Error, rfc3339, text};
 use crate::ops::{self, lookup};
-use crate::rules::wire::DaemonStatus;
+
+#[derive(Debug, Clone, Copy, Subcommand)]
+pub(super) enum ConfigCommand {
+    /// Print each setting with its value and where that is from
+    Show(Json),
+    /// Print a configuration file with all settings, their defaults and what they mean
+    Example,
+}
 
 /// The maximum length of a value, in characters: it may be a path.
 const MAX_CHARS: usize = 4096;
@@ -54,17 +61,30 @@ async fn show(context: &Context, args: Json) -> Result<(), Error> {
     let asked = timeout(ANSWERS_WITHIN, ops::daemon_status(&mut session)).await;
     let daemon = asked.ok().and_then(Result::ok);
     if args.json {
-        return print_json(&shown, &selected, daemon.as_ref());
+        let setting = |setting: &Setting| {
+            let Setting { key, value, line } = setting;
+            let source = if line.is_some() { "file" } else { "default" };
+            json!({"key": key, "value": value, "source": source, "line": line})
+        };
+        let settings: Vec<Value> = shown.settings.iter().map(setting).collect();
+        let daemon =
+            daemon.map(|daemon| json!({"file": daemon.config.file, "since": daemon.started_at}));
+        return output::json(&json!({
+            "file": shown.path(),
+            "exists": shown.exists,
+            "selected": selected,
+            "settings": settings,
+            "daemon": daemon,
+        }));
     }
     let mut lines = Vec::new();
     for selected in &selected {
         let source = selected.by.unwrap_or(selected.source);
         lines.push(line(selected.key, &selected.value, source));
     }
-    let missing = if shown.exists {
-        ""
-    } else {
-        " (there is no such file)"
+    let missing = match shown.exists {
+        true => "",
+        false => " (there is no such file)",
     };
     lines.push(match shown.path() {
         Some(path) => format!("\n# {path}{missing}"),
@@ -76,14 +96,12 @@ async fn show(context: &Context, args: Json) -> Result<(), Error> {
         let source = source.as_deref().unwrap_or("default");
         lines.push(line(&setting.key, value, source));
     }
-    if let Some(daemon) = &daemon {
-        let of_other = daemon
-            .config
-            .file
-            .as_ref()
-            .filter(|file| Some(*file) != shown.path().as_ref());
-        let from = of_other.map_or_else(String::new, |file| format!(" from {file}"));
+    if let Some(daemon) = daemon {
         let since = rfc3339(daemon.started_at);
+        let from = match daemon.config.file {
+            Some(file) if shown.path().as_ref() != Some(&file) => format!(" from {file}"),
+            Some(_) | None => String::new(),
+        };
         lines.push(format!(
             "\n# the running daemon has its settings{from} since {since}"
         ));
@@ -96,40 +114,13 @@ fn line(key: &str, value: &str, source: &str) -> String {
     format!("{set:COLUMN$}  # {source}")
 }
 
-fn print_json(
-    shown: &ShownConfig,
-    selected: &[SelectedValue],
-    daemon: Option<&DaemonStatus>,
-) -> Result<(), Error> {
-    let settings: Vec<Value> = shown
-        .settings
-        .iter()
-        .map(|setting| {
-            let Setting { key, value, line } = setting;
-            let source = if line.is_some() { "file" } else { "default" };
-            json!({"key": key, "value": value, "source": source, "line": line})
-        })
-        .collect();
-    let daemon =
-        daemon.map(|daemon| json!({"file": daemon.config.file, "since": daemon.started_at}));
-    output::json(&json!({
-        "file": shown.path(),
-        "exists": shown.exists,
-        "selected": selected,
-        "settings": settings,
-        "daemon": daemon,
-    }))
-}
-
-/// Returns what options and variables select.
 fn selected(context: &Context) -> Result<Vec<SelectedValue>, Error> {
     let session = context.given()?;
-    let choice = context.choice();
+    let choice = context.global.choice();
     let (server, paths) = (&choice.server, &session.paths);
     let file = config::find(&lookup);
     let file = file.as_ref().map_or(Path::new(""), |file| &file.path);
     let value_of = |name: &str| lookup(name).filter(|value| !value.is_empty());
-    let given = |is_given: bool, option: &'static str| is_given.then_some(option);
     let set = |variables: &[&'static str]| {
         let mut variables = variables.iter().copied();
         variables.find(|name| value_of(name).is_some())
@@ -150,17 +141,21 @@ fn selected(context: &Context) -> Result<Vec<SelectedValue>, Error> {
         by,
     };
     let of_path = |key, path: &Path, by| of(key, path.as_os_str().as_encoded_bytes(), by);
-    let session_by = given(choice.session.is_some(), "--session")
-        .or_else(|| set(&["TMUX_TASK_SESSION", "PI_TMUX_SESSION"]));
-    let server_by = given(server.socket_path.is_some(), "-S")
-        .or_else(|| given(server.socket_name.is_some(), "-L"))
-        .or_else(|| set(&["TMUX", "TMUX_TMPDIR"]));
-    let tmux_by = given(server.program.is_some(), "--tmux").or_else(|| set(&["TMUX_TASK_TMUX"]));
-    let state_by = names(&paths.state, &["TMUX_TASK_STATE_DIR", "XDG_STATE_HOME"]);
-    let runtime_by = names(
-        &paths.runtime,
-        &["TMUX_TASK_RUNTIME_DIR", "XDG_RUNTIME_DIR"],
-    );
+    let session_by = match choice.session {
+        Some(_) => Some("--session"),
+        None => set(&["TMUX_TASK_SESSION", "PI_TMUX_SESSION"]),
+    };
+    let server_by = match (&server.socket_path, &server.socket_name) {
+        (Some(_), _) => Some("-S"),
+        (None, Some(_)) => Some("-L"),
+        (None, None) => set(&["TMUX", "TMUX_TMPDIR"]),
+    };
+    let tmux_by = match server.program {
+        Some(_) => Some("--tmux"),
+        None => set(&["TMUX_TASK_TMUX"]),
+    };
+    let state_by = ["TMUX_TASK_STATE_DIR", "XDG_STATE_HOME"];
+    let runtime_by = ["TMUX_TASK_RUNTIME_DIR", "XDG_RUNTIME_DIR"];
     let autostart = set(&["TMUX_TASK_NO_AUTOSTART"]);
     let starts = autostart.is_none().to_string();
     let file_by = names(file, &["TMUX_TASK_CONFIG", "XDG_CONFIG_HOME"]);
@@ -168,8 +163,12 @@ fn selected(context: &Context) -> Result<Vec<SelectedValue>, Error> {
         of("session", session.name.as_bytes(), session_by),
         of_path("server", session.server.socket(), server_by),
         of_path("tmux", session.server.program(), tmux_by),
-        of_path("state", &paths.state, state_by),
-        of_path("runtime", &paths.runtime, runtime_by),
+        of_path("state", &paths.state, names(&paths.state, &state_by)),
+        of_path(
+            "runtime",
+            &paths.runtime,
+            names(&paths.runtime, &runtime_by),
+        ),
         of("autostart", starts.as_bytes(), autostart),
         of_path("config", file, file_by),
     ])

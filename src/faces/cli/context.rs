@@ -2,36 +2,94 @@
 //! answer.
 
 use std::cell::{Cell, RefCell};
+use std::ffi::OsString;
+use std::future::poll_fn;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::future::select_all;
+use clap::Args;
 use serde::de::IgnoredAny;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::args::Global;
 use super::output::{self, with_options};
 use crate::client::DaemonClient;
-use crate::model::{Error, ErrorKind};
-use crate::ops::{SessionChoice, TaskSession};
+use crate::model::{Error, ErrorKind, shown_command};
+use crate::ops::{SessionChoice, TaskSession, session_words, task_names};
 use crate::process;
 use crate::rules::wire::Request;
-use crate::tmux::Server;
+use crate::tmux::{Server, ServerChoice};
 
-/// The task session selected by command line and environment. Resolved on demand: `replay` needs
-/// none.
+/// Which task session, on which tmux server.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Session and server")]
+pub(super) struct Global {
+    /// The task session [default: $TMUX_TASK_SESSION, $PI_TMUX_SESSION, else a name made from
+    /// this directory]
+    #[arg(short, long, global = true, value_name = "NAME", add = task_names::session_candidates())]
+    pub(super) session: Option<String>,
+    /// The tmux server's socket name, as in tmux
+    #[arg(short = 'L', global = true, value_name = "NAME")]
+    pub(super) socket_name: Option<String>,
+    /// The tmux server's socket path, as in tmux
+    #[arg(short = 'S', global = true, value_name = "PATH")]
+    pub(super) socket_path: Option<PathBuf>,
+    /// The tmux program [default: $TMUX_TASK_TMUX, else tmux]
+    #[arg(long, global = true, value_name = "PATH")]
+    pub(super) tmux: Option<PathBuf>,
+    /// The machine to do it on: a name under `[hosts]` in the configuration, or a destination for ssh
+    #[arg(long, global = true, value_name = "HOST", add = task_names::host_candidates())]
+    pub(super) host: Option<String>,
+    /// Whether this is that machine.
+    #[arg(skip)]
+    pub(super) is_far: bool,
+}
+
+impl Global {
+    /// Returns the machine that the command is passed on to; `None` if it is executed here.
+    pub(super) fn forwards_to(&self) -> Option<&str> {
+        let host = self.host.as_deref();
+        host.filter(|_| !self.is_far)
+    }
+
+    pub(super) fn choice(&self) -> SessionChoice {
+        SessionChoice {
+            session: self.session.clone(),
+            server: ServerChoice {
+                socket_name: self.socket_name.clone().map(Into::into),
+                socket_path: self.socket_path.clone(),
+                program: self.tmux.clone(),
+            },
+        }
+    }
+
+    /// Returns the options that were given, as words of a command; empty without any.
+    pub(super) fn words(&self) -> String {
+        let mut choice = self.choice();
+        // The host itself adds the socket to what comes by the broker, which takes none.
+        if output::viewer().is_guarded {
+            choice.server.socket_path = None;
+        }
+        let host = self.host.iter().flat_map(|host| ["--host", host.as_str()]);
+        let host = host.map(OsString::from);
+        let words = session_words(&choice).into_iter().map(OsString::from);
+        shown_command(&host.chain(words).collect::<Vec<_>>())
+    }
+}
+
+/// The task session that command line and environment select, resolved on demand.
 #[derive(Debug)]
 pub(super) struct Context {
-    global: Global,
+    pub(super) global: Global,
     /// The command, as errors name it.
-    words: String,
+    pub(super) words: String,
     /// When to check that daemon and tmux still answer.
     pub(super) limit: TimeLimit,
-    /// Their addresses, once known.
-    asked: RefCell<Option<Peers>>,
+    /// The tmux server and the daemon's socket, once known.
+    asked: RefCell<Option<(Server, PathBuf)>>,
 }
 
 impl Context {
@@ -44,18 +102,13 @@ impl Context {
         }
     }
 
-    /// Returns the machine that the command is passed on to; `None` if it is executed here.
-    pub(super) fn forwards_to(&self) -> Option<&str> {
-        self.global.forwards_to()
-    }
-
     /// Resolves when the daemon or tmux does not answer, with the failure.
     pub(super) async fn silence(&self) -> Error {
         loop {
             self.limit.over().await;
             let asked = self.asked.borrow().clone();
-            if let Some(asked) = asked
-                && let Some(failure) = asked.silence().await
+            if let Some((server, daemon)) = asked
+                && let Some(failure) = silence_of(&server, &daemon).await
             {
                 return failure;
             }
@@ -63,29 +116,14 @@ impl Context {
         }
     }
 
-    /// Returns the command, as errors name it.
-    pub(super) fn what(&self) -> &str {
-        &self.words
-    }
-
-    /// Prints a failure of a part of the command.
     pub(super) fn complain(&self, error: &Error) {
-        output::complain(error, self.what(), &self.global.words());
+        output::complain(error, &self.words, &self.global.words());
     }
 
-    /// Prints a message on stderr that is no failure.
+    /// Prints a message on stderr that is no failure; its commands are for the selected session.
     pub(super) fn say(&self, text: &str) {
-        output::note(&format!("tmux-task: {}: {text}", self.what()));
-    }
-
-    /// Prints one line of results with commands in it, which are for the selected session.
-    pub(super) fn line(&self, text: &str) -> Result<(), Error> {
-        output::line(&with_options(text, &self.global.words()))
-    }
-
-    /// The same on stderr, for what is not a failure.
-    pub(super) fn note(&self, text: &str) {
-        output::note(&with_options(text, &self.global.words()));
+        let text = with_options(text, &self.global.words());
+        output::note(&format!("tmux-task: {}: {text}", self.words));
     }
 
     /// Returns the selected task session, whichever of its names was given.
@@ -96,29 +134,20 @@ impl Context {
         Ok(session)
     }
 
-    /// Returns the task session as it was named, without asking the daemon or tmux. The first request
-    /// resolves the name.
+    /// Returns the task session as it was named. The first request resolves the name.
     pub(super) fn given(&self) -> Result<TaskSession, Error> {
-        let session = TaskSession::named(&self.choice())?;
+        let session = TaskSession::named(&self.global.choice())?;
         self.asks(&session);
         Ok(session)
     }
 
-    /// Returns what the command line says of session and server.
-    pub(super) fn choice(&self) -> SessionChoice {
-        self.global.choice()
-    }
-
     fn asks(&self, session: &TaskSession) {
-        *self.asked.borrow_mut() = Some(Peers {
-            server: session.server.clone(),
-            daemon: session.paths.socket(),
-        });
+        let asked = (session.server.clone(), session.paths.socket());
+        self.asked.replace(Some(asked));
     }
 }
 
-/// From here on the program handles interrupts: they do not end the process, and are kept until
-/// queried.
+/// From here on interrupts do not end the process, and are kept until queried.
 pub(super) fn interrupts() -> Result<Signal, Error> {
     signal(SignalKind::interrupt()).map_err(Error::of)
 }
@@ -149,51 +178,41 @@ impl ExitWatch {
             SignalKind::user_defined1(),
             SignalKind::user_defined2(),
         ];
-        let listen = |kind| Ok((signal(kind).map_err(Error::of)?, ended_by(kind)));
-        kinds
-            .into_iter()
-            .map(listen)
-            .collect::<Result<_, _>>()
-            .map(Self)
+        let listen = |kind: SignalKind| {
+            let ended = match u8::try_from(kind.as_raw_value()) {
+                _ if kind == SignalKind::interrupt() => ErrorKind::Interrupted,
+                number => ErrorKind::Signalled(number.unwrap_or(u8::MAX)),
+            };
+            Ok((signal(kind).map_err(Error::of)?, ended))
+        };
+        let signals = kinds.into_iter().map(listen);
+        signals.collect::<Result<_, _>>().map(Self)
     }
 
     /// Resolves when a signal has arrived, with the failure that ends the command.
     pub(super) async fn recv(&mut self) -> ErrorKind {
-        let signals = self.0.iter_mut();
-        let (kind, ..) = select_all(signals.map(|(signal, kind)| {
-            Box::pin(async {
-                signal.recv().await;
-                *kind
-            })
-        }))
-        .await;
-        kind
+        poll_fn(|cx| {
+            let mut signals = self.0.iter_mut();
+            let ended = signals
+                .find_map(|(signal, ended)| signal.poll_recv(cx).is_ready().then_some(*ended));
+            ended.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
     }
 }
 
-fn ended_by(signal: SignalKind) -> ErrorKind {
-    if signal == SignalKind::interrupt() {
-        return ErrorKind::Interrupted;
-    }
-    ErrorKind::Signalled(u8::try_from(signal.as_raw_value()).unwrap_or(u8::MAX))
-}
-
-/// The total time for the answers of daemon and tmux. Including the check which of them does not
-/// answer, a command ends within ten seconds.
+/// The total time for the answers of daemon and tmux: with the check after it, less than ten seconds.
 const PATIENCE: Duration = Duration::from_secs(6);
 
-/// By how much a wait may exceed its own time limit: the daemon keeps the time, and its answer has
-/// to arrive.
+/// By how much a wait may exceed its limit: the daemon keeps the time, and its answer has to arrive.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// When a command checks whether daemon and tmux still answer. It fails only if one of them does
-/// not; otherwise it continues, however long it takes.
+/// When a command checks whether daemon and tmux still answer. It fails only if one of them does not.
 #[derive(Debug)]
 pub(super) struct TimeLimit {
     /// The time of the next check; `None` when there is none.
     next: Cell<Option<Instant>>,
-    /// The time of the one after it, and from when on there is one in each interval; `None`: there is no
-    /// other, the answer may take any time.
+    /// The time of the one after it, from when on there is one in each interval; `None`: no other.
     regular_from: Cell<Option<Instant>>,
     changed: Notify,
 }
@@ -208,8 +227,7 @@ impl TimeLimit {
         }
     }
 
-    /// From here on the command waits for something that may come at any time, within `time` if
-    /// given. Whether daemon and tmux answer at all is checked once.
+    /// From here on anything may come at any time, within `time` if given: whether they answer is checked once.
     pub(super) fn wait(&self, time: Option<Duration>) {
         let now = Instant::now();
         let first = now + PATIENCE;
@@ -236,7 +254,6 @@ impl TimeLimit {
         }
     }
 
-    /// They answer: sets the time of the next check.
     pub(super) fn renew(&self) {
         let now = Instant::now();
         let next = |from: Instant| if now < from { from } else { now + PATIENCE };
@@ -253,64 +270,48 @@ impl TimeLimit {
 /// How long each of them may take for the simplest request.
 const ANSWERS_WITHIN: Duration = Duration::from_millis(1700);
 
-/// How much longer a process may take that has run meanwhile: it is busy. tmux answers nobody while it
-/// collects the processes of some hundred panes that have ended together.
+/// If it has run meanwhile: tmux answers nobody while it collects hundreds of panes that have ended together.
 const IF_BUSY: Duration = Duration::from_secs(20);
 
-/// The daemon and the tmux server that a command uses.
-#[derive(Debug, Clone)]
-pub(super) struct Peers {
-    pub(super) server: Server,
-    /// The daemon's socket.
-    pub(super) daemon: PathBuf,
+/// Returns the failure if tmux or the daemon of this socket does not answer; not if one does not exist.
+async fn silence_of(server: &Server, daemon: &Path) -> Option<Error> {
+    // A daemon that waits for tmux does not answer either, so tmux is checked first.
+    let (name, pid, hint) = match silent_server(server).await {
+        Some(pid) => {
+            let who = pid.map_or_else(String::new, |pid| format!("pid {pid}, "));
+            let hint = "the cause is unknown; run the command again when the server answers";
+            let socket = server.socket().display();
+            (
+                format!("the tmux server ({who}{socket})"),
+                pid,
+                hint.to_owned(),
+            )
+        }
+        None => match silent_daemon(daemon).await? {
+            Some(pid) => {
+                let hint = format!("`kill {pid}` ends it, and the next command starts another");
+                (format!("the daemon (pid {pid})"), Some(pid), hint)
+            }
+            None => {
+                let hint = "end it, and the next command starts another".to_owned();
+                (format!("the daemon ({})", daemon.display()), None, hint)
+            }
+        },
+    };
+    let why = format!("{name} does not answer");
+    Some(match pid.filter(|pid| process::is_stopped(*pid)) {
+        Some(pid) => Error::failed(format!("{why}: it is stopped"))
+            .with_hint(format!("`kill -CONT {pid}` resumes it")),
+        None => Error::failed(why).with_hint(hint),
+    })
 }
 
-impl Peers {
-    /// Returns the failure of a command when one of them does not answer; `None` when both answer
-    /// or do not exist.
-    pub(super) async fn silence(&self) -> Option<Error> {
-        // A daemon that waits for tmux does not answer either, so tmux is checked first.
-        if let Some(pid) = self.silent_server().await {
-            let who = match pid {
-                Some(pid) => format!("pid {pid}, {}", self.server.socket().display()),
-                None => self.server.socket().display().to_string(),
-            };
-            let hint =
-                "the cause is unknown; run the command again when the server answers".to_owned();
-            return Some(self.failure("the tmux server", &who, pid, hint));
-        }
-        let socket = &self.daemon;
-        let pid = silent_daemon(socket).await?;
-        let who = pid.map_or_else(|| socket.display().to_string(), |pid| format!("pid {pid}"));
-        let hint = match pid {
-            Some(pid) => format!("`kill {pid}` ends it, and the next command starts another"),
-            None => "end it, and the next command starts another".to_owned(),
-        };
-        Some(self.failure("the daemon", &who, pid, hint))
-    }
-
-    fn failure(&self, name: &str, who: &str, pid: Option<u32>, hint: String) -> Error {
-        let stopped = pid.filter(|pid| process::is_stopped(*pid));
-        let (why, hint) = match stopped {
-            Some(pid) => (
-                format!("{name} ({who}) does not answer: it is stopped"),
-                format!("`kill -CONT {pid}` resumes it"),
-            ),
-            None => (format!("{name} ({who}) does not answer"), hint),
-        };
-        Error::failed(why).with_hint(hint)
-    }
-
-    /// Returns the tmux server's pid, if known, when it does not answer.
-    async fn silent_server(&self) -> Option<Option<u32>> {
-        let pid = self.server.pid();
-        if pid.is_some_and(process::is_stopped) {
-            return Some(pid);
-        }
-        let answers = |within| self.server.answers(within);
-        let silent = !answers_if_busy(pid, answers).await;
-        silent.then_some(pid)
-    }
+/// Returns the tmux server's pid, if known, when it does not answer.
+async fn silent_server(server: &Server) -> Option<Option<u32>> {
+    let pid = server.pid();
+    let is_silent = pid.is_some_and(process::is_stopped)
+        || !answers_if_busy(pid, |within| server.answers(within)).await;
+    is_silent.then_some(pid)
 }
 
 /// Whether a process answers: within the usual time, or later if it has run meanwhile.

@@ -5,23 +5,89 @@ use std::fs::File;
 use std::io::Write;
 use std::time::Duration;
 
+use clap::{Args, Subcommand, ValueEnum};
 use tokio::time::{sleep, timeout};
 
-use super::args::{ChildOf, ConsumerCommand, Daemon, DaemonCommand, FeedFormat, Json, Supervise};
 use super::context::Context;
-use super::feed::{self, Acknowledging};
-use super::output;
-use super::table::{self, NARROW_NAME, Narrowing};
+use super::feed;
+use super::output::{self, Json};
+use super::table::{self, NARROW_NAME, Narrowing, or_dash};
 use crate::client::{self, READY};
 use crate::clock;
-use crate::config;
+use crate::config::{self, read_time};
 use crate::daemon::{self, DaemonError, Options, ServiceManager};
 use crate::model::{Error, ErrorKind, Millis, age, owner_of_environment, text};
-use crate::ops::{self, TaskSession, lookup};
+use crate::ops::{self, TaskSession, lookup, task_names};
 use crate::rules::wire::{
-    ConsumerList, ConsumerStatus, DaemonConfig, DaemonStatus, Filter, ReaderStart, Request,
-    SINK_PREFIX, SinkStatus,
+    ConsumerList, ConsumerStatus, DaemonConfig, DaemonStatus, SINK_PREFIX, SinkStatus,
 };
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(super) struct Daemon {
+    #[command(subcommand)]
+    command: Option<DaemonCommand>,
+    #[command(flatten)]
+    supervise: Supervise,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Supervise {
+    /// Go to the background once the daemon is ready
+    #[arg(long, conflicts_with = "stdout")]
+    detach: bool,
+    /// Print the live feed, from this daemon's start
+    #[arg(long, hide = true)]
+    stdout: bool,
+    /// Discard the saved snapshot: the current state is the new baseline
+    #[arg(long, hide = true)]
+    fresh: bool,
+    /// The longest time between two safety looks at the session, like 2s or 1m
+    #[arg(long, hide = true, value_name = "D", value_parser = read_time, default_value = "1m")]
+    interval: Duration,
+    /// The harness's id of the conversation [default: $PI_SESSION_ID, else the session's name]
+    #[arg(long, hide = true, value_name = "ID")]
+    session_id: Option<String>,
+    /// Used by the program itself to go to the background.
+    #[arg(long, hide = true, value_enum)]
+    as_child: Option<ChildOf>,
+    /// Used by the program itself: the key of the folder with the session's files.
+    #[arg(long, hide = true, requires = "as_child")]
+    folder: Option<String>,
+}
+
+/// What started a daemon in the background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ChildOf {
+    /// `daemon --detach`: the daemon runs until it is stopped.
+    Detach,
+    /// Another command that needed a daemon: it exits by itself when it is not used.
+    Autostart,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum DaemonCommand {
+    /// Show the daemon's status
+    Status(Json),
+    /// Stop the daemon; tasks continue
+    Stop {
+        /// Also end the task session when no task in it is active
+        #[arg(long)]
+        cleanup: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ConsumerCommand {
+    /// List the consumers with their positions and readers
+    Ls(Json),
+    /// Remove consumers
+    Rm {
+        /// Their names
+        #[arg(required = true, add = task_names::consumer_candidates())]
+        names: Vec<String>,
+    },
+}
 
 /// How long it may take until others reach this machine, and how often it is asked.
 const REACHED_WITHIN: Duration = Duration::from_secs(5);
@@ -39,14 +105,13 @@ pub(super) async fn run(context: &Context, args: Daemon) -> Result<(), Error> {
     }
 }
 
-/// Returns the session to supervise. If another process of ours started this one, it has resolved
-/// the session already.
+/// Returns the session to supervise. What has started this process in the background has resolved it.
 async fn session(context: &Context, args: &Supervise) -> Result<TaskSession, Error> {
-    let Some(_) = args.as_child else {
+    if args.as_child.is_none() {
         let session = context.session().await?;
         session.server.check_socket_folder()?;
         return Ok(session);
-    };
+    }
     let mut session = context.given()?;
     if let Some(key) = &args.folder {
         session.paths = session.paths.with_key(key);
@@ -56,18 +121,13 @@ async fn session(context: &Context, args: &Supervise) -> Result<TaskSession, Err
 
 async fn detach(context: &Context, args: &Supervise) -> Result<(), Error> {
     let session = session(context, args).await?;
-    let mut more: Vec<OsString> = vec![
-        "--interval".into(),
-        format!("{}ms", args.interval.as_millis()).into(),
-    ];
-    if args.fresh {
-        more.push("--fresh".into());
-    }
-    if let Some(id) = &args.session_id {
-        more.push(format!("--session-id={id}").into());
-    }
-    let how = session.start_of_daemon("detach", &more)?;
-    let said = client::start(&how).await?;
+    let fresh = args.fresh.then(|| "--fresh".to_owned());
+    let id = args.session_id.as_ref();
+    let more = std::iter::once(format!("--interval={}ms", args.interval.as_millis()))
+        .chain(fresh)
+        .chain(id.map(|id| format!("--session-id={id}")));
+    let more: Vec<OsString> = more.map(OsString::from).collect();
+    let said = client::start(&session.start_of_daemon("detach", &more)?).await?;
     if !said.is_empty() {
         output::note(&said);
     }
@@ -142,38 +202,22 @@ async fn supervise(context: &Context, args: Supervise) -> Result<(), Error> {
     };
     match daemon::run(options, ready).await {
         Ok(()) => Ok(()),
-        // Other commands that start it look for it by this name.
-        Err(
-            error @ DaemonError::Running {
-                folder: Some(_), ..
-            },
-        ) if args.as_child == Some(ChildOf::Autostart) => Err(error.into()),
-        Err(DaemonError::Running { pid, .. }) => {
+        // Other commands that start it look for one with other files by the error's text.
+        Err(DaemonError::Running { pid, folder })
+            if folder.is_none() || args.as_child != Some(ChildOf::Autostart) =>
+        {
             output::note(&format!("already running (pid {pid})"));
             if in_background {
                 go_quiet();
             }
-            if args.stdout {
-                stream(context).await
-            } else {
-                Ok(())
+            if !args.stdout {
+                return Ok(());
             }
+            // The feed of the daemon that is running already.
+            feed::live(context).await
         }
-        Err(DaemonError::Failed(error)) => Err(error),
+        Err(error) => Err(error.into()),
     }
-}
-
-/// Prints the feed of the daemon that is running already.
-async fn stream(context: &Context) -> Result<(), Error> {
-    let session = context.session().await?;
-    let request = Request::Subscribe {
-        start: ReaderStart::Now,
-        filter: Filter::default(),
-        tasks: false,
-        stored: None,
-    };
-    let (format, nothing) = (FeedFormat::Json, Acknowledging::Nothing);
-    feed::follow(context, &session, request, format, nothing).await
 }
 
 /// Starts a new session, so that the daemon survives the end of the terminal.
@@ -210,36 +254,45 @@ async fn status(context: &Context, args: Json) -> Result<(), Error> {
 }
 
 fn status_lines(status: &DaemonStatus) -> Vec<String> {
-    let DaemonStatus {
-        session_name,
-        server,
-        pid,
-        version,
-        ..
-    } = status;
-    let up = age(clock::now().wall - status.started_at);
+    let now = clock::now().wall;
+    let up = age(now - status.started_at);
     let tasks = if status.exists {
         let (running, waiting, dead) = (status.running, status.waiting, status.dead);
         format!("{running} running, {waiting} waiting, {dead} exited")
     } else {
         "the session does not exist".to_owned()
     };
-    let last = format!("last record {}:{}", status.epoch, status.last_seq);
+    let (first, last, size) = (
+        status.first_seq,
+        status.last_seq,
+        text::size(status.feed_bytes),
+    );
+    let records = match first <= last {
+        true => format!("records {first} to {last}"),
+        false => "no records".to_owned(),
+    };
+    let files = text::counted(status.feed_files, "file");
     let problems = status.problems.iter();
     let mut lines: Vec<String> = problems.map(|why| format!("problem  {why}")).collect();
     lines.extend([
-        format!("session  {session_name}"),
-        format!("server   {server}"),
-        format!("daemon   pid {pid}, version {version}, up {up}"),
+        format!("session  {}", status.session_name),
+        format!("server   {}", status.server),
+        format!(
+            "daemon   pid {}, version {}, up {up}",
+            status.pid, status.version
+        ),
         format!("tasks    {tasks}"),
-        format!("feed     {} ({last})", status.feed),
+        format!(
+            "feed     {} (last record {}:{last})",
+            status.feed, status.epoch
+        ),
         format!("readers  {}, {} waits", status.readers, status.waits),
-        format!("kept     {}", kept(status)),
+        format!("kept     {records}, {size} in {files}"),
     ]);
     let is_sink = |one: &&ConsumerStatus| one.name.starts_with(SINK_PREFIX);
     let consumers = status.consumers.iter().filter(|one| !is_sink(one));
-    lines.extend(consumers.map(consumer_line));
-    lines.extend(status.sinks.iter().map(sink_line));
+    lines.extend(consumers.map(|one| consumer_line(one, now)));
+    lines.extend(status.sinks.iter().map(|sink| sink_line(sink, now)));
     let (looks, late) = (status.looks, status.found_late);
     lines.push(format!(
         "looks    {looks}, {late} of them found a late event"
@@ -249,35 +302,27 @@ fn status_lines(status: &DaemonStatus) -> Vec<String> {
 }
 
 /// Returns what a sink does: `sink log (exec): 3 delivered, 0 behind`.
-fn sink_line(sink: &SinkStatus) -> String {
-    let SinkStatus {
-        name,
-        kind,
-        delivered,
-        lag,
-        ..
-    } = sink;
-    let error = sink.error.as_ref().map(|why| {
-        let now = clock::now().wall;
+fn sink_line(sink: &SinkStatus, now: Millis) -> String {
+    let error = sink.error.as_ref().map_or_else(String::new, |why| {
         let ago = age(now - sink.error_at.unwrap_or(now));
         format!(", failed {ago} ago: {why}")
     });
-    let error = error.unwrap_or_default();
+    let (name, kind) = (&sink.name, &sink.kind);
+    let (delivered, lag) = (sink.delivered, sink.lag);
     format!("sink {name} ({kind}): {delivered} delivered, {lag} behind{error}")
 }
 
-/// Returns what the feed holds: `records 501 to 1200, 12.3 MiB in 3 files`.
-fn kept(status: &DaemonStatus) -> String {
-    let files = match status.feed_files {
-        1 => "1 file".to_owned(),
-        n => format!("{n} files"),
+fn consumer_line(consumer: &ConsumerStatus, now: Millis) -> String {
+    let reader = match consumer.reader {
+        Some(pid) => format!("read by pid {pid}"),
+        None => format!("last used {} ago", age(now - consumer.used_at)),
     };
-    let size = text::size(status.feed_bytes);
-    if status.last_seq < status.first_seq {
-        return format!("no records, {size} in {files}");
-    }
-    let (first, last) = (status.first_seq, status.last_seq);
-    format!("records {first} to {last}, {size} in {files}")
+    let holds = match consumer.held_bytes {
+        0 => String::new(),
+        n_bytes => format!(", keeps {} from being removed", text::size(n_bytes)),
+    };
+    let (name, cursor, lag) = (&consumer.name, consumer.cursor, consumer.lag);
+    format!("consumer {name}: acknowledged up to {cursor}, {lag} behind, {reader}{holds}")
 }
 
 async fn stop(context: &Context, cleanup: bool) -> Result<(), Error> {
@@ -307,78 +352,47 @@ const NARROW_CONSUMERS: Narrowing<'_> = Narrowing {
 };
 
 pub(super) async fn consumer(context: &Context, command: ConsumerCommand) -> Result<(), Error> {
+    let mut session = context.session().await?;
     match command {
-        ConsumerCommand::Ls(json) => list_consumers(context, json).await,
-        ConsumerCommand::Rm { names } => remove_consumers(context, &names).await,
-    }
-}
-
-async fn list_consumers(context: &Context, args: Json) -> Result<(), Error> {
-    let mut session = context.session().await?;
-    let list = ops::list_consumers(&mut session).await?;
-    if args.json {
-        return output::json(&list);
-    }
-    let table = table_of(&list, clock::now().wall, output::viewer().stdout_columns);
-    output::lines(&table)
-}
-
-async fn remove_consumers(context: &Context, names: &[String]) -> Result<(), Error> {
-    let mut session = context.session().await?;
-    let mut removed = Ok(());
-    // One that cannot be removed does not keep the others.
-    for name in names {
-        let outcome = ops::remove_consumer(&mut session, name).await;
-        if let Err(failure) = outcome
-            && let Err(earlier) = std::mem::replace(&mut removed, Err(failure))
-        {
-            context.complain(&earlier);
+        ConsumerCommand::Ls(args) => {
+            let list = ops::list_consumers(&mut session).await?;
+            if args.json {
+                return output::json(&list);
+            }
+            let columns = output::viewer().stdout_columns;
+            output::lines(table_of(&list, clock::now().wall, columns))
+        }
+        ConsumerCommand::Rm { names } => {
+            let mut removed = Ok(());
+            // One that cannot be removed does not keep the others.
+            for name in &names {
+                let outcome = ops::remove_consumer(&mut session, name).await;
+                if outcome.is_err()
+                    && let Err(earlier) = std::mem::replace(&mut removed, outcome)
+                {
+                    context.complain(&earlier);
+                }
+            }
+            removed
         }
     }
-    removed
 }
 
 fn table_of(list: &ConsumerList, now: Millis, columns: Option<usize>) -> Vec<String> {
-    let header = CONSUMERS.map(String::from);
     let row = |consumer: &ConsumerStatus| {
         [
             consumer.name.clone(),
             consumer.cursor.to_string(),
             consumer.lag.to_string(),
-            match consumer.held_bytes {
-                0 => "-".to_owned(),
-                n_bytes => text::size(n_bytes),
-            },
+            or_dash((consumer.held_bytes > 0).then(|| text::size(consumer.held_bytes))),
             age(now - consumer.created_at),
             format!("{} ago", age(now - consumer.used_at)),
-            consumer
-                .reader
-                .map_or_else(|| "-".to_owned(), |pid| format!("pid {pid}")),
+            or_dash(consumer.reader.map(|pid| format!("pid {pid}"))),
         ]
     };
-    let rows: Vec<_> = std::iter::once(header)
-        .chain(list.consumers.iter().map(row))
-        .collect();
-    table::lines(&rows, columns, &NARROW_CONSUMERS)
-}
-
-/// Returns what `daemon status` says of a consumer.
-fn consumer_line(consumer: &ConsumerStatus) -> String {
-    let ConsumerStatus {
-        name, cursor, lag, ..
-    } = consumer;
-    let reader = match consumer.reader {
-        Some(pid) => format!("read by pid {pid}"),
-        None => {
-            let ago = age(clock::now().wall - consumer.used_at);
-            format!("last used {ago} ago")
-        }
-    };
-    let holds = match consumer.held_bytes {
-        0 => String::new(),
-        n_bytes => format!(", keeps {} from being removed", text::size(n_bytes)),
-    };
-    format!("consumer {name}: acknowledged up to {cursor}, {lag} behind, {reader}{holds}")
+    let mut rows = vec![CONSUMERS.map(String::from)];
+    rows.extend(list.consumers.iter().map(row));
+    table::lines(&rows, columns, &NARROW_CONSUMERS, |_| None)
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! `doctor`: what was checked, what was found, and what to do about it.
 
-use super::args::Json;
 use super::context::Context;
-use super::output;
+use super::output::{self, Json};
 use crate::model::{Error, ErrorKind, text};
 use crate::ops;
 use crate::rules::wire::DoctorReport;
@@ -10,7 +9,7 @@ use crate::rules::wire::DoctorReport;
 pub(super) async fn run(context: &Context, args: Json) -> Result<(), Error> {
     // Each check has a time limit of its own.
     context.limit.lift();
-    let report = ops::examine(&context.choice()).await?;
+    let report = ops::examine(&context.global.choice()).await?;
     if args.json {
         output::json(&report)?;
     } else {
@@ -22,7 +21,6 @@ pub(super) async fn run(context: &Context, args: Json) -> Result<(), Error> {
     Ok(())
 }
 
-/// How wide the names of the checks are.
 const WIDTH: usize = 11;
 
 fn lines(report: &DoctorReport) -> Vec<String> {

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Read, Write};
 use std::iter::once;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -20,12 +20,16 @@ use rustix::process::{Signal, getpid, kill_process};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use tokio::runtime::Builder;
 
-use super::args::{Cli, CliCommand, Ls, Send};
+use super::args::{Cli, CliCommand};
+use super::ls::Ls;
 use super::output;
+use super::send::Send;
+use crate::env;
 #[cfg(feature = "mcp")]
 use crate::faces::mcp;
+use crate::model::environment::{WithheldVariables, covers_name};
 use crate::model::{Error, FarAnswer, FarCall, FarPiece, FarStdin, OURS, text};
-use crate::ops::{SessionChoice, enter_call, list_everywhere};
+use crate::ops::{SessionChoice, list_everywhere};
 
 /// The command that this process becomes: the call, and who gets its answers if it is not in a terminal.
 type Execution = (FarCall, Option<Answers>);
@@ -49,7 +53,6 @@ fn no_call() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "this is no call")
 }
 
-/// Prepares the execution in this terminal.
 fn in_terminal(word: &str) -> io::Result<Execution> {
     let call = FarCall::of_word(word).ok_or_else(no_call)?;
     let host = &call.caller.host;
@@ -104,6 +107,65 @@ fn serve() -> io::Result<Option<Execution>> {
 /// Interrupts the command: whoever waits for it has left.
 fn interrupt() {
     kill_process(getpid(), Signal::INT).unwrap_or_default();
+}
+
+/// Gives this process its variables and its directory. Returns what is said about that.
+fn enter_call(call: &FarCall) -> io::Result<Option<String>> {
+    env::change(changes(call, env::vars().map(|(name, _)| name)));
+    let (cwd, note) = directory_of(call);
+    std::env::set_current_dir(cwd)?;
+    Ok(note)
+}
+
+/// Returns the variables that it has, and those of these that it has not.
+fn changes(
+    call: &FarCall,
+    known: impl Iterator<Item = OsString>,
+) -> Vec<(OsString, Option<OsString>)> {
+    // Conversations of this machine are not the caller's.
+    let withheld = WithheldVariables::default();
+    let is_ours = |name: &OsString| {
+        let name = name.to_string_lossy();
+        let names_session = ["TMUX_TASK_SESSION", "PI_TMUX_SESSION"].contains(&&*name);
+        withheld.names().any(|pattern| covers_name(pattern, &name))
+            || name == "TMUX"
+            || name == "TMUX_PANE"
+            || (names_session && call.session.is_some())
+    };
+    let set = [
+        ("TMUX_TASK_OWNER", call.owner.as_ref()),
+        ("TMUX_TASK_SESSION", call.session.as_ref()),
+        ("TMUX_TASK_MACHINE", Some(&call.caller.machine)),
+    ];
+    let set = set
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.into(), Some(value?.into()))));
+    set.chain(known.filter(is_ours).map(|name| (name, None)))
+        .collect()
+}
+
+/// Returns the directory to run in, and what is said about it.
+fn directory_of(call: &FarCall) -> (PathBuf, Option<String>) {
+    let home = std::env::home_dir().unwrap_or_else(|| "/".into());
+    let Some(cwd) = call.cwd.as_deref() else {
+        return (home, None);
+    };
+    let path = match cwd.strip_prefix("~/") {
+        Some(rest) => home.join(rest),
+        None => Path::new(cwd).to_owned(),
+    };
+    if path.is_dir() {
+        return (path, None);
+    }
+    let note = call.needs_cwd.then(|| {
+        format!(
+            "tmux-task: {}: there is no directory {} on {}: this runs in the home directory",
+            call.verb,
+            path.display(),
+            call.caller.host
+        )
+    });
+    (home, note)
 }
 
 /// Checks a call that comes by the broker, and finds the tmux server that it is for: the one on which a daemon
@@ -190,7 +252,6 @@ fn refusal(call: &FarCall) -> Option<String> {
         .then(|| "`send` through the broker needs `--if-prompt`".to_owned())
 }
 
-/// How much of a stream is read at once, in bytes.
 const CHUNK: usize = 32 << 10;
 
 /// What the command writes, as answers to whoever asks for it.
@@ -251,14 +312,12 @@ fn pass_back(
     Ok(())
 }
 
-/// Writes a line to whoever asks.
 fn answer(to: &Mutex<File>, answer: &FarAnswer) -> io::Result<()> {
     let line = serde_json::to_string(answer)? + "\n";
     let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
     to.write_all(line.as_bytes())
 }
 
-/// Writes to the command what it is to read.
 fn pass_on(what: &FarStdin, caller: &mut impl Read, mut to: PipeWriter) -> io::Result<()> {
     match what {
         FarStdin::Nothing => Ok(()),
@@ -357,5 +416,51 @@ mod tests {
             let refused = of_broker(&verb, &mcp::SINGLE_CALL, FarStdin::Text(request.clone()));
             assert_eq!(refused.unwrap_or_default(), why, "{request}");
         }
+    }
+
+    fn call() -> FarCall {
+        FarCall {
+            caller: FarCaller {
+                host: "gpu1".to_owned(),
+                machine: "laptop".to_owned(),
+                ..FarCaller::default()
+            },
+            ..FarCall::default()
+        }
+    }
+
+    #[test]
+    fn owner_and_session_are_in_the_environment() {
+        let call = FarCall {
+            owner: Some("claude:1".to_owned()),
+            session: Some("work".to_owned()),
+            ..call()
+        };
+        let known = ["HOME", "TMUX", "TMUX_TASK_OWNER", "CLAUDECODE"].map(OsString::from);
+        let changes = changes(&call, known.into_iter());
+        for (name, expected) in [
+            ("TMUX_TASK_OWNER", Some(Some("claude:1"))),
+            ("TMUX_TASK_SESSION", Some(Some("work"))),
+            ("TMUX_TASK_MACHINE", Some(Some("laptop"))),
+            ("TMUX", Some(None)),
+            ("CLAUDECODE", Some(None)),
+            ("HOME", None),
+        ] {
+            let found = changes.iter().find(|(known, _)| *known == name);
+            let value = found.map(|(_, value)| value.as_ref().and_then(|value| value.to_str()));
+            assert_eq!(value, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_directory_that_does_not_exist_is_said_where_it_matters() {
+        let mut call = call();
+        call.cwd = Some("/nowhere/x".to_owned());
+        assert_eq!(directory_of(&call).1, None);
+        call.needs_cwd = true;
+        let note = directory_of(&call).1.unwrap();
+        assert!(note.contains("no directory /nowhere/x on gpu1"), "{note}");
+        call.cwd = Some("/".to_owned());
+        assert_eq!(directory_of(&call), ("/".into(), None));
     }
 }

@@ -2,20 +2,101 @@
 
 use std::time::Duration;
 
+use clap::{Args, ValueEnum};
 use tokio::sync::mpsc;
 
-use super::args::{Consume, Feed, FeedFormat};
 use super::context::{self, Context};
 use super::output;
 use crate::client::refusal_in;
 use crate::clock;
+use crate::config::read_time;
 use crate::faces::agent::read_lines;
-use crate::model::{Body, Error, ErrorKind, Kind, Millis, Record, Seq, rfc3339};
-use crate::ops::{self, LineHead, StoredLine, StoredRecords, TaskSession};
+use crate::model::{
+    Body, Error, ErrorKind, EventType, Kind, Millis, Record, Seq, rfc3339, whole_millis,
+};
+use crate::ops::{self, LineHead, StoredLine, StoredRecords, TaskSession, number, task_names};
+use crate::rules::route;
 use crate::rules::wire::{
-    Acknowledgement, ConsumeRequest, Filter, LastRecords, LiveRecord, ReaderStart, Request,
+    Acknowledgement, After, ConsumeRequest, Filter, LastRecords, LiveRecord, ReaderStart, Request,
     StoredUse, StreamRecord,
 };
+
+#[derive(Debug, Default, Args)]
+pub(super) struct Feed {
+    /// Stream new records, from now unless --after, --lines, --since or --consumer says where it starts
+    #[arg(short, long)]
+    pub(super) follow: bool,
+    /// Start after this record, SEQ or EPOCH:SEQ; 0 is before the first
+    #[arg(long, value_name = "SEQ")]
+    after: Option<After>,
+    /// Only the last N records of those that the other options select; with --follow, new ones follow
+    #[arg(short = 'n', long, value_name = "N", value_parser = number::<usize>("not a number of records, like 20"), allow_negative_numbers = true, conflicts_with = "consumer")]
+    lines: Option<usize>,
+    /// Only records that are not older than this, like 90s, 10m or 2h; with --follow, new ones follow
+    #[arg(long, value_name = "D", value_parser = read_time, conflicts_with = "consumer")]
+    since: Option<Duration>,
+    #[command(flatten)]
+    pub(super) consume: Consume,
+    /// Only records of this kind; may be given more than once
+    #[arg(long, value_name = "K")]
+    kind: Vec<Kind>,
+    /// Only events of this type; may be given more than once
+    #[arg(long = "type", value_name = "T")]
+    types: Vec<EventType>,
+    /// Only this task, by name or window id; may be given more than once
+    #[arg(long, value_name = "NAME", add = task_names::candidates())]
+    task: Vec<String>,
+    /// Only notices and follow-ups for this owner, CLIENT:ID, and for everyone; events of all
+    #[arg(long, hide = true, value_name = "ID")]
+    owner: Option<String>,
+    /// How to print a record [default: json; text on a terminal, where each event is printed once
+    /// unless --kind says what to print]
+    #[arg(long, value_enum)]
+    format: Option<FeedFormat>,
+}
+
+// Reading as a consumer.
+#[derive(Debug, Default, Args)]
+pub(super) struct Consume {
+    /// Read as this consumer: start at the first record that it has not acknowledged. A line
+    /// {"ack":SEQ} on standard input acknowledges a record and all before it; {"acked":SEQ}
+    /// confirms that this is on the disk. A new consumer starts at the first record
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "follow",
+        conflicts_with = "after",
+        add = task_names::consumer_candidates()
+    )]
+    pub(super) consumer: Option<String>,
+    /// Acknowledge each record after printing it; standard input is not read
+    #[arg(long, requires = "consumer")]
+    pub(super) auto_ack: bool,
+    /// Where a new consumer starts, instead of at the first record: after the existing ones
+    #[arg(long, hide = true, value_name = "WHERE", value_parser = ["now"], requires = "consumer")]
+    from: Option<String>,
+    /// End the stream of the process that reads as this consumer now, if there is one
+    #[arg(long, hide = true, requires = "consumer")]
+    take_over: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum FeedFormat {
+    /// JSON lines as stored
+    Json,
+    /// For people
+    Text,
+}
+
+/// Prints what is recorded from now on, for programs.
+pub(super) async fn live(context: &Context) -> Result<(), Error> {
+    let live = Feed {
+        follow: true,
+        format: Some(FeedFormat::Json),
+        ..Feed::default()
+    };
+    run(context, live).await
+}
 
 pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Error> {
     let session = context.session().await?;
@@ -33,113 +114,52 @@ pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Error> {
         // A notice or a follow-up says again what events have said.
         kinds.push(Kind::Event);
     }
-    let names = args.task.clone();
     let filter = Filter::new(kinds, args.types, args.task).for_owner(args.owner);
+    let earliest =
+        |ago| clock::now().wall - Millis::try_from(whole_millis(ago)).unwrap_or(Millis::MAX);
     let last = LastRecords {
         after: args.after,
         most: args.lines,
         since: args.since.map(earliest),
     };
     if !args.follow {
-        let since = last.since;
-        print_stored(context, &session, ReaderStart::Last(last), filter, format).await?;
-        return note_unknown(&session, names, since).await;
+        return print_stored(context, &session, last, filter, format).await;
     }
-    note_unknown(&session, names, None).await?;
-    let (request, acknowledging) = match args.consume {
+    let acks_printed = args.consume.auto_ack;
+    let given = (args.consume.consumer.is_some() && !acks_printed).then(read_lines);
+    let request = match args.consume {
         Consume {
             consumer: Some(name),
             from,
             take_over,
-            auto_ack,
-        } => {
-            let request = ConsumeRequest {
-                name,
-                from_now: from.is_some(),
-                take_over,
-                filter,
-            };
-            let acknowledging = match auto_ack {
-                true => Acknowledging::Printed,
-                false => Acknowledging::Given(read_lines()),
-            };
-            (Request::Consume(request), acknowledging)
-        }
-        Consume { consumer: None, .. } => {
-            let start = match last {
-                last if !last.is_all() => ReaderStart::Last(last),
-                last => last.after.map_or(ReaderStart::Now, ReaderStart::After),
-            };
-            let request = Request::Subscribe {
-                start,
-                filter,
-                tasks: false,
-                stored: None,
-            };
-            (request, Acknowledging::Nothing)
-        }
+            ..
+        } => Request::Consume(ConsumeRequest {
+            name,
+            from_now: from.is_some(),
+            take_over,
+            filter,
+        }),
+        Consume { consumer: None, .. } => Request::Subscribe {
+            start: match last.is_all() {
+                false => ReaderStart::Last(last),
+                true => last.after.map_or(ReaderStart::Now, ReaderStart::After),
+            },
+            filter,
+            tasks: false,
+            stored: None,
+        },
     };
-    follow(context, &session, request, format, acknowledging).await
-}
-
-/// Returns the time that lies this long ago, in milliseconds since 1970.
-fn earliest(ago: Duration) -> Millis {
-    clock::now().wall - Millis::try_from(ago.as_millis()).unwrap_or(Millis::MAX)
-}
-
-/// How long it may take to find out which tasks there are, for a note that can be left out.
-const LIST_WITHIN: Duration = Duration::from_secs(2);
-
-/// Says which of the tasks with these names and window ids are asked for in vain: none is there, and none
-/// has an event since then. With --follow, they may still come.
-async fn note_unknown(
-    session: &TaskSession,
-    names: Vec<String>,
-    since: Option<Millis>,
-) -> Result<(), Error> {
-    let mut unknown = Vec::new();
-    for name in names {
-        let filter = Filter::new(vec![Kind::Event], Vec::new(), vec![name.clone()]);
-        let last = LastRecords {
-            after: None,
-            most: Some(1),
-            since,
-        };
-        let start = ReaderStart::Last(last);
-        let stored = StoredRecords::open(session, start, filter, StoredUse::Examine).await?;
-        let is_recorded = match stored {
-            Some(mut stored) => stored.next_record().await?.is_some(),
-            None => false,
-        };
-        if !is_recorded {
-            unknown.push(name);
-        }
-    }
-    if unknown.is_empty() {
-        return Ok(());
-    }
-    let mut session = session.for_request();
-    let Ok(listed) = tokio::time::timeout(LIST_WITHIN, ops::list(&mut session)).await else {
-        return Ok(());
-    };
-    let tasks = listed.map(|view| view.tasks).unwrap_or_default();
-    unknown.retain(|name| !tasks.iter().any(|listed| listed.task.is_called(name)));
-    let when = since.map_or("", |_| " in that time");
-    for name in unknown {
-        output::note(&format!(
-            "tmux-task: feed: there is no task `{name}`, and no record of one{when}"
-        ));
-    }
-    Ok(())
+    follow(context, &session, request, format, given, acks_printed).await
 }
 
 async fn print_stored(
     context: &Context,
     session: &TaskSession,
-    start: ReaderStart,
+    last: LastRecords,
     filter: Filter,
     format: FeedFormat,
 ) -> Result<(), Error> {
+    let start = ReaderStart::Last(last);
     let stored = StoredRecords::open(session, start, filter, StoredUse::Print).await?;
     let mut stored = stored.ok_or_else(|| ops::no_feed(session))?;
     context.limit.lift();
@@ -148,8 +168,9 @@ async fn print_stored(
     while let Some(line) = stored.next().await? {
         match line {
             StoredLine::Record(text) => {
-                let line = line_of(text, format)?;
-                line.map_or(Ok(()), |line| out.line(&line))?;
+                if let Some(line) = line_of(text, format)? {
+                    out.line(&line)?;
+                }
             }
             StoredLine::Gap(from, to) => lost.push((from, to)),
         }
@@ -161,23 +182,18 @@ async fn print_stored(
     Ok(())
 }
 
-/// What a consumer acknowledges.
-pub(super) enum Acknowledging {
-    /// It is none.
-    Nothing,
-    /// What it is told on standard input.
-    Given(mpsc::Receiver<Result<Acknowledgement, serde_json::Error>>),
-    /// What was printed.
-    Printed,
-}
+/// What a consumer acknowledges, as it is told on standard input.
+type Given = mpsc::Receiver<Result<Acknowledgement, serde_json::Error>>;
 
-/// Prints the stream that is requested, until it or stdout is closed.
-pub(super) async fn follow(
+/// Prints the stream that is requested, until it or stdout is closed. What is `given` is acknowledged, or what
+/// was printed.
+async fn follow(
     context: &Context,
     session: &TaskSession,
     request: Request,
     format: FeedFormat,
-    mut acknowledging: Acknowledging,
+    mut given: Option<Given>,
+    acks_printed: bool,
 ) -> Result<(), Error> {
     let mut client = session.daemon_or_start().await?;
     let hello = client.stream(&request).await?;
@@ -191,19 +207,17 @@ pub(super) async fn follow(
             if let Some(refusal) = refusal_in(&text) {
                 return Err(refusal);
             }
-            let printed = match &acknowledging {
-                Acknowledging::Printed => {
-                    Some(serde_json::from_str::<LineHead>(&text).map_err(Error::of)?)
-                }
-                Acknowledging::Nothing | Acknowledging::Given(_) => None,
+            let head = match acks_printed {
+                true => serde_json::from_str(&text).map_err(Error::of)?,
+                false => LineHead::default(),
             };
-            if printed.as_ref().is_none_or(|head| head.kind != "acked")
+            if head.kind != "acked"
                 && let Some(line) = line_of(text, format)?
             {
                 output::line(&line)?;
             }
             // A gap has no number of its own: it is acknowledged by its end.
-            if let Some(seq) = printed.and_then(|head| head.seq.or(head.to)) {
+            if let Some(seq) = head.seq.or(head.to) {
                 client.acknowledge(seq).await?;
             }
         }
@@ -213,7 +227,7 @@ pub(super) async fn follow(
                 // The daemon stops, or another reader takes over.
                 None => return Ok(()),
             },
-            acknowledged = next(&mut acknowledging) => {
+            acknowledged = next(&mut given) => {
                 let Acknowledgement { ack } = acknowledged?;
                 client.acknowledge(ack).await?;
             }
@@ -225,8 +239,8 @@ pub(super) async fn follow(
 }
 
 /// Resolves with the next acknowledgement from standard input; never when there will be none.
-async fn next(from: &mut Acknowledging) -> Result<Acknowledgement, Error> {
-    if let Acknowledging::Given(receiver) = from
+async fn next(from: &mut Option<Given>) -> Result<Acknowledgement, Error> {
+    if let Some(receiver) = from
         && let Some(next) = receiver.recv().await
     {
         return next.map_err(|error| {
@@ -257,7 +271,7 @@ fn durable(record: &Record) -> String {
     let (kind, text) = match &record.body {
         Body::Event(event) => (
             format!("event {}", event.event_type()),
-            crate::rules::route::text_of(event),
+            route::text_of(event),
         ),
         Body::Notice { text, .. } => ("notice".to_owned(), text.clone()),
         Body::FollowUp { message, .. } => ("followUp".to_owned(), message.content.clone()),
@@ -275,14 +289,16 @@ fn live_text(record: &LiveRecord) -> Option<String> {
             dead,
             problem,
         } => {
-            let counts = match text {
+            let mut line = match text {
                 Some(text) => {
                     format!("{text} ({running} running, {waiting} waiting, {dead} exited)")
                 }
                 None => "tmux: no session".to_owned(),
             };
-            let problem = problem.as_ref().map(|problem| format!("; {problem}"));
-            Some(counts + &problem.unwrap_or_default())
+            if let Some(problem) = problem {
+                line.push_str(&format!("; {problem}"));
+            }
+            Some(line)
         }
         LiveRecord::Gap { from, to } => missing(&[(*from, *to)]),
         LiveRecord::Acked { acked } => Some(format!("acknowledged up to #{acked}")),
@@ -291,18 +307,17 @@ fn live_text(record: &LiveRecord) -> Option<String> {
     }
 }
 
-/// Reports which records are missing, if any.
 fn missing(lost: &[(Seq, Seq)]) -> Option<String> {
-    let stretches: Vec<String> = lost
-        .iter()
-        .map(|(from, to)| match to - from {
-            0 => format!("{from}"),
-            _ => format!("{from} to {to}"),
-        })
-        .collect();
-    match stretches.as_slice() {
+    let stretch = |(from, to): &(Seq, Seq)| match from == to {
+        true => format!("{from}"),
+        false => format!("{from} to {to}"),
+    };
+    match lost {
         [] => None,
-        [one] if !one.contains(' ') => Some(format!("record {one} is gone")),
-        several => Some(format!("records {} are gone", several.join(", "))),
+        [(from, to)] if from == to => Some(format!("record {from} is gone")),
+        several => {
+            let stretches: Vec<String> = several.iter().map(stretch).collect();
+            Some(format!("records {} are gone", stretches.join(", ")))
+        }
     }
 }

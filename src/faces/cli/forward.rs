@@ -10,10 +10,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::ChildStdin;
 use tokio::time::sleep;
 
-use super::args::{CliCommand, Feed, KillAll, Replay, Run, Send};
-use super::context::ExitWatch;
-use super::output;
-use crate::client::hosts::{FarProcess, Host};
+use super::args::CliCommand;
+use super::context::{Context, ExitWatch};
+use super::feed::Feed;
+use super::kill::KillAll;
+use super::replay::Replay;
+use super::run::Run;
+use super::send::Send;
+use super::{output, usage};
+use crate::client::hosts::{FarProcess, Host, install};
 use crate::model::{
     Backoff, Error, ErrorKind, FarAnswer, FarCall, FarCaller, FarStdin, whole_millis,
 };
@@ -27,13 +32,11 @@ const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_s
 /// What a command needs of this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Needs {
-    /// It reads standard input.
     stdin: FarStdin,
     /// What it reads counts only as a whole.
     whole_stdin: bool,
     /// It shows or asks something on the terminal, if there is one.
     terminal: bool,
-    /// It depends on the directory it runs in.
     cwd: bool,
     /// It may start tasks, of which a conversation wants to hear.
     launches: bool,
@@ -120,7 +123,6 @@ pub(super) async fn run(
     }
 }
 
-/// Executes a call on a machine. Returns its exit code.
 async fn execute(
     host: &Host,
     choice: &SessionChoice,
@@ -214,7 +216,6 @@ async fn wait(
     }
 }
 
-/// Executes a command there, and passes on its output. Returns its exit code.
 async fn ask(
     host: &Host,
     call: &FarCall,
@@ -261,12 +262,24 @@ async fn pass(
     Err(Error::silent(kind))
 }
 
-/// Returns whether ssh may ask.
-pub(super) fn may_ask() -> bool {
+/// `init host`: puts this program onto another machine, and checks it.
+pub(super) async fn init_host(context: &Context, name: String) -> Result<(), Error> {
+    // Whoever answers a question of ssh takes his time, and so does a slow line.
+    context.limit.lift();
+    let host = Host::named(&name, &lookup)?;
+    output::line(&install(&host, may_ask()).await?)?;
+    let args = ["tmux-task", "--host", &name, "doctor"].map(Into::into);
+    let (doctor, words) =
+        usage::parse(&args).map_err(|error| usage::failure(&error, &args).about("usage"))?;
+    let choice = context.global.choice();
+    let examined = run(&name, &choice, (&words, &args), &doctor.command).await;
+    examined.map_err(|error| error.about("doctor"))
+}
+
+fn may_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Returns what is executed there.
 fn call(
     host: &Host,
     needs: &Needs,

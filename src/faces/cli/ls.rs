@@ -1,22 +1,67 @@
 //! `ls`: the tasks as a table or as JSON. `status`: the status line. `explain`: why a task is or is not
 //! judged to wait for input.
 
+use clap::Args;
 use serde_json::json;
 
-use super::args::{Explain, Json, Ls};
 use super::context::Context;
-use super::output;
-use super::table::{self, NARROW, NARROW_NAME, Narrowing};
+use super::output::{self, Json};
+use super::table::{self, NARROW, NARROW_NAME, Narrowing, or_dash};
 use crate::clock;
-use crate::model::{Error, Millis, RunEnd, age, port_words, text, took};
-use crate::ops::{self, Everywhere};
+use crate::model::{Error, Millis, RunEnd, Task, age, port_words, text, took};
+use crate::ops::{self, Everywhere, task_names};
 use crate::rules::terminal::fitted;
 use crate::rules::wire::{LiveRecord, LsTask, LsView, TaskStateName};
+
+#[derive(Debug, Args)]
+pub(super) struct Ls {
+    /// Only tasks whose name or command contains this text, in upper or lower case; or of this window id
+    #[arg(add = task_names::candidates())]
+    filter: Option<String>,
+    /// Only tasks that have ended with another code than 0 or by a signal; --failed, --waiting and
+    /// --running together select tasks of each of these states
+    #[arg(long)]
+    failed: bool,
+    /// Only tasks that ask for input
+    #[arg(long)]
+    waiting: bool,
+    /// Only tasks that run and do not ask for input
+    #[arg(long)]
+    running: bool,
+    /// All task sessions: those of this tmux server, and those of others that have a daemon
+    #[arg(short, long)]
+    pub(super) all: bool,
+    /// Do not cut commands and lines
+    #[arg(short, long)]
+    wide: bool,
+    #[command(flatten)]
+    json: Json,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Explain {
+    /// The task, by name or window id
+    #[arg(add = task_names::candidates())]
+    name: String,
+    #[command(flatten)]
+    json: Json,
+}
 
 /// The maximum width of the command and of the last line in the table, in columns.
 const COLUMN: usize = 52;
 
-/// The columns.
+const COLUMNS: [&str; 10] = [
+    "ID",
+    "NAME",
+    "STATE",
+    "CODE",
+    "RUN",
+    "AGE",
+    "USUALLY",
+    "PORTS",
+    "COMMAND",
+    "LAST LINE",
+];
 const ID: usize = 0;
 const NAME: usize = 1;
 const STATE: usize = 2;
@@ -27,9 +72,6 @@ const USUALLY: usize = 6;
 const PORTS: usize = 7;
 const COMMAND: usize = 8;
 const LAST_LINE: usize = 9;
-
-/// How many columns there are.
-const COLUMNS: usize = 10;
 
 /// From this width of a terminal on usual durations are shown, if any are known.
 const WITH_USUALLY: usize = 80;
@@ -43,7 +85,7 @@ pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Error> {
     }
     let mut session = context.given()?;
     let mut view = ops::list(&mut session).await?;
-    if !view.exists && !ops::was_pruned(&session).await {
+    if !view.exists {
         return Err(session.missing());
     }
     view.tasks.retain(|task| is_selected(task, &args));
@@ -55,30 +97,25 @@ pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Error> {
     output::lines(&table)
 }
 
-/// Lists all task sessions, each below its name.
 async fn all(context: &Context, args: &Ls) -> Result<(), Error> {
     // From here on the server has to answer.
     context.given()?;
-    let choice = context.choice();
     let Everywhere {
         mut sessions,
         silent,
-    } = ops::list_everywhere(&choice).await?;
+    } = ops::list_everywhere(&context.global.choice()).await?;
     for socket in silent {
-        output::note(&format!(
-            "tmux-task: ls: a daemon does not answer, its session is left out: {}",
-            socket.display()
+        let socket = socket.display();
+        context.say(&format!(
+            "a daemon does not answer, its session is left out: {socket}"
         ));
     }
-    if is_filtered(args) {
-        for listed in &mut sessions {
-            listed.view.tasks.retain(|task| is_selected(task, args));
-        }
-        sessions.retain(|listed| !listed.view.tasks.is_empty());
-    }
-    for listed in &mut sessions {
+    let is_filtered = args.filter.is_some() || args.failed || args.waiting || args.running;
+    sessions.retain_mut(|listed| {
+        listed.view.tasks.retain(|task| is_selected(task, args));
         ops::add_ports(&mut listed.view);
-    }
+        !is_filtered || !listed.view.tasks.is_empty()
+    });
     if args.json.json {
         return output::json(&json!({ "sessions": sessions }));
     }
@@ -87,10 +124,9 @@ async fn all(context: &Context, args: &Ls) -> Result<(), Error> {
     for listed in &sessions {
         let view = &listed.view;
         let tasks = text::counted(view.tasks.len(), "task");
-        let server = if listed.is_here {
-            String::new()
-        } else {
-            format!(", server {}", listed.server)
+        let server = match listed.is_here {
+            true => String::new(),
+            false => format!(", server {}", listed.server),
         };
         let daemon = if view.supervised { "" } else { ", no daemon" };
         let heading = format!("{} ({tasks}{server}{daemon})", view.session_name);
@@ -105,11 +141,6 @@ async fn all(context: &Context, args: &Ls) -> Result<(), Error> {
     output::lines(&lines)
 }
 
-fn is_filtered(args: &Ls) -> bool {
-    args.filter.is_some() || args.failed || args.waiting || args.running
-}
-
-/// Whether the options select this task.
 fn is_selected(listed: &LsTask, args: &Ls) -> bool {
     let has_state = match listed.state {
         TaskStateName::Exited | TaskStateName::Killed => args.failed && listed.has_failed(),
@@ -129,14 +160,12 @@ fn is_selected(listed: &LsTask, args: &Ls) -> bool {
     (is_any_state || has_state) && is_named
 }
 
-/// How the table is shown.
 #[derive(Debug, Clone, Copy)]
 struct Style {
     /// The width of the terminal, if the lines are to fit it.
     columns: Option<usize>,
     /// The maximum width of the command and of the last line.
     longest: usize,
-    /// Whether states have colours.
     is_coloured: bool,
 }
 
@@ -151,59 +180,42 @@ impl Style {
 }
 
 fn table_of(view: &LsView, now: Millis, style: Style) -> Vec<String> {
-    let mut rows = vec![
-        [
-            "ID",
-            "NAME",
-            "STATE",
-            "CODE",
-            "RUN",
-            "AGE",
-            "USUALLY",
-            "PORTS",
-            "COMMAND",
-            "LAST LINE",
-        ]
-        .map(String::from),
-    ];
-    rows.extend(view.tasks.iter().map(|task| row(task, now)));
-    let mut widths = table::widths(&rows);
-    let is_usual_known = view.tasks.iter().any(|task| task.usual_ms.is_some());
+    let is_any_usual_known = view.tasks.iter().any(|task| task.usual_ms.is_some());
     let has_room = style.columns.is_none_or(|columns| columns >= WITH_USUALLY);
-    if !(is_usual_known && has_room) {
-        widths[USUALLY] = 0;
+    let shows_usual = is_any_usual_known && has_room;
+    let shows_ports = view
+        .tasks
+        .iter()
+        .any(|listed| listens_on(&listed.task).is_some());
+    let header = std::iter::once(COLUMNS.map(String::from));
+    let mut rows: Vec<_> = header
+        .chain(view.tasks.iter().map(|task| row(task, now)))
+        .collect();
+    for row in &mut rows {
+        for (column, is_shown) in [(USUALLY, shows_usual), (PORTS, shows_ports)] {
+            if !is_shown {
+                row[column].clear();
+            }
+        }
+        for column in [COMMAND, LAST_LINE] {
+            row[column] = fitted(&row[column], style.longest);
+        }
     }
-    let listens = |task: &LsTask| {
-        task.task
-            .ports
-            .as_ref()
-            .is_some_and(|ports| !ports.is_empty())
+    let third = (style.columns.unwrap_or_default() / 3).max(NARROW);
+    let narrowing = Narrowing {
+        cuts: &[
+            (COMMAND, third),
+            (LAST_LINE, third),
+            (COMMAND, NARROW),
+            (LAST_LINE, NARROW),
+            (NAME, NARROW_NAME),
+        ],
+        dispensable: &DISPENSABLE,
     };
-    if !view.tasks.iter().any(listens) {
-        widths[PORTS] = 0;
-    }
-    for column in [COMMAND, LAST_LINE] {
-        widths[column] = widths[column].min(style.longest);
-    }
-    if let Some(columns) = style.columns {
-        let third = (columns / 3).max(NARROW);
-        let narrowing = Narrowing {
-            cuts: &[
-                (COMMAND, third),
-                (LAST_LINE, third),
-                (COMMAND, NARROW),
-                (LAST_LINE, NARROW),
-                (NAME, NARROW_NAME),
-            ],
-            dispensable: &DISPENSABLE,
-        };
-        table::fit(&mut widths, columns, &narrowing);
-    }
-    let colours = std::iter::once(None).chain(view.tasks.iter().map(colour));
-    let colours = colours.map(|colour| colour.filter(|_| style.is_coloured));
-    let rows = rows.iter().zip(colours);
-    rows.map(|(row, colour)| table::line(row, &widths, colour.map(|colour| (STATE, colour))))
-        .collect()
+    table::lines(&rows, style.columns, &narrowing, |row| {
+        let listed = view.tasks.get(row.checked_sub(1)?)?;
+        Some((STATE, colour(listed).filter(|_| style.is_coloured)?))
+    })
 }
 
 /// Returns the colour of a task's state, as a parameter of the escape sequence.
@@ -220,10 +232,15 @@ fn colour(listed: &LsTask) -> Option<&'static str> {
     }
 }
 
-fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS] {
+fn listens_on(task: &Task) -> Option<&[u16]> {
+    let ports = task.ports.as_deref();
+    ports.filter(|ports| !ports.is_empty())
+}
+
+fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS.len()] {
     let task = &listed.task;
     let code = match task.run_end() {
-        _ if task.is_alive() => "-".to_owned(),
+        _ if task.is_alive() => or_dash(None),
         RunEnd::Signal(signal) => signal.to_owned(),
         RunEnd::Code(code) => code.to_string(),
         RunEnd::Unknown => "?".to_owned(),
@@ -242,15 +259,10 @@ fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS] {
         task.name.clone(),
         listed.state_word(),
         code,
-        task.run
-            .map_or_else(|| "-".to_owned(), |run| run.to_string()),
-        task.started_at
-            .map_or_else(|| "-".to_owned(), |at| age(now - at)),
-        listed.usual_ms.map_or_else(|| "-".to_owned(), took),
-        match task.ports.as_deref() {
-            None | Some([]) => "-".to_owned(),
-            Some(ports) => port_words(ports),
-        },
+        or_dash(task.run.map(|run| run.to_string())),
+        or_dash(task.started_at.map(|at| age(now - at))),
+        or_dash(listed.usual_ms.map(took)),
+        or_dash(listens_on(task).map(port_words)),
         trimmed(task.command.as_deref().unwrap_or("-")),
         trimmed(&last),
     ]
@@ -279,7 +291,7 @@ pub(super) async fn explain(context: &Context, args: Explain) -> Result<(), Erro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Task, test_notation};
+    use crate::model::test_notation;
     use crate::rules::terminal::columns_of;
 
     fn style(columns: Option<usize>) -> Style {

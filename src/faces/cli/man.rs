@@ -19,19 +19,16 @@ pub(super) fn run(args: &Man) -> Result<(), Error> {
         return write_all(folder);
     }
     let program = program();
-    let wanted = match &args.command {
-        None => Some(&program),
-        Some(name) => program.find_subcommand(name),
-    };
-    let Some(command) = wanted else {
-        let name = args.command.as_deref().unwrap_or_default();
-        let failure = Error::usage(format!("there is no command `{name}`"));
-        return Err(failure.with_hint("see `tmux-task --help`"));
+    let command = match &args.command {
+        None => &program,
+        Some(name) => program.find_subcommand(name).ok_or_else(|| {
+            Error::usage(format!("there is no command `{name}`"))
+                .with_hint("see `tmux-task --help`")
+        })?,
     };
     output::text(&page(command)?)
 }
 
-/// Writes the page of each command to this folder.
 fn write_all(folder: &Path) -> Result<(), Error> {
     let failed = |error| Error::of(&error);
     fs::create_dir_all(folder).map_err(failed)?;
@@ -79,8 +76,7 @@ fn invocation(command: &Command) -> String {
         .to_owned()
 }
 
-/// Returns how a command is called, with each option. The page would show options without their
-/// values.
+/// Returns how a command is called, with each option and its value.
 fn synopsis(command: &Command) -> String {
     let usage = command.clone().render_usage().to_string();
     let options = command
@@ -124,14 +120,12 @@ pub(super) fn answer_completion(args: &[OsString]) -> Result<bool, clap::Error> 
 /// The skill for agents: the guide_text below a header for the client.
 const SKILL: &str = include_str!("../../../hooks/skill/SKILL.md");
 
-/// The line that begins and ends the header.
 const FENCE: &str = "---\n";
 
 pub(super) fn guide() -> Result<(), Error> {
     output::lines(guide_text().lines())
 }
 
-/// Returns the skill without its header.
 fn guide_text() -> &'static str {
     let body = SKILL
         .strip_prefix(FENCE)

@@ -35,19 +35,19 @@ use std::time::Duration;
 
 use crate::client::{fleet_not_started, fleet_program};
 use crate::model::{Error, ErrorKind, FAR_CALL, FarCall};
-use args::{Cli, CliCommand, Fleet, Restart, Run};
+use agent::{Init, InitClient};
+use args::{Cli, CliCommand};
 use context::Context;
-
-/// The first descriptor that is not a standard stream.
-const FIRST_BEYOND_STDERR: i32 = 3;
+use run::{Restart, Run};
 
 /// Runs the program with these arguments, its own name first, and returns its exit code.
 ///
 /// The runtime has one thread: nothing here computes for long, and an idle runtime costs nothing.
 #[must_use]
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    // Long-lived children (a daemon, a tmux server) must not inherit our caller's locks and pipes.
-    close_fds::set_fds_cloexec(FIRST_BEYOND_STDERR, &[]);
+    // Long-lived children (a daemon, a tmux server) must not inherit our caller's locks and pipes, only the
+    // standard streams.
+    close_fds::set_fds_cloexec(3, &[]);
     let args: Vec<OsString> = args.into_iter().collect();
     // What a task's pane starts, and nobody else: no time is spent on anything else.
     if let [_, word, file] = args.as_slice()
@@ -79,8 +79,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     execute(args, None).into()
 }
 
-/// Executes the command with these arguments, the program's own name first, which another machine may have
-/// asked for.
+/// Executes the command with these arguments, here or for another machine.
 fn execute(args: Vec<OsString>, far: Option<FarCall>) -> u8 {
     let (mut cli, words) = match usage::parse(&args) {
         Ok(parsed) => parsed,
@@ -123,20 +122,13 @@ fn execute(args: Vec<OsString>, far: Option<FarCall>) -> u8 {
 
 async fn command(cli: Cli, words: &str, args: &[OsString]) -> Result<(), Error> {
     let context = Context::new(cli.global, words.to_owned());
+    let choice = context.global.choice();
     let passes_code_through = matches!(
         &cli.command,
         CliCommand::Run(Run { follow, .. }) | CliCommand::Restart(Restart { follow, .. }) if follow.wait || follow.follow
     );
-    let outcome = match context.forwards_to() {
-        Some(host) => {
-            Box::pin(forward::run(
-                host,
-                &context.choice(),
-                (words, args),
-                &cli.command,
-            ))
-            .await
-        }
+    let outcome = match context.global.forwards_to() {
+        Some(host) => Box::pin(forward::run(host, &choice, (words, args), &cli.command)).await,
         // Losing an arm is safe: the command ends with the other.
         None => tokio::select! {
             outcome = dispatch(&context, cli.command) => outcome,
@@ -165,7 +157,10 @@ fn dispatch(context: &Context, command: CliCommand) -> Execution<'_> {
         CliCommand::Feed(args) => boxed(move || feed::run(context, args)),
         CliCommand::Consumer(args) => boxed(move || daemon::consumer(context, args)),
         CliCommand::Ls(args) => boxed(move || ls::run(context, args)),
-        CliCommand::Fleet(args) => Box::pin(ready(Err(become_fleet(args)))),
+        CliCommand::Fleet(args) => {
+            let error = fleet_program().into_std().args(args.arguments).exec();
+            Box::pin(ready(Err(fleet_not_started(&error))))
+        }
         CliCommand::Logs(args) => boxed(move || logs::run(context, args)),
         CliCommand::Search(args) => boxed(move || logs::search(context, args)),
         CliCommand::Wait(args) => boxed(move || wait::wait(context, args)),
@@ -180,16 +175,19 @@ fn dispatch(context: &Context, command: CliCommand) -> Execution<'_> {
         CliCommand::Doctor(args) => boxed(move || doctor::run(context, args)),
         CliCommand::Attach(args) => boxed(move || attach::run(context, args)),
         #[cfg(feature = "panel")]
-        CliCommand::Panel(args) => {
-            boxed(move || async move { attach::panel(context, &args).await })
-        }
+        CliCommand::Panel(args) => boxed(move || attach::panel(context, args)),
         CliCommand::Guide => Box::pin(ready(man::guide())),
         CliCommand::Completions(args) => Box::pin(ready(man::completions(args))),
         CliCommand::Man(args) => Box::pin(ready(man::run(&args))),
-        CliCommand::Init(args) => boxed(move || async move { agent::init(context, &args).await }),
+        CliCommand::Init(Init {
+            client: InitClient::Host,
+            machine: Some(name),
+            ..
+        }) => boxed(move || forward::init_host(context, name)),
+        CliCommand::Init(args) => boxed(move || agent::init(context, args)),
         CliCommand::Agent(args) => boxed(move || agent::run(context, args)),
         #[cfg(feature = "mcp")]
-        CliCommand::Mcp(args) => boxed(move || async move { attach::mcp(context, &args).await }),
+        CliCommand::Mcp(args) => boxed(move || attach::mcp(context, args)),
         CliCommand::Replay(args) => {
             context.limit.lift();
             Box::pin(ready(replay::run(&args)))
@@ -197,14 +195,6 @@ fn dispatch(context: &Context, command: CliCommand) -> Execution<'_> {
     }
 }
 
-/// Becomes the fleet's program. Returns why it does not.
-fn become_fleet(args: Fleet) -> Error {
-    let mut command = fleet_program().into_std();
-    let error = command.args(args.arguments).exec();
-    fleet_not_started(&error)
-}
-
-/// A command that is executed when this is awaited.
 type Execution<'a> = Pin<Box<dyn Future<Output = Result<(), Error>> + 'a>>;
 
 fn boxed<'a, F>(make: impl FnOnce() -> F) -> Execution<'a>

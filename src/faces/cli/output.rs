@@ -4,7 +4,17 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::OnceLock;
 
+use clap::Args;
+
 use crate::model::{Error, ErrorKind, FarCaller, text};
+
+// `--json` on its own. No doc comment: clap would take it for the text of the command.
+#[derive(Debug, Clone, Copy, Args)]
+pub(super) struct Json {
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
 
 /// The maximum length of a part of an error: a path and a few sentences.
 const MAX_CHARS: usize = 8192;
@@ -36,7 +46,6 @@ pub(crate) fn viewer() -> &'static FarCaller {
     })
 }
 
-/// Prints one line of results.
 pub(crate) fn line(text: &str) -> Result<(), Error> {
     lines(std::iter::once(text))
 }
@@ -69,7 +78,6 @@ impl Results {
     }
 }
 
-/// Prints a piece of results unchanged.
 pub(crate) fn text(text: &str) -> Result<(), Error> {
     let mut results = Results::new();
     let printed = write!(results.stdout, "{text}");
@@ -77,7 +85,6 @@ pub(crate) fn text(text: &str) -> Result<(), Error> {
     results.end()
 }
 
-/// Prints one JSON value as a line.
 pub(crate) fn json(value: &impl serde::Serialize) -> Result<(), Error> {
     let text = serde_json::to_string(value).map_err(|error| Error::of(error).about("output"))?;
     line(&text)
@@ -91,8 +98,7 @@ pub(crate) fn closed_is_fine(error: &io::Error) -> Result<(), Error> {
     Err(Error::of(error).about("output"))
 }
 
-/// Prints on stderr why the command `what` failed. If that fails too, it cannot be reported. `options` say
-/// which session and server are meant.
+/// Prints why the command `what` failed. `options` say which session and server are meant.
 pub(super) fn complain(error: &Error, what: &str, options: &str) {
     if !error.message.is_empty() {
         note(&framed(error, what, options));
@@ -139,12 +145,6 @@ pub(crate) fn tail(lines: &[String], name: Option<&str>) {
     }
 }
 
-/// Prints a text on stderr, as a result that is read by another program.
-pub(crate) fn result_on_stderr(text: &str) -> io::Result<()> {
-    io::stderr().write_all(text.as_bytes())
-}
-
-/// Prints a help text.
 pub(crate) fn help(text: &str) -> u8 {
     match lines(std::iter::once(text.trim_end())) {
         Ok(()) => 0,

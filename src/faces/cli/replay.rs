@@ -2,13 +2,24 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
+use std::path::PathBuf;
 use std::time::Instant;
 
-use super::args::Replay;
-use super::output;
+use clap::Args;
+
+use super::output::{self, Json};
 use crate::model::{Context, Error, Now};
 use crate::rules::engine::{Engine, EngineEffect, RestoredState, Settings};
 use crate::rules::wire::SnapshotLine;
+
+#[derive(Debug, Args)]
+pub(super) struct Replay {
+    /// The file of snapshots [default: standard input]
+    pub(super) file: Option<PathBuf>,
+    /// No effect: records are always JSON lines
+    #[command(flatten)]
+    json: Json,
+}
 
 pub(super) fn run(args: &Replay) -> Result<(), Error> {
     match args.file.as_ref().filter(|path| path.as_os_str() != "-") {

@@ -2,13 +2,45 @@
 
 use std::io::{self, IsTerminal, Read, Write};
 
+use clap::Args;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
-use super::args::Send;
 use super::context::{Context, ExitWatch};
 use super::output;
 use crate::model::Error;
+use crate::ops::task_names;
 use crate::rules::wire::{SecretText, SendRequest, TypedInput};
+use crate::tmux::is_key;
+
+#[derive(Debug, Args)]
+pub(super) struct Send {
+    /// The task, by name or window id
+    #[arg(add = task_names::candidates())]
+    name: String,
+    /// The text to type, words joined by spaces; Enter follows
+    #[arg(conflicts_with_all = ["key", "secret"], value_name = "TEXT")]
+    text: Vec<String>,
+    /// A key by tmux's name, Enter, C-c or Up; may be given more than once
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true, conflicts_with = "secret", value_parser = parse_key)]
+    key: Vec<String>,
+    /// Read the text from standard input; it is never displayed or logged
+    #[arg(long)]
+    pub(super) secret: bool,
+    /// No Enter after the text
+    #[arg(long)]
+    no_enter: bool,
+    /// Only if the task waits for exactly this, and was not answered already
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(super) if_prompt: Option<String>,
+}
+
+fn parse_key(text: &str) -> Result<String, String> {
+    if is_key(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("tmux has no such key; keys are called Enter, Escape, Up, C-c, M-x, F1".to_owned())
+    }
+}
 
 pub(super) async fn run(context: &Context, args: Send) -> Result<(), Error> {
     if args.text.is_empty() && args.key.is_empty() && !args.secret {
@@ -16,7 +48,6 @@ pub(super) async fn run(context: &Context, args: Send) -> Result<(), Error> {
         return Err(failure.with_hint("give TEXT, --key KEY or --secret"));
     }
     let mut session = context.given()?;
-    let enter = !args.no_enter;
     let input = if args.secret {
         // Read first, because it may take time.
         TypedInput::Secret(SecretText(secret_of(&read_secret().await?)?))
@@ -28,7 +59,7 @@ pub(super) async fn run(context: &Context, args: Send) -> Result<(), Error> {
     let request = SendRequest {
         task: args.name,
         input,
-        enter,
+        enter: !args.no_enter,
         if_prompt: args.if_prompt,
         is_guarded: output::viewer().is_guarded,
     };
@@ -77,8 +108,7 @@ impl Drop for Hidden {
     }
 }
 
-/// Returns what was read, without the final line end. A line end alone is an intended empty line;
-/// nothing at all is usually a command that failed in front of the pipe.
+/// Returns what was read, without the final line end. Nothing at all is usually a command that failed.
 fn secret_of(text: &str) -> Result<String, Error> {
     if text.is_empty() {
         let failure = Error::usage("there is no secret on standard input");

@@ -2,30 +2,115 @@
 //! was started.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use clap::Args;
 use futures_util::StreamExt;
+use futures_util::future::try_join_all;
 use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
+use tokio::time::Instant;
 
-use super::args::{FollowRun, Signal};
 use super::context::{self, Context};
 use super::output;
+use crate::config::read_time;
 use crate::model::{
-    self, AnswerBy, Error, ErrorKind, GoneReason, Stop, WaitOutcome, WaitResult, whole_millis,
+    self, AnswerBy, Condition, Error, ErrorKind, GoneReason, Launch, Stop, WaitOutcome, WaitResult,
+    whole_millis,
 };
-use crate::ops::{self, Awaited, Caller, StartedRun, TaskSession, WaitArguments, WaitNews};
+use crate::ops::{
+    self, Awaited, Caller, LINES, StartedRun, TaskSession, WaitArguments, WaitNews, number,
+    parse_port,
+};
 use crate::rules::wire::WaitRequest;
+
+#[derive(Debug, Args)]
+pub(super) struct Signal {
+    /// The channel
+    name: String,
+}
+
+// How `run` waits for what it has started.
+#[derive(Debug, Clone, Args)]
+pub(super) struct FollowRun {
+    /// Wait until the run ends, and exit with its code (128+N for signal N); 123: the task asks for
+    /// input, 124: timed out, 125: run itself failed
+    #[arg(long, conflicts_with = "until", group = "waits")]
+    pub(super) wait: bool,
+    /// Show its output here, nothing else on stdout, until the run ends; exit as with --wait. Ctrl-C
+    /// leaves it running
+    #[arg(long, conflicts_with_all = ["until", "listen", "json"])]
+    pub(super) follow: bool,
+    /// With --wait or --follow: continue to wait while the task asks for input
+    #[arg(long, requires = "ends")]
+    pub(super) through_prompts: bool,
+    /// With --wait, --until or --listen, or run's --after: how many of the last lines of a failed run to print
+    /// on stderr
+    #[arg(long, value_name = "N", default_value = "10", value_parser = number::<usize>(LINES), allow_negative_numbers = true, requires = "limited")]
+    pub(super) tail: usize,
+    /// Wait until this text is written, as `wait --text` does
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        allow_hyphen_values = true,
+        group = "waits"
+    )]
+    pub(super) until: Vec<String>,
+    /// Wait until the task's own processes listen on this TCP port, or on any, as `wait --listen` does
+    #[arg(long, value_name = "PORT", value_parser = parse_port, num_args = 0..=1, conflicts_with = "wait")]
+    pub(super) listen: Option<Option<u16>>,
+    /// With --until: give up when this text is written; may be given more than once
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        allow_hyphen_values = true,
+        requires = "until"
+    )]
+    pub(super) stop: Vec<String>,
+    /// The texts of --until, --stop and run's --notify-on are regular expressions
+    #[arg(long, requires = "texts")]
+    pub(super) regex: bool,
+    /// The texts of --until, --stop and run's --notify-on match in upper and lower case
+    #[arg(long, requires = "texts")]
+    pub(super) ignore_case: bool,
+    /// With --wait, --follow, --until or --listen, or run's --after: the longest time to wait, like 500ms, 30s or 5m
+    #[arg(long, value_name = "D", value_parser = read_time, requires = "limited")]
+    pub(super) timeout: Option<Duration>,
+}
+
+impl FollowRun {
+    /// Returns what ends the wait besides the end of the run.
+    pub(super) fn conditions(&self) -> Vec<Condition> {
+        let texts = self.until.iter().cloned().map(Condition::Text);
+        let ports = self.listen.map(|port| Condition::Listen { port });
+        texts.chain(ports).collect()
+    }
+
+    pub(super) fn will_wait(&self) -> bool {
+        self.follow || self.wait || !self.conditions().is_empty()
+    }
+
+    /// Adds what its caller will wait for. For a text, or all output, the command starts with the wait.
+    pub(super) fn mark(&self, launch: Launch) -> Launch {
+        Launch {
+            will_wait: self.will_wait(),
+            is_held: self.follow || !self.until.is_empty(),
+            ..launch
+        }
+    }
+
+    pub(super) fn check_texts(&self) -> Result<(), Error> {
+        let texts = self.until.iter().chain(&self.stop);
+        ops::check_texts(texts, self.regex, self.ignore_case)
+    }
+}
 
 /// What is left of a time limit at least: a wait without time reports no end that is there.
 const LEAST: Duration = Duration::from_millis(1);
 
 pub(super) async fn wait(context: &Context, args: WaitArguments) -> Result<(), Error> {
     context.limit.wait(args.timeout);
-    if args.channel.as_deref() == Some("") {
-        let why = "a channel has a name of at least one character";
-        return Err(Error::usage(why));
-    }
+    args.channel.as_deref().map_or(Ok(()), check_channel)?;
     let mut session = context.given()?;
     if args.names.len() > 1 || args.any {
         return wait_for_several(context, &mut session, &args).await;
@@ -120,26 +205,20 @@ async fn wait_for_several(
             break;
         }
     }
-    if args.json {
+    if let Some((_, late)) = timed_out.first() {
+        if !args.json {
+            let what = format!("wait {}", names.join(" "));
+            return Err(Error::new(ErrorKind::TimedOut, why(late, args.timeout)).about(what));
+        }
         for (index, result) in &timed_out {
             print_one(*index, result, Some(&names))?;
         }
-    } else if let Some((_, result)) = timed_out.first() {
-        let what = format!("wait {}", names.join(" "));
-        return Err(Error::new(ErrorKind::TimedOut, why(result, args.timeout)).about(what));
+        return Err(Error::silent(ErrorKind::TimedOut));
     }
-    failed.extend(
-        timed_out
-            .iter()
-            .map(|(index, _)| (*index, ErrorKind::TimedOut)),
-    );
-    match failed.into_values().next() {
-        None => Ok(()),
-        Some(kind) => Err(Error::silent(kind)),
-    }
+    let kind = failed.into_values().next();
+    kind.map_or(Ok(()), |kind| Err(Error::silent(kind)))
 }
 
-/// A result with the task as it was named.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct NamedResult<'a> {
@@ -175,7 +254,11 @@ fn print(
     } else {
         let prefix = of_several.map(|_| name);
         if result.outcome == WaitOutcome::Died || has_failed {
-            print_end(result, what, prefix);
+            output::tail(&result.tail, prefix);
+            // What may have killed it.
+            if let Some(hint) = &result.exit_hint {
+                output::note(&format!("tmux-task: {what}: {hint}"));
+            }
         }
         // An end that was the condition is a result, even if not a success.
         if words.unmet.is_none() || has_failed {
@@ -198,15 +281,6 @@ fn print(
     }))
 }
 
-/// Prints the last lines of a run that has failed, behind the task's name if that is given, and what may
-/// have killed it.
-fn print_end(result: &WaitResult, what: &str, name: Option<&str>) {
-    output::tail(&result.tail, name);
-    if let Some(hint) = &result.exit_hint {
-        output::note(&format!("tmux-task: {what}: {hint}"));
-    }
-}
-
 /// Returns why the condition did not hold within this time limit, and who has the port.
 fn why(result: &WaitResult, limit: Option<Duration>) -> String {
     let why = result.words(limit).text;
@@ -216,8 +290,7 @@ fn why(result: &WaitResult, limit: Option<Duration>) -> String {
     }
 }
 
-/// Handles a prompt that was not the condition: prints what is asked, how to answer and what to do
-/// `then`.
+/// Returns the error for a prompt that was not the condition, with how to answer and what to do `then`.
 fn asks(what: &str, name: &str, result: &WaitResult, then: &str) -> Error {
     let hint = match how_to_answer(name, result) {
         // It does not go on.
@@ -229,7 +302,6 @@ fn asks(what: &str, name: &str, result: &WaitResult, then: &str) -> Error {
         .with_hint(hint)
 }
 
-/// Reports what happens to a task that another one starts after.
 pub(super) fn news_of(context: &Context, name: &str, news: &WaitNews<'_>) {
     match news {
         WaitNews::Asks(result) => {
@@ -243,7 +315,6 @@ pub(super) fn news_of(context: &Context, name: &str, news: &WaitNews<'_>) {
     }
 }
 
-/// Returns the command that answers a prompt.
 fn how_to_answer(name: &str, result: &WaitResult) -> String {
     if result.stopped {
         return Stop::ADVICE.to_owned();
@@ -264,20 +335,15 @@ fn how_to_answer(name: &str, result: &WaitResult) -> String {
     format!("`tmux-task send {name} {answer}{prompt}` answers")
 }
 
-/// `run --after`: waits until all these tasks have succeeded. `task` is the one that starts then. Of a run that
-/// has failed, the last lines are printed. `follow` says how long; what is left of that is for what follows.
-///
-/// # Errors
-///
-/// As soon as one of them has failed, when the time is over, and when one does not exist.
+/// `run --after`: waits until these tasks have succeeded. What is left of the time is for what follows.
 pub(super) async fn wait_before_launch(
     context: &Context,
     task: &str,
     names: &[String],
     follow: &mut FollowRun,
 ) -> Result<(), Error> {
-    let begun = Instant::now();
     let (timeout, tail) = (follow.timeout, follow.tail);
+    let deadline = timeout.map(|timeout| Instant::now() + timeout);
     if names.iter().any(|name| name == task) {
         let why = format!("task `{task}` cannot start after itself");
         return Err(Error::usage(why));
@@ -286,50 +352,37 @@ pub(super) async fn wait_before_launch(
     for name in names {
         ops::find(&mut session, name).await?;
     }
-    let listed = names.join(", ");
-    context.say(&format!("{task} waits for {listed}"));
+    context.say(&format!("{task} waits for {}", names.join(", ")));
     context.limit.wait(timeout);
-    let deadline = timeout.map(|timeout| tokio::time::Instant::now() + timeout);
-    let mut waits: FuturesUnordered<_> = names
-        .iter()
-        .map(|name| async move {
-            let mut session = context.given()?;
-            let awaited = Awaited {
-                name,
-                ready: None,
-                earlier_run: None,
-                deadline,
-                limit: timeout.unwrap_or_default(),
-                late: "has not ended",
-                tail,
-                report: &|news| news_of(context, name, &news),
-            };
-            let ended = awaited.wait(&mut session, None).await?;
-            Ok::<_, Error>((name, ended))
-        })
-        .collect();
-    let all = async {
-        while let Some(ended) = waits.next().await {
-            if let (name, Err(failed)) = ended? {
-                output::tail(&failed.tail, Some(name));
-                let why = format!("{task} was not started: {name} {}", failed.why);
-                let kind = match failed.has_timed_out {
-                    true => ErrorKind::TimedOut,
-                    false => ErrorKind::Impossible,
-                };
-                return Err(Error::new(kind, why));
-            }
-        }
-        Ok(())
-    };
-    context::unless_interrupted(all).await??;
-    let rest = |timeout: Duration| timeout.saturating_sub(begun.elapsed());
-    follow.timeout = follow.timeout.map(|timeout| rest(timeout).max(LEAST));
+    let waits = names.iter().map(|name| async move {
+        let awaited = Awaited {
+            name,
+            ready: None,
+            earlier_run: None,
+            deadline,
+            limit: timeout.unwrap_or_default(),
+            late: "has not ended",
+            tail,
+            report: &|news| news_of(context, name, &news),
+        };
+        let Err(failed) = awaited.wait(&mut context.given()?, None).await? else {
+            return Ok(());
+        };
+        output::tail(&failed.tail, Some(name));
+        let kind = match failed.has_timed_out {
+            true => ErrorKind::TimedOut,
+            false => ErrorKind::Impossible,
+        };
+        let why = format!("{task} was not started: {name} {}", failed.why);
+        Err(Error::new(kind, why))
+    });
+    context::unless_interrupted(try_join_all(waits)).await??;
+    let rest = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
+    follow.timeout = deadline.map(|deadline| rest(deadline).max(LEAST));
     Ok(())
 }
 
-/// Waits for what was started, as requested. The wait starts at the beginning of the run: nothing is missed
-/// between launch and wait, and the command waits at its gate until the wait has begun.
+/// Waits for what was started, from the beginning of the run on: nothing is missed.
 pub(super) async fn wait_for_launched(
     context: &Context,
     started: StartedRun,
@@ -343,7 +396,7 @@ pub(super) async fn wait_for_launched(
     context.limit.wait(timeout);
     let conditions = follow.conditions();
     let is_for_exit = conditions.is_empty();
-    let what = format!("{} {name}", context.what());
+    let what = format!("{} {name}", context.words);
     let request = WaitRequest {
         stops: follow.stop,
         regex: follow.regex,
@@ -393,8 +446,7 @@ pub(super) async fn wait_for_launched(
     }
 }
 
-/// Ends with the task's own code, 128+N for the signal N. For a failed run it prints on stderr how
-/// the run ended, because stdout is for results.
+/// Ends with the task's own code, 128+N for the signal N. stdout is for results.
 fn ended(what: &str, result: &WaitResult, json: bool) -> Result<(), Error> {
     let signal = result.exit_signal.as_deref().and_then(model::Signal::parse);
     let kind = match (signal.and_then(|signal| signal.number()), result.exit_code) {
@@ -413,9 +465,14 @@ fn ended(what: &str, result: &WaitResult, json: bool) -> Result<(), Error> {
 }
 
 pub(super) async fn signal(context: &Context, args: Signal) -> Result<(), Error> {
-    if args.name.is_empty() {
+    check_channel(&args.name)?;
+    Ok(context.given()?.connection().signal(&args.name).await?)
+}
+
+fn check_channel(name: &str) -> Result<(), Error> {
+    if name.is_empty() {
         let why = "a channel has a name of at least one character";
         return Err(Error::usage(why));
     }
-    Ok(context.given()?.connection().signal(&args.name).await?)
+    Ok(())
 }

@@ -179,10 +179,11 @@ pub(super) fn caller_of(meta: &Map<String, Value>) -> Caller {
     let named = meta.get("threadId").and_then(Value::as_str).and_then(codex);
     let caller = Caller::of_environment();
     // The machine that passes a call on says whose it is.
-    let named = named.filter(|_| caller.remote_name().is_none());
+    let named = named.filter(|_| caller.asked_by.is_none());
     Caller {
         owner: named.or(caller.owner),
         is_agent: true,
+        ..caller
     }
 }
 

@@ -14,9 +14,7 @@ use super::call::{
 use super::tool::{ToolCall, ToolEffect};
 use crate::clock;
 use crate::model::{Error, ErrorKind, Millis, StopChoice, port_words, rfc3339, text};
-use crate::ops::{
-    self, EventQuery, Events, FeedEvent, SearchArguments, TaskSession, one_or_more, seconds,
-};
+use crate::ops::{self, Events, FeedEvent, SearchArguments, TaskSession, one_or_more, seconds};
 use crate::rules::route;
 use crate::rules::wire::{
     After, EndedTask, LogRequest, LsTask, LsView, SearchResult, SendRequest, TaskLog,
@@ -417,12 +415,9 @@ impl ToolCall for NextEvents {
         };
         let asked = self.wait_seconds.unwrap_or(USUAL_WAIT);
         let wait = asked.min(LONGEST_WAIT);
-        let query = EventQuery {
-            tasks: self.task.into_iter().collect(),
-            most: self.limit.unwrap_or(EVENTS).clamp(1, MOST_EVENTS),
-            wait,
-        };
-        let work = ops::next_events(&session, &call.caller, after, query);
+        let tasks = self.task.into_iter().collect();
+        let most = self.limit.unwrap_or(EVENTS).clamp(1, MOST_EVENTS);
+        let work = ops::next_events(&session, &call.caller, after, tasks, most, wait);
         let events = call.attend("waiting for events", Some(wait), work).await?;
         let events = events.map_err(|error| {
             // The cursor may be of another feed.

@@ -86,8 +86,7 @@ pub(super) fn silent(
     fail(check, message, unless_stopped(pid))
 }
 
-/// Returns the result of a check that touches the disk, or that it did not end in time. A disk that
-/// hangs keeps the thread.
+/// Returns the result of a check that touches the disk. A disk that hangs keeps the thread.
 pub(super) async fn on_disk(
     name: &'static str,
     check: impl FnOnce() -> DoctorCheck + Send + 'static,

@@ -12,62 +12,35 @@ use crate::config;
 use crate::config::paths::{self, Env};
 use crate::files;
 use crate::model::{Error, text, with_causes};
-use crate::ops::attach::is_same_file;
 use crate::ops::lookup;
 use crate::rules::alerts::Place;
 use crate::rules::wire::DoctorCheck;
 use crate::tmux::{Connection, Probe, Server, TmuxError, server_version};
 
-/// The program's name, as a shell looks for it.
-const PROGRAM: &str = "tmux-task";
-
 /// Checks this machine and this environment.
 pub(super) async fn examine() -> Vec<DoctorCheck> {
+    let state = || examine_folder("state", paths::check_state(&lookup));
+    let runtime = || examine_folder("runtime", paths::check_runtime(&lookup));
     let (configuration, state, runtime, desktop) = tokio::join!(
         on_disk("config", examine_configuration),
-        on_disk("state", || examine_folder(
-            "state",
-            paths::check_state(&lookup)
-        )),
-        on_disk("runtime", || examine_folder(
-            "runtime",
-            paths::check_runtime(&lookup)
-        )),
+        on_disk("state", state),
+        on_disk("runtime", runtime),
         examine_desktop(),
     );
-    vec![
-        judge_locale(&lookup),
-        configuration,
-        state,
-        runtime,
-        desktop,
-    ]
+    let locale = judge_locale(&lookup);
+    vec![locale, configuration, state, runtime, desktop]
 }
 
-/// Checks the program that runs, and which one a shell finds.
+/// Says which program runs.
 pub(super) fn examine_program() -> DoctorCheck {
-    const CHECK: &str = "program";
-    let path = match env::current_exe() {
-        Ok(path) => path,
-        Err(error) => return fail_without_hint(CHECK, with_causes(&error)),
-    };
-    let found = lookup("PATH").and_then(|folders| {
-        let mut candidates = env::split_paths(&folders).map(|folder| folder.join(PROGRAM));
-        candidates.find(|file| file.is_file() && access(file, Access::EXEC_OK).is_ok())
-    });
     let version = env!("CARGO_PKG_VERSION");
-    let message = format!("tmux-task {version}, {}", path.display());
-    let hint = match found {
-        Some(found) if is_same_file(&found, &path) => return ok(CHECK, message),
-        Some(found) => format!(
-            "a shell finds {} first, and tmux-task-run calls that one; remove it, or change PATH",
-            found.display()
+    match env::current_exe() {
+        Ok(path) => ok(
+            "program",
+            format!("tmux-task {version}, {}", path.display()),
         ),
-        None => "it is not on PATH: tmux-task-run finds it only beside itself, in ~/.cargo/bin or \
-                 ~/.local/bin, or by TMUX_TASK_PROGRAM"
-            .to_owned(),
-    };
-    warn(CHECK, message, hint)
+        Err(error) => fail_without_hint("program", with_causes(&error)),
+    }
 }
 
 fn judge_locale(env: Env<'_>) -> DoctorCheck {
@@ -104,8 +77,7 @@ fn examine_configuration() -> DoctorCheck {
              `tmux-task config example` describes the keys",
         );
     }
-    let path = file.as_ref().map(|file| &file.path);
-    match path.filter(|path| path.exists()) {
+    match file.map(|file| file.path).filter(|path| path.exists()) {
         Some(path) => ok("config", path.display().to_string()),
         None => ok("config", "no file; the defaults apply"),
     }
@@ -144,9 +116,6 @@ async fn notifier() -> Result<String, String> {
 /// With less space left, a feed of the usual size may not fit.
 const LITTLE: u64 = 64 << 20;
 
-/// With less space left, nothing useful can be written.
-const NOTHING: u64 = 1 << 20;
-
 /// Checks a folder that commands create when they need it.
 fn examine_folder(name: &'static str, path: Result<PathBuf, Error>) -> DoctorCheck {
     let path = match path {
@@ -179,8 +148,7 @@ fn judge_space(name: &'static str, path: &Path, free: u64) -> DoctorCheck {
     if free >= LITTLE {
         return ok(name, format!("{path}, {shown} free"));
     }
-    let grade = if free < NOTHING { fail } else { warn };
-    grade(
+    warn(
         name,
         format!("{shown} free on the disk of {path}"),
         "make room: what cannot be written waits in memory, and its readers with it",
@@ -288,11 +256,10 @@ mod tests {
 
     #[test]
     fn a_disk_is_full_without_space() {
-        use CheckResult::{Fail, Ok, Warn};
+        use CheckResult::{Ok, Warn};
         let found = |free| judge_space("state", Path::new("/state"), free).result;
         assert_eq!(found(LITTLE), Ok);
         assert_eq!(found(LITTLE - 1), Warn);
-        assert_eq!(found(NOTHING - 1), Fail);
     }
 
     #[test]

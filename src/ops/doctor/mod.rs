@@ -15,10 +15,6 @@ use crate::rules::wire::{CheckResult, DoctorReport};
 use crate::tmux::Server;
 
 /// Runs all checks.
-///
-/// # Errors
-///
-/// Only when the choice is invalid, as a session name with a dot is.
 pub(crate) async fn examine(choice: &SessionChoice) -> Result<DoctorReport, Error> {
     let session = match TaskSession::named(choice) {
         Err(error) if error.kind == ErrorKind::Usage => return Err(error),

@@ -1,7 +1,6 @@
 //! The consumers of a session's feed and the sinks of its daemon: how far each is behind, and since when. The
 //! fleet's broker.
 
-use std::collections::BTreeMap;
 use std::process::Stdio;
 
 use serde::Deserialize;
@@ -23,14 +22,6 @@ use crate::rules::wire::{
 /// A consumer that was not used for so long is forgotten, in milliseconds.
 const FORGOTTEN_AFTER: Millis = 24 * 60 * 60 * 1000;
 
-/// A consumer that is read is stuck if it has not acknowledged a record for so long, in milliseconds. An
-/// adapter acknowledges a message when its client has it, which may be at the end of a turn.
-const STUCK_AFTER: Millis = 15 * 60 * 1000;
-
-/// A sink that has not failed is stuck if it has not taken a record for so long, in milliseconds: most
-/// deliveries take 30 s at most.
-const SLOW_AFTER: Millis = 60 * 1000;
-
 /// Checks the consumers of the session's feed and these sinks of its daemon.
 pub(super) async fn examine(session: &TaskSession, sinks: Vec<SinkStatus>) -> Vec<DoctorCheck> {
     let unreadable = |why| {
@@ -50,84 +41,59 @@ pub(super) async fn examine(session: &TaskSession, sinks: Vec<SinkStatus>) -> Ve
         Ok(Err(error)) => return vec![unreadable(error.message)],
         Err(_elapsed) => return vec![no_answer("consumers")],
     };
-    consumers.retain(|one| !one.name.starts_with(SINK_PREFIX) || is_left(one, &sinks));
-    let positions = consumers.iter().map(|one| (one.cursor, one.lag));
-    let positions = positions.chain(sinks.iter().map(|one| (one.cursor, one.lag)));
-    let recorded = async {
-        let mut recorded = BTreeMap::new();
-        for (cursor, _) in positions.filter(|(_, lag)| *lag > 0) {
-            if let Some(at) = recorded_at(session, cursor).await {
-                recorded.insert(cursor, at);
-            }
-        }
-        recorded
-    };
-    let Ok(recorded) = timeout(LIMIT, recorded).await else {
-        return vec![no_answer("consumers")];
-    };
+    // That of a sink which the configuration has no more is one like others.
+    consumers.retain(|one| match one.name.strip_prefix(SINK_PREFIX) {
+        Some(name) => sinks.iter().all(|sink| sink.name != name),
+        None => true,
+    });
     let now = clock::now().wall;
-    let mut checks = judge_consumers(&consumers, now, &recorded);
-    checks.extend(sinks.iter().map(|sink| judge_sink(sink, now, &recorded)));
-    checks
-}
-
-/// Whether it is the consumer of a sink that is not in the configuration any more.
-fn is_left(consumer: &ConsumerStatus, sinks: &[SinkStatus]) -> bool {
-    let name = consumer.name.strip_prefix(SINK_PREFIX);
-    sinks.iter().all(|sink| Some(sink.name.as_str()) != name)
-}
-
-/// Judges consumers. Behind each position that is not the last one, the first record was `recorded` then.
-fn judge_consumers(
-    consumers: &[ConsumerStatus],
-    now: Millis,
-    recorded: &BTreeMap<Seq, Millis>,
-) -> Vec<DoctorCheck> {
-    let (mut checks, mut late) = (Vec::new(), Vec::new());
-    for one in consumers.iter().filter(|one| one.lag > 0) {
-        let ConsumerStatus { name, lag, .. } = one;
-        let unused = now.saturating_sub(one.used_at);
-        if one.reader.is_none() && unused >= FORGOTTEN_AFTER {
-            let kept = match one.held_bytes {
-                0 => String::new(),
-                held => format!("; {} of the feed are kept for it", text::size(held)),
+    let of_sinks = async {
+        let mut checks = Vec::new();
+        for sink in &sinks {
+            let since = match sink.lag {
+                0 => None,
+                _ => recorded_at(session, sink.cursor).await,
             };
-            let unused = age(unused);
-            checks.push(warn(
-                "consumers",
-                format!("`{name}` was not used for {unused} and has {lag} records to read{kept}"),
-                format!("`tmux-task consumer rm {name}` forgets it, if nobody needs it"),
-            ));
-            continue;
+            checks.push(judge_sink(sink, now, since));
         }
-        let since = recorded.get(&one.cursor);
-        let since = since.map(|at| now.saturating_sub(*at));
-        let behind = behind(*lag, since);
-        // What it acknowledged last may be a record after a long silence.
-        let is_silent = unused >= STUCK_AFTER && since.is_some_and(|since| since >= STUCK_AFTER);
-        match one.reader {
-            Some(reader) if is_silent => checks.push(warn(
-                "consumers",
-                format!("`{name}`: {behind}, and process {reader} reads it without acknowledging"),
-                "if its client is not in the middle of a turn, restart the client",
-            )),
-            Some(_) | None => late.push(format!("`{name}` is {behind}")),
-        }
-    }
-    if checks.is_empty() {
-        let message = match (consumers.len(), late.is_empty()) {
-            (0, _) => "none".to_owned(),
-            (number, true) => format!("{number}, none behind"),
-            (number, false) => format!("{number}, none forgotten: {}", late.join(", ")),
+        checks
+    };
+    let of_sinks = timeout(LIMIT, of_sinks).await;
+    let of_sinks = of_sinks.unwrap_or_else(|_elapsed| vec![no_answer("sinks")]);
+    [judge_consumers(&consumers, now), of_sinks].concat()
+}
+
+fn judge_consumers(consumers: &[ConsumerStatus], now: Millis) -> Vec<DoctorCheck> {
+    let is_forgotten = |one: &&ConsumerStatus| {
+        let unused = now.saturating_sub(one.used_at);
+        one.lag > 0 && one.reader.is_none() && unused >= FORGOTTEN_AFTER
+    };
+    let warning = |one: &ConsumerStatus| {
+        let ConsumerStatus { name, lag, .. } = one;
+        let kept = match one.held_bytes {
+            0 => String::new(),
+            held => format!("; {} of the feed are kept for it", text::size(held)),
         };
-        checks.push(ok("consumers", message));
+        let unused = age(now.saturating_sub(one.used_at));
+        warn(
+            "consumers",
+            format!("`{name}` was not used for {unused} and has {lag} records to read{kept}"),
+            format!("`tmux-task consumer rm {name}` forgets it, if nobody needs it"),
+        )
+    };
+    let mut checks: Vec<_> = consumers.iter().filter(is_forgotten).map(warning).collect();
+    if checks.is_empty() {
+        checks.push(match consumers.len() {
+            0 => ok("consumers", "none"),
+            n => ok("consumers", format!("{n}, none forgotten")),
+        });
     }
     checks
 }
 
-fn judge_sink(sink: &SinkStatus, now: Millis, recorded: &BTreeMap<Seq, Millis>) -> DoctorCheck {
-    let since = recorded.get(&sink.cursor).filter(|_| sink.lag > 0);
-    let since = since.map(|at| now.saturating_sub(*at));
+/// Judges a sink, whose next record was made at this time.
+fn judge_sink(sink: &SinkStatus, now: Millis, recorded: Option<Millis>) -> DoctorCheck {
+    let since = recorded.map(|at| now.saturating_sub(at));
     let name = &sink.name;
     let behind = behind(sink.lag, since);
     if let Some(why) = &sink.error {
@@ -141,13 +107,6 @@ fn judge_sink(sink: &SinkStatus, now: Millis, recorded: &BTreeMap<Seq, Millis>) 
         let failed = format!("`{name}`: {behind}; the last attempt failed {ago} ago: {why}");
         return warn("sinks", failed, hint);
     }
-    if since.is_some_and(|since| since >= SLOW_AFTER) {
-        return warn(
-            "sinks",
-            format!("`{name}`: {behind}, and no attempt has failed"),
-            "its program or its peer is slow; the key `timeout` ends a delivery that hangs",
-        );
-    }
     let failed = match sink.failed {
         0 => String::new(),
         1 => ", 1 failure before".to_owned(),
@@ -160,8 +119,7 @@ fn judge_sink(sink: &SinkStatus, now: Millis, recorded: &BTreeMap<Seq, Millis>) 
     )
 }
 
-/// Returns how far a reader is behind, and how long ago the first of these records was recorded, if
-/// that is known: `3 records behind, the first for 5m`.
+/// Returns how far a reader is behind: `3 records behind, the first for 5m`.
 fn behind(lag: u64, since: Option<Millis>) -> String {
     let records = match lag {
         0 => return "nothing behind".to_owned(),
@@ -194,8 +152,7 @@ struct Found {
     hint: Option<String>,
 }
 
-/// Checks whether the fleet's broker is reached, if the configuration names one, and how it stores: its
-/// program says so.
+/// Checks the fleet's broker, if the configuration names one: its program says how it is.
 pub(super) async fn examine_broker() -> Vec<DoctorCheck> {
     // A configuration that cannot be read is another check's business.
     if config::load(&lookup).map_or(true, |config| !config.has_fleet) {
@@ -244,11 +201,11 @@ mod tests {
     use super::*;
     use crate::rules::wire::{CheckResult, ConsumerAudience};
 
-    const MINUTE: Millis = 60_000;
     const NOW: Millis = 2 * FORGOTTEN_AFTER;
 
-    fn consumer(name: &str, lag: u64, used: Millis, reader: Option<u32>) -> ConsumerStatus {
-        ConsumerStatus {
+    #[test]
+    fn who_is_forgotten_is_named_with_since_when() {
+        let consumer = |name: &str, lag: u64, used: Millis, reader: Option<u32>| ConsumerStatus {
             name: name.to_owned(),
             cursor: 7,
             lag,
@@ -257,33 +214,20 @@ mod tests {
             created_at: 0,
             used_at: NOW - used,
             audience: ConsumerAudience::default(),
-        }
-    }
-
-    #[track_caller]
-    fn check(consumers: &[ConsumerStatus], recorded: Millis, result: CheckResult, message: &str) {
-        let recorded = BTreeMap::from([(7, NOW - recorded)]);
-        let found = judge_consumers(consumers, NOW, &recorded);
-        assert_eq!(found.len(), 1, "{found:?}");
-        let found = (found[0].result, &*found[0].message);
-        assert_eq!(found, (result, message));
-    }
-
-    #[test]
-    fn who_is_behind_stuck_or_forgotten_is_named_with_since_when() {
+        };
         let fine = consumer("fine", 0, FORGOTTEN_AFTER, None);
-        let late = consumer("late", 3, 20 * MINUTE, None);
-        let message = "2, none forgotten: `late` is 3 records behind, the first for 30m";
-        check(&[fine, late], 30 * MINUTE, CheckResult::Ok, message);
-        // It reads and acknowledges nothing.
-        let stuck = [consumer("stuck", 3, 20 * MINUTE, Some(4))];
-        let message = "`stuck`: 3 records behind, the first for 30m, and process 4 reads it without \
-                       acknowledging";
-        check(&stuck, 30 * MINUTE, CheckResult::Warn, message);
-        let message = "1, none forgotten: `stuck` is 3 records behind, the first for 5m";
-        check(&stuck, 5 * MINUTE, CheckResult::Ok, message);
+        let late = consumer("late", 3, 1000, None);
+        let read = consumer("read", 1, FORGOTTEN_AFTER, Some(4));
         let old = consumer("old", 3, FORGOTTEN_AFTER, None);
-        let message = "`old` was not used for 1d and has 3 records to read";
-        check(&[old], MINUTE, CheckResult::Warn, message);
+        let none = "3, none forgotten";
+        let forgotten = "`old` was not used for 1d and has 3 records to read";
+        for (consumers, result, message) in [
+            (&[fine, late.clone(), read][..], CheckResult::Ok, none),
+            (&[late, old], CheckResult::Warn, forgotten),
+        ] {
+            let found = judge_consumers(consumers, NOW);
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert_eq!((found[0].result, &*found[0].message), (result, message));
+        }
     }
 }

@@ -93,7 +93,16 @@ async fn examine_daemon(session: &TaskSession, exists: bool) -> Supervisor {
     });
     let check = match asked.await {
         Ok(Ok(status)) => {
-            supervisor.checks = judge_status(&status);
+            supervisor.checks.push(match &status.version {
+                version if version == VERSION => {
+                    ok("daemon", format!("pid {}, of this version", status.pid))
+                }
+                version => other_version(version),
+            });
+            let hint = "`tmux-task daemon status` shows when it is over, and the path of the log";
+            let problems = status.problems.iter();
+            let problems = problems.map(|problem| fail("daemon", problem, hint));
+            supervisor.checks.extend(problems);
             let configuration = judge_config(status.config, status.started_at).await;
             supervisor.checks.extend(configuration);
             supervisor.sinks = Some(status.sinks);
@@ -108,34 +117,19 @@ async fn examine_daemon(session: &TaskSession, exists: bool) -> Supervisor {
         Ok(Err(error)) if matches!(error.kind, ErrorKind::NoDaemon | ErrorKind::DaemonEnded) => {
             without_daemon(session, exists)
         }
-        Ok(Err(error)) if error.kind != ErrorKind::Version => refuses(&error),
+        Ok(Err(error)) if error.kind != ErrorKind::Version => {
+            let hint = "`tmux-task daemon` in the foreground shows what keeps it from starting";
+            fail("daemon", error.to_string(), hint)
+        }
         Ok(Err(_)) => other_version("another version"),
     };
     supervisor.checks.push(check);
     supervisor
 }
 
-fn refuses(error: &Error) -> DoctorCheck {
-    let hint = "`tmux-task daemon` in the foreground shows what keeps it from starting";
-    fail("daemon", error.to_string(), hint)
-}
-
 fn other_version(version: &str) -> DoctorCheck {
     let message = format!("is {version}, this program is {VERSION}");
     warn("daemon", message, STOP_OLDER_DAEMON)
-}
-
-fn judge_status(status: &DaemonStatus) -> Vec<DoctorCheck> {
-    let version = &status.version;
-    let mut checks = vec![if version == VERSION {
-        ok("daemon", format!("pid {}, of this version", status.pid))
-    } else {
-        other_version(version)
-    }];
-    let hint = "`tmux-task daemon status` shows when it is over, and the path of the log";
-    let problems = status.problems.iter();
-    checks.extend(problems.map(|problem| fail("daemon", problem, hint)));
-    checks
 }
 
 /// Checks whether the daemon, which has started at this time, has the present configuration. That this one

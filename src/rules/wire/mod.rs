@@ -23,10 +23,10 @@ pub use output::{
 };
 pub use record::{LiveRecord, StreamRecord, feed_schema};
 pub use socket::{
-    After, Answer, AnswerHead, CheckResult, Counters, DaemonConfig, DaemonStatus, DoctorCheck,
-    DoctorReport, EndedTask, EndedTasks, EndingRun, EndingRuns, LastRecords, LaunchRecord,
-    LaunchedRun, ReaderStart, Request, RequestLine, Response, SendRequest, SinkStatus, StoredUse,
-    parse_object, parse_request, request_line,
+    After, Answer, AnswerHead, Caller, CheckResult, Counters, DaemonConfig, DaemonStatus,
+    DoctorCheck, DoctorReport, EndedTask, EndedTasks, EndingRun, EndingRuns, LastRecords,
+    LaunchRecord, LaunchedRun, ReaderStart, Request, RequestLine, Response, SendRequest,
+    SinkStatus, StoredUse, parse_object, parse_request, request_line,
 };
 
 #[cfg(test)]

@@ -49,14 +49,9 @@ pub enum Request {
     Kill {
         /// Their names or window ids.
         tasks: Vec<String>,
-        /// The owner that the command belongs to; `None` for a user at a terminal, and for an
-        /// agent whose conversation is not known.
-        owner: Option<String>,
-        /// Whether an agent gave the command. One with an owner always is an agent's.
-        by_agent: bool,
-        /// Who asks, where that is from another machine.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        asked_by: Option<String>,
+        /// Who gives the command.
+        #[serde(flatten)]
+        caller: Caller,
         /// Whether an earlier daemon was asked the same and has ended: a task that is gone was ended by it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_repeated: bool,
@@ -73,11 +68,9 @@ pub enum Request {
     },
     /// End the task session.
     KillAll {
-        /// The owner that the command belongs to; `None` for a user at a terminal.
-        owner: Option<String>,
-        /// Who asks, where that is from another machine.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        asked_by: Option<String>,
+        /// Who gives the command.
+        #[serde(flatten)]
+        caller: Caller,
         /// How tasks are ended, instead of their way.
         #[serde(flatten)]
         choice: StopChoice,
@@ -153,6 +146,20 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stored: Option<StoredUse>,
     },
+}
+
+/// Who gives a command.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Caller {
+    /// The conversation; `None` for a user at a terminal, and for an agent whose conversation is not known.
+    pub owner: Option<String>,
+    /// Whether it is an agent. A caller with an owner always is one.
+    #[serde(rename = "byAgent")]
+    pub is_agent: bool,
+    /// `OWNER@MACHINE` or `MACHINE`, where the command comes from another machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked_by: Option<String>,
 }
 
 /// What stored records are read for.

@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::super::ending_runs::Killer;
 use super::super::endings::{end_runs, fields_of, list_of_tasks};
 use super::super::input::{Effect, Job, LogLevel, LookOrder};
 use super::super::state::{Cx, State};
 use super::super::stories::turn_to_change;
 use crate::model::text::counted;
 use crate::model::{Error, ErrorKind, Level, StopChoice, Task, quote_where_needed};
-use crate::rules::wire::{EndedTasks, EndingRuns, Response};
+use crate::rules::wire::{Caller, EndedTasks, EndingRuns, Response};
 
 /// Ends tasks; none of them if one of the names is not a task's. Of what an earlier daemon was asked for,
 /// it may have done a part.
@@ -18,7 +17,7 @@ pub(super) async fn kill(
     cx: &Cx,
     names: &[String],
     is_repeated: bool,
-    killer: &Killer,
+    killer: &Caller,
     choice: &StopChoice,
 ) -> Result<Response, Error> {
     cx.first_look(LookOrder::barrier([])).await?;
@@ -62,7 +61,7 @@ pub(super) async fn kill(
 /// session go on.
 pub(super) async fn kill_all(
     cx: &Cx,
-    killer: &Killer,
+    killer: &Caller,
     choice: &StopChoice,
 ) -> Result<Response, Error> {
     let order = LookOrder::barrier(cx.with(|state| state.windows()));

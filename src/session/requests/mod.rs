@@ -9,7 +9,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ending_runs::Killer;
 use super::input::{Job, LogLevel, LookOrder, Reply};
 use super::listeners::OutputStream;
 use super::promise::promise;
@@ -50,30 +49,12 @@ pub(super) fn serve(cx: &Cx, request: Request) -> Story<'_> {
         Request::Send(request) => answered(send::send(cx, request)),
         Request::Kill {
             tasks,
-            owner,
-            by_agent,
-            asked_by,
+            caller,
             is_repeated,
             choice,
-        } => {
-            let killer = Killer {
-                owner,
-                is_agent: by_agent,
-                asked_by,
-            };
-            answered(async move { ends::kill(cx, &tasks, is_repeated, &killer, &choice).await })
-        }
-        Request::KillAll {
-            owner,
-            asked_by,
-            choice,
-        } => {
-            let killer = Killer {
-                is_agent: owner.is_some(),
-                owner,
-                asked_by,
-            };
-            answered(async move { ends::kill_all(cx, &killer, &choice).await })
+        } => answered(async move { ends::kill(cx, &tasks, is_repeated, &caller, &choice).await }),
+        Request::KillAll { caller, choice } => {
+            answered(async move { ends::kill_all(cx, &caller, &choice).await })
         }
         Request::Endings { tasks, at_once } => {
             answered(async move { ends::endings(cx, &tasks, at_once).await })

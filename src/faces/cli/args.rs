@@ -1,29 +1,30 @@
 //! The command line's arguments and their help.
 
-mod daemon;
-mod tasks;
-
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::output;
-use crate::model::shown_command;
-use crate::ops::{SearchArguments, SessionChoice, WaitArguments, session_words, task_names};
-use crate::tmux::ServerChoice;
-
+use super::agent::{AgentCommand, Init};
+use super::attach::Attach;
 #[cfg(feature = "mcp")]
-pub(crate) use daemon::Mcp;
-pub(crate) use daemon::{
-    AgentCommand, AgentServe, ChildOf, Completions, ConfigCommand, Consume, ConsumerCommand,
-    Daemon, DaemonCommand, Feed, FeedFormat, Fleet, Init, InitClient, Man, Replay, Supervise,
-};
+use super::attach::Mcp;
 #[cfg(feature = "panel")]
-pub(crate) use tasks::Panel;
-pub(crate) use tasks::{
-    Attach, Down, Explain, FollowRun, Kill, KillAll, Logs, Ls, Restart, Run, Send, Signal, Up,
-};
+use super::attach::Panel;
+use super::config::ConfigCommand;
+use super::context::Global;
+use super::daemon::{ConsumerCommand, Daemon};
+use super::feed::Feed;
+use super::kill::{Kill, KillAll};
+use super::logs::Logs;
+use super::ls::{Explain, Ls};
+use super::output::Json;
+use super::replay::Replay;
+use super::run::{Restart, Run};
+use super::send::Send;
+use super::up::Down;
+use super::wait::Signal;
+use crate::ops::{SearchArguments, UpArguments, WaitArguments};
 
 /// Supervises the tmux windows in which an agent's tasks run, and reports once, within
 /// milliseconds, when a task starts, exits, rings the bell, asks for input or disappears
@@ -43,89 +44,31 @@ pub(crate) use tasks::{
                         task's own code, or with 123 if the task asks for input, 124 if it \
                         timed out, 125 if `run` itself failed."
 )]
-pub(crate) struct Cli {
+pub(super) struct Cli {
     #[command(flatten)]
-    pub(crate) global: Global,
+    pub(super) global: Global,
     #[command(subcommand)]
-    pub(crate) command: CliCommand,
-}
-
-/// Which task session, on which tmux server.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Session and server")]
-pub(crate) struct Global {
-    /// The task session [default: $TMUX_TASK_SESSION, $PI_TMUX_SESSION, else a name made from
-    /// this directory]
-    #[arg(short, long, global = true, value_name = "NAME", add = task_names::session_candidates())]
-    pub(crate) session: Option<String>,
-    /// The tmux server's socket name, as in tmux
-    #[arg(short = 'L', global = true, value_name = "NAME")]
-    pub(crate) socket_name: Option<String>,
-    /// The tmux server's socket path, as in tmux
-    #[arg(short = 'S', global = true, value_name = "PATH")]
-    pub(crate) socket_path: Option<PathBuf>,
-    /// The tmux program [default: $TMUX_TASK_TMUX, else tmux]
-    #[arg(long, global = true, value_name = "PATH")]
-    pub(crate) tmux: Option<PathBuf>,
-    /// The machine to do it on: a name under `[hosts]` in the configuration, or a destination for ssh
-    #[arg(long, global = true, value_name = "HOST", add = task_names::host_candidates())]
-    pub(crate) host: Option<String>,
-    /// Whether this is that machine.
-    #[arg(skip)]
-    pub(crate) is_far: bool,
-}
-
-impl Global {
-    /// Returns the machine that the command is passed on to; `None` if it is executed here.
-    pub(crate) fn forwards_to(&self) -> Option<&str> {
-        let host = self.host.as_deref();
-        host.filter(|_| !self.is_far)
-    }
-
-    /// Returns what the command line says of session and server.
-    pub(crate) fn choice(&self) -> SessionChoice {
-        SessionChoice {
-            session: self.session.clone(),
-            server: ServerChoice {
-                socket_name: self.socket_name.clone().map(Into::into),
-                socket_path: self.socket_path.clone(),
-                program: self.tmux.clone(),
-            },
-        }
-    }
-
-    /// Returns the options that were given, as words of a command; empty without any.
-    pub(crate) fn words(&self) -> String {
-        let mut choice = self.choice();
-        // The host itself adds the socket to what comes by the broker, which takes none.
-        if output::viewer().is_guarded {
-            choice.server.socket_path = None;
-        }
-        let host = self.host.iter().flat_map(|host| ["--host", host.as_str()]);
-        let host = host.map(OsString::from);
-        let words = session_words(&choice).into_iter().map(OsString::from);
-        shown_command(&host.chain(words).collect::<Vec<_>>())
-    }
+    pub(super) command: CliCommand,
 }
 
 /// Commands for programs: they have help and manual pages, and are not among the first ones.
 const FOR_PROGRAMS: [&str; 6] = ["completions", "consumer", "man", "mcp", "replay", "signal"];
 
 /// Whether a command has a page: all but those that only the program itself uses.
-pub(crate) fn is_documented(command: &clap::Command) -> bool {
+pub(super) fn is_documented(command: &clap::Command) -> bool {
     !command.is_hide_set() || FOR_PROGRAMS.contains(&command.get_name())
 }
 
 // The arguments of a command are made when it is asked for: all of them take longer than the rest of a start.
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
-pub(crate) enum CliCommand {
+pub(super) enum CliCommand {
     /// Start a task, or rerun it in its window
     Run(Run),
     /// Run tasks again with their commands and directories
     Restart(Restart),
     /// Start the tasks of a file, each after those that it needs
-    Up(Up),
+    Up(UpArguments),
     /// End the tasks of a file, the last ones first
     Down(Down),
     /// Supervise the task session, or manage the daemon that does
@@ -198,12 +141,42 @@ pub(crate) enum CliCommand {
     Agent(AgentCommand),
 }
 
-// `--json` on its own. No doc comment: clap would take it for the text of the command.
+#[derive(Debug, Args)]
+pub(super) struct Fleet {
+    /// The command of `tmux-task-fleet`, with its arguments
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
+    pub(super) arguments: Vec<OsString>,
+}
+
 #[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct Json {
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+pub(super) struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub(super) shell: Shell,
+}
+
+/// The shells that have a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Shell {
+    /// For ~/.bashrc: source <(tmux-task completions bash)
+    Bash,
+    /// For config.fish: tmux-task completions fish | source
+    Fish,
+    /// For ~/.zshrc, after compinit: source <(tmux-task completions zsh)
+    Zsh,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Man {
+    /// The command whose page is printed [default: the page of tmux-task]
+    pub(super) command: Option<String>,
+    /// Write the pages of all commands to this folder instead
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    pub(super) dir: Option<PathBuf>,
 }
 
 #[cfg(test)]
