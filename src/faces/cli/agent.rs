@@ -11,8 +11,8 @@ use crate::client::hosts::{Host, install};
 use crate::config;
 use crate::config::paths::foreign_home;
 use crate::faces::agent::claude::{self, HookInput};
-use crate::faces::agent::codex::{self, FollowOptions};
-use crate::faces::agent::{AgentClient, Done, Ended, ServeOptions, Setup, serve};
+use crate::faces::agent::codex;
+use crate::faces::agent::{AgentClient, Done, Ended, Setup, serve};
 use crate::model::{Error, ErrorKind};
 use crate::ops::lookup;
 
@@ -35,13 +35,10 @@ async fn serve_adapter(
     client: AgentClient,
     args: AgentServe,
 ) -> Result<(), Error> {
-    let options = ServeOptions {
-        client,
-        ids: args.id,
-        adopt: args.adopt,
-        max_per_minute: max_per_minute()?,
-    };
-    let serve = serve(context.choice(), options, |reply| output::json(reply));
+    let (AgentServe { id, adopt }, max) = (args, max_per_minute()?);
+    let serve = serve(context.choice(), client, id, adopt, max, |reply| {
+        output::json(reply)
+    });
     context::unless_interrupted(async {
         tokio::select! {
             served = serve => served,
@@ -61,19 +58,14 @@ async fn follow_codex(
     if in_background {
         daemon::leave_terminal()?;
     }
-    let options = FollowOptions {
-        thread: id.to_owned(),
-        program,
-        max_per_minute,
-        stays: !in_background,
-    };
     let followed = || {
         // Who started it waits for the line.
         if in_background {
             daemon::go_quiet();
         }
     };
-    match codex::follow(&context.choice(), options, followed).await? {
+    let (choice, stays) = (context.choice(), !in_background);
+    match codex::follow(&choice, id, program, max_per_minute, stays, followed).await? {
         Some(why) if in_background => output::line(&why),
         Some(why) => Err(Error::failed(why)),
         None => Ok(()),
