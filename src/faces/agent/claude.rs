@@ -236,7 +236,7 @@ impl<P: FnOnce(&str) -> io::Result<()>> Client for Waiter<'_, P> {
         if is_other && !is_alive(message.client) {
             return true;
         }
-        let (age, is_running) = (now - message.at, ledger.is_turn_running());
+        let (age, is_running) = (now - message.at, ledger.contents.transcript.is_turn_running);
         let quiet = quiet(self.transcript, now);
         quiet.is_some_and(|quiet| is_due(message.place, is_running, age, quiet))
     }

@@ -206,12 +206,11 @@ pub(crate) enum Incoming {
         cursor: Seq,
         last: Seq,
     },
+    /// A message for the conversation.
     FollowUp(Box<Batch>),
     /// A text for the user. Those from before the stream began are left out.
-    Notice {
-        level: Level,
-        text: String,
-    },
+    Notice { level: Level, text: String },
+    /// The number of tasks has changed.
     Status {
         /// The status line; `None` when the session is missing.
         text: Option<String>,

@@ -234,7 +234,7 @@ pub(super) struct Messages {
 impl Messages {
     pub(super) fn new(ledger: Ledger, session_name: &str, max_per_minute: u32) -> Self {
         Self {
-            outbox: PendingFollowUps::new(session_name, max_per_minute, ledger.budget()),
+            outbox: PendingFollowUps::new(session_name, max_per_minute, ledger.contents.budget),
             ledger,
         }
     }

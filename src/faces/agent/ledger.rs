@@ -51,27 +51,21 @@ pub(super) struct SentMessage {
     pub(super) place: Place,
 }
 
-impl SentMessage {
-    fn is_of(&self, epoch: &str) -> bool {
-        self.batch.epoch == epoch
-    }
-}
-
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Contents {
+pub(super) struct Contents {
     handed_over: Vec<SentMessage>,
     /// The last follow-up of each feed that was handed over, and with it all before it, by epoch, which no
     /// other feed of any machine has. It stays until the feed's consumer has passed it.
     feeds: BTreeMap<String, Seq>,
-    budget: Budget,
-    transcript: Transcript,
+    pub(super) budget: Budget,
+    pub(super) transcript: Transcript,
 }
 
 #[derive(Debug)]
 pub(super) struct Ledger {
     path: PathBuf,
-    contents: Contents,
+    pub(super) contents: Contents,
     lock: Lock,
 }
 
@@ -176,23 +170,14 @@ impl Ledger {
         })
     }
 
-    pub(super) fn budget(&self) -> Budget {
-        self.contents.budget
-    }
-
     /// What was handed over and not confirmed.
     pub(super) fn handed_over(&self) -> &[SentMessage] {
         &self.contents.handed_over
     }
 
-    /// As far as the transcript was read.
-    pub(super) fn is_turn_running(&self) -> bool {
-        self.contents.transcript.is_turn_running
-    }
-
     /// Whether a follow-up was handed over, with or without a receipt.
     pub(super) fn has(&self, epoch: &str, seq: Seq) -> bool {
-        let is_in = |one: &SentMessage| one.is_of(epoch) && one.batch.seqs.contains(&seq);
+        let is_in = |one: &SentMessage| one.batch.epoch == epoch && one.batch.seqs.contains(&seq);
         let last = self.contents.feeds.get(epoch);
         last.is_some_and(|last| seq <= *last) || self.handed_over().iter().any(is_in)
     }
@@ -208,8 +193,8 @@ impl Ledger {
     /// Forgets messages that need not be handed over any more. Returns whether there were any. Not saved.
     pub(super) fn settle(&mut self, ids: &[String]) -> bool {
         let n_before = self.handed_over().len();
-        let is_in = |one: &SentMessage| ids.contains(&one.batch.id());
-        self.contents.handed_over.retain(|one| !is_in(one));
+        let sent = &mut self.contents.handed_over;
+        sent.retain(|one| !ids.contains(&one.batch.id()));
         self.handed_over().len() < n_before
     }
 
@@ -231,7 +216,7 @@ impl Ledger {
         }
         handed_over.retain(|one| {
             let is_in = one.batch.seqs.last().is_some_and(|seq| *seq <= last);
-            one.batch.host.is_some() || one.is_of(epoch) && is_in
+            one.batch.host.is_some() || one.batch.epoch == epoch && is_in
         });
         if let Some(mark) = feeds.get_mut(epoch) {
             *mark = last.min(*mark);

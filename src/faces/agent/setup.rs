@@ -193,7 +193,7 @@ impl Setup {
             true => "removed",
             false => "nothing to remove:",
         };
-        let mut outcome = Ok(());
+        let mut failed = Vec::new();
         for words in self.remove.iter().filter(|_| was_installed) {
             let command = shown(words);
             if !self.has_client() {
@@ -203,13 +203,7 @@ impl Setup {
             }
             match run(words).await {
                 Ok(()) => done.lines.push(format!("ran {command}")),
-                Err(error) => {
-                    let hint = format!(
-                        "the files are removed; if {name} still lists tmux-task, remove it there"
-                    );
-                    let before = std::mem::replace(&mut outcome, Err(error.with_hint(hint)));
-                    done.notes.extend(before.err().map(|before| before.message));
-                }
+                Err(error) => failed.push(error),
             }
         }
         for path in &paths {
@@ -226,7 +220,12 @@ impl Setup {
                 }
             }
         }
-        outcome
+        let hint =
+            format!("the files are removed; if {name} still lists tmux-task, remove it there");
+        let last = failed.pop();
+        done.notes
+            .extend(failed.into_iter().map(|before| before.message));
+        last.map_or(Ok(()), |error| Err(error.with_hint(hint)))
     }
 
     /// Whether the client's program can be started by its name.

@@ -28,14 +28,12 @@ const QUEUE: usize = 64;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Request {
-    /// Follow this conversation, or follow it no longer.
+    /// Follow this conversation.
     Follow(String),
+    /// Follow it no longer.
     Unfollow(String),
     /// The conversation `to` has the message with this id.
-    Received {
-        to: String,
-        id: String,
-    },
+    Received { to: String, id: String },
 }
 
 /// What the adapter gets: one JSON object a line.
@@ -47,14 +45,10 @@ enum Request {
 )]
 pub(crate) enum Reply<'a> {
     /// The first line: the task session of the conversations.
-    Hello {
-        session_name: &'a str,
-    },
+    Hello { session_name: &'a str },
     /// The conversation is followed: what its tasks do from here on is delivered.
-    Following {
-        to: &'a str,
-        session_name: &'a str,
-    },
+    Following { to: &'a str, session_name: &'a str },
+    /// A message for the model.
     Message {
         to: &'a str,
         id: String,
@@ -63,26 +57,21 @@ pub(crate) enum Reply<'a> {
         message: &'a Message,
         options: &'a FollowUpOptions,
     },
+    /// A text for the user.
     Notice {
         to: &'a str,
         level: Level,
         text: &'a str,
     },
-    Status {
-        to: &'a str,
-        text: Option<&'a str>,
-    },
+    /// The status line.
+    Status { to: &'a str, text: Option<&'a str> },
     /// Another process follows the conversation now.
-    Replaced {
-        to: &'a str,
-    },
+    Replaced { to: &'a str },
     /// The conversation cannot be followed.
-    Failed {
-        to: &'a str,
-        why: &'a str,
-    },
+    Failed { to: &'a str, why: &'a str },
 }
 
+type SayTo = dyn Fn(&Reply<'_>) -> Result<(), Error>;
 type Say = fn(&Reply<'_>) -> Result<(), Error>;
 
 /// Serves an adapter until it closes standard input. Follows these conversations from the start and, if
@@ -218,7 +207,7 @@ impl Lanes {
 pub(super) struct Adapter {
     pub(super) to: String,
     pub(super) session_name: String,
-    pub(super) say: Box<dyn Fn(&Reply<'_>) -> Result<(), Error>>,
+    pub(super) say: Box<SayTo>,
     /// The ids of messages that the conversation has, from the adapter, and those that were read.
     pub(super) receipts: mpsc::Receiver<String>,
     pub(super) received: Vec<String>,

@@ -20,12 +20,12 @@ fn adapter() -> (
 ) {
     let (shown, show) = mpsc::unbounded_channel();
     let (answer, answers) = mpsc::channel(8);
-    let say = move |reply: &Reply<'_>| match reply {
-        Reply::Message { id, message, .. } => {
-            let shown = shown.send(format!("{id} {}", message.content));
-            shown.map_err(|_| Error::failed("it has ended"))
-        }
-        reply => panic!("{reply:?}"),
+    let say = move |reply: &Reply<'_>| {
+        let Reply::Message { id, message, .. } = reply else {
+            panic!("{reply:?}");
+        };
+        let shown = shown.send(format!("{id} {}", message.content));
+        shown.map_err(|_| Error::failed("it has ended"))
     };
     let adapter = Adapter {
         to: "p".to_owned(),
