@@ -216,8 +216,8 @@ pub(super) fn result_of(answer: Answer) -> CallToolResult {
 /// Returns what a model is told of an error.
 pub(super) fn worded(error: &Error) -> String {
     let one_line = |text: &str| {
-        let words = WORDS_OF_TOOLS.iter();
-        let text = words.fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
+        let text =
+            rows(WORDS_OF_TOOLS).fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
         text::one_line(text.as_bytes(), ERROR_CHARS)
     };
     let why = one_line(&error.message);
@@ -237,40 +237,27 @@ pub(super) fn or_hint(error: Error, hint: &str) -> Error {
 
 /// What errors say in terms of the command line, and the same in terms of the tools. A command that a
 /// user has to run is left as it is.
-const WORDS_OF_TOOLS: &[(&str, &str)] = &[
-    (
-        "they come from `run --json`, `logs --json` and `wait --json`",
-        "run_task, read_output and wait_for return them",
-    ),
-    ("without --if-absent", "without only_if_absent"),
-    ("was started with --env", "was started with env"),
-    ("`tmux-task wait NAME` waits", "wait_for waits"),
-    ("`tmux-task ls` shows", "list_tasks shows"),
-    ("`tmux-task ls` lists", "list_tasks lists"),
-    ("`tmux-task kill @", "`kill_task @"),
-    ("--cwd names", "cwd names"),
-];
+const WORDS_OF_TOOLS: &str = "\
+they come from `run --json`, `logs --json` and `wait --json` | run_task, read_output and wait_for return them
+without --if-absent | without only_if_absent
+was started with --env | was started with env
+`tmux-task wait NAME` waits | wait_for waits
+`tmux-task ls` shows | list_tasks shows
+`tmux-task ls` lists | list_tasks lists
+`tmux-task kill @ | `kill_task @
+--cwd names | cwd names";
 
 /// The ends of hints on the command line, and what is said in their place.
-const HINTS_OF_TOOLS: &[(&str, &str)] = &[
-    (
-        " starts a task and with it the session",
-        "there are no tasks yet: run_task starts one",
-    ),
-    (
-        " lists the runs that are stored",
-        "without run, read_output has the present run",
-    ),
-    (
-        " starts it and records the command",
-        "run_task with command starts it and records the command",
-    ),
-    (
-        " runs its command again with these",
-        "run_task with env runs its command again with these",
-    ),
-    ("`tmux-task ls` lists them", LIST_TASKS),
-];
+const HINTS_OF_TOOLS: &str = "\
+starts a task and with it the session | there are no tasks yet: run_task starts one
+lists the runs that are stored | without run, read_output has the present run
+starts it and records the command | run_task with command starts it and records the command
+runs its command again with these | run_task with env runs its command again with these
+`tmux-task ls` lists them | list_tasks shows the tasks with their ids; run_task starts one";
+
+fn rows(table: &str) -> impl Iterator<Item = (&str, &str)> {
+    table.lines().filter_map(|row| row.split_once(" | "))
+}
 
 const LIST_TASKS: &str = "list_tasks shows the tasks with their ids; run_task starts one";
 
@@ -280,7 +267,7 @@ fn hint_of(error: &Error) -> Option<&str> {
         (ErrorKind::Impossible, _) => Some(WITHOUT_CURSOR),
         (ErrorKind::Missing, None) => Some(LIST_TASKS),
         (_, Some(hint)) => {
-            let of_tools = HINTS_OF_TOOLS.iter().find(|(end, _)| hint.ends_with(end));
+            let of_tools = rows(HINTS_OF_TOOLS).find(|(end, _)| hint.ends_with(end));
             Some(of_tools.map_or(hint, |(_, hint)| hint))
         }
         (_, None) => None,
@@ -300,7 +287,7 @@ pub(super) fn short(text: &str, max_chars: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::test_notation::rows;
+    use crate::model::test_notation;
 
     fn call(closed: watch::Receiver<bool>) -> Call {
         Call {
@@ -366,7 +353,7 @@ mod tests {
         let cursor = worded(&Error::usage(bad_cursor));
         let expected = "not a cursor: run_task, read_output and wait_for return them";
         assert_eq!(cursor, expected);
-        for [message, hint, expected] in rows(
+        for [message, hint, expected] in test_notation::rows(
             "task `api` is running in @1 | without --if-absent, the live run is replaced
                | task `api` is running in @1⏎hint: without only_if_absent, the live run is replaced
              task `api` was started with --env, and the values are not recorded

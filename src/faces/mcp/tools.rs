@@ -124,10 +124,8 @@ impl ListedTool {
             let host = json!({"type": "string", "description": other_host::DESCRIPTION});
             properties.insert(other_host::ARGUMENT.to_owned(), host);
         }
-        let (is_reader, is_open) = (
-            self.effect == Effect::Nothing,
-            self.effect == Effect::Anything,
-        );
+        let is_reader = self.effect == Effect::Nothing;
+        let is_open = self.effect == Effect::Anything;
         let annotations = ToolAnnotations::with_title(self.title)
             .read_only(is_reader)
             .open_world(is_open);
@@ -144,13 +142,11 @@ fn simplify(argument: &mut Value) {
     let Some(fields) = argument.as_object_mut() else {
         return;
     };
-    for superfluous in ["default", "format", "minimum"] {
-        fields.remove(superfluous);
-    }
+    fields.retain(|name, _| !["default", "format", "minimum"].contains(&name.as_str()));
     if let Some(Value::Array(types)) = fields.get_mut("type") {
         types.retain(|one| one != "null");
-        if let [one] = types.as_slice() {
-            let one = one.clone();
+        if let [one] = &mut types[..] {
+            let one = one.take();
             fields.insert("type".to_owned(), one);
         }
     }
@@ -365,22 +361,6 @@ mod tests {
     /// The tools as they are listed.
     fn all() -> Vec<Tool> {
         TOOLS.iter().map(ListedTool::describe).collect()
-    }
-
-    #[test]
-    fn every_argument_is_described_and_has_one_type() {
-        for tool in all() {
-            let text = tool.description.as_ref().unwrap();
-            assert!(text.len() < 400, "{}", tool.name);
-            let properties = tool.input_schema["properties"].as_object().unwrap();
-            for (name, argument) in properties {
-                assert!(argument["description"].is_string(), "{}: {name}", tool.name);
-                assert!(argument["type"].is_string(), "{}: {argument}", tool.name);
-            }
-            for name in required(&tool) {
-                assert!(properties.contains_key(name), "{}: {name}", tool.name);
-            }
-        }
     }
 
     #[test]

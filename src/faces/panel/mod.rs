@@ -69,7 +69,6 @@ fn unusable(error: io::Error) -> Error {
 /// Which tasks are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shown {
-    /// Those of one session.
     Session,
     /// Those of all sessions of the user.
     AllSessions,

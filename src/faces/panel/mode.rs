@@ -29,39 +29,26 @@ pub(super) enum Mode {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PanelEffect {
     /// Show the task's window in the user's terminal.
-    Attach {
-        task: TaskKey,
-    },
+    Attach { task: TaskKey },
+    /// Type into a task.
     Send {
         session: SessionKey,
         /// The task's.
         name: String,
         request: SendRequest,
     },
-    Kill {
-        task: TaskKey,
-        name: String,
-    },
-    Rerun {
-        task: TaskKey,
-        name: String,
-    },
+    /// End the task.
+    Kill { task: TaskKey, name: String },
+    /// Run it again.
+    Rerun { task: TaskKey, name: String },
     /// Remove the session's tasks that have ended.
-    Prune {
-        session: SessionKey,
-    },
+    Prune { session: SessionKey },
     /// Find out why the task is or is not judged to wait.
-    Explain {
-        task: TaskKey,
-    },
-    ReadLog {
-        task: TaskKey,
-    },
-    /// Read the end of the task's output.
-    Preview {
-        task: TaskKey,
-        is_full_screen: bool,
-    },
+    Explain { task: TaskKey },
+    /// Read its output.
+    ReadLog { task: TaskKey },
+    /// Read the end of it.
+    Preview { task: TaskKey, is_full_screen: bool },
 }
 
 impl PanelEffect {
@@ -108,15 +95,14 @@ impl Mode {
                 is_secret,
                 ..
             }) => {
-                let is_hidden = if *is_secret == Some(true) {
-                    " (typed text is hidden)"
-                } else {
-                    ""
+                let hidden = match is_secret {
+                    Some(true) => " (typed text is hidden)",
+                    Some(false) | None => "",
                 };
-                let asks = prompt
-                    .as_ref()
-                    .map(|prompt| format!("{name} asks{is_hidden}: {prompt}"));
-                Some(asks.unwrap_or_else(|| format!("A line for {name} (Esc: no)")))
+                Some(match prompt {
+                    Some(prompt) => format!("{name} asks{hidden}: {prompt}"),
+                    None => format!("A line for {name} (Esc: no)"),
+                })
             }
             Self::Confirm { question, .. } => Some(format!("{question} y/n")),
             Self::List | Self::Filter(_) | Self::View { .. } => None,

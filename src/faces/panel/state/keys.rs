@@ -317,10 +317,10 @@ impl PanelState {
             KeyCode::Right => view.go_right(),
             KeyCode::Char('/') => view.typed = Some(InputLine::default()),
             // As in less: the search went upwards, so `n` goes on upwards.
-            KeyCode::Char(key @ ('n' | 'N')) => {
-                if !view.query.is_empty() && !view.search_again(key == 'N') {
-                    self.say(Err("no other line has it".to_owned()));
-                }
+            KeyCode::Char(key @ ('n' | 'N'))
+                if !view.query.is_empty() && !view.search_again(key == 'N') =>
+            {
+                self.say(Err("no other line has it".to_owned()));
             }
             KeyCode::Char('l') => {
                 if let Subject::Log(task) = of {
