@@ -45,8 +45,7 @@ const MAX_ATTEMPTS: u32 = 60;
 /// transcript's last record. A running tool holds a queued message back for longer.
 const STUCK_AFTER: Millis = 600_000;
 
-/// By how much two processes' readings of the same start may differ, in milliseconds: each computes it
-/// from clocks of its own.
+/// By how many milliseconds two processes' readings of the same start may differ: each has clocks of its own.
 const START_DIFFERS: u64 = 1000;
 
 /// What Claude Code writes to a hook's standard input.
@@ -75,10 +74,6 @@ impl HookInput {
 /// Handles a hook that does not wait: at the session's start all shells of the conversation get the
 /// same task session, and the conversation as owner if they would have another one's; at its end the
 /// waiters are ended.
-///
-/// # Errors
-///
-/// When the session cannot be determined, or the client's file cannot be written.
 pub(crate) async fn hook(choice: &SessionChoice, input: &HookInput) -> Result<(), Error> {
     match input.hook_event_name.as_str() {
         "SessionStart" => set_shell_environment(choice, &input.conversation()?),
@@ -89,35 +84,29 @@ pub(crate) async fn hook(choice: &SessionChoice, input: &HookInput) -> Result<()
 
 /// Appends what the conversation's shells need to the file that the client reads for them.
 fn set_shell_environment(choice: &SessionChoice, conversation: &Conversation) -> Result<(), Error> {
-    let Some(file) = lookup("CLAUDE_ENV_FILE").filter(|file| !file.is_empty()) else {
+    let set = |name| lookup(name).filter(|value| !value.is_empty());
+    let Some(path) = set("CLAUDE_ENV_FILE").map(PathBuf::from) else {
         return Ok(());
     };
-    let is_set = |name| lookup(name).is_some_and(|value| !value.is_empty());
     let mut lines = String::new();
     // Shells may run in other folders than the hooks, so the session that these follow is set,
     // unless the user has set one.
-    if !is_set("TMUX_TASK_SESSION") && !is_set("PI_TMUX_SESSION") {
-        lines.push_str(&export(
-            "TMUX_TASK_SESSION",
-            &TaskSession::named(choice)?.name,
-        ));
+    let session = set("TMUX_TASK_SESSION").or_else(|| set("PI_TMUX_SESSION"));
+    if session.is_none() {
+        lines += &export("TMUX_TASK_SESSION", &TaskSession::named(choice)?.name);
     }
     // A client that was started in another one's shell inherits its owner. Owners that are no
     // conversations are the user's choice.
     let owner = lookup("TMUX_TASK_OWNER").unwrap_or_default();
     if client_of(&owner.to_string_lossy()).is_some() {
-        lines.push_str(&export("TMUX_TASK_OWNER", &conversation.owner()));
+        lines += &export("TMUX_TASK_OWNER", &conversation.owner());
     }
     if lines.is_empty() {
         return Ok(());
     }
-    let path = PathBuf::from(file);
-    File::options()
-        .append(true)
-        .create(true)
-        .open(&path)
-        .and_then(|mut file| file.write_all(lines.as_bytes()))
-        .map_err(|source| Error::folder(&path, &source))
+    let opened = File::options().append(true).create(true).open(&path);
+    let written = opened.and_then(|mut file| file.write_all(lines.as_bytes()));
+    written.map_err(|source| Error::folder(&path, &source))
 }
 
 fn export(name: &str, value: &str) -> String {
@@ -128,8 +117,8 @@ fn export(name: &str, value: &str) -> String {
 async fn end_waiters(choice: &SessionChoice, conversation: &Conversation) -> Result<(), Error> {
     let mut session = TaskSession::named(choice)?;
     session.resolve_name().await?;
-    let paths = &session.paths;
-    NextInLine::dismiss(paths, conversation).map_err(|source| folder_error(paths, source))?;
+    let dismissed = NextInLine::dismiss(&session.paths, conversation);
+    dismissed.map_err(|source| Error::folder(&session.paths.state, &source))?;
     if let Some(mut client) = session.daemon().await? {
         let request = conversation.consume_request(vec![Kind::FollowUp]);
         client.stream(&Request::Consume(request)).await?;
@@ -140,10 +129,6 @@ async fn end_waiters(choice: &SessionChoice, conversation: &Conversation) -> Res
 /// Waits for the conversation's next follow-ups and prints them as one message. `print` writes to
 /// standard error; `gone` resolves when that is not read any more. When others wait already, this ends at
 /// once.
-///
-/// # Errors
-///
-/// When the feed cannot be read, or the ledger cannot be had.
 pub(crate) async fn wait(
     choice: &SessionChoice,
     input: &HookInput,
@@ -158,13 +143,17 @@ pub(crate) async fn wait(
     let work = async {
         let paths = &session.paths;
         let ledger = get_ledger(paths, &conversation, input).await;
-        let Some(ledger) = ledger.map_err(|source| folder_error(paths, source))? else {
+        let ledger = ledger.map_err(|source| Error::folder(&paths.state, &source));
+        let Some(ledger) = ledger? else {
             return Ok(Ended::Left);
         };
+        // Without it, the client counts as alive.
+        let pid = lookup("CLAUDE_PID").and_then(|pid| pid.to_str()?.parse().ok());
+        let client = pid.and_then(|pid| Some((pid, process::started_at(pid)?)));
         let waiter = Waiter {
             print: Some(print),
             transcript: &input.transcript_path,
-            client: client_process(),
+            client,
             check_at: Instant::now(),
             checks: CHECK,
         };
@@ -196,15 +185,10 @@ async fn get_ledger(
     }
 }
 
-fn folder_error(paths: &Paths, source: io::Error) -> Error {
-    Error::folder(&paths.state, &source)
-}
-
 /// A hook that waits, as the client of the conversation. It gives messages once.
 struct Waiter<'a, P> {
     print: Option<P>,
     transcript: &'a Path,
-    /// The client's process, and when it started.
     client: Option<(u32, Millis)>,
     /// When to look for receipts in the transcript.
     check_at: Instant,
@@ -252,9 +236,9 @@ impl<P: FnOnce(&str) -> io::Result<()>> Client for Waiter<'_, P> {
         if is_other && !is_alive(message.client) {
             return true;
         }
-        let is_turn_running = ledger.is_turn_running();
-        quiet(self.transcript, now)
-            .is_some_and(|quiet| is_due(message.place, is_turn_running, age(message, now), quiet))
+        let (age, is_running) = (now - message.at, ledger.contents.transcript.is_turn_running);
+        let quiet = quiet(self.transcript, now);
+        quiet.is_some_and(|quiet| is_due(message.place, is_running, age, quiet))
     }
 
     /// While the client has a message that it has not given to its model yet, new ones wait: if the user
@@ -262,7 +246,7 @@ impl<P: FnOnce(&str) -> io::Result<()>> Client for Waiter<'_, P> {
     fn takes_new(&self, ledger: &Ledger, now: Millis) -> bool {
         !ledger.handed_over().iter().any(|one| match one.place {
             Place::Queued => true,
-            Place::Nowhere => age(one, now) < AGAIN_AFTER && self.transcript.exists(),
+            Place::Nowhere => now - one.at < AGAIN_AFTER && self.transcript.exists(),
             Place::Removed | Place::Unanswered | Place::Answered => false,
         })
     }
@@ -283,10 +267,6 @@ fn is_due(place: Place, is_turn_running: bool, age: Millis, quiet: Millis) -> bo
     }
 }
 
-fn age(message: &SentMessage, now: Millis) -> Millis {
-    now.saturating_sub(message.at)
-}
-
 /// Returns for how long the transcript has not grown, in milliseconds. `None` when there is none: the
 /// client does not write one, and whether messages are answered is not known.
 fn quiet(transcript: &Path, now: Millis) -> Option<Millis> {
@@ -295,17 +275,9 @@ fn quiet(transcript: &Path, now: Millis) -> Option<Millis> {
     Some(now.saturating_sub(Millis::try_from(since.as_millis()).ok()?))
 }
 
-/// Returns the client's process and when it started. Without `CLAUDE_PID` it is not known, and counts
-/// as alive.
-fn client_process() -> Option<(u32, Millis)> {
-    let pid = lookup("CLAUDE_PID")?.to_str()?.parse().ok()?;
-    Some((pid, process::started_at(pid)?))
-}
-
 fn is_alive(client: Option<(u32, Millis)>) -> bool {
-    client.is_some_and(|(pid, started)| {
-        process::started_at(pid).is_some_and(|now| now.abs_diff(started) <= START_DIFFERS)
-    })
+    let differs = client.and_then(|(pid, at)| Some(process::started_at(pid)?.abs_diff(at)));
+    differs.is_some_and(|millis| millis <= START_DIFFERS)
 }
 
 #[cfg(test)]

@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::codex_thread::{Certainty, CodexThread, NotDone, message_id};
+use super::codex_thread::{CodexThread, message_id};
 use super::hand_over::{Client, Ended, Given, HandOver};
 use super::ledger::{Ledger, SentMessage};
 use super::{AgentClient, Conversation};
-use crate::model::{Backoff, Error, Kind, Millis};
+use crate::model::{Backoff, Error, ErrorKind, Kind, Millis};
 use crate::ops::{SessionChoice, TaskSession, lookup, needs_codex_follower};
 
 /// How long a follower stays when there is nothing to do.
@@ -32,35 +32,23 @@ const CHECK: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_se
 /// How long to wait before trying again to deliver.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(2));
 
-/// Which thread to follow, and how.
-#[derive(Debug)]
-pub(crate) struct FollowOptions {
-    /// The thread's id.
-    pub(crate) thread: String,
-    /// Codex's program.
-    pub(crate) program: PathBuf,
-    pub(crate) max_per_minute: u32,
-    /// Whether to stay when no task is active.
-    pub(crate) stays: bool,
-}
-
-/// Follows a thread's tasks. `followed` is called once, when a launch finds that they are. If the thread
-/// cannot be woken, nothing is followed, and why is returned.
-///
-/// # Errors
-///
-/// When the feed cannot be read.
+/// Follows the tasks of the thread with this id, by Codex's `program`. `stays` when no task is active.
+/// `followed` is called once, when a launch finds that they are. If the thread cannot be woken, nothing is
+/// followed, and why is returned.
 pub(crate) async fn follow(
     choice: &SessionChoice,
-    options: FollowOptions,
+    id: &str,
+    program: PathBuf,
+    max_per_minute: u32,
+    stays: bool,
     followed: impl FnOnce(),
 ) -> Result<Option<String>, Error> {
-    let conversation = Conversation::new(AgentClient::Codex, &options.thread)
+    let conversation = Conversation::new(AgentClient::Codex, id)
         .ok_or_else(|| Error::usage("the thread's id is empty".to_owned()))?;
     let mut session = TaskSession::named(choice)?;
     session.resolve_name().await?;
     let thread = || {
-        CodexThread::new(&conversation, options.program.clone(), &lookup)
+        CodexThread::new(&conversation, program.clone(), &lookup)
             .ok_or_else(|| Error::usage("neither CODEX_HOME nor HOME is set".to_owned()))
     };
     if let Err(why) = thread()?.check_reachable().await {
@@ -74,11 +62,11 @@ pub(crate) async fn follow(
             at: Instant::now(),
             check: CHECK,
             retry: RETRY,
-            stays: options.stays,
+            stays,
             leave_at: None,
         };
-        let (feeds, max) = ((vec![Kind::FollowUp], true), options.max_per_minute);
-        HandOver::take_over(follower, session.for_request(), &conversation, feeds, max).await
+        let (feeds, session) = ((vec![Kind::FollowUp], true), session.for_request());
+        HandOver::take_over(follower, session, &conversation, feeds, max_per_minute).await
     };
     let mut following = begin(thread()?).await?;
     followed();
@@ -94,7 +82,6 @@ pub(crate) async fn follow(
     Ok(None)
 }
 
-/// The process that follows a thread.
 struct ThreadFollower {
     thread: CodexThread,
     /// The message that was added last.
@@ -107,7 +94,6 @@ struct ThreadFollower {
     check: Backoff,
     /// How long the next step is put off after a failure.
     retry: Backoff,
-    /// Whether it stays when nothing is active.
     stays: bool,
     /// When to leave, if nothing changes until then.
     leave_at: Option<Instant>,
@@ -116,20 +102,20 @@ struct ThreadFollower {
 impl ThreadFollower {
     /// Adds a message to the thread, unless the thread has it: an earlier process may have added it, and so
     /// may this one if there was no answer.
-    async fn add(&mut self, message: &SentMessage) -> Result<Given, NotDone> {
+    async fn add(&mut self, message: &SentMessage) -> Result<Given, Error> {
         let id = message_id(&message.batch);
         if message.attempts > 1 {
             match self.thread.has(&id).await {
                 Ok(true) => return Ok(Given::Sent),
                 Ok(false) => {}
                 // It cannot be found out, and may be so for good.
-                Err(error) if error.certainty == Certainty::NoServer && !self.is_unclear => {}
+                Err(error) if error.kind == ErrorKind::Unreachable && !self.is_unclear => {}
                 Err(error) => return Err(error),
             }
         }
         let added = self.thread.add(&id, &message.batch.message.content).await;
         let error = added.as_ref().err();
-        self.is_unclear = error.is_some_and(|error| error.certainty == Certainty::Unclear);
+        self.is_unclear = error.is_some_and(|error| error.kind == ErrorKind::Lost);
         added
     }
 
@@ -137,8 +123,8 @@ impl ThreadFollower {
         self.added.as_ref() == Some(&message_id(&message.batch))
     }
 
-    fn has_failed(&mut self, error: &NotDone) {
-        tracing::debug!(error.why, "could not deliver");
+    fn has_failed(&mut self, error: &Error) {
+        tracing::debug!(%error, "could not deliver");
         self.at = Instant::now() + self.retry.next_pause();
     }
 }
@@ -165,9 +151,8 @@ impl Client for ThreadFollower {
     async fn changed(&mut self, sent: &[SentMessage]) -> Option<Ended> {
         let now = Instant::now();
         // A message that is to be added waits for nothing.
-        let step = sent
-            .first()
-            .filter(|one| self.has_added(one) || self.at > now);
+        let step = sent.first();
+        let step = step.filter(|one| self.has_added(one) || self.at > now);
         tokio::select! {
             () = sleep_until(self.at), if step.is_some() => {}
             () = self.thread.queue_changed() => {

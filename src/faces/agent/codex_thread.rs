@@ -12,17 +12,17 @@ use serde_json::{Value, json};
 use tokio::net::UnixStream;
 use tokio::process::Command;
 use tokio::time::timeout;
-use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::error::Error as SocketError;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use super::Conversation;
 use super::hand_over::Given;
 use super::outbox::Batch;
 use crate::config::paths::Env;
 use crate::files;
-use crate::model::with_causes;
+use crate::model::{Error, ErrorKind, with_causes};
 use crate::process::run_program;
 
 /// How many of a thread's last turns are searched for a message.
@@ -31,7 +31,6 @@ const TURNS: u32 = 50;
 /// How many messages of the queue are listed.
 const QUEUED: u32 = 100;
 
-/// How long `codex queue` may take.
 const QUEUES_WITHIN: Duration = Duration::from_secs(30);
 
 /// Returns the id of a message, which Codex keeps: which records are in it.
@@ -42,7 +41,8 @@ pub(super) fn message_id(batch: &Batch) -> String {
     format!("tmux-task:{}:{first}-{last}", batch.epoch)
 }
 
-/// A thread, and the connection to the app-server that runs it.
+/// A thread, and the connection to the app-server that runs it. An error is [`ErrorKind::Unreachable`] if no
+/// app-server listens, and [`ErrorKind::Lost`] if there was no answer: what was asked for may have been done.
 pub(super) struct CodexThread {
     /// The folder of Codex's files.
     home: PathBuf,
@@ -55,11 +55,7 @@ pub(super) struct CodexThread {
 impl CodexThread {
     /// Returns the thread of this conversation; `None` when there is no home folder.
     pub(super) fn new(conversation: &Conversation, program: PathBuf, env: Env<'_>) -> Option<Self> {
-        let set = |name: &str| {
-            env(name)
-                .filter(|value| !value.is_empty())
-                .map(PathBuf::from)
-        };
+        let set = |name: &str| Some(PathBuf::from(env(name).filter(|value| !value.is_empty())?));
         Some(Self {
             home: set("CODEX_HOME").or_else(|| Some(set("HOME")?.join(".codex")))?,
             id: conversation.id().to_owned(),
@@ -76,14 +72,14 @@ impl CodexThread {
             }
             // The app-server accepts messages for it, and never delivers them.
             Ok(read) => read["thread"]["source"] == "exec",
-            Err(error) if error.certainty == Certainty::NoServer => {
-                let source = source_in(&self.home, &self.id).map_err(|error| {
-                    let why = with_causes(&error);
-                    format!("the thread's file cannot be read: {why}")
+            Err(error) if error.kind == ErrorKind::Unreachable => {
+                let source = source_in(&self.home, &self.id);
+                let source = source.map_err(|error| {
+                    format!("the thread's file cannot be read: {}", with_causes(&error))
                 })?;
                 source.as_deref() == Some("exec")
             }
-            Err(error) => return Err(error.why),
+            Err(error) => return Err(error.message),
         };
         match is_exec {
             true => Err("`codex exec` takes no messages".to_owned()),
@@ -91,15 +87,22 @@ impl CodexThread {
         }
     }
 
-    /// Hands a message over: to the thread's queue, or without an app-server to Codex, which does not say later
-    /// what happened to it.
-    pub(super) async fn add(&mut self, id: &str, text: &str) -> Result<Given, NotDone> {
+    /// Hands a message over: to the thread's queue, or without an app-server to Codex, which keeps it until the
+    /// thread's process reads it, and does not say later what happened to it.
+    pub(super) async fn add(&mut self, id: &str, text: &str) -> Result<Given, Error> {
         let input = json!([{"type": "text", "text": text, "text_elements": []}]);
         let params = json!({"input": input, "clientUserMessageId": id});
         match self.call("thread/queue/add", params).await {
             Ok(_) => Ok(Given::Sent),
-            Err(error) if error.certainty == Certainty::NoServer => {
-                queue(&self.program, &self.id, text).await?;
+            Err(error) if error.kind == ErrorKind::Unreachable => {
+                let mut command = Command::new(&self.program);
+                command
+                    .args(["queue", "--thread", &self.id, "--message", text])
+                    .stdin(Stdio::null())
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::piped());
+                let queued = run_program(&mut command, b"", QUEUES_WITHIN).await;
+                queued.map_err(|end| Error::failed(format!("`codex queue` failed: {end:?}")))?;
                 Ok(Given::Received)
             }
             Err(error) => Err(error),
@@ -107,7 +110,7 @@ impl CodexThread {
     }
 
     /// Returns whether the queue or one of the last turns has the message.
-    pub(super) async fn has(&mut self, id: &str) -> Result<bool, NotDone> {
+    pub(super) async fn has(&mut self, id: &str) -> Result<bool, Error> {
         // A message goes from the queue to the thread.
         if self.is_queued(id).await? {
             return Ok(true);
@@ -117,11 +120,8 @@ impl CodexThread {
         Ok(is_in_turns(&listed, id))
     }
 
-    /// Resolves when Codex reports that the thread's queue has changed. Reads what else Codex reports.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
+    /// Resolves when Codex reports that the thread's queue has changed. Reads what else Codex reports. Nothing is
+    /// lost when the future is dropped.
     pub(super) async fn queue_changed(&mut self) {
         loop {
             let Some(connection) = &mut self.connection else {
@@ -135,22 +135,20 @@ impl CodexThread {
                     }
                 }
                 Err(error) => {
-                    tracing::debug!(error.why, "Codex's app-server has left");
+                    tracing::debug!(%error, "Codex's app-server has left");
                     self.connection = None;
                 }
             }
         }
     }
 
-    /// Returns whether the queue has the message.
-    pub(super) async fn is_queued(&mut self, id: &str) -> Result<bool, NotDone> {
+    pub(super) async fn is_queued(&mut self, id: &str) -> Result<bool, Error> {
         let params = json!({"limit": QUEUED});
         let listed = self.call("thread/queue/list", params).await?;
         Ok(is_in_queue(&listed, id))
     }
 
-    async fn call(&mut self, method: &'static str, more: Value) -> Result<Value, NotDone> {
-        let mut params = more;
+    async fn call(&mut self, method: &str, mut params: Value) -> Result<Value, Error> {
         params["threadId"] = self.id.clone().into();
         let called = timeout(ANSWERS_WITHIN, async {
             let connection = match &mut self.connection {
@@ -162,14 +160,12 @@ impl CodexThread {
             };
             connection.call(method, params).await
         });
-        let called = called.await.unwrap_or_else(|_| Err(NotDone::silent()));
-        if called
-            .as_ref()
-            .is_err_and(|error| error.certainty == Certainty::Unclear)
-        {
-            self.connection = None;
-        }
-        called
+        let called = called.await.unwrap_or_else(|_| Err(silent()));
+        called.inspect_err(|error| {
+            if error.kind == ErrorKind::Lost {
+                self.connection = None;
+            }
+        })
     }
 }
 
@@ -184,31 +180,19 @@ fn is_in_turns(listed: &Value, id: &str) -> bool {
     items.any(|item| item["clientId"] == id)
 }
 
-/// Hands a message over without an app-server. Codex keeps it until the thread's process reads it.
-async fn queue(program: &Path, thread: &str, text: &str) -> Result<(), NotDone> {
-    let mut command = Command::new(program);
-    command
-        .args(["queue", "--thread", thread, "--message", text])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let queued = run_program(&mut command, b"", QUEUES_WITHIN).await;
-    queued.map_err(|end| NotDone::new(Certainty::Refused, format!("`codex queue` failed: {end:?}")))
-}
-
-/// Returns which of Codex's programs began the thread, from the thread's file; `None` when there is no
-/// such file.
+/// Returns which of Codex's programs began the thread, from the thread's file, if there is one.
 fn source_in(home: &Path, thread: &str) -> io::Result<Option<String>> {
     let end = format!("-{thread}.jsonl");
     let mut found = vec![home.join("sessions")];
+    let is_no_folder =
+        |kind| matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
     // By year, month and day.
     for _ in 0..4 {
         let mut below = Vec::new();
         for folder in found {
             match fs::read_dir(&folder) {
                 Ok(entries) => below.extend(entries.flatten().map(|entry| entry.path())),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) if error.kind() == io::ErrorKind::NotADirectory => {}
+                Err(error) if is_no_folder(error.kind()) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -232,125 +216,70 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 /// The longest message of the app-server, in bytes: a thread's turns may be in it.
 const MAX_MESSAGE: usize = 256 << 20;
 
-/// Why Codex did not do what it was asked for.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct NotDone {
-    pub(super) certainty: Certainty,
-    pub(super) why: String,
+fn silent() -> Error {
+    Error::new(ErrorKind::Lost, "Codex's app-server does not answer")
 }
 
-/// What is certain of something that Codex did not do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Certainty {
-    /// It was not done, as no app-server listens.
-    NoServer,
-    /// It was not done.
-    Refused,
-    /// It may have been done: there was no answer.
-    Unclear,
+fn lost(error: SocketError) -> Error {
+    let why = with_causes(&error);
+    let why = format!("the connection to Codex's app-server failed: {why}");
+    Error::new(ErrorKind::Lost, why)
 }
 
-impl NotDone {
-    pub(super) fn new(certainty: Certainty, why: impl Into<String>) -> Self {
-        let why = why.into();
-        Self { certainty, why }
-    }
-
-    fn silent() -> Self {
-        Self::new(Certainty::Unclear, "Codex's app-server does not answer")
-    }
-}
-
-impl From<SocketError> for NotDone {
-    fn from(error: SocketError) -> Self {
-        let why = with_causes(&error);
-        let why = format!("the connection to Codex's app-server failed: {why}");
-        Self::new(Certainty::Unclear, why)
-    }
-}
-
-/// A connection to the app-server.
 struct AppServer {
     socket: WebSocketStream<UnixStream>,
     last_id: u64,
 }
 
 impl AppServer {
-    /// Connects.
-    ///
-    /// # Errors
-    ///
-    /// When nothing listens there, or what listens is no app-server.
-    pub(super) async fn connect(path: &Path) -> Result<Self, NotDone> {
+    async fn connect(path: &Path) -> Result<Self, Error> {
         let stream = UnixStream::connect(path).await;
         let stream = stream.map_err(|error| {
             let why = format!("no app-server listens at {}: {error}", path.display());
-            NotDone::new(Certainty::NoServer, why)
+            Error::new(ErrorKind::Unreachable, why)
         })?;
         let config = WebSocketConfig::default()
             .max_message_size(Some(MAX_MESSAGE))
             .max_frame_size(Some(MAX_MESSAGE));
-        let (socket, _) =
-            tokio_tungstenite::client_async_with_config("ws://localhost/", stream, Some(config))
-                .await?;
+        let connected = client_async_with_config("ws://localhost/", stream, Some(config)).await;
+        let (socket, _) = connected.map_err(lost)?;
         let mut server = Self { socket, last_id: 0 };
         let version = env!("CARGO_PKG_VERSION");
-        server
-            .call(
-                "initialize",
-                json!({
-                    "clientInfo": {"name": "tmux-task", "title": "tmux-task", "version": version},
-                    // The queue is part of it.
-                    "capabilities": {"experimentalApi": true},
-                }),
-            )
-            .await?;
+        let who = json!({
+            "clientInfo": {"name": "tmux-task", "title": "tmux-task", "version": version},
+            // The queue is part of it.
+            "capabilities": {"experimentalApi": true},
+        });
+        server.call("initialize", who).await?;
         server.send(json!({"method": "initialized"})).await?;
         Ok(server)
     }
 
-    /// Calls a method and returns its result.
-    ///
-    /// # Errors
-    ///
-    /// When it refuses or ends.
-    pub(super) async fn call(
-        &mut self,
-        method: &'static str,
-        params: Value,
-    ) -> Result<Value, NotDone> {
+    /// Calls a method and returns its result. Passes over everything else.
+    async fn call(&mut self, method: &str, params: Value) -> Result<Value, Error> {
         self.last_id += 1;
-        let request = json!({"id": self.last_id, "method": method, "params": params});
-        self.send(request).await?;
-        let mut answer = self.answer().await?;
+        self.send(json!({"id": self.last_id, "method": method, "params": params}))
+            .await?;
+        let mut answer = loop {
+            let value = self.receive().await?;
+            if value["id"] == self.last_id && value.get("method").is_none() {
+                break value;
+            }
+        };
         match answer.get("error") {
             Some(error) => {
                 let reason = error["message"].as_str().unwrap_or("no reason");
                 let why = format!("Codex's app-server refused `{method}`: {reason}");
-                Err(NotDone::new(Certainty::Refused, why))
+                Err(Error::failed(why))
             }
             None => Ok(answer["result"].take()),
         }
     }
 
-    /// Returns the answer to the last request; passes over everything else.
-    async fn answer(&mut self) -> Result<Value, NotDone> {
+    /// Returns the next message. Nothing is lost when the future is dropped.
+    async fn receive(&mut self) -> Result<Value, Error> {
         loop {
-            let value = self.receive().await?;
-            if value["id"] == self.last_id && value.get("method").is_none() {
-                return Ok(value);
-            }
-        }
-    }
-
-    /// Returns the next message. While a call is under way, that may be its answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    async fn receive(&mut self) -> Result<Value, NotDone> {
-        loop {
-            let message = self.socket.next().await.ok_or_else(NotDone::silent)??;
+            let message = self.socket.next().await.ok_or_else(silent)?.map_err(lost)?;
             let parsed = message.to_text().ok().map(serde_json::from_str);
             if let Some(Ok(value)) = parsed {
                 return Ok(value);
@@ -358,9 +287,9 @@ impl AppServer {
         }
     }
 
-    async fn send(&mut self, value: Value) -> Result<(), NotDone> {
+    async fn send(&mut self, value: Value) -> Result<(), Error> {
         let message = Message::text(value.to_string());
-        Ok(self.socket.send(message).await?)
+        self.socket.send(message).await.map_err(lost)
     }
 }
 

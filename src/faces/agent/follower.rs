@@ -38,22 +38,18 @@ const EARLIER: Millis = 3_600_000;
 pub(super) struct Follower {
     session: TaskSession,
     request: ConsumeRequest,
-    /// The stream of this machine's feed, while there is one.
+    /// Of this machine's feed, while there is one.
     stream: Option<DaemonClient>,
     retry: Backoff,
-    /// When the next stream begins.
     begin_at: Instant,
     reading: FeedReading,
-    /// Whether the first stream leaves out what was recorded before it for everybody.
     skips_everybody: bool,
     hosts: Option<HostStreams>,
 }
 
 impl Follower {
-    /// Returns the follower of this conversation's tasks in this session and on other machines. It has
-    /// read nothing yet. `skips_everybody` leaves out what was recorded for everybody before the first
-    /// stream: a conversation that is not followed all the time gets only what it has missed of its own
-    /// tasks.
+    /// It has read nothing yet. `skips_everybody` leaves out what was recorded for everybody before the first
+    /// stream: a conversation that is not followed all the time gets only what it has missed of its own tasks.
     pub(super) fn new(
         session: TaskSession,
         conversation: &Conversation,
@@ -77,12 +73,12 @@ impl Follower {
         self.begin_at = Instant::now() + self.retry.next_pause();
     }
 
-    fn begin(&mut self, began: Result<BegunStream, Error>) -> Result<Incoming, Error> {
-        let BegunStream {
-            stream,
-            cursor,
-            hello,
-        } = match began {
+    /// Begins with a stream, and the consumer's position; `None` for one that did not exist.
+    fn begin(
+        &mut self,
+        began: Result<(DaemonClient, Option<Seq>, Hello), Error>,
+    ) -> Result<Incoming, Error> {
+        let (stream, cursor, hello) = match began {
             Ok(began) => began,
             Err(error) => {
                 self.try_later();
@@ -94,11 +90,10 @@ impl Follower {
             }
         };
         (self.stream, self.retry) = (Some(stream), RETRY);
+        let is_new = cursor.is_none();
         let start = StreamStart {
             last_before: hello.last_seq,
-            own_since: cursor
-                .is_none()
-                .then(|| clock::now().wall.saturating_sub(EARLIER)),
+            own_since: is_new.then(|| clock::now().wall.saturating_sub(EARLIER)),
             skips_everybody: self.skips_everybody && !self.reading.has_begun(),
         };
         self.reading.begin(&hello.epoch, start);
@@ -111,72 +106,40 @@ impl Follower {
     }
 
     fn receive(&mut self, line: &str) -> Incoming {
-        let incoming = match serde_json::from_str(line) {
-            Ok(StreamRecord::Durable(record)) => self.reading.receive(*record),
-            Ok(StreamRecord::Live(record)) => match record {
-                LiveRecord::Status {
-                    text,
-                    running,
-                    waiting,
-                    ..
-                } => Some(Incoming::Status {
-                    text,
-                    active: running + waiting,
-                }),
-                LiveRecord::Sync => Some(Incoming::CaughtUp),
-                LiveRecord::Replaced => Some(Incoming::Replaced),
-                LiveRecord::Gap { to, .. } => {
-                    self.reading.pass(to);
-                    None
-                }
-                LiveRecord::Hello { .. } | LiveRecord::Tasks { .. } | LiveRecord::Acked { .. } => {
-                    None
-                }
-            },
+        let live = match serde_json::from_str(line) {
+            Ok(StreamRecord::Durable(record)) => return self.reading.receive(*record),
+            Ok(StreamRecord::Live(record)) => record,
             // It may come from a later version.
             Err(_) => {
                 let unknown = serde_json::from_str::<LineHead>(line).ok();
                 let seq = unknown.and_then(|unknown| unknown.seq);
                 seq.map(|seq| self.reading.pass(seq));
-                None
+                return Incoming::Passed;
             }
         };
-        incoming.unwrap_or(Incoming::Passed)
-    }
-}
-
-/// A stream of the feed of this machine that has begun.
-struct BegunStream {
-    stream: DaemonClient,
-    /// The consumer's position; `None` for one that did not exist.
-    cursor: Option<Seq>,
-    hello: Hello,
-}
-
-impl BegunStream {
-    /// Begins a stream at this time, of the session's daemon, which is started if none runs.
-    async fn begin(
-        session: &TaskSession,
-        request: &ConsumeRequest,
-        at: Instant,
-    ) -> Result<Self, Error> {
-        sleep_until(at).await;
-        let mut stream = session.daemon_or_start().await?;
-        let known = find_consumer(&mut stream, &request.name).await?;
-        let request = Request::Consume(request.clone());
-        let hello = Hello::parse(&stream.stream(&request).await?)?;
-        Ok(Self {
-            stream,
-            cursor: known.map(|known| known.cursor),
-            hello,
-        })
+        match live {
+            LiveRecord::Status {
+                text,
+                running,
+                waiting,
+                ..
+            } => {
+                let active = running + waiting;
+                return Incoming::Status { text, active };
+            }
+            LiveRecord::Sync => return Incoming::CaughtUp,
+            LiveRecord::Replaced => return Incoming::Replaced,
+            LiveRecord::Gap { to, .. } => drop(self.reading.pass(to)),
+            LiveRecord::Hello { .. } | LiveRecord::Tasks { .. } | LiveRecord::Acked { .. } => {}
+        }
+        Incoming::Passed
     }
 }
 
 impl Feeds for Follower {
-    /// Returns what comes next, first that the stream of this machine has begun: a process that followed
-    /// the conversation before is told to leave then. Starts a daemon if none runs, and connects again
-    /// when it ends. Fails when the first stream cannot begin, or no later one ever can.
+    /// First comes that the stream of this machine has begun: a process that followed the conversation before
+    /// is told to leave then. Starts a daemon if none runs, and connects again when it ends. Fails when the
+    /// first stream cannot begin, or no later one ever can.
     async fn next(&mut self) -> Result<Incoming, Error> {
         let hosts = self.hosts.as_mut().filter(|_| self.reading.has_begun());
         let from_hosts = async {
@@ -186,8 +149,16 @@ impl Feeds for Follower {
             }
         };
         let Some(stream) = &mut self.stream else {
+            let began = async {
+                sleep_until(self.begin_at).await;
+                let mut stream = self.session.daemon_or_start().await?;
+                let known = find_consumer(&mut stream, &self.request.name).await?;
+                let request = Request::Consume(self.request.clone());
+                let hello = Hello::parse(&stream.stream(&request).await?)?;
+                Ok((stream, known.map(|known| known.cursor), hello))
+            };
             let began = tokio::select! {
-                began = BegunStream::begin(&self.session, &self.request, self.begin_at) => began,
+                began = began => began,
                 incoming = from_hosts => return Ok(incoming),
             };
             return self.begin(began);
@@ -196,13 +167,11 @@ impl Feeds for Follower {
             line = stream.line() => line,
             incoming = from_hosts => return Ok(incoming),
         };
-        match line {
-            Ok(Some(line)) => Ok(self.receive(&line)),
-            Ok(None) | Err(_) => {
-                self.try_later();
-                Ok(Incoming::Passed)
-            }
+        if let Ok(Some(line)) = line {
+            return Ok(self.receive(&line));
         }
+        self.try_later();
+        Ok(Incoming::Passed)
     }
 
     async fn acknowledge(&mut self, first_open: impl Fn(&str) -> Option<Seq>) {
@@ -219,26 +188,22 @@ impl Feeds for Follower {
     }
 
     fn has_hosts(&self) -> bool {
-        self.hosts
-            .as_ref()
-            .is_some_and(HostStreams::is_any_followed)
+        let hosts = self.hosts.as_ref();
+        hosts.is_some_and(|hosts| hosts.received.keys().any(Option::is_some))
     }
 }
 
 // What a conversation receives, and how far each feed is dealt with, across several streams of it.
 
-/// What a follower reports.
 #[derive(Debug)]
 pub(crate) enum Incoming {
     /// A stream has begun; what tasks do from here on is received.
     Began {
         /// The machine that the feed is on; `None` for this one.
         host: Option<String>,
-        /// The feed.
         epoch: String,
         /// What was acknowledged before: records up to this one do not come again.
         cursor: Seq,
-        /// The feed's last record.
         last: Seq,
     },
     /// A message for the conversation.
@@ -249,7 +214,6 @@ pub(crate) enum Incoming {
     Status {
         /// The status line; `None` when the session is missing.
         text: Option<String>,
-        /// How many tasks are alive.
         active: usize,
     },
     /// Records that say nothing to the conversation.
@@ -260,30 +224,23 @@ pub(crate) enum Incoming {
     Replaced,
 }
 
-/// What a conversation receives from the feeds.
 pub(super) trait Feeds {
-    /// Returns what comes next.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing may be lost when the future is dropped.
+    /// Returns what comes next. Nothing may be lost when the future is dropped.
     async fn next(&mut self) -> Result<Incoming, Error>;
 
     /// Acknowledges what need not come again. `first_open` returns the first record of the feed with
     /// this epoch that has no receipt.
     async fn acknowledge(&mut self, first_open: impl Fn(&str) -> Option<Seq>);
 
-    /// Whether tasks on other machines are followed.
     fn has_hosts(&self) -> bool;
 }
 
-/// What is received when a stream begins.
+/// What is received of the records before a stream began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct StreamStart {
-    /// The feed's last record when the stream began: records up to it are earlier ones.
+    /// The last of them.
     pub(super) last_before: Seq,
-    /// Set for a consumer that did not exist before: earlier follow-ups of others are left out, and
-    /// own ones that are older than this.
+    /// For a new consumer: earlier follow-ups of others are left out, and own ones that are older than this.
     own_since: Option<Millis>,
     /// Whether earlier follow-ups for everybody are left out.
     pub(super) skips_everybody: bool,
@@ -298,21 +255,11 @@ pub(super) struct FeedReading {
     start: StreamStart,
     /// The last record that was received, on any stream of this epoch.
     last: Seq,
-    /// The first and the last record that the present stream has sent and that were not acknowledged
-    /// on it.
+    /// The first and the last record that the present stream has sent and that were not acknowledged.
     unacknowledged: Option<(Seq, Seq)>,
 }
 
 impl FeedReading {
-    /// Returns the reading of a feed of another machine.
-    pub(super) fn of_host(host: &str) -> Self {
-        Self {
-            host: Some(host.to_owned()),
-            ..Self::default()
-        }
-    }
-
-    /// Whether a stream has begun.
     fn has_begun(&self) -> bool {
         !self.epoch.is_empty()
     }
@@ -330,8 +277,7 @@ impl FeedReading {
         self.start = start;
     }
 
-    /// Notes a record that was sent, or a gap by its last number. Returns `false` when an earlier stream
-    /// had it already.
+    /// Notes a record, or a gap by its last number. Returns `false` when an earlier stream had it already.
     pub(super) fn pass(&mut self, seq: Seq) -> bool {
         let (first, last) = self.unacknowledged.unwrap_or((seq, seq));
         self.unacknowledged = Some((first.min(seq), last.max(seq)));
@@ -340,9 +286,9 @@ impl FeedReading {
         is_new
     }
 
-    /// Takes the record up to which everything was dealt with and is to be acknowledged now, if there is
-    /// one. `first_open` is the first record that still waits for its receipt. An acknowledgement that is
-    /// lost is made again for the records that come again.
+    /// Takes the record up to which everything was dealt with and is to be acknowledged now. `first_open` is
+    /// the first record that still waits for its receipt. An acknowledgement that is lost is made again for
+    /// the records that come again.
     pub(super) fn acknowledgement(&mut self, first_open: Option<Seq>) -> Option<Seq> {
         let (first, last) = self.unacknowledged?;
         let up_to = first_open.map_or(last, |open| last.min(open.saturating_sub(1)));
@@ -353,17 +299,12 @@ impl FeedReading {
         Some(up_to)
     }
 
-    /// Returns what a record reports, if anything.
-    pub(super) fn receive(&mut self, record: Record) -> Option<Incoming> {
+    fn receive(&mut self, record: Record) -> Incoming {
         if !self.pass(record.seq) {
-            return None;
+            return Incoming::Passed;
         }
-        let StreamStart {
-            last_before,
-            own_since,
-            skips_everybody,
-        } = self.start;
-        let is_earlier = record.seq <= last_before;
+        let start = self.start;
+        let is_earlier = record.seq <= start.last_before;
         let time = record.time;
         match record.body {
             Body::FollowUp {
@@ -373,10 +314,11 @@ impl FeedReading {
                 ..
             } => {
                 let is_own = owner.is_some();
-                let is_wanted = !is_earlier
-                    || (own_since.is_none_or(|since| is_own && time >= since)
-                        && (is_own || !skips_everybody));
-                let follow_up = Batch {
+                let is_recent = start.own_since.is_none_or(|since| is_own && time >= since);
+                if is_earlier && !(is_recent && (is_own || !start.skips_everybody)) {
+                    return Incoming::Passed;
+                }
+                Incoming::FollowUp(Box::new(Batch {
                     epoch: record.epoch,
                     seqs: vec![record.seq],
                     time,
@@ -384,13 +326,10 @@ impl FeedReading {
                     host: self.host.clone(),
                     message,
                     options,
-                };
-                is_wanted.then(|| Incoming::FollowUp(Box::new(follow_up)))
+                }))
             }
-            Body::Notice { level, text, .. } => {
-                (!is_earlier).then_some(Incoming::Notice { level, text })
-            }
-            Body::Event(_) => None,
+            Body::Notice { level, text, .. } if !is_earlier => Incoming::Notice { level, text },
+            Body::Notice { .. } | Body::Event(_) => Incoming::Passed,
         }
     }
 }
@@ -407,7 +346,6 @@ const MAX_NAME: usize = 200;
 /// The longest message, in bytes.
 const MAX_CONTENT: usize = 64 << 10;
 
-/// The streams of a conversation.
 struct HostStreams {
     owner: String,
     notes: HostNotes,
@@ -422,13 +360,12 @@ struct HostStreams {
 }
 
 impl HostStreams {
-    /// Returns the streams of this conversation; none when notes cannot be read.
-    pub(super) fn of(owner: &str) -> Option<Self> {
+    /// There are none when notes cannot be read.
+    fn of(owner: &str) -> Option<Self> {
         let notes = HostNotes::find().map_err(io::Error::other);
         let opened = notes.and_then(|notes| Ok((notes.watch()?, notes)));
-        let (watch, notes) = opened
-            .inspect_err(|error| tracing::warn!(%error, "tasks on other machines are not followed"))
-            .ok()?;
+        let warn = |error: &_| tracing::warn!(%error, "tasks on other machines are not followed");
+        let (watch, notes) = opened.inspect_err(warn).ok()?;
         let (reporter, reports) = mpsc::channel(QUEUE);
         let mut streams = Self {
             owner: owner.to_owned(),
@@ -448,17 +385,8 @@ impl HostStreams {
         Some(streams)
     }
 
-    /// Whether the conversation has, or may have, tasks on other machines.
-    fn is_any_followed(&self) -> bool {
-        self.received.keys().any(Option::is_some)
-    }
-
-    /// Returns what comes next.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    pub(super) async fn next(&mut self) -> Incoming {
+    /// Returns what comes next. Nothing is lost when the future is dropped.
+    async fn next(&mut self) -> Incoming {
         loop {
             tokio::select! {
                 // What a stream has reported is received before it is gone.
@@ -489,52 +417,51 @@ impl HostStreams {
 
     fn receive(&mut self, host: String, news: HostNews) -> Option<Incoming> {
         match news {
-            HostNews::Began { epoch, .. } if epoch.is_empty() || epoch.len() > MAX_NAME => None,
             HostNews::Began {
                 epoch,
                 cursor,
                 last,
             } => {
+                if epoch.is_empty() || epoch.len() > MAX_NAME {
+                    return None;
+                }
                 let reading = self.readings.entry(epoch.clone());
-                let reading = reading.or_insert_with(|| FeedReading::of_host(&host));
+                let reading = reading.or_insert_with(|| FeedReading {
+                    host: Some(host.clone()),
+                    ..FeedReading::default()
+                });
                 let start = StreamStart {
                     last_before: last,
-                    own_since: None,
-                    skips_everybody: true,
+                    ..StreamStart::default()
                 };
                 reading.begin(&epoch, start);
-                Some(Incoming::Began {
+                return Some(Incoming::Began {
                     host: Some(host),
                     epoch,
                     cursor,
                     last,
-                })
+                });
             }
             HostNews::Record(record) => {
                 let reading = self.readings.get_mut(&record.epoch)?;
                 let seq = record.seq;
                 match from_host(*record, &host, &self.owner) {
-                    Some(record) => return reading.receive(record),
+                    Some(record) => return Some(reading.receive(record)),
                     None => drop(reading.pass(seq)),
                 }
-                None
             }
-            HostNews::Gap { epoch, to } => {
-                self.readings.get_mut(&epoch)?.pass(to);
-                None
-            }
+            HostNews::Gap { epoch, to } => drop(self.readings.get_mut(&epoch)?.pass(to)),
             HostNews::Forgotten(feed) => {
                 self.received.remove(&Some(feed));
                 // A launch may have noted it again.
                 self.find_hosts();
-                None
             }
         }
+        None
     }
 
-    /// Sends what is to be acknowledged to all of them: a machine may be known by two names. If that is lost,
-    /// the records come again.
-    pub(super) fn acknowledge(&mut self, first_open: impl Fn(&str) -> Option<Seq>) {
+    /// Tells all of them: a machine may be known by two names. If that is lost, the records come again.
+    fn acknowledge(&mut self, first_open: impl Fn(&str) -> Option<Seq>) {
         for (epoch, reading) in &mut self.readings {
             let Some(seq) = reading.acknowledgement(first_open(epoch)) else {
                 continue;
@@ -578,8 +505,7 @@ fn from_host(mut record: Record, host: &str, owner: &str) -> Option<Record> {
             *line = text::row(line.as_bytes());
         }
     }
-    let told = std::mem::take(&mut message.details.events);
-    let told = seqs.iter().zip(told);
+    let told = seqs.iter().zip(std::mem::take(&mut message.details.events));
     let told = told.map(|(seq, event)| DeliveredEvent { seq: *seq, event });
     let told: Vec<DeliveredEvent> = told.collect();
     let reaching = told.iter().map(|of| (&of.event, route::reach(&of.event)));

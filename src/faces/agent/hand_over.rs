@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use super::Conversation;
 use super::follower::{Feeds, Follower, Incoming};
 use super::ledger::{Ledger, SentMessage};
 use super::outbox::{Batch, PendingFollowUps};
-use super::{Conversation, until};
 use crate::clock;
 use crate::model::{Error, Kind, Millis, Seq};
 use crate::ops::TaskSession;
@@ -22,23 +22,18 @@ const RECORD_AGAIN: Duration = Duration::from_secs(1);
 
 /// A client, for one conversation: how it gets messages, and how it is known what it has received.
 pub(super) trait Client {
-    /// Gives these messages to the client. They are recorded.
+    /// Gives it these messages, which are recorded.
     async fn give(&mut self, messages: &[SentMessage]) -> Given;
 
     /// Resolves when the client may have received a message, or may have to get one again. Returns how
-    /// the conversation ends, if it does.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing may be lost when the future is dropped.
+    /// the conversation ends, if it does. Nothing may be lost when the future is dropped.
     async fn changed(&mut self, sent: &[SentMessage]) -> Option<Ended>;
 
-    /// Returns the ids of the messages that the client has received, of those in the ledger, or that
-    /// are not given again for another reason.
+    /// Returns the ids of the messages in the ledger that the client has received, or that are not given
+    /// again for another reason.
     async fn received(&mut self, ledger: &mut Ledger) -> Vec<String>;
 
-    /// Whether a message without a receipt is to be given again now. One whose giving has failed is,
-    /// too.
+    /// Whether a message without a receipt, or whose giving has failed, is to be given again now.
     fn is_due(&self, message: &SentMessage, ledger: &Ledger, now: Millis) -> bool;
 
     /// Whether a new message may be given beside those without a receipt.
@@ -58,7 +53,6 @@ pub(super) trait Client {
     fn note_idle(&mut self, _is_idle: bool) {}
 }
 
-/// What giving messages to a client came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Given {
     /// The client has them, or will; the receipts come later.
@@ -82,24 +76,18 @@ pub(crate) enum Ended {
     Replaced,
 }
 
-/// One conversation of a client.
 pub(super) struct HandOver<C, F = Follower> {
     client: C,
     feeds: F,
     messages: Messages,
     /// Until then everything that is pending is collected into one message.
     is_caught_up: bool,
-    /// How many tasks are alive.
     n_active: Option<usize>,
 }
 
 impl<C: Client> HandOver<C> {
-    /// Follows the conversation in place of the process that did so before. Returns `None` when a third
-    /// one does by then.
-    ///
-    /// # Errors
-    ///
-    /// When the feed cannot be read, or the ledger cannot be had.
+    /// Follows the conversation in place of the process that did so before; `None` when a third one does by
+    /// then. Fails when the feed cannot be read, or the ledger cannot be had.
     pub(super) async fn take_over(
         client: C,
         session: TaskSession,
@@ -145,22 +133,20 @@ impl<C: Client, F: Feeds> HandOver<C, F> {
         }
     }
 
-    /// Hands messages over until the conversation ends, or this process is not the one that does.
-    ///
-    /// # Errors
-    ///
-    /// When the feed cannot be read.
+    /// Hands messages over until the conversation ends, or another process does it.
     pub(super) async fn run(mut self) -> Result<Ended, Error> {
         loop {
             let messages = &self.messages;
-            self.feeds
-                .acknowledge(|epoch| messages.first_open(epoch))
-                .await;
+            let first_open = |epoch: &str| messages.first_open(epoch);
+            self.feeds.acknowledge(first_open).await;
             let has_task = self.n_active != Some(0) || self.feeds.has_hosts();
             self.client
                 .note_idle(self.is_caught_up && messages.is_empty() && !has_task);
             let at = messages.next_at(&self.client, clock::now().wall);
-            let at = at.filter(|_| self.is_caught_up);
+            let left = at.filter(|_| self.is_caught_up).map(|at| {
+                let left = at.saturating_sub(clock::now().wall).try_into();
+                Duration::from_millis(left.unwrap_or_default())
+            });
             tokio::select! {
                 // What is there already belongs into the same message.
                 biased;
@@ -175,7 +161,7 @@ impl<C: Client, F: Feeds> HandOver<C, F> {
                     }
                     self.messages.settle(&mut self.client).await;
                 }
-                () = until(at), if at.is_some() => {
+                () = sleep(left.unwrap_or_default()), if left.is_some() => {
                     // What it has by now is not given again.
                     self.messages.settle(&mut self.client).await;
                     let messages = self.messages.next(&self.client, clock::now().wall);
@@ -213,7 +199,6 @@ impl<C: Client, F: Feeds> HandOver<C, F> {
         None
     }
 
-    /// Returns how following ends, if it does.
     fn receive(&mut self, incoming: Incoming) -> Option<Ended> {
         self.client.show(&incoming);
         match incoming {
@@ -239,7 +224,7 @@ impl<C: Client, F: Feeds> HandOver<C, F> {
     }
 }
 
-/// The messages of a conversation: those that wait, and those without a receipt.
+/// The messages that wait, and those without a receipt.
 #[derive(Debug)]
 pub(super) struct Messages {
     outbox: PendingFollowUps,
@@ -247,22 +232,23 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    /// Goes on with what an earlier process has left, in this task session.
     pub(super) fn new(ledger: Ledger, session_name: &str, max_per_minute: u32) -> Self {
         Self {
-            outbox: PendingFollowUps::new(session_name, max_per_minute, ledger.budget()),
+            outbox: PendingFollowUps::new(session_name, max_per_minute, ledger.contents.budget),
             ledger,
         }
     }
 
     fn is_empty(&self) -> bool {
-        self.outbox.is_empty() && self.ledger.handed_over().is_empty()
+        self.outbox.pending.is_empty() && self.ledger.handed_over().is_empty()
     }
 
     /// Returns the first record of this feed that has no receipt.
     fn first_open(&self, epoch: &str) -> Option<Seq> {
-        let open = [self.outbox.first_open(epoch), self.ledger.first_open(epoch)];
-        open.into_iter().flatten().min()
+        let sent = self.ledger.handed_over().iter().map(|one| &one.batch);
+        let open = self.outbox.pending.iter().chain(sent);
+        let of_feed = open.filter(|one| one.epoch == epoch);
+        of_feed.flat_map(|one| one.seqs.iter().copied()).min()
     }
 
     /// Receives a follow-up, unless it was handed over.
@@ -283,7 +269,6 @@ impl Messages {
         new.filter(|_| client.takes_new(&self.ledger, now))
     }
 
-    /// Forgets what the client has received.
     async fn settle(&mut self, client: &mut impl Client) {
         let ids = client.received(&mut self.ledger).await;
         self.settle_ids(&ids);
@@ -297,21 +282,16 @@ impl Messages {
         }
     }
 
-    /// Returns what is to be given now: what is due again, and a new message. It is to be recorded first.
+    /// Returns what is to be recorded and given now: what is due again, and a new message.
     fn next(&mut self, client: &impl Client, now: Millis) -> Vec<SentMessage> {
         let sent = self.ledger.handed_over().iter();
         let due = sent.filter(|one| client.is_due(one, &self.ledger, now));
         let due: Vec<_> = due.map(|one| one.batch.id()).collect();
-        let new = match client.takes_new(&self.ledger, now) {
-            true => self.outbox.next(now),
-            false => None,
-        };
-        self.ledger.hand_over(
-            |one| due.contains(&one.batch.id()),
-            new,
-            (client.process(), now),
-            self.outbox.budget,
-        )
+        let takes_new = client.takes_new(&self.ledger, now);
+        let new = takes_new.then(|| self.outbox.next(now)).flatten();
+        let is_due = |one: &SentMessage| due.contains(&one.batch.id());
+        let (by, budget) = ((client.process(), now), self.outbox.budget);
+        self.ledger.hand_over(is_due, new, by, budget)
     }
 }
 

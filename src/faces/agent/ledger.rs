@@ -36,7 +36,6 @@ const LEAVES_WITHIN: Duration = Duration::from_secs(2);
 /// How often to try to get the ledger meanwhile.
 const TRY_EVERY: Duration = Duration::from_millis(5);
 
-/// A message that was handed over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct SentMessage {
@@ -46,36 +45,27 @@ pub(super) struct SentMessage {
     pub(super) client: Option<(u32, Millis)>,
     /// When it was handed over last, in milliseconds since 1970.
     pub(super) at: Millis,
-    /// How often it was handed over.
     pub(super) attempts: u32,
     /// Where the transcript has it.
     #[serde(default)]
     pub(super) place: Place,
 }
 
-impl SentMessage {
-    fn is_of(&self, epoch: &str) -> bool {
-        self.batch.epoch == epoch
-    }
-}
-
-/// The file's contents.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Contents {
+pub(super) struct Contents {
     handed_over: Vec<SentMessage>,
     /// The last follow-up of each feed that was handed over, and with it all before it, by epoch, which no
     /// other feed of any machine has. It stays until the feed's consumer has passed it.
     feeds: BTreeMap<String, Seq>,
-    budget: Budget,
-    transcript: Transcript,
+    pub(super) budget: Budget,
+    pub(super) transcript: Transcript,
 }
 
-/// The ledger of a conversation. One process at a time has it.
 #[derive(Debug)]
 pub(super) struct Ledger {
     path: PathBuf,
-    contents: Contents,
+    pub(super) contents: Contents,
     lock: Lock,
 }
 
@@ -84,6 +74,12 @@ pub(super) struct Ledger {
 struct Lock(File);
 
 impl Lock {
+    /// `None` when another process has it.
+    fn take(path: &Path) -> io::Result<Option<Self>> {
+        let file = files::open_to_write(path)?;
+        Ok(file.try_lock().is_ok().then_some(Self(file)))
+    }
+
     /// Whether the file has not been removed.
     fn is_linked(&self) -> io::Result<bool> {
         Ok(self.0.metadata()?.nlink() > 0)
@@ -104,8 +100,7 @@ pub(super) struct NextInLine(Lock);
 impl NextInLine {
     /// Takes the place; `None` when another process has it.
     pub(super) fn take(paths: &Paths, conversation: &Conversation) -> io::Result<Option<Self>> {
-        let lock = files::open_to_write(&file(paths, conversation, "next")?)?;
-        Ok(lock.try_lock().is_ok().then(|| Self(Lock(lock))))
+        Ok(Lock::take(&file(paths, conversation, "next")?)?.map(Self))
     }
 
     /// Tells the process that has the place to leave it. The place is free at once.
@@ -113,11 +108,8 @@ impl NextInLine {
         files::if_there(fs::remove_file(file(paths, conversation, "next")?)).map(drop)
     }
 
-    /// Waits for the ledger; `None` when this process was dismissed meanwhile.
-    ///
-    /// # Cancel safety
-    ///
-    /// A thread goes on waiting. It ends with the process.
+    /// Waits for the ledger; `None` when this process was dismissed meanwhile. Where the future is dropped, a
+    /// thread goes on waiting until the process ends.
     pub(super) async fn wait(
         self,
         paths: &Paths,
@@ -143,13 +135,10 @@ fn file(paths: &Paths, conversation: &Conversation, extension: &str) -> io::Resu
 }
 
 impl Ledger {
-    /// Opens the ledger; `None` when another process has it.
     pub(super) fn open(paths: &Paths, conversation: &Conversation) -> io::Result<Option<Self>> {
-        let lock = files::open_to_write(&file(paths, conversation, "lock")?)?;
-        if lock.try_lock().is_err() {
-            return Ok(None);
-        }
-        Self::load(paths, conversation, Lock(lock)).map(Some)
+        let lock = Lock::take(&file(paths, conversation, "lock")?)?;
+        lock.map(|lock| Self::load(paths, conversation, lock))
+            .transpose()
     }
 
     /// Takes the ledger over from the process that has it, and that was told to leave.
@@ -157,83 +146,55 @@ impl Ledger {
         let path = file(paths, conversation, "lock")?;
         let mut deadline = Instant::now() + LEAVES_WITHIN;
         loop {
-            let lock = files::open_to_write(&path)?;
-            if lock.try_lock().is_ok() {
-                let lock = Lock(lock);
-                if lock.is_linked()? {
-                    return Self::load(paths, conversation, lock);
+            match Lock::take(&path)? {
+                Some(lock) if lock.is_linked()? => return Self::load(paths, conversation, lock),
+                None if Instant::now() >= deadline => {
+                    // When it goes on, it finds that it does not have the ledger any more.
+                    files::if_there(fs::remove_file(&path))?;
+                    deadline = Instant::now() + LEAVES_WITHIN;
                 }
-            } else if Instant::now() >= deadline {
-                // When it goes on, it finds that it does not have the ledger any more.
-                files::if_there(fs::remove_file(&path))?;
-                deadline = Instant::now() + LEAVES_WITHIN;
+                Some(_) | None => {}
             }
             sleep(TRY_EVERY).await;
         }
     }
 
-    /// A file that cannot be parsed counts as empty: then a message may be delivered twice, but none is
-    /// lost.
+    /// A damaged file counts as empty: a message may be delivered twice, but none is lost.
     fn load(paths: &Paths, conversation: &Conversation, lock: Lock) -> io::Result<Self> {
         let path = file(paths, conversation, "json")?;
-        let contents = match files::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Contents::default(),
-            Err(error) => return Err(error),
-        };
+        let bytes = files::if_there(files::read(&path))?.unwrap_or_default();
         Ok(Self {
             path,
-            contents,
+            contents: serde_json::from_slice(&bytes).unwrap_or_default(),
             lock,
         })
     }
 
-    /// Returns how much of its budget the conversation has used.
-    pub(super) fn budget(&self) -> Budget {
-        self.contents.budget
-    }
-
-    /// Returns what was handed over and not confirmed.
+    /// What was handed over and not confirmed.
     pub(super) fn handed_over(&self) -> &[SentMessage] {
         &self.contents.handed_over
     }
 
-    /// Whether the client's model is answering, or a tool runs for it, as far as the transcript was
-    /// read.
-    pub(super) fn is_turn_running(&self) -> bool {
-        self.contents.transcript.is_turn_running()
-    }
-
     /// Whether a follow-up was handed over, with or without a receipt.
     pub(super) fn has(&self, epoch: &str, seq: Seq) -> bool {
-        let is_in = |one: &SentMessage| one.is_of(epoch) && one.batch.seqs.contains(&seq);
+        let is_in = |one: &SentMessage| one.batch.epoch == epoch && one.batch.seqs.contains(&seq);
         let last = self.contents.feeds.get(epoch);
         last.is_some_and(|last| seq <= *last) || self.handed_over().iter().any(is_in)
     }
 
-    /// Returns the first number of this feed that has no receipt.
-    pub(super) fn first_open(&self, epoch: &str) -> Option<Seq> {
-        let of_feed = self.handed_over().iter().filter(|one| one.is_of(epoch));
-        of_feed.flat_map(|one| one.batch.seqs.iter().copied()).min()
-    }
-
     /// Reads what the conversation's transcript has since the last time.
     pub(super) fn read(&mut self, transcript: &Path) -> io::Result<()> {
-        let sent = &mut self.contents.handed_over;
-        let marks: Vec<_> = sent.iter().map(|one| mark_of(&one.batch.id())).collect();
-        let marks = marks.iter().map(String::as_str);
-        let mut messages: Vec<_> = marks
-            .zip(sent.iter_mut().map(|one| &mut one.place))
-            .collect();
+        let sent = self.contents.handed_over.iter_mut();
+        let messages = sent.map(|one| (mark_of(&one.batch.id()), &mut one.place));
+        let mut messages: Vec<_> = messages.collect();
         self.contents.transcript.read(transcript, &mut messages)
     }
 
-    /// Forgets the messages with these ids, which need not be handed over any more. Returns whether there
-    /// were any. It is not saved.
+    /// Forgets messages that need not be handed over any more. Returns whether there were any. Not saved.
     pub(super) fn settle(&mut self, ids: &[String]) -> bool {
         let n_before = self.handed_over().len();
-        let is_in = |one: &SentMessage| ids.contains(&one.batch.id());
-        self.contents.handed_over.retain(|one| !is_in(one));
+        let sent = &mut self.contents.handed_over;
+        sent.retain(|one| !ids.contains(&one.batch.id()));
         self.handed_over().len() < n_before
     }
 
@@ -247,9 +208,7 @@ impl Ledger {
         cursor: Seq,
         last: Seq,
     ) {
-        let Contents {
-            handed_over, feeds, ..
-        } = &mut self.contents;
+        let (handed_over, feeds) = (&mut self.contents.handed_over, &mut self.contents.feeds);
         feeds.retain(|of, last| of != epoch || *last > cursor);
         // A feed of another machine may be read in two ways, and one of them may be behind.
         if host.is_some() {
@@ -257,7 +216,7 @@ impl Ledger {
         }
         handed_over.retain(|one| {
             let is_in = one.batch.seqs.last().is_some_and(|seq| *seq <= last);
-            one.batch.host.is_some() || one.is_of(epoch) && is_in
+            one.batch.host.is_some() || one.batch.epoch == epoch && is_in
         });
         if let Some(mark) = feeds.get_mut(epoch) {
             *mark = last.min(*mark);
@@ -273,9 +232,7 @@ impl Ledger {
         (client, at): (Option<(u32, Millis)>, Millis),
         budget: Budget,
     ) -> Vec<SentMessage> {
-        let Contents {
-            handed_over, feeds, ..
-        } = &mut self.contents;
+        let (handed_over, feeds) = (&mut self.contents.handed_over, &mut self.contents.feeds);
         let mut all = Vec::new();
         for one in handed_over.iter_mut().filter(|one| is_due(one)) {
             (one.client, one.at) = (client, at);
@@ -301,7 +258,7 @@ impl Ledger {
         all
     }
 
-    /// Saves the ledger, unless another process has taken it over. Returns whether it has not.
+    /// Saves it, unless another process has taken it over. Returns whether it has not.
     pub(super) fn save_if_held(&self) -> io::Result<bool> {
         if !self.lock.is_linked()? {
             return Ok(false);
@@ -311,8 +268,7 @@ impl Ledger {
         self.lock.is_linked()
     }
 
-    /// Writes what was saved to the disk, on a thread of its own: after a crash of the machine too it is
-    /// known then.
+    /// Writes what was saved to the disk, on a thread of its own.
     pub(super) async fn sync(&self) {
         let path = self.path.clone();
         let sync = move || {

@@ -17,31 +17,17 @@ mod setup;
 mod stdio;
 mod transcript;
 
-use std::time::Duration;
-
-use tokio::time::sleep;
-
 pub(crate) use hand_over::Ended;
 pub(crate) use setup::{Done, Setup};
-pub(crate) use stdio::{ServeOptions, read_lines, serve};
+pub(crate) use stdio::{read_lines, serve};
 
-use crate::clock;
-use crate::model::{Kind, Millis, text};
+use crate::model::{Kind, text};
 use crate::ops::consumer_name;
 use crate::rules::wire::{ConsumeRequest, Filter};
-
-/// Resolves at this time, in milliseconds since 1970; at once without one.
-async fn until(at: Option<Millis>) {
-    if let Some(at) = at {
-        let left = u64::try_from(at.saturating_sub(clock::now().wall)).unwrap_or_default();
-        sleep(Duration::from_millis(left)).await;
-    }
-}
 
 /// The maximum length of an id, in characters. Ids are UUIDs and the like.
 const ID_CHARS: usize = 160;
 
-/// The clients that have an adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AgentClient {
     Pi,
@@ -54,7 +40,6 @@ impl AgentClient {
     #[cfg(test)]
     pub(crate) const ALL: [Self; 4] = [Self::Pi, Self::Claude, Self::Codex, Self::Opencode];
 
-    /// Returns the client's name, as in owners.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Pi => "pi",
@@ -80,7 +65,6 @@ impl Conversation {
         (!id.is_empty()).then_some(Self { client, id })
     }
 
-    /// Returns the client's own id.
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
@@ -90,8 +74,7 @@ impl Conversation {
         format!("{}:{}", self.client.name(), self.id)
     }
 
-    /// Returns the name of the conversation's consumer: the owner, unless a file cannot have that
-    /// name.
+    /// Returns the name of its consumer: the owner, unless a file cannot have that name.
     pub(crate) fn consumer(&self) -> String {
         consumer_name("", &self.owner())
     }

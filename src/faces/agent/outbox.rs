@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{EventType, FollowUpOptions, Level, Message, Millis, Seq, quote_where_needed};
+use crate::model::{
+    Event, EventType, FollowUpOptions, Level, Message, Millis, Seq, quote_where_needed,
+};
 
 /// The first line of every message.
 const HEADER: &str = "[tmux-task notification]";
@@ -13,7 +15,6 @@ const HEADER: &str = "[tmux-task notification]";
 /// next message.
 const MAX_BYTES: usize = 32 * 1024;
 
-/// The length of a budget's window, in milliseconds.
 const MINUTE: Millis = 60_000;
 
 /// One or several follow-ups of one feed, as one message.
@@ -25,8 +26,7 @@ pub(crate) struct Batch {
     pub(crate) seqs: Vec<Seq>,
     /// When the first one was recorded.
     pub(crate) time: Millis,
-    /// Whether its last follow-up, which names it, was recorded after this process began to follow: it
-    /// was never handed over.
+    /// Whether its last follow-up was recorded after this process began to follow: it was never handed over.
     pub(crate) is_new: bool,
     /// The machine that they come from; `None` for this one.
     pub(crate) host: Option<String>,
@@ -46,8 +46,7 @@ impl Batch {
         self.seqs.extend(other.seqs);
     }
 
-    /// Returns `EPOCH:SEQ` of its last follow-up. A batch that is made again of the same follow-ups
-    /// has the same id.
+    /// Returns `EPOCH:SEQ` of its last follow-up: made again of the same ones, it has the same id.
     pub(crate) fn id(&self) -> String {
         let last = self.seqs.last().copied().unwrap_or_default();
         format!("{}:{last}", self.epoch)
@@ -72,15 +71,13 @@ impl Budget {
 /// The follow-ups of one conversation that wait to be handed over.
 #[derive(Debug)]
 pub(crate) struct PendingFollowUps {
-    pending: VecDeque<Batch>,
+    pub(super) pending: VecDeque<Batch>,
     max_per_minute: u32,
     pub(crate) budget: Budget,
-    /// The task session of this machine.
     session_name: String,
 }
 
 impl PendingFollowUps {
-    /// Returns an empty outbox for conversations of this task session.
     pub(crate) fn new(session_name: &str, max_per_minute: u32, budget: Budget) -> Self {
         Self {
             pending: VecDeque::new(),
@@ -90,24 +87,11 @@ impl PendingFollowUps {
         }
     }
 
-    /// Adds a follow-up.
     pub(crate) fn push(&mut self, follow_up: Batch) {
         self.pending.push_back(follow_up);
     }
 
-    /// Returns the first number that is pending of this feed.
-    pub(crate) fn first_open(&self, epoch: &str) -> Option<Seq> {
-        let of_feed = self.pending.iter().filter(|one| one.epoch == epoch);
-        of_feed.flat_map(|one| one.seqs.iter().copied()).min()
-    }
-
-    /// Whether nothing is pending.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.pending.is_empty()
-    }
-
-    /// Returns when there is something to hand over, in milliseconds since 1970: now, or when the budget is
-    /// not used up any more; `None` when nothing is pending.
+    /// Returns when there is something to hand over, if anything is pending: now, or when there is a new budget.
     pub(crate) fn ready_at(&self, now: Millis) -> Option<Millis> {
         let ready = match self.is_exhausted() && self.is_present(now) {
             true => self.budget.ends(),
@@ -149,10 +133,9 @@ impl PendingFollowUps {
     /// Takes the follow-ups of the feed that the first one is of.
     fn take_feed(&mut self) -> Option<(Batch, VecDeque<Batch>)> {
         let first = self.pending.pop_front()?;
-        let (of_feed, others) = std::mem::take(&mut self.pending)
-            .into_iter()
-            .partition(|one| one.epoch == first.epoch);
-        self.pending = others;
+        let pending = std::mem::take(&mut self.pending).into_iter();
+        let of_feed;
+        (of_feed, self.pending) = pending.partition(|one| one.epoch == first.epoch);
         Some((first, of_feed))
     }
 
@@ -161,7 +144,11 @@ impl PendingFollowUps {
         let (mut batch, mut of_feed) = self.take_feed()?;
         while let Some(next) = of_feed.pop_front() {
             let content = &mut batch.message.content;
-            let text = without_header(&next.message.content);
+            let text = &next.message.content;
+            let text = text
+                .strip_prefix(HEADER)
+                .unwrap_or(text)
+                .trim_start_matches('\n');
             if content.len() + 1 + text.len() > MAX_BYTES {
                 of_feed.push_front(next);
                 break;
@@ -183,17 +170,14 @@ impl PendingFollowUps {
             batch.absorb(next);
         }
         let details = &batch.message.details;
-        let events = details.events.iter();
-        let n = events
-            .filter(|event| event.event_type() != EventType::Started)
-            .count();
+        let types = details.events.iter().map(Event::event_type);
+        let n = types.filter(|of| *of != EventType::Started).count();
         let session = match &batch.host {
             None => format!("-s {}", self.session_name),
-            Some(host) => format!(
-                "--host {} -s {}",
-                quote_where_needed(host),
-                quote_where_needed(&details.session_name)
-            ),
+            Some(host) => {
+                let words = [host, &details.session_name].map(|word| quote_where_needed(word));
+                format!("--host {} -s {}", words[0], words[1])
+            }
         };
         batch.message.content = format!(
             "{HEADER}\n{n} more events within a minute, see `tmux-task {session} feed --kind followUp \
@@ -202,12 +186,6 @@ impl PendingFollowUps {
         );
         Some(batch)
     }
-}
-
-fn without_header(content: &str) -> &str {
-    content
-        .strip_prefix(HEADER)
-        .map_or(content, |rest| rest.trim_start_matches('\n'))
 }
 
 #[cfg(test)]

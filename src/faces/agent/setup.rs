@@ -17,7 +17,6 @@ use crate::files;
 use crate::model::{Error, quote_where_needed};
 use crate::process::{ProgramEnd, run_program};
 
-/// What to do where the client is missing.
 const INSTALL_FIRST: &str = "install the client first, and put it on PATH";
 
 /// How long a command of a client may take: it starts a runtime, and may ask a server.
@@ -29,64 +28,45 @@ const EXECUTABLE: u32 = 0o111;
 /// A file of an adapter: its path below the adapter's folder, and its contents.
 type AdapterFile = (&'static str, &'static str);
 
+/// A file of a folder of `hooks`: its path there, and its contents.
+macro_rules! file {
+    ($folder:literal, $path:literal) => {
+        (
+            $path,
+            include_str!(concat!("../../../hooks/", $folder, "/", $path)),
+        )
+    };
+}
+
 const PI: [AdapterFile; 3] = [
-    (
-        "package.json",
-        include_str!("../../../hooks/pi/package.json"),
-    ),
-    ("index.ts", include_str!("../../../hooks/pi/index.ts")),
-    ("README.md", include_str!("../../../hooks/pi/README.md")),
+    file!("pi", "package.json"),
+    file!("pi", "index.ts"),
+    file!("pi", "README.md"),
 ];
 
 const CLAUDE: [AdapterFile; 5] = [
-    (
-        ".claude-plugin/plugin.json",
-        include_str!("../../../hooks/claude-code/.claude-plugin/plugin.json"),
-    ),
-    (
-        ".claude-plugin/marketplace.json",
-        include_str!("../../../hooks/claude-code/.claude-plugin/marketplace.json"),
-    ),
-    (
-        "hooks/hooks.json",
-        include_str!("../../../hooks/claude-code/hooks/hooks.json"),
-    ),
-    (
-        ".mcp.json",
-        include_str!("../../../hooks/claude-code/.mcp.json"),
-    ),
+    file!("claude-code", ".claude-plugin/plugin.json"),
+    file!("claude-code", ".claude-plugin/marketplace.json"),
+    file!("claude-code", "hooks/hooks.json"),
+    file!("claude-code", ".mcp.json"),
     (
         "skills/tmux-task/SKILL.md",
         include_str!("../../../hooks/skill/SKILL.md"),
     ),
 ];
 
-const OPENCODE: [AdapterFile; 1] = [(
-    "tmux-task.js",
-    include_str!("../../../hooks/opencode/tmux-task.js"),
-)];
+const OPENCODE: [AdapterFile; 1] = [file!("opencode", "tmux-task.js")];
 
 /// While this file is there, `run` follows the threads of Codex whose shells call it.
-const CODEX: [AdapterFile; 1] = [("enabled", include_str!("../../../hooks/codex/enabled"))];
+const CODEX: [AdapterFile; 1] = [file!("codex", "enabled")];
 
 /// Variables that say where tmux, tmux-task and Codex have their files. Codex starts MCP servers
 /// without them.
-const OF_PLACES: [&str; 9] = [
-    "CODEX_HOME",
-    "TMUX_TMPDIR",
-    "TMUX_TASK_CONFIG",
-    "TMUX_TASK_RUNTIME_DIR",
-    "TMUX_TASK_STATE_DIR",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-    "XDG_RUNTIME_DIR",
-    "XDG_STATE_HOME",
-];
+const OF_PLACES: &str = "CODEX_HOME TMUX_TMPDIR TMUX_TASK_CONFIG TMUX_TASK_RUNTIME_DIR \
+                         TMUX_TASK_STATE_DIR XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR XDG_STATE_HOME";
 
-/// What installing and removing an adapter does.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Setup {
-    /// The client's program.
     program: &'static str,
     folder: PathBuf,
     files: &'static [AdapterFile],
@@ -108,13 +88,10 @@ pub(crate) struct Done {
 }
 
 impl Setup {
-    /// Returns how the adapter of this client is installed.
-    ///
-    /// # Errors
-    ///
-    /// When there is no home folder.
+    /// Fails when there is no home folder.
     pub(crate) fn of(client: AgentClient, env: Env<'_>) -> Result<Self, Error> {
         let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let no_home = || Error::failed("no folder for the adapter: HOME is not set");
         let adapters = adapters_folder(env).ok_or_else(no_home)?;
         let programs = std::env::split_paths(&env("PATH").unwrap_or_default()).collect();
         let (folder, files, install, remove): (_, &'static [AdapterFile], _, _) = match client {
@@ -138,7 +115,7 @@ impl Setup {
             }
             AgentClient::Codex => {
                 let mut add = words("codex mcp add tmux-task");
-                for name in OF_PLACES {
+                for name in OF_PLACES.split(' ') {
                     if let Some(value) = env(name).filter(|value| !value.is_empty()) {
                         let mut pair = OsString::from(format!("{name}="));
                         pair.push(value);
@@ -165,7 +142,6 @@ impl Setup {
         })
     }
 
-    /// Returns the files that the adapter consists of.
     fn paths(&self) -> Vec<PathBuf> {
         let path = |(name, _): &AdapterFile| self.folder.join(name);
         self.files.iter().map(path).collect()
@@ -173,14 +149,10 @@ impl Setup {
 
     /// Returns what installing the adapter would do, a line each.
     pub(crate) fn plan(&self) -> Vec<String> {
-        let files = self.paths();
-        let files = files
-            .iter()
-            .map(|path| format!("would write {}", path.display()));
-        let commands = self
-            .install
-            .iter()
-            .map(|words| format!("would run {}", shown(words)));
+        let would_write = |path: PathBuf| format!("would write {}", path.display());
+        let files = self.paths().into_iter().map(would_write);
+        let commands = self.install.iter();
+        let commands = commands.map(|words| format!("would run {}", shown(words)));
         files.chain(commands).collect()
     }
 
@@ -192,43 +164,36 @@ impl Setup {
             let why = format!("no program `{name}` on PATH, so nothing was written");
             return Err(Error::failed(why).with_hint(INSTALL_FIRST));
         }
-        self.write_and_run(done).await.map_err(|error| {
-            error.with_hint(format!(
-                "`tmux-task init {name} --remove` takes away what was written"
-            ))
-        })
-    }
-
-    async fn write_and_run(&self, done: &mut Done) -> Result<(), Error> {
-        for (path, (_, contents)) in self.paths().into_iter().zip(self.files) {
-            // Where a link leads, what it leads to.
-            let real = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
-            replace(&real, contents.as_bytes()).map_err(|error| not_changed(&path, &error))?;
-            done.lines.push(format!("wrote {}", path.display()));
-        }
-        for words in &self.install {
-            run(words).await?;
-            done.lines.push(format!("ran {}", shown(words)));
-        }
-        Ok(())
+        let installed = async {
+            for (path, (_, contents)) in self.paths().into_iter().zip(self.files) {
+                // Where a link leads, what it leads to.
+                let real = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+                replace(&real, contents.as_bytes()).map_err(|error| not_changed(&path, &error))?;
+                done.lines.push(format!("wrote {}", path.display()));
+            }
+            for words in &self.install {
+                run(words).await?;
+                done.lines.push(format!("ran {}", shown(words)));
+            }
+            Ok(())
+        };
+        let hint = format!("`tmux-task init {name} --remove` takes away what was written");
+        installed
+            .await
+            .map_err(|error: Error| error.with_hint(hint))
     }
 
     /// Runs the client's commands, if the client is still there, and removes the files, also if a
-    /// command fails. Without files, no command runs.
-    ///
-    /// # Errors
-    ///
-    /// When a file cannot be removed, or a command has failed: the last one of them.
+    /// command fails. Without files, no command runs. Of several errors it returns the last one.
     pub(crate) async fn remove(&self, done: &mut Done) -> Result<(), Error> {
         let (paths, name) = (self.paths(), self.program);
         let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
         let was_installed = paths.iter().any(is_there);
-        let verb = if was_installed {
-            "removed"
-        } else {
-            "nothing to remove:"
+        let verb = match was_installed {
+            true => "removed",
+            false => "nothing to remove:",
         };
-        let mut outcome = Ok(());
+        let mut failed = Vec::new();
         for words in self.remove.iter().filter(|_| was_installed) {
             let command = shown(words);
             if !self.has_client() {
@@ -238,22 +203,14 @@ impl Setup {
             }
             match run(words).await {
                 Ok(()) => done.lines.push(format!("ran {command}")),
-                Err(error) => {
-                    let hint = format!(
-                        "the files are removed; if {name} still lists tmux-task, remove it there"
-                    );
-                    let before = std::mem::replace(&mut outcome, Err(error.with_hint(hint)));
-                    done.notes.extend(before.err().map(|before| before.message));
-                }
+                Err(error) => failed.push(error),
             }
         }
         for path in &paths {
             files::if_there(fs::remove_file(path)).map_err(|error| not_changed(path, &error))?;
         }
-        let removed = paths
-            .iter()
-            .map(|path| format!("{verb} {}", path.display()));
-        done.lines.splice(0..0, removed);
+        let removed = |path: &PathBuf| format!("{verb} {}", path.display());
+        done.lines.splice(0..0, paths.iter().map(removed));
         if self.owns_folder && was_installed {
             // Files that others put there stay, and their folders with them.
             for path in paths {
@@ -263,7 +220,12 @@ impl Setup {
                 }
             }
         }
-        outcome
+        let hint =
+            format!("the files are removed; if {name} still lists tmux-task, remove it there");
+        let last = failed.pop();
+        done.notes
+            .extend(failed.into_iter().map(|before| before.message));
+        last.map_or(Ok(()), |error| Err(error.with_hint(hint)))
     }
 
     /// Whether the client's program can be started by its name.
@@ -275,15 +237,10 @@ impl Setup {
     }
 }
 
-fn no_home() -> Error {
-    Error::failed("no folder for the adapter: HOME is not set")
-}
-
 fn not_changed(path: &Path, error: &io::Error) -> Error {
     Error::io(format_args!("could not change {}", path.display()), error)
 }
 
-/// Runs a command of the client.
 async fn run(words: &[OsString]) -> Result<(), Error> {
     let Some((program, args)) = words.split_first() else {
         return Ok(());

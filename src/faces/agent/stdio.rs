@@ -4,9 +4,9 @@
 //! under way at a time; what happens until its receipt is merged into the next one.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
 
 use futures_util::StreamExt;
+use futures_util::future::LocalBoxFuture;
 use futures_util::stream::FuturesUnordered;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -21,22 +21,19 @@ use crate::model::{Error, FollowUpOptions, Kind, Level, Message, Millis};
 use crate::ops::{self, SessionChoice, TaskSession};
 use crate::rules::wire::parse_object;
 
-/// How many receipts of a conversation, and lines of the adapter, may wait. Each conversation has one
-/// message under way.
+/// How many receipts of a conversation, which has one message under way, and lines of the adapter may wait.
 const QUEUE: usize = 64;
 
 /// What the adapter says: one JSON object a line.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Request {
-    /// Follow this conversation, or follow it no longer.
+    /// Follow this conversation.
     Follow(String),
+    /// Follow it no longer.
     Unfollow(String),
     /// The conversation `to` has the message with this id.
-    Received {
-        to: String,
-        id: String,
-    },
+    Received { to: String, id: String },
 }
 
 /// What the adapter gets: one JSON object a line.
@@ -74,55 +71,47 @@ pub(crate) enum Reply<'a> {
     Failed { to: &'a str, why: &'a str },
 }
 
-/// Prints a reply.
+type SayTo = dyn Fn(&Reply<'_>) -> Result<(), Error>;
 type Say = fn(&Reply<'_>) -> Result<(), Error>;
 
-/// What a client's adapter wants.
-#[derive(Debug)]
-pub(crate) struct ServeOptions {
-    pub(crate) client: AgentClient,
-    /// The conversations to follow from the start.
-    pub(crate) ids: Vec<String>,
-    /// Whether to follow the conversations that have pending follow-ups and that no process follows.
-    pub(crate) adopt: bool,
-    pub(crate) max_per_minute: u32,
-}
-
-/// Serves an adapter until it closes standard input.
-///
-/// # Errors
-///
-/// When the session cannot be determined, or nothing can be printed.
+/// Serves an adapter until it closes standard input. Follows these conversations from the start and, if
+/// `adopts`, those that have pending follow-ups and that no process follows.
 pub(crate) async fn serve(
     choice: SessionChoice,
-    options: ServeOptions,
+    client: AgentClient,
+    ids: Vec<String>,
+    adopts: bool,
+    max_per_minute: u32,
     say: Say,
 ) -> Result<(), Error> {
     let session_name = &TaskSession::named(&choice)?.name;
     say(&Reply::Hello { session_name })?;
     let mut lanes = Lanes {
-        client: options.client,
+        client,
         choice,
-        max_per_minute: options.max_per_minute,
+        max_per_minute,
         say,
         receipts: BTreeMap::new(),
         followed: FuturesUnordered::new(),
     };
-    for id in &options.ids {
-        lanes.follow(id);
-    }
-    if options.adopt {
-        for id in lanes.pending_conversations().await? {
-            lanes.follow(&id);
-        }
+    ids.iter().for_each(|id| lanes.follow(id));
+    if adopts {
+        let pending = lanes.pending_conversations().await?;
+        pending.iter().for_each(|id| lanes.follow(id));
     }
     let mut requests = read_lines();
     loop {
         tokio::select! {
             request = requests.recv() => match request {
                 Some(Ok(Request::Follow(id))) => lanes.follow(&id),
-                Some(Ok(Request::Unfollow(id))) => lanes.unfollow(&id),
-                Some(Ok(Request::Received { to, id })) => lanes.received(&to, id),
+                // The lane of a conversation ends when its receipts can no longer come.
+                Some(Ok(Request::Unfollow(id))) => drop(lanes.receipts.remove(&id)),
+                Some(Ok(Request::Received { to, id })) => {
+                    if let Some(receipts) = lanes.receipts.get(&to) {
+                        // A full queue has receipts of messages that were never sent: this one is no better.
+                        drop(receipts.try_send(id));
+                    }
+                }
                 // It may come from a later version.
                 Some(Err(_)) => {}
                 // The client has ended.
@@ -141,12 +130,11 @@ struct Lanes {
     say: Say,
     /// Where a conversation's receipts go, by its id.
     receipts: BTreeMap<String, mpsc::Sender<String>>,
-    /// Those that are followed.
-    followed: FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>>,
+    followed: FuturesUnordered<LocalBoxFuture<'static, ()>>,
 }
 
 impl Lanes {
-    /// Follows a conversation, unless it is followed already.
+    /// Follows a conversation, unless it is followed already. Says why it ends if the adapter does not know.
     fn follow(&mut self, id: &str) {
         let Some(conversation) = Conversation::new(self.client, id) else {
             return;
@@ -155,29 +143,37 @@ impl Lanes {
         if lane.is_some_and(|receipts| !receipts.is_closed()) {
             return;
         }
-        let (receipts, received) = mpsc::channel(QUEUE);
-        self.receipts.insert(conversation.id().to_owned(), receipts);
-        let kinds = match self.client {
-            AgentClient::Pi => vec![Kind::Notice, Kind::FollowUp],
-            AgentClient::Claude | AgentClient::Codex | AgentClient::Opencode => {
-                vec![Kind::FollowUp]
-            }
-        };
-        let (choice, max) = (self.choice.clone(), self.max_per_minute);
-        let followed = follow(choice, conversation, kinds, max, received, self.say);
-        self.followed.push(Box::pin(followed));
-    }
-
-    /// The lane of a conversation ends when its receipts can no longer come.
-    fn unfollow(&mut self, id: &str) {
-        self.receipts.remove(id);
-    }
-
-    fn received(&mut self, to: &str, id: String) {
-        if let Some(receipts) = self.receipts.get(to) {
-            // A full queue has receipts of messages that were never sent: this one is no better.
-            drop(receipts.try_send(id));
-        }
+        let (sender, receipts) = mpsc::channel(QUEUE);
+        self.receipts.insert(conversation.id().to_owned(), sender);
+        let notices = (self.client == AgentClient::Pi).then_some(Kind::Notice);
+        let kinds = notices.into_iter().chain([Kind::FollowUp]).collect();
+        let (choice, max, say) = (self.choice.clone(), self.max_per_minute, self.say);
+        self.followed.push(Box::pin(async move {
+            let to = conversation.id();
+            let following = async {
+                let mut session = TaskSession::named(&choice)?;
+                session.resolve_name().await?;
+                let adapter = Adapter {
+                    to: to.to_owned(),
+                    session_name: session.name.clone(),
+                    say: Box::new(say),
+                    receipts,
+                    received: Vec::new(),
+                    given: None,
+                };
+                let feeds = (kinds, false);
+                match HandOver::take_over(adapter, session, &conversation, feeds, max).await? {
+                    Some(hand_over) => hand_over.run().await,
+                    None => Ok(Ended::Replaced),
+                }
+            };
+            // Where nothing can be printed, the adapter has gone, and that is noticed elsewhere.
+            drop(match following.await {
+                Ok(Ended::Left | Ended::Woke) => Ok(()),
+                Ok(Ended::Replaced) => say(&Reply::Replaced { to }),
+                Err(Error { message: why, .. }) => say(&Reply::Failed { to, why: &why }),
+            });
+        }));
     }
 
     /// Returns the client's conversations that no process reads, and for which the feed has a followUp
@@ -202,59 +198,21 @@ impl Lanes {
         }
         let mut owners = ops::owners_with_pending_follow_ups(&session, &cursors).await?;
         owners.append(&mut elsewhere);
-        let ids = owners
-            .iter()
-            .filter_map(|owner| owner.strip_prefix(&prefix));
-        Ok(ids.map(ToOwned::to_owned).collect())
+        let id = |owner: &String| owner.strip_prefix(&prefix).map(str::to_owned);
+        Ok(owners.iter().filter_map(id).collect())
     }
 }
 
-/// Follows a conversation until it ends, and says why if the adapter does not know.
-async fn follow(
-    choice: SessionChoice,
-    conversation: Conversation,
-    kinds: Vec<Kind>,
-    max_per_minute: u32,
-    receipts: mpsc::Receiver<String>,
-    say: Say,
-) {
-    let to = conversation.id();
-    let following = async {
-        let mut session = TaskSession::named(&choice)?;
-        session.resolve_name().await?;
-        let adapter = Adapter {
-            to: to.to_owned(),
-            session_name: session.name.clone(),
-            say,
-            receipts,
-            received: Vec::new(),
-            given: None,
-        };
-        let feeds = (kinds, false);
-        match HandOver::take_over(adapter, session, &conversation, feeds, max_per_minute).await? {
-            Some(hand_over) => hand_over.run().await,
-            None => Ok(Ended::Replaced),
-        }
-    };
-    let said = match following.await {
-        Ok(Ended::Left | Ended::Woke) => Ok(()),
-        Ok(Ended::Replaced) => say(&Reply::Replaced { to }),
-        Err(Error { message: why, .. }) => say(&Reply::Failed { to, why: &why }),
-    };
-    // Where nothing can be printed, the adapter has gone, and that is noticed elsewhere.
-    drop(said);
-}
-
 /// The adapter, as the client of one conversation.
-struct Adapter {
-    to: String,
-    session_name: String,
-    say: Say,
+pub(super) struct Adapter {
+    pub(super) to: String,
+    pub(super) session_name: String,
+    pub(super) say: Box<SayTo>,
     /// The ids of messages that the conversation has, from the adapter, and those that were read.
-    receipts: mpsc::Receiver<String>,
-    received: Vec<String>,
+    pub(super) receipts: mpsc::Receiver<String>,
+    pub(super) received: Vec<String>,
     /// The message that this process has given last.
-    given: Option<String>,
+    pub(super) given: Option<String>,
 }
 
 impl Client for Adapter {

@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// How much of a transcript's end is read to find out whether a turn runs, in bytes, while no message
-/// is looked for.
+use crate::files::if_there;
+
+/// How many bytes of the end are read to find out whether a turn runs, while no message is looked for.
 const TAIL: u64 = 1 << 20;
 
 /// How the client begins the text with which it records that the user has interrupted a turn.
@@ -33,7 +34,6 @@ pub(super) enum Place {
     /// The transcript does not have it.
     #[default]
     Nowhere,
-    /// In the client's queue.
     Queued,
     /// It was taken out of the queue, and is not in the conversation.
     Removed,
@@ -51,13 +51,13 @@ pub(super) struct Transcript {
     /// Where the first line begins that was not read, in bytes.
     offset: u64,
     /// Whether the model is answering, or a tool runs for it.
-    is_turn_running: bool,
+    pub(super) is_turn_running: bool,
     /// How many messages the client's queue has, of those that were put into it meanwhile.
     n_queued: u32,
 }
 
 /// A message: the line that marks it, and where it is.
-type Message<'a> = (&'a str, &'a mut Place);
+type Message<'a> = (String, &'a mut Place);
 
 /// Returns the line that marks the message with this id.
 pub(super) fn mark_of(id: &str) -> String {
@@ -65,17 +65,8 @@ pub(super) fn mark_of(id: &str) -> String {
 }
 
 impl Transcript {
-    /// Whether the model is answering, or a tool runs for it.
-    pub(super) fn is_turn_running(&self) -> bool {
-        self.is_turn_running
-    }
-
     /// Reads what the file at this path has since the last time. Of another file than before,
-    /// everything is read: it may begin with a copy.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be read. What was read until then counts.
+    /// everything is read: it may begin with a copy. What was read until an error counts.
     pub(super) fn read(&mut self, path: &Path, messages: &mut [Message<'_>]) -> io::Result<()> {
         if self.path != path {
             if !messages.is_empty() {
@@ -93,13 +84,10 @@ impl Transcript {
         }
     }
 
-    /// Reads on in the file. A missing one is empty, and one that was replaced by a shorter one is read
-    /// from its beginning.
+    /// A missing file is empty, and one that was replaced by a shorter one is read from its beginning.
     fn read_file(&mut self, messages: &mut [Message<'_>]) -> io::Result<()> {
-        let mut file = match File::open(&self.path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error),
+        let Some(mut file) = if_there(File::open(&self.path))? else {
+            return Ok(());
         };
         let length = file.metadata()?.len();
         if length < self.offset {
@@ -119,10 +107,6 @@ impl Transcript {
     }
 
     /// Reads the complete lines from `offset` on.
-    ///
-    /// # Errors
-    ///
-    /// When `from` cannot be read. What was read until then counts.
     fn read_lines(
         &mut self,
         mut from: impl BufRead,
@@ -145,11 +129,12 @@ impl Transcript {
 
     fn apply(&mut self, entry: &Value, messages: &mut [Message<'_>]) {
         // Of a subagent.
-        if is_set(entry, "isSidechain") {
+        if entry["isSidechain"] == true {
             return;
         }
         let message = &entry["message"];
-        match text_of(entry, "type") {
+        let attached = &entry["attachment"];
+        match entry["type"].as_str().unwrap_or_default() {
             "queue-operation" => self.apply_queue(entry, messages),
             "user" => {
                 let texts = texts(&message["content"]);
@@ -157,7 +142,7 @@ impl Transcript {
                 let begins = |with: &str| texts.iter().any(|text| text.starts_with(with));
                 if begins(INTERRUPTED) {
                     self.is_turn_running = false;
-                } else if !is_set(entry, "isCompactSummary")
+                } else if entry["isCompactSummary"] != true
                     && !NO_PROMPT.iter().any(|with| begins(with))
                 {
                     self.is_turn_running = true;
@@ -165,16 +150,14 @@ impl Transcript {
             }
             // A message that was queued, and given to the model between two of its steps.
             "attachment"
-                if entry["attachment"]["type"] == "queued_command"
-                    && !entry["attachment"]["prompt"].is_null() =>
+                if attached["type"] == "queued_command" && !attached["prompt"].is_null() =>
             {
-                let texts = texts(&entry["attachment"]["prompt"]);
-                place(messages, Place::Unanswered, &texts);
+                place(messages, Place::Unanswered, &texts(&attached["prompt"]));
                 self.is_turn_running = true;
             }
             // The client's own words, such as the error of a request.
             "assistant"
-                if is_set(entry, "isApiErrorMessage") || message["model"] == "<synthetic>" =>
+                if entry["isApiErrorMessage"] == true || message["model"] == "<synthetic>" =>
             {
                 self.is_turn_running = false;
             }
@@ -186,7 +169,9 @@ impl Transcript {
                     }
                 }
             }
-            "system" if ENDS.contains(&text_of(entry, "subtype")) => self.is_turn_running = false,
+            "system" if ENDS.contains(&entry["subtype"].as_str().unwrap_or_default()) => {
+                self.is_turn_running = false
+            }
             _ => {}
         }
     }
@@ -224,14 +209,6 @@ fn has_line(text: &str, mark: &str) -> bool {
     text.contains(mark) && text.lines().any(|line| line == mark)
 }
 
-fn is_set(entry: &Value, name: &str) -> bool {
-    entry[name] == true
-}
-
-fn text_of<'a>(entry: &'a Value, name: &str) -> &'a str {
-    entry[name].as_str().unwrap_or_default()
-}
-
 /// Returns the texts of a content: it is a text, or a list of blocks, some of which have one.
 fn texts(content: &Value) -> Vec<&str> {
     let blocks = content.as_array().into_iter().flatten();
@@ -267,7 +244,7 @@ mod tests {
         let pieces = |pieces: &[&str]| {
             let (mut reading, mut at) = (Transcript::default(), Place::default());
             for piece in pieces {
-                let wanted = &mut [(MARK, &mut at)];
+                let wanted = &mut [(MARK.to_owned(), &mut at)];
                 reading.read_lines(piece.as_bytes(), wanted).unwrap();
             }
             (reading, at)
@@ -407,7 +384,7 @@ mod tests {
         let (mut reading, mut at) = (Transcript::default(), Place::default());
         let mut read = |text: &str, at: &mut Place| {
             reading
-                .read_lines(text.as_bytes(), &mut [(MARK, at)])
+                .read_lines(text.as_bytes(), &mut [(MARK.to_owned(), at)])
                 .unwrap();
             reading.offset
         };
@@ -426,7 +403,7 @@ mod tests {
         std::fs::write(&path, line.repeat(5000)).unwrap();
         let mut transcript = Transcript::default();
         transcript.read(&path, &mut []).unwrap();
-        assert!(transcript.is_turn_running());
+        assert!(transcript.is_turn_running);
         assert_eq!(transcript.offset, 5000 * line.len() as u64);
     }
 }

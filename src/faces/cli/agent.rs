@@ -12,8 +12,8 @@ use super::{daemon, output};
 use crate::config;
 use crate::config::paths::foreign_home;
 use crate::faces::agent::claude::{self, HookInput};
-use crate::faces::agent::codex::{self, FollowOptions};
-use crate::faces::agent::{AgentClient, Done, Ended, ServeOptions, Setup, serve};
+use crate::faces::agent::codex;
+use crate::faces::agent::{AgentClient, Done, Ended, Setup, serve};
 use crate::model::{Error, ErrorKind};
 use crate::ops::{lookup, task_names};
 
@@ -104,13 +104,8 @@ async fn serve_adapter(
     client: AgentClient,
     args: AgentServe,
 ) -> Result<(), Error> {
-    let options = ServeOptions {
-        client,
-        ids: args.id,
-        adopt: args.adopt,
-        max_per_minute: max_per_minute()?,
-    };
-    let serve = serve(context.global.choice(), options, |reply| {
+    let (AgentServe { id, adopt }, max) = (args, max_per_minute()?);
+    let serve = serve(context.global.choice(), client, id, adopt, max, |reply| {
         output::json(reply)
     });
     context::unless_interrupted(async {
@@ -132,19 +127,13 @@ async fn follow_codex(
     if in_background {
         daemon::leave_terminal()?;
     }
-    let options = FollowOptions {
-        thread: id.to_owned(),
-        program,
-        max_per_minute,
-        stays: !in_background,
-    };
-    // Who started it waits for the line.
     let followed = || {
         if in_background {
             daemon::go_quiet();
         }
     };
-    match codex::follow(&context.global.choice(), options, followed).await? {
+    let (choice, stays) = (context.global.choice(), !in_background);
+    match codex::follow(&choice, id, program, max_per_minute, stays, followed).await? {
         Some(why) if in_background => output::line(&why),
         Some(why) => Err(Error::failed(why)),
         None => Ok(()),

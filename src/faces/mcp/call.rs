@@ -1,20 +1,55 @@
-//! A call of a tool: who makes it, how its progress is reported, for how long it may take, and what it
-//! is answered: text for a model, and what to do next where something failed.
+//! A call of a tool: its arguments, who makes it, how its progress is reported, for how long it may take,
+//! and what it is answered: text for a model, and what to do next where something failed.
 
 use std::convert::Infallible;
 use std::future::{Future, pending};
-use std::pin::Pin;
 use std::time::Duration;
 
-use rmcp::model::{ProgressNotificationParam, ProgressToken};
+use futures_util::future::LocalBoxFuture;
+use rmcp::model::{
+    CallToolResult, ContentBlock, JsonObject, ProgressNotificationParam, ProgressToken,
+};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, interval, timeout};
 
 use crate::faces::agent::{AgentClient, Conversation};
 use crate::model::{Error, ErrorKind, text};
-use crate::ops::Caller;
+use crate::ops::{Caller, TaskSession};
 use crate::rules::wire::After;
+
+/// A tool: its fields are the arguments of a call. Its doc comment, and those of the fields, are what a model
+/// reads.
+pub(super) trait ToolCall: DeserializeOwned + JsonSchema + 'static {
+    /// Executes a call in this session.
+    async fn execute(self, session: TaskSession, call: &Call) -> Result<Reply, Error>;
+}
+
+/// Reads a tool's arguments, of which these may not be left out.
+pub(super) fn parse<T: ToolCall>(required: &[&str], mut arguments: JsonObject) -> Result<T, Error> {
+    let is_empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::String(text) => text.trim().is_empty(),
+        Value::Array(values) => values.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
+    };
+    let is_missing = |name: &&&str| arguments.get(**name).is_none_or(is_empty);
+    if let Some(name) = required.iter().find(is_missing) {
+        return Err(Error::usage(format!("`{name}` is missing")));
+    }
+    // A null is what some clients send for an argument that is left out.
+    arguments.retain(|_, value| !value.is_null());
+    serde_path_to_error::deserialize(Value::Object(arguments)).map_err(|error| {
+        let path = error.path().to_string();
+        let why = error.into_inner().to_string();
+        Error::usage(match path == "." || why.contains(&path) {
+            true => why,
+            false => format!("`{path}`: {why}"),
+        })
+    })
+}
 
 /// How often a call that waits reports its progress. Clients end calls that are silent for long.
 const REPORT_EVERY: Duration = Duration::from_secs(2);
@@ -31,13 +66,10 @@ pub(super) const USUAL_WAIT: Duration = Duration::from_secs(50);
 /// The longest time that a call waits.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
-/// What to say when it was reached.
 pub(super) const OF_LONGEST_WAIT: &str = " (the longest time that one call waits)";
 
-/// Where calls report their progress.
 pub(super) type Reporter = mpsc::UnboundedSender<ProgressNotificationParam>;
 
-/// A call.
 pub(super) struct Call {
     /// The end of the feed at the client's first call. Events before it are of no interest.
     pub(super) begin: After,
@@ -51,42 +83,36 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Waits for `work`, and reports progress meanwhile. Without the client nobody needs the result:
-    /// the wait ends.
+    /// Waits for `work`, and reports progress meanwhile. Without the client nobody needs the result.
     pub(super) async fn attend<T>(
         &self,
         what: &str,
         limit: Option<Duration>,
         work: impl Future<Output = T>,
     ) -> Result<T, Error> {
+        let report = async {
+            let Some((token, reporter)) = &self.progress else {
+                return pending::<Infallible>().await;
+            };
+            let begun = Instant::now();
+            let mut ticks = interval(REPORT_EVERY);
+            loop {
+                ticks.tick().await;
+                let elapsed = begun.elapsed().as_secs();
+                let mut report = ProgressNotificationParam::new(token.clone(), elapsed as f64)
+                    .with_message(format!("{what}, {elapsed} s"));
+                report.total = limit.map(|limit| limit.as_secs_f64());
+                // A client that is gone is noticed elsewhere.
+                drop(reporter.send(report));
+            }
+        };
+        let mut closed = self.closed.clone();
         tokio::select! {
             biased;
             result = work => Ok(result),
-            () = self.client_is_gone() => Err(Error::failed("the client has gone")),
-            never = self.report(what, limit) => match never {},
-        }
-    }
-
-    async fn client_is_gone(&self) {
-        let mut closed = self.closed.clone();
-        // An error: the connection has ended.
-        drop(closed.wait_for(|closed| *closed).await);
-    }
-
-    async fn report(&self, what: &str, limit: Option<Duration>) -> Infallible {
-        let Some((token, reporter)) = &self.progress else {
-            return pending().await;
-        };
-        let begun = Instant::now();
-        let mut ticks = interval(REPORT_EVERY);
-        loop {
-            ticks.tick().await;
-            let elapsed = begun.elapsed().as_secs();
-            let mut report = ProgressNotificationParam::new(token.clone(), elapsed as f64)
-                .with_message(format!("{what}, {elapsed} s"));
-            report.total = limit.map(|limit| limit.as_secs_f64());
-            // A client that is gone is noticed elsewhere.
-            drop(reporter.send(report));
+            // An error: the connection has ended.
+            _ = closed.wait_for(|closed| *closed) => Err(Error::failed("the client has gone")),
+            never = report => match never {},
         }
     }
 }
@@ -110,7 +136,6 @@ pub(super) async fn within<T>(
     })
 }
 
-/// How long a wait may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limit {
     /// `None` where a handle is polled.
@@ -136,11 +161,10 @@ impl Limit {
     }
 }
 
-/// What a tool answers.
 pub(super) enum Reply {
     Lines(Vec<String>),
-    /// These lines, and below them what the wait ends with.
-    Wait(Vec<String>, Wait),
+    /// This text, and behind it what the wait ends with.
+    Wait(String, Wait),
 }
 
 impl From<String> for Reply {
@@ -149,34 +173,19 @@ impl From<String> for Reply {
     }
 }
 
-/// A wait that can begin.
 pub(super) struct Wait {
     /// What is waited for, for progress and status.
     pub(super) what: String,
     pub(super) limit: Option<Duration>,
     /// Dropping it ends the wait.
-    pub(super) outcome: Pin<Box<dyn Future<Output = ToolAnswer>>>,
-}
-
-impl Wait {
-    /// Returns the wait for these tasks or this channel, as the caller names them.
-    pub(super) fn new(
-        name: &str,
-        limit: Limit,
-        outcome: impl Future<Output = ToolAnswer> + 'static,
-    ) -> Self {
-        Self {
-            what: format!("waiting for {name}"),
-            limit: limit.time,
-            outcome: Box::pin(outcome),
-        }
-    }
+    pub(super) outcome: LocalBoxFuture<'static, Answer>,
 }
 
 /// Returns the caller of a request with this `_meta`: the conversation that it names, else the one
 /// in whose environment the server was started. Codex names its thread in each call.
 pub(super) fn caller_of(meta: &Map<String, Value>) -> Caller {
-    let named = meta.get("threadId").and_then(Value::as_str).and_then(codex);
+    let thread = meta.get("threadId").and_then(Value::as_str);
+    let named = thread.and_then(|id| Some(Conversation::new(AgentClient::Codex, id)?.owner()));
     let caller = Caller::of_environment();
     // The machine that passes a call on says whose it is.
     let named = named.filter(|_| caller.asked_by.is_none());
@@ -187,50 +196,35 @@ pub(super) fn caller_of(meta: &Map<String, Value>) -> Caller {
     }
 }
 
-fn codex(id: &str) -> Option<String> {
-    Some(Conversation::new(AgentClient::Codex, id)?.owner())
-}
-
 /// The maximum length of an error's text, in characters.
 const ERROR_CHARS: usize = 2000;
 
 /// The maximum length of a line of output, or of another text from elsewhere, in characters.
 pub(super) const TEXT_CHARS: usize = 1000;
 
-/// What to do when a cursor is of no use.
 pub(super) const WITHOUT_CURSOR: &str = "call read_output without cursor: it has what is left";
 
-/// The answer to a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ToolAnswer {
-    /// Sanitised lines.
-    pub(super) text: String,
-    /// Whether the call could not be carried out.
-    pub(super) is_error: bool,
-}
+/// The text that a call is answered, or why it was not carried out and what to do about it.
+pub(super) type Answer = Result<String, String>;
 
-impl ToolAnswer {
-    pub(super) fn new(lines: impl IntoIterator<Item = String>) -> Self {
-        Self {
-            text: lines.into_iter().collect::<Vec<_>>().join("\n"),
-            is_error: false,
-        }
+pub(super) fn result_of(answer: Answer) -> CallToolResult {
+    match answer {
+        Ok(text) => CallToolResult::success(vec![ContentBlock::text(text)]),
+        Err(text) => CallToolResult::error(vec![ContentBlock::text(text)]),
     }
 }
 
-/// The answer to a call that was not carried out, with what to do about it.
-impl From<Error> for ToolAnswer {
-    fn from(error: Error) -> Self {
-        let one_line = |text: &str| text::one_line(in_words_of_tools(text).as_bytes(), ERROR_CHARS);
-        let why = one_line(&error.message);
-        let text = match hint_of(&error) {
-            Some(hint) => format!("{why}\nhint: {}", one_line(hint)),
-            None => why,
-        };
-        Self {
-            text,
-            is_error: true,
-        }
+/// Returns what a model is told of an error.
+pub(super) fn worded(error: &Error) -> String {
+    let one_line = |text: &str| {
+        let text =
+            rows(WORDS_OF_TOOLS).fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
+        text::one_line(text.as_bytes(), ERROR_CHARS)
+    };
+    let why = one_line(&error.message);
+    match hint_of(error) {
+        Some(hint) => format!("{why}\nhint: {}", one_line(hint)),
+        None => why,
     }
 }
 
@@ -244,48 +238,28 @@ pub(super) fn or_hint(error: Error, hint: &str) -> Error {
 
 /// What errors say in terms of the command line, and the same in terms of the tools. A command that a
 /// user has to run is left as it is.
-const WORDS_OF_TOOLS: &[(&str, &str)] = &[
-    (
-        "they come from `run --json`, `logs --json` and `wait --json`",
-        "run_task, read_output and wait_for return them",
-    ),
-    ("without --if-absent", "without only_if_absent"),
-    ("was started with --env", "was started with env"),
-    ("`tmux-task wait NAME` waits", "wait_for waits"),
-    ("`tmux-task ls` shows", "list_tasks shows"),
-    ("`tmux-task ls` lists", "list_tasks lists"),
-    ("`tmux-task kill @", "`kill_task @"),
-    ("--cwd names", "cwd names"),
-];
-
-/// Returns the text of an error in terms of the tools.
-fn in_words_of_tools(text: &str) -> String {
-    let words = WORDS_OF_TOOLS.iter();
-    words.fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
-}
+const WORDS_OF_TOOLS: &str = "\
+they come from `run --json`, `logs --json` and `wait --json` | run_task, read_output and wait_for return them
+without --if-absent | without only_if_absent
+was started with --env | was started with env
+`tmux-task wait NAME` waits | wait_for waits
+`tmux-task ls` shows | list_tasks shows
+`tmux-task ls` lists | list_tasks lists
+`tmux-task kill @ | `kill_task @
+--cwd names | cwd names";
 
 /// The ends of hints on the command line, and what is said in their place.
-const HINTS_OF_TOOLS: &[(&str, &str)] = &[
-    (
-        " starts a task and with it the session",
-        "there are no tasks yet: run_task starts one",
-    ),
-    (
-        " lists the runs that are stored",
-        "without run, read_output has the present run",
-    ),
-    (
-        " starts it and records the command",
-        "run_task with command starts it and records the command",
-    ),
-    (
-        " runs its command again with these",
-        "run_task with env runs its command again with these",
-    ),
-    ("`tmux-task ls` lists them", LIST_TASKS),
-];
+const HINTS_OF_TOOLS: &str = "\
+starts a task and with it the session | there are no tasks yet: run_task starts one
+lists the runs that are stored | without run, read_output has the present run
+starts it and records the command | run_task with command starts it and records the command
+runs its command again with these | run_task with env runs its command again with these
+`tmux-task ls` lists them | list_tasks shows the tasks with their ids; run_task starts one";
 
-/// What to do about a name that no task has.
+fn rows(table: &str) -> impl Iterator<Item = (&str, &str)> {
+    table.lines().filter_map(|row| row.split_once(" | "))
+}
+
 const LIST_TASKS: &str = "list_tasks shows the tasks with their ids; run_task starts one";
 
 /// Returns what the model can do about an error, in terms of the tools.
@@ -294,7 +268,7 @@ fn hint_of(error: &Error) -> Option<&str> {
         (ErrorKind::Impossible, _) => Some(WITHOUT_CURSOR),
         (ErrorKind::Missing, None) => Some(LIST_TASKS),
         (_, Some(hint)) => {
-            let of_tools = HINTS_OF_TOOLS.iter().find(|(end, _)| hint.ends_with(end));
+            let of_tools = rows(HINTS_OF_TOOLS).find(|(end, _)| hint.ends_with(end));
             Some(of_tools.map_or(hint, |(_, hint)| hint))
         }
         (_, None) => None,
@@ -314,7 +288,7 @@ pub(super) fn short(text: &str, max_chars: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::test_notation::rows;
+    use crate::model::test_notation;
 
     fn call(closed: watch::Receiver<bool>) -> Call {
         Call {
@@ -367,8 +341,8 @@ mod tests {
         let caller = of("01-ab".into());
         assert_eq!(caller.owner.as_deref(), Some("codex:01-ab"));
         assert!(caller.is_agent && of(3.into()).is_agent);
-        assert_eq!(codex("a\u{1b}[1m\nb").as_deref(), Some("codex:a b"));
-        assert_eq!(codex(" "), None);
+        let owner = of("a\u{1b}[1m\nb".into()).owner;
+        assert_eq!(owner.as_deref(), Some("codex:a b"));
     }
 
     #[test]
@@ -377,10 +351,10 @@ mod tests {
             .parse::<crate::rules::wait::Cursor>()
             .unwrap_err()
             .to_string();
-        let cursor = ToolAnswer::from(Error::usage(bad_cursor)).text;
+        let cursor = worded(&Error::usage(bad_cursor));
         let expected = "not a cursor: run_task, read_output and wait_for return them";
         assert_eq!(cursor, expected);
-        for [message, hint, expected] in rows(
+        for [message, hint, expected] in test_notation::rows(
             "task `api` is running in @1 | without --if-absent, the live run is replaced
                | task `api` is running in @1⏎hint: without only_if_absent, the live run is replaced
              task `api` was started with --env, and the values are not recorded
@@ -388,27 +362,24 @@ mod tests {
                | task `api` was started with env, and the values are not recorded⏎hint: run_task with env runs its command again with these",
         ) {
             let error = Error::failed(message).with_hint(hint);
-            assert_eq!(ToolAnswer::from(error).text, expected);
+            assert_eq!(worded(&error), expected);
         }
         let hint = "`tmux-task run NAME -- COMMAND` starts a task and with it the session";
-        let missing = ToolAnswer::from(Error::missing("no session `work`").with_hint(hint));
-        assert!(missing.is_error);
-        assert_eq!(
-            missing.text,
-            "no session `work`\nhint: there are no tasks yet: run_task starts one"
-        );
+        let missing = worded(&Error::missing("no session `work`").with_hint(hint));
+        let expected = "no session `work`\nhint: there are no tasks yet: run_task starts one";
+        assert_eq!(missing, expected);
         let lost = Error::new(ErrorKind::Impossible, "it is gone");
         assert_eq!(or_hint(lost.clone(), "x"), lost);
-        let lost = ToolAnswer::from(lost);
-        assert_eq!(lost.text, format!("it is gone\nhint: {WITHOUT_CURSOR}"));
+        let expected = format!("it is gone\nhint: {WITHOUT_CURSOR}");
+        assert_eq!(worded(&lost), expected);
         let other = or_hint(Error::failed("a"), "x");
-        assert_eq!(ToolAnswer::from(other).text, "a\nhint: x");
+        assert_eq!(worded(&other), "a\nhint: x");
     }
 
     #[test]
     fn text_has_no_escapes() {
         assert_eq!(line("  a\u{1b}[31mb\u{202e}c  "), "  abc");
-        assert_eq!(ToolAnswer::from(Error::failed("a\nb\u{7}")).text, "a b");
+        assert_eq!(worded(&Error::failed("a\nb\u{7}")), "a b");
         assert_eq!(line(&"x".repeat(5000)).chars().count(), TEXT_CHARS);
     }
 }

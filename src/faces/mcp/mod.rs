@@ -6,7 +6,6 @@
 mod call;
 mod other_host;
 mod tasks;
-mod tool;
 mod tools;
 mod transport;
 mod wait;
@@ -14,8 +13,7 @@ mod wait;
 use std::pin::pin;
 
 use rmcp::model::{CallToolRequestParams, ServerResult};
-use rmcp::service::{RoleServer, ServerInitializeError, ServiceExt};
-use rmcp::transport::IntoTransport;
+use rmcp::service::{ServerInitializeError, ServiceExt};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
@@ -25,24 +23,14 @@ use other_host::CALL;
 pub(crate) use other_host::{SINGLE_CALL, refusal};
 pub(crate) use tools::ServeOptions;
 use tools::Server;
-use transport::{ClientTransport, Messages};
+use transport::ClientTransport;
 
-/// Serves one client on standard input and output until it closes them.
-///
-/// # Errors
-///
-/// When the client does not speak MCP.
+/// Serves one client on standard input and output until it closes them. Fails when it does not speak MCP.
 pub(crate) async fn serve(options: ServeOptions) -> Result<(), Error> {
     let (close, closed) = watch::channel(false);
     let server = Server::new(options, closed);
     let serving = async {
-        let inner = (tokio::io::empty(), tokio::io::stdout());
-        let transport = ClientTransport {
-            messages: Messages::new(tokio::io::stdin()),
-            inner: IntoTransport::<RoleServer, _, _>::into_transport(inner),
-            close,
-        };
-        match server.serve(transport).await {
+        match server.serve(ClientTransport::new(close)).await {
             Ok(running) => running.waiting().await.map(drop).map_err(|error| {
                 Error::failed(format!("the server ended: {}", with_causes(&error)))
             }),
@@ -59,10 +47,6 @@ pub(crate) async fn serve(options: ServeOptions) -> Result<(), Error> {
 
 /// Executes one call of a tool, whose parameters come on standard input. Prints its progress and its
 /// answer, which has the id [`CALL`], as the server writes them.
-///
-/// # Errors
-///
-/// When standard input has no such call, or nothing can be printed.
 pub(crate) async fn serve_call(
     options: ServeOptions,
     print: fn(&Value) -> Result<(), Error>,
@@ -92,7 +76,6 @@ pub(crate) async fn serve_call(
     })
 }
 
-/// Returns the error that what came first is not how a client begins.
 fn no_client() -> Error {
     Error::failed("what came on standard input is not an MCP client")
 }

@@ -1,7 +1,7 @@
 //! Calls of tools on another machine: a server of its own there executes each.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, ErrorData, JsonObject, ProgressNotificationParam,
@@ -16,7 +16,6 @@ use crate::ops::{SessionChoice, lookup, note_host};
 /// The argument of every tool that names the machine.
 pub(super) const ARGUMENT: &str = "host";
 
-/// What the argument is.
 pub(super) const DESCRIPTION: &str = "The machine (ssh, or of the fleet), if not this one";
 
 /// The id of the answer to a single call.
@@ -30,31 +29,13 @@ const PROTOCOL: &str = "io.modelcontextprotocol/";
 pub(super) const BEGIN: &str = "tmux-task/begin";
 
 /// The ends of the feeds of other machines at the first calls to them, by the name of the machine.
-#[derive(Debug, Default)]
-pub(super) struct HostBegins(Mutex<BTreeMap<String, Value>>);
-
-impl HostBegins {
-    fn get(&self, host: &str) -> Value {
-        let begins = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        begins.get(host).cloned().unwrap_or_default()
-    }
-
-    /// Takes it out of an answer.
-    fn note(&self, host: String, answer: &mut CallToolResult) {
-        let begin = answer.meta.as_mut().and_then(|meta| meta.remove(BEGIN));
-        // A call that has failed early does not know it.
-        if let Some(begin) = begin.filter(|begin| !begin.is_null()) {
-            let mut begins = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            begins.entry(host).or_insert(begin);
-        }
-    }
-}
+pub(super) type HostBegins = BTreeMap<String, Value>;
 
 /// The arguments of the program for a single call.
 pub(crate) const SINGLE_CALL: [&str; 2] = ["mcp", "--call"];
 
-/// Returns the command as which a tool counts where the broker's permissions are about commands; the tool's own
-/// name if it does not go through the broker.
+/// Returns the command as which a tool counts for the broker's permissions; its own name if it does not go
+/// through the broker.
 fn verb_of_tool(tool: &str) -> &str {
     match tool {
         "list_tasks" => "ls",
@@ -70,29 +51,27 @@ fn verb_of_tool(tool: &str) -> &str {
 /// Returns why a call that comes by the broker as this verb is not executed.
 pub(crate) fn refusal(verb: &str, request: &str) -> Option<String> {
     let request: Value = serde_json::from_str(request).unwrap_or_default();
-    let (name, arguments) = (
-        request["name"].as_str().unwrap_or_default(),
-        &request["arguments"],
-    );
+    let name = request["name"].as_str().unwrap_or_default();
+    let has = |argument: &&str| request["arguments"].get(argument).is_some();
     if verb_of_tool(name) != verb {
-        return Some(format!("`{name}` is not `{verb}`"));
-    }
-    let others = [ARGUMENT, "channel"];
-    if let Some(other) = others.iter().find(|other| arguments.get(other).is_some()) {
-        return Some(format!(
+        Some(format!("`{name}` is not `{verb}`"))
+    } else if let Some(other) = [ARGUMENT, "channel"].iter().find(|other| has(other)) {
+        Some(format!(
             "`{name}` does not take `{other}` through the broker"
-        ));
+        ))
+    } else if verb == "send" && !request["arguments"]["prompt"].is_string() {
+        Some(format!("`{name}` through the broker needs `prompt`"))
+    } else {
+        None
     }
-    (verb == "send" && !arguments["prompt"].is_string())
-        .then(|| format!("`{name}` through the broker needs `prompt`"))
 }
 
 /// Executes a call on this machine. The client gets the progress that is reported there.
-pub(super) async fn execute(
+pub(super) async fn execute_there(
     host: Value,
     mut request: CallToolRequestParams,
     choice: &SessionChoice,
-    begins: &HostBegins,
+    begins: &RefCell<HostBegins>,
     meta: &JsonObject,
     reporter: &Reporter,
 ) -> Result<Result<CallToolResult, ErrorData>, Error> {
@@ -103,7 +82,7 @@ pub(super) async fn execute(
     // How the client speaks is for this server. A handle would end with the one there.
     let mut passed_on = meta.clone();
     passed_on.retain(|name, _| !name.starts_with(PROTOCOL));
-    passed_on.insert(BEGIN.to_owned(), begins.get(&name));
+    passed_on.insert(BEGIN.to_owned(), json!(begins.borrow().get(&name)));
     request.meta = from_value(Value::Object(passed_on)).ok();
     let args = SINGLE_CALL.map(str::to_owned).to_vec();
     let call = FarCall {
@@ -122,8 +101,11 @@ pub(super) async fn execute(
         }
     };
     let mut answer = answer_of(&host, process, reporter).await?;
-    if let Ok(answer) = &mut answer {
-        begins.note(name, answer);
+    let meta = answer.as_mut().ok().and_then(|answer| answer.meta.as_mut());
+    // A call that has failed early does not know it.
+    let begin = meta.and_then(|meta| meta.remove(BEGIN));
+    if let Some(begin) = begin.filter(|begin| !begin.is_null()) {
+        begins.borrow_mut().entry(name).or_insert(begin);
     }
     Ok(answer)
 }

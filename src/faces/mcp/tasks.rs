@@ -8,10 +8,9 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use super::call::{
-    Call, LONGEST_WAIT, NAME_CHARS, OF_LONGEST_WAIT, Reply, TEXT_CHARS, USUAL_WAIT, WITHOUT_CURSOR,
-    line, or_hint, short, within_time,
+    Call, LONGEST_WAIT, NAME_CHARS, OF_LONGEST_WAIT, Reply, TEXT_CHARS, ToolCall, USUAL_WAIT,
+    WITHOUT_CURSOR, line, or_hint, short, within_time,
 };
-use super::tool::{ToolCall, ToolEffect};
 use crate::clock;
 use crate::model::{Error, ErrorKind, Millis, StopChoice, port_words, rfc3339, text};
 use crate::ops::{self, Events, FeedEvent, SearchArguments, TaskSession, one_or_more, seconds};
@@ -21,7 +20,6 @@ use crate::rules::wire::{
     TaskStateName, TypedInput,
 };
 
-/// The maximum number of tasks in a list.
 const MOST_TASKS: usize = 100;
 
 /// The maximum length of a command in a list, in characters.
@@ -39,10 +37,6 @@ const ENDS_WITHIN: Duration = Duration::from_secs(45);
 pub(super) struct ListTasks {}
 
 impl ToolCall for ListTasks {
-    const NAME: &'static str = "list_tasks";
-    const TITLE: &'static str = "List tasks";
-    const EFFECT: ToolEffect = ToolEffect::Nothing;
-
     async fn execute(self, mut session: TaskSession, _: &Call) -> Result<Reply, Error> {
         let mut view = within_time(ops::list(&mut session)).await?;
         ops::add_ports(&mut view);
@@ -60,11 +54,6 @@ pub(super) struct KillTask {
 }
 
 impl ToolCall for KillTask {
-    const NAME: &'static str = "kill_task";
-    const TITLE: &'static str = "End tasks";
-    const EFFECT: ToolEffect = ToolEffect::EndsTasks;
-    const REQUIRED: &'static [&'static str] = &["task"];
-
     async fn execute(self, mut session: TaskSession, call: &Call) -> Result<Reply, Error> {
         // Once more kills what has not ended yet.
         let runs = within_time(ops::ending_runs(&mut session, &self.task, true)).await?;
@@ -89,10 +78,6 @@ impl ToolCall for KillTask {
 pub(super) struct PruneTasks {}
 
 impl ToolCall for PruneTasks {
-    const NAME: &'static str = "prune_tasks";
-    const TITLE: &'static str = "Remove ended tasks";
-    const EFFECT: ToolEffect = ToolEffect::EndsTasks;
-
     async fn execute(self, mut session: TaskSession, _: &Call) -> Result<Reply, Error> {
         let pruned = within_time(ops::prune(&mut session)).await?;
         let line = match pruned.as_slice() {
@@ -104,33 +89,24 @@ impl ToolCall for PruneTasks {
 }
 
 fn names_of(tasks: &[EndedTask]) -> String {
-    let names = tasks.iter().map(|task| {
-        format!(
-            "{} ({})",
-            task.window_id,
-            short(&task.window_name, NAME_CHARS)
-        )
-    });
-    names.collect::<Vec<_>>().join(", ")
+    let name =
+        |EndedTask {
+             window_id,
+             window_name,
+             ..
+         }: &EndedTask| { format!("{window_id} ({})", short(window_name, NAME_CHARS)) };
+    tasks.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 fn table(view: &LsView, now: Millis) -> Vec<String> {
     if view.tasks.is_empty() {
         return vec!["no tasks; run_task starts one".to_owned()];
     }
-    let mut lines: Vec<String> = view
-        .tasks
-        .iter()
-        .take(MOST_TASKS)
-        .map(|task| row(task, now))
-        .collect();
-    if view.tasks.len() > MOST_TASKS {
-        let n = view.tasks.len() - MOST_TASKS;
-        lines.push(format!(
-            "{n} more tasks; prune_tasks removes those that have ended"
-        ));
-    }
-    lines
+    let shown = view.tasks.iter().take(MOST_TASKS);
+    let n_more = view.tasks.len() - shown.len();
+    let more = || format!("{n_more} more tasks; prune_tasks removes those that have ended");
+    let rows = shown.map(|task| row(task, now));
+    rows.chain((n_more > 0).then(more)).collect()
 }
 
 fn row(listed: &LsTask, now: Millis) -> String {
@@ -138,9 +114,8 @@ fn row(listed: &LsTask, now: Millis) -> String {
     let state = match listed.state {
         TaskStateName::Exited | TaskStateName::Killed => short(&task.end_words(), NAME_CHARS),
         TaskStateName::Restarting => {
-            let next = listed
-                .next_restart
-                .map(|next| ops::restart_words(next, now));
+            let next = listed.next_restart;
+            let next = next.map(|next| ops::restart_words(next, now));
             let words = [task.end_words(), next.unwrap_or_default()].join(", ");
             format!("restarting: {}", short(&words, NAME_CHARS))
         }
@@ -156,29 +131,28 @@ fn row(listed: &LsTask, now: Millis) -> String {
         Some(age) if task.is_alive() => format!(", started {age} ago"),
         Some(age) => format!(", {age} ago"),
     };
-    let run = match task.run {
-        Some(run) if run > 1 => format!(", run {run}"),
-        Some(_) | None => String::new(),
-    };
+    let run = task.run.filter(|run| *run > 1);
+    let run = run.map_or_else(String::new, |run| format!(", run {run}"));
     let ports = match task.ports.as_deref() {
         None | Some([]) => String::new(),
         Some(ports) => format!(", listens on {}", port_words(ports)),
     };
     let shell = if task.shell { ", a shell" } else { "" };
-    let command = task.command.as_deref().unwrap_or_default();
-    let command = match short(command, COMMAND_CHARS) {
-        command if command.is_empty() || task.shell => String::new(),
-        command => format!(" `{command}`"),
+    // Before and behind a text, unless there is none.
+    let around = |before: &str, text: &str, after: &str| match text {
+        "" => String::new(),
+        text => format!("{before}{text}{after}"),
     };
+    let command = task.command.as_deref().filter(|_| !task.shell);
+    let command = short(command.unwrap_or_default(), COMMAND_CHARS);
     let last = listed.waiting_for.clone();
-    let last = match short(&last.unwrap_or_else(|| task.last_line()), LAST_CHARS) {
-        last if last.is_empty() => String::new(),
-        last => format!(": {last}"),
-    };
+    let last = short(&last.unwrap_or_else(|| task.last_line()), LAST_CHARS);
     format!(
-        "{} {}{command} {state}{age}{run}{ports}{shell}{last}",
+        "{} {}{} {state}{age}{run}{ports}{shell}{}",
         task.window,
         short(&task.name, NAME_CHARS),
+        around(" `", &command, "`"),
+        around(": ", &last, ""),
     )
 }
 
@@ -210,11 +184,6 @@ pub(super) struct SendInput {
 }
 
 impl ToolCall for SendInput {
-    const NAME: &'static str = "send_input";
-    const TITLE: &'static str = "Type into a task";
-    const EFFECT: ToolEffect = ToolEffect::Anything;
-    const REQUIRED: &'static [&'static str] = &["task"];
-
     async fn execute(self, mut session: TaskSession, _: &Call) -> Result<Reply, Error> {
         let input = match (self.text, self.keys.is_empty()) {
             (Some(text), true) => TypedInput::Text(text),
@@ -267,11 +236,6 @@ pub(super) struct ReadOutput {
 }
 
 impl ToolCall for ReadOutput {
-    const NAME: &'static str = "read_output";
-    const TITLE: &'static str = "Read output";
-    const EFFECT: ToolEffect = ToolEffect::Nothing;
-    const REQUIRED: &'static [&'static str] = &["task"];
-
     async fn execute(self, mut session: TaskSession, _: &Call) -> Result<Reply, Error> {
         let (is_new_only, run) = (self.cursor.is_some(), self.run);
         if is_new_only && run.is_some() {
@@ -312,9 +276,8 @@ fn excerpt(log: &TaskLog, most: usize, has_all: bool, is_new_only: bool) -> Vec<
     let last = &log.lines[n_all.saturating_sub(most)..];
     let shown = last_that_fit(last.iter().map(|text| line(text)));
     let name = short(&log.window_name, NAME_CHARS);
-    let run = log
-        .run
-        .map_or_else(String::new, |run| format!(", run {run}"));
+    let run = log.run.map(|run| format!(", run {run}"));
+    let run = run.unwrap_or_default();
     let new = if is_new_only { "new " } else { "" };
     let mut lines = vec![match (shown.len(), n_all) {
         (_, 0) => format!("{name}{run}: no {new}output"),
@@ -324,33 +287,26 @@ fn excerpt(log: &TaskLog, most: usize, has_all: bool, is_new_only: bool) -> Vec<
     }];
     lines.extend(shown);
     lines.extend(log.missing());
-    lines.extend(
-        log.cursor
-            .as_ref()
-            .map(|cursor| format!("cursor: {cursor}")),
-    );
+    let cursor = log.cursor.as_ref();
+    lines.extend(cursor.map(|cursor| format!("cursor: {cursor}")));
     lines
 }
 
-/// Returns the last of these lines that fit into an answer.
 fn last_that_fit(lines: impl DoubleEndedIterator<Item = String>) -> Vec<String> {
     let mut left = MOST_BYTES;
-    let fits = |line: &String| {
-        let fits = line.len() < left;
-        left = left.saturating_sub(line.len() + 1);
-        fits
-    };
-    let mut fitting: Vec<String> = lines.rev().take_while(fits).collect();
+    let mut fitting: Vec<String> = lines
+        .rev()
+        .take_while(|line| {
+            let fits = line.len() < left;
+            left = left.saturating_sub(line.len() + 1);
+            fits
+        })
+        .collect();
     fitting.reverse();
     fitting
 }
 
 impl ToolCall for SearchArguments {
-    const NAME: &'static str = "search_output";
-    const TITLE: &'static str = "Search output";
-    const EFFECT: ToolEffect = ToolEffect::Nothing;
-    const REQUIRED: &'static [&'static str] = &["pattern"];
-
     async fn execute(self, mut session: TaskSession, _: &Call) -> Result<Reply, Error> {
         let most = self.limit.unwrap_or(MATCHES).min(MOST_MATCHES);
         let (found, gone) = within_time(ops::search(&mut session, self.request())).await?;
@@ -401,16 +357,11 @@ pub(super) struct NextEvents {
 }
 
 impl ToolCall for NextEvents {
-    const NAME: &'static str = "next_events";
-    const TITLE: &'static str = "Next events";
-    const EFFECT: ToolEffect = ToolEffect::Nothing;
-
     async fn execute(self, session: TaskSession, call: &Call) -> Result<Reply, Error> {
         let has_cursor = self.cursor.is_some();
+        let wrong = |error| Error::usage(format!("`cursor` is {error}"));
         let after = match self.cursor {
-            Some(cursor) => cursor
-                .parse()
-                .map_err(|error| Error::usage(format!("`cursor` is {error}")))?,
+            Some(cursor) => cursor.parse().map_err(wrong)?,
             None => call.begin.clone(),
         };
         let asked = self.wait_seconds.unwrap_or(USUAL_WAIT);
@@ -432,38 +383,31 @@ impl ToolCall for NextEvents {
 }
 
 fn describe(events: &Events, owner: Option<&str>, wait: Duration, asked: Duration) -> Vec<String> {
-    let mut lines = Vec::new();
-    for (from, to) in &events.removed {
-        lines.push(format!("events {from} to {to} are no longer kept"));
-    }
-    lines.extend(events.events.iter().map(|event| event_line(event, owner)));
-    if events.events.is_empty() {
-        let ceiling = match wait < asked {
-            true => OF_LONGEST_WAIT,
-            false => "",
-        };
-        lines.push(match wait.is_zero() {
-            true => "no events".to_owned(),
-            false => format!("no events within {} s{ceiling}", wait.as_secs_f64()),
-        });
-    }
-    if events.has_more {
-        lines.push("there are more: call next_events with this cursor".to_owned());
-    }
+    let removed = events.removed.iter();
+    let removed = removed.map(|(from, to)| format!("events {from} to {to} are no longer kept"));
+    let ceiling = if wait < asked { OF_LONGEST_WAIT } else { "" };
+    let none = || match wait.is_zero() {
+        true => "no events".to_owned(),
+        false => format!("no events within {} s{ceiling}", wait.as_secs_f64()),
+    };
+    let more = || "there are more: call next_events with this cursor".to_owned();
     let After { epoch, seq } = &events.next;
     let epoch = epoch.as_deref().unwrap_or_default();
-    lines.push(format!("cursor: {epoch}:{seq}"));
-    lines
+    removed
+        .chain(events.events.iter().map(|event| event_line(event, owner)))
+        .chain(events.events.is_empty().then(none))
+        .chain(events.has_more.then(more))
+        .chain([format!("cursor: {epoch}:{seq}")])
+        .collect()
 }
 
 /// Returns an event as follow-ups word it, with the owner of a task that is another's.
 fn event_line(event: &FeedEvent, owner: Option<&str>) -> String {
     let time = rfc3339(event.time);
     let time = time.get(11..19).unwrap_or_default();
-    let text: Vec<String> = route::text_of(&event.event)
-        .lines()
-        .map(|line| text::row(line.as_bytes()))
-        .collect();
+    let text = route::text_of(&event.event);
+    let text = text.lines().map(|line| text::row(line.as_bytes()));
+    let text: Vec<String> = text.collect();
     let theirs = event.event.task.owner.as_deref();
     let theirs = match theirs.filter(|theirs| Some(*theirs) != owner) {
         Some(theirs) => format!(" [of {}]", short(theirs, TEXT_CHARS)),

@@ -8,29 +8,37 @@ use regex::{Captures, Regex};
 use rmcp::model::{ErrorData, JsonRpcMessage, RequestId};
 use rmcp::service::{RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
+use rmcp::transport::async_rw::AsyncRwTransport;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader, Split};
+use tokio::io::{self, AsyncBufReadExt as _, AsyncRead, BufReader, Empty, Split, Stdin, Stdout};
 use tokio::sync::watch;
 
-/// A transport that reads with [`Messages`] and writes with another one.
-pub(super) struct ClientTransport<R, T> {
-    pub(super) messages: Messages<R>,
-    /// Only writes.
-    pub(super) inner: T,
+/// Standard input and output.
+pub(super) struct ClientTransport {
+    messages: Messages<Stdin>,
+    output: AsyncRwTransport<RoleServer, Empty, Stdout>,
     /// Told when the client has closed its side: waits end then.
-    pub(super) close: watch::Sender<bool>,
+    close: watch::Sender<bool>,
 }
 
-impl<R: AsyncRead + Unpin + Send, T: Transport<RoleServer>> Transport<RoleServer>
-    for ClientTransport<R, T>
-{
-    type Error = T::Error;
+impl ClientTransport {
+    pub(super) fn new(close: watch::Sender<bool>) -> Self {
+        Self {
+            messages: Messages::new(io::stdin()),
+            output: AsyncRwTransport::new_server(io::empty(), io::stdout()),
+            close,
+        }
+    }
+}
+
+impl Transport<RoleServer> for ClientTransport {
+    type Error = std::io::Error;
 
     fn send(
         &mut self,
         item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        self.inner.send(item)
+        self.output.send(item)
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
@@ -40,7 +48,7 @@ impl<R: AsyncRead + Unpin + Send, T: Transport<RoleServer>> Transport<RoleServer
                 Some(Err((error, id))) => {
                     let answer = JsonRpcMessage::error(error, id);
                     // This future may be dropped before the answer is written.
-                    drop(tokio::spawn(self.inner.send(answer)));
+                    drop(tokio::spawn(self.output.send(answer)));
                 }
                 None => {
                     self.close.send_replace(true);
@@ -51,78 +59,61 @@ impl<R: AsyncRead + Unpin + Send, T: Transport<RoleServer>> Transport<RoleServer
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        self.inner.close().await
+        self.output.close().await
     }
 }
 
 /// What was read: a message, or the answer to what is none.
 type Received = Result<RxJsonRpcMessage<RoleServer>, (ErrorData, Option<RequestId>)>;
 
-/// Reads what a client writes.
-pub(super) struct Messages<R> {
+struct Messages<R> {
     lines: Split<BufReader<R>>,
     /// The rest of a batch.
     batch: VecDeque<Value>,
 }
 
 impl<R: AsyncRead + Unpin> Messages<R> {
-    pub(super) fn new(input: R) -> Self {
+    fn new(input: R) -> Self {
         Self {
             lines: BufReader::new(input).split(b'\n'),
             batch: VecDeque::new(),
         }
     }
 
-    /// Returns the next message; `None` when the client has closed its side.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    pub(super) async fn next(&mut self) -> Option<Received> {
+    /// Returns the next message; `None` when the client has closed its side. What is not answered is passed
+    /// over: notifications and answers that are none. Nothing is lost when the future is dropped.
+    async fn next(&mut self) -> Option<Received> {
         loop {
             while let Some(value) = self.batch.pop_front() {
-                if let Some(received) = message(value) {
-                    return Some(received);
+                let has = |name| value.get(name).is_some();
+                let is_answered = match has("method") {
+                    true => has("id"),
+                    false => !has("result") && !has("error"),
+                };
+                let id = id_of(&value);
+                match serde_json::from_value(value) {
+                    Ok(message) => return Some(Ok(message)),
+                    Err(error) if is_answered => {
+                        let error = ErrorData::invalid_request(error.to_string(), None);
+                        return Some(Err((error, id)));
+                    }
+                    Err(_) => {}
                 }
             }
             let line = self.lines.next_segment().await.ok()??;
-            match parse(&line) {
+            let text = String::from_utf8_lossy(&line);
+            let wrong = |why, id| Some(Err((ErrorData::parse_error(why, None), id)));
+            let json = whole_characters(text.trim_start_matches('\u{feff}'));
+            match serde_json::from_str::<Value>(&json) {
+                Ok(value) if matches!(text, Cow::Owned(_)) => {
+                    return wrong("it is not UTF-8".to_owned(), id_of(&value));
+                }
                 Ok(Value::Array(messages)) if !messages.is_empty() => self.batch = messages.into(),
                 Ok(value) => self.batch.push_back(value),
                 Err(_) if line.trim_ascii().is_empty() => {}
-                Err(wrong) => return Some(Err(wrong)),
+                Err(error) => return wrong(error.to_string(), None),
             }
         }
-    }
-}
-
-fn parse(line: &[u8]) -> Result<Value, (ErrorData, Option<RequestId>)> {
-    let text = String::from_utf8_lossy(line);
-    let wrong = |why: String, id| (ErrorData::parse_error(why, None), id);
-    let parsed = serde_json::from_str(&whole_characters(text.trim_start_matches('\u{feff}')));
-    let value: Value = parsed.map_err(|error| wrong(error.to_string(), None))?;
-    match text {
-        Cow::Borrowed(_) => Ok(value),
-        Cow::Owned(_) => Err(wrong("it is not UTF-8".to_owned(), id_of(&value))),
-    }
-}
-
-/// Returns the message, or the answer to what is none; `None` for what is not answered: notifications and
-/// answers.
-fn message(value: Value) -> Option<Received> {
-    let has = |name| value.get(name).is_some();
-    let is_answered = match has("method") {
-        true => has("id"),
-        false => !has("result") && !has("error"),
-    };
-    let id = id_of(&value);
-    match serde_json::from_value(value) {
-        Ok(message) => Some(Ok(message)),
-        Err(_) if !is_answered => None,
-        Err(error) => Some(Err((
-            ErrorData::invalid_request(error.to_string(), None),
-            id,
-        ))),
     }
 }
 

@@ -9,9 +9,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::call::{
-    Call, Limit, NAME_CHARS, Reply, TEXT_CHARS, ToolAnswer, Wait, line, short, within, within_time,
+    Answer, Call, Limit, NAME_CHARS, Reply, TEXT_CHARS, ToolCall, Wait, line, short, within,
+    within_time, worded,
 };
-use super::tool::{ToolCall, ToolEffect};
 use crate::model::{
     AnswerBy, Condition, Error, Launch, Millis, NotifyOn, ReplacedRun, Replaces, Slot, Stop,
     TaskSettings, TaskSpec, WaitOutcome, WaitResult, whole_millis,
@@ -26,126 +26,107 @@ const TAIL: usize = 10;
 const TAIL_OF_SUCCESS: usize = 3;
 
 impl ToolCall for WaitArguments {
-    const NAME: &'static str = "wait_for";
-    const TITLE: &'static str = "Wait for tasks";
-    const EFFECT: ToolEffect = ToolEffect::Nothing;
-
-    async fn execute(self, session: TaskSession, call: &Call) -> Result<Reply, Error> {
-        Ok(Reply::Wait(Vec::new(), find(session, call, self).await?))
+    async fn execute(self, mut session: TaskSession, call: &Call) -> Result<Reply, Error> {
+        let limit = Limit::of(self.timeout, call.takes_handles);
+        if let Some(channel) = self.channel.clone().filter(|name| !name.is_empty()) {
+            if !self.names.is_empty() || !self.conditions().is_empty() {
+                let why = "`channel` is waited for alone: leave out `task` and the conditions";
+                return Err(Error::usage(why));
+            }
+            let name = format!("channel {}", short(&channel, NAME_CHARS));
+            let wait = waiting(name, limit, async move {
+                ops::wait_for_channel(&session, &channel, limit.time).await
+            });
+            return Ok(Reply::Wait(String::new(), wait));
+        }
+        if self.names.is_empty() {
+            return Err(Error::usage("`task` is missing"));
+        }
+        if self.names.len() > 1 && self.since.is_some() {
+            let why = "a cursor belongs to one task: name one task with `cursor`";
+            return Err(Error::usage(why));
+        }
+        let mut waits = Vec::new();
+        for name in &self.names {
+            let task = within_time(ops::find(&mut session, name)).await?;
+            let ended_at = task.ended_at.filter(|_| !task.is_alive());
+            let request = self.request(&task.window.to_string(), call.caller.owner.clone());
+            let wait = for_task(name, limit, session.for_request(), request);
+            waits.push((ended_at.unwrap_or(Millis::MAX), wait));
+        }
+        let name = short(&self.names.join(", "), NAME_CHARS);
+        let wait = Wait {
+            what: format!("waiting for {name}"),
+            limit: limit.time,
+            outcome: Box::pin(wait_for_all(waits, self.any)),
+        };
+        Ok(Reply::Wait(String::new(), wait))
     }
 }
 
-/// Returns a wait for a task of this session.
 fn for_task(name: &str, limit: Limit, session: TaskSession, request: WaitRequest) -> Wait {
-    let name = short(name, NAME_CHARS);
     let request = WaitRequest {
         timeout_ms: limit.time.map(whole_millis),
         // One more shows that there are earlier ones.
         tail: Some(TAIL + 1),
         ..request
     };
-    Wait::new(&name.clone(), limit, async move {
-        let result = ops::wait_across_daemons(&session, &request).await;
-        answer(&name, limit, result)
+    waiting(short(name, NAME_CHARS), limit, async move {
+        ops::wait_across_daemons(&session, &request).await
     })
 }
 
-/// Finds what these arguments name. Nothing is waited for yet.
-async fn find(
-    mut session: TaskSession,
-    call: &Call,
-    arguments: WaitArguments,
-) -> Result<Wait, Error> {
-    let limit = Limit::of(arguments.timeout, call.takes_handles);
-    let channel = arguments.channel.clone();
-    if let Some(channel) = channel.filter(|name| !name.is_empty()) {
-        if !arguments.names.is_empty() || !arguments.conditions().is_empty() {
-            let why = "`channel` is waited for alone: leave out `task` and the conditions";
-            return Err(Error::usage(why));
-        }
-        let name = format!("channel {}", short(&channel, NAME_CHARS));
-        return Ok(Wait::new(&name.clone(), limit, async move {
-            let result = ops::wait_for_channel(&session, &channel, limit.time).await;
-            answer(&name, limit, result)
-        }));
+fn waiting(
+    name: String,
+    limit: Limit,
+    work: impl Future<Output = Result<WaitResult, Error>> + 'static,
+) -> Wait {
+    Wait {
+        what: format!("waiting for {name}"),
+        limit: limit.time,
+        outcome: Box::pin(async move {
+            let result = work.await.map_err(|error| worded(&error))?;
+            Ok(describe(&name, limit, &result).join("\n"))
+        }),
     }
-    if arguments.names.is_empty() {
-        return Err(Error::usage("`task` is missing"));
-    }
-    if arguments.names.len() > 1 && arguments.since.is_some() {
-        let why = "a cursor belongs to one task: name one task with `cursor`";
-        return Err(Error::usage(why));
-    }
-    let mut waits = Vec::new();
-    for name in &arguments.names {
-        let task = within_time(ops::find(&mut session, name)).await?;
-        let ended_at = task.ended_at.filter(|_| !task.is_alive());
-        let request = arguments.request(&task.window.to_string(), call.caller.owner.clone());
-        let wait = for_task(name, limit, session.for_request(), request);
-        waits.push((ended_at.unwrap_or(Millis::MAX), wait));
-    }
-    let name = short(&arguments.names.join(", "), NAME_CHARS);
-    Ok(Wait::new(&name, limit, wait_for_all(waits, arguments.any)))
 }
 
-/// Waits for all of these tasks, or until the first of the waits has ended. The answer has the
-/// results in the order in which the waits ended, those of tasks that had ended before in the order of
-/// their ends, which are here.
-async fn wait_for_all(waits: Vec<(Millis, Wait)>, any: bool) -> ToolAnswer {
+/// The answer has the results in the order in which the waits ended, first those of tasks that had ended before,
+/// in the order of their ends, which are here.
+async fn wait_for_all(waits: Vec<(Millis, Wait)>, any: bool) -> Answer {
     let waits = waits.into_iter();
-    let mut waits: FuturesUnordered<_> = waits
-        .map(|(had_ended_at, wait)| async move { (had_ended_at, wait.outcome.await) })
+    let waits: FuturesUnordered<_> = waits
+        .map(async |(had_ended_at, wait)| (had_ended_at, wait.outcome.await))
         .collect();
-    let mut answers = Vec::new();
-    while let Some(answer) = waits.next().await {
-        answers.push(answer);
-        if any {
-            break;
-        }
-    }
+    let mut answers: Vec<_> = waits.take(if any { 1 } else { usize::MAX }).collect().await;
     answers.sort_by_key(|(had_ended_at, _)| *had_ended_at);
-    let texts = answers.iter().map(|(_, answer)| answer.text.as_str());
-    ToolAnswer {
-        text: texts.collect::<Vec<_>>().join("\n"),
-        is_error: answers.iter().any(|(_, answer)| answer.is_error),
-    }
-}
-
-fn answer(name: &str, limit: Limit, result: Result<WaitResult, Error>) -> ToolAnswer {
-    match result {
-        Ok(result) => ToolAnswer::new(describe(name, limit, &result)),
-        Err(error) => error.into(),
-    }
+    let is_error = answers.iter().any(|(_, answer)| answer.is_err());
+    let texts = answers.into_iter().map(|(_, Ok(text) | Err(text))| text);
+    let text = texts.collect::<Vec<_>>().join("\n");
+    if is_error { Err(text) } else { Ok(text) }
 }
 
 /// Returns the lines of a result: how the wait ended, the last output, and how to continue.
 fn describe(name: &str, limit: Limit, result: &WaitResult) -> Vec<String> {
+    use WaitOutcome as Outcome;
     let seconds = Duration::from_millis(result.elapsed_ms).as_secs_f64();
     let what = result.words(None).clause;
-    let sentence = match result.outcome == WaitOutcome::Timeout {
+    let sentence = match result.outcome == Outcome::Timeout {
         true => format!("the wait for {name} {what}{}", limit.note),
         false => format!("{name} {}", short(&what, TEXT_CHARS)),
     };
     let mut lines = vec![format!("{sentence} [{}, {seconds:.1} s]", result.outcome)];
-    if result.matched_at_entry && result.outcome != WaitOutcome::Matched {
-        lines
-            .push("the text was on the screen before the wait began: see search_output".to_owned());
+    if result.matched_at_entry && result.outcome != Outcome::Matched {
+        let there = "the text was on the screen before the wait began: see search_output";
+        lines.push(there.to_owned());
     }
     lines.extend(result.holder_words());
-    let says_it_all = matches!(
-        result.outcome,
-        WaitOutcome::Matched
-            | WaitOutcome::Listening
-            | WaitOutcome::Signalled
-            | WaitOutcome::Respawned
-            | WaitOutcome::Disappeared
-    );
-    let n_tail = if says_it_all {
-        0
-    } else if result.outcome == WaitOutcome::Exited && result.exit_code == Some(0) {
-        TAIL_OF_SUCCESS
-    } else {
-        TAIL
+    let n_tail = match result.outcome {
+        Outcome::Matched | Outcome::Listening | Outcome::Signalled => 0,
+        Outcome::Respawned | Outcome::Disappeared => 0,
+        Outcome::Exited if result.exit_code == Some(0) => TAIL_OF_SUCCESS,
+        Outcome::Exited | Outcome::Died | Outcome::Changed | Outcome::Bell | Outcome::Input => TAIL,
+        Outcome::Idle | Outcome::Timeout | Outcome::AnchorLost | Outcome::Stopped => TAIL,
     };
     let tail = &result.tail[result.tail.len().saturating_sub(n_tail)..];
     if !tail.is_empty() {
@@ -155,11 +136,10 @@ fn describe(name: &str, limit: Limit, result: &WaitResult) -> Vec<String> {
     lines.extend(next_step(name, result, result.tail.len() > tail.len()));
     let is_over = matches!(
         result.outcome,
-        WaitOutcome::Exited | WaitOutcome::Died | WaitOutcome::Disappeared
+        Outcome::Exited | Outcome::Died | Outcome::Disappeared
     );
-    if let Some(cursor) = result.cursor.as_ref().filter(|_| !is_over) {
-        lines.push(format!("cursor: {cursor}"));
-    }
+    let cursor = result.cursor.as_ref().filter(|_| !is_over);
+    lines.extend(cursor.map(|cursor| format!("cursor: {cursor}")));
     lines
 }
 
@@ -170,7 +150,12 @@ fn describe(name: &str, limit: Limit, result: &WaitResult) -> Vec<String> {
 )]
 fn next_step(name: &str, result: &WaitResult, has_more: bool) -> Option<String> {
     let step = match result.outcome {
-        WaitOutcome::Input => how_to_answer(name, result),
+        WaitOutcome::Input if result.stopped => Stop::ADVICE.to_owned(),
+        WaitOutcome::Input if result.answer_by() == AnswerBy::Secret => format!(
+            "ask the user to type it: `tmux-task send {name} --secret`, or in tmux; then wait_for"
+        ),
+        // The tool takes a text or keys.
+        WaitOutcome::Input => "send_input with that prompt, then wait_for".to_owned(),
         WaitOutcome::Timeout if result.cursor.is_none() => "call wait_for again".to_owned(),
         WaitOutcome::Timeout => "call wait_for again, for a text with this cursor".to_owned(),
         WaitOutcome::Respawned => "wait_for waits for the new run".to_owned(),
@@ -182,19 +167,6 @@ fn next_step(name: &str, result: &WaitResult, has_more: bool) -> Option<String> 
         _ => return None,
     };
     Some(format!("next: {step}"))
-}
-
-fn how_to_answer(name: &str, result: &WaitResult) -> String {
-    if result.stopped {
-        return Stop::ADVICE.to_owned();
-    }
-    match result.answer_by() {
-        AnswerBy::Secret => format!(
-            "ask the user to type it: `tmux-task send {name} --secret`, or in tmux; then wait_for"
-        ),
-        // The tool takes a text or keys.
-        AnswerBy::Text | AnswerBy::Keys => "send_input with that prompt, then wait_for".to_owned(),
-    }
 }
 
 // `run_task`.
@@ -241,54 +213,44 @@ pub(super) struct RunTask {
     timeout_seconds: Option<Duration>,
 }
 
-impl RunTask {
-    /// Returns what is to be launched.
-    fn spec(&self) -> Result<TaskSpec, String> {
-        let slot = self.slot.as_deref().map(Slot::parse).transpose();
-        Ok(TaskSpec {
-            settings: TaskSettings {
-                notify_on: NotifyOn::given(self.notify_on.clone(), self.regex, self.ignore_case),
-                slot: slot.map_err(|why| format!("slot: {why}"))?,
-                ..TaskSettings::default()
-            },
-            env: self.env.clone().into_iter().collect(),
-            cwd: self.cwd.as_ref().map(Into::into),
-            command: self.command.iter().map(Into::into).collect(),
-            ..TaskSpec::default()
-        })
-    }
-}
-
 impl ToolCall for RunTask {
-    const NAME: &'static str = "run_task";
-    const TITLE: &'static str = "Run a task";
-    const EFFECT: ToolEffect = ToolEffect::Anything;
-    const REQUIRED: &'static [&'static str] = &["task"];
-
     async fn execute(self, mut session: TaskSession, call: &Call) -> Result<Reply, Error> {
         let texts = self.until.iter().chain(&self.stop);
         ops::check_texts(texts, self.regex, self.ignore_case)?;
-        check_variables(&self)?;
-        let spec = self.spec().map_err(Error::usage)?;
+        let is_wrong = |name: &&String| name.is_empty() || name.contains('=');
+        if let Some(name) = self.env.keys().find(is_wrong) {
+            return Err(Error::usage(format!("`{name}` is not a variable's name")));
+        }
+        let slot = self.slot.as_deref().map(Slot::parse).transpose();
+        let slot = slot.map_err(|why| Error::usage(format!("slot: {why}")))?;
         let is_held = !self.until.is_empty();
         let will_wait = is_held || self.wait || call.takes_handles;
         if !is_held && !self.stop.is_empty() {
             return Err(Error::usage("`stop` needs `until`"));
         }
+        let is_again = self.command.is_none();
         let launch = Launch {
             name: self.task,
-            spec,
-            replaces: if self.only_if_absent {
-                Replaces::Ended
-            } else {
-                Replaces::Any
+            spec: TaskSpec {
+                settings: TaskSettings {
+                    notify_on: NotifyOn::given(self.notify_on, self.regex, self.ignore_case),
+                    slot,
+                    ..TaskSettings::default()
+                },
+                env: self.env.into_iter().collect(),
+                cwd: self.cwd.map(Into::into),
+                command: self.command.into_iter().map(Into::into).collect(),
+                ..TaskSpec::default()
+            },
+            replaces: match self.only_if_absent {
+                true => Replaces::Ended,
+                false => Replaces::Any,
             },
             owner: call.caller.owner.clone(),
             will_wait,
             is_held,
             ..Launch::default()
         };
-        let is_again = self.command.is_none();
         let work = async {
             let launch = match is_again {
                 true => ops::run_again(&mut session, launch).await?,
@@ -298,7 +260,7 @@ impl ToolCall for RunTask {
         };
         // A live run of its slot ends first, which may take its time.
         let mut started = within(REPLACED_WITHIN, work).await?;
-        let mut lines = vec![announce(&started)];
+        let announced = announce(&started);
         if !will_wait {
             if started.unreachable.is_none()
                 && let Some(owner) = &started.owner
@@ -306,12 +268,13 @@ impl ToolCall for RunTask {
             {
                 started.unreachable = Some(format!("nothing delivers messages to {owner}"));
             }
-            lines.extend(started.unreachable.map(|why| {
+            let unreachable = started.unreachable.map(|why| {
                 let why = short(&why, TEXT_CHARS);
                 format!("no message will come when it ends: {why}; wait_for waits for it")
-            }));
-            lines.push(format!("cursor: {}", started.run.cursor));
-            return Ok(Reply::Lines(lines));
+            });
+            let cursor = format!("cursor: {}", started.run.cursor);
+            let lines = [Some(announced), unreachable, Some(cursor)];
+            return Ok(Reply::Lines(lines.into_iter().flatten().collect()));
         }
         let until = self.until.into_iter().map(Condition::Text).collect();
         let request = WaitRequest {
@@ -322,18 +285,10 @@ impl ToolCall for RunTask {
         };
         let limit = Limit::of(self.timeout_seconds, call.takes_handles);
         let wait = for_task(&started.name, limit, started.session, request);
-        Ok(Reply::Wait(lines, wait))
+        Ok(Reply::Wait(announced + "\n", wait))
     }
 }
 
-fn check_variables(arguments: &RunTask) -> Result<(), Error> {
-    let is_wrong = |name: &&String| name.is_empty() || name.contains('=');
-    let wrong = arguments.env.keys().find(is_wrong);
-    let error = wrong.map(|name| Error::usage(format!("`{name}` is not a variable's name")));
-    error.map_or(Ok(()), Err)
-}
-
-/// Returns what was started, in a line.
 fn announce(started: &StartedRun) -> String {
     let run = &started.run;
     let replaced = match run.replaced {
@@ -354,8 +309,8 @@ fn announce(started: &StartedRun) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::tool::parse;
     use super::*;
+    use crate::faces::mcp::call::parse;
     use crate::model::test_notation::rows;
 
     /// The last lines of the output are `out`, if it has some.
@@ -419,7 +374,7 @@ mod tests {
         let Value::Object(arguments) = value else {
             panic!("arguments are an object");
         };
-        parse(arguments).map_err(|error| error.message)
+        parse(&["task"], arguments).map_err(|error| error.message)
     }
 
     #[test]

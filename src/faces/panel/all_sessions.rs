@@ -5,7 +5,7 @@
 //! started there. tmux is asked for sessions without a daemon at the start, and when a daemon has left.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -35,26 +35,17 @@ const NAME_CHARS: usize = 200;
 
 const SILENT: &str = "the daemon does not answer";
 
-/// Follows all sessions.
 pub(super) struct AllSessions<'a> {
     choice: &'a SessionChoice,
-    /// The present server.
     here: Server,
     to: UnboundedSender<Incoming>,
-    known: RefCell<Known>,
-    /// Notified of each change of what is known.
+    /// What was found, by the daemon's socket.
+    found: RefCell<BTreeMap<PathBuf, PanelSession>>,
+    /// The servers to ask for their sessions, by socket, once nothing is connecting.
+    unlisted: RefCell<BTreeMap<PathBuf, Server>>,
     changed: Notify,
 }
 
-/// What is known of daemons and servers.
-struct Known {
-    /// By the daemon's socket.
-    found: BTreeMap<PathBuf, PanelSession>,
-    /// The servers to ask for their sessions, by socket, once nothing is connecting.
-    unlisted: BTreeMap<PathBuf, Server>,
-}
-
-/// A session that was found.
 struct PanelSession {
     key: SessionKey,
     /// Its tmux server, once known.
@@ -82,15 +73,13 @@ impl<'a> AllSessions<'a> {
         to: UnboundedSender<Incoming>,
     ) -> Result<Self, Error> {
         let here = TaskSession::named(choice)?.server;
-        let known = Known {
-            found: BTreeMap::new(),
-            unlisted: BTreeMap::from([(here.socket().to_owned(), here.clone())]),
-        };
+        let unlisted = BTreeMap::from([(here.socket().to_owned(), here.clone())]);
         Ok(Self {
             choice,
             here,
             to,
-            known: RefCell::new(known),
+            found: RefCell::default(),
+            unlisted: RefCell::new(unlisted),
             changed: Notify::new(),
         })
     }
@@ -113,37 +102,35 @@ impl<'a> AllSessions<'a> {
                     }
                 }
             }
-            for server in this.servers_to_list() {
-                futures.push(Box::pin(this.list(server)));
+            let is_connecting = |session: &PanelSession| {
+                session.is_followed && session.shown == ShownSession::Nothing
+            };
+            // It is known which daemons there are.
+            if !this.found.borrow().values().any(is_connecting) {
+                for server in this.unlisted.take().into_values() {
+                    futures.push(Box::pin(this.list(server)));
+                }
             }
         }
     }
 
     /// Returns the sockets to try: those that no daemon is followed at, also where one has left.
     fn scan(&self) -> Vec<PathBuf> {
-        let mut known = self.known.borrow_mut();
         // A folder that cannot be listed has nothing new.
-        let listed = ops::daemon_sockets(&self.here).unwrap_or_default();
-        let left = known.found.iter();
-        let left = left.filter(|(_, session)| session.shown == ShownSession::Tasks);
-        let mut sockets: BTreeSet<PathBuf> = left.map(|(socket, _)| socket.clone()).collect();
-        sockets.extend(listed);
-        let is_new = |socket: &PathBuf| !mem::replace(&mut known.at(socket).is_followed, true);
-        sockets.into_iter().filter(is_new).collect()
-    }
-
-    /// Takes the servers to ask for their sessions, once it is known which daemons there are.
-    fn servers_to_list(&self) -> Vec<Server> {
-        let mut known = self.known.borrow_mut();
-        let is_connecting =
-            |session: &PanelSession| session.is_followed && session.shown == ShownSession::Nothing;
-        if known.found.values().any(is_connecting) {
-            return Vec::new();
+        let mut sockets = ops::daemon_sockets(&self.here).unwrap_or_default();
+        for (socket, session) in self.found.borrow().iter() {
+            if session.shown == ShownSession::Tasks {
+                sockets.push(socket.clone());
+            }
         }
-        mem::take(&mut known.unlisted).into_values().collect()
+        sockets.retain(|socket| {
+            !self.change(socket, |session| {
+                mem::replace(&mut session.is_followed, true)
+            })
+        });
+        sockets
     }
 
-    /// Asks a server for its sessions.
     async fn list(&self, server: Server) {
         let sessions = timeout(ANSWERS_WITHIN, ops::sessions_of(&server)).await;
         // A server that does not answer has nothing new.
@@ -153,31 +140,33 @@ impl<'a> AllSessions<'a> {
         self.report(Incoming::Found);
     }
 
-    /// Shows the sessions of a server that have no daemon, and those whose daemon is silent by their
-    /// names.
+    /// Shows the sessions that have no daemon, and those whose daemon is silent by their names.
     fn on_listed(&self, server: &Server, sessions: Vec<FoundSession>) {
         let listed = sessions.iter().map(|session| session.daemon.clone());
         let listed = listed.into_set();
-        let mut known = self.known.borrow_mut();
+        let (socket, here) = (server.socket(), self.here.socket());
         for FoundSession { name, daemon } in sessions {
-            let session = known.at(&daemon);
-            session.server = Some(server.clone());
-            let why = match (session.shown, session.is_followed) {
-                (ShownSession::Silent, _) => SILENT.to_owned(),
-                (ShownSession::Nothing, false) => {
-                    session.shown = ShownSession::Unusable;
-                    how_to_start(&name, server.socket(), self.here.socket())
-                }
-                (ShownSession::Nothing, true)
-                | (ShownSession::Tasks | ShownSession::Unusable, _) => continue,
-            };
-            let key = session.key;
-            let name = session_name(&name, server.socket(), self.here.socket());
-            self.report(Incoming::Unknown { key, name, why });
+            let unknown = self.change(&daemon, |session| {
+                session.server = Some(server.clone());
+                let why = match (session.shown, session.is_followed) {
+                    (ShownSession::Silent, _) => SILENT.to_owned(),
+                    (ShownSession::Nothing, false) => {
+                        session.shown = ShownSession::Unusable;
+                        how_to_start(&name, socket, here)
+                    }
+                    (ShownSession::Nothing, true)
+                    | (ShownSession::Tasks | ShownSession::Unusable, _) => return None,
+                };
+                Some((session.key, why))
+            });
+            if let Some((key, why)) = unknown {
+                let name = session_name(&name, socket, here);
+                self.report(Incoming::Unknown { key, name, why });
+            }
         }
-        for (daemon, session) in &mut known.found {
+        for (daemon, session) in self.found.borrow_mut().iter_mut() {
             let of = session.server.as_ref().map(Server::socket);
-            let is_here = of == Some(server.socket()) && !session.is_followed;
+            let is_here = of == Some(socket) && !session.is_followed;
             if session.shown == ShownSession::Unusable && is_here && !listed.contains(daemon) {
                 session.shown = ShownSession::Nothing;
                 self.report(Incoming::Gone(session.key));
@@ -204,24 +193,25 @@ impl<'a> AllSessions<'a> {
                 let key = self.change(&socket, |session| {
                     session.shown = ShownSession::Tasks;
                     session.server = Some(server);
+                    session.key
                 });
                 self.report(Incoming::Connected { key, place, name });
                 read(&mut client, key, &self.to).await;
             }
             Ok(None) => {
-                let mut left = None;
-                let key = self.change(&socket, |session| {
-                    if matches!(session.shown, ShownSession::Tasks | ShownSession::Silent) {
+                let left = self.change(&socket, |session| match session.shown {
+                    ShownSession::Nothing | ShownSession::Unusable => None,
+                    ShownSession::Tasks | ShownSession::Silent => {
                         session.shown = ShownSession::Nothing;
-                        left = Some(session.server.clone());
+                        Some((session.key, session.server.clone()))
                     }
                 });
-                if let Some(server) = left {
+                if let Some((key, server)) = left {
                     self.report(Incoming::Gone(key));
                     // What else its server has may have changed as well.
                     let server = server.unwrap_or_else(|| self.here.clone());
-                    let mut known = self.known.borrow_mut();
-                    known.unlisted.insert(server.socket().to_owned(), server);
+                    let mut unlisted = self.unlisted.borrow_mut();
+                    unlisted.insert(server.socket().to_owned(), server);
                 }
             }
             Err(error) => self.show_unknown(&socket, ShownSession::Unusable, text_of(&error)),
@@ -236,36 +226,29 @@ impl<'a> AllSessions<'a> {
             name: text::one_line(file.as_encoded_bytes(), NAME_CHARS),
             server: None,
         };
-        let key = self.change(socket, |session| session.shown = shown);
+        let key = self.change(socket, |session| {
+            session.shown = shown;
+            session.key
+        });
         self.report(Incoming::Unknown { key, name, why });
     }
 
-    /// Changes what is known of a session. Returns its key.
-    fn change(&self, socket: &Path, change: impl FnOnce(&mut PanelSession)) -> SessionKey {
-        let mut known = self.known.borrow_mut();
-        let session = known.at(socket);
-        change(session);
+    /// Changes what is known of the session whose daemon listens at this socket.
+    fn change<T>(&self, socket: &Path, change: impl FnOnce(&mut PanelSession) -> T) -> T {
+        let mut found = self.found.borrow_mut();
+        let key = SessionKey(found.len());
+        let session = found.entry(socket.to_owned()).or_insert(PanelSession {
+            key,
+            server: None,
+            shown: ShownSession::Nothing,
+            is_followed: false,
+        });
         self.changed.notify_one();
-        session.key
+        change(session)
     }
 
     fn report(&self, incoming: Incoming) {
         drop(self.to.send(incoming));
-    }
-}
-
-impl Known {
-    /// Returns what is known of the session whose daemon listens at a socket.
-    fn at(&mut self, daemon: &Path) -> &mut PanelSession {
-        let key = SessionKey(self.found.len());
-        self.found
-            .entry(daemon.to_owned())
-            .or_insert_with(|| PanelSession {
-                key,
-                server: None,
-                shown: ShownSession::Nothing,
-                is_followed: false,
-            })
     }
 }
 

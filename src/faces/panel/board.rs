@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::mem;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -12,33 +13,19 @@ use crate::rules::wire::{LsTask, TaskStateName};
 /// What a task is to the user, the most urgent first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Group {
-    /// It waits for an answer.
     Ask,
     /// It ended with another code than 0, or by a signal.
     Failed,
     /// It has failed, and is about to be run again.
     Restarting,
-    /// It runs.
     Running,
-    /// It waits for a place in its slot.
     Queued,
-    /// It ended with code 0.
     Done,
     /// A shell that runs: a window that was opened without a command.
     Shell,
 }
 
 impl Group {
-    pub(super) const ALL: [Self; 7] = [
-        Self::Ask,
-        Self::Failed,
-        Self::Restarting,
-        Self::Running,
-        Self::Queued,
-        Self::Done,
-        Self::Shell,
-    ];
-
     pub(super) fn of(listed: &LsTask) -> Self {
         match listed.state {
             TaskStateName::Waiting => Self::Ask,
@@ -52,8 +39,7 @@ impl Group {
         }
     }
 
-    /// The word in front of its tasks, the same for narrow terminals, and what follows the number of
-    /// one of them and of several.
+    /// The word in front of its tasks, a shorter one, and what follows the number of one of them and of several.
     fn words(self) -> [&'static str; 4] {
         match self {
             Self::Ask => ["ASK", "ASK", "needs you", "need you"],
@@ -74,7 +60,6 @@ impl Group {
         self.words()[1]
     }
 
-    /// The word after this number of its tasks.
     pub(super) fn counted(self, n: usize) -> &'static str {
         let [_, _, one, several] = self.words();
         if n == 1 { one } else { several }
@@ -85,14 +70,12 @@ impl Group {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SessionKey(pub(super) usize);
 
-/// A task in the panel.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TaskKey {
     pub(super) session: SessionKey,
     pub(super) window: String,
 }
 
-/// A row of the list.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ListRow {
     Task(TaskKey),
@@ -109,7 +92,6 @@ impl ListRow {
     }
 }
 
-/// How a session is called.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct SessionName {
     pub(super) name: String,
@@ -138,24 +120,21 @@ pub(super) enum Place {
     },
 }
 
-/// A session and its tasks.
 #[derive(Debug, Clone, Default)]
-struct BoardSession {
-    name: SessionName,
-    /// `None` while there is nowhere to perform anything.
-    place: Option<Place>,
+pub(super) struct BoardSession {
+    pub(super) name: SessionName,
+    /// Where effects are performed; `None` while there is nowhere.
+    pub(super) place: Option<Place>,
     /// How it is called where there are others.
     label: String,
     exists: bool,
     /// Whether the daemon has reported its tasks, or it is known why not.
     is_known: bool,
     /// Why nothing is known of its tasks; `None` if they are known.
-    trouble: Option<String>,
-    /// By window id.
+    pub(super) trouble: Option<String>,
     tasks: BTreeMap<String, LsTask>,
 }
 
-/// The sessions and their tasks.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Board {
     sessions: BTreeMap<SessionKey, BoardSession>,
@@ -202,59 +181,35 @@ impl Board {
         if is_complete {
             session.tasks.clear();
         }
-        for window in removed {
-            session.tasks.remove(window);
-        }
-        let tasks = tasks.into_iter();
-        session
-            .tasks
-            .extend(tasks.map(|task| (task.task.window.to_string(), task)));
+        session.tasks.retain(|window, _| !removed.contains(window));
+        let by_window = |task: LsTask| (task.task.window.to_string(), task);
+        session.tasks.extend(tasks.into_iter().map(by_window));
     }
 
     fn label_sessions(&mut self) {
-        let names: Vec<&SessionName> = self
-            .sessions
-            .values()
-            .map(|session| &session.name)
-            .collect();
-        let labels = labels(&names);
-        for (session, label) in self.sessions.values_mut().zip(labels) {
-            session.label = label;
-        }
+        let names = self.sessions.values().map(|session| &session.name);
+        let labels = labels(&names.collect::<Vec<_>>());
+        let sessions = self.sessions.values_mut().zip(labels);
+        sessions.for_each(|(session, label)| session.label = label);
     }
 
     pub(super) fn get(&self, task: &TaskKey) -> Option<&LsTask> {
         self.sessions.get(&task.session)?.tasks.get(&task.window)
     }
 
+    pub(super) fn session(&self, key: SessionKey) -> Option<&BoardSession> {
+        self.sessions.get(&key)
+    }
+
     /// Returns how a session is called where there are others.
     pub(super) fn label(&self, key: SessionKey) -> &str {
-        self.sessions
-            .get(&key)
-            .map_or("", |session| session.label.as_str())
+        self.session(key).map_or("", |session| &session.label)
     }
 
-    /// Returns a session's whole name.
-    pub(super) fn name(&self, key: SessionKey) -> Option<&SessionName> {
-        self.sessions.get(&key).map(|session| &session.name)
-    }
-
-    /// Returns where the effects for a session are performed.
-    pub(super) fn place(&self, key: SessionKey) -> Option<&Place> {
-        self.sessions.get(&key)?.place.as_ref()
-    }
-
-    /// Returns why nothing is known of a session's tasks.
-    pub(super) fn trouble(&self, key: SessionKey) -> Option<&str> {
-        self.sessions.get(&key)?.trouble.as_deref()
-    }
-
-    /// Whether something is known of every session.
     pub(super) fn is_known(&self) -> bool {
         self.sessions.values().all(|session| session.is_known)
     }
 
-    /// Returns the number of sessions that exist.
     pub(super) fn n_sessions(&self) -> usize {
         self.existing().count()
     }
@@ -263,20 +218,19 @@ impl Board {
         self.tasks().next().is_none()
     }
 
-    /// Returns how many tasks are in a group.
-    pub(super) fn count(&self, group: Group) -> usize {
-        let tasks = self.tasks();
-        tasks.filter(|(_, task)| Group::of(task) == group).count()
+    /// Returns how many tasks are in each group, for groups that have any.
+    pub(super) fn counts(&self) -> BTreeMap<Group, usize> {
+        let mut counts = BTreeMap::new();
+        self.tasks()
+            .for_each(|(_, task)| *counts.entry(Group::of(task)).or_default() += 1);
+        counts
     }
 
-    /// Returns how many tasks of a session have ended.
     pub(super) fn n_ended(&self, key: SessionKey) -> usize {
-        let tasks = self.tasks();
-        tasks
-            .filter(|(session, _)| *session == key)
-            // A shell is not pruned.
-            .filter(|(_, task)| !task.task.is_alive() && !task.task.shell)
-            .count()
+        let of_session = self.tasks().filter(|(session, _)| *session == key);
+        // A shell is not pruned.
+        let ended = of_session.filter(|(_, task)| !task.task.is_alive() && !task.task.shell);
+        ended.count()
     }
 
     fn existing(&self) -> impl Iterator<Item = (SessionKey, &BoardSession)> {
@@ -285,9 +239,8 @@ impl Board {
     }
 
     fn tasks(&self) -> impl Iterator<Item = (SessionKey, &LsTask)> {
-        self.sessions
-            .iter()
-            .flat_map(|(key, session)| session.tasks.values().map(|task| (*key, task)))
+        let sessions = self.sessions.iter();
+        sessions.flat_map(|(key, session)| session.tasks.values().map(|task| (*key, task)))
     }
 
     /// Returns the rows that match a filter, in the order in which they are shown: by group, those
@@ -295,16 +248,16 @@ impl Board {
     /// whose tasks are not known.
     pub(super) fn ordered(&self, filter: &str) -> Vec<ListRow> {
         let filter = filter.to_lowercase();
-        let mut tasks: Vec<(SessionKey, &LsTask)> = self
-            .tasks()
+        let tasks = self.tasks();
+        let mut tasks: Vec<(SessionKey, &LsTask)> = tasks
             .filter(|(key, task)| matches(task, self.label(*key), &filter))
             .collect();
         tasks.sort_by_cached_key(|(key, listed)| {
             let task = &listed.task;
-            let ended_at = task.ended_at.filter(|_| !task.is_alive());
+            let ended_at = Reverse(task.ended_at.filter(|_| !task.is_alive()));
             (
                 Group::of(listed),
-                Reverse(ended_at),
+                ended_at,
                 self.label(*key),
                 *key,
                 task.window,
@@ -317,8 +270,8 @@ impl Board {
         let mut unknown: Vec<(&str, SessionKey)> = self
             .existing()
             .filter(|(_, session)| session.trouble.is_some())
-            .filter(|(_, session)| session.label.to_lowercase().contains(&filter))
             .map(|(key, session)| (session.label.as_str(), key))
+            .filter(|(label, _)| label.to_lowercase().contains(&filter))
             .collect();
         unknown.sort_unstable();
         let unknown = unknown.into_iter().map(|(_, key)| ListRow::Session(key));
@@ -326,9 +279,8 @@ impl Board {
     }
 }
 
-/// Returns how sessions are called in a column: the slug of a name that was made from a folder, the
-/// whole name where two have the same slug, and with the tmux server where that is not the present
-/// one.
+/// Returns how sessions are called in a column: by the slug of a name that was made from a folder, unless two
+/// have the same one, and with the tmux server where that is not the present one.
 fn labels(names: &[&SessionName]) -> Vec<String> {
     let short = |name: &SessionName| name.called(slug(&name.name));
     let mut n_with: BTreeMap<String, usize> = BTreeMap::new();
@@ -344,10 +296,8 @@ fn labels(names: &[&SessionName]) -> Vec<String> {
 
 /// Returns the folder's part of a name of the form `task-SLUG-HASH`, else the name.
 fn slug(name: &str) -> &str {
-    let parts = name
-        .strip_prefix("task-")
-        .and_then(|rest| rest.rsplit_once('-'));
-    match parts {
+    let rest = name.strip_prefix("task-").unwrap_or_default();
+    match rest.rsplit_once('-') {
         Some((slug, hash))
             if hash.len() == 6 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) =>
         {
@@ -412,59 +362,46 @@ pub(super) fn last_line(listed: &LsTask, now: Millis) -> String {
 /// How often processor time and memory of the tasks that are shown are read, if none of them is new.
 const SAMPLE: Duration = Duration::from_secs(2);
 
-/// What a task's processes use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Usage {
     /// Percent of one processor, once it was measured twice.
     pub(super) cpu: Option<u64>,
-    /// Bytes.
     pub(super) memory: u64,
 }
 
-/// The last sample.
 #[derive(Debug, Default)]
 pub(super) struct LastSample {
     /// What was used, by pid.
     used: BTreeMap<u32, TreeUsage>,
-    /// When it was taken.
     at: Option<Instant>,
 }
 
 impl LastSample {
-    /// Whether it is time to read what these tasks use: also if one of them was not in the last sample.
-    pub(super) fn is_due(&self, tasks: &[(TaskKey, u32)], now: Instant) -> bool {
-        let is_new = |(_, pid): &(_, u32)| !self.used.contains_key(pid);
+    /// Whether it is time to read what these use: also if one of them was not in the last sample.
+    pub(super) fn is_due(&self, pids: &[u32], now: Instant) -> bool {
         let is_old = |at| now.saturating_duration_since(at) >= SAMPLE;
-        tasks.iter().any(is_new) || self.at.is_some_and(is_old)
+        pids.iter().any(|pid| !self.used.contains_key(pid)) || self.at.is_some_and(is_old)
     }
 
-    /// Takes what was read, by pid, and returns what the tasks use. One whose process is gone is left out.
+    /// Takes what was read, and returns what is used, by pid.
     pub(super) fn take(
         &mut self,
-        tasks: Vec<(TaskKey, u32)>,
         used: BTreeMap<u32, TreeUsage>,
         now: Instant,
-    ) -> BTreeMap<TaskKey, Usage> {
-        let passed = now.saturating_duration_since(self.at.unwrap_or(now));
-        let usage = tasks.into_iter().filter_map(|(key, pid)| {
-            let now = used.get(&pid)?;
-            let before = self.used.get(&pid);
-            let cpu = before.map(|before| percent(*before, *now, passed));
-            let memory = now.memory;
-            Some((key, Usage { cpu, memory }))
+    ) -> BTreeMap<u32, Usage> {
+        let passed = now.saturating_duration_since(self.at.replace(now).unwrap_or(now));
+        let passed = passed.as_millis().max(1);
+        let before = mem::replace(&mut self.used, used);
+        let usage = self.used.iter().map(|(pid, TreeUsage { cpu, memory })| {
+            let cpu = before.get(pid).map(|before| {
+                let used = cpu.saturating_sub(before.cpu).as_millis();
+                u64::try_from(used * 100 / passed).unwrap_or(u64::MAX)
+            });
+            let memory = *memory;
+            (*pid, Usage { cpu, memory })
         });
-        let usage = usage.into_map();
-        self.used = used;
-        self.at = Some(now);
-        usage
+        usage.into_map()
     }
-}
-
-/// Returns how much of one processor was used between two samples, in percent.
-fn percent(before: TreeUsage, now: TreeUsage, passed: Duration) -> u64 {
-    let used = now.cpu.saturating_sub(before.cpu).as_millis();
-    let passed = passed.as_millis().max(1);
-    u64::try_from(used * 100 / passed).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -9,17 +9,15 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Paragraph, Widget as _};
 
-use super::board::{Group, ListRow, SessionKey, TaskKey, Usage, age_of, last_line};
+use super::board::{Group, ListRow, TaskKey, Usage, age_of, last_line};
 use super::mode::{InputLine, LogView, Mode, Subject};
 use super::state::{Layout, PanelState, Scope};
 use crate::model::{port_words, took};
 use crate::rules::terminal::{columns_of, fitted};
 use crate::rules::wire::LsTask;
 
-/// The style of titles.
 const BAR: Style = Style::new().add_modifier(Modifier::REVERSED);
 
-/// Draws one frame.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &PanelState) {
     // The screen may have another size already.
     let layout = state.layout_in((frame.area().width, frame.area().height));
@@ -42,17 +40,13 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &PanelState) {
 }
 
 fn title(buffer: &mut Buffer, area: Rect, state: &PanelState) {
-    let filter = match state.filter.as_str() {
-        "" => String::new(),
-        filter => format!("/{filter}"),
+    let (filter, taken) = match state.filter.as_str() {
+        "" => (String::new(), 1),
+        filter => (format!("/{filter}"), columns_of(filter) + 4),
     };
     let mut text = fitted(&state.title(), usize::from(area.width) / 3);
-    let taken = match columns_of(&filter) {
-        0 => 1,
-        columns => columns + 3,
-    };
     let room = usize::from(area.width).saturating_sub(taken);
-    for (at, (group, n)) in state.counts().iter().enumerate() {
+    for (at, (group, n)) in state.board.counts().iter().enumerate() {
         let gap = if at == 0 { "  " } else { " · " };
         let count = format!("{gap}{n} {}", group.counted(*n));
         if columns_of(&text) + columns_of(&count) + 2 > room {
@@ -71,17 +65,11 @@ fn bar(buffer: &mut Buffer, area: Rect, left: &str, right: &str, style: Style) {
         return;
     }
     buffer.set_style(area, style);
-    let width = usize::from(area.width);
-    let right_columns = columns_of(right);
-    let room = if right.is_empty() {
-        width
-    } else {
-        width.saturating_sub(right_columns + 2)
-    };
-    put(buffer, area, 1, room.saturating_sub(1), left, style);
-    if right_columns + 2 < width {
-        let x = width - right_columns - 1;
-        put(buffer, area, x, right_columns, right, style);
+    let (width, columns) = (usize::from(area.width), columns_of(right));
+    let taken = if columns == 0 { 1 } else { columns + 3 };
+    put(buffer, area, 1, width.saturating_sub(taken), left, style);
+    if columns + 2 < width {
+        put(buffer, area, width - columns - 1, columns, right, style);
     }
 }
 
@@ -95,16 +83,14 @@ fn preview(buffer: &mut Buffer, area: Rect, state: &PanelState) {
         return;
     };
     let task = &listed.task;
-    let run = task
-        .run
-        .map_or_else(String::new, |run| format!(" · run {run}"));
-    let session = match (state.scope, state.board.name(key.session)) {
+    let run = task.run.map(|run| format!(" · run {run}"));
+    let run = run.unwrap_or_default();
+    let session = match (state.scope, state.board.session(key.session)) {
         (Scope::One, _) | (Scope::All, None) => String::new(),
-        (Scope::All, Some(session)) => format!(" · {}", session.called(&session.name)),
+        (Scope::All, Some(of)) => format!(" · {}", of.name.called(&of.name.name)),
     };
-    let usual = listed
-        .usual_ms
-        .map_or_else(String::new, |usual| format!(" · usually {}", took(usual)));
+    let usual = listed.usual_ms.map(took);
+    let usual = usual.map_or_else(String::new, |usual| format!(" · usually {usual}"));
     let name = format!("{}{run} · {}{session}{usual}", task.name, task.window);
     let command = task.command.as_deref().unwrap_or_default();
     let room = usize::from(area.width).saturating_sub(columns_of(&name) + 6);
@@ -114,18 +100,15 @@ fn preview(buffer: &mut Buffer, area: Rect, state: &PanelState) {
     };
     let height = usize::from(area.height) - 1;
     // A full-screen program is shown from its top, other output to its end.
-    let first = if task.screen.alternate == Some(true) {
-        0
-    } else {
-        lines.len().saturating_sub(height)
+    let first = match task.screen.alternate {
+        Some(true) => 0,
+        Some(false) | None => lines.len().saturating_sub(height),
     };
-    for (y, line) in lines.iter().skip(first).take(height).enumerate() {
-        let place = row(area, y + 1);
+    for (place, line) in area.rows().skip(1).zip(&lines[first..]) {
         buffer.set_line(place.x, place.y, line, place.width);
     }
 }
 
-/// Draws a text that is scrolled.
 fn text(buffer: &mut Buffer, area: Rect, view: &LogView) {
     let lines = view.lines.iter().skip(view.top);
     let lines: Vec<Line<'_>> = lines.take(usize::from(area.height)).cloned().collect();
@@ -136,7 +119,6 @@ fn text(buffer: &mut Buffer, area: Rect, view: &LogView) {
     }
 }
 
-/// The style of what is less important.
 const FAINT: Style = Style::new().add_modifier(Modifier::DIM);
 
 /// Draws a text at a column of the area's first row, cut to `columns`.
@@ -154,14 +136,11 @@ fn write(buffer: &mut Buffer, area: Rect, x: usize, text: &str, style: Style) {
     put(buffer, area, x, usize::from(area.width), text, style);
 }
 
-/// Returns a row of an area.
+/// Returns a row of an area, without height below its end.
 fn row(area: Rect, y: usize) -> Rect {
-    let y = u16::try_from(y).unwrap_or(u16::MAX).min(area.height);
-    let height = u16::from(y < area.height);
-    Rect::new(area.x, area.y + y, area.width, height)
+    area.rows().nth(y).unwrap_or_default()
 }
 
-/// Returns the colour of a group.
 fn style_of(group: Group) -> Style {
     match group {
         Group::Ask => Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD),
@@ -178,41 +157,39 @@ const QUESTION: Style = Style::new().fg(Color::Yellow).add_modifier(Modifier::BO
 
 /// Draws the footer. Returns where the cursor is, if the user types.
 fn draw_footer(buffer: &mut Buffer, area: Rect, state: &PanelState) -> Option<Position> {
-    let is_error = state
-        .message
-        .as_ref()
-        .is_some_and(|message| message.is_error);
-    let style = match state.mode.question() {
-        Some(_) => QUESTION,
-        None if is_error => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
-        None => Style::new(),
+    let style = match (state.mode.question(), &state.message) {
+        (Some(_), _) => QUESTION,
+        (None, Some(message)) if message.is_error => {
+            Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)
+        }
+        (None, Some(_) | None) => Style::new(),
     };
     let rows = state.footer_text();
-    for (y, text) in rows.iter().enumerate() {
-        write(buffer, row(area, y), 1, text, style);
+    for (place, text) in area.rows().zip(&rows) {
+        write(buffer, place, 1, text, style);
     }
     if let Some((before, input)) = state.mode.typed() {
         let is_shown = state.mode.shows_typed();
         return typed(buffer, row(area, rows.len()), before, input, is_shown);
     }
     if rows.is_empty() {
-        let keys = keys(state, usize::from(area.width));
-        write(buffer, row(area, 0), 1, &keys, FAINT);
+        let keys = match &state.mode {
+            Mode::View { of, view } => {
+                let keys = match of {
+                    Subject::Log(_) => "j k  / search  n N  l reload  q back",
+                    Subject::Help | Subject::Explanation(_) => "j k  q back",
+                };
+                let n = view.lines.len();
+                let end = n.min(view.top + usize::from(state.layout().body().height));
+                format!("{keys}  {end}/{n}  {}", view.title)
+            }
+            Mode::List | Mode::Filter(_) | Mode::Line(_) | Mode::Confirm { .. } => {
+                hints(state, usize::from(area.width))
+            }
+        };
+        write(buffer, area, 1, &keys, FAINT);
     }
     None
-}
-
-/// Returns the keys, where nothing else is to be said.
-fn keys(state: &PanelState, width: usize) -> String {
-    let Mode::View { of, view } = &state.mode else {
-        return hints(state, width);
-    };
-    let keys = match of {
-        Subject::Log(_) => "j k  / search  n N  l reload  q back",
-        Subject::Help | Subject::Explanation(_) => "j k  q back",
-    };
-    let end = (view.top + usize::from(state.layout().body().height)).min(view.lines.len());
-    format!("{keys}  {end}/{}  {}", view.lines.len(), view.title)
 }
 
 /// Draws what is being typed, so that the cursor is visible. Text that must not be shown is dots.
@@ -223,15 +200,11 @@ fn typed(
     input: &InputLine,
     is_shown: bool,
 ) -> Option<Position> {
-    let masked = |text: &str| {
-        if is_shown {
-            text.to_owned()
-        } else {
-            "•".repeat(text.chars().count())
-        }
+    let masked = |text: &str| match is_shown {
+        true => text.to_owned(),
+        false => "•".repeat(text.chars().count()),
     };
-    let (left, right) = input.parts();
-    let (left, right) = (masked(left), masked(right));
+    let (left, right) = (masked(&input.before), masked(&input.after));
     let start = 1 + columns_of(before);
     let room = usize::from(area.width).saturating_sub(start + 1);
     // The end of what is before the cursor is visible.
@@ -256,8 +229,8 @@ fn hints(state: &PanelState, width: usize) -> String {
     let asks = task.is_some_and(|task| task.waiting_for.is_some());
     let lives = task.is_some_and(|task| task.task.is_alive());
     let has_task = task.is_some();
-    let session = state.selected.as_ref().map(ListRow::session);
-    let has_ended = session.is_some_and(|session| state.board.n_ended(session) > 0);
+    let selected = state.selected.as_ref();
+    let has_ended = selected.is_some_and(|row| state.board.n_ended(row.session()) > 0);
     let keys = [
         (asks, "a answer"),
         (has_task && !lives, "r run again"),
@@ -275,8 +248,7 @@ fn hints(state: &PanelState, width: usize) -> String {
     for (_, key) in keys.iter().filter(|(is_useful, _)| *is_useful) {
         let gap = if text.is_empty() { "" } else { "  " };
         if columns_of(&text) + gap.len() + key.len() + 1 < width {
-            text.push_str(gap);
-            text.push_str(key);
+            text = text + gap + key;
         }
     }
     text
@@ -296,28 +268,29 @@ const WIDE: usize = 120;
 /// The width of a name that is whole where a list has room for it: the longest that a task can have.
 const WHOLE_NAME: usize = 40;
 
-/// The header of the sessions.
-const SESSION: &str = "SESSION";
-
-/// The header of the commands.
-const COMMAND: &str = "COMMAND";
-
-/// The width of a whole label.
 const LABEL: usize = 7;
 
-/// The space between two columns.
 const GAP: usize = 1;
 
-/// The widths of the columns: label, session, name, run, age, processor time, memory, command, last line; 0
-/// for one that is not shown.
+/// The widths of the columns; 0 for one that is not shown.
 type Columns = [usize; 9];
 
-/// Which columns have numbers.
+const HEADERS: [&str; 9] = [
+    "",
+    "SESSION",
+    "NAME",
+    "RUN",
+    "AGE",
+    "CPU",
+    "MEM",
+    "COMMAND",
+    "LAST LINE",
+];
+
 const NUMBERS: [bool; 9] = [false, false, false, true, true, true, true, false, false];
 
-/// Divides the width among the columns. `longest_session` is the width of the widest session, 0
-/// where there is only one, `longest_name` that of the widest name and `longest_command` that of
-/// the widest command.
+/// Divides the width among the columns, with the widths of the widest session, 0 where there is only one, name
+/// and command.
 fn columns(
     width: usize,
     longest_session: usize,
@@ -336,7 +309,7 @@ fn columns(
     };
     let session = match longest_session {
         0 => 0,
-        longest => longest.clamp(SESSION.len(), most.max(SESSION.len())),
+        longest => longest.clamp(HEADERS[1].len(), most.max(HEADERS[1].len())),
     };
     let label = if is_medium { LABEL } else { 4 };
     let name = longest_name.clamp(4, most);
@@ -351,7 +324,7 @@ fn columns(
     *last = room;
     if width >= WITH_COMMAND {
         // One column more than it needs keeps it apart from the last line, which is text too.
-        let needed = longest_command.max(COMMAND.len()) + 1;
+        let needed = longest_command.max(HEADERS[7].len()) + 1;
         *command = needed.min(room * 2 / 5);
         *last = room - *command - GAP;
     }
@@ -368,10 +341,9 @@ fn draw_cells(buffer: &mut Buffer, area: Rect, columns: &Columns, cells: &Cells<
         if *width == 0 {
             continue;
         }
-        let before = if is_number {
-            width.saturating_sub(columns_of(text))
-        } else {
-            0
+        let before = match is_number {
+            true => width.saturating_sub(columns_of(text)),
+            false => 0,
         };
         put(buffer, area, x + before, width - before, text, *style);
         x += width + GAP;
@@ -386,7 +358,13 @@ fn draw_list(buffer: &mut Buffer, layout: &Layout, state: &PanelState) {
             Some(listed) => cells_of_task(key, listed, state, width < MEDIUM),
             None => Cells::default(),
         },
-        ListRow::Session(key) => cells_of_session(*key, state),
+        // Why its tasks are not known follows them.
+        ListRow::Session(key) => {
+            let mut cells = Cells::default();
+            cells[0] = ("-".into(), FAINT);
+            cells[1].0 = state.board.label(*key).into();
+            cells
+        }
     });
     let rows: Vec<Cells<'_>> = rows.collect();
     let longest = |column: usize| {
@@ -399,27 +377,17 @@ fn draw_list(buffer: &mut Buffer, layout: &Layout, state: &PanelState) {
     };
     let columns = columns(width, longest_session, longest(2), longest(7));
     if state.trouble.is_none() {
-        let names = [
-            "",
-            SESSION,
-            "NAME",
-            "RUN",
-            "AGE",
-            "CPU",
-            "MEM",
-            COMMAND,
-            "LAST LINE",
-        ];
-        let names = names.map(|name| (name.into(), FAINT));
+        let names = HEADERS.map(|name| (name.into(), FAINT));
         draw_cells(buffer, layout.header, &columns, &names);
     }
-    for (y, (shown, cells)) in visible.iter().zip(&rows).enumerate() {
-        let place = row(layout.list, y);
+    for ((shown, cells), place) in visible.iter().zip(&rows).zip(layout.list.rows()) {
         draw_cells(buffer, place, &columns, cells);
         if let ListRow::Session(key) = shown {
-            let why = state.board.trouble(*key).unwrap_or_default();
+            let known = state.board.session(*key);
+            let why = known.and_then(|known| known.trouble.as_deref());
             let [label, session, ..] = columns;
-            write(buffer, place, 1 + label + GAP + session + GAP, why, FAINT);
+            let x = 1 + label + GAP + session + GAP;
+            write(buffer, place, x, why.unwrap_or_default(), FAINT);
         }
         if state.selected.as_ref() == Some(shown) {
             let mark = Style::new().add_modifier(Modifier::BOLD);
@@ -428,21 +396,12 @@ fn draw_list(buffer: &mut Buffer, layout: &Layout, state: &PanelState) {
         }
     }
     if visible.is_empty() && state.trouble.is_none() {
-        for (y, line) in nothing(state).iter().enumerate() {
-            write(buffer, row(layout.list, y), 1, line, Style::new());
+        for (place, line) in layout.list.rows().zip(nothing(state)) {
+            write(buffer, place, 1, &line, Style::new());
         }
     }
 }
 
-/// Returns the cells of a session whose tasks are not known. Why that is so follows them.
-fn cells_of_session(key: SessionKey, state: &PanelState) -> Cells<'_> {
-    let mut cells = Cells::default();
-    cells[0] = ("-".into(), FAINT);
-    cells[1].0 = state.board.label(key).into();
-    cells
-}
-
-/// Says why no task is listed.
 fn nothing(state: &PanelState) -> Vec<String> {
     let run = "  tmux-task run NAME -- COMMAND".to_owned();
     if state.board.n_sessions() == 0 {
@@ -470,12 +429,10 @@ fn cells_of_task<'a>(
     let is_selected = matches!(&state.selected, Some(ListRow::Task(selected)) if selected == key);
     let task = &listed.task;
     let group = Group::of(listed);
-    let style = if is_selected {
-        Style::new().add_modifier(Modifier::BOLD)
-    } else if group == Group::Shell {
-        FAINT
-    } else {
-        Style::new()
+    let style = match group == Group::Shell {
+        _ if is_selected => Style::new().add_modifier(Modifier::BOLD),
+        true => FAINT,
+        false => Style::new(),
     };
     let label = match (is_narrow, task.stopped.is_some() && task.is_alive()) {
         (true, true) => "STOP",
@@ -483,10 +440,9 @@ fn cells_of_task<'a>(
         (true, false) => group.short_label(),
         (false, false) => group.label(),
     };
-    let run = task
-        .run
-        .map_or_else(|| "-".to_owned(), |run| run.to_string());
-    let usage = state.usage.get(key).filter(|_| task.is_alive());
+    let run = task.run.map(|run| run.to_string());
+    let pid = task.pid.filter(|_| task.is_alive());
+    let usage = pid.and_then(|pid| state.usage.get(&pid));
     let cpu = usage.and_then(|usage| usage.cpu);
     let cpu = cpu.map_or_else(String::new, |cpu| format!("{cpu}%"));
     let memory = usage.map_or_else(String::new, memory);
@@ -494,44 +450,36 @@ fn cells_of_task<'a>(
         true => style_of(group),
         false => style,
     };
+    // Behind the ports that it listens on.
+    let command = task.command.as_deref().unwrap_or_default();
+    let ports = pid.and_then(|pid| state.ports.get(&pid));
+    let command = match ports.filter(|ports| !ports.is_empty()) {
+        Some(ports) => format!(":{} {command}", port_words(ports)).into(),
+        None => command.into(),
+    };
     [
         (label.into(), style_of(group)),
         (state.board.label(key.session).into(), style),
         (task.name.as_str().into(), style),
-        (run.into(), FAINT),
+        (run.map_or("-".into(), Into::into), FAINT),
         (age_of(listed, state.now).into(), style),
         (cpu.into(), style),
         (memory.into(), style),
-        (command_of(listed, state), FAINT),
+        (command, FAINT),
         (last_line(listed, state.now).into(), last_style),
     ]
 }
 
-/// Returns a task's command, behind the ports that it listens on.
-fn command_of<'a>(listed: &'a LsTask, state: &PanelState) -> Cow<'a, str> {
-    let task = &listed.task;
-    let command = task.command.as_deref().unwrap_or_default();
-    let ports = task.pid.filter(|_| task.is_alive());
-    let ports = ports.and_then(|pid| state.ports.get(&pid));
-    match ports.filter(|ports| !ports.is_empty()) {
-        Some(ports) => format!(":{} {command}", port_words(ports)).into(),
-        None => command.into(),
-    }
-}
-
 /// Returns a size in at most four columns.
 fn memory(usage: &Usage) -> String {
-    const KIB: u64 = 1 << 10;
-    let kib = usage.memory / KIB;
-    let tenths = |unit: u64| {
-        let tenths = kib * 10 / unit;
-        format!("{}.{}", tenths / 10, tenths % 10)
+    let kib = usage.memory >> 10;
+    let scaled = |tenths: u64, unit: char| match tenths {
+        0..100 => format!("{}.{}{unit}", tenths / 10, tenths % 10),
+        _ => format!("{}{unit}", tenths / 10),
     };
     match kib {
         0..1000 => format!("{kib}K"),
-        1000..10_240 => format!("{}M", tenths(KIB)),
-        10_240..1_024_000 => format!("{}M", kib >> 10),
-        1_024_000..10_485_760 => format!("{}G", tenths(KIB * KIB)),
-        _ => format!("{}G", kib >> 20),
+        1000..1_024_000 => scaled((kib * 10) >> 10, 'M'),
+        _ => scaled((kib * 10) >> 20, 'G'),
     }
 }

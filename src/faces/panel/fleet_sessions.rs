@@ -62,79 +62,77 @@ async fn read(
 ) -> Result<(), Error> {
     let (_stdin, mut process) = FleetProcess::start(["ls", "--json", "--follow"])?;
     while !to.is_closed() {
-        match serde_json::from_slice(&process.line().await?) {
-            Ok(host) => report(host, keys, to),
+        let Ok(host) = serde_json::from_slice(&process.line().await?) else {
             // All hosts were reported.
-            Err(_) => {
-                *retry = RETRY;
-                drop(to.send(Incoming::Found));
-            }
+            *retry = RETRY;
+            drop(to.send(Incoming::Found));
+            continue;
+        };
+        for incoming in of_host(host, keys) {
+            drop(to.send(incoming));
         }
     }
     Ok(())
 }
 
-/// Reports all that is known of a host.
-fn report(known: HostLine, keys: &mut Keys, to: &UnboundedSender<Incoming>) {
+/// Returns all that is known of a host.
+fn of_host(known: HostLine, keys: &mut Keys) -> Vec<Incoming> {
     let host = known.host;
-    let mut sessions = known.sessions;
-    sessions.retain(|session| session.exists);
+    let is_there = |file_key: &str| {
+        let mut sessions = known.sessions.iter();
+        sessions.any(|session| session.exists && session.key == file_key)
+    };
+    let mut all = Vec::new();
     for ((of, file_key), key) in keys.iter() {
-        if *of == host && !sessions.iter().any(|session| session.key == *file_key) {
-            drop(to.send(Incoming::Gone(*key)));
+        if *of == host && !is_there(file_key) {
+            all.push(Incoming::Gone(*key));
         }
     }
-    for HostSession {
-        key: file_key,
-        session_name,
-        mut tasks,
-        ..
-    } in sessions
-    {
+    for mut session in known.sessions.into_iter().filter(|session| session.exists) {
         let n_keys = keys.len();
-        let key = keys.entry((host.clone(), file_key));
+        let key = keys.entry((host.clone(), session.key));
         let key = *key.or_insert(SessionKey(n_keys));
         let name = SessionName {
-            name: session_name.clone(),
+            name: session.session_name.clone(),
             server: Some(host.clone()),
         };
         if let Some(since) = known.gone_since {
             let why = format!("{host} is gone since {}", rfc3339(since));
-            drop(to.send(Incoming::Unknown { key, name, why }));
+            all.push(Incoming::Unknown { key, name, why });
             continue;
         }
         let place = Place::Host {
             host: host.clone(),
-            session: session_name,
+            session: session.session_name,
         };
-        drop(to.send(Incoming::Connected { key, place, name }));
-        for task in &mut tasks {
+        for task in &mut session.tasks {
             // The processes of that number here are others.
             Arc::make_mut(&mut task.task).pid = None;
         }
-        drop(to.send(Incoming::Tasks {
+        all.push(Incoming::Connected { key, place, name });
+        all.push(Incoming::Tasks {
             key,
             exists: true,
             is_complete: true,
-            tasks,
+            tasks: session.tasks,
             removed: Vec::new(),
-        }));
+        });
     }
+    all
 }
 
 /// The longest line of a command's output, in characters.
 const LINE_CHARS: usize = 4096;
 
-/// The answer to what is no command to a host.
 const NOT_HERE: &str = "this does not go through the broker";
 
-/// Performs an effect on a host.
 pub(super) async fn perform(host: &str, session: &str, effect: PanelEffect) -> ActionReport {
     let run = async |args: &[&str]| {
         let args = [&["--host", host, "-s", session], args].concat();
         let printed = limited(execute(&args)).await;
         printed.unwrap_or_else(|| Err(format!("{host} does not answer")))
     };
+    let said = ActionReport::Said;
     match effect {
         PanelEffect::Send { name, request, .. } => {
             let prompt = request.if_prompt.unwrap_or_default();
@@ -146,15 +144,15 @@ pub(super) async fn perform(host: &str, session: &str, effect: PanelEffect) -> A
                 }
                 TypedInput::Keys(keys) => args.extend(keys.iter().flat_map(|key| ["--key", key])),
                 TypedInput::Secret(_) => {
-                    let why = "a secret is not sent through the broker".to_owned();
-                    return ActionReport::Said(Err(why));
+                    let why = "a secret is not sent through the broker";
+                    return said(Err(why.to_owned()));
                 }
             }
-            ActionReport::Said(run(&args).await.map(|_| format!("sent to {name}")))
+            said(run(&args).await.map(|_| format!("sent to {name}")))
         }
         PanelEffect::Kill { task, name } => {
             let killed = run(&["kill", &task.window]).await;
-            ActionReport::Said(killed.map(|_| format!("killed {name}")))
+            said(killed.map(|_| format!("killed {name}")))
         }
         PanelEffect::ReadLog { task } => ActionReport::Log {
             result: run(&["logs", &task.window]).await,
@@ -165,7 +163,7 @@ pub(super) async fn perform(host: &str, session: &str, effect: PanelEffect) -> A
             lines: Vec::new(),
         },
         PanelEffect::Attach { .. } | PanelEffect::Rerun { .. } | PanelEffect::Prune { .. } => {
-            ActionReport::Said(Err(NOT_HERE.to_owned()))
+            said(Err(NOT_HERE.to_owned()))
         }
         PanelEffect::Explain { task } => ActionReport::Explained {
             task,
@@ -183,14 +181,12 @@ async fn execute(args: &[&str]) -> Result<Vec<String>, String> {
     command.args(args).stdin(Stdio::null()).kill_on_drop(true);
     let output = command.output().await;
     let output = output.map_err(|error| with_causes(&error))?;
-    let of = |bytes: &[u8]| -> Vec<String> {
-        let lines = bytes.split(|byte| *byte == b'\n');
-        lines
-            .map(|line| text::bounded(&text::piece(line), LINE_CHARS))
-            .collect()
+    let lines = |bytes: &[u8]| -> Vec<String> {
+        let lines = bytes.split(|byte| *byte == b'\n').map(text::piece);
+        lines.map(|line| text::bounded(&line, LINE_CHARS)).collect()
     };
     match output.status.success() {
-        true => Ok(of(&output.stdout)),
-        false => Err(of(&output.stderr).swap_remove(0)),
+        true => Ok(lines(&output.stdout)),
+        false => Err(lines(&output.stderr).swap_remove(0)),
     }
 }

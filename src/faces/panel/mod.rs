@@ -17,7 +17,6 @@ mod work;
 #[cfg(test)]
 mod tests;
 
-use std::future::pending;
 use std::io::{self, Stdout};
 use std::pin::pin;
 use std::process::Stdio;
@@ -49,7 +48,7 @@ use board::Place;
 use draw::draw;
 use mode::PanelEffect;
 use state::{ActionReport, PanelState};
-use work::{ANSWERS_WITHIN, at, begin, follow, perform};
+use work::{ANSWERS_WITHIN, begin, follow, perform};
 
 /// The shortest time between two frames, so that a storm of changes does not become one of frames.
 const FRAME: Duration = Duration::from_millis(30);
@@ -63,11 +62,6 @@ const SECOND: Duration = Duration::from_secs(1);
 /// The maximum length of a message of tmux, in characters.
 const MESSAGE_CHARS: usize = 300;
 
-/// Returns the error that the daemon or tmux does not answer.
-fn silent() -> Error {
-    Error::failed("the daemon does not answer").with_hint("`tmux-task doctor` says why")
-}
-
 fn unusable(error: io::Error) -> Error {
     Error::io("could not use the terminal", &error)
 }
@@ -75,7 +69,6 @@ fn unusable(error: io::Error) -> Error {
 /// Which tasks are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shown {
-    /// Those of one session.
     Session,
     /// Those of all sessions of the user.
     AllSessions,
@@ -94,7 +87,9 @@ pub(crate) async fn run<T>(
     let (session, following): (_, LocalBoxFuture<'_, ()>) = match shown {
         Shown::Session => {
             let first = timeout(ANSWERS_WITHIN, begin(choice)).await;
-            let first = first.map_err(|_| silent())??;
+            let first = first.map_err(|_| {
+                Error::failed("the daemon does not answer").with_hint("`tmux-task doctor` says why")
+            })??;
             let name = first.0.name.clone();
             (Some(name), Box::pin(follow(choice, first, to)))
         }
@@ -113,10 +108,11 @@ pub(crate) async fn run<T>(
         let (draws_at, previews_at) = (panel.draws_at(), panel.previews_at);
         let (is_changed, has_preview) = (panel.is_changed, panel.preview.is_some());
         let message_until = panel.state.message_until();
+        let message_at = message_until.map_or_else(Instant::now, Into::into);
         // Nothing is lost when one of these is dropped: all but the timers are kept.
         tokio::select! {
             ended = &mut stop => return Ok(Some(ended)),
-            event = next_event(&mut panel.events) => match event {
+            event = async { panel.events.as_mut()?.next().await } => match event {
                 Some(event) => panel.on_event(event.map_err(unusable)?),
                 // The terminal is gone.
                 None => return Ok(None),
@@ -138,7 +134,7 @@ pub(crate) async fn run<T>(
             _ = seconds.tick() => panel.on_second(),
             () = sleep_until(draws_at), if is_changed => {}
             () = sleep_until(previews_at), if has_preview => panel.begin_preview(),
-            () = at(message_until) => {
+            () = sleep_until(message_at), if message_until.is_some() => {
                 let effects = panel.state.on_message_over();
                 panel.begin(effects);
             }
@@ -149,9 +145,10 @@ pub(crate) async fn run<T>(
     }
 }
 
+/// Dropping it restores the terminal.
 struct Panel {
     state: PanelState,
-    screen: Screen,
+    terminal: Terminal<CrosstermBackend<Stdout>>,
     /// What the user does; `None` while another program has the terminal.
     events: Option<EventStream>,
     work: FuturesUnordered<LocalBoxFuture<'static, ActionReport>>,
@@ -167,16 +164,16 @@ struct Panel {
 impl Panel {
     /// Takes the terminal, to show the session of this name, or all.
     fn new(session: Option<String>) -> io::Result<Self> {
-        let screen = Screen::take()?;
-        let state = PanelState::new(session, screen.size()?, clock::now().wall);
-        let now = Instant::now();
+        restore_on_panic();
+        let terminal = enter()?;
+        let state = PanelState::new(session, terminal.size()?.into(), clock::now().wall);
         Ok(Self {
             state,
-            screen,
+            terminal,
             events: Some(EventStream::new()),
             work: FuturesUnordered::new(),
             preview: None,
-            previews_at: now,
+            previews_at: Instant::now(),
             is_changed: true,
             drawn_at: None,
         })
@@ -190,7 +187,7 @@ impl Panel {
     fn draw(&mut self) -> io::Result<()> {
         if self.is_changed {
             self.state.now = clock::now().wall;
-            self.screen.draw(&self.state)?;
+            self.terminal.draw(|frame| draw(frame, &self.state))?;
             self.is_changed = false;
             let now = Instant::now();
             self.state.on_drawn(now.into_std());
@@ -224,8 +221,9 @@ impl Panel {
 
     fn perform(&self, effect: PanelEffect) {
         // The session may just have gone, with the task.
-        if let Some(place) = self.state.board.place(effect.session()) {
-            self.work.push(match place.clone() {
+        let session = self.state.board.session(effect.session());
+        if let Some(place) = session.and_then(|session| session.place.clone()) {
+            self.work.push(match place {
                 Place::Here(session) => Box::pin(perform(session, effect)),
                 Place::Host { host, session } => {
                     Box::pin(async move { fleet_sessions::perform(&host, &session, effect).await })
@@ -251,24 +249,18 @@ impl Panel {
     /// Shows a task's window to the user.
     async fn attach(&mut self, attachment: Attachment) -> io::Result<()> {
         self.is_changed = true;
-        let Attachment {
-            command,
-            takes_terminal,
-            is_covered,
-        } = attachment;
-        let mut command = tokio::process::Command::from(command);
-        if !takes_terminal {
-            let output = command.stdin(Stdio::null()).output().await;
-            let result = match output {
+        let mut command = tokio::process::Command::from(attachment.command);
+        if !attachment.takes_terminal {
+            let why = match command.stdin(Stdio::null()).output().await {
                 Ok(output) if output.status.success() => {
                     // The popup goes, so that the user sees the window.
-                    self.state.has_quit = is_covered;
+                    self.state.has_quit = attachment.is_covered;
                     return Ok(());
                 }
                 Ok(output) => text::one_line(&output.stderr, MESSAGE_CHARS),
                 Err(error) => not_started(&error),
             };
-            self.state.say(Err(result));
+            self.state.say(Err(why));
             return Ok(());
         }
         // The keys are tmux's until the user detaches.
@@ -276,9 +268,11 @@ impl Panel {
         self.events = None;
         restore();
         let status = command.status().await;
-        self.screen.enter()?;
+        // Without a memory of what was drawn before. To clear the old one would ask the terminal where its
+        // cursor is.
+        self.terminal = enter()?;
         self.events = Some(EventStream::new());
-        let effects = self.state.on_size(self.screen.size()?);
+        let effects = self.state.on_size(self.terminal.size()?.into());
         self.begin(effects);
         if let Err(error) = status {
             self.state.say(Err(not_started(&error)));
@@ -287,35 +281,19 @@ impl Panel {
     }
 }
 
+impl Drop for Panel {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
 fn not_started(error: &io::Error) -> String {
     format!("could not start tmux: {}", with_causes(error))
 }
 
-/// Returns what the user does next; `None` when the terminal is gone.
-async fn next_event(events: &mut Option<EventStream>) -> Option<io::Result<Event>> {
-    match events {
-        Some(events) => events.next().await,
-        None => pending().await,
-    }
-}
-
-/// The terminal while the panel has it. Dropping it restores the terminal.
-struct Screen {
-    terminal: Terminal<CrosstermBackend<Stdout>>,
-}
-
-impl Screen {
-    /// Takes the terminal.
-    fn take() -> io::Result<Self> {
-        restore_on_panic();
-        let terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
-        let mut screen = Self { terminal };
-        screen.enter()?;
-        Ok(screen)
-    }
-
-    /// Takes the terminal again, whatever it shows now.
-    fn enter(&mut self) -> io::Result<()> {
+/// Takes the terminal, whatever it shows now.
+fn enter() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
+    let modes = || {
         enable_raw_mode()?;
         execute!(
             io::stdout(),
@@ -323,30 +301,10 @@ impl Screen {
             Clear(ClearType::All),
             EnableMouseCapture,
             EnableBracketedPaste
-        )?;
-        // Without a memory of what was drawn before. To clear the old one would ask the terminal
-        // where its cursor is.
-        self.terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
-        Ok(())
-    }
-
-    /// Draws what has changed since the last frame.
-    fn draw(&mut self, state: &PanelState) -> io::Result<()> {
-        self.terminal.draw(|frame| draw(frame, state))?;
-        Ok(())
-    }
-
-    /// Returns the terminal's width and height.
-    fn size(&self) -> io::Result<(u16, u16)> {
-        let size = self.terminal.size()?;
-        Ok((size.width, size.height))
-    }
-}
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        restore();
-    }
+        )
+    };
+    modes().inspect_err(|_| restore())?;
+    Terminal::new(CrosstermBackend::new(io::stdout()))
 }
 
 /// Restores the terminal. Where it is gone, there is nothing to restore.

@@ -33,26 +33,25 @@ pub(super) enum PanelEffect {
     /// Type into a task.
     Send {
         session: SessionKey,
-        /// The task's name.
+        /// The task's.
         name: String,
         request: SendRequest,
     },
     /// End the task.
     Kill { task: TaskKey, name: String },
-    /// Run the task again.
+    /// Run it again.
     Rerun { task: TaskKey, name: String },
     /// Remove the session's tasks that have ended.
     Prune { session: SessionKey },
     /// Find out why the task is or is not judged to wait.
     Explain { task: TaskKey },
-    /// Read the task's output.
+    /// Read its output.
     ReadLog { task: TaskKey },
-    /// Read the end of the task's output.
+    /// Read the end of it.
     Preview { task: TaskKey, is_full_screen: bool },
 }
 
 impl PanelEffect {
-    /// Returns the session that it is for.
     pub(super) fn session(&self) -> SessionKey {
         match self {
             Self::Send { session, .. } | Self::Prune { session } => *session,
@@ -66,7 +65,6 @@ impl PanelEffect {
     }
 }
 
-/// A line for a task that is being typed.
 #[derive(Debug)]
 pub(super) struct TypedLine {
     pub(super) task: TaskKey,
@@ -84,9 +82,7 @@ pub(super) struct TypedLine {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Subject {
     Help,
-    /// Why this task waits.
     Explanation(TaskKey),
-    /// The log of this task.
     Log(TaskKey),
 }
 
@@ -98,13 +94,16 @@ impl Mode {
                 prompt,
                 is_secret,
                 ..
-            }) => Some(match (prompt, is_secret) {
-                (None, _) => format!("A line for {name} (Esc: no)"),
-                (Some(prompt), Some(true)) => {
-                    format!("{name} asks (typed text is hidden): {prompt}")
-                }
-                (Some(prompt), Some(false) | None) => format!("{name} asks: {prompt}"),
-            }),
+            }) => {
+                let hidden = match is_secret {
+                    Some(true) => " (typed text is hidden)",
+                    Some(false) | None => "",
+                };
+                Some(match prompt {
+                    Some(prompt) => format!("{name} asks{hidden}: {prompt}"),
+                    None => format!("A line for {name} (Esc: no)"),
+                })
+            }
             Self::Confirm { question, .. } => Some(format!("{question} y/n")),
             Self::List | Self::Filter(_) | Self::View { .. } => None,
         }
@@ -129,8 +128,8 @@ impl Mode {
 /// A line being typed, with a cursor in it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct InputLine {
-    before: String,
-    after: String,
+    pub(super) before: String,
+    pub(super) after: String,
 }
 
 impl InputLine {
@@ -144,16 +143,19 @@ impl InputLine {
     /// Takes a key that edits. Returns whether the text may have changed.
     pub(super) fn edit(&mut self, key: KeyEvent) -> bool {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+        let code = match (key.code, is_control) {
+            (KeyCode::Char('a'), true) => KeyCode::Home,
+            (KeyCode::Char('e'), true) => KeyCode::End,
+            (code, _) => code,
+        };
         #[expect(clippy::wildcard_enum_match_arm, reason = "the other keys do not edit")]
-        match key.code {
+        match code {
             KeyCode::Char('u') if is_control => self.before.clear(),
             KeyCode::Char('w') if is_control => {
                 let kept = self.before.trim_end();
                 let kept = kept.rfind(' ').map_or(0, |blank| blank + 1);
                 self.before.truncate(kept);
             }
-            KeyCode::Char('a') if is_control => self.go_to_start(),
-            KeyCode::Char('e') if is_control => self.go_to_end(),
             KeyCode::Char(c) if !is_control => self.insert(&c.to_string()),
             KeyCode::Backspace => {
                 self.before.pop();
@@ -170,8 +172,8 @@ impl InputLine {
                 let c = self.after.remove(0);
                 self.before.push(c);
             }
-            KeyCode::Home => self.go_to_start(),
-            KeyCode::End => self.go_to_end(),
+            KeyCode::Home => self.after.insert_str(0, &std::mem::take(&mut self.before)),
+            KeyCode::End => self.before += &std::mem::take(&mut self.after),
             _ => return false,
         }
         true
@@ -185,21 +187,6 @@ impl InputLine {
 
     pub(super) fn text(&self) -> String {
         format!("{}{}", self.before, self.after)
-    }
-
-    /// The parts before and after the cursor.
-    pub(super) fn parts(&self) -> (&str, &str) {
-        (&self.before, &self.after)
-    }
-
-    fn go_to_start(&mut self) {
-        self.after.insert_str(0, &self.before);
-        self.before.clear();
-    }
-
-    fn go_to_end(&mut self) {
-        self.before.push_str(&self.after);
-        self.after.clear();
     }
 }
 
@@ -216,7 +203,6 @@ const SIDEWAYS: usize = 8;
 /// A text with a position in it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LogView {
-    /// What it is.
     pub(super) title: String,
     pub(super) lines: Vec<Line<'static>>,
     /// The first line that is shown.
@@ -226,24 +212,10 @@ pub(super) struct LogView {
     /// How many lines fit.
     height: usize,
     /// What is searched for; empty when nothing is.
-    query: String,
+    pub(super) query: String,
     /// The search that is being typed.
     pub(super) typed: Option<InputLine>,
-    /// The line that was found.
     pub(super) found: Option<usize>,
-}
-
-/// How to move.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Move {
-    Up,
-    Down,
-    PageUp,
-    PageDown,
-    Start,
-    End,
-    Left,
-    Right,
 }
 
 impl LogView {
@@ -259,33 +231,30 @@ impl LogView {
     pub(super) fn resize(&mut self, height: usize) {
         let was_at_end = self.top == self.last_top() && self.top > 0;
         self.height = height;
-        self.top = self.top.min(self.last_top());
-        if was_at_end {
-            self.top = self.last_top();
-        }
+        self.go_by(if was_at_end { isize::MAX } else { 0 });
     }
 
     fn last_top(&self) -> usize {
         self.lines.len().saturating_sub(self.height)
     }
 
-    pub(super) fn go(&mut self, to: Move) {
-        let page = self.height.saturating_sub(1).max(1);
-        match to {
-            Move::Up => self.top = self.top.saturating_sub(1),
-            Move::Down => self.top += 1,
-            Move::PageUp => self.top = self.top.saturating_sub(page),
-            Move::PageDown => self.top += page,
-            Move::Start => self.top = 0,
-            Move::End => self.top = self.last_top(),
-            Move::Left => self.left = self.left.saturating_sub(SIDEWAYS),
-            Move::Right => {
-                let shown = self.lines.iter().skip(self.top).take(self.height);
-                let longest = shown.map(Line::width).max().unwrap_or_default();
-                self.left = (self.left + SIDEWAYS).min(longest.saturating_sub(1));
-            }
-        }
-        self.top = self.top.min(self.last_top());
+    /// By how many lines a key for a page moves.
+    pub(super) fn page(&self) -> isize {
+        isize::try_from(self.height).map_or(1, |height| (height - 1).max(1))
+    }
+
+    pub(super) fn go_by(&mut self, lines: isize) {
+        self.top = self.top.saturating_add_signed(lines).min(self.last_top());
+    }
+
+    pub(super) fn go_left(&mut self) {
+        self.left = self.left.saturating_sub(SIDEWAYS);
+    }
+
+    pub(super) fn go_right(&mut self) {
+        let shown = self.lines.iter().skip(self.top).take(self.height);
+        let longest = shown.map(Line::width).max().unwrap_or_default();
+        self.left = (self.left + SIDEWAYS).min(longest.saturating_sub(1));
     }
 
     /// Searches backwards from the end of what is shown. Returns whether there is such a line.
@@ -296,8 +265,7 @@ impl LogView {
         self.find(end, false)
     }
 
-    /// Goes to the next line that was searched for, downwards or upwards, around the end. Returns
-    /// whether there is one.
+    /// Goes to the next such line, also around the end. Returns whether there is one.
     pub(super) fn search_again(&mut self, is_down: bool) -> bool {
         let from = match (self.found, is_down) {
             (Some(found), true) => found + 1,
@@ -320,21 +288,16 @@ impl LogView {
         } else {
             (0..from).rev().chain((from..n).rev()).find(has)
         };
-        let Some(found) = found else { return false };
-        self.found = Some(found);
-        if !(self.top..self.top + self.height).contains(&found) {
+        self.found = found.or(self.found);
+        if let Some(found) = found
+            && !(self.top..self.top + self.height).contains(&found)
+        {
             self.top = found.saturating_sub(self.height / 2).min(self.last_top());
         }
-        true
-    }
-
-    /// Whether something was searched for.
-    pub(super) fn has_query(&self) -> bool {
-        !self.query.is_empty()
+        found.is_some()
     }
 }
 
-/// Keys and what they do.
 pub(super) const KEYS: [(&str, &str); 14] = [
     ("j k ↓ ↑", "choose a task"),
     ("g G", "first, last task"),
@@ -352,7 +315,6 @@ pub(super) const KEYS: [(&str, &str); 14] = [
     ("mouse", "click, wheel"),
 ];
 
-/// Returns the help as lines.
 pub(super) fn help() -> Vec<String> {
     let line = |(key, does): &(&str, &str)| {
         let pad = 8_usize.saturating_sub(key.chars().count());

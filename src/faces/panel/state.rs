@@ -6,11 +6,9 @@ use std::time::{Duration, Instant};
 use ratatui::layout::Rect;
 use ratatui::text::Line;
 
-use super::board::{
-    Board, Group, LastSample, ListRow, Place, SessionKey, SessionName, TaskKey, Usage,
-};
+use super::board::{Board, LastSample, ListRow, Place, SessionKey, SessionName, TaskKey, Usage};
 use super::colours::coloured;
-use super::mode::{LogView, Mode, Move, PanelEffect, Subject};
+use super::mode::{LogView, Mode, PanelEffect, Subject};
 use crate::model::Millis;
 use crate::ops::{Attachment, TreeUsage};
 use crate::rules::terminal::{columns_of, fitted};
@@ -33,14 +31,11 @@ const ERROR_FOR: Duration = Duration::from_secs(15);
 /// Which sessions the panel shows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// One session.
     #[default]
     One,
-    /// All task sessions of the user.
     All,
 }
 
-/// A short message to the user.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) text: String,
@@ -54,7 +49,6 @@ pub(super) struct Message {
 pub(super) struct PanelState {
     pub(super) scope: Scope,
     pub(super) board: Board,
-    /// The rows of the list, in order.
     pub(super) rows: Vec<ListRow>,
     /// The first row that is shown.
     pub(super) top: usize,
@@ -64,10 +58,9 @@ pub(super) struct PanelState {
     pub(super) message: Option<Message>,
     /// Why the tasks are not up to date; `None` while they are.
     pub(super) trouble: Option<String>,
-    pub(super) usage: BTreeMap<TaskKey, Usage>,
-    /// The ports that the shown tasks listen on, by their first processes.
+    /// What the shown tasks use, and the ports that they listen on, by their first processes.
+    pub(super) usage: BTreeMap<u32, Usage>,
     pub(super) ports: BTreeMap<u32, Vec<u16>>,
-    /// The end of the output of a task.
     pub(super) preview: Option<(TaskKey, Vec<Line<'static>>)>,
     pub(super) size: (u16, u16),
     /// The time that ages refer to.
@@ -77,7 +70,6 @@ pub(super) struct PanelState {
     /// The task whose preview was asked for last, as it was then.
     previewed: Option<(TaskKey, LsTask)>,
     last_sample: LastSample,
-    /// Whether the user wants no more of it.
     pub(super) has_quit: bool,
 }
 
@@ -107,14 +99,13 @@ impl PanelState {
         self.layout_in(self.size)
     }
 
-    /// Returns the layout in another size than the last one that was reported.
+    /// In another size than the last one that was reported.
     pub(super) fn layout_in(&self, size: (u16, u16)) -> Layout {
         let rows = self.footer_text().len() + usize::from(self.mode.typed().is_some());
-        Layout::of(size, u16::try_from(rows.max(1)).unwrap_or(u16::MAX))
+        Layout::of(size, rows.max(1).try_into().unwrap_or(u16::MAX))
     }
 
-    /// Returns the rows of the footer that ask or tell the user something; none where it shows the
-    /// keys, or only what is typed.
+    /// Returns what the footer asks or tells the user; nothing where it shows the keys, or only what is typed.
     pub(super) fn footer_text(&self) -> Vec<String> {
         // A column on each side is free.
         let columns = usize::from(self.size.0).saturating_sub(2);
@@ -144,9 +135,8 @@ impl PanelState {
     }
 
     pub(super) fn session_name(&self, key: SessionKey) -> &str {
-        self.board
-            .name(key)
-            .map_or("", |session| session.name.as_str())
+        let session = self.board.session(key);
+        session.map_or("", |session| &session.name.name)
     }
 
     /// Returns how a task is called: with its session, where there are others.
@@ -158,7 +148,6 @@ impl PanelState {
         }
     }
 
-    /// The rows that are shown.
     pub(super) fn visible(&self) -> &[ListRow] {
         let end = self.top + usize::from(self.layout().list.height);
         &self.rows[self.top.min(self.rows.len())..end.min(self.rows.len())]
@@ -226,26 +215,30 @@ impl PanelState {
         task: TaskKey,
         result: Result<(bool, Vec<String>), String>,
     ) -> Vec<PanelEffect> {
-        if let Mode::Line(answer) = &mut self.mode
-            && answer.prompt.is_some()
-            && answer.task == task
-        {
-            match result {
-                Ok((is_secret, _)) => {
-                    answer.is_secret = Some(is_secret);
-                    if answer.is_finished {
-                        return self.send_line();
-                    }
-                }
-                Err(error) => {
-                    self.mode = Mode::List;
-                    self.say(Err(error));
+        let answer = match &mut self.mode {
+            Mode::Line(line) if line.prompt.is_some() && line.task == task => line,
+            Mode::List
+            | Mode::Line(_)
+            | Mode::Filter(_)
+            | Mode::Confirm { .. }
+            | Mode::View { .. } => {
+                let lines = result.map(|(_, lines)| lines.into_iter().map(Line::from).collect());
+                self.fill(&Subject::Explanation(task), lines, false);
+                return Vec::new();
+            }
+        };
+        match result {
+            Ok((is_secret, _)) => {
+                answer.is_secret = Some(is_secret);
+                if answer.is_finished {
+                    return self.send_line();
                 }
             }
-            return Vec::new();
+            Err(error) => {
+                self.mode = Mode::List;
+                self.say(Err(error));
+            }
         }
-        let lines = result.map(|(_, lines)| lines.into_iter().map(Line::from).collect());
-        self.fill(&Subject::Explanation(task), lines, false);
         Vec::new()
     }
 
@@ -260,7 +253,7 @@ impl PanelState {
             Ok(lines) => {
                 *view = LogView::new(std::mem::take(&mut view.title), lines, height);
                 if at_end {
-                    view.go(Move::End);
+                    view.go_by(isize::MAX);
                 }
             }
             Err(error) => {
@@ -283,45 +276,39 @@ impl PanelState {
     /// A frame was drawn: the time of a message counts from its first one.
     pub(super) fn on_drawn(&mut self, now: Instant) {
         if let Some(message) = &mut self.message {
-            let shown_for = if message.is_error {
-                ERROR_FOR
-            } else {
-                RESULT_FOR
+            let shown_for = match message.is_error {
+                true => ERROR_FOR,
+                false => RESULT_FOR,
             };
             message.until.get_or_insert(now + shown_for);
         }
     }
 
-    /// When the message goes by itself.
     pub(super) fn message_until(&self) -> Option<Instant> {
         self.message.as_ref()?.until
     }
 
-    /// The time of the message is over.
     pub(super) fn on_message_over(&mut self) -> Vec<PanelEffect> {
         self.message = None;
         self.settled()
     }
 
-    /// A second has passed. Reads what the live tasks use that are shown, by their first processes, and on
-    /// which ports they listen, if it is time to.
+    /// Reads what the live tasks that are shown use, and on which ports they listen, if it is time to.
     pub(super) fn on_second(
         &mut self,
         now: Instant,
         read: impl FnOnce(&[u32]) -> (BTreeMap<u32, TreeUsage>, BTreeMap<u32, Vec<u16>>),
     ) {
-        let tasks = self.visible().iter().filter_map(|row| {
-            let ListRow::Task(key) = row else { return None };
-            let task = &self.board.get(key)?.task;
-            let pid = task.pid.filter(|_| task.is_alive())?;
-            Some((key.clone(), pid))
+        let shown = self.visible().iter().filter_map(|row| match row {
+            ListRow::Task(key) => Some(&self.board.get(key)?.task),
+            ListRow::Session(_) => None,
         });
-        let tasks: Vec<(TaskKey, u32)> = tasks.collect();
-        if self.last_sample.is_due(&tasks, now) {
-            let pids: Vec<u32> = tasks.iter().map(|(_, pid)| *pid).collect();
-            let (used, ports) = read(&pids);
-            self.ports = ports;
-            self.usage = self.last_sample.take(tasks, used, now);
+        let live = shown.filter(|task| task.is_alive());
+        let pids: Vec<u32> = live.filter_map(|task| task.pid).collect();
+        if self.last_sample.is_due(&pids, now) {
+            let used;
+            (used, self.ports) = read(&pids);
+            self.usage = self.last_sample.take(used, now);
         }
     }
 
@@ -367,16 +354,9 @@ impl PanelState {
         self.previewed = selected.map(|(task, listed)| (task.clone(), listed.clone()));
         effect.into_iter().collect()
     }
-
-    /// Returns how many tasks are in each group, for groups that have any.
-    pub(super) fn counts(&self) -> Vec<(Group, usize)> {
-        let counts = Group::ALL.map(|group| (group, self.board.count(group)));
-        counts.into_iter().filter(|(_, n)| *n > 0).collect()
-    }
 }
 
-/// Returns a text in rows of this many columns, broken at blanks where there are any. What does not
-/// fit into `n` rows is cut.
+/// Returns a text in rows, broken at blanks where there are any. What does not fit into `n` rows is cut.
 pub(super) fn wrapped(text: &str, columns: usize, n: usize) -> Vec<String> {
     let mut rows = Vec::new();
     let mut rest = text.trim();
@@ -426,7 +406,6 @@ pub(super) enum Incoming {
         name: SessionName,
         why: String,
     },
-    /// A session is not shown any more.
     Gone(SessionKey),
 }
 
@@ -460,11 +439,9 @@ const PREVIEW_FROM: u16 = 16;
 /// What part of the height the preview has, in percent.
 const PREVIEW_PERCENT: u16 = 45;
 
-/// The parts of the screen, from the top.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) title: Rect,
-    /// The names of the columns.
     pub(super) header: Rect,
     pub(super) list: Rect,
     /// The selected task's output, with a row for its title; without height on a low terminal.
@@ -476,18 +453,14 @@ pub(super) struct Layout {
 impl Layout {
     /// Divides a screen of this width and height whose footer has this many rows.
     pub(super) fn of((width, height): (u16, u16), footer: u16) -> Self {
-        let rows = |y: u16, rows: u16| {
-            let y = y.min(height);
-            Rect::new(0, y, width, rows.min(height - y))
-        };
-        let preview = if height < PREVIEW_FROM {
-            0
-        } else {
+        let screen = Rect::new(0, 0, width, height);
+        let rows = |y, n| Rect::new(0, y, width, n).intersection(screen);
+        let preview = match height {
             // Not more than 65535 percent of anything fits a terminal.
-            (u32::from(height) * u32::from(PREVIEW_PERCENT) / 100)
-                .try_into()
-                .unwrap_or(0)
+            PREVIEW_FROM.. => u32::from(height) * u32::from(PREVIEW_PERCENT) / 100,
+            0..PREVIEW_FROM => 0,
         };
+        let preview = preview.try_into().unwrap_or(0);
         let footer = footer.min(height);
         let list = height.saturating_sub(2 + preview + footer);
         Self {

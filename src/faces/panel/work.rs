@@ -1,11 +1,10 @@
 //! Performs effects with the use cases, and follows the tasks of a session.
 
-use std::future::pending;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::time::{sleep, timeout};
 
 use super::board::{Place, SessionKey, SessionName};
 use super::mode::PanelEffect;
@@ -33,10 +32,8 @@ pub(super) async fn perform(session: Rc<TaskSession>, effect: PanelEffect) -> Ac
     let in_words = |result: Result<String, Error>| result.map_err(|error| text_of(&error));
     match effect {
         PanelEffect::Attach { task } => {
-            match in_time(ops::attachment(&session, Some(&task.window))).await {
-                Ok(attachment) => ActionReport::Attach(attachment),
-                Err(why) => said(Err(why)),
-            }
+            let attachment = in_time(ops::attachment(&session, Some(&task.window))).await;
+            attachment.map_or_else(|why| said(Err(why)), ActionReport::Attach)
         }
         PanelEffect::Send { name, request, .. } => {
             let sent = in_time(session.for_request().send(request)).await;
@@ -62,8 +59,15 @@ pub(super) async fn perform(session: Rc<TaskSession>, effect: PanelEffect) -> Ac
         }
         // A run that has to end first may take its time.
         PanelEffect::Rerun { task, name } => {
-            let result = rerun(&session, task.window).await;
-            said(in_words(result.map(|()| format!("{name} runs again"))))
+            let rerun = async {
+                let mut planning = session.for_request();
+                for mut launch in ops::plan_restarts(&mut planning, vec![task.window]).await? {
+                    launch.owner = None;
+                    ops::run(session.for_request(), launch).await?;
+                }
+                Ok(format!("{name} runs again"))
+            };
+            said(in_words(rerun.await))
         }
         PanelEffect::Prune { .. } => {
             let pruned = in_time(ops::prune(&mut session.for_request())).await;
@@ -97,41 +101,19 @@ pub(super) async fn perform(session: Rc<TaskSession>, effect: PanelEffect) -> Ac
 
 /// Returns a result; an error, also that it takes too long, as one line.
 async fn in_time<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, String> {
-    match limited(work).await {
-        Some(result) => result.map_err(|error| text_of(&error)),
-        None => Err("daemon or tmux does not answer".to_owned()),
-    }
+    let silent = || Err(Error::failed("daemon or tmux does not answer"));
+    let result = limited(work).await.unwrap_or_else(silent);
+    result.map_err(|error| text_of(&error))
 }
 
-async fn rerun(session: &TaskSession, window: String) -> Result<(), Error> {
-    let mut session = session.for_request();
-    for mut launch in ops::plan_restarts(&mut session, vec![window]).await? {
-        launch.owner = None;
-        ops::run(session.for_request(), launch).await?;
-    }
-    Ok(())
-}
-
-/// Returns a result, or `None` when it takes too long.
 pub(super) async fn limited<T>(work: impl Future<Output = T>) -> Option<T> {
     timeout(ANSWERS_WITHIN, work).await.ok()
 }
 
-/// Resolves at this instant; never without one.
-pub(super) async fn at(instant: Option<Instant>) {
-    match instant {
-        Some(instant) => sleep_until(instant.into()).await,
-        None => pending().await,
-    }
-}
-
 /// Returns an error with its causes and what to do about it, as one line.
 pub(super) fn text_of(error: &Error) -> String {
-    let mut why = with_causes(error);
-    if let Some(hint) = &error.hint {
-        why.push_str("; ");
-        why.push_str(hint);
-    }
+    let hint = error.hint.as_ref().map(|hint| format!("; {hint}"));
+    let why = with_causes(error) + &hint.unwrap_or_default();
     text::one_line(why.as_bytes(), ERROR_CHARS)
 }
 
@@ -158,15 +140,12 @@ pub(super) async fn follow(
     to: UnboundedSender<Incoming>,
 ) {
     loop {
-        let connected = Incoming::Connected {
-            key: ONLY,
-            place: Place::Here(Rc::clone(&session)),
-            name: SessionName {
-                name: session.name.clone(),
-                server: None,
-            },
+        let name = SessionName {
+            name: session.name.clone(),
+            server: None,
         };
-        drop(to.send(connected));
+        let (key, place) = (ONLY, Place::Here(session));
+        drop(to.send(Incoming::Connected { key, place, name }));
         let why = read(&mut client, ONLY, &to).await;
         drop(to.send(Incoming::Lost(why)));
         let mut retry = RETRY;

@@ -8,66 +8,34 @@ use crate::config::paths::Paths;
 use crate::faces::agent::AgentClient;
 use crate::faces::agent::follower::{FeedReading, StreamStart};
 use crate::faces::agent::outbox::tests::follow_up;
+use crate::faces::agent::stdio::{Adapter, Reply};
 
-// --- A client of a new kind: a terminal that shows messages and answers with their ids.
+// --- The adapter of a client.
 
-/// The client's half of a conversation.
-struct Terminal {
-    /// What it shows.
-    shown: mpsc::UnboundedSender<String>,
-    /// The ids that it answers, and those that were read.
-    answers: mpsc::UnboundedReceiver<String>,
-    received: Vec<String>,
-    /// The message that this process has given.
-    given: Option<String>,
-}
-
-impl Terminal {
-    /// Returns also what it shows, and a sender of its answers.
-    fn open() -> (
-        Self,
-        mpsc::UnboundedReceiver<String>,
-        mpsc::UnboundedSender<String>,
-    ) {
-        let (shown, show) = mpsc::unbounded_channel();
-        let (answer, answers) = mpsc::unbounded_channel();
-        let terminal = Self {
-            shown,
-            answers,
-            received: Vec::new(),
-            given: None,
+/// Returns also what it is given, and a sender of its receipts.
+fn adapter() -> (
+    Adapter,
+    mpsc::UnboundedReceiver<String>,
+    mpsc::Sender<String>,
+) {
+    let (shown, show) = mpsc::unbounded_channel();
+    let (answer, answers) = mpsc::channel(8);
+    let say = move |reply: &Reply<'_>| {
+        let Reply::Message { id, message, .. } = reply else {
+            panic!("{reply:?}");
         };
-        (terminal, show, answer)
-    }
-}
-
-impl Client for Terminal {
-    async fn give(&mut self, messages: &[SentMessage]) -> Given {
-        for SentMessage { batch, .. } in messages {
-            let text = format!("{} {}", batch.id(), batch.message.content);
-            if self.shown.send(text).is_err() {
-                return Given::Ended(Ended::Left);
-            }
-            self.given = Some(batch.id());
-        }
-        Given::Sent
-    }
-
-    async fn changed(&mut self, _sent: &[SentMessage]) -> Option<Ended> {
-        match self.answers.recv().await {
-            Some(id) => self.received.push(id),
-            None => return Some(Ended::Left),
-        }
-        None
-    }
-
-    async fn received(&mut self, _ledger: &mut Ledger) -> Vec<String> {
-        std::mem::take(&mut self.received)
-    }
-
-    fn is_due(&self, message: &SentMessage, _ledger: &Ledger, _now: Millis) -> bool {
-        self.given != Some(message.batch.id())
-    }
+        let shown = shown.send(format!("{id} {}", message.content));
+        shown.map_err(|_| Error::failed("it has ended"))
+    };
+    let adapter = Adapter {
+        to: "p".to_owned(),
+        session_name: "work".to_owned(),
+        say: Box::new(say),
+        receipts: answers,
+        received: Vec::new(),
+        given: None,
+    };
+    (adapter, show, answer)
 }
 
 /// A feed of this machine that the test writes.
@@ -103,11 +71,11 @@ struct Ends {
     records: mpsc::UnboundedSender<Incoming>,
     acknowledged: mpsc::UnboundedReceiver<Seq>,
     shown: mpsc::UnboundedReceiver<String>,
-    answers: mpsc::UnboundedSender<String>,
+    answers: mpsc::Sender<String>,
 }
 
-async fn hand_over(world: &World) -> (HandOver<Terminal, Recorded>, Ends) {
-    let (terminal, shown, answers) = Terminal::open();
+async fn hand_over(world: &World) -> (HandOver<Adapter, Recorded>, Ends) {
+    let (client, shown, answers) = adapter();
     let ((record, records), (acknowledge, acknowledged)) =
         (mpsc::unbounded_channel(), mpsc::unbounded_channel());
     let mut reading = FeedReading::default();
@@ -125,11 +93,11 @@ async fn hand_over(world: &World) -> (HandOver<Terminal, Recorded>, Ends) {
         shown,
         answers,
     };
-    (HandOver::new(terminal, feeds, messages), ends)
+    (HandOver::new(client, feeds, messages), ends)
 }
 
 #[test]
-fn a_client_of_a_new_kind_gets_each_follow_up_once() {
+fn an_adapter_gets_each_follow_up_once() {
     let world = World::new();
     world.runtime.block_on(each_follow_up_once(&world));
 }
@@ -167,10 +135,10 @@ async fn each_follow_up_once(world: &World) {
         ends.records.send(Incoming::CaughtUp).unwrap();
         // It comes again as it was, and what is acknowledged is what was answered.
         assert_eq!(ends.shown.recv().await, told("e:4", "e:2.\ne:4."));
-        ends.answers.send("e:4".to_owned()).unwrap();
+        ends.answers.try_send("e:4".to_owned()).unwrap();
         assert_eq!(ends.shown.recv().await, told("e:6", "e:6."));
         assert_eq!(ends.acknowledged.recv().await, Some(5));
-        ends.answers.send("e:6".to_owned()).unwrap();
+        ends.answers.try_send("e:6".to_owned()).unwrap();
         assert_eq!(ends.acknowledged.recv().await, Some(6));
         drop(ends.answers);
     };
@@ -246,31 +214,31 @@ impl Feed {
 }
 
 /// A process that delivers.
-struct Adapter {
-    client: Terminal,
+struct Process {
+    client: Adapter,
     messages: Messages,
     readings: BTreeMap<String, FeedReading>,
 }
 
-impl Adapter {
+impl Process {
     fn start(world: &World) -> Self {
         let taken = Ledger::take_over(&world.paths, &world.conversation);
         let ledger = world.runtime.block_on(taken).unwrap();
-        let mut adapter = Self {
-            client: Terminal::open().0,
+        let mut process = Self {
+            client: adapter().0,
             messages: Messages::new(ledger, "work", 2),
             readings: BTreeMap::new(),
         };
         for feed in &world.feeds {
-            let ledger = &mut adapter.messages.ledger;
+            let ledger = &mut process.messages.ledger;
             ledger.forget_acknowledged(feed.host, feed.epoch, feed.cursor, feed.last());
-            let reading = adapter.readings.entry(feed.epoch.to_owned()).or_default();
+            let reading = process.readings.entry(feed.epoch.to_owned()).or_default();
             reading.begin(feed.epoch, StreamStart::default());
             for follow_up in &feed.follow_ups {
-                adapter.receive(feed, follow_up.clone(), false);
+                process.receive(feed, follow_up.clone(), false);
             }
         }
-        adapter
+        process
     }
 
     fn receive(&mut self, feed: &Feed, follow_up: Batch, is_new: bool) {
@@ -313,12 +281,12 @@ impl World {
         }
     }
 
-    fn step(&mut self, adapter: &mut Adapter) -> Option<SentMessage> {
-        let mut all = adapter.messages.next(&adapter.client, self.now);
+    fn step(&mut self, process: &mut Process) -> Option<SentMessage> {
+        let mut all = process.messages.next(&process.client, self.now);
         assert!(all.len() <= 1);
         let message = all.pop()?;
-        assert!(adapter.messages.ledger.save_if_held().unwrap());
-        adapter.client.given = Some(message.batch.id());
+        assert!(process.messages.ledger.save_if_held().unwrap());
+        process.client.given = Some(message.batch.id());
         Some(message)
     }
 
@@ -340,45 +308,45 @@ impl World {
         self.unconfirmed = Some(id);
     }
 
-    fn happen(&mut self, mut adapter: Adapter, deed: &Deed) -> Adapter {
+    fn happen(&mut self, mut process: Process, deed: &Deed) -> Process {
         match deed {
             Deed::Record(feed, n, length) => {
                 let feed = &mut self.feeds[*feed];
                 for _ in 0..*n {
                     feed.record(*length, self.now);
                     let follow_up = feed.follow_ups.last().unwrap().clone();
-                    adapter.receive(feed, follow_up, true);
+                    process.receive(feed, follow_up, true);
                 }
             }
             Deed::Step => {
-                if let Some(message) = self.step(&mut adapter) {
+                if let Some(message) = self.step(&mut process) {
                     self.hear(&message.batch);
                 }
             }
             Deed::Confirm => {
                 if let Some(id) = self.unconfirmed.take() {
-                    adapter.messages.settle_ids(&[id]);
+                    process.messages.settle_ids(&[id]);
                 }
             }
             Deed::Acknowledge => {
                 for feed in &mut self.feeds {
-                    let first_open = adapter.messages.first_open(feed.epoch);
-                    let reading = adapter.readings.get_mut(feed.epoch).unwrap();
+                    let first_open = process.messages.first_open(feed.epoch);
+                    let reading = process.readings.get_mut(feed.epoch).unwrap();
                     feed.cursor = reading.acknowledgement(first_open).unwrap_or(feed.cursor);
                 }
             }
             Deed::StepAndDie | Deed::Die => {
                 if matches!(deed, Deed::StepAndDie) {
-                    self.step(&mut adapter);
+                    self.step(&mut process);
                 }
                 // The next one takes the ledger over.
-                drop(adapter);
+                drop(process);
                 self.unconfirmed = None;
-                return Adapter::start(self);
+                return Process::start(self);
             }
             Deed::Minute => self.now += 60_000,
         }
-        adapter
+        process
     }
 }
 
@@ -389,9 +357,9 @@ proptest! {
         deeds in proptest::collection::vec(deed(), 1..60),
     ) {
         let mut world = World::new();
-        let mut adapter = Adapter::start(&world);
+        let mut process = Process::start(&world);
         for deed in &deeds {
-            adapter = world.happen(adapter, deed);
+            process = world.happen(process, deed);
         }
         let is_done = |world: &World| world.feeds.iter().all(|feed| feed.cursor >= feed.last());
         let rest = [Deed::Step, Deed::Confirm, Deed::Acknowledge, Deed::Minute];
@@ -399,7 +367,7 @@ proptest! {
             if is_done(&world) {
                 break;
             }
-            adapter = world.happen(adapter, deed);
+            process = world.happen(process, deed);
         }
         for feed in &world.feeds {
             let messages = world.heard.iter().filter(|one| one.epoch == feed.epoch);

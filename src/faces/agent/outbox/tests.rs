@@ -91,7 +91,7 @@ fn a_message_is_of_one_feed_and_each_feed_keeps_its_order() {
     let batch = hand(&mut outbox, DAY + 60_000);
     let expected = summary(2, "--host 'gpu 1' -s s", "f:8");
     assert_eq!(batch.message.content, expected);
-    assert!(outbox.is_empty());
+    assert!(outbox.pending.is_empty());
 }
 
 #[test]

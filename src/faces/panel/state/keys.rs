@@ -1,5 +1,10 @@
 //! What the user does: what a key, the mouse and pasted text mean in each mode.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the other keys mean nothing"
+)]
+
 use crossterm::event::{
     KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
@@ -8,14 +13,12 @@ use ratatui::text::Line;
 
 use super::{ONLY, PanelState, Scope};
 use crate::faces::panel::board::{ListRow, TaskKey};
-use crate::faces::panel::mode::{
-    InputLine, LogView, Mode, Move, PanelEffect, Subject, TypedLine, help,
-};
+use crate::faces::panel::mode::{InputLine, LogView, Mode, PanelEffect, Subject, TypedLine, help};
 use crate::model::text;
 use crate::rules::wire::{SecretText, SendRequest, TypedInput};
 
 /// How many lines the mouse wheel moves.
-const WHEEL: usize = 3;
+const WHEEL: isize = 3;
 
 impl PanelState {
     pub(in crate::faces::panel) fn on_paste(&mut self, text: &str) -> Vec<PanelEffect> {
@@ -41,12 +44,8 @@ impl PanelState {
         let is_on_list = list.contains(Position::new(mouse.column, mouse.row));
         // Other buttons and moves mean nothing.
         match (&mut self.mode, mouse.kind) {
-            (Mode::View { view, .. }, MouseEventKind::ScrollUp) => {
-                (0..WHEEL).for_each(|_| view.go(Move::Up));
-            }
-            (Mode::View { view, .. }, MouseEventKind::ScrollDown) => {
-                (0..WHEEL).for_each(|_| view.go(Move::Down));
-            }
+            (Mode::View { view, .. }, MouseEventKind::ScrollUp) => view.go_by(-WHEEL),
+            (Mode::View { view, .. }, MouseEventKind::ScrollDown) => view.go_by(WHEEL),
             (Mode::List, MouseEventKind::ScrollUp) => self.select_by(-1),
             (Mode::List, MouseEventKind::ScrollDown) => self.select_by(1),
             (Mode::List, MouseEventKind::Down(MouseButton::Left)) if is_on_list => {
@@ -70,10 +69,7 @@ impl PanelState {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         let is_interrupt = is_control && key.code == KeyCode::Char('c');
         let mut effects = match &self.mode {
-            Mode::List if is_interrupt => {
-                self.has_quit = true;
-                Vec::new()
-            }
+            Mode::List if is_interrupt => self.on_list_key(KeyCode::Char('q')),
             Mode::List if is_control => Vec::new(),
             Mode::List => self.on_list_key(key.code),
             _ if is_interrupt => {
@@ -91,10 +87,6 @@ impl PanelState {
 
     fn on_list_key(&mut self, key: KeyCode) -> Vec<PanelEffect> {
         let page = isize::try_from(self.layout().list.height).unwrap_or(1);
-        #[expect(
-            clippy::wildcard_enum_match_arm,
-            reason = "the other keys mean nothing"
-        )]
         match key {
             KeyCode::Char('q') => self.has_quit = true,
             KeyCode::Down | KeyCode::Char('j') => self.select_by(1),
@@ -116,11 +108,9 @@ impl PanelState {
     }
 
     fn show_help(&mut self) {
-        let height = usize::from(self.layout().body().height);
+        self.open(Subject::Help, "keys".to_owned());
         let lines = help().into_iter().map(Line::from).collect();
-        let view = LogView::new("keys".to_owned(), lines, height);
-        let of = Subject::Help;
-        self.mode = Mode::View { of, view };
+        self.fill(&Subject::Help, Ok(lines), false);
     }
 
     fn on_prune_key(&mut self) {
@@ -141,7 +131,6 @@ impl PanelState {
         }
     }
 
-    /// Asks whether to do something.
     fn confirm(&mut self, question: String, effect: PanelEffect) {
         self.mode = Mode::Confirm { question, effect };
     }
@@ -160,31 +149,34 @@ impl PanelState {
 
     /// A key for the selected task.
     fn on_task_key(&mut self, key: KeyCode) -> Vec<PanelEffect> {
-        let is_for_task = matches!(
+        if !matches!(
             key,
             KeyCode::Enter | KeyCode::Char('a' | 's' | 'x' | 'r' | 'l' | 'e')
-        );
+        ) {
+            return Vec::new();
+        }
         let Some((task, listed)) = self.selected_task() else {
-            if is_for_task {
-                self.say(Err(self.why_no_task()));
-            }
+            self.say(Err(match &self.selected {
+                Some(ListRow::Session(session)) => {
+                    let known = self.board.session(*session);
+                    let why = known.and_then(|known| known.trouble.as_deref());
+                    let name = self.session_name(*session);
+                    format!("{name}: {}", why.unwrap_or_default())
+                }
+                Some(ListRow::Task(_)) | None => "no task is selected".to_owned(),
+            }));
             return Vec::new();
         };
         let name = self.name_of(task, listed);
         let task = task.clone();
         let is_dead = !listed.task.is_alive();
-        #[expect(
-            clippy::wildcard_enum_match_arm,
-            reason = "the other keys mean nothing"
-        )]
         match key {
             KeyCode::Enter => return vec![PanelEffect::Attach { task }],
             KeyCode::Char('a') => {
                 let Some(prompt) = listed.waiting_for.clone() else {
-                    self.say(Err(if is_dead {
-                        format!("{name} has ended and asks for nothing")
-                    } else {
-                        format!("{name} asks for nothing; `s` sends it a line")
+                    self.say(Err(match is_dead {
+                        true => format!("{name} has ended and asks for nothing"),
+                        false => format!("{name} asks for nothing; `s` sends it a line"),
                     }));
                     return Vec::new();
                 };
@@ -205,28 +197,17 @@ impl PanelState {
                 PanelEffect::Rerun { task, name },
             ),
             KeyCode::Char('l') => {
-                let of = Subject::Log(task.clone());
-                self.open(of, format!("log of {name}"));
+                self.open(Subject::Log(task.clone()), format!("log of {name}"));
                 return vec![PanelEffect::ReadLog { task }];
             }
             KeyCode::Char('e') => {
-                let of = Subject::Explanation(task.clone());
-                self.open(of, format!("why {name} waits, or not"));
+                let title = format!("why {name} waits, or not");
+                self.open(Subject::Explanation(task.clone()), title);
                 return vec![PanelEffect::Explain { task }];
             }
             _ => {}
         }
         Vec::new()
-    }
-
-    /// Says why no key for a task does anything.
-    fn why_no_task(&self) -> String {
-        let session = match &self.selected {
-            Some(ListRow::Session(session)) => *session,
-            Some(ListRow::Task(_)) | None => return "no task is selected".to_owned(),
-        };
-        let why = self.board.trouble(session).unwrap_or_default();
-        format!("{}: {why}", self.session_name(session))
     }
 
     /// Opens a view whose text follows.
@@ -277,10 +258,9 @@ impl PanelState {
             return Vec::new();
         };
         let text = typed.line.text();
-        let input = if typed.is_secret == Some(true) {
-            TypedInput::Secret(SecretText(text))
-        } else {
-            TypedInput::Text(text)
+        let input = match typed.is_secret {
+            Some(true) => TypedInput::Secret(SecretText(text)),
+            Some(false) | None => TypedInput::Text(text),
         };
         vec![PanelEffect::Send {
             session: typed.task.session,
@@ -324,28 +304,23 @@ impl PanelState {
             }
             return Vec::new();
         }
-        #[expect(
-            clippy::wildcard_enum_match_arm,
-            reason = "the other keys mean nothing"
-        )]
         match key.code {
             KeyCode::Char('?') if *of != Subject::Help => self.show_help(),
             KeyCode::Char('q' | '?') | KeyCode::Esc => self.mode = Mode::List,
-            KeyCode::Down | KeyCode::Char('j') | KeyCode::Enter => view.go(Move::Down),
-            KeyCode::Up | KeyCode::Char('k') => view.go(Move::Up),
-            KeyCode::PageDown | KeyCode::Char(' ') => view.go(Move::PageDown),
-            KeyCode::PageUp => view.go(Move::PageUp),
-            KeyCode::Home | KeyCode::Char('g') => view.go(Move::Start),
-            KeyCode::End | KeyCode::Char('G') => view.go(Move::End),
-            KeyCode::Left | KeyCode::Char('h') => view.go(Move::Left),
-            KeyCode::Right => view.go(Move::Right),
+            KeyCode::Down | KeyCode::Char('j') | KeyCode::Enter => view.go_by(1),
+            KeyCode::Up | KeyCode::Char('k') => view.go_by(-1),
+            KeyCode::PageDown | KeyCode::Char(' ') => view.go_by(view.page()),
+            KeyCode::PageUp => view.go_by(-view.page()),
+            KeyCode::Home | KeyCode::Char('g') => view.go_by(isize::MIN),
+            KeyCode::End | KeyCode::Char('G') => view.go_by(isize::MAX),
+            KeyCode::Left | KeyCode::Char('h') => view.go_left(),
+            KeyCode::Right => view.go_right(),
             KeyCode::Char('/') => view.typed = Some(InputLine::default()),
             // As in less: the search went upwards, so `n` goes on upwards.
-            KeyCode::Char(key @ ('n' | 'N')) => {
-                let is_missing = view.has_query() && !view.search_again(key == 'N');
-                if is_missing {
-                    self.say(Err("no other line has it".to_owned()));
-                }
+            KeyCode::Char(key @ ('n' | 'N'))
+                if !view.query.is_empty() && !view.search_again(key == 'N') =>
+            {
+                self.say(Err("no other line has it".to_owned()));
             }
             KeyCode::Char('l') => {
                 if let Subject::Log(task) = of {

@@ -43,7 +43,7 @@ fn with_usage(size: (u16, u16)) -> PanelState {
         cpu: Some(12),
         memory: 345 << 20,
     };
-    state.usage.insert(task("@5"), usage);
+    state.usage.insert(1005, usage);
     state.on_report(ActionReport::Preview {
         task: task("@4000"),
         lines: vec![

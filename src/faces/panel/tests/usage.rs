@@ -62,9 +62,9 @@ fn processor_time_is_what_was_used_between_two_samples() {
     let mut state = state_with((80, 24), vec![listed(running(5, "server"))]);
     let began = Instant::now();
     second(&mut state, began, 1000, used(10_000, 4096));
-    assert_eq!(state.usage.get(&task("@5")).copied(), usage(None, 4096));
+    assert_eq!(state.usage.get(&1005).copied(), usage(None, 4096));
     second(&mut state, began, 3000, used(10_500, 8192));
-    assert_eq!(state.usage.get(&task("@5")).copied(), usage(Some(25), 8192));
+    assert_eq!(state.usage.get(&1005).copied(), usage(Some(25), 8192));
     // A process that is gone uses nothing.
     state.on_second(began + Duration::from_secs(5), |_| {
         (BTreeMap::new(), BTreeMap::new())
