@@ -8,10 +8,9 @@ use std::time::Instant;
 
 use super::client::Connection;
 use super::error::TmuxError;
-use super::look_lines::{LineAnswer, ROOM};
+use super::look_lines::ROOM;
 use super::look_memory::{Inquiry, LookKind, LookMemory};
-use super::rows::{Formats, own_options_commands};
-use crate::rules::protocol::Frame;
+use super::rows::Formats;
 use crate::rules::protocol::rows::LookRows;
 
 /// Looks at a session, `$3:` or `=NAME:`; `None` when there is no such session, or no server. An attached
@@ -62,39 +61,8 @@ async fn ask(
             "line"
         );
         match line.read(&commands, frames)? {
-            Some(mut answer) => {
-                take_own_options(connection, inquiry, &mut answer).await?;
-                inquiry.take(&line, answer);
-            }
+            Some(answer) => inquiry.take(&line, answer),
             None => inquiry.ask_again(&line),
-        }
-    }
-    Ok(())
-}
-
-/// Queries the own options of the windows that may inherit some. Each takes another line, but only where a
-/// format has found options that no launcher of ours has set.
-async fn take_own_options(
-    connection: &mut Connection<'_>,
-    inquiry: &Inquiry<'_>,
-    answer: &mut LineAnswer,
-) -> Result<(), TmuxError> {
-    for (window, listed, _) in &mut answer.windows {
-        let Some(found) = &mut listed.details else {
-            continue;
-        };
-        if !found.may_inherit(answer.is_inherited, inquiry.row(*window)) {
-            continue;
-        }
-        let commands: Vec<_> = own_options_commands(*window).collect();
-        match connection.run(&commands).await {
-            Ok(frames) => {
-                let printed: Vec<String> = frames.iter().map(Frame::text).collect();
-                found.take_own_options(&printed);
-            }
-            // The window has gone meanwhile.
-            Err(TmuxError::Rejected { .. }) => {}
-            Err(error) => return Err(error),
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use super::rows::{
     Formats, ListedWindow, index_command, read_details, read_index, read_session, read_sign,
     read_windows, session_command, window_command,
 };
-use super::window_options::check_command;
+use super::window_options::{OwnOptions, check_command};
 use crate::model::{PaneId, WindowId};
 use crate::rules::protocol::rows::SessionRow;
 use crate::rules::protocol::{Command, Frame};
@@ -140,7 +140,7 @@ pub(super) struct LookLine {
 /// The answer to one line.
 #[derive(Debug)]
 pub(super) struct LineAnswer {
-    /// Whether all windows inherit options that describe a task.
+    /// Whether all windows inherit options that a death record has.
     pub(super) is_inherited: bool,
     /// All windows of the session; `None` if they were not listed.
     pub(super) present: Option<BTreeMap<WindowId, PaneId>>,
@@ -175,6 +175,9 @@ impl LookLine {
         for (window, query) in &self.windows {
             let is_sign = *query == WindowQuery::Sign;
             commands.push(window_command(target, *window, formats, is_sign));
+            if !is_sign {
+                commands.push(OwnOptions::command(*window));
+            }
             if let WindowQuery::Full(Some(screen)) = query {
                 let pane = screen.pane.map(|pane| pane.to_string());
                 let captured = pane.unwrap_or_else(|| window.to_string());
@@ -237,7 +240,10 @@ impl LookLine {
                 WindowQuery::Sign => read_windows(&rows, read_sign),
                 WindowQuery::Full(_) => read_windows(&rows, read_details),
             };
-            let listed = read?.remove(window)?;
+            let mut listed = read?.remove(window)?;
+            if let Some(details) = &mut listed.details {
+                details.describe(&OwnOptions::read(&next()?.text()));
+            }
             let mut captured = None;
             if let WindowQuery::Full(Some(screen)) = query {
                 let lines = next()?;

@@ -305,7 +305,7 @@ pub(super) struct Inquiry<'a> {
     /// Windows whose deaths were recorded after they were queried, so that their rows may be older. A death
     /// is cleared once it is reported, so its window is queried with it.
     behind: BTreeSet<WindowId>,
-    /// Whether all windows inherit options that describe a task.
+    /// Whether all windows inherit options that a death record has.
     is_inherited: bool,
     /// The record of deaths at the end of the last line.
     record: Option<String>,
@@ -329,11 +329,6 @@ impl<'a> Inquiry<'a> {
             is_inherited: false,
             record: None,
         }
-    }
-
-    /// Returns what is remembered of a window.
-    pub(super) fn row(&self, window: WindowId) -> Option<&WindowRow> {
-        self.memory.windows.get(&window).map(|known| &*known.row)
     }
 
     /// Returns the next line; `None` when nothing is left to query.

@@ -1,11 +1,14 @@
 //! The options of a window that describe its task.
 //!
-//! [`SPEC`] has all that its launch has said: two documents of JSON, first what every look needs, which
-//! comes before any that is cut, then the exact command. Its environment is not in it. It belongs to one
+//! [`SPEC`] has all that its launch has said: two documents of JSON, first what every look needs, then the
+//! exact command. Its environment is not in it. It belongs to one
 //! launch: a launcher that does not know it leaves the option of the launch before, whose time is not its
 //! own, and which therefore counts no more.
 
-use std::sync::{Arc, LazyLock};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Deserializer;
@@ -13,10 +16,10 @@ use serde_json::Deserializer;
 use super::client::Connection;
 use super::error::TmuxError;
 use super::pane_origin::{NOT_THE_TASK, TASK_PANE};
-use super::quoted::{Fields, Print, counter, join_fields, unless_plain};
+use super::quoted::unquoted;
 use crate::model::{
-    ASKER_CHARS, GoneReason, Launch, Millis, SessionId, Task, TaskSettings, TaskSpec, WindowId,
-    text,
+    ASKER_CHARS, GoneReason, Launch, Millis, Ordered as _, SessionId, Task, TaskSettings, TaskSpec,
+    WindowId, text,
 };
 use crate::rules::protocol::Command;
 
@@ -30,85 +33,46 @@ pub(super) const MARK: &str = "@tmux_task_launch";
 pub(super) const RUN: &str = "@tmux_task_run";
 
 /// The option that says when its last launch was requested.
-const STARTED: &str = "@tmux_task_started";
+pub(super) const STARTED: &str = "@tmux_task_started";
 
 /// The option with the owner of its task.
-const OWNER: &str = "@tmux_task_owner";
+pub(super) const OWNER: &str = "@tmux_task_owner";
 
-/// The options that describe a task.
-pub(super) const OPTION_NAMES: [&str; 10] = [
-    RUN,
-    STARTED,
-    "@tmux_task_replaced",
-    OWNER,
-    "@tmux_task_command",
-    "@pi_task_command",
-    "@tmux_task_cwd",
-    "@pi_task_cwd",
-    ENDING,
-    SPEC,
-];
-
-/// Prints what [`WindowOptions::read`] reads.
-pub(super) static OPTION_FIELDS: LazyLock<String> = LazyLock::new(|| {
-    let [
-        run,
-        started,
-        replaced,
-        owner,
-        command,
-        of_pi,
-        cwd,
-        cwd_of_pi,
-        ending,
-        spec,
-    ] = OPTION_NAMES;
-    let fields = |print: Print| {
-        join_fields(&[
-            &print.bounded(owner),
-            &print.first_of(command, of_pi),
-            &print.first_of(cwd, cwd_of_pi),
-            &print.bounded(ending),
-            &print.bounded(spec),
-        ])
-    };
-    let texts = [owner, command, of_pi, cwd, cwd_of_pi, ending, spec];
-    let texts = texts.map(|option| format!("#{{{option}}}")).concat();
-    join_fields(&[
-        &counter(run),
-        &counter(started),
-        &counter(replaced),
-        &unless_plain(&texts, &fields(Print::Quoted), &fields(Print::Plain)),
-    ])
-});
-
-/// The values of these options, as in a `WindowRow`.
+/// The options that a window has of its own. What it inherits from the session, from all windows or from
+/// the server, which formats find as well, describes no task.
 #[derive(Debug, Default)]
-pub(super) struct WindowOptions {
-    pub(super) run: Option<u32>,
-    pub(super) started: Option<Millis>,
-    pub(super) replaced: Option<u32>,
-    pub(super) owner: Option<String>,
-    pub(super) command: Option<String>,
-    pub(super) cwd: Option<String>,
-    /// The mark of a run that is being ended.
-    pub(super) ending: Option<String>,
-    /// As [`decode_settings`] reads it.
-    pub(super) spec: String,
-}
+pub(super) struct OwnOptions(BTreeMap<String, Vec<u8>>);
 
-impl WindowOptions {
-    pub(super) fn read(fields: &mut Fields) -> Option<Self> {
-        Some(Self {
-            run: fields.maybe()?,
-            started: fields.maybe()?,
-            replaced: fields.maybe()?,
-            owner: fields.some_text()?,
-            command: fields.some_text()?,
-            cwd: fields.some_text()?,
-            ending: fields.some_text()?,
-            spec: fields.raw()?,
-        })
+impl OwnOptions {
+    /// Prints what [`OwnOptions::read`] reads.
+    pub(super) fn command(window: WindowId) -> Command {
+        Command::new("show-options").args(["-w", "-t", &window.to_string()])
+    }
+
+    pub(super) fn read(printed: &str) -> Self {
+        let ours = printed.lines().filter(|line| line.starts_with('@'));
+        let pairs = ours.filter_map(|line| line.split_once(' '));
+        Self(
+            pairs
+                .map(|(name, value)| (name.to_owned(), unquoted(value)))
+                .into_map(),
+        )
+    }
+
+    /// Returns an option as it was set.
+    pub(super) fn raw(&self, name: &str) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.0.get(name).map_or(&[], Vec::as_slice))
+    }
+
+    /// Returns an option as one line of sanitised text; `None` where it is empty.
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        let text = text::one_line(self.0.get(name)?, 4096);
+        Some(text).filter(|text| !text.is_empty())
+    }
+
+    /// Returns an option that is such a number.
+    pub(super) fn number<N: FromStr>(&self, name: &str) -> Option<N> {
+        self.raw(name).trim().parse().ok()
     }
 }
 
@@ -286,10 +250,10 @@ pub(super) fn names_format(names: &[&str]) -> String {
     names.iter().map(if_set).collect()
 }
 
-/// Prints something if all windows inherit any option that describes a task.
+/// Prints something if all windows inherit an option that a death record has. The hook that writes it
+/// cannot tell what it finds.
 pub(super) fn check_command() -> Command {
-    let names = OPTION_NAMES.map(|name| format!("#{{=1:{name}}}"));
-    print_inherited(&names.concat())
+    print_inherited(&names_format(&[RUN, OWNER]))
 }
 
 // The window option that says that its run is being ended.
@@ -312,11 +276,8 @@ fn encode_mark(reason: GoneReason, pid: u32, asked_by: Option<&str>) -> Option<S
 
 /// Reads why the run with this process is being ended, and who asked for it from another machine. `pid`
 /// is `None` where tmux has forgotten the process of a dead pane.
-pub(super) fn decode_ending(
-    text: Option<&str>,
-    pid: Option<u32>,
-) -> Option<(GoneReason, Option<String>)> {
-    let mut fields = text?.split(' ');
+pub(super) fn decode_ending(text: &str, pid: Option<u32>) -> Option<(GoneReason, Option<String>)> {
+    let mut fields = text.split(' ');
     let reason = GoneReason::of_word(fields.next()?)?;
     let of: u32 = fields.next()?.parse().ok()?;
     if pid.is_some_and(|pid| pid != of) {
@@ -367,7 +328,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{NotifyOn, StopSettings};
+    use crate::model::StopSettings;
 
     fn launch(command: &[&[u8]]) -> Launch {
         Launch {
@@ -413,17 +374,20 @@ mod tests {
     }
 
     #[test]
-    fn the_settings_of_a_long_command_are_read_from_its_beginning() {
-        let mut launch = launch(&[&[b'x'; 10_000]]);
-        launch.spec.settings.notify_on = Some(NotifyOn {
-            patterns: vec!["é".repeat(NotifyOn::MOST_BYTES / 2)],
-            ..NotifyOn::default()
-        });
-        let text = encode_spec(&launch).unwrap();
-        // A look reads this much of an option.
-        let cut = format!("{}…", &text[..4096]);
-        assert_eq!(decode_settings(&cut, Some(77)), launch.spec.settings);
-        assert_eq!(decode_spec(&cut), None);
+    fn own_options_are_read_as_tmux_prints_them() {
+        let options = OwnOptions::read(
+            "@tmux_task_command \"make \\\"x\\\" \\\\ \\$HOME\\n@tmux_task_run 9\"\n@tmux_task_cwd /srv/\\303\\251\n\
+             @tmux_task_owner ''\n@a '\"b\"'\n@tmux_task_run 3\nremain-on-exit on\n@empty\n",
+        );
+        assert_eq!(
+            options.raw("@tmux_task_command"),
+            "make \"x\" \\ $HOME\n@tmux_task_run 9"
+        );
+        assert_eq!(options.text("@tmux_task_cwd").as_deref(), Some("/srv/é"));
+        assert_eq!(options.text(OWNER), None);
+        assert_eq!(options.raw("@a"), "\"b\"");
+        assert_eq!(options.number(RUN), Some(3));
+        assert_eq!(options.number::<u32>(STARTED), None);
     }
 
     proptest::proptest! {
@@ -457,12 +421,12 @@ mod tests {
         let text = encode_mark(GoneReason::UserKilled, 41, None).unwrap();
         assert_eq!(text, "userKilled 41");
         for (pid, expected) in [(Some(41), true), (None, true), (Some(42), false)] {
-            let read = decode_ending(Some(&text), pid);
+            let read = decode_ending(&text, pid);
             let expected = expected.then_some((GoneReason::UserKilled, None));
             assert_eq!(read, expected, "{pid:?}");
         }
         for text in ["", "moved 42", "42", "userKilled x", "userKilled"] {
-            assert_eq!(decode_ending(Some(text), Some(42)), None, "{text}");
+            assert_eq!(decode_ending(text, Some(42)), None, "{text}");
         }
     }
 
@@ -482,10 +446,10 @@ mod tests {
             assert!(!text.contains(char::is_control), "{text:?}");
             assert!(text.len() < 4096);
             let ending = (GoneReason::AgentKilled, Some(read.to_owned()));
-            assert_eq!(decode_ending(Some(&text), Some(41)), Some(ending));
+            assert_eq!(decode_ending(&text, Some(41)), Some(ending));
         }
         let hostile = "userKilled 42 a\u{1b}]0;b\u{7}\u{202e}c";
-        let (_, read) = decode_ending(Some(hostile), Some(42)).unwrap();
+        let (_, read) = decode_ending(hostile, Some(42)).unwrap();
         assert!(!read.unwrap().contains(['\u{1b}', '\u{7}', '\u{202e}']));
     }
 }
