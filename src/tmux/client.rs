@@ -248,8 +248,6 @@ pub(crate) enum Connection<'a> {
     Attached(&'a mut Client),
     /// Through a new client for each line.
     OneShot(&'a Server),
-    /// The same, without the commands ever being on a command line.
-    Unseen(&'a Server),
 }
 
 impl Connection<'_> {
@@ -273,7 +271,6 @@ impl Connection<'_> {
         match self {
             Self::Attached(client) => client.call(commands).await,
             Self::OneShot(server) => Box::pin(server.one_shot(commands)).await,
-            Self::Unseen(server) => Box::pin(server.one_shot_unseen(commands)).await,
         }
     }
 
@@ -285,14 +282,6 @@ impl Connection<'_> {
     pub(crate) async fn run(&mut self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
         let frames = self.frames(commands).await?;
         all_ok(commands, frames)
-    }
-
-    /// Returns the same way, with commands that are never on a command line.
-    pub(super) fn unseen(&mut self) -> Connection<'_> {
-        match self {
-            Self::Attached(client) => Connection::Attached(client),
-            Self::OneShot(server) | Self::Unseen(server) => Connection::Unseen(server),
-        }
     }
 }
 

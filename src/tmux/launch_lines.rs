@@ -253,7 +253,7 @@ impl<'a> LaunchLines<'a> {
         line: &[Command],
         is_contended: impl Fn(&TmuxError) -> bool,
     ) -> Result<Option<NewRun>, TmuxError> {
-        let frames = connection.unseen().frames(line).await?;
+        let frames = connection.frames(line).await?;
         match (all_ok(line, frames.clone()), self.made(&frames)) {
             (_, Some(made)) => self.complete(connection, made).await.map(Some),
             (Err(error), None) if is_contended(&error) => Ok(None),
@@ -316,7 +316,7 @@ impl<'a> LaunchLines<'a> {
                 .with_hint("a hook of tmux may have closed it: `tmux show-hooks -g` lists them"),
             )
         };
-        let frames = match connection.unseen().run(&line).await {
+        let frames = match connection.run(&line).await {
             Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => return Err(gone()),
             Err(error) if error.is_missing() => return Err(gone()),
             answer => answer?,
@@ -357,7 +357,7 @@ impl<'a> LaunchLines<'a> {
         line.push(self.in_pane(Command::new("respawn-pane").args(["-k", "-t", &pane])));
         line.push(Command::new("clear-history").args(["-t", &pane]));
         line.extend(for_clients(continue_command, control_clients, slot.pane));
-        match connection.unseen().run(&line).await {
+        match connection.run(&line).await {
             Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => return Ok(None),
             answer => drop(answer?),
         }

@@ -29,7 +29,7 @@ pub(crate) async fn look(
 ) -> Result<Option<LookRows>, TmuxError> {
     let (room, formats) = match connection {
         Connection::Attached(_) => (ROOM, Formats::noted()),
-        Connection::OneShot(_) | Connection::Unseen(_) => {
+        Connection::OneShot(_) => {
             // Each line costs a process, and nothing has been reported.
             memory.expect_all();
             (usize::MAX, Formats::whole())

@@ -68,31 +68,6 @@ impl Drop for TerminateOnDrop {
     }
 }
 
-/// tmux takes at most 16 KiB of arguments, including our marks. A longer line is read from stdin.
-const ARGV_LIMIT: usize = 8 * 1024;
-
-/// How commands are passed to tmux.
-enum CommandInput {
-    /// As arguments.
-    Argv,
-    /// As arguments; the commands read stdin.
-    ArgvWith(String),
-    /// On stdin.
-    Stdin,
-}
-
-impl CommandInput {
-    fn for_length(commands: &[Command]) -> Self {
-        let length: usize = argv(commands).iter().map(|word| word.len() + 1).sum();
-        // The marks are some 60 bytes per command.
-        if length + 64 * commands.len() > ARGV_LIMIT {
-            Self::Stdin
-        } else {
-            Self::Argv
-        }
-    }
-}
-
 impl Server {
     /// Runs the commands as one line and returns their answers as frames: one for each, up to the
     /// first that failed.
@@ -107,24 +82,11 @@ impl Server {
     /// When the future is dropped, the client is terminated. Its commands may have been carried
     /// out.
     pub(crate) async fn one_shot(&self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
-        self.ask(commands, CommandInput::for_length(commands)).await
+        self.ask(commands, None).await
     }
 
-    /// The same, without the commands ever being on a command line: the command line of the client
-    /// that started a server remains the server's as long as it runs.
-    ///
-    /// # Errors
-    ///
-    /// As [`Server::one_shot`].
-    pub(super) async fn one_shot_unseen(
-        &self,
-        commands: &[Command],
-    ) -> Result<Vec<Frame>, TmuxError> {
-        self.ask(commands, CommandInput::Stdin).await
-    }
-
-    /// The same, with input for the commands to read from `-`: data that must not be on a command
-    /// line, where everybody can see it.
+    /// The same, with input for the commands to read from `-`: data that must not be in tmux's log of
+    /// commands.
     ///
     /// # Errors
     ///
@@ -134,10 +96,14 @@ impl Server {
         commands: &[Command],
         given: String,
     ) -> Result<Vec<Frame>, TmuxError> {
-        self.ask(commands, CommandInput::ArgvWith(given)).await
+        self.ask(commands, Some(given)).await
     }
 
-    async fn ask(&self, commands: &[Command], way: CommandInput) -> Result<Vec<Frame>, TmuxError> {
+    async fn ask(
+        &self,
+        commands: &[Command],
+        given: Option<String>,
+    ) -> Result<Vec<Frame>, TmuxError> {
         if commands.is_empty() {
             // Without a command the tmux program creates a session.
             return Ok(Vec::new());
@@ -159,15 +125,15 @@ impl Server {
                 [command.clone(), say]
             })
             .collect();
-        let (words, input) = match way {
-            CommandInput::Argv => (argv(&marked), None),
-            CommandInput::ArgvWith(given) => (argv(&marked), Some(given)),
-            CommandInput::Stdin => {
-                let mut read = vec![Command::new("source-file").arg("-")];
-                if may_start {
-                    read.insert(0, Command::new("start-server"));
-                }
-                (argv(&read), Some(format!("{}\n", control_line(&marked))))
+        let (words, input) = match given {
+            Some(given) => (argv(&marked), given),
+            // Not as arguments, which may have 16 KiB, and which everybody sees: those of the client that
+            // has started a server remain the server's as long as it runs.
+            None => {
+                let start = may_start.then(|| Command::new("start-server"));
+                let read = Command::new("source-file").arg("-");
+                let read: Vec<Command> = start.into_iter().chain([read]).collect();
+                (argv(&read), format!("{}\n", control_line(&marked)))
             }
         };
         let mut process = self.client_process();
@@ -179,15 +145,12 @@ impl Server {
         }
         process
             .args(words)
-            .stdin(match input {
-                Some(_) => Stdio::piped(),
-                None => Stdio::null(),
-            })
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         // Terminated when it takes too long or the future is dropped. tokio reaps it.
         let mut leaving = TerminateOnDrop(self.spawn(&mut process)?);
-        let output = self.answer(talk(&mut leaving.0, input)).await??;
+        let output = self.answer(talk(&mut leaving.0, Some(input))).await??;
         match self.frames(&output, &nonce, commands.len(), time) {
             Err(TmuxError::Lost { .. }) => Err(self.after_loss().await),
             frames => frames,
