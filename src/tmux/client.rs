@@ -299,6 +299,11 @@ pub(super) fn all_ok(commands: &[Command], frames: Vec<Frame>) -> Result<Vec<Fra
     }
 }
 
+/// Returns what the last command has printed.
+pub(super) fn last_text(frames: &[Frame]) -> String {
+    frames.last().map(Frame::text).unwrap_or_default()
+}
+
 /// Waits for the next notification or answer, and flushes when it takes long while answers are expected.
 ///
 /// # Cancel safety

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
-use super::client::Connection;
+use super::client::{Connection, last_text};
 use super::error::TmuxError;
 use super::hooks::{FOLDER, MARK};
 use super::launch_lines::{go_on_if, is_contended};
@@ -288,10 +288,6 @@ async fn list_all(connection: &mut Connection<'_>, list: Command) -> Result<Stri
         Err(error) if error.is_missing() => Ok(String::new()),
         frames => Ok(last_text(&frames?)),
     }
-}
-
-pub(super) fn last_text(frames: &[Frame]) -> String {
-    frames.last().map(Frame::text).unwrap_or_default()
 }
 
 // Ends idle windows and sessions. Whether they are idle is checked in the line that ends them,

@@ -8,7 +8,9 @@ use super::respawn::{
 };
 use super::rows::{IS_FLOATING, IS_LINKED, IS_MARKED, IS_NAMED_BY_TMUX, PaneOrder};
 use super::server::Server;
-use super::window_options::{ENDING, MARK, names_format, option_commands, print_inherited};
+use super::window_options::{
+    ENDING, MARK, OwnOptions, names_format, option_commands, print_inherited,
+};
 use crate::model::{
     Error, Launch, PaneId, ReplacedRun, Replaces, SessionLife, TASK_NAME_RULE, WindowId,
     is_task_name, is_token, text,
@@ -540,23 +542,24 @@ async fn find_slots(
     // Without the colon tmux would also search for a window of that name.
     let target = format!("{session}:");
     let list = Command::new("list-panes").args(["-s", "-t", &target, "-f", is_slot]);
-    let mut line = vec![
+    let line = [
         list.args(["-F", &row_format()]),
         list_control_clients(),
         print_inherited(&names_format(&OWN)),
+        // A format also finds these, but cannot tell whose they are.
+        Command::new("show-options").args(["-t", &target]),
     ];
-    // A format also finds these, but cannot tell whose they are.
-    let own = OWN.map(|name| Command::new("show-options").args(["-q", "-t", &target, name]));
-    line.extend(own);
     let frames = match connection.run(&line).await {
         Err(error) if error.is_missing() => return Ok(None),
         answer => answer?,
     };
-    let [rows, clients, inherited, of_session @ ..] = frames.as_slice() else {
+    let [rows, clients, inherited, of_session] = frames.as_slice() else {
         return Err(TmuxError::confused("a frame is missing"));
     };
     let inherited = inherited.text();
     let inherited: Vec<&str> = inherited.split_whitespace().collect();
+    let of_session = OwnOptions::read(&of_session.text());
+    let is_set = |name: &&str| of_session.text(name).is_some();
     for (names, scope, hint) in [
         (
             inherited,
@@ -564,7 +567,7 @@ async fn find_slots(
             "`tmux set-option -gu NAME` unsets an option (-gwu or -su, where it was set so)",
         ),
         (
-            read_own(of_session),
+            OWN.into_iter().filter(is_set).collect(),
             "on the session: any shell in it would",
             "`tmux set-option -t SESSION -u NAME` unsets an option",
         ),
@@ -585,17 +588,6 @@ async fn find_slots(
 /// Returns a format that is true for a window of the name.
 fn is_named(name: &str) -> String {
     format!("#{{==:#{{window_name}},{name}}}")
-}
-
-/// Returns those of [`OWN`] that have a value, given what `show-options` prints of each.
-fn read_own(frames: &[Frame]) -> Vec<&'static str> {
-    let own = OWN.into_iter().zip(frames);
-    let is_set = |(name, frame): &(&str, &Frame)| {
-        let text = frame.text();
-        let value = text.strip_prefix(name).map(str::trim);
-        value.is_some_and(|value| !matches!(value, "" | "''"))
-    };
-    own.filter(is_set).map(|(name, _)| name).collect()
 }
 
 /// Lists options: `@a is` or `@a, @b are`; `None` without any.

@@ -1,8 +1,8 @@
 //! The clients that are attached to the server: which windows terminals show, notices on their status
 //! lines, and showing a window to the user.
 
-use super::client::Connection;
-use super::commands::{last_text, set_session_option};
+use super::client::{Connection, last_text};
+use super::commands::set_session_option;
 use super::error::TmuxError;
 use crate::model::{SessionId, WindowId};
 use crate::rules::protocol::Command;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Deserializer;
 
-use super::client::Connection;
+use super::client::{Connection, last_text};
 use super::error::TmuxError;
 use super::pane_origin::{NOT_THE_TASK, TASK_PANE};
 use super::quoted::unquoted;
@@ -38,7 +38,7 @@ pub(super) const STARTED: &str = "@tmux_task_started";
 /// The option with the owner of its task.
 pub(super) const OWNER: &str = "@tmux_task_owner";
 
-/// The options that a window has of its own. What it inherits from the session, from all windows or from
+/// The options that a window, or a session, has of its own. What it inherits from the session, from all windows or from
 /// the server, which formats find as well, describes no task.
 #[derive(Debug, Default)]
 pub(super) struct OwnOptions(BTreeMap<String, Vec<u8>>);
@@ -165,18 +165,11 @@ pub(crate) async fn read_spec(
     connection: &mut Connection<'_>,
     window: WindowId,
 ) -> Result<Option<(String, TaskSpec)>, TmuxError> {
-    let window = window.to_string();
-    // Without `-A`: what all windows inherit is no task's record.
-    let show = |name: &str| Command::new("show-options").args(["-wqv", "-t", &window, name]);
-    let asked = [show(SPEC), show(STARTED), show(MARK)];
-    let frames = connection.run(&asked).await?;
-    let [spec, started, token] = frames.as_slice() else {
-        return Err(TmuxError::confused("a frame is missing"));
-    };
-    let started = started.text().trim().parse().ok();
-    let spec = decode_spec(&spec.text());
-    let is_of_launch = |(of, _): &(Millis, TaskSpec)| Some(*of) == started;
-    let token = token.text().trim().to_owned();
+    let frames = connection.run(&[OwnOptions::command(window)]).await?;
+    let options = OwnOptions::read(&last_text(&frames));
+    let spec = decode_spec(&options.raw(SPEC));
+    let is_of_launch = |(of, _): &(Millis, TaskSpec)| Some(*of) == options.number(STARTED);
+    let token = options.raw(MARK).trim().to_owned();
     Ok(spec.filter(is_of_launch).map(|(_, spec)| (token, spec)))
 }
 
