@@ -16,7 +16,7 @@ use super::cpu_activity::CpuActivity;
 #[cfg(linux)]
 use super::facts;
 #[cfg(linux)]
-use super::tree::{self, ForegroundGroup, Host, OtherProcess, Process, was_given_nothing};
+use super::tree::{self, ForegroundGroup, Host, Process, was_given_nothing};
 #[cfg(linux)]
 use crate::model::Foreground;
 use crate::model::{TtyEvidence, TtyUse};
@@ -147,13 +147,12 @@ fn of_members(front: &ForegroundGroup, takes_keys: bool) -> TtyEvidence {
         add(&mut evidence, member, does, front, takes_keys);
     }
     if evidence.reader != TtyUse::Reading {
-        let detached = front.others.iter().filter(|other| {
-            let process = &other.process;
-            other.is_detached
+        let detached = front.others.iter().filter(|process| {
+            process.is_detached()
                 && process.stopped_by.is_none()
                 && facts::has_inherited(process, &front.tty)
         });
-        for OtherProcess { process, .. } in detached {
+        for process in detached {
             let does = facts::does(process, front, takes_keys);
             // What is hidden of it may be anything.
             if does.0.takes_input() {
@@ -203,7 +202,7 @@ fn add_stop(evidence: &mut TtyEvidence, front: &ForegroundGroup) {
     let others = front
         .others
         .iter()
-        .map(|other| (&other.process, other.is_job));
+        .map(|other| (other, front.jobs.contains(&other.pid)));
     let stops = members.chain(others).filter_map(|(process, is_job)| {
         let stop = facts::stop(process, process.stopped_by?, &front.tty, is_job)?;
         Some((process, stop))

@@ -34,6 +34,14 @@ pub(super) struct Process {
     foreground: Option<u32>,
 }
 
+impl Process {
+    /// Whether it is in a session without a terminal. It may have inherited the terminal, and then reads it
+    /// like those in the foreground.
+    pub(super) fn is_detached(&self) -> bool {
+        self.terminal == 0
+    }
+}
+
 /// The foreground of a pane or of a terminal behind it.
 #[derive(Debug)]
 pub(super) struct ForegroundGroup {
@@ -45,18 +53,10 @@ pub(super) struct ForegroundGroup {
     /// The pids of those that have started a program in another terminal.
     pub(super) hosts: BTreeSet<u32>,
     /// Programs behind them that are in no terminal's foreground.
-    pub(super) others: Vec<OtherProcess>,
-}
-
-/// A program of a task that is not in the foreground.
-#[derive(Debug)]
-pub(super) struct OtherProcess {
-    pub(super) process: Process,
-    /// Whether it is in a session without a terminal. It may have inherited the terminal, and then
-    /// reads it like those in the foreground.
-    pub(super) is_detached: bool,
-    /// Whether its parent is in another group, as a job's parent is the shell with job control.
-    pub(super) is_job: bool,
+    pub(super) others: Vec<Process>,
+    /// The pids of stopped ones whose parents are in other groups, as a job's parent is the shell with
+    /// job control.
+    pub(super) jobs: BTreeSet<u32>,
 }
 
 /// A program that has started one in another terminal, and no wrapper.
@@ -142,20 +142,13 @@ pub(super) fn in_front(
     others.retain(|process| {
         process.terminal == 0 || (process.terminal == terminal && process.stopped_by.is_some())
     });
-    let others: Vec<OtherProcess> = others
-        .into_iter()
-        .map(|process| OtherProcess {
-            is_detached: process.terminal == 0,
-            is_job: jobs.contains(&process.pid),
-            process,
-        })
-        .collect();
-    let has_stopped = others.iter().any(|other| !other.is_detached);
+    let has_stopped = others.iter().any(|other| !other.is_detached());
     (!members.is_empty() || has_stopped).then_some(ForegroundGroup {
         tty,
         members,
         hosts,
         others,
+        jobs,
     })
 }
 
@@ -475,7 +468,10 @@ mod tests {
         let members: Vec<u32> = front.members.iter().map(|member| member.pid).collect();
         assert_eq!(members, [10]);
         let others = front.others.iter();
-        let others = others.map(|other| (other.process.pid, other.is_detached, other.is_job));
+        let others = others.map(|other| {
+            let is_job = front.jobs.contains(&other.pid);
+            (other.pid, other.is_detached(), is_job)
+        });
         let expected = [(12, false, false), (13, false, true), (14, true, false)];
         assert_eq!(others.collect::<Vec<_>>(), expected);
         // The foreground is another task's, or its programs have ended.
