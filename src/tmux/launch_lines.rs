@@ -1,13 +1,13 @@
 //! What a launch reads before it changes anything, the command lines that launch, and what comes of it.
 
+use std::sync::LazyLock;
+
 use super::client::{Connection, all_ok, continue_command, pause_command};
 use super::error::TmuxError;
 use super::pane_origin::{EXEC_PANE, HAS_NO_RUN, IS_BARE, IS_OWN_PANE};
-use super::respawn::{
-    ATTACHED_CLIENTS, are_attached, for_clients, list_control_clients, read_control_clients,
-};
 use super::rows::{IS_FLOATING, IS_LINKED, IS_MARKED, IS_NAMED_BY_TMUX, PaneOrder};
 use super::server::Server;
+use super::version::IS_BEFORE_3_8;
 use super::window_options::{
     ENDING, MARK, OwnOptions, names_format, option_commands, print_inherited,
 };
@@ -15,7 +15,7 @@ use crate::model::{
     Error, Launch, PaneId, ReplacedRun, Replaces, SessionLife, TASK_NAME_RULE, WindowId,
     is_task_name, is_token, text,
 };
-use crate::rules::protocol::{Command, Frame, literal_format};
+use crate::rules::protocol::{Command, Frame, literal_argument, literal_format};
 
 /// How often a launch starts over before it gives up.
 pub(super) const ATTEMPTS: usize = 20;
@@ -345,7 +345,9 @@ impl<'a> LaunchLines<'a> {
         let pane = slot.pane.to_string();
         let mut line = vec![self.go_on_if_unchanged(slot)];
         // If a client is gone, the line fails before anything is done.
-        line.extend(for_clients(pause_command, control_clients, slot.pane));
+        let clients = control_clients.iter().map(|client| ["-t", client]);
+        let pause = |client| pause_command(slot.pane).args(client);
+        line.extend(clients.clone().map(pause));
         line.push(
             // Set before the run ends, with the primary pane's own process: the window's active
             // pane may be another one.
@@ -358,7 +360,7 @@ impl<'a> LaunchLines<'a> {
         line.push(Command::new("set-option").args(["-wu", "-t", &pane, ENDING]));
         line.push(self.in_pane(Command::new("respawn-pane").args(["-k", "-t", &pane])));
         line.push(Command::new("clear-history").args(["-t", &pane]));
-        line.extend(for_clients(continue_command, control_clients, slot.pane));
+        line.extend(clients.map(|client| continue_command(slot.pane).args(client)));
         match connection.run(&line).await {
             Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => return Ok(None),
             answer => drop(answer?),
@@ -597,6 +599,49 @@ fn in_words(names: &[&str]) -> Option<String> {
         [name] => Some(format!("{name} is")),
         names => Some(format!("{} are", names.join(", "))),
     }
+}
+
+// Respawning a pane without crashing the server.
+//
+// A respawn gives the pane an empty buffer, but up to tmux 3.7c the offsets of control clients
+// still point into the old one. A client that has not consumed all of the old output makes the
+// server crash at the next byte, even if the old run ended long ago. Pausing a pane for a client
+// disables the client's offset, and continuing resets it to the present position. In one line with
+// the respawn, no old offset is ever used. From 3.8 on tmux resets the offsets itself, and no client is
+// paused.
+
+/// A format for the names of all clients that are attached to any session, as one word, before 3.8. A
+/// client of another session may get a pane's output as well: sessions can be grouped, and windows linked.
+static ATTACHED_CLIENTS: LazyLock<String> = LazyLock::new(|| {
+    let listed = "#{S:#{?session_attached_list,#{session_attached_list}+,}}";
+    format!("{NONE}#{{?{IS_BEFORE_3_8},{listed},}}")
+});
+
+/// What that is without any.
+const NONE: &str = "+";
+
+/// Returns a format that is true as long as the same clients are attached as when tmux expanded
+/// [`ATTACHED_CLIENTS`] to this. A client that has come since is not among those that a line pauses
+/// the pane for.
+fn are_attached(clients: &str) -> String {
+    let listed = &*ATTACHED_CLIENTS;
+    format!("#{{==:{listed},{}}}", literal_argument(clients))
+}
+
+/// Lists the control clients of the server, for [`read_control_clients`].
+fn list_control_clients() -> Command {
+    Command::new("list-clients").args(["-F", "#{client_control_mode} #{client_name}"])
+}
+
+/// Parses the names of the control clients for which a pane has to be paused. `attached` is what tmux
+/// has expanded [`ATTACHED_CLIENTS`] to: only a client that is attached gets output.
+fn read_control_clients(frame: &Frame, attached: &str) -> Vec<String> {
+    if attached == NONE {
+        return Vec::new();
+    }
+    let text = frame.text();
+    let names = text.lines().filter_map(|line| line.strip_prefix("1 "));
+    names.map(str::to_owned).collect()
 }
 
 #[cfg(test)]

@@ -19,7 +19,6 @@ mod one_shot;
 mod output;
 mod pane_origin;
 mod quoted;
-mod respawn;
 mod rows;
 mod server;
 mod task_exec;
