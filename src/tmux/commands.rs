@@ -10,7 +10,6 @@ use super::launch_lines::{go_on_if, is_contended};
 use super::pane_origin::IS_OF_LAUNCHER;
 use super::quoted::{Fields, bounded, quoted, read_rows, row_format};
 use super::rows::IS_LINKED;
-use super::server::Server;
 use super::window_options::{own_format, own_value, print_inherited, read_own};
 use crate::model::{PaneId, SessionId, SessionLife, WindowId, text};
 use crate::rules::protocol::{Command, Frame, control_line};
@@ -57,18 +56,6 @@ pub(crate) async fn kill_window(
         Err(error) if error.is_target_missing() => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-/// Waits on a channel with a client of its own, which sleeps inside the server. Dropping the future
-/// terminates that client, which is safe because it is not in control mode. Returns whether the
-/// channel was signalled; `false` when the server ended first.
-///
-/// # Errors
-///
-/// When there is no server.
-pub(crate) async fn wait_for(server: &Server, channel: &str) -> Result<bool, TmuxError> {
-    let wait = Command::new("wait-for").args(["--", channel]);
-    server.run_until_done(wait).await
 }
 
 /// Ends the session. A session that is gone is not an error.

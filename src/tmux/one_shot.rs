@@ -180,23 +180,23 @@ impl Server {
         }
     }
 
-    /// Runs one command in a client of its own, however long it takes. Returns whether it was
-    /// carried out: a server that ends lets its waiting clients continue as if their wait had
-    /// ended, but it has no sessions by then.
+    /// Waits on a channel with a client of its own, which sleeps inside the server. Returns whether the
+    /// channel was signalled; `false` when the server ended first: it lets its waiting clients continue as
+    /// if their wait had ended, but it has no sessions by then.
     ///
     /// # Errors
     ///
-    /// When the program or the server is missing, or the command fails.
+    /// When there is no server.
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped, the client is terminated.
-    pub(super) async fn run_until_done(&self, command: Command) -> Result<bool, TmuxError> {
-        let name = command.name().to_owned();
+    /// When the future is dropped, the client is terminated, which is safe because it is not in control mode.
+    pub(crate) async fn wait_for(&self, channel: &str) -> Result<bool, TmuxError> {
+        let wait = Command::new("wait-for").args(["--", channel]);
         let say = Command::new("display-message").args(["-p", "done #{session_id}"]);
         let mut process = self.client_process();
         process
-            .args(argv(&[command, say.clone()]))
+            .args(argv(&[wait, say.clone()]))
             // A signal to our group is answered by us: a client that it ends looks like a server that ended.
             .process_group(0)
             .stdin(Stdio::null())
@@ -218,7 +218,7 @@ impl Server {
                 error.is_missing().then_some(false).ok_or(error)
             }
             output if TmuxError::means_no_server(output) => Err(self.no_server()),
-            output => Err(TmuxError::from_reply(&name, output)),
+            output => Err(TmuxError::from_reply("wait-for", output)),
         }
     }
 
