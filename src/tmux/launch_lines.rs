@@ -377,11 +377,11 @@ impl<'a> LaunchLines<'a> {
             Some(pid) => format!("#{{||:{},#{{==:#{{pane_pid}},{pid}}}}}", *HAS_NO_RUN),
             None => HAS_NO_RUN.clone(),
         };
-        let condition = format!(
-            "#{{&&:{is_run},#{{&&:{},{}}}}}",
-            self.is_slot(),
-            are_attached(&slot.attached)
-        );
+        // A client that has come since is not among those that the line pauses the pane for.
+        let attached = literal_argument(&slot.attached);
+        let are_attached = format!("#{{==:{},{attached}}}", *ATTACHED_CLIENTS);
+        let is_slot = self.is_slot();
+        let condition = format!("#{{&&:{is_run},#{{&&:{is_slot},{are_attached}}}}}");
         let in_session = format!("{}:{}.{}", self.session, slot.window, slot.pane);
         go_on_if(&in_session, &condition)
     }
@@ -546,7 +546,7 @@ async fn find_slots(
     let list = Command::new("list-panes").args(["-s", "-t", &target, "-f", is_slot]);
     let line = [
         list.args(["-F", &row_format()]),
-        list_control_clients(),
+        Command::new("list-clients").args(["-F", "#{client_control_mode} #{client_name}"]),
         print_inherited(&names_format(&OWN)),
         // A format also finds these, but cannot tell whose they are.
         Command::new("show-options").args(["-t", &target]),
@@ -619,19 +619,6 @@ static ATTACHED_CLIENTS: LazyLock<String> = LazyLock::new(|| {
 
 /// What that is without any.
 const NONE: &str = "+";
-
-/// Returns a format that is true as long as the same clients are attached as when tmux expanded
-/// [`ATTACHED_CLIENTS`] to this. A client that has come since is not among those that a line pauses
-/// the pane for.
-fn are_attached(clients: &str) -> String {
-    let listed = &*ATTACHED_CLIENTS;
-    format!("#{{==:{listed},{}}}", literal_argument(clients))
-}
-
-/// Lists the control clients of the server, for [`read_control_clients`].
-fn list_control_clients() -> Command {
-    Command::new("list-clients").args(["-F", "#{client_control_mode} #{client_name}"])
-}
 
 /// Parses the names of the control clients for which a pane has to be paused. `attached` is what tmux
 /// has expanded [`ATTACHED_CLIENTS`] to: only a client that is attached gets output.

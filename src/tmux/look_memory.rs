@@ -142,10 +142,7 @@ impl LookMemory {
     /// Returns the primary panes with their processes and how many rows of history they have.
     pub(crate) fn histories(&self) -> impl Iterator<Item = (PaneId, Option<u32>, usize)> {
         let known = self.windows.values();
-        known.filter_map(|known| {
-            let history = usize::try_from(known.shape.history).ok()?;
-            Some((known.pane()?, known.shape.pid, history))
-        })
+        known.filter_map(|known| Some((known.pane()?, known.shape.pid, known.shape.history)))
     }
 
     /// Returns what a look queries first: all windows are listed if none is known, or if nothing else is
