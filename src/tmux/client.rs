@@ -167,7 +167,10 @@ impl Client {
     fn marked_line(&mut self, commands: &[Command]) -> String {
         self.calls += 1;
         let mark = format!("end-of-call-{}-{}", self.nonce, self.calls);
-        let line = format!("{}\ndisplay-message -p {mark}\n", control_line(commands));
+        let line = control_line(commands);
+        // At an empty line tmux detaches the client.
+        let end = if line.is_empty() { "" } else { "\n" };
+        let line = format!("{line}{end}display-message -p {mark}\n");
         self.expected.push_back(Expected::Asked(mark, Vec::new()));
         line
     }
