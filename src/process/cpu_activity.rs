@@ -38,7 +38,6 @@ impl Default for CpuActivity {
 impl CpuActivity {
     /// Whether none of the processes has run since. Also `false` where that is not known: on systems
     /// other than Linux, and once one of them has ended.
-    #[must_use]
     pub(crate) fn lasts(&self) -> bool {
         let counters = self.counters.as_deref().unwrap_or_default();
         let lasts = |(clock, count): &(ClockId, TimeSpec)| clock.now() == Ok(*count);
@@ -64,7 +63,6 @@ impl CpuActivity {
 #[cfg(not(linux))]
 impl CpuActivity {
     /// Whether none of the processes has run since: not known here.
-    #[must_use]
     pub(crate) fn lasts(&self) -> bool {
         false
     }

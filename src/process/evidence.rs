@@ -41,7 +41,6 @@ pub(crate) const MAX_LINE: usize = if cfg!(linux) { 4095 } else { 1023 };
 
 /// Whether a terminal has input that its programs have not read, in line mode a line; `None` where
 /// that cannot be queried.
-#[must_use]
 pub(crate) fn has_unread_input(tty: &Path) -> Option<bool> {
     let unread = rustix::io::ioctl_fionread(open(tty)?).ok()?;
     Some(unread > 0)
@@ -92,7 +91,6 @@ fn with_modes(mut evidence: TtyEvidence, modes: Option<TtyModes>) -> TtyEvidence
 
 /// Examines the terminal `tty`, in which tmux started a process.
 #[cfg(not(linux))]
-#[must_use]
 pub(crate) fn examine(_pid: u32, tty: &Path) -> TtyExamination {
     TtyExamination {
         evidence: known(with_modes(TtyEvidence::default(), modes(tty))),
@@ -104,7 +102,6 @@ pub(crate) fn examine(_pid: u32, tty: &Path) -> TtyExamination {
 
 /// Examines the terminal `tty`, in which tmux started `pid`.
 #[cfg(linux)]
-#[must_use]
 pub(crate) fn examine(pid: u32, tty: &Path) -> TtyExamination {
     // First of all, so that what happens meanwhile counts as a change.
     let (processes, activity) = tree::processes(pid);

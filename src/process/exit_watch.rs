@@ -42,10 +42,6 @@ pub(crate) struct ExitWatch {
 
 impl ExitWatch {
     /// Returns a watch without processes.
-    ///
-    /// # Errors
-    ///
-    /// When the system is out of descriptors or threads.
     pub(crate) fn new() -> io::Result<Self> {
         // Unbounded, but each watched process is sent at most once.
         let (sender, ended) = mpsc::unbounded_channel();

@@ -44,7 +44,6 @@ impl Listening {
 }
 
 /// Whether the run with this first process gets all connections to this address.
-#[must_use]
 pub(crate) fn answers_at(leader: u32, address: SocketAddr) -> bool {
     let found = listening(&[leader], Some(address.port())).unwrap_or_default();
     let of_run = found.get(&leader);
@@ -81,7 +80,6 @@ mod system {
     }
 
     /// Returns who listens on a port, without the run with this first process.
-    #[must_use]
     pub(crate) fn port_holders(port: u16, leader: Option<u32>) -> Vec<PortHolder> {
         let mut sockets = sockets(Some(port)).unwrap_or_default();
         let found = Holders::read(&sockets, leader.as_slice(), true);

@@ -33,10 +33,6 @@ struct Ticket {
 
 /// Waits until this process may run in the slot, whose tickets are below this folder. `on_wait` is called
 /// if it has to wait.
-///
-/// # Errors
-///
-/// When the folder cannot be used.
 pub(crate) fn wait_for_place(
     runtime: &Path,
     slot: &Slot,
@@ -71,7 +67,6 @@ pub(crate) fn wait_for_place(
 }
 
 /// Returns whether a task waits for a place in its slot, and when its run began there, if that is known.
-#[must_use]
 pub(crate) fn queue_state(runtime: &Path, task: &Task) -> (bool, Option<Millis>) {
     // First, because a run that does not wait any more has noted when it began.
     let waits = task.is_alive() && task.pid.is_some_and(waits_to_run);
@@ -102,7 +97,6 @@ fn began_at(runtime: &Path, slot: &Slot, pid: u32, launched: Millis) -> Option<M
 
 /// Whether this process of a pane still waits to run its task, for a place or for its launcher, or has not
 /// even come to that: tmux has made it, and it is still a copy of tmux. False where that cannot be known.
-#[must_use]
 fn waits_to_run(pid: u32) -> bool {
     let Some(line) = command_line(pid) else {
         return false;

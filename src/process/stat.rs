@@ -24,7 +24,6 @@ use crate::model::{Exit, Millis, Ordered as _, Signal};
 
 /// Returns when a process started, of any user; `None` where it is gone or the system does not
 /// report it (only Linux does, in `/proc`).
-#[must_use]
 pub(crate) fn started_at(pid: u32) -> Option<Millis> {
     // Field 22 counts clock ticks since boot.
     let ticks: u64 = read(pid)?.number(22)?;
@@ -36,7 +35,6 @@ pub(crate) fn started_at(pid: u32) -> Option<Millis> {
 /// Returns what tells a process from a later one with its pid: when it started, and the namespace of
 /// pids in which the pid is its; `None` where it is gone or the system does not report it (only Linux
 /// does, in `/proc`).
-#[must_use]
 pub(crate) fn identity(pid: u32) -> Option<String> {
     let ticks: u64 = read(pid)?.number(22)?;
     Some(format!("{ticks} {}", pid_namespace()?))
@@ -44,7 +42,6 @@ pub(crate) fn identity(pid: u32) -> Option<String> {
 
 /// Whether the process of this pid and [`identity`] still runs; true if that cannot be known. Without
 /// an identity, whether some process has the pid.
-#[must_use]
 pub(crate) fn may_run(pid: u32, identified: &str) -> bool {
     let namespace = identified.split_once(' ').map(|(_, namespace)| namespace);
     match (namespace, pid_namespace()) {
@@ -62,7 +59,6 @@ fn pid_namespace() -> Option<String> {
 
 /// Returns how a process ended that its parent has not reaped yet; `None` where it runs, is gone,
 /// or belongs to another user (the kernel shows 0 then).
-#[must_use]
 pub(crate) fn exit_of_zombie(pid: u32) -> Option<Exit> {
     let stat = read(pid)?;
     let ours = rustix::process::geteuid();
@@ -81,7 +77,6 @@ pub(crate) fn exit_of_zombie(pid: u32) -> Option<Exit> {
 }
 
 /// Whether a process is stopped, by a signal or a debugger.
-#[must_use]
 pub(crate) fn is_stopped(pid: u32) -> bool {
     read(pid).is_some_and(|stat| matches!(stat.field(3), Some("T" | "t")))
 }
@@ -171,7 +166,6 @@ pub(super) fn thread_state(pid: u32, thread: u32) -> Option<char> {
 }
 
 /// Returns when these processes started, for those that are known.
-#[must_use]
 pub(crate) fn starts(pids: impl IntoIterator<Item = u32>) -> BTreeMap<u32, Millis> {
     pids.into_iter()
         .filter_map(|pid| Some((pid, started_at(pid)?)))
@@ -200,7 +194,6 @@ fn boot_time() -> Option<Millis> {
 const GENERATIONS: usize = 64;
 
 /// Returns the parent of a process; `None` where it is gone.
-#[must_use]
 pub(crate) fn parent(pid: u32) -> Option<u32> {
     #[cfg(linux)]
     {
@@ -214,7 +207,6 @@ pub(crate) fn parent(pid: u32) -> Option<u32> {
 
 /// Whether a process runs a program of the same name as ours; not one that has ended and was not
 /// reaped yet.
-#[must_use]
 pub(crate) fn is_our_program(pid: u32) -> bool {
     let name = |pid| {
         let name = program(pid)?.file_name()?.to_string_lossy().into_owned();
@@ -230,7 +222,6 @@ fn program(pid: u32) -> Option<PathBuf> {
 
 /// Returns the program of this name that this process descends from, the nearest one, as an existing
 /// file; `None` where there is none or the system does not report it (only Linux does, in `/proc`).
-#[must_use]
 pub(crate) fn ancestor_named(name: &str) -> Option<PathBuf> {
     if !cfg!(linux) {
         return None;
@@ -247,7 +238,6 @@ pub(crate) fn ancestor_named(name: &str) -> Option<PathBuf> {
 
 /// Whether a process has this pid, also one that has ended and was not reaped. One that may not be
 /// signalled, such as a process of another user, exists.
-#[must_use]
 pub(crate) fn exists(pid: u32) -> bool {
     number(pid).is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
@@ -269,7 +259,6 @@ const PAUSE: Timespec = Timespec {
 impl Process {
     /// Returns the process that has this pid now; `None` when there is none, or when the system is
     /// out of descriptors.
-    #[must_use]
     pub(crate) fn open(pid: u32) -> Option<Self> {
         let file = match open(pid) {
             Ok(file) => Some(file),
@@ -284,7 +273,6 @@ impl Process {
     }
 
     /// Whether it still runs.
-    #[must_use]
     pub(crate) fn is_running(&self) -> bool {
         self.file
             .as_ref()
@@ -359,10 +347,6 @@ pub(super) fn open(_pid: u32) -> Result<OwnedFd, Errno> {
 }
 
 /// Sends a signal to the process of a descriptor.
-///
-/// # Errors
-///
-/// When the process has ended, or may not be signalled.
 #[cfg(linux)]
 pub(super) fn signal(file: &OwnedFd, _pid: Pid, signal: process::Signal) -> Result<(), Errno> {
     rustix::process::pidfd_send_signal(file, signal)
@@ -384,7 +368,6 @@ fn number(pid: u32) -> Option<Pid> {
 // What it uses: its control group, and how much it has run.
 
 /// Returns the control group of a process, as systemd names it; `None` where there is none.
-#[must_use]
 pub(crate) fn control_group_of(pid: u32) -> Option<String> {
     let groups = fs::read_to_string(format!("{PROC}/{pid}/cgroup")).ok()?;
     groups_of_systemd(&groups)
@@ -412,14 +395,12 @@ pub(crate) struct RunTime {
 impl RunTime {
     /// Whether the thread has not been woken since the earlier reading. It may have been running
     /// then.
-    #[must_use]
     pub(crate) fn has_slept_since(self, earlier: Self) -> bool {
         self.times == earlier.times
     }
 }
 
 /// Returns how much a process has run; `None` where the system does not count it (only Linux does).
-#[must_use]
 pub(crate) fn run_time(pid: u32) -> Option<RunTime> {
     let text = std::fs::read_to_string(format!("{PROC}/{pid}/schedstat")).ok()?;
     let mut fields = text.split_ascii_whitespace().map(str::parse);

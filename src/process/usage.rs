@@ -19,7 +19,6 @@ pub(crate) struct TreeUsage {
 
 /// Returns the use of each of these processes and its descendants; nothing for those that are gone,
 /// or where the system does not report it (only Linux does). All of `/proc` is read once.
-#[must_use]
 pub(crate) fn tree_usage(roots: &[u32]) -> BTreeMap<u32, TreeUsage> {
     if roots.is_empty() {
         return BTreeMap::new();

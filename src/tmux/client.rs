@@ -63,10 +63,6 @@ pub(crate) enum ReceivedItem {
 
 impl ControlClient {
     /// Waits until the client is attached. To be called when its channel has been signalled.
-    ///
-    /// # Errors
-    ///
-    /// When the server or the session is missing, or there is no answer in time.
     pub(crate) async fn into_client(mut self, server: &Server) -> Result<Client, TmuxError> {
         let notifications = self.attached(server).await?.into_iter();
         Ok(Client {
@@ -83,10 +79,6 @@ impl ControlClient {
 
 impl Server {
     /// Connects a control client and attaches it.
-    ///
-    /// # Errors
-    ///
-    /// As [`Server::connect`], and when the session is missing.
     pub(crate) async fn attach(
         &self,
         session: SessionId,
@@ -177,10 +169,6 @@ impl Client {
 
     /// Waits for the next notification or answer.
     ///
-    /// # Errors
-    ///
-    /// [`TmuxError::Closed`] when the connection is closed.
-    ///
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
@@ -223,17 +211,12 @@ impl Client {
     }
 
     /// Waits until everything that tmux has for the client by now has arrived.
-    ///
-    /// # Errors
-    ///
-    /// When tmux does not answer in time or is gone.
     pub(crate) async fn sync(&mut self) -> Result<(), TmuxError> {
         let mark = Command::new("display-message").args(["-p", ""]);
         self.call(&[mark]).await.map(drop)
     }
 
     /// Returns the client's pid.
-    #[must_use]
     pub(crate) fn pid(&self) -> Option<u32> {
         self.control.pid()
     }
@@ -255,20 +238,12 @@ pub(crate) enum Connection<'a> {
 
 impl Connection<'_> {
     /// Wakes all clients that wait on a channel.
-    ///
-    /// # Errors
-    ///
-    /// When there is no server.
     pub(crate) async fn signal(&mut self, channel: &str) -> Result<(), TmuxError> {
         let signal = Command::new("wait-for").args(["-S", "--", channel]);
         self.run(&[signal]).await.map(drop)
     }
 
     /// Runs the commands as one line. A command that failed is a frame that is not `ok`.
-    ///
-    /// # Errors
-    ///
-    /// When no answer came.
     pub(crate) async fn frames(&mut self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
         // Those with a process are on the heap: they are large, and everything that talks to tmux has one.
         match self {

@@ -40,10 +40,6 @@ impl ListedSession {
 }
 
 /// Ends a window. Returns whether it existed.
-///
-/// # Errors
-///
-/// When tmux refuses.
 pub(crate) async fn kill_window(
     connection: &mut Connection<'_>,
     window: WindowId,
@@ -59,10 +55,6 @@ pub(crate) async fn kill_window(
 }
 
 /// Ends the session. A session that is gone is not an error.
-///
-/// # Errors
-///
-/// When tmux refuses.
 pub(crate) async fn kill_session(
     connection: &mut Connection<'_>,
     session: SessionId,
@@ -76,10 +68,6 @@ pub(crate) async fn kill_session(
 }
 
 /// Lists the server's sessions. Returns none when there is no server.
-///
-/// # Errors
-///
-/// When tmux fails.
 pub(crate) async fn list_sessions(
     connection: &mut Connection<'_>,
 ) -> Result<Vec<ListedSession>, TmuxError> {
@@ -88,10 +76,6 @@ pub(crate) async fn list_sessions(
 }
 
 /// The same without their roots and titles.
-///
-/// # Errors
-///
-/// When tmux fails.
 pub(crate) async fn list_marks(
     connection: &mut Connection<'_>,
 ) -> Result<Vec<ListedSession>, TmuxError> {
@@ -160,10 +144,6 @@ pub(crate) struct ListedTask {
 }
 
 /// Lists the tasks of all sessions. Returns none when there is no server.
-///
-/// # Errors
-///
-/// When tmux fails.
 pub(crate) async fn list_tasks(
     connection: &mut Connection<'_>,
 ) -> Result<BTreeMap<SessionId, Vec<ListedTask>>, TmuxError> {
@@ -185,10 +165,6 @@ pub(crate) async fn list_tasks(
 }
 
 /// Returns those of these windows that are in a session of the server, or in another one than this.
-///
-/// # Errors
-///
-/// When tmux fails.
 pub(crate) async fn existing_windows(
     connection: &mut Connection<'_>,
     windows: &[WindowId],
@@ -208,10 +184,6 @@ pub(crate) async fn existing_windows(
 }
 
 /// Returns those of these panes that exist on the server, dead or alive.
-///
-/// # Errors
-///
-/// When tmux fails.
 pub(crate) async fn existing_panes(
     connection: &mut Connection<'_>,
     panes: &BTreeSet<PaneId>,
@@ -223,10 +195,6 @@ pub(crate) async fn existing_panes(
 }
 
 /// Returns the windows of the session that have tmux's bell flag.
-///
-/// # Errors
-///
-/// When tmux fails.
 pub(crate) async fn ringing_windows(
     connection: &mut Connection<'_>,
     session: SessionId,
@@ -246,10 +214,6 @@ async fn listed_ids<T: FromStr + Ord>(
 }
 
 /// Sets a session option to a text; `None` unsets the option.
-///
-/// # Errors
-///
-/// When the session is missing or tmux fails.
 pub(crate) async fn set_session_option(
     connection: &mut Connection<'_>,
     session: SessionId,
@@ -357,10 +321,6 @@ pub(crate) async fn end_idle_session(
 /// Ends those windows in which nothing runs any more; each is given with its primary pane. A task
 /// that was rerun just before stays, and so does a window in which the user has a pane, or that the
 /// user has linked from another session.
-///
-/// # Errors
-///
-/// When tmux refuses.
 pub(crate) async fn prune_windows(
     connection: &mut Connection<'_>,
     windows: &[(WindowId, PaneId)],
@@ -391,10 +351,6 @@ pub(crate) struct Mark {
 
 /// Marks the session as ours if its mark is still `before`. Returns the folder that it had, and the mark
 /// that it has afterwards. Compared and set in one line, so that of two daemons only one gets it.
-///
-/// # Errors
-///
-/// When tmux fails.
 pub(crate) async fn claim(
     connection: &mut Connection<'_>,
     session: SessionId,

@@ -201,10 +201,6 @@ impl Server {
     ///
     /// To be used rarely: tmux up to 3.5a crashes when a session is created or ended, the current
     /// window changes or a client detaches, at the moment in which a control client connects.
-    ///
-    /// # Errors
-    ///
-    /// When the program or the server is missing, or there is no answer in time.
     pub(crate) async fn connect(
         &self,
         channel: &str,
@@ -218,10 +214,6 @@ impl Server {
     }
 
     /// Whether a hook of the user's runs when a client attaches to the session.
-    ///
-    /// # Errors
-    ///
-    /// When the server is missing, or there is no answer in time.
     pub(crate) async fn has_attach_hooks(&self, session: SessionId) -> Result<bool, TmuxError> {
         let target = format!("{session}:");
         let show = |hook: &str| {
@@ -238,10 +230,6 @@ impl Server {
 impl ControlClient {
     /// Waits until a client that has connected is attached, and returns what tmux reported to it meanwhile.
     /// To be called when its channel has been signalled.
-    ///
-    /// # Errors
-    ///
-    /// When the server or the session is missing, or there is no answer in time.
     pub(super) async fn attached(
         &mut self,
         server: &Server,

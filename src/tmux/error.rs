@@ -77,7 +77,6 @@ impl From<TmuxError> for Error {
 
 impl TmuxError {
     /// Whether the error only means that the session or its whole server is missing.
-    #[must_use]
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Self::NoServer { .. } | Self::NoSuchSession { .. })
     }

@@ -90,10 +90,6 @@ pub(crate) struct HookWakeups {
 impl ControlClient {
     /// Waits until the client is attached, and lets it wait for the hooks of the session. It is
     /// waiting when this returns. To be called when its channel has been signalled.
-    ///
-    /// # Errors
-    ///
-    /// When the server or the session is missing, or there is no answer in time.
     pub(crate) async fn into_wakeups(
         mut self,
         server: &Server,
@@ -126,10 +122,6 @@ impl ControlClient {
 
 impl HookWakeups {
     /// Resolves when a hook has reported a window. Several reports in quick succession may come as one.
-    ///
-    /// # Errors
-    ///
-    /// [`TmuxError::Closed`] when there will be no further reports.
     ///
     /// # Cancel safety
     ///

@@ -46,10 +46,6 @@ const PROCESS: &str = "@tmux_task_pid";
 /// do not change the user's own hooks. Hooks of a later version are not replaced; missing ones are
 /// added. Returns whether respawns are reported, as by tmux from 3.8 on, which has no need to be nudged
 /// either.
-///
-/// # Errors
-///
-/// When tmux refuses.
 pub(crate) async fn install(
     connection: &mut Connection<'_>,
     session: SessionId,
@@ -229,10 +225,6 @@ pub(crate) struct WindowSetting {
 }
 
 /// Sets options of windows. Windows that are gone are skipped.
-///
-/// # Errors
-///
-/// When no answer came.
 pub(crate) async fn set_window_options(
     connection: &mut Connection<'_>,
     settings: &[WindowSetting],
@@ -422,10 +414,6 @@ impl HookFault {
 }
 
 /// Returns the faults of the hooks of a session that a daemon supervises.
-///
-/// # Errors
-///
-/// When tmux fails, or the session is gone.
 pub(crate) async fn check_hooks(
     connection: &mut Connection<'_>,
     session: SessionId,
@@ -480,10 +468,6 @@ fn is_found(hook: &str) -> String {
 }
 
 /// Returns the version of the running server; `None` when it has no session.
-///
-/// # Errors
-///
-/// When tmux fails, or there is no server.
 pub(crate) async fn server_version(
     connection: &mut Connection<'_>,
 ) -> Result<Option<String>, TmuxError> {

@@ -28,10 +28,6 @@ const INPUT_OFF: &str = "input-off";
 /// `answers` what is asked, that is stored on the pane: digits, letters, dots and dashes. The modes of tmux that take the keys, such as copy mode, are left first. A
 /// secret text is on no command line and in none of tmux's logs, and if this fails, it is not left
 /// in tmux.
-///
-/// # Errors
-///
-/// When tmux refuses: the pane is gone or dead.
 pub(crate) async fn type_into(
     connection: &mut Connection<'_>,
     server: &Server,
@@ -103,7 +99,6 @@ fn send(pane: PaneId) -> Command {
 
 /// Whether this is a key in tmux's notation: a character or a name, with optional modifiers. tmux
 /// itself would type unknown names character by character.
-#[must_use]
 pub(crate) fn is_key(key: &str) -> bool {
     const NAMES: &[&str] = &[
         "enter", "escape", "space", "tab", "btab", "bspace", "up", "down", "left", "right", "home",
@@ -188,10 +183,6 @@ pub(crate) struct PromptPlace<'a> {
 
 impl PaneView {
     /// Reads a pane.
-    ///
-    /// # Errors
-    ///
-    /// When tmux refuses.
     pub(crate) async fn read(
         connection: &mut Connection<'_>,
         pane: PaneId,

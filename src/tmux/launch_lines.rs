@@ -62,10 +62,6 @@ pub(crate) fn two_windows(name: &str, first: WindowId, second: WindowId) -> Erro
 }
 
 /// Checks a task's name: 1 to 40 of `A-Za-z0-9._-`, the first a letter or digit.
-///
-/// # Errors
-///
-/// When it is not; the error contains the rule.
 pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     if is_task_name(name) {
         Ok(())
@@ -445,10 +441,6 @@ impl LaunchRow {
 
 /// Returns what a launch has started if its answer was lost, wherever it is and whatever its name; `None` when
 /// it started nothing. What it replaced is not known.
-///
-/// # Errors
-///
-/// When tmux fails.
 pub(crate) async fn find_launched(
     connection: &mut Connection<'_>,
     launch: &Launch,

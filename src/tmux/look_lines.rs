@@ -192,10 +192,6 @@ impl LookLine {
     }
 
     /// Parses what these commands of it have printed; `None` if a window or a pane is gone.
-    ///
-    /// # Errors
-    ///
-    /// When the session is not there, or the answer does not fit the question.
     pub(super) fn read(
         &self,
         commands: &[Command],

@@ -128,13 +128,11 @@ impl LookMemory {
     }
 
     /// Whether windows are left for a further [`LookKind::Slice`].
-    #[must_use]
     pub(crate) fn is_sweeping(&self) -> bool {
         self.sweep.is_some()
     }
 
     /// Whether the last look found everything as the one before it.
-    #[must_use]
     pub(crate) fn is_same(&self) -> bool {
         self.is_same
     }
@@ -421,10 +419,6 @@ impl<'a> Inquiry<'a> {
     }
 
     /// Ends the look.
-    ///
-    /// # Errors
-    ///
-    /// When there is no answer about the session itself.
     pub(super) fn finish(self) -> Result<LookRows, TmuxError> {
         let memory = self.memory;
         let (Some(session), Some(mut death_record)) = (memory.session.clone(), self.record) else {

@@ -31,10 +31,6 @@ impl Server {
     /// Waits for an answer, at most [`TIME_LIMIT`], and nudges the server meanwhile: a hook of the
     /// user's that runs a shell holds up the client until tmux has collected that shell, and tmux
     /// with utempter loses the signal that reports it if a task ends at the same time.
-    ///
-    /// # Errors
-    ///
-    /// [`TmuxError::TimedOut`].
     pub(super) async fn answer<T>(&self, talk: impl Future<Output = T>) -> Result<T, TmuxError> {
         tokio::select! {
             answer = tokio::time::timeout(TIME_LIMIT, talk) => {
@@ -87,10 +83,6 @@ impl Server {
 
     /// The same, with input for the commands to read from `-`: data that must not be in tmux's log of
     /// commands.
-    ///
-    /// # Errors
-    ///
-    /// As [`Server::one_shot`].
     pub(crate) async fn one_shot_with(
         &self,
         commands: &[Command],
@@ -183,10 +175,6 @@ impl Server {
     /// Waits on a channel with a client of its own, which sleeps inside the server. Returns whether the
     /// channel was signalled; `false` when the server ended first: it lets its waiting clients continue as
     /// if their wait had ended, but it has no sessions by then.
-    ///
-    /// # Errors
-    ///
-    /// When there is no server.
     ///
     /// # Cancel safety
     ///

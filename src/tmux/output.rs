@@ -69,10 +69,6 @@ impl Extent {
 }
 
 /// Reads a pane's output: in slices if it is long, unless the pane changes too much meanwhile.
-///
-/// # Errors
-///
-/// When the pane is missing or tmux fails.
 pub(crate) async fn read_output(
     connection: &mut Connection<'_>,
     pane: PaneId,
@@ -85,10 +81,6 @@ pub(crate) async fn read_output(
 /// on: it is told that the pane was continued, as often as is returned, and what it receives before that is
 /// older. Output that tmux has not sent to it yet is discarded, so that neither the answer nor that report
 /// is late. A pane whose run has ended becomes safe to respawn (tmux up to 3.7c).
-///
-/// # Errors
-///
-/// When the pane or the client is missing or tmux fails.
 pub(crate) async fn follow_output(
     connection: &mut Connection<'_>,
     client: &str,
@@ -127,10 +119,6 @@ pub(crate) fn ask_output(client: &mut Client, pane: PaneId, extent: Extent) {
 }
 
 /// Reads the answer to [`ask_output`].
-///
-/// # Errors
-///
-/// When the pane is missing or tmux fails.
 pub(crate) fn read_asked(frames: Vec<Frame>, extent: Extent) -> Result<PaneOutput, TmuxError> {
     let capture = Command::new("capture-pane");
     let captured = Captured::of(&all_ok(&[capture], frames)?)?;
@@ -312,10 +300,6 @@ fn unreadable() -> TmuxError {
 
 /// Reads the screen and as many of the last rows of the history as contain enough whole lines: so many at
 /// first, and more if that is not enough.
-///
-/// # Errors
-///
-/// When the pane is missing or tmux fails.
 pub(crate) async fn read_end(
     connection: &mut Connection<'_>,
     pane: PaneId,
@@ -363,10 +347,6 @@ impl FirstLines {
 
 /// Reads the first lines of a pane's output, if there are considerably more than those `known`. tmux
 /// drops a tenth of the rows at once, and no more than that are read.
-///
-/// # Errors
-///
-/// When the pane is missing or tmux fails.
 pub(crate) async fn read_first_lines(
     connection: &mut Connection<'_>,
     pane: PaneId,

@@ -111,14 +111,12 @@ impl Server {
     }
 
     /// Returns the server's socket, an absolute path.
-    #[must_use]
     pub(crate) fn socket(&self) -> &Path {
         &self.socket
     }
 
     /// Returns the same server with a limit on descriptors for the clients that it starts, for a
     /// process whose own limit was raised.
-    #[must_use]
     pub(crate) fn with_descriptors(&self, descriptors: Option<u64>) -> Self {
         Self {
             descriptors,
@@ -127,16 +125,11 @@ impl Server {
     }
 
     /// Returns the tmux program.
-    #[must_use]
     pub(crate) fn program(&self) -> &Path {
         &self.program
     }
 
     /// Runs the program, and returns its version if it is supported.
-    ///
-    /// # Errors
-    ///
-    /// When the program cannot be run, is not tmux or is too old.
     ///
     /// # Cancel safety
     ///
@@ -163,16 +156,11 @@ impl Server {
     }
 
     /// Whether the program was named by the user.
-    #[must_use]
     pub(crate) fn is_program_named(&self) -> bool {
         self.program != Path::new(PROGRAM)
     }
 
     /// Checks that there is such a program, without running it.
-    ///
-    /// # Errors
-    ///
-    /// When there is none.
     pub(crate) fn check_program(&self) -> Result<(), TmuxError> {
         let is_name = self.program.components().count() <= 1;
         let folders = env::var("PATH").filter(|_| is_name);
@@ -188,10 +176,6 @@ impl Server {
 
     /// Creates the folder that tmux would create for its default sockets. With `-S` none is
     /// created.
-    ///
-    /// # Errors
-    ///
-    /// When a server cannot be started because the folder is missing.
     pub(crate) fn create_socket_folder(&self) -> Result<(), TmuxError> {
         self.check_socket_folder()?;
         let Some(folder) = self.missing_folder() else {
@@ -207,10 +191,6 @@ impl Server {
 
     /// Whether a server can be started, as far as the folder of its socket is concerned. tmux makes
     /// only a folder of its own.
-    ///
-    /// # Errors
-    ///
-    /// When another folder is missing.
     pub(crate) fn check_socket_folder(&self) -> Result<(), TmuxError> {
         let is_tmux_own = |folder: &Path| folder.file_name() == Some(OsStr::new(&folder_name()));
         match self.missing_folder().filter(|folder| !is_tmux_own(folder)) {
@@ -353,7 +333,6 @@ impl Server {
     /// Asks the kernel whether a server listens. It never blocks: a server that is stopped accepts
     /// connections until its queue is full, and then a plain connect would block until it
     /// continues.
-    #[must_use]
     pub(crate) fn probe(&self) -> Probe {
         match self.try_connect() {
             Ok(_) | Err(Errno::INPROGRESS) => Probe::Listening,
@@ -365,7 +344,6 @@ impl Server {
 
     /// Returns the pid of the server that listens, if there is one and the kernel reports it, as
     /// Linux does.
-    #[must_use]
     pub(crate) fn pid(&self) -> Option<u32> {
         #[cfg(linux)]
         {

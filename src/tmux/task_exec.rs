@@ -87,10 +87,6 @@ pub(super) struct PaneOrder {
 
 /// Returns the environment of a task: the variables of its caller, unless it is to have those of tmux,
 /// without the withheld ones; and those that are given for it, even if they are withheld by name.
-///
-/// # Errors
-///
-/// When there is no shell.
 pub(crate) fn environment_of(
     spec: &TaskSpec,
     caller: impl IntoIterator<Item = (OsString, OsString)>,

@@ -32,10 +32,6 @@ pub(crate) struct Viewer {
 }
 
 /// Lists the terminals that are attached to the server. Control clients are none.
-///
-/// # Errors
-///
-/// When there is no server or tmux fails.
 pub(crate) async fn list_viewers(
     connection: &mut Connection<'_>,
 ) -> Result<Vec<Viewer>, TmuxError> {
@@ -71,10 +67,6 @@ fn read(row: &str) -> Option<Viewer> {
 
 /// Shows a text on the status line of the viewers that are attached to the task session or want
 /// notices of all of them, and stores it in the task session's `@tmux_task_notice`.
-///
-/// # Errors
-///
-/// When the session is missing or tmux fails.
 pub(crate) async fn show_notice(
     connection: &mut Connection<'_>,
     session: SessionId,
@@ -98,10 +90,6 @@ pub(crate) async fn show_notice(
 }
 
 /// Makes a window the current one of its session, and the viewer that was used last show it.
-///
-/// # Errors
-///
-/// When the window is missing or tmux fails.
 pub(crate) async fn show_window(
     connection: &mut Connection<'_>,
     session: SessionId,

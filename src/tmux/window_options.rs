@@ -157,10 +157,6 @@ fn unescape(text: &str) -> Vec<u8> {
 
 /// Returns what the window says of its last launch, and the token of that; `None` when it says nothing, or
 /// when a launcher that writes none has used the window since.
-///
-/// # Errors
-///
-/// When tmux fails.
 pub(crate) async fn read_spec(
     connection: &mut Connection<'_>,
     window: WindowId,
@@ -285,10 +281,6 @@ pub(super) fn decode_ending(text: &str, pid: Option<u32>) -> Option<(GoneReason,
 
 /// Marks the windows of tasks whose runs are about to be ended for a reason, and removes the mark from those
 /// whose runs could not be ended. A window that is gone by now is left out.
-///
-/// # Errors
-///
-/// When tmux does not answer.
 pub(crate) async fn mark_endings(
     connection: &mut Connection<'_>,
     tasks: &[(Arc<Task>, Option<GoneReason>)],

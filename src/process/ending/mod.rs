@@ -38,10 +38,6 @@ pub(crate) struct RunEnder {
 
 impl RunEnder {
     /// Starts the thread, which ends nothing yet.
-    ///
-    /// # Errors
-    ///
-    /// When the system is out of descriptors or threads.
     pub(crate) fn new() -> io::Result<Self> {
         let (wake, woken) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
