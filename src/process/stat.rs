@@ -6,12 +6,12 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{self, Pid, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 #[cfg(linux)]
 use rustix::time::ClockId;
 
@@ -20,7 +20,7 @@ use super::ps;
 use crate::files::PROC;
 #[cfg(linux)]
 use crate::model::text;
-use crate::model::{Exit, Millis, Ordered as _, Signal};
+use crate::model::{self, Exit, Millis, Ordered as _};
 
 /// Returns when a process started, of any user; `None` where it is gone or the system does not
 /// report it (only Linux does, in `/proc`).
@@ -53,7 +53,7 @@ pub(crate) fn may_run(pid: u32, identified: &str) -> bool {
 }
 
 fn pid_namespace() -> Option<String> {
-    let link = std::fs::read_link(format!("{PROC}/self/ns/pid")).ok()?;
+    let link = fs::read_link(format!("{PROC}/self/ns/pid")).ok()?;
     Some(link.to_str()?.to_owned())
 }
 
@@ -62,7 +62,7 @@ fn pid_namespace() -> Option<String> {
 pub(crate) fn exit_of_zombie(pid: u32) -> Option<Exit> {
     let stat = read(pid)?;
     let ours = rustix::process::geteuid();
-    let owner = std::fs::metadata(format!("{PROC}/{pid}")).ok()?.uid();
+    let owner = fs::metadata(format!("{PROC}/{pid}")).ok()?.uid();
     if stat.field(3)? != "Z" || !(ours.is_root() || owner == ours.as_raw()) {
         return None;
     }
@@ -72,7 +72,7 @@ pub(crate) fn exit_of_zombie(pid: u32) -> Option<Exit> {
     Some(if signal == 0 {
         Exit::with_code(i32::try_from(status >> 8 & 0xff).ok()?)
     } else {
-        Exit::with_signal(Some(Signal::from_number(signal)))
+        Exit::with_signal(Some(model::Signal::from_number(signal)))
     })
 }
 
@@ -110,6 +110,13 @@ impl Stat {
     }
 }
 
+/// Returns the numbers among the names in a folder of `/proc`, such as pids; none where it is gone.
+#[cfg_attr(not(linux), allow(dead_code, reason = "there is no `/proc`"))]
+pub(super) fn numbers_in(folder: impl AsRef<Path>) -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
 pub(super) fn read(pid: u32) -> Option<Stat> {
     let mut file = File::open(format!("{PROC}/{pid}/stat")).ok()?;
     // Room for all of it: the kernel returns it in one piece, and many processes are read at once.
@@ -127,7 +134,7 @@ pub(super) const WORD_END: u8 = if cfg!(linux) { 0 } else { b' ' };
 pub(super) fn command_line(pid: u32) -> Option<Vec<u8>> {
     #[cfg(linux)]
     {
-        std::fs::read(format!("{PROC}/{pid}/cmdline")).ok()
+        fs::read(format!("{PROC}/{pid}/cmdline")).ok()
     }
     #[cfg(not(linux))]
     {
@@ -137,7 +144,7 @@ pub(super) fn command_line(pid: u32) -> Option<Vec<u8>> {
 
 /// Whether a process is being replaced by another program: it has memory, and no environment yet.
 pub(super) fn is_replaced(pid: u32) -> bool {
-    let read = |name| std::fs::read(format!("{PROC}/{pid}/{name}"));
+    let read = |name| fs::read(format!("{PROC}/{pid}/{name}"));
     let has_memory = || read("maps").is_ok_and(|maps| !maps.is_empty());
     read("environ").is_ok_and(|environment| environment.is_empty()) && has_memory()
 }
@@ -149,7 +156,7 @@ pub(super) fn pane_of(pid: u32) -> Option<(String, String)> {
 
 /// Returns a variable that a process was started with, on Linux.
 pub(super) fn variable(pid: u32, name: &str) -> Option<String> {
-    let environment = std::fs::read(format!("{PROC}/{pid}/environ")).ok()?;
+    let environment = fs::read(format!("{PROC}/{pid}/environ")).ok()?;
     let mut variables = environment.split(|byte| *byte == 0);
     let value = variables.find_map(|variable| {
         let value = variable.strip_prefix(name.as_bytes())?;
@@ -161,7 +168,7 @@ pub(super) fn variable(pid: u32, name: &str) -> Option<String> {
 /// Returns the state of a thread, `S` where it sleeps; `None` where it is gone.
 #[cfg(linux)]
 pub(super) fn thread_state(pid: u32, thread: u32) -> Option<char> {
-    let text = std::fs::read_to_string(format!("{PROC}/{pid}/task/{thread}/stat")).ok()?;
+    let text = fs::read_to_string(format!("{PROC}/{pid}/task/{thread}/stat")).ok()?;
     text.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
@@ -178,9 +185,8 @@ pub(crate) fn starts(pids: impl IntoIterator<Item = u32>) -> BTreeMap<u32, Milli
 fn boot_time() -> Option<Millis> {
     let millis = |clock| -> Option<Millis> {
         let time = rustix::time::clock_gettime(clock);
-        time.tv_sec
-            .checked_mul(1000)?
-            .checked_add(time.tv_nsec / 1_000_000)
+        let whole = time.tv_sec.checked_mul(1000)?;
+        whole.checked_add(time.tv_nsec / 1_000_000)
     };
     millis(ClockId::Realtime)?.checked_sub(millis(ClockId::Boottime)?)
 }
@@ -217,7 +223,7 @@ pub(crate) fn is_our_program(pid: u32) -> bool {
 }
 
 fn program(pid: u32) -> Option<PathBuf> {
-    std::fs::read_link(format!("{PROC}/{pid}/exe")).ok()
+    fs::read_link(format!("{PROC}/{pid}/exe")).ok()
 }
 
 /// Returns the program of this name that this process descends from, the nearest one, as an existing
@@ -242,12 +248,12 @@ pub(crate) fn exists(pid: u32) -> bool {
     number(pid).is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 
-/// A process that can be queried: the one that had the pid when this was created.
+/// The process that had the pid when this was created.
 #[derive(Debug)]
 pub(crate) struct Process {
     pid: u32,
-    /// Readable once it has ended; `None` where there is no such descriptor.
-    file: Option<OwnedFd>,
+    /// Readable once it has ended; `None` where there is no such descriptor, or they are short.
+    pub(super) file: Option<OwnedFd>,
 }
 
 /// How long to wait before processes are looked for again whose ends nothing reports.
@@ -257,16 +263,13 @@ const PAUSE: Timespec = Timespec {
 };
 
 impl Process {
-    /// Returns the process that has this pid now; `None` when there is none, or when the system is
-    /// out of descriptors.
+    /// Returns the process that has this pid now; `None` when there is none.
     pub(crate) fn open(pid: u32) -> Option<Self> {
         let file = match open(pid) {
-            Ok(file) => Some(file),
-            Err(Errno::NOSYS) => None,
-            Err(error) => {
-                tracing::debug!(?pid, %error, "could not open a process");
-                return None;
-            }
+            Err(Errno::SRCH) => return None,
+            opened => opened
+                .inspect_err(|error| tracing::debug!(pid, %error, "could not watch a process"))
+                .ok(),
         };
         let process = Self { pid, file };
         process.is_running().then_some(process)
@@ -277,6 +280,19 @@ impl Process {
         self.file
             .as_ref()
             .map_or_else(|| runs(self.pid), |file| !has_ended(file))
+    }
+
+    /// Sends it a signal, if it has not ended and may be signalled.
+    pub(super) fn signal(&self, signal: Signal) -> Result<(), Errno> {
+        #[cfg(linux)]
+        if let Some(file) = &self.file {
+            return rustix::process::pidfd_send_signal(file, signal);
+        }
+        // Unlike with a pidfd, another process can have got its pid since the descriptor was asked.
+        if self.file.as_ref().is_some_and(has_ended) {
+            return Err(Errno::SRCH);
+        }
+        kill_process(number(self.pid).ok_or(Errno::SRCH)?, signal)
     }
 }
 
@@ -346,21 +362,6 @@ pub(super) fn open(_pid: u32) -> Result<OwnedFd, Errno> {
     Err(Errno::NOSYS)
 }
 
-/// Sends a signal to the process of a descriptor.
-#[cfg(linux)]
-pub(super) fn signal(file: &OwnedFd, _pid: Pid, signal: process::Signal) -> Result<(), Errno> {
-    rustix::process::pidfd_send_signal(file, signal)
-}
-
-/// The same. Unlike with a pidfd, another process can have got its pid since the descriptor was asked.
-#[cfg(not(linux))]
-pub(super) fn signal(file: &OwnedFd, pid: Pid, signal: process::Signal) -> Result<(), Errno> {
-    if has_ended(file) {
-        return Err(Errno::SRCH);
-    }
-    rustix::process::kill_process(pid, signal)
-}
-
 fn number(pid: u32) -> Option<Pid> {
     i32::try_from(pid).ok().and_then(Pid::from_raw)
 }
@@ -369,8 +370,7 @@ fn number(pid: u32) -> Option<Pid> {
 
 /// Returns the control group of a process, as systemd names it; `None` where there is none.
 pub(crate) fn control_group_of(pid: u32) -> Option<String> {
-    let groups = fs::read_to_string(format!("{PROC}/{pid}/cgroup")).ok()?;
-    groups_of_systemd(&groups)
+    groups_of_systemd(&fs::read_to_string(format!("{PROC}/{pid}/cgroup")).ok()?)
 }
 
 /// Reads the path of the unified hierarchy, else that of systemd's own.
@@ -402,7 +402,7 @@ impl RunTime {
 
 /// Returns how much a process has run; `None` where the system does not count it (only Linux does).
 pub(crate) fn run_time(pid: u32) -> Option<RunTime> {
-    let text = std::fs::read_to_string(format!("{PROC}/{pid}/schedstat")).ok()?;
+    let text = fs::read_to_string(format!("{PROC}/{pid}/schedstat")).ok()?;
     let mut fields = text.split_ascii_whitespace().map(str::parse);
     let nanos = fields.next()?.ok()?;
     let times = fields.nth(1)?.ok()?;

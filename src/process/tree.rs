@@ -276,28 +276,18 @@ pub(super) fn processes(pid: u32) -> (Vec<Process>, CpuActivity) {
 }
 
 fn children(pid: u32, threads: &[u32]) -> Vec<u32> {
-    let mut found = Vec::new();
-    for thread in threads {
-        let path = format!("/proc/{pid}/task/{thread}/children");
-        let Ok(text) = fs::read_to_string(path) else {
-            continue;
-        };
-        found.extend(
-            text.split_ascii_whitespace()
-                .filter_map(|pid| pid.parse::<u32>().ok()),
-        );
-    }
-    found
+    let of = |thread| fs::read_to_string(format!("/proc/{pid}/task/{thread}/children"));
+    let lists = threads.iter().filter_map(|thread| of(thread).ok());
+    let pids = |list: String| -> Vec<u32> {
+        let pids = list.split_ascii_whitespace();
+        pids.filter_map(|pid| pid.parse().ok()).collect()
+    };
+    lists.flat_map(pids).collect()
 }
 
 fn threads(pid: u32) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else {
-        return Vec::new();
-    };
-    entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .take(MOST_THREADS)
-        .collect()
+    let threads = stat::numbers_in(format!("/proc/{pid}/task"));
+    threads.take(MOST_THREADS).collect()
 }
 
 /// Whether a shell or an interpreter was started to take commands from a user: without a

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::Receiver;
 use std::thread;
@@ -10,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use tokio::sync::mpsc;
 
 use super::members::{HOLD, Known, ProcessRow, SignalMasks};
@@ -20,7 +19,7 @@ use super::ps_table as table;
 use super::table;
 use crate::model::programs::{CommandReader, command_reader};
 use crate::model::{EndOrder, EndReport, LeftProcess, WindowId};
-use crate::process::stat;
+use crate::process::stat::{self, Process};
 
 /// After this time, those who wait are told for whom.
 const TELL_AFTER: Duration = Duration::from_secs(1);
@@ -82,8 +81,8 @@ impl Strangers {
         // The table may have been read for another run.
         runs.values_mut().for_each(|run| drop(run.recognise(all)));
         let is_stranger = |row: &&ProcessRow| runs.values().all(|run| run.is_stranger(row));
-        self.pids
-            .extend(all.iter().filter(is_stranger).map(|row| row.pid));
+        let strangers = all.iter().filter(is_stranger);
+        self.pids.extend(strangers.map(|row| row.pid));
         self.pids.sort_unstable();
     }
 }
@@ -162,7 +161,7 @@ impl Worker {
         let members = self.runs.values().flat_map(|run| run.members.values());
         files.extend(
             members
-                .filter_map(|member| member.file.as_ref())
+                .filter_map(|member| member.process.file.as_ref())
                 .map(|file| PollFd::new(file, PollFlags::IN)),
         );
         let due = self.runs.values().map(Run::next_deadline).min();
@@ -210,10 +209,8 @@ struct Run {
 
 /// A process of a run.
 struct Member {
-    pid: i32,
+    process: Process,
     name: String,
-    /// Readable when it ends; `None` where that is not possible, or descriptors are short.
-    file: Option<OwnedFd>,
     started: u64,
     parent: u32,
     stage: Stage,
@@ -268,9 +265,8 @@ impl Run {
     /// Forgets processes that have ended.
     fn forget_ended(&mut self, now: Instant) {
         self.members.retain(|pid, member| member.is_running(*pid));
-        self.alone_since = self
-            .has_only_leader()
-            .then(|| self.alone_since.unwrap_or(now));
+        let has_only_leader = self.has_only_leader();
+        self.alone_since = has_only_leader.then(|| self.alone_since.unwrap_or(now));
     }
 
     /// Whether something is due besides waiting for processes.
@@ -280,17 +276,16 @@ impl Run {
     }
 
     fn next_deadline(&self) -> Instant {
-        let has_unwatched = self.members.values().any(|member| member.file.is_none());
+        let mut members = self.members.values();
+        let has_unwatched = members.any(|member| member.process.file.is_none());
         let now = Instant::now();
         let unwatched = has_unwatched.then(|| now + LOOK_EVERY);
-        let releasing = self.alone_since.map(|since| {
-            let is_soon = now < since + LEADER_SOON;
-            now + if is_soon {
-                LEADER_PAUSE
-            } else {
-                LEADER_PAUSE_LATER
-            }
-        });
+        let releasing = self
+            .alone_since
+            .map(|since| match now < since + LEADER_SOON {
+                true => now + LEADER_PAUSE,
+                false => now + LEADER_PAUSE_LATER,
+            });
         let deadlines = [self.tell_at, self.look_again_at, unwatched, releasing];
         let deadlines = deadlines.into_iter().flatten();
         deadlines.fold(self.give_up_at.unwrap_or(self.until), Instant::min)
@@ -362,9 +357,8 @@ impl Run {
     /// Puts all processes at one stage to another.
     fn advance(&mut self, from: Stage, to: Stage) {
         let members = self.members.values_mut();
-        members
-            .filter(|member| member.stage == from)
-            .for_each(|member| member.stage = to);
+        let at = members.filter(|member| member.stage == from);
+        at.for_each(|member| member.stage = to);
     }
 
     fn discover(&mut self, all: &[ProcessRow]) {
@@ -373,13 +367,11 @@ impl Run {
         if !cfg!(linux) && !all.is_empty() {
             let is_shown = |pid: u32| all.iter().any(|row| row.pid == pid);
             self.members
-                .retain(|pid, member| member.file.is_some() || is_shown(*pid));
+                .retain(|pid, member| member.process.file.is_some() || is_shown(*pid));
         }
-        if !self.has_begun && self.order.is_over {
+        if !self.has_begun && self.order.is_over && all.iter().any(|row| row.pid == leader) {
             // Its pid is another's by now, and so is the session of that number.
-            if all.iter().any(|row| row.pid == leader) {
-                self.known.sessions.clear();
-            }
+            self.known.sessions.clear();
         }
         let rows = self.recognise(all);
         let has_others = rows.len() > 1;
@@ -477,7 +469,7 @@ impl Run {
             match member.role {
                 Role::Launcher => {
                     member.stage = Stage::Asked;
-                    table::note_stop_signal(member.pid, signal);
+                    table::note_stop_signal(*pid, signal);
                     member.send(HOLD);
                 }
                 Role::Shell => continue,
@@ -571,36 +563,22 @@ impl Run {
 impl Member {
     /// Opens a process of the table; `None` when it has ended.
     fn open(row: &ProcessRow) -> Option<Self> {
-        let pid = i32::try_from(row.pid).ok()?;
-        let file = match stat::open(row.pid) {
-            Ok(file) => Some(file),
-            Err(Errno::SRCH) => return None,
-            Err(Errno::NOSYS) => None,
-            Err(error) => {
-                tracing::warn!(%error, pid = row.pid, "could not watch a process");
-                None
-            }
-        };
+        let process = Process::open(row.pid)?;
         // The pid may have been given to another process since the table was read.
-        if !table::contains(row.pid, row.started) {
-            return None;
-        }
-        let member = Self {
-            pid,
+        table::contains(row.pid, row.started).then(|| Self {
+            process,
             name: row.name.clone(),
-            file,
             started: row.started,
             parent: row.parent,
             stage: Stage::Unasked,
             is_anothers: false,
             role: Role::Plain,
-        };
-        member.is_running(row.pid).then_some(member)
+        })
     }
 
     fn is_running(&self, pid: u32) -> bool {
-        match &self.file {
-            Some(file) => !stat::has_ended(file),
+        match self.process.file {
+            Some(_) => self.process.is_running(),
             None => table::contains(pid, self.started),
         }
     }
@@ -620,14 +598,7 @@ impl Member {
     }
 
     fn send(&mut self, signal: Signal) {
-        let Some(pid) = Pid::from_raw(self.pid) else {
-            return;
-        };
-        let sent = match &self.file {
-            Some(file) => stat::signal(file, pid, signal),
-            None => kill_process(pid, signal),
-        };
-        match sent {
+        match self.process.signal(signal) {
             Ok(()) | Err(Errno::SRCH) => {}
             Err(Errno::PERM) => self.is_anothers = true,
             Err(error) => tracing::warn!(%error, ?signal, "could not signal a process"),
