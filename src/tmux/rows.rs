@@ -14,7 +14,7 @@ use super::capture::Shape;
 use super::pane_origin::{IS_LAUNCHING, IS_OWN_PANE, ORIGIN, PaneOrigin, TASK_PANE};
 use super::quoted::{Fields, bounded, counter, expanded, quoted, read_rows, row_format};
 use super::window_options::{
-    ENDING, OWNER, OwnOptions, RUN, SPEC, STARTED, decode_ending, decode_settings,
+    ENDING, OWNER, OwnOptions, RUN, SPEC, STARTED, decode_ending, decode_spec,
 };
 use crate::model::{Exit, PaneId, Screen, SessionLife, Signal, WindowId};
 use crate::rules::protocol::Command;
@@ -86,7 +86,8 @@ impl WindowDetails {
         row.owner = options.text(OWNER);
         row.command = command;
         row.cwd = either("@tmux_task_cwd", "@pi_task_cwd");
-        row.settings = decode_settings(&options.raw(SPEC), row.started);
+        let spec = decode_spec(&options.raw(SPEC), row.started);
+        row.settings = spec.map_or_else(Default::default, |spec| spec.settings);
         let ending = decode_ending(&options.raw(ENDING), pid);
         row.ending = ending.as_ref().map(|(reason, _)| *reason);
         row.asked_by = ending.and_then(|(_, asked_by)| asked_by);

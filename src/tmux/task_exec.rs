@@ -22,7 +22,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::pane_origin::{IS_OF_LAUNCHER, PREFIX};
-use super::window_options::{MARK, SPEC, decode_spec};
+use super::window_options::{MARK, SPEC, STARTED, decode_spec};
 use crate::files::{self, PROC, WRITABLE_BY_OTHERS};
 use crate::model::environment::{TaskEnvironment, WithheldVariables, covers_name, is_shell_name};
 use crate::model::{Error, Slot, TaskSpec, lossless, quote_where_needed};
@@ -308,7 +308,7 @@ fn show(pane: &str, format: &str) -> Option<String> {
     let named = env::var_os("TMUX_TASK_TMUX").filter(|name| !name.is_empty());
     let program = named.or_else(|| Path::new(&own).exists().then(|| own.into()));
     let shown = Command::new(program.unwrap_or_else(|| "tmux".into()))
-        .args(["display-message", "-p", "-t", pane, format])
+        .args(["-u", "display-message", "-p", "-t", pane, format])
         .stderr(Stdio::null())
         .output();
     String::from_utf8(shown.ok()?.stdout).ok()
@@ -316,12 +316,14 @@ fn show(pane: &str, format: &str) -> Option<String> {
 
 /// Returns what the window of our pane has recorded, in tmux's environment, if it was respawned by hand.
 fn recorded_order(pane: &str) -> Option<PaneOrder> {
-    let format = format!("#{{pane_pid}}\n#{{{SPEC}}}\n#{{window_name}}\n#{{session_name}}");
+    let format =
+        format!("#{{pane_pid}}\n#{{{STARTED}}}\n#{{{SPEC}}}\n#{{window_name}}\n#{{session_name}}");
     let shown = show(pane, &format)?;
     let mut lines = shown.lines();
     let ours = [std::process::id(), parent_id()].map(|pid| pid.to_string());
     lines.next().filter(|pid| ours.contains(&(*pid).into()))?;
-    let (_, mut spec) = decode_spec(lines.next()?)?;
+    let started = lines.next()?.parse().ok();
+    let mut spec = decode_spec(lines.next()?, started)?;
     spec.is_env_clean = true;
     // A place in it is not waited for.
     spec.settings.slot = None;

@@ -1,9 +1,8 @@
 //! The options of a window that describe its task.
 //!
-//! [`SPEC`] has all that its launch has said: two documents of JSON, first what every look needs, then the
-//! exact command. Its environment is not in it. It belongs to one
-//! launch: a launcher that does not know it leaves the option of the launch before, whose time is not its
-//! own, and which therefore counts no more.
+//! [`SPEC`] has all that its launch has said, but for its environment. It belongs to one launch: a launcher
+//! that does not know it leaves the option of the launch before, whose time is not its own, and which
+//! therefore counts no more.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,15 +10,14 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Deserializer;
 
 use super::client::{Connection, last_text};
 use super::error::TmuxError;
 use super::pane_origin::{NOT_THE_TASK, TASK_PANE};
 use super::quoted::unquoted;
 use crate::model::{
-    ASKER_CHARS, GoneReason, Launch, Millis, Ordered as _, SessionId, Task, TaskSettings, TaskSpec,
-    WindowId, text,
+    ASKER_CHARS, GoneReason, Launch, Millis, Ordered as _, SessionId, Task, TaskSpec, WindowId,
+    text,
 };
 use crate::rules::protocol::Command;
 
@@ -76,83 +74,20 @@ impl OwnOptions {
     }
 }
 
-/// The first document of the option.
+/// What [`SPEC`] says.
 #[derive(Serialize, Deserialize)]
 struct Recorded {
     /// When the launch was requested, in milliseconds since 1970.
     started: Millis,
-    settings: TaskSettings,
+    spec: TaskSpec,
 }
 
-/// Returns the value of [`SPEC`] for a launch.
-fn encode_spec(launch: &Launch) -> Result<String, serde_json::Error> {
-    let recorded = Recorded {
-        started: launch.started,
-        settings: launch.spec.settings.clone(),
-    };
-    let rest = TaskSpec {
-        settings: TaskSettings::default(),
-        ..launch.spec.clone()
-    };
-    let (recorded, rest) = (
-        serde_json::to_string(&recorded)?,
-        serde_json::to_string(&rest)?,
-    );
-    Ok(escape(&format!("{recorded} {rest}")))
-}
-
-/// Reads the settings, if they are of the launch at this time.
-pub(super) fn decode_settings(text: &str, started: Option<Millis>) -> TaskSettings {
-    let text = unescape(text);
-    let recorded = Recorded::deserialize(&mut Deserializer::from_slice(&text)).ok();
-    let recorded = recorded.filter(|recorded| Some(recorded.started) == started);
-    recorded.map_or_else(TaskSettings::default, |recorded| {
-        recorded.settings.checked()
-    })
-}
-
-/// Reads everything, and when its launch was requested; `None` where it is damaged.
-pub(super) fn decode_spec(text: &str) -> Option<(Millis, TaskSpec)> {
-    let text = unescape(text.trim());
-    let mut documents = Deserializer::from_slice(&text);
-    let Recorded { started, settings } = Recorded::deserialize(&mut documents).ok()?;
-    let rest = TaskSpec::deserialize(&mut documents).ok()?;
-    documents.end().ok()?;
-    let is_whole = !rest.command.is_empty() && rest.cwd.is_some();
-    let settings = settings.checked();
-    is_whole.then_some((started, TaskSpec { settings, ..rest }))
-}
-
-/// Writes as `%7C` what is not ASCII, what formats of tmux quote, which old versions never free, and what
-/// they change.
-fn escape(text: &str) -> String {
-    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && !br"%\|>#".contains(&byte);
-    let mut escaped = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match is_plain(byte) {
-            true => escaped.push(byte.into()),
-            false => escaped.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    escaped
-}
-
-/// Reads what [`escape`] returns. Others can write the option too.
-fn unescape(text: &str) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut parts = text.split('%');
-    bytes.extend(parts.next().unwrap_or_default().as_bytes());
-    for part in parts {
-        let byte = part.get(..2);
-        match byte.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                bytes.extend(&part.as_bytes()[2..]);
-            }
-            None => bytes.extend(part.as_bytes()),
-        }
-    }
-    bytes
+/// Reads what the launch at this time has said; `None` where that is missing or damaged.
+pub(super) fn decode_spec(text: &str, started: Option<Millis>) -> Option<TaskSpec> {
+    let Recorded { started: of, spec } = serde_json::from_str(text.trim()).ok()?;
+    let is_whole = !spec.command.is_empty() && spec.cwd.is_some();
+    let settings = spec.settings.checked();
+    (is_whole && started == Some(of)).then_some(TaskSpec { settings, ..spec })
 }
 
 /// Returns what the window says of its last launch, and the token of that; `None` when it says nothing, or
@@ -163,10 +98,8 @@ pub(crate) async fn read_spec(
 ) -> Result<Option<(String, TaskSpec)>, TmuxError> {
     let frames = connection.run(&[OwnOptions::command(window)]).await?;
     let options = OwnOptions::read(&last_text(&frames));
-    let spec = decode_spec(&options.raw(SPEC));
-    let is_of_launch = |(of, _): &(Millis, TaskSpec)| Some(*of) == options.number(STARTED);
-    let token = options.raw(MARK).trim().to_owned();
-    Ok(spec.filter(is_of_launch).map(|(_, spec)| (token, spec)))
+    let spec = decode_spec(&options.raw(SPEC), options.number(STARTED));
+    Ok(spec.map(|spec| (options.raw(MARK).trim().to_owned(), spec)))
 }
 
 /// Returns the commands that describe the task on its window, with the number of its run.
@@ -180,7 +113,10 @@ pub(super) fn option_commands(
     let set = |flags: &str, name: &str, value: &str| {
         Command::new("set-option").args([flags, "-t", target, name, value])
     };
-    let spec = encode_spec(launch);
+    let spec = serde_json::to_string(&Recorded {
+        started: launch.started,
+        spec: launch.spec.clone(),
+    });
     let spec = spec.map_err(|_| TmuxError::confused("a launch cannot be recorded"))?;
     Ok(vec![
         set("-w", "remain-on-exit", "on"),
@@ -253,30 +189,24 @@ pub(super) fn check_command() -> Command {
 /// The window option.
 pub(super) const ENDING: &str = "@tmux_task_stop";
 
-/// Returns the option's value for a run with this process: `REASON PID`, and who asked for it from another
-/// machine, one word.
+/// Returns the option's value for a run with this process: `REASON PID WHO`, who asked for it from another
+/// machine, or nothing.
 fn encode_mark(reason: GoneReason, pid: u32, asked_by: Option<&str>) -> Option<String> {
-    let word = reason.word()?;
-    let asked_by = asked_by.map(|by| text::one_line(by.as_bytes(), ASKER_CHARS));
-    let asked_by = asked_by.map(|by| by.replace('%', "%25").replace(' ', "%20"));
-    let asked_by = asked_by.map_or_else(String::new, |by| format!(" {by}"));
-    Some(format!("{word} {pid}{asked_by}"))
+    let asked_by = text::one_line(asked_by.unwrap_or_default().as_bytes(), ASKER_CHARS);
+    Some(format!("{} {pid} {asked_by}", reason.word()?))
 }
 
 /// Reads why the run with this process is being ended, and who asked for it from another machine. `pid`
 /// is `None` where tmux has forgotten the process of a dead pane.
 pub(super) fn decode_ending(text: &str, pid: Option<u32>) -> Option<(GoneReason, Option<String>)> {
-    let mut fields = text.split(' ');
+    let mut fields = text.splitn(3, ' ');
     let reason = GoneReason::of_word(fields.next()?)?;
     let of: u32 = fields.next()?.parse().ok()?;
     if pid.is_some_and(|pid| pid != of) {
         return None;
     }
-    let asked_by = fields.next().map(|by| {
-        let by = by.replace("%20", " ").replace("%25", "%");
-        text::one_line(by.as_bytes(), ASKER_CHARS)
-    });
-    Some((reason, asked_by.filter(|by| !by.is_empty())))
+    let asked_by = text::one_line(fields.next().unwrap_or_default().as_bytes(), ASKER_CHARS);
+    Some((reason, Some(asked_by).filter(|by| !by.is_empty())))
 }
 
 /// Marks the windows of tasks whose runs are about to be ended for a reason, and removes the mark from those
@@ -313,29 +243,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::StopSettings;
-
-    fn launch(command: &[&[u8]]) -> Launch {
-        Launch {
-            started: 77,
-            spec: TaskSpec {
-                settings: TaskSettings {
-                    stop: StopSettings {
-                        grace: Some(Duration::from_millis(1500)),
-                        ..StopSettings::default()
-                    },
-                    ..TaskSettings::default()
-                },
-                cwd: Some("/a b".into()),
-                command: command
-                    .iter()
-                    .map(|word| OsStr::from_bytes(word).into())
-                    .collect(),
-                ..TaskSpec::default()
-            },
-            ..Launch::default()
-        }
-    }
 
     #[test]
     fn what_is_recorded_is_read_byte_for_byte() {
@@ -346,14 +253,22 @@ mod tests {
             &[b"", b""],
             &["é 日本".as_bytes()],
         ] {
-            let launch = launch(command);
-            let text = encode_spec(&launch).unwrap();
-            assert_eq!(decode_spec(&text), Some((77, launch.spec.clone())));
-            let is_plain = |c: char| (' '..='~').contains(&c) && !r"|>\#".contains(c);
-            assert!(text.chars().all(is_plain), "{text}");
-            assert_eq!(decode_settings(&text, Some(77)), launch.spec.settings);
+            let mut spec = TaskSpec {
+                cwd: Some("/a b".into()),
+                command: command
+                    .iter()
+                    .map(|word| OsStr::from_bytes(word).into())
+                    .collect(),
+                ..TaskSpec::default()
+            };
+            spec.settings.stop.grace = Some(Duration::from_millis(1500));
+            let recorded = Recorded { started: 77, spec };
+            let text = serde_json::to_string(&recorded).unwrap();
+            // `show-options` prints each on a line.
+            assert!(!text.contains(char::is_control), "{text}");
+            assert_eq!(decode_spec(&text, Some(77)), Some(recorded.spec));
             for other in [None, Some(78)] {
-                assert!(decode_settings(&text, other).is_unset());
+                assert_eq!(decode_spec(&text, other), None);
             }
         }
     }
@@ -378,10 +293,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn any_text_is_read_or_refused(text: String) {
-            proptest::prop_assert!(decode_settings(&text, Some(1)).is_unset());
-            proptest::prop_assert_eq!(decode_spec(&text), None);
-            let escaped = escape(&text);
-            proptest::prop_assert_eq!(unescape(&escaped), text.into_bytes());
+            proptest::prop_assert_eq!(decode_spec(&text, Some(1)), None);
         }
     }
 
@@ -404,7 +316,7 @@ mod tests {
     #[test]
     fn a_mark_is_of_one_process() {
         let text = encode_mark(GoneReason::UserKilled, 41, None).unwrap();
-        assert_eq!(text, "userKilled 41");
+        assert_eq!(text, "userKilled 41 ");
         for (pid, expected) in [(Some(41), true), (None, true), (Some(42), false)] {
             let read = decode_ending(&text, pid);
             let expected = expected.then_some((GoneReason::UserKilled, None));
