@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::capture::{CapturedScreen, Shape, capture_command};
 use super::error::TmuxError;
 use super::rows::{
-    Formats, ListedWindow, index_command, read_details, read_index, read_session, read_sign,
-    read_windows, session_command, window_command,
+    Formats, ListedWindow, index_command, read_index, read_session, read_windows, session_command,
+    window_command,
 };
 use super::window_options::{OwnOptions, check_command};
 use crate::model::{PaneId, WindowId};
@@ -155,11 +155,9 @@ pub(super) struct LineAnswer {
 impl LookLine {
     /// Returns the windows that are queried in full.
     pub(super) fn in_full(&self) -> impl Iterator<Item = WindowId> {
-        let in_full = |(_, query): &&(_, WindowQuery)| *query != WindowQuery::Sign;
-        self.windows
-            .iter()
-            .filter(in_full)
-            .map(|(window, _)| *window)
+        let windows = self.windows.iter();
+        let in_full = windows.filter(|(_, query)| *query != WindowQuery::Sign);
+        in_full.map(|(window, _)| *window)
     }
 
     /// Returns its commands. The session comes last: its death record contains the ends of all windows
@@ -200,30 +198,24 @@ impl LookLine {
         let refused = commands.iter().zip(&frames).find(|(_, frame)| !frame.ok);
         if let Some((command, frame)) = refused {
             // If the session is gone, so is the next line's list of its windows.
-            let error = TmuxError::from_reply(command.name(), &frame.text());
-            return if self.windows.is_empty() {
-                Err(error)
-            } else {
-                Ok(None)
+            return match self.windows.is_empty() {
+                true => Err(TmuxError::from_reply(command.name(), &frame.text())),
+                false => Ok(None),
             };
         }
         if frames.len() != commands.len() {
             let detail = format!("{} frames for {} commands", frames.len(), commands.len());
             return Err(TmuxError::confused(detail));
         }
-        let answer = self.read_frames(frames);
-        answer
-            .map(Some)
-            .ok_or_else(|| TmuxError::confused("a row cannot be read"))
+        let unreadable = || TmuxError::confused("a row cannot be read");
+        self.read_frames(frames).ok_or_else(unreadable).map(Some)
     }
 
     fn read_frames(&self, frames: Vec<Frame>) -> Option<LineAnswer> {
         let mut frames = frames.into_iter();
         let mut next = || frames.next();
-        let is_inherited = match self.in_full().next() {
-            Some(_) => !next()?.text().trim().is_empty(),
-            None => false,
-        };
+        let is_checked = self.in_full().next().is_some();
+        let is_inherited = is_checked && !next()?.text().trim().is_empty();
         let present = match self.index {
             // A session has windows.
             true => Some(read_index(&next()?.text()).filter(|present| !present.is_empty())?),
@@ -231,14 +223,10 @@ impl LookLine {
         };
         let mut windows = Vec::new();
         for (window, query) in &self.windows {
-            let rows = next()?.text();
-            let read = match query {
-                WindowQuery::Sign => read_windows(&rows, read_sign),
-                WindowQuery::Full(_) => read_windows(&rows, read_details),
-            };
-            let mut listed = read?.remove(window)?;
-            if let Some(details) = &mut listed.details {
-                details.describe(&OwnOptions::read(&next()?.text()));
+            let mut listed = read_windows(&next()?.text())?.remove(window)?;
+            if *query != WindowQuery::Sign {
+                let options = OwnOptions::read(&next()?.text());
+                listed.details.as_mut()?.describe(&options);
             }
             let mut captured = None;
             if let WindowQuery::Full(Some(screen)) = query {

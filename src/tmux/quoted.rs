@@ -160,20 +160,17 @@ pub(super) struct Fields(std::vec::IntoIter<Vec<u8>>);
 impl Fields {
     /// Returns the next field as one line of sanitised text.
     pub(super) fn text(&mut self) -> Option<String> {
-        self.0.next().map(|field| text::one_line(&field, 4096))
+        Some(text::one_line(&self.0.next()?, 4096))
     }
 
     /// Returns the next field as the name of a session, sanitised.
     pub(super) fn session_name(&mut self) -> Option<String> {
-        let field = self.0.next()?;
-        Some(text::session_name(&field, 4096))
+        Some(text::session_name(&self.0.next()?, 4096))
     }
 
     /// Returns the next field unchanged.
     pub(super) fn raw(&mut self) -> Option<String> {
-        self.0
-            .next()
-            .map(|field| String::from_utf8_lossy(&field).into_owned())
+        Some(String::from_utf8_lossy(&self.0.next()?).into_owned())
     }
 
     /// Returns the next field as a text; `None` inside when it is empty.
@@ -188,6 +185,10 @@ impl Fields {
     /// Returns the next field as a number; `None` inside when it is not one.
     pub(super) fn maybe<T: std::str::FromStr>(&mut self) -> Option<Option<T>> {
         self.raw().map(|field| field.trim().parse().ok())
+    }
+
+    pub(super) fn are_over(&self) -> bool {
+        self.0.len() == 0
     }
 
     pub(super) fn flag(&mut self) -> Option<bool> {

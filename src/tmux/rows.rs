@@ -156,12 +156,9 @@ pub(super) fn session_command(target: &str, formats: Formats) -> Command {
 
 /// Parses the list of windows, each with its primary pane.
 pub(super) fn read_index(text: &str) -> Option<BTreeMap<WindowId, PaneId>> {
-    let windows = read_windows(text, read_sign)?.into_iter();
-    Some(
-        windows
-            .map(|(window, listed)| (window, listed.pane))
-            .collect(),
-    )
+    let windows = read_windows(text)?.into_iter();
+    let primary = windows.map(|(window, listed)| (window, listed.pane));
+    Some(primary.collect())
 }
 
 /// Begins as a row of signs does, and has the end of a sign.
@@ -169,12 +166,9 @@ static INDEX_FORMAT: LazyLock<String> =
     LazyLock::new(|| row_format(&["#{window_id}", "#{pane_id}", &IS_FLOATING]));
 
 /// Parses the rows of panes; for each window its primary one.
-pub(super) fn read_windows(
-    text: &str,
-    read: impl Fn(&mut Fields) -> Option<(WindowId, ListedWindow)>,
-) -> Option<BTreeMap<WindowId, ListedWindow>> {
+pub(super) fn read_windows(text: &str) -> Option<BTreeMap<WindowId, ListedWindow>> {
     let mut windows: BTreeMap<WindowId, ListedWindow> = BTreeMap::new();
-    for (window, listed) in read_rows(text, read)? {
+    for (window, listed) in read_rows(text, read_pane)? {
         let Some(first) = windows.get_mut(&window) else {
             windows.insert(window, listed);
             continue;
@@ -217,14 +211,17 @@ static SIGN: LazyLock<String> = LazyLock::new(|| {
 static SIGN_FORMAT: LazyLock<String> =
     LazyLock::new(|| row_format(&["#{window_id}", "#{pane_id}", &SIGN]));
 
-pub(super) fn read_sign(fields: &mut Fields) -> Option<(WindowId, ListedWindow)> {
+fn read_pane(fields: &mut Fields) -> Option<(WindowId, ListedWindow)> {
     let window = fields.parse()?;
-    let listed = ListedWindow {
+    let mut listed = ListedWindow {
         pane: fields.parse()?,
         is_only: true,
         sign: fields.raw()?,
         details: None,
     };
+    if !fields.are_over() {
+        listed.details = Some(read_details(fields, window, listed.pane)?);
+    }
     Some((window, listed))
 }
 
@@ -277,8 +274,7 @@ static PANE_FORMAT: LazyLock<String> = LazyLock::new(|| {
     ])
 });
 
-pub(super) fn read_details(fields: &mut Fields) -> Option<(WindowId, ListedWindow)> {
-    let (id, listed) = read_sign(fields)?;
+fn read_details(fields: &mut Fields, id: WindowId, pane: PaneId) -> Option<WindowDetails> {
     let bell = fields.flag()?;
     let activity = fields.maybe()?.unwrap_or_default();
     let origin = PaneOrigin::parse(&fields.raw()?);
@@ -314,7 +310,7 @@ pub(super) fn read_details(fields: &mut Fields) -> Option<(WindowId, ListedWindo
         is_alternate: fields.flag()?,
     };
     window.pane = Some(PaneRow {
-        pane: listed.pane,
+        pane,
         pid,
         dead: is_dead.then_some(dead),
         in_mode: fields.flag()?,
@@ -323,15 +319,12 @@ pub(super) fn read_details(fields: &mut Fields) -> Option<(WindowId, ListedWindo
         current_command: fields.some_text()?,
         screen: Screen::default(),
     });
-    let banner = fields.raw()?;
-    let details = WindowDetails {
+    Some(WindowDetails {
         window,
         shape,
-        banner,
+        banner: fields.raw()?,
         origin,
-    };
-    let details = Some(details);
-    Some((id, ListedWindow { details, ..listed }))
+    })
 }
 
 static SESSION_FORMAT: LazyLock<String> = LazyLock::new(|| {
@@ -393,7 +386,7 @@ mod tests {
     fn listed(origin: &str, options: &[(&str, &str)]) -> WindowRow {
         let row =
             full("@1", "%1", "api").replace("|1|0|0|0|api|", &format!("|{origin}|0|0|0|api|"));
-        let mut windows = read_windows(&row, read_details).unwrap();
+        let mut windows = read_windows(&row).unwrap();
         let mut details = windows.remove(&WindowId(1)).unwrap().details.unwrap();
         let printed = options
             .iter()
@@ -431,23 +424,22 @@ mod tests {
         let first = full("@1", "%1", "a\t\n\\<@9\\|!\\>");
         let lists = [first, full("@2", "%2", "web")].join("\n");
         let signs = [sign("@1", "%1"), sign("@2", "%2")].join("\n");
-        let windows = read_windows(&lists, read_details).unwrap();
+        let windows = read_windows(&lists).unwrap();
         assert_eq!(windows.len(), 2);
         let found = |id: u32| windows[&WindowId(id)].details.as_ref().unwrap();
         assert_eq!(found(1).window.name, "a  <@9|!>");
         assert_eq!(found(2).window.pane.as_ref().unwrap().pid, Some(41));
-        let alone = read_windows(&signs, read_sign).unwrap();
+        let alone = read_windows(&signs).unwrap();
         assert_eq!(alone[&WindowId(1)].sign, windows[&WindowId(1)].sign);
         assert!(windows.values().all(|listed| listed.is_only));
     }
 
     #[test]
     fn a_row_that_cannot_be_parsed_is_an_error() {
-        for row in ["<@1>", "<@1", "<@1|%1>"] {
-            assert!(read_windows(row, read_sign).is_none(), "{row}");
-            assert!(read_windows(row, read_details).is_none(), "{row}");
+        for row in ["<@1>", "<@1", "<@1|%1>", "<@1|%1|41 0 5 0   0 0|0>"] {
+            assert!(read_windows(row).is_none(), "{row}");
         }
-        assert!(read_windows("", read_sign).unwrap().is_empty());
+        assert!(read_windows("").unwrap().is_empty());
     }
 
     #[test]
@@ -456,7 +448,7 @@ mod tests {
         let signs = [("@1", "%3"), ("@1", "%2"), ("@2", "%9"), ("@2", "%9")];
         let signs = signs.map(|(window, pane)| sign(window, pane)).concat();
         let signs = signs + &floating("@1", "%1") + &floating("@3", "%8");
-        let windows = read_windows(&signs, read_sign).unwrap();
+        let windows = read_windows(&signs).unwrap();
         let of = |id: u32| (windows[&WindowId(id)].pane, windows[&WindowId(id)].is_only);
         assert_eq!(of(1), (PaneId(2), false));
         assert_eq!(of(2), (PaneId(9), true), "linked twice");
