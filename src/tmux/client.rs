@@ -32,13 +32,6 @@ pub(crate) struct Client {
     is_lost: bool,
 }
 
-/// A command with an empty answer, which makes tmux write pending output.
-///
-/// When tmux (3.2 to 3.8 at least) pauses a pane while it writes, answers queued behind the pane's
-/// output can stay in the queue until something else is written to this client. Without this the
-/// answer would never arrive.
-const FLUSH: &str = "display-message -p ''\n";
-
 /// How long to wait for an answer before flushing, at first and at most.
 const FLUSH_AFTER: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -136,9 +129,9 @@ impl Client {
         Ok(frames)
     }
 
-    /// Queues commands, each as its own line, without waiting for their results: where panes print
-    /// faster than tmux reports, an answer can take seconds. As with all that is queued, they are sent
-    /// while an answer or a notification is awaited, and a client that is gone is noticed then.
+    /// Queues commands, each as its own line, without waiting for their results: where panes print faster
+    /// than tmux reports, an answer can take seconds. As all that is queued, they are sent while an answer
+    /// or a notification is awaited.
     fn say(&mut self, commands: impl IntoIterator<Item = Command>) {
         for command in commands {
             let line = format!("{}\n", control_line(&[command]));
@@ -148,23 +141,16 @@ impl Client {
     }
 
     /// Queues the commands as one line: their frames come as a [`ReceivedItem::Answer`] in its place among
-    /// the notifications.
+    /// the notifications. The mark that ends them is printed even if the line failed half-way.
     pub(crate) fn ask(&mut self, commands: &[Command]) {
-        let line = self.marked_line(commands);
-        self.control.queue(&line);
-    }
-
-    /// Returns a line of commands and the line that marks the end of its frames, which are expected from
-    /// here on. The mark is printed even if the line before it failed half-way.
-    fn marked_line(&mut self, commands: &[Command]) -> String {
         self.calls += 1;
         let mark = format!("end-of-call-{}-{}", self.nonce, self.calls);
         let line = control_line(commands);
         // At an empty line tmux detaches the client.
         let end = if line.is_empty() { "" } else { "\n" };
-        let line = format!("{line}{end}display-message -p {mark}\n");
+        let lines = format!("{line}{end}display-message -p {mark}\n");
+        self.control.queue(&lines);
         self.expected.push_back(Expected::Asked(mark, Vec::new()));
-        line
     }
 
     /// Waits for the next notification or answer.
@@ -203,11 +189,10 @@ impl Client {
         self.say(panes.into_iter().map(continue_command));
     }
 
-    /// Makes tmux send pending notifications. When several panes print at once and tmux pauses all
-    /// of them, the notifications can stay queued until something else is written to the client
-    /// (3.2 to 3.8 at least): the output that led to the pauses would not be reported.
+    /// Makes tmux send pending notifications. When several panes print at once and tmux pauses all of them,
+    /// these can stay queued as answers can: the output that led to the pauses would not be reported.
     pub(crate) fn flush(&mut self) {
-        self.say([Command::new("display-message").args(["-p", ""])]);
+        flush(&mut self.control, &mut self.expected);
     }
 
     /// Waits until everything that tmux has for the client by now has arrived.
@@ -304,11 +289,20 @@ async fn next_received(
                 return Ok(received);
             }
         } else {
-            control.queue(FLUSH);
-            expected.push_back(Expected::Ignored);
+            flush(control, expected);
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
+}
+
+/// Runs a command with an empty answer, which makes tmux write pending output.
+///
+/// When tmux (3.2 to 3.8 at least) pauses a pane while it writes, answers queued behind the pane's
+/// output can stay in the queue until something else is written to this client. Without this the
+/// answer would never arrive.
+fn flush(control: &mut ControlClient, expected: &mut VecDeque<Expected>) {
+    control.queue("display-message -p ''\n");
+    expected.push_back(Expected::Ignored);
 }
 
 /// Assigns an item to what was asked. Returns a notification, or all frames of an answer with its last
@@ -321,17 +315,16 @@ fn assign(expected: &mut VecDeque<Expected>, item: ControlItem) -> Option<Receiv
         ControlItem::Frame(frame) if frame.flags & 1 == 0 => return None,
         ControlItem::Frame(frame) => frame,
     };
-    match expected.front_mut()? {
+    let answer = match expected.front_mut()? {
         Expected::Asked(mark, frames) if frame.body != [mark.as_bytes()] => {
             frames.push(frame);
             return None;
         }
-        Expected::Asked(..) | Expected::Ignored => {}
-    }
-    match expected.pop_front()? {
-        Expected::Asked(_, frames) => Some(ReceivedItem::Answer(frames)),
+        Expected::Asked(_, frames) => Some(ReceivedItem::Answer(std::mem::take(frames))),
         Expected::Ignored => None,
-    }
+    };
+    expected.pop_front();
+    answer
 }
 
 /// Pauses the pane for the client and discards its pending output.
