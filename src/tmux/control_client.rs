@@ -26,21 +26,11 @@ static BYTES_RECEIVED: AtomicU64 = AtomicU64::new(0);
 /// How long they have awaited answers, in microseconds.
 static MICROS_AWAITED: AtomicU64 = AtomicU64::new(0);
 
-/// What the control clients of this process have exchanged with tmux in all.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Traffic {
-    /// How many bytes tmux has sent.
-    pub(crate) bytes: u64,
-    /// How long answers were awaited.
-    pub(crate) awaited: Duration,
-}
-
-/// Returns what was exchanged until now.
-pub(crate) fn traffic() -> Traffic {
-    Traffic {
-        bytes: BYTES_RECEIVED.load(Ordering::Relaxed),
-        awaited: Duration::from_micros(MICROS_AWAITED.load(Ordering::Relaxed)),
-    }
+/// Returns how many bytes tmux has sent, and how long answers were awaited.
+pub(crate) fn traffic() -> (u64, Duration) {
+    let awaited = MICROS_AWAITED.load(Ordering::Relaxed);
+    let bytes = BYTES_RECEIVED.load(Ordering::Relaxed);
+    (bytes, Duration::from_micros(awaited))
 }
 
 /// Counts the time in which an answer was awaited.
@@ -67,33 +57,6 @@ struct ClientProcess {
     parser: Parser,
     /// What was queued and is not written yet.
     unsent: Vec<u8>,
-}
-
-impl Server {
-    /// Starts a control client with these arguments.
-    fn start_control<'a>(
-        &self,
-        words: impl Iterator<Item = &'a str>,
-    ) -> Result<ControlClient, TmuxError> {
-        let mut process = self.client_process();
-        process
-            .args(words)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null());
-        let mut child = TerminateOnDrop(self.spawn(&mut process)?);
-        let stdin = child.0.stdin.take().expect("stdin is piped");
-        let stdout = child.0.stdout.take().expect("stdout is piped");
-        Ok(ControlClient {
-            running: Some(ClientProcess {
-                child,
-                stdin,
-                stdout,
-                parser: Parser::default(),
-                unsent: Vec::new(),
-            }),
-        })
-    }
 }
 
 impl ControlClient {
@@ -207,8 +170,21 @@ impl Server {
         session: SessionId,
         output: Output,
     ) -> Result<ControlClient, TmuxError> {
-        let target = session.to_string();
-        let mut client = self.start_control(line_words(channel, output.flags(), &target))?;
+        let mut process = self.client_process();
+        process
+            .args(line_words(channel, output.flags(), &session.to_string()))
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null());
+        let mut child = TerminateOnDrop(self.spawn(&mut process)?);
+        let mut client = ControlClient {
+            running: Some(ClientProcess {
+                stdin: child.0.stdin.take().expect("stdin is piped"),
+                stdout: child.0.stdout.take().expect("stdout is piped"),
+                child,
+                parser: Parser::default(),
+                unsent: Vec::new(),
+            }),
+        };
         self.answer(client.read_until(CONNECTED, self)).await??;
         Ok(client)
     }
@@ -257,12 +233,10 @@ impl ControlClient {
                     refusal = Some(TmuxError::from_reply("attach-session", &frame.text()));
                 }
                 Some(ControlItem::Notification(notification)) => notifications.push(notification),
-                None => {
-                    return Err(match refusal {
-                        Some(refusal) => refusal,
-                        None => server.after_loss().await,
-                    });
-                }
+                None => match refusal {
+                    Some(refusal) => return Err(refusal),
+                    None => return Err(server.after_loss().await),
+                },
             }
         }
     }

@@ -4,14 +4,13 @@
 //! created or ended at the moment in which a control client connects. Marks printed between the
 //! commands replace control mode's frames.
 
-use std::convert::Infallible;
-use std::process::Stdio;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::process::{Output, Stdio};
+use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::process::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Child;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::client_processes::let_server_end;
 use super::error::TmuxError;
@@ -32,27 +31,24 @@ impl Server {
     /// user's that runs a shell holds up the client until tmux has collected that shell, and tmux
     /// with utempter loses the signal that reports it if a task ends at the same time.
     pub(super) async fn answer<T>(&self, talk: impl Future<Output = T>) -> Result<T, TmuxError> {
-        tokio::select! {
-            answer = tokio::time::timeout(TIME_LIMIT, talk) => {
-                answer.map_err(|_| TmuxError::TimedOut)
-            }
-            never = self.nudge_meanwhile() => match never {},
-        }
-    }
-
-    /// Nudges the server again and again: nothing reports that it has lost a signal.
-    async fn nudge_meanwhile(&self) -> Infallible {
+        let mut talk = std::pin::pin!(talk);
         let mut server = None;
-        loop {
-            sleep(NUDGE_EVERY).await;
-            server = server.or_else(|| self.pid());
-            server.into_iter().for_each(nudge);
-        }
+        let answer = async {
+            loop {
+                if let Ok(answer) = timeout(NUDGE_EVERY, &mut talk).await {
+                    return answer;
+                }
+                // Again and again: nothing reports that it has lost a signal.
+                server = server.or_else(|| self.pid());
+                server.into_iter().for_each(nudge);
+            }
+        };
+        let answer = timeout(TIME_LIMIT, answer).await;
+        answer.map_err(|_| TmuxError::TimedOut)
     }
 }
 
-/// A client that gets SIGTERM when this is dropped before the client has ended, which is safe for
-/// tmux at any time.
+/// A client that gets SIGTERM when this is dropped before it has ended, which is safe for tmux at any time.
 #[derive(Debug)]
 pub(super) struct TerminateOnDrop(pub(super) Child);
 
@@ -100,23 +96,17 @@ impl Server {
             // Without a command the tmux program creates a session.
             return Ok(Vec::new());
         }
-        let time = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| {
-                i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
-            });
+        let time = UNIX_EPOCH.elapsed();
+        let time = time.map_or(0, |since| since.as_secs().cast_signed());
         // `list-commands` would start a server as well.
         let may_start = commands.first().map(Command::name) == Some("new-session");
         // It is on a command line while the client runs, so it is used for this call only.
         let nonce = nonce();
-        let marked: Vec<Command> = commands
-            .iter()
-            .enumerate()
-            .flat_map(|(index, command)| {
-                let say = Command::new("display-message").args(["-p", &mark(&nonce, index)]);
-                [command.clone(), say]
-            })
-            .collect();
+        let marked = commands.iter().enumerate().flat_map(|(index, command)| {
+            let say = Command::new("display-message").args(["-p", &mark(&nonce, index)]);
+            [command.clone(), say]
+        });
+        let marked: Vec<Command> = marked.collect();
         let (words, input) = match given {
             Some(given) => (argv(&marked), given),
             // Not as arguments, which may have 16 KiB, and which everybody sees: those of the client that
@@ -129,17 +119,12 @@ impl Server {
             }
         };
         let mut process = self.client_process();
-        if !may_start {
-            process.arg("-N");
-        } else {
+        match may_start {
             // The server keeps its first client's directory.
-            process.current_dir("/");
-        }
-        process
-            .args(words)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+            true => process.current_dir("/"),
+            false => process.arg("-N"),
+        };
+        process.args(words).stdin(Stdio::piped());
         // Terminated when it takes too long or the future is dropped. tokio reaps it.
         let mut leaving = TerminateOnDrop(self.spawn(&mut process)?);
         let output = self.answer(talk(&mut leaving.0, Some(input))).await??;
@@ -158,10 +143,8 @@ impl Server {
             if self.probe() == Probe::Absent {
                 return self.no_server();
             }
-            if connection
-                .take_if(|connection| is_closed(connection))
-                .is_some()
-            {
+            let has_closed = connection.take_if(|connection| is_closed(connection));
+            if has_closed.is_some() {
                 let_server_end(self);
                 deadline = Instant::now() + CLOSES_WITHIN;
             }
@@ -187,18 +170,16 @@ impl Server {
             .args(argv(&[wait, say.clone()]))
             // A signal to our group is answered by us: a client that it ends looks like a server that ended.
             .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+            .stdin(Stdio::null());
         let mut leaving = TerminateOnDrop(self.spawn(&mut process)?);
         let output = talk(&mut leaving.0, None).await?;
-        match String::from_utf8_lossy(&output.out).trim_end() {
+        match String::from_utf8_lossy(&output.stdout).trim_end() {
             "" => {}
             // Or the server continues without sessions.
             "done" => return Ok(self.one_shot(&[say]).await.is_ok()),
             _ => return Ok(true),
         }
-        let output = String::from_utf8_lossy(&output.err);
+        let output = String::from_utf8_lossy(&output.stderr);
         match output.trim() {
             "" | "server exited" => Ok(false),
             output if TmuxError::means_lost(output) => {
@@ -212,30 +193,27 @@ impl Server {
 
     fn frames(
         &self,
-        output: &ClientOutput,
+        output: &Output,
         nonce: &str,
         commands: usize,
         time: i64,
     ) -> Result<Vec<Frame>, TmuxError> {
-        let frame = |number: usize, ok: bool, body: Vec<Vec<u8>>| Frame {
-            time,
-            number: number as u64,
-            flags: 0,
-            ok,
-            body,
-        };
-        let mut frames = Vec::new();
+        let mut frames: Vec<Frame> = Vec::new();
         let mut body: Vec<Vec<u8>> = Vec::new();
-        for line in output
-            .out
-            .strip_suffix(b"\n")
-            .unwrap_or(&output.out)
-            .split(|b| *b == b'\n')
-        {
-            if line == mark(nonce, frames.len()).as_bytes() {
-                frames.push(frame(frames.len(), true, std::mem::take(&mut body)));
-            } else {
-                body.push(line.to_vec());
+        let add = |frames: &mut Vec<Frame>, ok, body| {
+            frames.push(Frame {
+                time,
+                number: frames.len() as u64,
+                flags: 0,
+                ok,
+                body,
+            });
+        };
+        let printed = output.stdout.strip_suffix(b"\n");
+        for line in printed.unwrap_or(&output.stdout).split(|b| *b == b'\n') {
+            match line == mark(nonce, frames.len()).as_bytes() {
+                true => add(&mut frames, true, std::mem::take(&mut body)),
+                false => body.push(line.to_vec()),
             }
         }
         if frames.len() >= commands {
@@ -243,7 +221,7 @@ impl Server {
         }
         // The error of the failing command is on stderr; for a line read from stdin also on stdout.
         let rest = String::from_utf8_lossy(&body.join(&b'\n')).into_owned();
-        let err = String::from_utf8_lossy(&output.err).into_owned();
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
         if TmuxError::means_no_server(&err) || TmuxError::means_no_server(&rest) {
             return Err(self.no_server());
         }
@@ -254,29 +232,23 @@ impl Server {
         }
         let reply = if err.trim().is_empty() { rest } else { err };
         let reply = reply.trim_end().as_bytes().to_vec();
-        frames.push(frame(frames.len(), false, vec![reply]));
+        add(&mut frames, false, vec![reply]);
         Ok(frames)
     }
-}
-
-/// The output of a client.
-struct ClientOutput {
-    out: Vec<u8>,
-    err: Vec<u8>,
 }
 
 fn mark(nonce: &str, index: usize) -> String {
     format!("{nonce}-{index}")
 }
 
-async fn talk(child: &mut Child, input: Option<String>) -> Result<ClientOutput, TmuxError> {
-    let mut stdout = child.stdout.take().expect("stdout is piped");
-    let mut stderr = child.stderr.take().expect("stderr is piped");
+/// Gives a client its input, and returns what it prints. Not by tokio's function for this, which takes the
+/// child: [`TerminateOnDrop`] has to know whether its pid is still its own.
+async fn talk(child: &mut Child, input: Option<String>) -> Result<Output, TmuxError> {
+    let piped = "all output is piped";
+    let mut out = child.stdout.take().expect(piped);
+    let mut err = child.stderr.take().expect(piped);
     let stdin = child.stdin.take();
-    let mut output = ClientOutput {
-        out: Vec::new(),
-        err: Vec::new(),
-    };
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let write = async {
         if let (Some(mut stdin), Some(input)) = (stdin, input) {
             // A client that exits before it has read reports why on stderr.
@@ -286,12 +258,18 @@ async fn talk(child: &mut Child, input: Option<String>) -> Result<ClientOutput, 
     };
     let ((), out, err) = tokio::join!(
         write,
-        stdout.read_to_end(&mut output.out),
-        stderr.read_to_end(&mut output.err)
+        out.read_to_end(&mut stdout),
+        err.read_to_end(&mut stderr)
     );
-    out.and(err).map_err(TmuxError::Io)?;
-    child.wait().await.map_err(TmuxError::Io)?;
-    Ok(output)
+    let status = match out.and(err) {
+        Ok(_) => child.wait().await,
+        Err(error) => Err(error),
+    };
+    Ok(Output {
+        status: status.map_err(TmuxError::Io)?,
+        stdout,
+        stderr,
+    })
 }
 
 #[cfg(linux)]

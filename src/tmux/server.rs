@@ -155,7 +155,7 @@ impl Server {
         Err(error.into())
     }
 
-    /// Whether the program was named by the user.
+    /// Whether the user named the program.
     pub(crate) fn is_program_named(&self) -> bool {
         self.program != Path::new(PROGRAM)
     }
@@ -214,6 +214,7 @@ impl Server {
     pub(super) fn client_process(&self) -> Process {
         let mut process = self.process();
         process.arg("-u").arg("-S").arg(&self.socket);
+        process.stdout(Stdio::piped()).stderr(Stdio::piped());
         process
     }
 
