@@ -246,6 +246,21 @@ impl Connection<'_> {
         let frames = self.frames(commands).await?;
         all_ok(commands, frames)
     }
+
+    /// The same for commands of which each has one frame.
+    pub(super) async fn each<const N: usize>(
+        &mut self,
+        commands: &[Command; N],
+    ) -> Result<[Frame; N], TmuxError> {
+        let frames = self.run(commands).await?.try_into();
+        frames.map_err(|_| TmuxError::confused("a frame is missing"))
+    }
+
+    /// Runs a command and returns what it prints.
+    pub(super) async fn print(&mut self, command: Command) -> Result<String, TmuxError> {
+        let [frame] = self.each(&[command]).await?;
+        Ok(frame.text())
+    }
 }
 
 /// Returns the frames if all of them are `ok`.
@@ -260,11 +275,6 @@ pub(super) fn all_ok(commands: &[Command], frames: Vec<Frame>) -> Result<Vec<Fra
             ))
         }
     }
-}
-
-/// Returns what the last command has printed.
-pub(super) fn last_text(frames: &[Frame]) -> String {
-    frames.last().map(Frame::text).unwrap_or_default()
 }
 
 /// Waits for the next notification or answer, and flushes when it takes long while answers are expected.

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
-use super::client::{Connection, last_text};
+use super::client::Connection;
 use super::error::TmuxError;
 use super::hooks::{FOLDER, MARK};
-use super::launch_lines::{go_on_if, is_contended};
+use super::launch_lines::{go_on_if, unless_contended};
 use super::pane_origin::IS_OF_LAUNCHER;
 use super::quoted::{Fields, bounded, quoted, read_rows, row_format};
 use super::rows::IS_LINKED;
@@ -60,10 +60,9 @@ pub(crate) async fn kill_session(
     session: SessionId,
 ) -> Result<(), TmuxError> {
     let kill = Command::new("kill-session").args(["-t", &session.to_string()]);
-    match connection.run(&[kill]).await {
-        Ok(_) | Err(TmuxError::Closed) => Ok(()),
-        Err(error) if error.is_missing() => Ok(()),
-        Err(error) => Err(error),
+    match TmuxError::if_there(connection.run(&[kill]).await) {
+        Err(TmuxError::Closed) => Ok(()),
+        answer => answer.map(drop),
     }
 }
 
@@ -71,22 +70,7 @@ pub(crate) async fn kill_session(
 pub(crate) async fn list_sessions(
     connection: &mut Connection<'_>,
 ) -> Result<Vec<ListedSession>, TmuxError> {
-    let [root, title] = ["@tmux_task_root", "@tmux_task_title"].map(bounded);
-    list(connection, &root, &title).await
-}
-
-/// The same without their roots and titles.
-pub(crate) async fn list_marks(
-    connection: &mut Connection<'_>,
-) -> Result<Vec<ListedSession>, TmuxError> {
-    list(connection, "", "").await
-}
-
-async fn list(
-    connection: &mut Connection<'_>,
-    root: &str,
-    title: &str,
-) -> Result<Vec<ListedSession>, TmuxError> {
+    let root = &bounded("@tmux_task_root");
     let format = row_format(&[
         "#{pid}",
         "#{start_time}",
@@ -94,7 +78,7 @@ async fn list(
         "#{session_created}",
         &quoted("session_name"),
         root,
-        title,
+        &bounded("@tmux_task_title"),
         "#{?@tmux_task_death_count,1,0}",
         &bounded(MARK),
         &bounded(FOLDER),
@@ -102,18 +86,19 @@ async fn list(
     // A root that is set for all sessions marks none of them as ours.
     let inherited = print_inherited(&row_format(&[root]));
     let list = Command::new("list-sessions").args(["-F", &format]);
-    let frames = match connection.run(&[inherited, list]).await {
-        Err(error) if error.is_missing() => return Ok(Vec::new()),
-        answer => answer?,
+    let answer = connection.each(&[inherited, list]).await;
+    let Some([inherited, sessions]) = TmuxError::if_there(answer)? else {
+        return Ok(Vec::new());
     };
     let read = || {
-        let inherited = read_rows(&frames.first()?.text(), Fields::some_text)?.pop()?;
-        let sessions = read_rows(&last_text(&frames), read_session)?.into_iter();
-        let own_root = |mut session: ListedSession| {
-            session.root = session.root.filter(|root| Some(root) != inherited.as_ref());
+        let inherited = read_rows(&inherited.text(), Fields::some_text)?.pop()?;
+        let mut sessions = read_rows(&sessions.text(), read_session)?;
+        for session in &mut sessions {
             session
-        };
-        Some(sessions.map(own_root).collect())
+                .root
+                .take_if(|root| inherited.as_ref() == Some(root));
+        }
+        Some(sessions)
     };
     read().ok_or_else(|| TmuxError::confused("a session's row cannot be read"))
 }
@@ -235,10 +220,8 @@ pub(crate) async fn set_session_option(
 
 /// Returns what a command prints that lists what the server has; nothing when there is no server.
 async fn list_all(connection: &mut Connection<'_>, list: Command) -> Result<String, TmuxError> {
-    match connection.run(&[list]).await {
-        Err(error) if error.is_missing() => Ok(String::new()),
-        frames => Ok(last_text(&frames?)),
-    }
+    let listed = TmuxError::if_there(connection.print(list).await)?;
+    Ok(listed.unwrap_or_default())
 }
 
 // Ends idle windows and sessions. Whether they are idle is checked in the line that ends them,
@@ -331,10 +314,9 @@ pub(crate) async fn prune_windows(
         let kill = Command::new("kill-window").args(["-t", &window.to_string()]);
         // The windows keep dead panes anyway.
         let line = [go_on_if(&pane.to_string(), &condition), kill];
-        match connection.run(&line).await {
+        match unless_contended(connection.run(&line).await) {
             Ok(_) | Err(TmuxError::Closed) => {}
-            Err(error) if error.is_target_missing() => {}
-            Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => {}
+            Err(error) if error.is_missing() => {}
             Err(error) => return Err(error),
         }
     }

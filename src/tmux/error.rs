@@ -76,6 +76,14 @@ impl From<TmuxError> for Error {
 }
 
 impl TmuxError {
+    /// Returns an answer; `None` if its session or its whole server is missing.
+    pub(super) fn if_there<T>(answer: Result<T, Self>) -> Result<Option<T>, Self> {
+        match answer {
+            Err(error) if error.is_missing() => Ok(None),
+            answer => answer.map(Some),
+        }
+    }
+
     /// Whether the error only means that the session or its whole server is missing.
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Self::NoServer { .. } | Self::NoSuchSession { .. })

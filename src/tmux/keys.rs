@@ -8,7 +8,7 @@ use super::client::{Connection, all_ok};
 use super::error::TmuxError;
 use super::server::{Server, nonce};
 use crate::model::{PaneId, SecretText, TypedInput, is_same_except_signs, text, without_animation};
-use crate::rules::protocol::{Command, Frame, control_line};
+use crate::rules::protocol::{Command, control_line};
 
 /// The result of typing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,15 +193,13 @@ impl PaneView {
             Command::new("display-message").args(["-p", "-t", &target, &shape_and_tty]),
             Command::new("capture-pane").args(["-p", "-t", &target]),
         ];
-        let frames = connection.run(&ask).await?;
-        let mut texts = frames.iter().map(Frame::text);
-        let shape_and_tty = texts.next().unwrap_or_default();
+        let [shape_and_tty, screen] = connection.each(&ask).await?.map(|frame| frame.text());
         let (shape, tty) = shape_and_tty.rsplit_once(' ').unwrap_or_default();
         Ok(Self {
             pane,
             shape: shape.to_owned(),
             tty: tty.to_owned(),
-            screen: texts.next().unwrap_or_default(),
+            screen,
         })
     }
 

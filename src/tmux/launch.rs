@@ -94,7 +94,12 @@ pub(crate) async fn launch(
 ) -> Result<LaunchAnswer, TmuxError> {
     check_token(&launch.token)?;
     let target = session.map_or_else(|| format!("={}", launch.session), |id| id.to_string());
-    let lines = LaunchLines::new(launch, target, slots, ended);
+    let lines = LaunchLines {
+        launch,
+        session: target,
+        slots,
+        ended,
+    };
     let mut no_server = None;
     for attempt in 0..ATTEMPTS {
         match lines.attempt(connection).await? {

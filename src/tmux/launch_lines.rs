@@ -93,12 +93,12 @@ pub(crate) enum Slots {
 
 /// The lines that launch a task.
 pub(super) struct LaunchLines<'a> {
-    launch: &'a Launch,
+    pub(super) launch: &'a Launch,
     /// The session as a target: `=NAME` or `$3`.
-    session: String,
-    slots: Slots,
+    pub(super) session: String,
+    pub(super) slots: Slots,
     /// The processes of the runs that were ended for it. tmux may not know yet that they have.
-    ended: &'a [u32],
+    pub(super) ended: &'a [u32],
 }
 
 /// What tmux refuses as the value of an option when a launch has to start over.
@@ -107,20 +107,11 @@ const CHANGED: &str = "changed-meanwhile";
 /// 1 where the server ends with its last client, and no client is attached.
 const SERVER_ENDS: &str = "#{?exit-unattached,#{?#{m:*[1-9]*,#{S:#{session_attached}}},0,1},0}";
 
-impl<'a> LaunchLines<'a> {
-    pub(super) fn new(launch: &'a Launch, session: String, slots: Slots, ended: &'a [u32]) -> Self {
-        Self {
-            launch,
-            session,
-            slots,
-            ended,
-        }
-    }
-
+impl LaunchLines<'_> {
     /// Returns a format that is true for the windows in which the launch may run.
     fn is_slot(&self) -> String {
         match &self.slots {
-            Slots::OfName => is_named(&self.launch.name),
+            Slots::OfName => format!("#{{==:#{{window_name}},{}}}", self.launch.name),
             Slots::Window(window, token) => {
                 let is_window = format!("#{{==:#{{window_id}},{window}}}");
                 format!("#{{&&:{is_window},#{{==:#{{{MARK}}},{token}}}}}")
@@ -144,7 +135,10 @@ impl<'a> LaunchLines<'a> {
             [] => self.create_window(connection).await?,
             [slot] => match self.live_run(slot) {
                 Some(pid) if self.launch.replaces == Replaces::Any => {
-                    return self.keep_window(connection, slot, pid).await;
+                    // Its window stays when it ends.
+                    let keep = connection.run(&[self.go_on_if_unchanged(slot)]).await;
+                    let kept = unless_contended(keep)?;
+                    return Ok(kept.map(|_| LaunchAnswer::Live(slot.window, pid)));
                 }
                 Some(_) => {
                     let (name, window) = (&self.launch.name, slot.window);
@@ -172,19 +166,6 @@ impl<'a> LaunchLines<'a> {
     fn live_run(&self, slot: &LaunchRow) -> Option<u32> {
         slot.pid
             .filter(|pid| !slot.is_dead && !self.ended.contains(pid))
-    }
-
-    /// Keeps the window of a live run when that ends, for this launch.
-    async fn keep_window(
-        &self,
-        connection: &mut Connection<'_>,
-        slot: &LaunchRow,
-        pid: u32,
-    ) -> Result<Option<LaunchAnswer>, TmuxError> {
-        match connection.run(&[self.go_on_if_unchanged(slot)]).await {
-            Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => Ok(None),
-            answer => answer.map(|_| Some(LaunchAnswer::Live(slot.window, pid))),
-        }
     }
 
     /// Returns the number of a run in a window whose last one has this number, 0 if there was none: one more
@@ -280,15 +261,11 @@ impl<'a> LaunchLines<'a> {
     /// that has created the window. Hooks of the user may print as well.
     fn made(&self, frames: &[Frame]) -> Option<(LaunchRow, bool)> {
         let beginning = format!("{} ", self.launch.token);
-        let said = frames
-            .iter()
-            .map(Frame::text)
-            .collect::<Vec<_>>()
-            .join("\n");
-        let row = said
-            .lines()
-            .find_map(|line| line.strip_prefix(&beginning))?;
-        Some((read_rows(row.get(2..)?).pop()?, row.starts_with('1')))
+        frames.iter().find_map(|frame| {
+            let said = frame.text();
+            let row = said.lines().find_map(|row| row.strip_prefix(&beginning))?;
+            Some((read_row(row.get(2..)?)?, row.starts_with('1')))
+        })
     }
 
     /// Describes the task on a new window. Hooks of the user may have run meanwhile, and have renamed or
@@ -314,11 +291,8 @@ impl<'a> LaunchLines<'a> {
                 .with_hint("a hook of tmux may have closed it: `tmux show-hooks -g` lists them"),
             )
         };
-        let frames = match connection.run(&line).await {
-            Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => return Err(gone()),
-            Err(error) if error.is_missing() => return Err(gone()),
-            answer => answer?,
-        };
+        let answer = TmuxError::if_there(unless_contended(connection.run(&line).await));
+        let frames = answer?.flatten().ok_or_else(gone)?;
         let shown = frames.last().map(Frame::text);
         let is_named = shown.is_some_and(|text| text.lines().any(|line| line == name));
         if !is_named {
@@ -357,17 +331,13 @@ impl<'a> LaunchLines<'a> {
         line.push(self.in_pane(Command::new("respawn-pane").args(["-k", "-t", &pane])));
         line.push(Command::new("clear-history").args(["-t", &pane]));
         line.extend(clients.map(|client| continue_command(slot.pane).args(client)));
-        match connection.run(&line).await {
-            Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => return Ok(None),
-            answer => drop(answer?),
-        }
+        let launched = unless_contended(connection.run(&line).await)?;
         let replaced = (slot.run > 0).then_some(ReplacedRun::Dead);
-        Ok(Some(slot.started(number, replaced)))
+        Ok(launched.map(|_| slot.started(number, replaced)))
     }
 
     /// Fails the line if the window has another name by now, if a client has attached since they were
-    /// listed, which would not be among those that the line pauses the pane for, or if another run is
-    /// alive than the slot's.
+    /// listed, or if another run is alive than the slot's.
     fn go_on_if_unchanged(&self, slot: &LaunchRow) -> Command {
         let is_run = match slot.pid.filter(|_| !slot.is_dead) {
             Some(pid) => format!("#{{||:{},#{{==:#{{pane_pid}},{pid}}}}}", *HAS_NO_RUN),
@@ -392,7 +362,7 @@ fn server_ends(name: &str) -> Error {
     .with_hint("`tmux set-option -s exit-unattached off` lets it run")
 }
 
-/// Fails the line unless a format is true for the pane. [`is_contended`] recognises the error.
+/// Fails the line unless a format is true for the pane. [`unless_contended`] recognises the error.
 ///
 /// The option is one that a task's window has anyway, and no value of it is called so. `if-shell`
 /// would not do: tmux never frees the commands that it has parsed for it.
@@ -402,9 +372,16 @@ pub(super) fn go_on_if(pane: &str, condition: &str) -> Command {
         .arg(format!("#{{?{condition},on,{CHANGED}}}"))
 }
 
-/// Whether a line failed because the session has changed since it was read.
-pub(super) fn is_contended(reply: &str) -> bool {
-    reply.starts_with("can't find") || reply.starts_with("no such") || reply.ends_with(CHANGED)
+/// Returns an answer; `None` if the line failed because the session has changed since it was read.
+pub(super) fn unless_contended<T>(answer: Result<T, TmuxError>) -> Result<Option<T>, TmuxError> {
+    let is_contended = |reply: &str| {
+        let missing = ["can't find", "no such"];
+        missing.iter().any(|sign| reply.starts_with(sign)) || reply.ends_with(CHANGED)
+    };
+    match answer {
+        Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => Ok(None),
+        answer => answer.map(Some),
+    }
 }
 
 /// A pane of the list.
@@ -448,12 +425,10 @@ pub(crate) async fn find_launched(
     check_token(&launch.token)?;
     let is_launched = format!("#{{==:#{{{MARK}}},{}}}", launch.token);
     let list = Command::new("list-panes").args(["-a", "-f", &is_launched, "-F", &row_format()]);
-    let frames = match connection.run(&[list]).await {
-        Err(error) if error.is_missing() => return Ok(None),
-        frames => frames?,
+    let Some(listed) = TmuxError::if_there(connection.print(list).await)? else {
+        return Ok(None);
     };
-    let text = frames.last().map(Frame::text).unwrap_or_default();
-    let row = first_panes(read_rows(&text)).into_iter().next();
+    let row = first_panes(&listed).into_iter().next();
     Ok(row.map(|row| row.started(row.run, None)))
 }
 
@@ -478,11 +453,7 @@ fn row_format() -> String {
     )
 }
 
-/// Parses the list. Lines of another form are skipped.
-fn read_rows(text: &str) -> Vec<LaunchRow> {
-    text.lines().filter_map(read_row).collect()
-}
-
+/// Parses a row of the list; `None` for a line of another form.
 fn read_row(line: &str) -> Option<LaunchRow> {
     let mut fields = line.splitn(12, ' ');
     let life = SessionLife {
@@ -504,11 +475,11 @@ fn read_row(line: &str) -> Option<LaunchRow> {
     })
 }
 
-/// Returns one row per window: that of its primary pane.
-fn first_panes(all: Vec<LaunchRow>) -> Vec<LaunchRow> {
+/// Parses the list to one row per window: that of its primary pane.
+fn first_panes(list: &str) -> Vec<LaunchRow> {
     let order = |row: &LaunchRow| -> PaneOrder { (row.is_floating, row.pane) };
     let mut rows: Vec<LaunchRow> = Vec::new();
-    for row in all {
+    for row in list.lines().filter_map(read_row) {
         match rows.iter_mut().find(|known| known.window == row.window) {
             Some(known) if order(&row) < order(&*known) => *known = row,
             Some(_) => {}
@@ -543,12 +514,9 @@ async fn find_slots(
         // A format also finds these, but cannot tell whose they are.
         Command::new("show-options").args(["-t", &target]),
     ];
-    let frames = match connection.run(&line).await {
-        Err(error) if error.is_missing() => return Ok(None),
-        answer => answer?,
-    };
-    let [rows, clients, inherited, of_session] = frames.as_slice() else {
-        return Err(TmuxError::confused("a frame is missing"));
+    let answer = TmuxError::if_there(connection.each(&line).await)?;
+    let Some([rows, clients, inherited, of_session]) = answer else {
+        return Ok(None);
     };
     let inherited = inherited.text();
     let inherited: Vec<&str> = inherited.split_whitespace().collect();
@@ -571,17 +539,11 @@ async fn find_slots(
             return Err(refusal.with_hint(hint).into());
         }
     }
-    let rows = read_rows(&rows.text());
-    let attached = rows.first().map_or("", |row| &row.attached);
-    let control_clients = read_control_clients(clients, attached);
-    let mut slots = first_panes(rows);
+    let mut slots = first_panes(&rows.text());
+    let attached = slots.first().map_or("", |row| &row.attached);
+    let control_clients = read_control_clients(&clients, attached);
     slots.retain(|row| row.is_task);
     Ok(Some((slots, control_clients)))
-}
-
-/// Returns a format that is true for a window of the name.
-fn is_named(name: &str) -> String {
-    format!("#{{==:#{{window_name}},{name}}}")
 }
 
 /// Lists options: `@a is` or `@a, @b are`; `None` without any.
@@ -643,10 +605,10 @@ mod tests {
 
     #[test]
     fn of_each_window_the_lowest_pane_counts() {
-        let rows = first_panes(read_rows(
+        let rows = first_panes(
             "1 2 $0 3 @1 %7 0 9 +a,b+ 0 0 3\n1 2 $0 3 @1 %2 1  +a,b+ 1 0 3\n\
              1 2 $0 3 @1 %1 0 9 +a,b+ 0 1 3\n1 2 $0 3 @4 %5 0 41 +a,b+ 0 1 \nrubbish",
-        ));
+        );
         let list: Vec<_> = rows
             .iter()
             .map(|row| (row.window.0, row.pane.0, row.run))

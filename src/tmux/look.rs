@@ -36,10 +36,8 @@ pub(crate) async fn look(
         }
     };
     let mut inquiry = Inquiry::new(memory, kind, room);
-    match ask(connection, session, formats, &mut inquiry).await {
-        Err(error) if error.is_missing() => Ok(None),
-        asked => asked.and_then(|()| inquiry.finish()).map(Some),
-    }
+    let asked = ask(connection, session, formats, &mut inquiry).await;
+    TmuxError::if_there(asked.and_then(|()| inquiry.finish()))
 }
 
 /// Asks everything.

@@ -205,14 +205,11 @@ impl Captured {
             // One line if the first of these two rows is continued by the second.
             let border = capture(missing - 1, missing + 1);
             let commands = [capture(oldest, missing), border, shape_command(pane)];
-            let frames = connection.run(&commands).await?;
-            let [rows, border, shape] = frames.as_slice() else {
-                return Err(unreadable());
-            };
-            if read_state(shape)?.0 != self.state {
+            let [rows, border, shape] = connection.each(&commands).await?;
+            if read_state(&shape)?.0 != self.state {
                 return Ok(false);
             }
-            let mut rows = rows.body.clone();
+            let mut rows = rows.body;
             let is_continued = border.body.len() == 1;
             if extent.is_raw {
                 // The next slice was captured as if the terminal had been reset before it.
@@ -352,8 +349,8 @@ pub(crate) async fn read_first_lines(
     pane: PaneId,
     known: &mut FirstLines,
 ) -> Result<(), TmuxError> {
-    let shape = connection.run(&[shape_command(pane)]).await?;
-    let (begin, _) = read_state(shape.first().ok_or_else(unreadable)?)?;
+    let [shape] = connection.each(&[shape_command(pane)]).await?;
+    let (begin, _) = read_state(&shape)?;
     if known.pid != begin.pid {
         *known = FirstLines {
             pid: begin.pid,
@@ -370,11 +367,8 @@ pub(crate) async fn read_first_lines(
     let last = format!("-{}", begin.history - n_rows + 1);
     let capture = Command::new("capture-pane").args(["-p", "-J", "-t", &pane.to_string()]);
     let commands = [capture.args(["-S", "-", "-E", &last]), shape_command(pane)];
-    let frames = connection.run(&commands).await?;
-    let [rows, shape] = frames.as_slice() else {
-        return Err(unreadable());
-    };
-    let (end, _) = read_state(shape)?;
+    let [rows, shape] = connection.each(&commands).await?;
+    let (end, _) = read_state(&shape)?;
     if !end.may_lack_rows() && end.pid == begin.pid && end.history >= begin.history {
         let lines = rows.body.iter().map(|line| expand_tabs(line, end.width));
         // What the pane has printed meanwhile is not wanted.

@@ -1,7 +1,7 @@
 //! The clients that are attached to the server: which windows terminals show, notices on their status
 //! lines, and showing a window to the user.
 
-use super::client::{Connection, last_text};
+use super::client::Connection;
 use super::commands::set_session_option;
 use super::error::TmuxError;
 use crate::model::{SessionId, WindowId};
@@ -42,8 +42,8 @@ pub(crate) async fn list_viewers(
          #{?#{==:#{@tmux_task_notices},on},1,0} #{client_utf8} #{client_tty} #{client_name} \
          #{client_termname} #{client_termtype}",
     ]);
-    let frames = connection.run(&[list]).await?;
-    Ok(last_text(&frames).lines().filter_map(read).collect())
+    let listed = connection.print(list).await?;
+    Ok(listed.lines().filter_map(read).collect())
 }
 
 /// Reads a row; `None` for a control client.

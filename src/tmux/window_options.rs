@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::client::{Connection, last_text};
+use super::client::Connection;
 use super::error::TmuxError;
 use super::pane_origin::{NOT_THE_TASK, TASK_PANE};
 use super::quoted::unquoted;
@@ -96,8 +96,7 @@ pub(crate) async fn read_spec(
     connection: &mut Connection<'_>,
     window: WindowId,
 ) -> Result<Option<(String, TaskSpec)>, TmuxError> {
-    let frames = connection.run(&[OwnOptions::command(window)]).await?;
-    let options = OwnOptions::read(&last_text(&frames));
+    let options = OwnOptions::read(&connection.print(OwnOptions::command(window)).await?);
     let spec = decode_spec(&options.raw(SPEC), options.number(STARTED));
     Ok(spec.map(|spec| (options.raw(MARK).trim().to_owned(), spec)))
 }
