@@ -9,9 +9,9 @@ use super::hook_wakeups::{MOST_REPORTED, OF_BELLS, REPORTED, channel, clear_repo
 use super::pane_origin::{IS_BARE, IS_OF_LAUNCHER};
 use super::rows::{BELLS, noted_formats};
 use super::window_options::{RUN, is_own, own_format, own_value};
-use crate::model::{PaneId, SessionId, WindowId};
+use crate::model::{Error, PaneId, SessionId, WindowId};
 use crate::rules::protocol::rows::Death;
-use crate::rules::protocol::{Command, Frame, control_line};
+use crate::rules::protocol::{Command, control_line};
 
 /// Marks a session as supervised. Contains the pid of its daemon, as an own value: others would be
 /// marked, and none claimed, where it is set for all sessions.
@@ -73,9 +73,8 @@ pub(crate) async fn install(
     if reports_respawns {
         // Before the mark, because the notes of an earlier daemon may be outdated.
         let list = Command::new("list-panes").args(["-s", "-t", &target, "-F", "#{pane_id}"]);
-        let frames = connection.run(&[list]).await?;
-        let panes: String = frames.iter().map(Frame::text).collect();
-        let panes = panes.lines().filter_map(|pane| pane.parse().ok());
+        let listed = connection.print(list).await?;
+        let panes = listed.lines().filter_map(|pane| pane.parse().ok());
         let noting = panes.map(|pane| vec![note_process(Some(pane))]);
         each(connection, noting.collect()).await?;
     }
@@ -156,13 +155,10 @@ pub(crate) async fn uninstall(
 ) -> Result<(), TmuxError> {
     let format = format!("{} #{{=200:{IDENTITY}}}", own_format(MARK));
     let list = Command::new("list-sessions").args(["-F", &format]);
-    let frames = match connection.run(&[list]).await {
-        Err(error) if error.is_missing() => return Ok(()),
-        answer => answer?,
+    let Some(listed) = TmuxError::if_there(connection.print(list).await)? else {
+        return Ok(());
     };
-    let text = frames.last().map(crate::rules::protocol::Frame::text);
-    let mut commands: Vec<Command> = text
-        .unwrap_or_default()
+    let mut commands: Vec<Command> = listed
         .lines()
         .filter_map(|line| {
             let mut fields = line.splitn(3, ' ');
@@ -374,53 +370,16 @@ fn record_death() -> Command {
     Command::new("set-option").args(["-F", DEATHS, &record])
 }
 
-/// What keeps events of a session from being reported at once, and what the user can do about it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct HookFault {
-    pub(crate) message: String,
-    pub(crate) hint: String,
-}
-
-impl HookFault {
-    /// A hook of ours is not set on the server: it was removed, or replaced by `set-hook` without an
-    /// index.
-    fn missing(hook: &str) -> Self {
-        Self {
-            message: format!("the hook `{hook}` of tmux-task is gone: events come late"),
-            hint: format!(
-                "`set-hook -g {hook}` without an index removes it: give yours an index, such as \
-                 `{hook}[0]`; then `tmux-task daemon stop`, and the next command starts one that \
-                 sets it again"
-            ),
-        }
-    }
-
-    /// A hook of the same name is set on a window, or on the session, where it hides ours.
-    fn hidden(hook: &str, window: Option<WindowId>) -> Self {
-        let (place, scope) = match window {
-            Some(window) => (format!("window {window}"), format!("-w -t {window}")),
-            None => ("the session".to_owned(), "-t SESSION".to_owned()),
-        };
-        Self {
-            message: format!(
-                "a hook `{hook}` on {place} hides that of tmux-task: events come late"
-            ),
-            hint: format!(
-                "set it for all with `set-hook -g`, and remove it here: `tmux set-hook -u {scope} \
-                 {hook}`"
-            ),
-        }
-    }
-}
-
-/// Returns the faults of the hooks of a session that a daemon supervises.
+/// Returns what keeps events of a supervised session from being reported at once, with what the user can do
+/// about it.
 pub(crate) async fn check_hooks(
     connection: &mut Connection<'_>,
     session: SessionId,
-) -> Result<Vec<HookFault>, TmuxError> {
+) -> Result<Vec<Error>, TmuxError> {
     let target = format!("{session}:");
     let global = |scope: &str, hook: &str| Command::new("show-options").args([scope, hook]);
     // A format finds a hook by its index unless a window or the session has hooks of that name.
+    let is_found = |hook: &str| format!("#{{?#{{{hook}}},1,0}}");
     let of_window = format!(
         "#{{window_id}} #{{monitor-bell}} #{{remain-on-exit}} {} {}",
         *IS_BARE,
@@ -436,35 +395,85 @@ pub(crate) async fn check_hooks(
         show("#{bell-action}"),
         Command::new("list-windows").args(["-t", &target, "-F", &of_window]),
     ];
-    let frames = connection.run(&commands).await?;
-    let text = |index: usize| frames.get(index).map(Frame::text).unwrap_or_default();
-    let is_there = |index: usize| !text(index).trim().is_empty();
-    let mut faults = Vec::new();
-    for (index, hook) in [BELL_HOOK, DEATH_HOOK, LINK_HOOK].into_iter().enumerate() {
-        if !is_there(index) {
-            faults.push(HookFault::missing(name_of(hook)));
-        }
+    let shown = connection.each(&commands).await?;
+    let [bells, deaths, links, found, bell_action, windows] =
+        shown.map(|frame| frame.text().trim().to_owned());
+    let hooks = [
+        (BELL_HOOK, &bells),
+        (DEATH_HOOK, &deaths),
+        (LINK_HOOK, &links),
+    ];
+    let missing = hooks.iter().filter(|(_, set)| set.is_empty());
+    let mut faults: Vec<Error> = missing.map(|(hook, _)| missing_hook(hook)).collect();
+    let hidden = [hooks[0], hooks[2]].into_iter();
+    let hidden = hidden.zip(found.split_whitespace());
+    let hidden = hidden.filter(|((_, set), found)| !set.is_empty() && *found != "1");
+    faults.extend(hidden.map(|((hook, _), _)| hidden_hook(hook, "the session", "-t SESSION")));
+    if !["any", "current", "other"].contains(&&*bell_action) {
+        let fault = Error::failed("bells of the session are off");
+        faults.push(fault.with_hint("`tmux set-option -t SESSION bell-action any`"));
     }
-    let found = text(3);
-    let hooks = [(0, BELL_HOOK), (2, LINK_HOOK)].into_iter();
-    let hidden = hooks.zip(found.split_whitespace());
-    let hidden = hidden.filter(|((index, _), found)| is_there(*index) && *found != "1");
-    faults.extend(hidden.map(|((_, hook), _)| HookFault::hidden(name_of(hook), None)));
-    if !["any", "current", "other"].contains(&text(4).trim()) {
-        faults.push(HookFault {
-            message: "bells of the session are off".to_owned(),
-            hint: "`tmux set-option -t SESSION bell-action any`".to_owned(),
-        });
-    }
-    for line in text(5).lines() {
-        faults.extend(window_faults(line, is_there(1)).unwrap_or_default());
+    for line in windows.lines() {
+        faults.extend(window_faults(line, !deaths.is_empty()).unwrap_or_default());
     }
     Ok(faults)
 }
 
-/// Returns a format that prints `1` where a hook of ours is found.
-fn is_found(hook: &str) -> String {
-    format!("#{{?#{{{hook}}},1,0}}")
+/// A hook of ours is not set on the server: it was removed, or replaced by `set-hook` without an index.
+fn missing_hook(hook: &str) -> Error {
+    let hook = name_of(hook);
+    Error::failed(format!(
+        "the hook `{hook}` of tmux-task is gone: events come late"
+    ))
+    .with_hint(format!(
+        "`set-hook -g {hook}` without an index removes it: give yours an index, such as \
+         `{hook}[0]`; then `tmux-task daemon stop`, and the next command starts one that sets it \
+         again"
+    ))
+}
+
+/// A hook of the same name is set on a window, or on the session, where it hides ours.
+fn hidden_hook(hook: &str, place: &str, scope: &str) -> Error {
+    let hook = name_of(hook);
+    Error::failed(format!(
+        "a hook `{hook}` on {place} hides that of tmux-task: events come late"
+    ))
+    .with_hint(format!(
+        "set it for all with `set-hook -g`, and remove it here: `tmux set-hook -u {scope} {hook}`"
+    ))
+}
+
+/// Returns the name of a hook without its index.
+fn name_of(hook: &str) -> &str {
+    hook.split_once('[').map_or(hook, |(name, _)| name)
+}
+
+/// Reads the options of a window that events depend on, and whether our hook for deaths is found there, and
+/// returns the faults. The options of a shell belong to its user.
+fn window_faults(line: &str, is_hooked: bool) -> Option<Vec<Error>> {
+    let [id, rings, keeps_dead_pane, is_shell, is_found] =
+        line.split(' ').collect::<Vec<_>>().try_into().ok()?;
+    let window: WindowId = id.parse().ok()?;
+    // Some versions of tmux print words, some numbers.
+    let is_off = |value: &str| is_shell != "1" && ["off", "0", ""].contains(&value);
+    let set = |option: &str| format!("`tmux set-option -w -t {window} {option} on`");
+    let mut faults = Vec::new();
+    if is_off(rings) {
+        let fault = Error::failed(format!("bells of window {window} are off"));
+        faults.push(fault.with_hint(set("monitor-bell")));
+    }
+    // The end of a run is found later, and without its output.
+    if is_off(keeps_dead_pane) {
+        let fault = Error::failed(format!(
+            "window {window} closes when its run ends, and its last output with it"
+        ));
+        faults.push(fault.with_hint(set("remain-on-exit")));
+    }
+    if is_hooked && is_found != "1" {
+        let (place, scope) = (format!("window {window}"), format!("-w -t {window}"));
+        faults.push(hidden_hook(DEATH_HOOK, &place, &scope));
+    }
+    Some(faults)
 }
 
 /// Returns the version of the running server; `None` when it has no session.
@@ -472,51 +481,12 @@ pub(crate) async fn server_version(
     connection: &mut Connection<'_>,
 ) -> Result<Option<String>, TmuxError> {
     let list = Command::new("list-sessions").args(["-F", "#{version}"]);
-    let frames = match connection.run(&[list]).await {
+    let listed = match connection.print(list).await {
         Err(TmuxError::NoSuchSession { .. }) => return Ok(None),
         answer => answer?,
     };
-    let text = frames.last().map(Frame::text).unwrap_or_default();
-    let first = text.lines().next().map(str::trim);
+    let first = listed.lines().next().map(str::trim);
     Ok(first.filter(|text| !text.is_empty()).map(ToOwned::to_owned))
-}
-
-/// Reads the options of a window that events depend on, and whether our hook for deaths is found there, and
-/// returns the faults. The options of a shell belong to its user.
-fn window_faults(line: &str, is_hooked: bool) -> Option<Vec<HookFault>> {
-    let [id, rings, keeps_dead_pane, is_shell, is_found] =
-        line.split(' ').collect::<Vec<_>>().try_into().ok()?;
-    let window = id.parse().ok()?;
-    let mut faults = Vec::new();
-    if is_shell != "1" && !is_on(rings) {
-        faults.push(HookFault {
-            message: format!("bells of window {window} are off"),
-            hint: format!("`tmux set-option -w -t {window} monitor-bell on`"),
-        });
-    }
-    // The end of a run is found later, and without its output.
-    if is_shell != "1" && !is_on(keeps_dead_pane) {
-        faults.push(HookFault {
-            message: format!(
-                "window {window} closes when its run ends, and its last output with it"
-            ),
-            hint: format!("`tmux set-option -w -t {window} remain-on-exit on`"),
-        });
-    }
-    if is_hooked && is_found != "1" {
-        faults.push(HookFault::hidden(name_of(DEATH_HOOK), Some(window)));
-    }
-    Some(faults)
-}
-
-/// Whether an option is on: some versions of tmux print words, some numbers.
-fn is_on(value: &str) -> bool {
-    !["off", "0", ""].contains(&value)
-}
-
-/// Returns the name of a hook without its index.
-fn name_of(hook: &'static str) -> &'static str {
-    hook.split_once('[').map_or(hook, |(name, _)| name)
 }
 
 #[cfg(test)]
@@ -525,7 +495,7 @@ mod tests {
 
     #[test]
     fn a_hook_of_a_window_hides_ours_of_the_same_name() {
-        let hidden = vec![HookFault::hidden("pane-died", Some(WindowId(3)))];
+        let hidden = vec![hidden_hook(DEATH_HOOK, "window @3", "-w -t @3")];
         let faults = |line, exists| window_faults(line, exists).unwrap();
         assert_eq!(faults("@3 1 on 0 0", true), hidden);
         assert_eq!(faults("@3 1 on 0 1", true), []);
