@@ -139,14 +139,11 @@ impl HookWakeups {
 
     async fn mark(&mut self) -> Result<ReportedWindows, TmuxError> {
         loop {
-            match self.control.next().await? {
-                Some(ControlItem::Frame(frame)) => {
-                    if let Some(reported) = ReportedWindows::read(&frame.text()) {
-                        return Ok(reported);
-                    }
-                }
-                Some(ControlItem::Notification(_)) => {}
-                None => return Err(TmuxError::Closed),
+            let item = self.control.next().await?.ok_or(TmuxError::Closed)?;
+            if let ControlItem::Frame(frame) = item
+                && let Some(reported) = ReportedWindows::read(&frame.text())
+            {
+                return Ok(reported);
             }
         }
     }

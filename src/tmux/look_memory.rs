@@ -99,14 +99,14 @@ impl LookMemory {
     /// Forgets the windows whose processes tmux has hung up on: they are closed, or have other
     /// processes. Windows that are known to have changed exist.
     pub(crate) fn forget_hung_up(&mut self, hung_up: &BTreeSet<u32>) {
-        let pid = |known: &RememberedWindow| known.row.pane.as_ref()?.pid;
+        let is_gone = |window: &WindowId, known: &RememberedWindow| {
+            let pid = known.row.pane.as_ref().and_then(|pane| pane.pid);
+            pid.is_some_and(|pid| hung_up.contains(&pid)) && !self.moved.contains(window)
+        };
         let windows = self.windows.iter();
-        let of_them = windows.filter(|(_, known)| pid(known).is_some_and(|p| hung_up.contains(&p)));
-        let of_them = of_them.map(|(window, _)| *window);
-        let of_them: Vec<WindowId> = of_them
-            .filter(|window| !self.moved.contains(window))
-            .collect();
-        self.forget_windows(&of_them);
+        let gone = windows.filter(|(window, known)| is_gone(window, known));
+        let gone: Vec<WindowId> = gone.map(|(window, _)| *window).collect();
+        self.forget_windows(&gone);
     }
 
     /// Forgets windows that may be closed: a line that names them or their panes would fail. The next look
@@ -157,9 +157,8 @@ impl LookMemory {
                 .into_map(),
         };
         if kind == LookKind::Slice {
-            let sweep = self
-                .sweep
-                .get_or_insert_with(|| windows.keys().copied().collect());
+            let all = || windows.keys().copied().collect();
+            let sweep = self.sweep.get_or_insert_with(all);
             sweep.retain(|window| windows.contains_key(window));
             let left: Vec<WindowId> = sweep.iter().copied().collect();
             let left = left.iter().map(|window| (*window, self.verify(*window)));
@@ -174,19 +173,14 @@ impl LookMemory {
     /// Returns how to query whether a window has changed: in full if it probably has, or if the last full
     /// query was long ago.
     fn verify(&self, window: WindowId) -> WindowQuery {
-        let query = self.likely_query(window);
-        if query == WindowQuery::Full(None) && !self.is_old(window) {
-            WindowQuery::Sign
-        } else {
-            query
-        }
-    }
-
-    /// Whether the last full query of a window was long ago.
-    fn is_old(&self, window: WindowId) -> bool {
         let pause = i64::try_from(self.windows.len().max(QUERIED_AGAIN_SECS)).unwrap_or(i64::MAX);
         let known = self.windows.get(&window);
-        known.is_none_or(|known| self.time - known.time >= pause)
+        let is_old = known.is_none_or(|known| self.time - known.time >= pause);
+        let query = self.likely_query(window);
+        match query == WindowQuery::Full(None) && !is_old {
+            true => WindowQuery::Sign,
+            false => query,
+        }
     }
 
     /// Returns how to query a window in full before there is an answer about it: with its screen only if
@@ -197,10 +191,9 @@ impl LookMemory {
             let last = known.capture.as_ref();
             known.pane().is_none() || last.is_none_or(|last| !last.is_likely_old(self.time))
         });
-        if is_quiet && !self.expected.contains(&window) {
-            WindowQuery::Full(None)
-        } else {
-            self.query(window, None)
+        match is_quiet && !self.expected.contains(&window) {
+            true => WindowQuery::Full(None),
+            false => self.query(window, None),
         }
     }
 
@@ -348,10 +341,9 @@ impl<'a> Inquiry<'a> {
 
     /// Asks for a line's windows again, after a list of all windows: one of them was gone, or its pane.
     pub(super) fn ask_again(&mut self, line: &LookLine) {
-        let left = std::mem::take(&mut self.question.windows).into_iter();
-        self.next
-            .windows
-            .extend(left.chain(line.windows.iter().copied()));
+        let left = std::mem::take(&mut self.question.windows);
+        self.next.windows.extend(left);
+        self.next.windows.extend(line.windows.iter().copied());
         self.question.index = true;
     }
 
@@ -430,11 +422,8 @@ impl<'a> Inquiry<'a> {
             memory.deaths.truncate(first);
             death_record.clear();
         }
-        let left = self
-            .question
-            .windows
-            .into_keys()
-            .chain(self.next.windows.into_keys());
+        let left = self.question.windows.into_keys();
+        let left = left.chain(self.next.windows.into_keys());
         memory.moved = left.chain(self.behind).collect();
         memory.sweep.take_if(|sweep| {
             sweep.retain(|window| memory.windows.contains_key(window));

@@ -66,17 +66,13 @@ impl Server {
         env: &dyn Fn(&str) -> Option<OsString>,
     ) -> Result<Self, TmuxError> {
         let set = |name: &str| env(name).filter(|value| !value.is_empty());
-        let program = choice
-            .program
-            .clone()
-            .or_else(|| set("TMUX_TASK_TMUX").map(PathBuf::from))
-            .unwrap_or_else(|| PathBuf::from(PROGRAM));
+        let named = choice.program.clone();
+        let named = named.or_else(|| set("TMUX_TASK_TMUX").map(PathBuf::from));
+        let mut program = named.unwrap_or_else(|| PathBuf::from(PROGRAM));
         // A name is looked for on PATH. A client that starts a server does not stand where we are.
-        let program = if program.components().count() > 1 {
-            std::path::absolute(program).map_err(TmuxError::Io)?
-        } else {
-            program
-        };
+        if program.components().count() > 1 {
+            program = std::path::absolute(program).map_err(TmuxError::Io)?;
+        }
         let socket = match (&choice.socket_path, &choice.socket_name) {
             (Some(path), _) => path.clone(),
             (None, Some(name)) => {
@@ -94,13 +90,11 @@ impl Server {
             },
         };
         let socket = canonical(std::path::absolute(socket).map_err(TmuxError::Io)?);
-        let is_other = std::fs::metadata(&socket).is_ok_and(|found| !found.file_type().is_socket());
-        if is_other {
+        if std::fs::metadata(&socket).is_ok_and(|found| !found.file_type().is_socket()) {
             let socket = socket.display();
             let other = Error::failed(format!("{socket} is not a tmux socket but something else"));
-            return Err(other
-                .with_hint("-S takes the path of a tmux server's socket")
-                .into());
+            let hint = "-S takes the path of a tmux server's socket";
+            return Err(other.with_hint(hint).into());
         }
         check_owner(&socket)?;
         Ok(Self {
@@ -163,15 +157,11 @@ impl Server {
     /// Checks that there is such a program, without running it.
     pub(crate) fn check_program(&self) -> Result<(), TmuxError> {
         let is_name = self.program.components().count() <= 1;
-        let folders = env::var("PATH").filter(|_| is_name);
-        let mut found = match &folders {
-            Some(folders) => std::env::split_paths(folders)
-                .map(|folder| folder.join(&self.program))
-                .find(|path| path.is_file()),
-            None => None,
-        };
-        let program = found.get_or_insert_with(|| self.program.clone());
-        access(&*program, Access::EXEC_OK).map_err(|errno| self.not_started(errno.into()))
+        let folders = env::var("PATH").filter(|_| is_name).unwrap_or_default();
+        let mut files = std::env::split_paths(&folders).map(|folder| folder.join(&self.program));
+        let found = files.find(|path| path.is_file());
+        let program = found.unwrap_or_else(|| self.program.clone());
+        access(program, Access::EXEC_OK).map_err(|errno| self.not_started(errno.into()))
     }
 
     /// Creates the folder that tmux would create for its default sockets. With `-S` none is
@@ -193,17 +183,13 @@ impl Server {
     /// only a folder of its own.
     pub(crate) fn check_socket_folder(&self) -> Result<(), TmuxError> {
         let is_tmux_own = |folder: &Path| folder.file_name() == Some(OsStr::new(&folder_name()));
-        match self.missing_folder().filter(|folder| !is_tmux_own(folder)) {
-            Some(folder) => {
-                let folder = folder.display();
-                let what = format!("there is no folder {folder} for the tmux server's socket");
-                let error = Error::failed(what);
-                Err(error
-                    .with_hint("make it, or name another path with -S")
-                    .into())
-            }
-            None => Ok(()),
-        }
+        let Some(folder) = self.missing_folder().filter(|folder| !is_tmux_own(folder)) else {
+            return Ok(());
+        };
+        let folder = folder.display();
+        let what = format!("there is no folder {folder} for the tmux server's socket");
+        let hint = "make it, or name another path with -S";
+        Err(Error::failed(what).with_hint(hint).into())
     }
 
     fn missing_folder(&self) -> Option<&Path> {
@@ -223,9 +209,8 @@ impl Server {
     fn process(&self) -> Process {
         let mut process = Process::new(&self.program);
         let stays = |name: &OsStr| name.to_str().is_some_and(reaches_tmux_server);
-        process
-            .env_clear()
-            .envs(env::vars().filter(|(name, _)| stays(name)));
+        let variables = env::vars().filter(|(name, _)| stays(name));
+        process.env_clear().envs(variables);
         process
     }
 
@@ -367,11 +352,9 @@ impl Server {
             Probe::Stuck => return false,
             Probe::Listening | Probe::Unknown(_) => {}
         }
-        let asked = self.one_shot(std::slice::from_ref(&command));
-        !matches!(
-            tokio::time::timeout(within, asked).await,
-            Err(_) | Ok(Err(TmuxError::TimedOut))
-        )
+        let asked = [command];
+        let answer = tokio::time::timeout(within, self.one_shot(&asked)).await;
+        !matches!(answer, Err(_) | Ok(Err(TmuxError::TimedOut)))
     }
 
     /// Connects without waiting, as a client that has not said yet what it wants.
