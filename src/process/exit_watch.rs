@@ -89,11 +89,8 @@ impl ExitWatch {
         }
     }
 
-    /// Returns the next process that has ended. Each is returned once.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
+    /// Returns the next process that has ended. Each is returned once. Nothing is lost when the future is
+    /// dropped.
     pub(crate) async fn next(&mut self) -> ProcessExit {
         match self.ended.recv().await {
             Some(ended) => ended,

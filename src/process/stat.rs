@@ -326,12 +326,9 @@ pub(super) fn has_ended(file: &OwnedFd) -> bool {
     !matches!(poll(&mut files, Some(&at_once)), Ok(0))
 }
 
-/// Returns a descriptor that becomes readable when this process ends.
-///
-/// # Errors
-///
-/// [`Errno::SRCH`] when there is no such process, [`Errno::NOSYS`] where there are no such descriptors,
-/// and another one when the system is out of descriptors.
+/// Returns a descriptor that becomes readable when this process ends. Fails with [`Errno::SRCH`] when there
+/// is no such process, [`Errno::NOSYS`] where there are no such descriptors, and another one when the system
+/// is out of descriptors.
 #[cfg(linux)]
 pub(super) fn open(pid: u32) -> Result<OwnedFd, Errno> {
     use rustix::process::{PidfdFlags, pidfd_open};

@@ -116,9 +116,9 @@ impl Capture {
         banner: &str,
     ) -> Option<Self> {
         let mut screen = screen(&shape, captured, banner)?;
-        let before = before.map(|before| &before.screen);
         // A cursor that blinks is not drawn all the time.
-        if let Some(before) = before.filter(|before| before.has_rows_of(&screen))
+        if let Some(Self { screen: before, .. }) = before
+            && before.has_rows_of(&screen)
             && screen.is_cursor_hidden
         {
             screen.drawn_cursor = screen.drawn_cursor.or(before.drawn_cursor);
@@ -177,33 +177,25 @@ fn screen(shape: &Shape, captured: &CapturedScreen, banner: &str) -> Option<Scre
     while rows.len() > keep && rows.last().is_some_and(String::is_empty) {
         rows.pop();
     }
-    let over = if shape.is_alternate {
+    let over = match shape.is_alternate {
         // The pane may have switched to the alternate screen after the request.
-        above
-    } else {
-        rows.len().saturating_sub(ROWS).min(above)
+        true => above,
+        false => rows.len().saturating_sub(ROWS).min(above),
     };
     rows.drain(..over.min(rows.len()));
-    let cursor = Some(cursor - over).filter(|y| *y < rows.len());
-    let cursor = cursor.and_then(|y| u32::try_from(y).ok());
-    let drawn = captured
-        .rows(shape)?
-        .get(above..)
-        .and_then(find_drawn_cursor);
-    let drawn = drawn.filter(|_| shape.is_cursor_hidden).and_then(|(x, y)| {
-        let (x, y) = (
-            u32::try_from(x).ok()?,
-            u32::try_from(y + above - over).ok()?,
-        );
+    let at = |x: u32, y: usize| {
+        let y = u32::try_from(y - over).ok()?;
         Some(CursorPosition { x, y })
-    });
+    };
+    let is_kept = cursor - over < rows.len();
+    let shown = captured.rows(shape)?.get(above..);
+    let drawn = shown.filter(|_| shape.is_cursor_hidden);
+    let drawn = drawn.and_then(find_drawn_cursor);
+    let drawn = drawn.and_then(|(x, y)| at(u32::try_from(x).ok()?, y + above));
     Some(Screen {
         last_lines: last_lines(shape, captured, banner),
         rows: rows.into(),
-        cursor: cursor.map(|y| CursorPosition {
-            x: shape.cursor_x,
-            y,
-        }),
+        cursor: at(shape.cursor_x, cursor).filter(|_| is_kept),
         top: u32::try_from(above - over).ok(),
         alternate: Some(shape.is_alternate),
         width: u32::try_from(shape.width).ok(),
@@ -223,9 +215,10 @@ fn last_lines(shape: &Shape, captured: &CapturedScreen, banner: &str) -> Option<
     let lines = captured.lines.iter();
     let lines = lines.map(|line| expand_tabs(line, shape.width));
     let mut lines: Vec<String> = lines.collect();
-    let is_history_above = shape.history > above;
-    let first = lines.first_mut().filter(|line| !line.is_empty());
-    if let Some(first) = first.filter(|_| is_history_above && !shape.is_alternate) {
+    if let Some(first) = lines.first_mut().filter(|line| !line.is_empty())
+        && shape.history > above
+        && !shape.is_alternate
+    {
         first.insert(0, '…'); // The beginning of the line may be in the history.
     }
     if shape.is_dead {

@@ -85,15 +85,11 @@ impl Server {
 }
 
 impl Client {
-    /// Runs the commands as one line and returns exactly their frames: one for each, and for each
-    /// that ran inside `if-shell`, up to the first that failed. Notifications received meanwhile
-    /// are kept for [`Client::next_received`].
-    ///
-    /// # Errors
-    ///
-    /// [`TmuxError::Closed`] when the connection is closed, [`TmuxError::TimedOut`] when there is
-    /// no answer in time. After either the client cannot be used any more; neither after the future
-    /// was dropped. A command that failed is a frame that is not `ok`.
+    /// Runs the commands as one line and returns exactly their frames: one for each, and for each that ran
+    /// inside `if-shell`, up to the first that failed. Notifications received meanwhile are kept for
+    /// [`Client::next_received`]. Fails with [`TmuxError::Closed`] when the connection is closed,
+    /// [`TmuxError::TimedOut`] when there is no answer in time. After either the client cannot be used any
+    /// more; neither after the future was dropped. A command that failed is a frame that is not `ok`.
     pub(crate) async fn call(&mut self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
         if std::mem::replace(&mut self.is_lost, true) {
             return Err(TmuxError::Closed);
@@ -153,11 +149,7 @@ impl Client {
         self.expected.push_back(Expected::Asked(mark, Vec::new()));
     }
 
-    /// Waits for the next notification or answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
+    /// Waits for the next notification or answer. Nothing is lost when the future is dropped.
     pub(crate) async fn next_received(&mut self) -> Result<ReceivedItem, TmuxError> {
         match self.received.pop_front() {
             Some(received) => Ok(received),
@@ -237,11 +229,8 @@ impl Connection<'_> {
         }
     }
 
-    /// Runs the commands as one line and returns their frames, all of them `ok`.
-    ///
-    /// # Errors
-    ///
-    /// When no answer came or one of the commands failed; the rest of the line did not run then.
+    /// Runs the commands as one line and returns their frames, all of them `ok`. Fails when no answer came or
+    /// one of the commands failed; the rest of the line did not run then.
     pub(crate) async fn run(&mut self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
         let frames = self.frames(commands).await?;
         all_ok(commands, frames)
@@ -278,9 +267,6 @@ pub(super) fn all_ok(commands: &[Command], frames: Vec<Frame>) -> Result<Vec<Fra
 }
 
 /// Waits for the next notification or answer, and flushes when it takes long while answers are expected.
-///
-/// # Cancel safety
-///
 /// Nothing is lost when the future is dropped.
 async fn next_received(
     control: &mut ControlClient,

@@ -253,12 +253,8 @@ pub(crate) enum Unless {
     ActiveOrSeen,
 }
 
-/// Ends this life of a session if nothing runs in any of its panes. Returns whether it did.
-///
-/// # Errors
-///
-/// When tmux fails; also [`TmuxError::Closed`] when the connection was attached to the session that
-/// ended. A session that is gone is not an error.
+/// Ends this life of a session if nothing runs in any of its panes. Returns whether it did; fails with
+/// [`TmuxError::Closed`] when the connection was attached to it. A session that is gone is not an error.
 pub(crate) async fn end_idle_session(
     connection: &mut Connection<'_>,
     life: &SessionLife,

@@ -66,12 +66,8 @@ impl ControlClient {
     }
 
     /// Returns the next item of tmux's output; `None` at its end. Writes meanwhile what is queued: tmux may
-    /// have to write before it can read all of a long line.
-    ///
-    /// # Cancel safety
-    ///
-    /// All bytes read are in the parser before anything else is awaited, and what was written is not queued
-    /// any more.
+    /// have to write before it can read all of a long line. Safe to drop: all bytes read are in the parser
+    /// before anything else is awaited, and what was written is not queued any more.
     pub(super) async fn next(&mut self) -> Result<Option<ControlItem>, TmuxError> {
         let Some(ClientProcess {
             stdin,

@@ -122,9 +122,6 @@ impl ControlClient {
 
 impl HookWakeups {
     /// Resolves when a hook has reported a window. Several reports in quick succession may come as one.
-    ///
-    /// # Cancel safety
-    ///
     /// Nothing is lost when the future is dropped.
     pub(crate) async fn woken(&mut self) -> Result<ReportedWindows, TmuxError> {
         let reported = self.mark().await?;

@@ -106,12 +106,8 @@ pub(crate) async fn install(
         .map(|_| reports_respawns)
 }
 
-/// Clears the deaths of this record, which were reported, from the session's death record. Those that
-/// were added since stay.
-///
-/// # Errors
-///
-/// When tmux refuses. A session that is gone is not an error.
+/// Clears the deaths of this record, which were reported, from the session's death record. Those that were
+/// added since stay. A session that is gone is not an error.
 pub(crate) async fn forget_deaths(
     connection: &mut Connection<'_>,
     session: SessionId,
@@ -142,12 +138,8 @@ fn deaths_after(number: u64) -> String {
     format!("#{{s/^(.*{end})?{entry}//:{DEATHS}}}")
 }
 
-/// Removes the session's mark, and the hooks when no session of the server is marked by a daemon that
-/// may run, as `may_run` says by its pid and identity.
-///
-/// # Errors
-///
-/// When tmux refuses. A server that is gone is not an error.
+/// Removes the session's mark, and the hooks when no session of the server is marked by a daemon that may
+/// run, as `may_run` says by its pid and identity. A server that is gone is not an error.
 pub(crate) async fn uninstall(
     connection: &mut Connection<'_>,
     session: Option<SessionId>,

@@ -25,9 +25,9 @@ pub(crate) enum TypingResult {
 const INPUT_OFF: &str = "input-off";
 
 /// Types into the pane; with a prompt only while the pane shows that and nothing else was typed. If it
-/// `answers` what is asked, that is stored on the pane: digits, letters, dots and dashes. The modes of tmux that take the keys, such as copy mode, are left first. A
-/// secret text is on no command line and in none of tmux's logs, and if this fails, it is not left
-/// in tmux.
+/// `answers` what is asked, that is stored on the pane: digits, letters, dots and dashes. The modes of tmux
+/// that take the keys, such as copy mode, are left first. A secret text is on no command line and in none of
+/// tmux's logs, and if this fails, it is not left in tmux.
 pub(crate) async fn type_into(
     connection: &mut Connection<'_>,
     server: &Server,
@@ -311,16 +311,13 @@ impl ShownPrompt {
             leave.clone(),
             Command::new("copy-mode").args(["-t", &target]),
         ];
-        if let Some(direction) = match self.below_cursor {
-            0 => None,
-            1.. => Some("cursor-down"),
-            _ => Some("cursor-up"),
-        } {
+        if self.below_cursor != 0 {
+            let direction = ["cursor-up", "cursor-down"][usize::from(self.below_cursor > 0)];
             let n = self.below_cursor.unsigned_abs().to_string();
-            commands
-                .push(Command::new("send-keys").args(["-t", &target, "-N", &n, "-X", direction]));
+            let go = Command::new("send-keys").args(["-t", &target, "-N", &n, "-X", direction]);
+            commands.push(go);
         }
-        let instead = [&instead[..], std::slice::from_ref(&leave)].concat();
+        let instead = [&instead[..], &[leave]].concat();
         commands.push(either(&condition, &instead));
         commands
     }
@@ -333,15 +330,11 @@ pub(super) fn is_changed(answer: &str) -> bool {
 
 /// Returns an extended regular expression that matches exactly this row.
 fn pattern(row: &str) -> String {
-    let mut pattern = String::from("^");
-    for c in row.chars() {
-        if "\\.[]{}()*+?^$|".contains(c) {
-            pattern.push('\\');
-        }
-        pattern.push(c);
-    }
-    pattern.push('$');
-    pattern
+    let quoted = row.chars().map(|c| match "\\.[]{}()*+?^$|".contains(c) {
+        true => format!("\\{c}"),
+        false => c.to_string(),
+    });
+    format!("^{}$", quoted.collect::<String>())
 }
 
 /// Leaves all modes of tmux in which keys do not reach the program: copy mode, the clock, lists of

@@ -77,13 +77,10 @@ pub(crate) fn prepare(launch: &mut Launch, runtime: &Path, kept: &Path) -> Resul
 }
 
 /// Starts the task in its slot, one of these: creates the window where it is missing, otherwise runs it again
-/// in the window of that name. Without a `session`, that of the launch's name is meant, and created where it is
-/// missing. `ended` are the processes of the live runs that were ended for it.
-///
-/// # Errors
-///
-/// When the input is refused, before tmux is touched; when two windows have the name; when tmux
-/// fails. After [`TmuxError::Closed`] the task may have been started: `find_launched` says whether it was.
+/// in the window of that name. Without a `session`, that of the launch's name is meant, and created where it
+/// is missing. `ended` are the processes of the live runs that were ended for it. Fails when the input is
+/// refused, before tmux is touched; when two windows have the name; when tmux fails. After
+/// [`TmuxError::Closed`] the task may have been started: `find_launched` says whether it was.
 pub(crate) async fn launch(
     connection: &mut Connection<'_>,
     server: &Server,

@@ -494,11 +494,8 @@ fn first_panes(list: &str) -> Vec<LaunchRow> {
 const OWN: [&str; 3] = ["@tmux_task_command", "@pi_task_command", MARK];
 
 /// Finds the tasks among the windows of a session, `=NAME` or `$3`, for which this format is true, and the
-/// names of the server's control clients; `None` when the session is missing.
-///
-/// # Errors
-///
-/// When tmux fails, and when all windows, or the session's, inherit one of [`OWN`].
+/// names of the server's control clients; `None` when the session is missing. Fails when tmux fails, and when
+/// all windows, or the session's, inherit one of [`OWN`].
 async fn find_slots(
     connection: &mut Connection<'_>,
     session: &str,

@@ -15,12 +15,8 @@ use crate::rules::protocol::rows::LookRows;
 
 /// Looks at a session, `$3:` or `=NAME:`; `None` when there is no such session, or no server. An attached
 /// client belongs to the daemon for which [`super::install`] has prepared the session: tmux has stored the
-/// formats there.
-///
-/// # Errors
-///
-/// [`TmuxError::Confused`] when the answer does not fit the question: the caller connects again.
-/// Whatever else keeps an answer from coming.
+/// formats there. After [`TmuxError::Confused`], when the answer does not fit the question, the caller
+/// connects again.
 pub(crate) async fn look(
     connection: &mut Connection<'_>,
     session: &str,

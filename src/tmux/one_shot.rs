@@ -61,18 +61,10 @@ impl Drop for TerminateOnDrop {
 }
 
 impl Server {
-    /// Runs the commands as one line and returns their answers as frames: one for each, up to the
-    /// first that failed.
-    ///
-    /// # Errors
-    ///
-    /// When the program or the server is missing, or there is no answer in time. A command that
-    /// failed is a frame that is not `ok`.
-    ///
-    /// # Cancel safety
-    ///
-    /// When the future is dropped, the client is terminated. Its commands may have been carried
-    /// out.
+    /// Runs the commands as one line and returns their answers as frames: one for each, up to the first that
+    /// failed. Fails when the program or the server is missing, or there is no answer in time. A command that
+    /// failed is a frame that is not `ok`. When the future is dropped, the client is terminated. Its commands
+    /// may have been carried out.
     pub(crate) async fn one_shot(&self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
         self.ask(commands, None).await
     }
@@ -156,12 +148,9 @@ impl Server {
     }
 
     /// Waits on a channel with a client of its own, which sleeps inside the server. Returns whether the
-    /// channel was signalled; `false` when the server ended first: it lets its waiting clients continue as
-    /// if their wait had ended, but it has no sessions by then.
-    ///
-    /// # Cancel safety
-    ///
-    /// When the future is dropped, the client is terminated, which is safe because it is not in control mode.
+    /// channel was signalled; `false` when the server ended first: it lets its waiting clients continue as if
+    /// their wait had ended, but it has no sessions by then. When the future is dropped, the client is
+    /// terminated, which is safe because it is not in control mode.
     pub(crate) async fn wait_for(&self, channel: &str) -> Result<bool, TmuxError> {
         let wait = Command::new("wait-for").args(["--", channel]);
         let say = Command::new("display-message").args(["-p", "done #{session_id}"]);

@@ -55,11 +55,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Returns the server that tmux itself would choose: by `-S`, `-L`, `$TMUX` or its default.
-    ///
-    /// # Errors
-    ///
-    /// When the name is a path, or the socket is another user's or a file of another kind, which tmux would
+    /// Returns the server that tmux itself would choose: by `-S`, `-L`, `$TMUX` or its default. Fails when
+    /// the name is a path, or the socket is another user's or a file of another kind, which tmux would
     /// delete. When neither `$TMUX_TMPDIR` nor `/tmp` exists, or the working directory is gone.
     pub(crate) fn locate(
         choice: &ServerChoice,
@@ -123,11 +120,8 @@ impl Server {
         &self.program
     }
 
-    /// Runs the program, and returns its version if it is supported.
-    ///
-    /// # Cancel safety
-    ///
-    /// When the future is dropped, the program is killed.
+    /// Runs the program, and returns its version if it is supported. When the future is dropped, the program
+    /// is killed.
     pub(crate) async fn check_version(&self) -> Result<String, TmuxError> {
         let mut process = self.process();
         process.arg("-V").stdin(Stdio::null()).kill_on_drop(true);

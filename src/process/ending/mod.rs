@@ -67,11 +67,7 @@ impl RunEnder {
         }
     }
 
-    /// Returns the next report; pending while there is none.
-    ///
-    /// # Cancel safety
-    ///
-    /// No report is lost when the future is dropped.
+    /// Returns the next report; pending while there is none. No report is lost when the future is dropped.
     pub(crate) async fn report(&mut self) -> EndReport {
         match self.reports.recv().await {
             Some(report) => report,
