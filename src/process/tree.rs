@@ -111,36 +111,30 @@ pub(super) fn in_front(
         };
         (tty, terminal, group) = behind;
     }
-    let without: BTreeSet<u32> = processes
+    let is_in_group = |process: &Process| process.group == Some(group);
+    let wrappers = processes
         .iter()
-        .filter(|process| process.group == Some(group) && is_wrapper(process))
-        .flat_map(|process| descendants(&processes, process.pid, terminal))
-        .filter(|process| process.terminal == 0)
-        .map(|process| process.pid)
-        .into_set();
-    let hosts = processes
-        .iter()
-        .filter(|process| process.terminal != 0 && process.terminal != terminal)
-        .filter_map(|process| process.parent)
-        .into_set();
+        .filter(|process| is_in_group(process) && is_wrapper(process));
+    let below = wrappers.flat_map(|wrapper| descendants(&processes, wrapper.pid, terminal));
+    let without = below.filter(|process| process.is_detached());
+    let without = without.map(|process| process.pid).into_set();
+    let elsewhere = |process: &&Process| !process.is_detached() && process.terminal != terminal;
+    let elsewhere = processes.iter().filter(elsewhere);
+    let hosts = elsewhere.filter_map(|process| process.parent).into_set();
     let is_job = |process: &Process| {
         let mut parents = processes.iter();
         let parent = parents.find(|parent| Some(parent.pid) == process.parent);
         parent.is_none_or(|parent| parent.group != process.group)
     };
-    let stopped = processes
-        .iter()
-        .filter(|process| process.stopped_by.is_some());
-    let jobs: BTreeSet<u32> = stopped
-        .filter(|process| is_job(process))
-        .map(|process| process.pid)
-        .into_set();
+    let jobs = processes.iter();
+    let jobs = jobs.filter(|process| process.stopped_by.is_some() && is_job(process));
+    let jobs = jobs.map(|process| process.pid).into_set();
     // A process without a terminal of its own may read its wrapper's, foreground or not.
     let (members, mut others): (Vec<Process>, Vec<Process>) = processes
         .into_iter()
-        .partition(|process| process.group == Some(group) || without.contains(&process.pid));
+        .partition(|process| is_in_group(process) || without.contains(&process.pid));
     others.retain(|process| {
-        process.terminal == 0 || (process.terminal == terminal && process.stopped_by.is_some())
+        process.is_detached() || (process.terminal == terminal && process.stopped_by.is_some())
     });
     let has_stopped = others.iter().any(|other| !other.is_detached());
     (!members.is_empty() || has_stopped).then_some(ForegroundGroup {
@@ -161,14 +155,12 @@ fn behind(
     tty: &Path,
     relays: impl Fn(&Host<'_>) -> bool,
 ) -> Option<(PathBuf, u32, u32)> {
-    let mut members = processes
-        .iter()
-        .filter(|process| process.group == Some(group));
+    let mut members = processes.iter();
     members.find_map(|member| {
-        let below = descendants(processes, member.pid, terminal);
-        let mut inner = below
-            .into_iter()
-            .filter(|process| process.terminal != 0 && process.terminal != terminal);
+        (member.group == Some(group)).then_some(())?;
+        let below = descendants(processes, member.pid, terminal).into_iter();
+        let mut inner =
+            below.filter(|process| !process.is_detached() && process.terminal != terminal);
         let first = inner.next()?;
         let is_same = |other: &Process| {
             (other.terminal, other.foreground) == (first.terminal, first.foreground)
@@ -200,7 +192,7 @@ fn descendants(processes: &[Process], pid: u32, terminal: u32) -> Vec<&Process> 
         for child in processes.iter().filter(|child| child.parent == Some(pid)) {
             if !found.iter().any(|known| known.pid == child.pid) {
                 found.push(child);
-                if child.terminal == 0 || child.terminal == terminal {
+                if child.is_detached() || child.terminal == terminal {
                     waiting.push(child.pid);
                 }
             }
@@ -214,9 +206,8 @@ fn descendants(processes: &[Process], pid: u32, terminal: u32) -> Vec<&Process> 
 fn path_of(terminal: u32) -> Option<PathBuf> {
     let major = terminal >> 8 & 0xfff;
     let minor = terminal & 0xff | terminal >> 12 & 0xfff00;
-    (136..=143)
-        .contains(&major)
-        .then(|| PathBuf::from(format!("/dev/pts/{minor}")))
+    let is_of_emulator = (136..=143).contains(&major);
+    is_of_emulator.then(|| PathBuf::from(format!("/dev/pts/{minor}")))
 }
 
 /// Returns this process and its descendants, by pid, without those that have ended; and whether
@@ -304,10 +295,8 @@ pub(super) fn was_given_nothing(member: &Process) -> bool {
     let Ok(line) = fs::read(format!("/proc/{}/cmdline", member.thread)) else {
         return false;
     };
-    let words = line
-        .split(|byte| *byte == 0)
-        .skip(1)
-        .filter(|word| !word.is_empty());
+    let words = line.split(|byte| *byte == 0).skip(1);
+    let words = words.filter(|word| !word.is_empty());
     has_nothing_to_run(words, is_shell(member.name.as_bytes()))
 }
 
