@@ -9,8 +9,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::stat::parent;
-use super::stat::{WORD_END, command_line, identity, may_run};
+use super::stat::{WORD_END, command_line, identity, may_run, parent};
 use super::{Process, wait_for_any};
 use crate::files::{self, WRITABLE_BY_OTHERS};
 use crate::model::{Millis, Slot, Task};
@@ -70,16 +69,9 @@ pub(crate) fn wait_for_place(
 pub(crate) fn queue_state(runtime: &Path, task: &Task) -> (bool, Option<Millis>) {
     // First, because a run that does not wait any more has noted when it began.
     let waits = task.is_alive() && task.pid.is_some_and(waits_to_run);
-    let read = || {
-        began_at(
-            runtime,
-            task.settings.slot.as_ref()?,
-            task.pid?,
-            task.started_at?,
-        )
-    };
-    let at = read();
-    (task.settings.slot.is_some() && waits && at.is_none(), at)
+    let slot = task.settings.slot.as_ref();
+    let at = slot.and_then(|slot| began_at(runtime, slot, task.pid?, task.started_at?));
+    (slot.is_some() && waits && at.is_none(), at)
 }
 
 /// Returns when the run of this process, which was launched at this time, began in its slot; `None` where

@@ -159,17 +159,11 @@ impl Worker {
     fn sleep(&self) -> bool {
         let mut files = vec![PollFd::new(&self.woken, PollFlags::IN)];
         let members = self.runs.values().flat_map(|run| run.members.values());
-        files.extend(
-            members
-                .filter_map(|member| member.process.file.as_ref())
-                .map(|file| PollFd::new(file, PollFlags::IN)),
-        );
+        let of_members = members.filter_map(|member| member.process.file.as_ref());
+        files.extend(of_members.map(|file| PollFd::new(file, PollFlags::IN)));
         let due = self.runs.values().map(Run::next_deadline).min();
         let pause = due.map(|due| due.saturating_duration_since(Instant::now()));
-        let pause = pause.map(|pause| Timespec {
-            tv_sec: i64::try_from(pause.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: i64::from(pause.subsec_nanos()),
-        });
+        let pause = pause.and_then(|pause| Timespec::try_from(pause).ok());
         match poll(&mut files, pause.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => {
@@ -314,17 +308,15 @@ impl Run {
     fn proceed(&mut self, all: &[ProcessRow], now: Instant) {
         let is_first = !self.has_begun;
         self.discover(all);
+        let is_leader_ready = self.is_leader_ready();
+        let mut members = self.members.values();
+        let is_any_late = members.any(|member| member.stage == Stage::Late);
         if self.until <= now {
             self.kill(now);
-        } else if self.is_leader_ready()
-            && self
-                .members
-                .values()
-                .all(|member| member.stage != Stage::Late)
-        {
+        } else if is_leader_ready && !is_any_late {
             self.release_leader();
         } else {
-            if self.is_leader_ready() {
+            if is_leader_ready {
                 // The others have ended, and these have not: they are asked now.
                 self.advance(Stage::Late, Stage::Unasked);
             }
@@ -407,17 +399,13 @@ impl Run {
         let tmux = self.pane.as_ref().map_or("", |(tmux, _)| tmux);
         let is_tmux = |pid| tmux.split(',').nth(1) == Some(&*format!("{pid}"));
         let is_ours = |pid| self.pane.is_some() && stat::pane_of(pid) == self.pane;
-        let is_late = |row: &&ProcessRow| row.started >= self.begun;
+        let late = all.iter().filter(|row| row.started >= self.begun);
         // The kernel does not report when a process has been replaced.
         let until = Instant::now() + REPLACED_WITHIN;
-        let is_replaced = |row: &ProcessRow| stat::is_replaced(row.pid);
-        while self.pane.is_some()
-            && all.iter().filter(is_late).any(is_replaced)
-            && Instant::now() < until
-        {
+        let is_replaced = || late.clone().any(|row| stat::is_replaced(row.pid));
+        while self.pane.is_some() && is_replaced() && Instant::now() < until {
             thread::yield_now();
         }
-        let late = all.iter().filter(is_late);
         let late = late.filter(|row| is_ours(row.pid) && !is_ours(row.parent));
         let late = late.filter(|row| !is_tmux(row.parent));
         let late = late.map(|row| (row.pid, row.started));
@@ -458,10 +446,9 @@ impl Run {
         let is_parent = |pid: u32, member: &Member| {
             pid == leader || (role != Role::Plain && member.parent == leader)
         };
-        let has_parents = self
-            .members
-            .iter()
-            .any(|(pid, member)| member.role == Role::Plain && is_parent(*pid, member));
+        let mut members = self.members.iter();
+        let has_parents =
+            members.any(|(pid, member)| member.role == Role::Plain && is_parent(*pid, member));
         for (pid, member) in &mut self.members {
             if member.stage != Stage::Unasked {
                 continue;
@@ -548,15 +535,15 @@ impl Run {
 
     /// Returns the processes that have not ended. A shell of ours only waits for the others.
     fn left(&self) -> Vec<LeftProcess> {
+        let is_alone = self.members.len() == 1;
         let members = self.members.iter();
-        members
-            .filter(|(_, member)| self.members.len() == 1 || member.role == Role::Plain)
-            .map(|(pid, member)| LeftProcess {
-                pid: *pid,
-                name: member.name.clone(),
-                is_anothers: member.is_anothers,
-            })
-            .collect()
+        let members = members.filter(|(_, member)| is_alone || member.role == Role::Plain);
+        let left = members.map(|(pid, member)| LeftProcess {
+            pid: *pid,
+            name: member.name.clone(),
+            is_anothers: member.is_anothers,
+        });
+        left.collect()
     }
 }
 
