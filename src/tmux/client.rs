@@ -323,6 +323,17 @@ fn assign(expected: &mut VecDeque<Expected>, item: ControlItem) -> Option<Receiv
     answer
 }
 
+/// Runs commands if this format is true for a target.
+pub(super) fn if_true(target: &str, format: &str, commands: &[Command]) -> Command {
+    Command::new("if-shell").args(["-F", "-t", target, format, &control_line(commands)])
+}
+
+/// Runs commands if this format is not true for a target.
+pub(super) fn if_false(target: &str, format: &str, commands: &[Command]) -> Command {
+    let commands = control_line(commands);
+    Command::new("if-shell").args(["-F", "-t", target, format, "", &commands])
+}
+
 /// Pauses the pane for the client and discards its pending output.
 pub(super) fn pause_command(pane: PaneId) -> Command {
     Command::new("refresh-client").args(["-A".to_owned(), format!("{pane}:pause")])

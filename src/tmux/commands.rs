@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
-use super::client::Connection;
+use super::client::{Connection, if_true};
 use super::error::TmuxError;
 use super::hooks::{FOLDER, MARK};
 use super::launch_lines::{go_on_if, unless_contended};
@@ -12,7 +12,7 @@ use super::quoted::{Fields, bounded, quoted, read_rows, row_format};
 use super::rows::IS_LINKED;
 use super::window_options::{own_format, own_value, print_inherited, read_own};
 use crate::model::{PaneId, SessionId, SessionLife, WindowId, text};
-use crate::rules::protocol::{Command, Frame, control_line};
+use crate::rules::protocol::{Command, Frame};
 
 /// A session of the server, with what its daemons have noted on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,16 +155,16 @@ pub(crate) async fn existing_windows(
     windows: &[WindowId],
     except: Option<SessionId>,
 ) -> Result<BTreeSet<WindowId>, TmuxError> {
-    let mut found = BTreeSet::new();
-    if !windows.is_empty() {
-        let format = match except {
-            Some(session) => format!("#{{?#{{==:#{{session_id}},{session}}},,#{{window_id}}}}"),
-            None => "#{window_id}".to_owned(),
-        };
-        let list = Command::new("list-windows").args(["-a", "-F", &format]);
-        found = listed_ids(connection, list).await?;
-        found.retain(|window| windows.contains(window));
+    if windows.is_empty() {
+        return Ok(BTreeSet::new());
     }
+    let format = match except {
+        Some(session) => format!("#{{?#{{==:#{{session_id}},{session}}},,#{{window_id}}}}"),
+        None => "#{window_id}".to_owned(),
+    };
+    let list = Command::new("list-windows").args(["-a", "-F", &format]);
+    let mut found = listed_ids(connection, list).await?;
+    found.retain(|window| windows.contains(window));
     Ok(found)
 }
 
@@ -260,38 +260,22 @@ pub(crate) async fn end_idle_session(
     life: &SessionLife,
     unless: Unless,
 ) -> Result<bool, TmuxError> {
-    let SessionLife {
-        server_pid,
-        server_started: _,
-        id,
-        created,
-    } = life;
-    let is_same = format!(
-        "#{{==:#{{pid}} #{{session_id}} #{{session_created}},{server_pid} {id} {created}}}"
-    );
+    let (pid, id, created) = (life.server_pid, life.id, life.created);
+    let is_same =
+        format!("#{{==:#{{pid}} #{{session_id}} #{{session_created}},{pid} {id} {created}}}");
     let conditions: &[&str] = match unless {
         Unless::Active => &[SESSION_IS_DEAD],
         Unless::ActiveOrSeen => &[SESSION_IS_DEAD, IS_UNSEEN, IS_OURS],
     };
-    let condition = conditions
-        .iter()
-        .fold(is_same, |all, next| format!("#{{&&:{all},{next}}}"));
+    let both = |all, next: &&str| format!("#{{&&:{all},{next}}}");
+    let condition = conditions.iter().fold(is_same, both);
     let end = [
         Command::new("display-message").args(["-p", ENDED]),
         Command::new("kill-session").args(["-t", &id.to_string()]),
     ];
-    let end_if_idle = Command::new("if-shell").args([
-        "-F",
-        "-t",
-        &format!("{id}:"),
-        &condition,
-        &control_line(&end),
-    ]);
+    let end_if_idle = if_true(&format!("{id}:"), &condition, &end);
     match connection.run(&[end_if_idle]).await {
-        Ok(frames) => Ok(frames
-            .iter()
-            .map(Frame::text)
-            .any(|said| said.contains(ENDED))),
+        Ok(frames) => Ok(frames.iter().any(|frame| frame.text().contains(ENDED))),
         Err(error) if error.is_target_missing() => Ok(false),
         Err(error) => Err(error),
     }
@@ -342,24 +326,19 @@ pub(crate) async fn claim(
     let show = |name: &str| Command::new("show-options").args(["-qv", "-t", &target, name]);
     let before = before.map(|mark| own_value(session, &mark.pid.to_string()));
     let before = before.unwrap_or_default();
+    let is_before = format!("#{{==:{},{before}}}", own_format(MARK));
+    let claim = [set(FOLDER, &ours.folder), set(MARK, &ours.pid.to_string())];
     let commands = [
         show(FOLDER),
-        Command::new("if-shell").args([
-            "-F",
-            "-t",
-            &target,
-            &format!("#{{==:{},{before}}}", own_format(MARK)),
-            &control_line(&[set(FOLDER, &ours.folder), set(MARK, &ours.pid.to_string())]),
-        ]),
+        if_true(&target, &is_before, &claim),
         show(MARK),
         show(FOLDER),
     ];
     let frames = connection.run(&commands).await?;
     let shown = |index: usize| {
         let text = frames.get(index).map(Frame::text).unwrap_or_default();
-        read_own(session, text.trim())
-            .unwrap_or_default()
-            .to_owned()
+        let own = read_own(session, text.trim());
+        own.unwrap_or_default().to_owned()
     };
     let mark = Mark {
         pid: shown(2).parse().unwrap_or_default(),

@@ -3,7 +3,7 @@
 //!
 //! Hooks are hints. A hook that the user set on a session or a window overrides ours.
 
-use super::client::Connection;
+use super::client::{Connection, if_false, if_true};
 use super::error::TmuxError;
 use super::hook_wakeups::{MOST_REPORTED, OF_BELLS, REPORTED, channel, clear_reported};
 use super::pane_origin::{IS_BARE, IS_OF_LAUNCHER};
@@ -57,7 +57,7 @@ pub(crate) async fn install(
         |name: &str, value: &str| Command::new("set-option").args(["-t", &target, name, value]);
     let hook_if = |condition: &str, scope: &str, name: &str, commands: &[Command]| {
         let set = Command::new("set-hook").args([scope, name, &run_if(condition, commands)]);
-        unless_current(session, &format!("#{{{name}}}"), &set)
+        unless_current(session, &format!("#{{{name}}}"), set)
     };
     let hook = |scope: &str, name: &str, commands: &[Command]| {
         hook_if(&is_own(MARK), scope, name, commands)
@@ -68,8 +68,8 @@ pub(crate) async fn install(
     let on_spawn = hook("-gw", SPAWN_HOOK, &on_spawn);
     let is_set = Command::new("show-options").args(["-gwqv", SPAWN_HOOK]);
     let frames = connection.frames(&[on_spawn, is_set]).await?;
-    let reports_respawns =
-        matches!(&frames[..], [_, is_set] if is_set.ok && !is_set.text().trim().is_empty());
+    let is_set = frames.get(1).filter(|is_set| is_set.ok);
+    let reports_respawns = is_set.is_some_and(|is_set| !is_set.text().trim().is_empty());
     if reports_respawns {
         // Before the mark, because the notes of an earlier daemon may be outdated.
         let list = Command::new("list-panes").args(["-s", "-t", &target, "-F", "#{pane_id}"]);
@@ -98,12 +98,10 @@ pub(crate) async fn install(
         hook_if(&is_of_dead_pane(), "-gw", DEATH_HOOK, &on_death),
         hook("-g", LINK_HOOK, &[keep_dead_panes()]),
         // Last, so that a line that fails half-way does not count as complete.
-        unless_current(session, "1", &note_version),
+        unless_current(session, "1", note_version),
     ];
-    connection
-        .run(&[&formats[..], &commands].concat())
-        .await
-        .map(|_| reports_respawns)
+    let marked = connection.run(&[&formats[..], &commands].concat()).await;
+    marked.map(|_| reports_respawns)
 }
 
 /// Clears the deaths of this record, which were reported, from the session's death record. Those that were
@@ -160,22 +158,23 @@ pub(crate) async fn uninstall(
             (Some(id) == session || !may_run(pid, identity)).then(|| unmark(id, pid))
         })
         .collect();
-    let removal = control_line(&[
-        Command::new("set-hook").args(["-gu", BELL_HOOK]),
-        Command::new("set-hook").args(["-guw", DEATH_HOOK]),
-        Command::new("set-hook").args(["-gu", LINK_HOOK]),
+    let unhook = |scope: &str, hook: &str| Command::new("set-hook").args([scope, hook]);
+    let removal = [
+        unhook("-gu", BELL_HOOK),
+        unhook("-guw", DEATH_HOOK),
+        unhook("-gu", LINK_HOOK),
         Command::new("set-option").args(["-gqu", VERSION]),
-    ]);
+    ];
     // Checked in the line that removes them, so that a daemon that starts meanwhile keeps its hooks.
-    let when_none = |removal: &str| {
+    let when_none = |removal: &[Command]| {
         let marks = format!("#{{S:{}}}", own_format(MARK));
-        Command::new("if-shell").args(["-F", &marks, "", removal])
+        Command::new("if-shell").args(["-F", &marks, "", &control_line(removal)])
     };
     commands.push(when_none(&removal));
     connection.run(&commands).await?;
     // Separate from the others, because tmux before 3.8 refuses it.
-    let removal = control_line(&[Command::new("set-hook").args(["-guw", SPAWN_HOOK])]);
-    connection.frames(&[when_none(&removal)]).await.map(drop)
+    let removal = when_none(&[unhook("-guw", SPAWN_HOOK)]);
+    connection.frames(&[removal]).await.map(drop)
 }
 
 /// Removes the mark if it has not changed since it was read.
@@ -185,21 +184,11 @@ fn unmark(session: SessionId, pid: u32) -> Command {
     let own = [MARK, IDENTITY, CALL].into_iter();
     let own = own.chain(noted_formats().map(|(name, _)| name)).map(unset);
     // Deaths that were not reported stay for the next daemon.
-    let unset_if_empty = Command::new("if-shell")
-        .args(["-F", "-t", &target, &format!("#{{{DEATHS}}}"), ""])
-        .arg(control_line(&[unset(DEATHS)]));
+    let unset_if_empty = if_false(&target, &format!("#{{{DEATHS}}}"), &[unset(DEATHS)]);
     let own = own.chain([clear_reported(&target), unset_if_empty]);
-    Command::new("if-shell").args([
-        "-F",
-        "-t",
-        &target,
-        &format!(
-            "#{{==:{},{}}}",
-            own_format(MARK),
-            own_value(session, &pid.to_string())
-        ),
-        &control_line(&own.collect::<Vec<_>>()),
-    ])
+    let mark = own_value(session, &pid.to_string());
+    let is_same = format!("#{{==:{},{mark}}}", own_format(MARK));
+    if_true(&target, &is_same, &own.collect::<Vec<_>>())
 }
 
 /// What is set on a window.
@@ -244,17 +233,9 @@ async fn each(connection: &mut Connection<'_>, groups: Vec<Vec<Command>>) -> Res
 /// Runs a command unless the server's hooks are of our version or a later one and the format
 /// `is_there` is true. tmux decides in the line that sets them, because two daemons may start at
 /// once.
-fn unless_current(session: SessionId, is_there: &str, command: &Command) -> Command {
+fn unless_current(session: SessionId, is_there: &str, command: Command) -> Command {
     let is_current = format!("#{{&&:{is_there},#{{e|>=:#{{{VERSION}}},{OUR_VERSION}}}}}");
-    let command = control_line(std::slice::from_ref(command));
-    Command::new("if-shell").args([
-        "-F",
-        "-t",
-        &format!("{session}:"),
-        &is_current,
-        "",
-        &command,
-    ])
+    if_false(&format!("{session}:"), &is_current, &[command])
 }
 
 /// In braces the commands are parsed once, with the hook; as a word they would be parsed at each
@@ -276,10 +257,8 @@ fn is_of_marked_window() -> String {
 /// respawned, its process is not the one that died.
 fn is_of_dead_pane() -> String {
     let is_its_own = "#{?hook_pane,#{==:#{hook_pane},#{pane_id}},1}";
-    format!(
-        "#{{&&:{},#{{&&:#{{pane_dead}},{is_its_own}}}}}",
-        is_own(MARK)
-    )
+    let is_marked = is_own(MARK);
+    format!("#{{&&:{is_marked},#{{&&:#{{pane_dead}},{is_its_own}}}}}")
 }
 
 /// Stores which window is reported, for the daemon that [`wake`] wakes.

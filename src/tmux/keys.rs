@@ -210,9 +210,8 @@ impl PaneView {
         if !self.shape.chars().all(is_plain) {
             return None;
         }
-        let mut numbers = self.shape.split(' ').skip(1);
-        let cursor_x: u32 = numbers.next()?.parse().ok()?;
-        let cursor_y: i64 = numbers.next()?.parse().ok()?;
+        let cursor_x: u32 = self.word(1)?.parse().ok()?;
+        let cursor_y: i64 = self.word(2)?.parse().ok()?;
         let below_cursor = place.asking.map_or(0, |(_, below_cursor)| below_cursor);
         let at = usize::try_from(cursor_y + below_cursor).ok()?;
         let rows: Vec<&str> = self.screen.split('\n').map(str::trim_end).collect();
@@ -252,14 +251,18 @@ impl PaneView {
 
     /// Returns what was stored when something was typed last.
     pub(crate) fn answered(&self) -> &str {
-        let last = self.shape.split(' ').nth(5);
-        last.and_then(|last| last.strip_prefix('a'))
-            .unwrap_or_default()
+        let last = self.word(5).and_then(|last| last.strip_prefix('a'));
+        last.unwrap_or_default()
+    }
+
+    /// Returns a word of [`SHAPE`].
+    fn word(&self, at: usize) -> Option<&str> {
+        self.shape.split(' ').nth(at)
     }
 
     /// Returns the text in the cursor's row, or the last text above it.
     pub(crate) fn present_line(&self) -> String {
-        let cursor_y = self.shape.split(' ').nth(2).and_then(|y| y.parse().ok());
+        let cursor_y = self.word(2).and_then(|y| y.parse().ok());
         let rows: Vec<&str> = self.screen.split('\n').collect();
         let up_to_cursor = rows.iter().take(cursor_y.map_or(0, |y: usize| y + 1));
         let line = up_to_cursor.rev().find(|row| !row.trim().is_empty());
@@ -269,7 +272,7 @@ impl PaneView {
     /// Returns a number that is another one if anything but animated parts of the screen changes.
     pub(crate) fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        self.shape.split(' ').nth(3).hash(&mut hasher);
+        self.word(3).hash(&mut hasher);
         for row in self.screen.split('\n') {
             without_animation(row).hash(&mut hasher);
         }

@@ -90,43 +90,41 @@ impl Question {
         room: usize,
         n_windows: usize,
     ) {
-        let mut room = self.room_for_windows(room, n_windows);
-        let mut is_first = true;
-        for (window, query) in windows {
-            if self.windows.contains_key(&window) {
-                continue;
-            }
-            let cost = query.cost(n_windows);
-            if cost > room && !is_first {
-                return;
-            }
-            room = room.saturating_sub(cost);
-            is_first = false;
-            self.windows.insert(window, query);
-        }
+        let others = windows.filter(|(window, _)| !self.windows.contains_key(window));
+        let fitting: Vec<_> = self.fitting(others, room, n_windows, true).collect();
+        self.windows.extend(fitting);
     }
 
     /// Takes as much as fits into one line. `n_windows` is how many windows the session is known to have.
     pub(super) fn take_line(&mut self, room: usize, n_windows: usize) -> LookLine {
-        let mut room = self.room_for_windows(room, n_windows);
-        let mut line = LookLine {
-            index: std::mem::take(&mut self.index),
-            windows: Vec::new(),
-        };
-        while let Some(next) = self.windows.first_entry() {
-            let cost = next.get().cost(n_windows);
-            if cost > room && (line.index || !line.windows.is_empty()) {
-                break;
-            }
-            room = room.saturating_sub(cost);
-            line.windows.push(next.remove_entry());
+        let all = self.windows.iter().map(|(window, query)| (*window, *query));
+        let windows: Vec<_> = self.fitting(all, room, n_windows, !self.index).collect();
+        for (window, _) in &windows {
+            self.windows.remove(window);
         }
-        line
+        LookLine {
+            index: std::mem::take(&mut self.index),
+            windows,
+        }
     }
 
-    fn room_for_windows(&self, room: usize, n_windows: usize) -> usize {
+    /// Returns as many of these as fit into a line, if so wanted at least one.
+    fn fitting(
+        &self,
+        windows: impl Iterator<Item = (WindowId, WindowQuery)>,
+        room: usize,
+        n_windows: usize,
+        mut at_least_one: bool,
+    ) -> impl Iterator<Item = (WindowId, WindowQuery)> {
         let index = if self.index { n_windows * INDEXED } else { 0 };
-        room.saturating_sub(index)
+        let mut room = room.saturating_sub(index);
+        windows.take_while(move |(_, query)| {
+            let cost = query.cost(n_windows);
+            let fits = cost <= room || at_least_one;
+            at_least_one = false;
+            room = room.saturating_sub(cost);
+            fits
+        })
     }
 }
 

@@ -74,15 +74,14 @@ pub(crate) async fn show_notice(
     notice: &str,
 ) -> Result<(), TmuxError> {
     set_session_option(connection, session, NOTICE_OPTION, Some(notice)).await?;
-    let show: Vec<Command> = viewers
-        .iter()
-        .filter(|viewer| viewer.session == session || viewer.wants_notices)
-        .map(|viewer| {
-            Command::new("display-message")
-                .args(["-c", &viewer.name, "-t", &format!("{session}:")])
-                .arg("#{@tmux_task_notice}")
-        })
-        .collect();
+    let viewers = viewers.iter();
+    let viewers = viewers.filter(|viewer| viewer.session == session || viewer.wants_notices);
+    let target = format!("{session}:");
+    let show = viewers.map(|viewer| {
+        let show = Command::new("display-message").args(["-c", &viewer.name, "-t", &target]);
+        show.arg("#{@tmux_task_notice}")
+    });
+    let show: Vec<Command> = show.collect();
     if !show.is_empty() {
         connection.run(&show).await?;
     }
