@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
-use super::client_processes::{Output, new_channel};
+use super::client_processes::new_channel;
 use super::control_client::{ControlClient, note_awaited};
 use super::error::TmuxError;
 use super::server::{Server, nonce};
@@ -75,10 +75,10 @@ impl Server {
     pub(crate) async fn attach(
         &self,
         session: SessionId,
-        output: Output,
+        flags: &str,
     ) -> Result<Client, TmuxError> {
         let channel = new_channel(session);
-        let client = self.connect(&channel, session, output).await?;
+        let client = self.connect(&channel, session, flags).await?;
         Connection::OneShot(self).signal(&channel).await?;
         client.into_client(self).await
     }

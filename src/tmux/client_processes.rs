@@ -136,28 +136,15 @@ const ATTACH: [&str; 4] = [";", "attach-session", "-E", "-f"];
 /// The end of its command line.
 const REPORT: [&str; 4] = [";", "display-message", "-p", ATTACHED];
 
-/// What a control client receives of the output of the session's panes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Output {
-    /// Nothing.
-    None,
-    /// Notifications that a pane has printed. tmux pauses a pane that prints faster than it can
-    /// report (`pause-after=0`), so that the client is never behind: tmux up to 3.7c crashes when a
-    /// pane is respawned while a client has output of it to consume.
-    Reported,
-}
+/// The flags of a control client that receives nothing of what panes print. Not `ignore-size`: tmux ignores a
+/// control client that has set no size anyway, and goes through all clients for each client with the flag and
+/// each window, whenever an option is set.
+pub(crate) const NO_OUTPUT: &str = "no-output";
 
-impl Output {
-    /// Returns the flags of a client that receives this. Not `ignore-size`: tmux ignores a control
-    /// client that has set no size anyway, and goes through all clients for each client with the flag
-    /// and each window, whenever an option is set.
-    pub(super) fn flags(self) -> &'static str {
-        match self {
-            Self::None => "no-output",
-            Self::Reported => "pause-after=0",
-        }
-    }
-}
+/// Those of one that is notified that a pane has printed. tmux pauses a pane that prints faster than it can
+/// report, so that the client is never behind: tmux up to 3.7c crashes when a pane is respawned while a
+/// client has output of it to consume.
+pub(crate) const REPORTED_OUTPUT: &str = "pause-after=0";
 
 /// Returns the arguments of a client that waits on this channel, and then attaches to a session.
 pub(super) fn line_words<'a>(

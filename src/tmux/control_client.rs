@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::runtime::Handle;
 
-use super::client_processes::{ATTACHED, CONNECTED, Output, line_words};
+use super::client_processes::{ATTACHED, CONNECTED, line_words};
 use super::error::TmuxError;
 use super::one_shot::{TIME_LIMIT, TerminateOnDrop};
 use super::server::Server;
@@ -156,7 +156,7 @@ const ATTACH_HOOKS: [&str; 2] = ["client-attached", "client-session-changed"];
 
 impl Server {
     /// Connects a control client that waits on this channel. When that is signalled, all its clients attach
-    /// to the session. They are ignored for the size of windows.
+    /// to the session, with these flags.
     ///
     /// To be used rarely: tmux up to 3.5a crashes when a session is created or ended, the current
     /// window changes or a client detaches, at the moment in which a control client connects.
@@ -164,11 +164,11 @@ impl Server {
         &self,
         channel: &str,
         session: SessionId,
-        output: Output,
+        flags: &str,
     ) -> Result<ControlClient, TmuxError> {
         let mut process = self.client_process();
         process
-            .args(line_words(channel, output.flags(), &session.to_string()))
+            .args(line_words(channel, flags, &session.to_string()))
             .stdin(Stdio::piped())
             .stderr(Stdio::null());
         let mut child = TerminateOnDrop(self.spawn(&mut process)?);

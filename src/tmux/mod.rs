@@ -29,7 +29,9 @@ mod viewers;
 mod window_options;
 
 pub(crate) use client::{Client, Connection, ReceivedItem};
-pub(crate) use client_processes::{Output, end_clients_left_behind, has_clients, new_channel};
+pub(crate) use client_processes::{
+    NO_OUTPUT, REPORTED_OUTPUT, end_clients_left_behind, has_clients, new_channel,
+};
 pub(crate) use commands::{
     ListedSession, ListedTask, Mark, Unless, claim, end_idle_session, existing_panes,
     existing_windows, kill_session, kill_window, list_sessions, list_tasks, prune_windows,

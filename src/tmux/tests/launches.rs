@@ -65,7 +65,7 @@ async fn a_client_that_is_attached_launches_and_is_refused() {
     let session = SessionId(0);
     let mut client = private
         .server
-        .attach(session, Output::Reported)
+        .attach(session, REPORTED_OUTPUT)
         .await
         .unwrap();
     let mut launch = async |session, task: &Launch, ended: &[u32]| {
