@@ -6,8 +6,7 @@ use super::client::{Connection, all_ok, continue_command, pause_command};
 use super::error::TmuxError;
 use super::pane_origin::{EXEC_PANE, HAS_NO_RUN, IS_BARE, IS_OWN_PANE};
 use super::rows::{IS_FLOATING, IS_LINKED, IS_MARKED, IS_NAMED_BY_TMUX, PaneOrder};
-use super::server::Server;
-use super::version::IS_BEFORE_3_8;
+use super::server::{IS_BEFORE_3_8, Server};
 use super::window_options::{
     ENDING, MARK, OwnOptions, names_format, option_commands, print_inherited,
 };

@@ -24,7 +24,6 @@ mod server;
 mod task_exec;
 #[cfg(test)]
 mod tests;
-mod version;
 mod viewers;
 mod window_options;
 

@@ -188,7 +188,7 @@ async fn a_launch_costs_the_server_no_memory() {
 async fn only_versions_before_3_8_have_their_clients_paused() {
     let private = Private::started().await;
     let is_before = |version: &&str| {
-        let format = crate::tmux::version::IS_BEFORE_3_8.replace("#{version}", version);
+        let format = crate::tmux::server::IS_BEFORE_3_8.replace("#{version}", version);
         private.shows("keep:", &format) == "1"
     };
     let versions = "3.2 3.3a 3.7c next-3.7 openbsd-7.9 next-3.8 3.8 3.8a 3.10 4.2 master";
