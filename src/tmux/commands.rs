@@ -8,7 +8,7 @@ use super::error::TmuxError;
 use super::hooks::{FOLDER, MARK};
 use super::launch_lines::{go_on_if, unless_contended};
 use super::pane_origin::IS_OF_LAUNCHER;
-use super::quoted::{Fields, bounded, quoted, read_rows, row_format};
+use super::quoted::{Fields, quoted, read_rows, row_format};
 use super::rows::IS_LINKED;
 use super::window_options::{own_format, own_value, print_inherited, read_own};
 use crate::model::{PaneId, SessionId, SessionLife, WindowId, text};
@@ -70,7 +70,7 @@ pub(crate) async fn kill_session(
 pub(crate) async fn list_sessions(
     connection: &mut Connection<'_>,
 ) -> Result<Vec<ListedSession>, TmuxError> {
-    let root = &bounded("@tmux_task_root");
+    let root = &quoted("@tmux_task_root");
     let format = row_format(&[
         "#{pid}",
         "#{start_time}",
@@ -78,10 +78,10 @@ pub(crate) async fn list_sessions(
         "#{session_created}",
         &quoted("session_name"),
         root,
-        &bounded("@tmux_task_title"),
+        &quoted("@tmux_task_title"),
         "#{?@tmux_task_death_count,1,0}",
-        &bounded(MARK),
-        &bounded(FOLDER),
+        &quoted(MARK),
+        &quoted(FOLDER),
     ]);
     // A root that is set for all sessions marks none of them as ours.
     let inherited = print_inherited(&row_format(&[root]));

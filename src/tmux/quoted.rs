@@ -5,7 +5,7 @@
 //! can end its field, whoever wrote it.
 //!
 //! tmux 3.2 and 3.3 never free a text that they have quoted. So only a text that contains such a
-//! character is quoted: [`unless_plain`].
+//! character is quoted.
 
 use crate::model::text;
 
@@ -16,17 +16,9 @@ const FIELD: char = '|';
 const END: char = '>';
 
 /// Returns a format that prints a row of these fields. Fields with free text must be made by
-/// [`quoted`], [`bounded`], [`counter`] or [`expanded`].
+/// [`quoted`], [`counter`] or [`expanded`].
 pub(super) fn row_format(fields: &[&str]) -> String {
     format!("{BEGIN}{}{END}", fields.join(&FIELD.to_string()))
-}
-
-/// Returns a format that expands `plain` when this text contains nothing that must be quoted,
-/// otherwise `quoted`. A line break is among it, because the next line could look like the end of tmux's
-/// answer.
-fn unless_plain(text: &str, quoted: &str, plain: &str) -> String {
-    let must_be_quoted = has_any(&format!("{FIELD}{END}\\\\\n"), text);
-    format!("#{{?{must_be_quoted},{quoted},{plain}}}")
 }
 
 /// Returns a format that is true when this text contains any of these characters, as in a bracket of
@@ -36,22 +28,12 @@ fn has_any(characters: &str, text: &str) -> String {
     format!("#{{||:#{{m:*[{characters}]*,{text}}},#{{!=:#{{m:*,{text}}},1}}}}")
 }
 
-/// Returns a format for the text of a variable or option.
+/// Returns a format for the text of a variable or option. A line break is quoted as well, because the next
+/// line could look like the end of tmux's answer.
 pub(super) fn quoted(variable: &str) -> String {
     let text = format!("#{{{variable}}}");
-    unless_plain(&text, &format!("#{{q:{variable}}}"), &text)
-}
-
-/// Returns a format for an option's text, limited to this many characters. `=` limits it but changes runs
-/// of `#` and drops newlines, so it is used only where the limit is exceeded. It may cut a quoted
-/// character in two: the remaining backslash then quotes the ellipsis instead of the end of the field.
-pub(super) fn bounded(option: &str) -> String {
-    let text = format!("#{{{option}}}");
-    let limited = |cut: &str, whole: &str| {
-        format!("#{{?#{{e|>:#{{n:{option}}},4096}},#{{{cut}{option}}}…,{whole}}}")
-    };
-    let quoted = limited("=4096;q:", &format!("#{{q:{option}}}"));
-    unless_plain(&text, &quoted, &limited("=4096:", &text))
+    let must_be_quoted = has_any(&format!("{FIELD}{END}\\\\\n"), &text);
+    format!("#{{?{must_be_quoted},#{{q:{variable}}},{text}}}")
 }
 
 /// Returns a format for an option that should contain numbers, blanks and `@`: a question mark where it
@@ -234,8 +216,6 @@ mod tests {
         let controls = &["\u{1b}[31m\r\0x", "\\033"];
         check("<\\033[31m\\r\\0x|\\\\033>", &[controls]);
         check("<\\303\\251|\\é>", &[&["é", "é"]]);
-        // A cut in the middle of a quoted character.
-        check("<aaa\\…|7\\ >", &[&["aaa…", "7 "]]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use super::banner::BANNER;
 use super::capture::Shape;
 use super::pane_origin::{IS_LAUNCHING, IS_OWN_PANE, ORIGIN, PaneOrigin, TASK_PANE};
-use super::quoted::{Fields, bounded, counter, expanded, quoted, read_rows, row_format};
+use super::quoted::{Fields, counter, expanded, quoted, read_rows, row_format};
 use super::window_options::{
     ENDING, OWNER, OwnOptions, RUN, SPEC, STARTED, decode_ending, decode_spec,
 };
@@ -335,8 +335,8 @@ static SESSION_FORMAT: LazyLock<String> = LazyLock::new(|| {
         "#{session_created}",
         "#{session_windows}",
         &quoted("session_name"),
-        &bounded("@tmux_task_root"),
-        &bounded("@tmux_task_title"),
+        &quoted("@tmux_task_root"),
+        &quoted("@tmux_task_title"),
         &quoted("@tmux_task_deaths"),
     ])
 });
