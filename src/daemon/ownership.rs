@@ -29,7 +29,7 @@ pub(crate) async fn list_sessions(server: &Server) -> Result<Vec<ListedSession>,
     if server.probe() == Probe::Absent {
         return Ok(Vec::new());
     }
-    let sessions = tmux::list_sessions(&mut Connection::OneShot(server)).await?;
+    let sessions = tmux::list_marks(&mut Connection::OneShot(server)).await?;
     Ok(with_keys(sessions))
 }
 

@@ -554,7 +554,7 @@ impl SessionLink {
         if !self.server_listens() {
             return Ok(self.session_name());
         }
-        let sessions = tmux::list_sessions(&mut self.connection()).await;
+        let sessions = tmux::list_marks(&mut self.connection()).await;
         let sessions = sessions.map_err(|error| Error::failed(error.to_string()))?;
         let is_ours = |session: &&ListedSession| Some(&session.life) == self.life.as_ref();
         let mut others = sessions.iter().filter(|session| !is_ours(session));

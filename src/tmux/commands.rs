@@ -70,7 +70,22 @@ pub(crate) async fn kill_session(
 pub(crate) async fn list_sessions(
     connection: &mut Connection<'_>,
 ) -> Result<Vec<ListedSession>, TmuxError> {
-    let root = &quoted("@tmux_task_root");
+    let [root, title] = ["@tmux_task_root", "@tmux_task_title"].map(quoted);
+    list(connection, &root, &title).await
+}
+
+/// The same without their roots and titles.
+pub(crate) async fn list_marks(
+    connection: &mut Connection<'_>,
+) -> Result<Vec<ListedSession>, TmuxError> {
+    list(connection, "", "").await
+}
+
+async fn list(
+    connection: &mut Connection<'_>,
+    root: &str,
+    title: &str,
+) -> Result<Vec<ListedSession>, TmuxError> {
     let format = row_format(&[
         "#{pid}",
         "#{start_time}",
@@ -78,7 +93,7 @@ pub(crate) async fn list_sessions(
         "#{session_created}",
         &quoted("session_name"),
         root,
-        &quoted("@tmux_task_title"),
+        title,
         "#{?@tmux_task_death_count,1,0}",
         &quoted(MARK),
         &quoted(FOLDER),

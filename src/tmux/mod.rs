@@ -33,8 +33,8 @@ pub(crate) use client_processes::{
 };
 pub(crate) use commands::{
     ListedSession, ListedTask, Mark, Unless, claim, end_idle_session, existing_panes,
-    existing_windows, kill_session, kill_window, list_sessions, list_tasks, prune_windows,
-    ringing_windows, set_session_option,
+    existing_windows, kill_session, kill_window, list_marks, list_sessions, list_tasks,
+    prune_windows, ringing_windows, set_session_option,
 };
 pub(crate) use control_client::traffic;
 pub(crate) use error::TmuxError;
