@@ -12,8 +12,8 @@ use crate::rules::protocol::Notification;
 use crate::rules::terminal::{Extent, PaneOutput};
 use crate::session::Change;
 use crate::tmux::{
-    self, Client, Connection, HookWakeups, Output, ReceivedItem, ReportedWindow, ReportedWindows,
-    Server, TmuxError,
+    self, Client, Connection, HookWakeups, NO_OUTPUT, REPORTED_OUTPUT, ReceivedItem,
+    ReportedWindow, ReportedWindows, Server, TmuxError,
 };
 
 /// How many changes may be queued before further ones stay in the clients' pipes, where tmux
@@ -59,11 +59,11 @@ impl ControlClients {
         // What a hook of the user's prints can crash tmux while the third client connects.
         let has_hooks = server.has_attach_hooks(session).await?;
         let channel = tmux::new_channel(session);
-        let connect = |output| server.connect(&channel, session, output);
-        let (waiter, main) = try_join!(connect(Output::None), connect(Output::Reported))?;
+        let connect = |flags| server.connect(&channel, session, flags);
+        let (waiter, main) = try_join!(connect(NO_OUTPUT), connect(REPORTED_OUTPUT))?;
         let mut follower = None;
         if has_hooks {
-            follower = Some(connect(Output::Reported).await?);
+            follower = Some(connect(REPORTED_OUTPUT).await?);
         }
         Connection::OneShot(server).signal(&channel).await?;
         let waiter = waiter.into_wakeups(server, session).await?;
@@ -174,7 +174,7 @@ impl ControlClients {
             let (server, lock) = (&self.server, self.paths.lock_server().await);
             tmux::end_clients_left_behind(server, self.session).await;
             self.main.sync().await?;
-            let client = server.attach(self.session, Output::Reported).await?;
+            let client = server.attach(self.session, REPORTED_OUTPUT).await?;
             drop(lock);
             self.follower = Some(OutputFollower::new(client));
         }

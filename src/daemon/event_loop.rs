@@ -367,7 +367,7 @@ impl EventLoop {
         let files = self.store.live.files();
         let consumers = self.store.live.consumer_list().consumers;
         let sinks = self.sinks.as_ref();
-        let traffic = tmux::traffic();
+        let (tmux_bytes, awaited) = tmux::traffic();
         DaemonStatus {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -391,8 +391,8 @@ impl EventLoop {
             looks: counters.whole_looks + counters.partial_looks,
             found_late: session.found_late,
             counters: Counters {
-                tmux_ms: whole_millis(traffic.awaited),
-                tmux_bytes: traffic.bytes,
+                tmux_ms: whole_millis(awaited),
+                tmux_bytes,
                 slowest_answer_ms: whole_millis(self.slowest_answer),
                 ..counters
             },

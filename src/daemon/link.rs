@@ -216,7 +216,7 @@ impl LinkTask {
     }
 
     async fn run_job(&mut self, job: Job, aborted: &mut watch::Receiver<bool>) {
-        let (began, bytes_before) = (Instant::now(), tmux::traffic().bytes);
+        let (began, (bytes_before, _)) = (Instant::now(), tmux::traffic());
         let is_look = matches!(job, Job::Look(..) | Job::Sweep(_));
         if let Job::Look(order, _) = &job {
             tracing::debug!(windows = ?order.windows, "look");
@@ -237,7 +237,7 @@ impl LinkTask {
         if is_look && done.is_ok() {
             within_limit("first lines", self.jobs.link.read_first_lines()).await;
         }
-        let bytes = tmux::traffic().bytes - bytes_before;
+        let bytes = tmux::traffic().0 - bytes_before;
         match &done {
             Ok(()) => tracing::debug!(job = name, ?took, bytes, "job done"),
             Err(Error { message, .. }) => {

@@ -28,7 +28,6 @@ use crate::model::{
 use crate::process;
 use crate::rules::restarts::{AfterEnd, after_end, gave_up};
 use crate::rules::wire::{LaunchedRun, LogRequest, Request, WaitRequest};
-use crate::tmux;
 
 /// How long a restart that is due may take until its run is there. Asked again, it says so.
 const RESTARTING: Duration = Duration::from_millis(50);
@@ -434,7 +433,7 @@ pub(crate) async fn wait_for_channel(
     let began = Instant::now();
     let limit = timeout.unwrap_or(Duration::MAX);
     let outcome = tokio::select! {
-        waited = tmux::wait_for(&session.server, channel) => match waited? {
+        waited = session.server.wait_for(channel) => match waited? {
             true => WaitOutcome::Signalled,
             false => WaitOutcome::Disappeared,
         },

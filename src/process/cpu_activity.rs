@@ -5,75 +5,56 @@
 //! no system call, no new thread and no new process. Reading a count costs half a microsecond, a
 //! thousandth of a full examination.
 
-#[cfg(linux)]
-use nix::sys::time::TimeSpec;
-#[cfg(linux)]
-use nix::time::{ClockId, clock_getcpuclockid};
-#[cfg(linux)]
-use nix::unistd::Pid;
+use std::time::Duration;
 
 /// Reports whether certain processes have run since they were counted.
-#[cfg(linux)]
 #[derive(Debug)]
 pub(crate) struct CpuActivity {
-    /// Their clocks, with their counts; `None` where not all of them could be counted.
-    counters: Option<Vec<(ClockId, TimeSpec)>>,
+    /// Their pids, with how long they have run; `None` where not all of them could be counted.
+    counts: Option<Vec<(u32, Duration)>>,
 }
 
-/// The same where processes cannot be counted.
-#[cfg(not(linux))]
-#[derive(Debug, Default)]
-pub(crate) struct CpuActivity;
-
-#[cfg(linux)]
 impl Default for CpuActivity {
     fn default() -> Self {
         Self {
-            counters: Some(Vec::new()),
+            counts: Some(Vec::new()),
         }
     }
 }
 
-#[cfg(linux)]
 impl CpuActivity {
     /// Whether none of the processes has run since. Also `false` where that is not known: on systems
     /// other than Linux, and once one of them has ended.
-    #[must_use]
     pub(crate) fn lasts(&self) -> bool {
-        let counters = self.counters.as_deref().unwrap_or_default();
-        let lasts = |(clock, count): &(ClockId, TimeSpec)| clock.now() == Ok(*count);
-        !counters.is_empty() && counters.iter().all(lasts)
+        let counts = self.counts.as_deref().unwrap_or_default();
+        let lasts = |(pid, count): &(u32, Duration)| count_of(*pid) == Some(*count);
+        !counts.is_empty() && counts.iter().all(lasts)
     }
 
     /// Stores the count of a process.
     pub(super) fn count(&mut self, pid: u32) {
-        if let Some(counters) = &mut self.counters {
-            match count_of(pid) {
-                Some(counter) => counters.push(counter),
-                None => self.miss(),
-            }
+        match (&mut self.counts, count_of(pid)) {
+            (Some(counts), Some(count)) => counts.push((pid, count)),
+            _ => self.miss(),
         }
     }
 
     /// Marks the counts as incomplete, so that nothing is known any more.
     pub(super) fn miss(&mut self) {
-        self.counters = None;
-    }
-}
-
-#[cfg(not(linux))]
-impl CpuActivity {
-    /// Whether none of the processes has run since: not known here.
-    #[must_use]
-    pub(crate) fn lasts(&self) -> bool {
-        false
+        self.counts = None;
     }
 }
 
 #[cfg(linux)]
-fn count_of(pid: u32) -> Option<(ClockId, TimeSpec)> {
-    let clock = clock_getcpuclockid(Pid::from_raw(pid.try_into().ok()?)).ok()?;
-    Some((clock, clock.now().ok()?))
+fn count_of(pid: u32) -> Option<Duration> {
+    let pid = nix::unistd::Pid::from_raw(pid.try_into().ok()?);
+    let clock = nix::time::clock_getcpuclockid(pid).ok()?;
+    Some(clock.now().ok()?.into())
+}
+
+#[cfg(not(linux))]
+fn count_of(_: u32) -> Option<Duration> {
+    None
 }
 
 #[cfg(linux)]
@@ -81,7 +62,7 @@ fn count_of(pid: u32) -> Option<(ClockId, TimeSpec)> {
 mod tests {
     use std::io::{BufRead, BufReader, Write};
     use std::process::{Child, Command, Stdio};
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     use super::*;
 

@@ -16,7 +16,7 @@ use super::cpu_activity::CpuActivity;
 #[cfg(linux)]
 use super::facts;
 #[cfg(linux)]
-use super::tree::{self, ForegroundGroup, Host, OtherProcess, Process, was_given_nothing};
+use super::tree::{self, ForegroundGroup, Host, Process, was_given_nothing};
 #[cfg(linux)]
 use crate::model::Foreground;
 use crate::model::{TtyEvidence, TtyUse};
@@ -41,7 +41,6 @@ pub(crate) const MAX_LINE: usize = if cfg!(linux) { 4095 } else { 1023 };
 
 /// Whether a terminal has input that its programs have not read, in line mode a line; `None` where
 /// that cannot be queried.
-#[must_use]
 pub(crate) fn has_unread_input(tty: &Path) -> Option<bool> {
     let unread = rustix::io::ioctl_fionread(open(tty)?).ok()?;
     Some(unread > 0)
@@ -72,63 +71,53 @@ fn modes(tty: &Path) -> Option<TtyModes> {
     })
 }
 
-/// Returns evidence that says something.
-fn known(evidence: TtyEvidence) -> Option<Arc<TtyEvidence>> {
-    (evidence != TtyEvidence::default()).then(|| Arc::new(evidence))
-}
-
-fn with_modes(mut evidence: TtyEvidence, modes: Option<TtyModes>) -> TtyEvidence {
-    if let Some(modes) = modes {
-        evidence.echo = Some(modes.echo);
-        evidence.canonical = Some(modes.canonical);
-        // Such a program checks again and again whether something was typed.
-        if modes.reads_end && evidence.reader == TtyUse::Reading {
-            evidence.reader = TtyUse::Polling;
-            evidence.read = None;
+impl TtyExamination {
+    /// Returns what the modes of the terminal and its programs say.
+    fn new(mut evidence: TtyEvidence, modes: Option<TtyModes>, tty: PathBuf) -> Self {
+        if let Some(modes) = modes {
+            evidence.echo = Some(modes.echo);
+            evidence.canonical = Some(modes.canonical);
+            // Such a program checks again and again whether something was typed.
+            if modes.reads_end && evidence.reader == TtyUse::Reading {
+                evidence.reader = TtyUse::Polling;
+                evidence.read = None;
+            }
+        }
+        Self {
+            evidence: (evidence != TtyEvidence::default()).then(|| Arc::new(evidence)),
+            tty,
+            activity: CpuActivity::default(),
+            pauses: None,
         }
     }
-    evidence
 }
 
 /// Examines the terminal `tty`, in which tmux started a process.
 #[cfg(not(linux))]
-#[must_use]
 pub(crate) fn examine(_pid: u32, tty: &Path) -> TtyExamination {
-    TtyExamination {
-        evidence: known(with_modes(TtyEvidence::default(), modes(tty))),
-        tty: tty.to_owned(),
-        activity: CpuActivity::default(),
-        pauses: None,
-    }
+    TtyExamination::new(TtyEvidence::default(), modes(tty), tty.to_owned())
 }
 
 /// Examines the terminal `tty`, in which tmux started `pid`.
 #[cfg(linux)]
-#[must_use]
 pub(crate) fn examine(pid: u32, tty: &Path) -> TtyExamination {
     // First of all, so that what happens meanwhile counts as a change.
     let (processes, activity) = tree::processes(pid);
     let takes_keys = |modes: Option<TtyModes>| modes.is_none_or(|modes| !modes.canonical);
     let relays = |host: &Host<'_>| facts::relays(host, |tty| takes_keys(modes(tty)));
-    let (evidence, tty, pauses) = match tree::in_front(processes, pid, tty, relays) {
-        None => {
-            let evidence = with_modes(TtyEvidence::default(), modes(tty));
-            (evidence, tty.to_owned(), None)
-        }
-        Some(front) => {
-            let modes = modes(&front.tty);
-            let takes_keys = takes_keys(modes);
-            let evidence = of_members(&front, takes_keys);
-            let pauses = (takes_keys && evidence.reader == TtyUse::Elsewhere)
-                .then(|| facts::pauses(&front.members));
-            (with_modes(evidence, modes), front.tty, pauses.flatten())
-        }
+    let Some(front) = tree::in_front(processes, pid, tty, relays) else {
+        let found = TtyExamination::new(TtyEvidence::default(), modes(tty), tty.to_owned());
+        return TtyExamination { activity, ..found };
     };
+    let modes = modes(&front.tty);
+    let takes_keys = takes_keys(modes);
+    let evidence = of_members(&front, takes_keys);
+    let is_elsewhere = takes_keys && evidence.reader == TtyUse::Elsewhere;
+    let pauses = is_elsewhere.then(|| facts::pauses(&front.members));
     TtyExamination {
-        evidence: known(evidence),
-        tty,
         activity,
-        pauses,
+        pauses: pauses.flatten(),
+        ..TtyExamination::new(evidence, modes, front.tty)
     }
 }
 
@@ -147,13 +136,9 @@ fn of_members(front: &ForegroundGroup, takes_keys: bool) -> TtyEvidence {
         add(&mut evidence, member, does, front, takes_keys);
     }
     if evidence.reader != TtyUse::Reading {
-        let detached = front.others.iter().filter(|other| {
-            let process = &other.process;
-            other.is_detached
-                && process.stopped_by.is_none()
-                && facts::has_inherited(process, &front.tty)
-        });
-        for OtherProcess { process, .. } in detached {
+        let runs = |process: &&Process| process.is_detached() && process.stopped_by.is_none();
+        let detached = front.others.iter().filter(runs);
+        for process in detached.filter(|process| facts::has_inherited(process, &front.tty)) {
             let does = facts::does(process, front, takes_keys);
             // What is hidden of it may be anything.
             if does.0.takes_input() {
@@ -200,10 +185,8 @@ fn add_name(evidence: &mut TtyEvidence, process: &Process) {
 #[cfg(linux)]
 fn add_stop(evidence: &mut TtyEvidence, front: &ForegroundGroup) {
     let members = front.members.iter().map(|member| (member, false));
-    let others = front
-        .others
-        .iter()
-        .map(|other| (&other.process, other.is_job));
+    let others = front.others.iter();
+    let others = others.map(|other| (other, front.jobs.contains(&other.pid)));
     let stops = members.chain(others).filter_map(|(process, is_job)| {
         let stop = facts::stop(process, process.stopped_by?, &front.tty, is_job)?;
         Some((process, stop))

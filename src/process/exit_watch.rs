@@ -42,10 +42,6 @@ pub(crate) struct ExitWatch {
 
 impl ExitWatch {
     /// Returns a watch without processes.
-    ///
-    /// # Errors
-    ///
-    /// When the system is out of descriptors or threads.
     pub(crate) fn new() -> io::Result<Self> {
         // Unbounded, but each watched process is sent at most once.
         let (sender, ended) = mpsc::unbounded_channel();
@@ -93,11 +89,8 @@ impl ExitWatch {
         }
     }
 
-    /// Returns the next process that has ended. Each is returned once.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
+    /// Returns the next process that has ended. Each is returned once. Nothing is lost when the future is
+    /// dropped.
     pub(crate) async fn next(&mut self) -> ProcessExit {
         match self.ended.recv().await {
             Some(ended) => ended,

@@ -62,20 +62,16 @@ pub(super) fn has_inherited(process: &Process, tty: &Path) -> bool {
 pub(super) fn stop(process: &Process, signal: u32, tty: &Path, is_job: bool) -> Option<Stop> {
     const SIGTTIN: u32 = Signal::TTIN.as_raw().cast_unsigned();
     const SIGTTOU: u32 = Signal::TTOU.as_raw().cast_unsigned();
+    let reads = || {
+        let facts = ProcFacts::of(process, tty);
+        blocked::does(&facts, process.thread, tty, false) == TtyUse::Reading
+    };
     match signal {
         SIGTTIN => Some(Stop::BackgroundRead),
         SIGTTOU => Some(Stop::BackgroundSetup),
         // The parent has waited for it, or it is an old kernel, which never says.
         0 if is_job => None,
-        0 => {
-            let facts = ProcFacts::of(process, tty);
-            let reads = blocked::does(&facts, process.thread, tty, false) == TtyUse::Reading;
-            Some(if reads {
-                Stop::BackgroundRead
-            } else {
-                Stop::BySignal
-            })
-        }
+        0 if reads() => Some(Stop::BackgroundRead),
         _ => Some(Stop::BySignal),
     }
 }
@@ -89,10 +85,8 @@ pub(super) fn pauses(processes: &[Process]) -> Option<BTreeMap<u32, u64>> {
     };
     let of_process = |process: &Process| {
         let pid = process.pid;
-        let threads = process.threads.clone();
-        threads
-            .into_iter()
-            .map(move |thread| Some((thread, switches(pid, thread)?)))
+        let threads = process.threads.clone().into_iter();
+        threads.map(move |thread| Some((thread, switches(pid, thread)?)))
     };
     let without_child = processes.iter().filter(|process| !has_child(process));
     without_child.flat_map(of_process).collect()
@@ -125,10 +119,8 @@ pub(super) fn relays(host: &Host<'_>, takes_keys: impl Fn(&Path) -> bool) -> boo
         let masters = files.iter().filter(|(_, file)| blocked::is_master(file));
         let is_waited_for = |file: &Path| {
             let name = file.to_str().unwrap_or_default();
-            blocked::is_socket(file)
-                || ["pipe:", "anon_inode:"]
-                    .iter()
-                    .any(|kind| name.starts_with(kind))
+            let mut kinds = ["pipe:", "anon_inode:"].iter();
+            blocked::is_socket(file) || kinds.any(|kind| name.starts_with(kind))
         };
         host.process.threads.len() == 1
             && files.len() < MOST_FILES
@@ -152,17 +144,16 @@ pub(super) fn may_relay(process: &Process, does: TtyUse, takes_keys: bool) -> bo
         // Other programs with sockets read lines for themselves.
         return does == TtyUse::Reading && COPIERS.contains(&process.name.as_str());
     }
-    let files = || files_of(process).unwrap_or_default();
+    let is_far = FAR.contains(&process.name.as_str());
+    let passes_on = |(_, target): &(u64, PathBuf)| {
+        blocked::is_master(target) || does == TtyUse::Reading && blocked::is_socket(target)
+    };
     match does {
         // The terminal is read by the server, of which the client may be no parent.
         TtyUse::Elsewhere => ["screen", "tmux: client"].contains(&process.name.as_str()),
-        TtyUse::Unknown => FAR.contains(&process.name.as_str()),
+        TtyUse::Unknown => is_far,
         TtyUse::Reading | TtyUse::Polling => {
-            FAR.contains(&process.name.as_str())
-                || files().iter().any(|(_, target)| {
-                    blocked::is_master(target)
-                        || (does == TtyUse::Reading && blocked::is_socket(target))
-                })
+            is_far || files_of(process).unwrap_or_default().iter().any(passes_on)
         }
     }
 }
@@ -252,10 +243,8 @@ impl Facts for ProcFacts<'_> {
 
     fn watched(&self, epoll: u64) -> Option<Vec<u64>> {
         let info = fs::read_to_string(self.path(&format!("fdinfo/{epoll}"))).ok()?;
-        let numbers = info
-            .lines()
-            .filter_map(|line| line.strip_prefix("tfd:"))
-            .filter_map(|rest| rest.split_ascii_whitespace().next()?.parse().ok());
+        let files = info.lines().filter_map(|line| line.strip_prefix("tfd:"));
+        let numbers = files.filter_map(|rest| rest.split_ascii_whitespace().next()?.parse().ok());
         Some(numbers.take(MOST_FILES).collect())
     }
 
@@ -289,9 +278,8 @@ impl Facts for ProcFacts<'_> {
         let before = switches(pid, thread);
         // The kernel says that a terminal cannot be written to while another thread writes to it.
         let is_writable = is_writable(self.tty);
-        let sleeps = self
-            .channel(thread)
-            .is_some_and(|channel| channel.trim() != "0");
+        let channel = self.channel(thread);
+        let sleeps = channel.is_some_and(|channel| channel.trim() != "0");
         let has_slept_on = sleeps && before.is_some() && before == switches(pid, thread);
         is_writable == Some(false) || !has_slept_on
     }
@@ -327,19 +315,17 @@ const MODE_WRITABLE: u32 = 0o200;
 /// Returns the pipes that a process can read or write, of its first [`MOST_FILES`] open files.
 fn pipes_of(process: &Process, mode: u32) -> BTreeSet<PathBuf> {
     let is_pipe = |target: &Path| {
-        let name = target.to_str();
-        name.is_some_and(|name| name.starts_with("pipe:"))
+        target
+            .to_str()
+            .is_some_and(|name| name.starts_with("pipe:"))
     };
     let has_mode = |number: u64| {
         let link = fs::symlink_metadata(format!("/proc/{}/fd/{number}", process.thread));
         link.is_ok_and(|link| link.permissions().mode() & mode != 0)
     };
-    let files = files_of(process).unwrap_or_default();
-    files
-        .into_iter()
-        .filter(|(number, target)| is_pipe(target) && has_mode(*number))
-        .map(|(_, target)| target)
-        .collect()
+    let files = files_of(process).unwrap_or_default().into_iter();
+    let pipes = files.filter(|(number, target)| is_pipe(target) && has_mode(*number));
+    pipes.map(|(_, target)| target).collect()
 }
 
 #[cfg(test)]

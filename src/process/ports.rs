@@ -44,7 +44,6 @@ impl Listening {
 }
 
 /// Whether the run with this first process gets all connections to this address.
-#[must_use]
 pub(crate) fn answers_at(leader: u32, address: SocketAddr) -> bool {
     let found = listening(&[leader], Some(address.port())).unwrap_or_default();
     let of_run = found.get(&leader);
@@ -81,7 +80,6 @@ mod system {
     }
 
     /// Returns who listens on a port, without the run with this first process.
-    #[must_use]
     pub(crate) fn port_holders(port: u16, leader: Option<u32>) -> Vec<PortHolder> {
         let mut sockets = sockets(Some(port)).unwrap_or_default();
         let found = Holders::read(&sockets, leader.as_slice(), true);
@@ -134,10 +132,9 @@ mod system {
         /// that as a time.
         fn read(sockets: &[Socket], leaders: &[u32], all: bool) -> Self {
             let inodes = sockets.iter().map(|socket| socket.inode).into_set();
-            let table = if inodes.is_empty() {
-                Vec::new()
-            } else {
-                table::read(&mut Vec::new())
+            let table = match inodes.is_empty() {
+                true => Vec::new(),
+                false => table::read(&mut Vec::new()),
             };
             let members = members(&table, leaders);
             let began = table.iter().filter(|row| leaders.contains(&row.pid));
@@ -222,30 +219,30 @@ mod system {
         let variable =
             |pid, name| Some(text::one_line(variable(pid, name)?.as_bytes(), NAME_CHARS));
         let task = line.find_map(|row| Some((row.pid, variable(row.pid, "TMUX_TASK_NAME")?)));
+        let session = task
+            .as_ref()
+            .map(|(pid, _)| variable(*pid, "TMUX_TASK_SESSION"));
         PortHolder {
             port: socket.address.port(),
             pid: Some(row.pid),
             program: Some(row.name.clone()),
             uid: socket.uid,
-            session: task
-                .as_ref()
-                .and_then(|(pid, _)| variable(*pid, "TMUX_TASK_SESSION")),
+            session: session.flatten(),
             task: task.map(|(_, name)| name),
         }
     }
 
     /// Returns where a run listens that holds these sockets.
     fn divide(sockets: &[Socket], own: &BTreeSet<u64>) -> Listening {
-        let mut listening = Listening::default();
-        for socket in sockets {
-            let side = if own.contains(&socket.inode) {
-                &mut listening.own
-            } else {
-                &mut listening.others
-            };
-            side.insert(socket.address);
+        let addresses = |is_own: bool| {
+            let sockets = sockets.iter();
+            let side = sockets.filter(|socket| own.contains(&socket.inode) == is_own);
+            side.map(|socket| socket.address).into_set()
+        };
+        Listening {
+            own: addresses(true),
+            others: addresses(false),
         }
-        listening
     }
 
     /// Returns the inodes of the sockets that a process has open; none where that is hidden.

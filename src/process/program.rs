@@ -32,13 +32,9 @@ pub(crate) enum ProgramEnd {
     Failed(ExitStatus, Option<String>),
 }
 
-/// Runs a program, for `limit` at most. `input` is written to its standard input if that is piped; it
-/// need not read it. At its end, what it leaves behind continues; at the limit, and when this is dropped
-/// before, the program is killed with the processes of its group.
-///
-/// # Errors
-///
-/// When it does not end with 0.
+/// Runs a program, for `limit` at most. `input` is written to its standard input if that is piped; it need
+/// not read it. At its end, what it leaves behind continues; at the limit, and when this is dropped before,
+/// the program is killed with the processes of its group. Fails when it does not end with 0.
 pub(crate) async fn run_program(
     command: &mut Command,
     input: &[u8],

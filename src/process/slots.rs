@@ -9,8 +9,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::stat::parent;
-use super::stat::{WORD_END, command_line, identity, may_run};
+use super::stat::{WORD_END, command_line, identity, may_run, parent};
 use super::{Process, wait_for_any};
 use crate::files::{self, WRITABLE_BY_OTHERS};
 use crate::model::{Millis, Slot, Task};
@@ -33,10 +32,6 @@ struct Ticket {
 
 /// Waits until this process may run in the slot, whose tickets are below this folder. `on_wait` is called
 /// if it has to wait.
-///
-/// # Errors
-///
-/// When the folder cannot be used.
 pub(crate) fn wait_for_place(
     runtime: &Path,
     slot: &Slot,
@@ -71,20 +66,12 @@ pub(crate) fn wait_for_place(
 }
 
 /// Returns whether a task waits for a place in its slot, and when its run began there, if that is known.
-#[must_use]
 pub(crate) fn queue_state(runtime: &Path, task: &Task) -> (bool, Option<Millis>) {
     // First, because a run that does not wait any more has noted when it began.
     let waits = task.is_alive() && task.pid.is_some_and(waits_to_run);
-    let read = || {
-        began_at(
-            runtime,
-            task.settings.slot.as_ref()?,
-            task.pid?,
-            task.started_at?,
-        )
-    };
-    let at = read();
-    (task.settings.slot.is_some() && waits && at.is_none(), at)
+    let slot = task.settings.slot.as_ref();
+    let at = slot.and_then(|slot| began_at(runtime, slot, task.pid?, task.started_at?));
+    (slot.is_some() && waits && at.is_none(), at)
 }
 
 /// Returns when the run of this process, which was launched at this time, began in its slot; `None` where
@@ -102,7 +89,6 @@ fn began_at(runtime: &Path, slot: &Slot, pid: u32, launched: Millis) -> Option<M
 
 /// Whether this process of a pane still waits to run its task, for a place or for its launcher, or has not
 /// even come to that: tmux has made it, and it is still a copy of tmux. False where that cannot be known.
-#[must_use]
 fn waits_to_run(pid: u32) -> bool {
     let Some(line) = command_line(pid) else {
         return false;

@@ -6,12 +6,12 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{self, Pid, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 #[cfg(linux)]
 use rustix::time::ClockId;
 
@@ -20,11 +20,10 @@ use super::ps;
 use crate::files::PROC;
 #[cfg(linux)]
 use crate::model::text;
-use crate::model::{Exit, Millis, Ordered as _, Signal};
+use crate::model::{self, Exit, Millis, Ordered as _};
 
 /// Returns when a process started, of any user; `None` where it is gone or the system does not
 /// report it (only Linux does, in `/proc`).
-#[must_use]
 pub(crate) fn started_at(pid: u32) -> Option<Millis> {
     // Field 22 counts clock ticks since boot.
     let ticks: u64 = read(pid)?.number(22)?;
@@ -36,7 +35,6 @@ pub(crate) fn started_at(pid: u32) -> Option<Millis> {
 /// Returns what tells a process from a later one with its pid: when it started, and the namespace of
 /// pids in which the pid is its; `None` where it is gone or the system does not report it (only Linux
 /// does, in `/proc`).
-#[must_use]
 pub(crate) fn identity(pid: u32) -> Option<String> {
     let ticks: u64 = read(pid)?.number(22)?;
     Some(format!("{ticks} {}", pid_namespace()?))
@@ -44,7 +42,6 @@ pub(crate) fn identity(pid: u32) -> Option<String> {
 
 /// Whether the process of this pid and [`identity`] still runs; true if that cannot be known. Without
 /// an identity, whether some process has the pid.
-#[must_use]
 pub(crate) fn may_run(pid: u32, identified: &str) -> bool {
     let namespace = identified.split_once(' ').map(|(_, namespace)| namespace);
     match (namespace, pid_namespace()) {
@@ -56,17 +53,16 @@ pub(crate) fn may_run(pid: u32, identified: &str) -> bool {
 }
 
 fn pid_namespace() -> Option<String> {
-    let link = std::fs::read_link(format!("{PROC}/self/ns/pid")).ok()?;
+    let link = fs::read_link(format!("{PROC}/self/ns/pid")).ok()?;
     Some(link.to_str()?.to_owned())
 }
 
 /// Returns how a process ended that its parent has not reaped yet; `None` where it runs, is gone,
 /// or belongs to another user (the kernel shows 0 then).
-#[must_use]
 pub(crate) fn exit_of_zombie(pid: u32) -> Option<Exit> {
     let stat = read(pid)?;
     let ours = rustix::process::geteuid();
-    let owner = std::fs::metadata(format!("{PROC}/{pid}")).ok()?.uid();
+    let owner = fs::metadata(format!("{PROC}/{pid}")).ok()?.uid();
     if stat.field(3)? != "Z" || !(ours.is_root() || owner == ours.as_raw()) {
         return None;
     }
@@ -76,12 +72,11 @@ pub(crate) fn exit_of_zombie(pid: u32) -> Option<Exit> {
     Some(if signal == 0 {
         Exit::with_code(i32::try_from(status >> 8 & 0xff).ok()?)
     } else {
-        Exit::with_signal(Some(Signal::from_number(signal)))
+        Exit::with_signal(Some(model::Signal::from_number(signal)))
     })
 }
 
 /// Whether a process is stopped, by a signal or a debugger.
-#[must_use]
 pub(crate) fn is_stopped(pid: u32) -> bool {
     read(pid).is_some_and(|stat| matches!(stat.field(3), Some("T" | "t")))
 }
@@ -115,6 +110,13 @@ impl Stat {
     }
 }
 
+/// Returns the numbers among the names in a folder of `/proc`, such as pids; none where it is gone.
+#[cfg_attr(not(linux), allow(dead_code, reason = "there is no `/proc`"))]
+pub(super) fn numbers_in(folder: impl AsRef<Path>) -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
 pub(super) fn read(pid: u32) -> Option<Stat> {
     let mut file = File::open(format!("{PROC}/{pid}/stat")).ok()?;
     // Room for all of it: the kernel returns it in one piece, and many processes are read at once.
@@ -132,7 +134,7 @@ pub(super) const WORD_END: u8 = if cfg!(linux) { 0 } else { b' ' };
 pub(super) fn command_line(pid: u32) -> Option<Vec<u8>> {
     #[cfg(linux)]
     {
-        std::fs::read(format!("{PROC}/{pid}/cmdline")).ok()
+        fs::read(format!("{PROC}/{pid}/cmdline")).ok()
     }
     #[cfg(not(linux))]
     {
@@ -142,7 +144,7 @@ pub(super) fn command_line(pid: u32) -> Option<Vec<u8>> {
 
 /// Whether a process is being replaced by another program: it has memory, and no environment yet.
 pub(super) fn is_replaced(pid: u32) -> bool {
-    let read = |name| std::fs::read(format!("{PROC}/{pid}/{name}"));
+    let read = |name| fs::read(format!("{PROC}/{pid}/{name}"));
     let has_memory = || read("maps").is_ok_and(|maps| !maps.is_empty());
     read("environ").is_ok_and(|environment| environment.is_empty()) && has_memory()
 }
@@ -154,7 +156,7 @@ pub(super) fn pane_of(pid: u32) -> Option<(String, String)> {
 
 /// Returns a variable that a process was started with, on Linux.
 pub(super) fn variable(pid: u32, name: &str) -> Option<String> {
-    let environment = std::fs::read(format!("{PROC}/{pid}/environ")).ok()?;
+    let environment = fs::read(format!("{PROC}/{pid}/environ")).ok()?;
     let mut variables = environment.split(|byte| *byte == 0);
     let value = variables.find_map(|variable| {
         let value = variable.strip_prefix(name.as_bytes())?;
@@ -166,12 +168,11 @@ pub(super) fn variable(pid: u32, name: &str) -> Option<String> {
 /// Returns the state of a thread, `S` where it sleeps; `None` where it is gone.
 #[cfg(linux)]
 pub(super) fn thread_state(pid: u32, thread: u32) -> Option<char> {
-    let text = std::fs::read_to_string(format!("{PROC}/{pid}/task/{thread}/stat")).ok()?;
+    let text = fs::read_to_string(format!("{PROC}/{pid}/task/{thread}/stat")).ok()?;
     text.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
 /// Returns when these processes started, for those that are known.
-#[must_use]
 pub(crate) fn starts(pids: impl IntoIterator<Item = u32>) -> BTreeMap<u32, Millis> {
     pids.into_iter()
         .filter_map(|pid| Some((pid, started_at(pid)?)))
@@ -184,9 +185,8 @@ pub(crate) fn starts(pids: impl IntoIterator<Item = u32>) -> BTreeMap<u32, Milli
 fn boot_time() -> Option<Millis> {
     let millis = |clock| -> Option<Millis> {
         let time = rustix::time::clock_gettime(clock);
-        time.tv_sec
-            .checked_mul(1000)?
-            .checked_add(time.tv_nsec / 1_000_000)
+        let whole = time.tv_sec.checked_mul(1000)?;
+        whole.checked_add(time.tv_nsec / 1_000_000)
     };
     millis(ClockId::Realtime)?.checked_sub(millis(ClockId::Boottime)?)
 }
@@ -200,7 +200,6 @@ fn boot_time() -> Option<Millis> {
 const GENERATIONS: usize = 64;
 
 /// Returns the parent of a process; `None` where it is gone.
-#[must_use]
 pub(crate) fn parent(pid: u32) -> Option<u32> {
     #[cfg(linux)]
     {
@@ -214,7 +213,6 @@ pub(crate) fn parent(pid: u32) -> Option<u32> {
 
 /// Whether a process runs a program of the same name as ours; not one that has ended and was not
 /// reaped yet.
-#[must_use]
 pub(crate) fn is_our_program(pid: u32) -> bool {
     let name = |pid| {
         let name = program(pid)?.file_name()?.to_string_lossy().into_owned();
@@ -225,12 +223,11 @@ pub(crate) fn is_our_program(pid: u32) -> bool {
 }
 
 fn program(pid: u32) -> Option<PathBuf> {
-    std::fs::read_link(format!("{PROC}/{pid}/exe")).ok()
+    fs::read_link(format!("{PROC}/{pid}/exe")).ok()
 }
 
 /// Returns the program of this name that this process descends from, the nearest one, as an existing
 /// file; `None` where there is none or the system does not report it (only Linux does, in `/proc`).
-#[must_use]
 pub(crate) fn ancestor_named(name: &str) -> Option<PathBuf> {
     if !cfg!(linux) {
         return None;
@@ -247,17 +244,16 @@ pub(crate) fn ancestor_named(name: &str) -> Option<PathBuf> {
 
 /// Whether a process has this pid, also one that has ended and was not reaped. One that may not be
 /// signalled, such as a process of another user, exists.
-#[must_use]
 pub(crate) fn exists(pid: u32) -> bool {
     number(pid).is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 
-/// A process that can be queried: the one that had the pid when this was created.
+/// The process that had the pid when this was created.
 #[derive(Debug)]
 pub(crate) struct Process {
     pid: u32,
-    /// Readable once it has ended; `None` where there is no such descriptor.
-    file: Option<OwnedFd>,
+    /// Readable once it has ended; `None` where there is no such descriptor, or they are short.
+    pub(super) file: Option<OwnedFd>,
 }
 
 /// How long to wait before processes are looked for again whose ends nothing reports.
@@ -267,28 +263,36 @@ const PAUSE: Timespec = Timespec {
 };
 
 impl Process {
-    /// Returns the process that has this pid now; `None` when there is none, or when the system is
-    /// out of descriptors.
-    #[must_use]
+    /// Returns the process that has this pid now; `None` when there is none.
     pub(crate) fn open(pid: u32) -> Option<Self> {
         let file = match open(pid) {
-            Ok(file) => Some(file),
-            Err(Errno::NOSYS) => None,
-            Err(error) => {
-                tracing::debug!(?pid, %error, "could not open a process");
-                return None;
-            }
+            Err(Errno::SRCH) => return None,
+            opened => opened
+                .inspect_err(|error| tracing::debug!(pid, %error, "could not watch a process"))
+                .ok(),
         };
         let process = Self { pid, file };
         process.is_running().then_some(process)
     }
 
     /// Whether it still runs.
-    #[must_use]
     pub(crate) fn is_running(&self) -> bool {
         self.file
             .as_ref()
             .map_or_else(|| runs(self.pid), |file| !has_ended(file))
+    }
+
+    /// Sends it a signal, if it has not ended and may be signalled.
+    pub(super) fn signal(&self, signal: Signal) -> Result<(), Errno> {
+        #[cfg(linux)]
+        if let Some(file) = &self.file {
+            return rustix::process::pidfd_send_signal(file, signal);
+        }
+        // Unlike with a pidfd, another process can have got its pid since the descriptor was asked.
+        if self.file.as_ref().is_some_and(has_ended) {
+            return Err(Errno::SRCH);
+        }
+        kill_process(number(self.pid).ok_or(Errno::SRCH)?, signal)
     }
 }
 
@@ -322,12 +326,9 @@ pub(super) fn has_ended(file: &OwnedFd) -> bool {
     !matches!(poll(&mut files, Some(&at_once)), Ok(0))
 }
 
-/// Returns a descriptor that becomes readable when this process ends.
-///
-/// # Errors
-///
-/// [`Errno::SRCH`] when there is no such process, [`Errno::NOSYS`] where there are no such descriptors,
-/// and another one when the system is out of descriptors.
+/// Returns a descriptor that becomes readable when this process ends. Fails with [`Errno::SRCH`] when there
+/// is no such process, [`Errno::NOSYS`] where there are no such descriptors, and another one when the system
+/// is out of descriptors.
 #[cfg(linux)]
 pub(super) fn open(pid: u32) -> Result<OwnedFd, Errno> {
     use rustix::process::{PidfdFlags, pidfd_open};
@@ -358,25 +359,6 @@ pub(super) fn open(_pid: u32) -> Result<OwnedFd, Errno> {
     Err(Errno::NOSYS)
 }
 
-/// Sends a signal to the process of a descriptor.
-///
-/// # Errors
-///
-/// When the process has ended, or may not be signalled.
-#[cfg(linux)]
-pub(super) fn signal(file: &OwnedFd, _pid: Pid, signal: process::Signal) -> Result<(), Errno> {
-    rustix::process::pidfd_send_signal(file, signal)
-}
-
-/// The same. Unlike with a pidfd, another process can have got its pid since the descriptor was asked.
-#[cfg(not(linux))]
-pub(super) fn signal(file: &OwnedFd, pid: Pid, signal: process::Signal) -> Result<(), Errno> {
-    if has_ended(file) {
-        return Err(Errno::SRCH);
-    }
-    rustix::process::kill_process(pid, signal)
-}
-
 fn number(pid: u32) -> Option<Pid> {
     i32::try_from(pid).ok().and_then(Pid::from_raw)
 }
@@ -384,10 +366,8 @@ fn number(pid: u32) -> Option<Pid> {
 // What it uses: its control group, and how much it has run.
 
 /// Returns the control group of a process, as systemd names it; `None` where there is none.
-#[must_use]
 pub(crate) fn control_group_of(pid: u32) -> Option<String> {
-    let groups = fs::read_to_string(format!("{PROC}/{pid}/cgroup")).ok()?;
-    groups_of_systemd(&groups)
+    groups_of_systemd(&fs::read_to_string(format!("{PROC}/{pid}/cgroup")).ok()?)
 }
 
 /// Reads the path of the unified hierarchy, else that of systemd's own.
@@ -412,16 +392,14 @@ pub(crate) struct RunTime {
 impl RunTime {
     /// Whether the thread has not been woken since the earlier reading. It may have been running
     /// then.
-    #[must_use]
     pub(crate) fn has_slept_since(self, earlier: Self) -> bool {
         self.times == earlier.times
     }
 }
 
 /// Returns how much a process has run; `None` where the system does not count it (only Linux does).
-#[must_use]
 pub(crate) fn run_time(pid: u32) -> Option<RunTime> {
-    let text = std::fs::read_to_string(format!("{PROC}/{pid}/schedstat")).ok()?;
+    let text = fs::read_to_string(format!("{PROC}/{pid}/schedstat")).ok()?;
     let mut fields = text.split_ascii_whitespace().map(str::parse);
     let nanos = fields.next()?.ok()?;
     let times = fields.nth(1)?.ok()?;

@@ -34,6 +34,14 @@ pub(super) struct Process {
     foreground: Option<u32>,
 }
 
+impl Process {
+    /// Whether it is in a session without a terminal. It may have inherited the terminal, and then reads it
+    /// like those in the foreground.
+    pub(super) fn is_detached(&self) -> bool {
+        self.terminal == 0
+    }
+}
+
 /// The foreground of a pane or of a terminal behind it.
 #[derive(Debug)]
 pub(super) struct ForegroundGroup {
@@ -45,18 +53,10 @@ pub(super) struct ForegroundGroup {
     /// The pids of those that have started a program in another terminal.
     pub(super) hosts: BTreeSet<u32>,
     /// Programs behind them that are in no terminal's foreground.
-    pub(super) others: Vec<OtherProcess>,
-}
-
-/// A program of a task that is not in the foreground.
-#[derive(Debug)]
-pub(super) struct OtherProcess {
-    pub(super) process: Process,
-    /// Whether it is in a session without a terminal. It may have inherited the terminal, and then
-    /// reads it like those in the foreground.
-    pub(super) is_detached: bool,
-    /// Whether its parent is in another group, as a job's parent is the shell with job control.
-    pub(super) is_job: bool,
+    pub(super) others: Vec<Process>,
+    /// The pids of stopped ones whose parents are in other groups, as a job's parent is the shell with
+    /// job control.
+    pub(super) jobs: BTreeSet<u32>,
 }
 
 /// A program that has started one in another terminal, and no wrapper.
@@ -111,51 +111,38 @@ pub(super) fn in_front(
         };
         (tty, terminal, group) = behind;
     }
-    let without: BTreeSet<u32> = processes
+    let is_in_group = |process: &Process| process.group == Some(group);
+    let wrappers = processes
         .iter()
-        .filter(|process| process.group == Some(group) && is_wrapper(process))
-        .flat_map(|process| descendants(&processes, process.pid, terminal))
-        .filter(|process| process.terminal == 0)
-        .map(|process| process.pid)
-        .into_set();
-    let hosts = processes
-        .iter()
-        .filter(|process| process.terminal != 0 && process.terminal != terminal)
-        .filter_map(|process| process.parent)
-        .into_set();
+        .filter(|process| is_in_group(process) && is_wrapper(process));
+    let below = wrappers.flat_map(|wrapper| descendants(&processes, wrapper.pid, terminal));
+    let without = below.filter(|process| process.is_detached());
+    let without = without.map(|process| process.pid).into_set();
+    let elsewhere = |process: &&Process| !process.is_detached() && process.terminal != terminal;
+    let elsewhere = processes.iter().filter(elsewhere);
+    let hosts = elsewhere.filter_map(|process| process.parent).into_set();
     let is_job = |process: &Process| {
         let mut parents = processes.iter();
         let parent = parents.find(|parent| Some(parent.pid) == process.parent);
         parent.is_none_or(|parent| parent.group != process.group)
     };
-    let stopped = processes
-        .iter()
-        .filter(|process| process.stopped_by.is_some());
-    let jobs: BTreeSet<u32> = stopped
-        .filter(|process| is_job(process))
-        .map(|process| process.pid)
-        .into_set();
+    let jobs = processes.iter();
+    let jobs = jobs.filter(|process| process.stopped_by.is_some() && is_job(process));
+    let jobs = jobs.map(|process| process.pid).into_set();
     // A process without a terminal of its own may read its wrapper's, foreground or not.
     let (members, mut others): (Vec<Process>, Vec<Process>) = processes
         .into_iter()
-        .partition(|process| process.group == Some(group) || without.contains(&process.pid));
+        .partition(|process| is_in_group(process) || without.contains(&process.pid));
     others.retain(|process| {
-        process.terminal == 0 || (process.terminal == terminal && process.stopped_by.is_some())
+        process.is_detached() || (process.terminal == terminal && process.stopped_by.is_some())
     });
-    let others: Vec<OtherProcess> = others
-        .into_iter()
-        .map(|process| OtherProcess {
-            is_detached: process.terminal == 0,
-            is_job: jobs.contains(&process.pid),
-            process,
-        })
-        .collect();
-    let has_stopped = others.iter().any(|other| !other.is_detached);
+    let has_stopped = others.iter().any(|other| !other.is_detached());
     (!members.is_empty() || has_stopped).then_some(ForegroundGroup {
         tty,
         members,
         hosts,
         others,
+        jobs,
     })
 }
 
@@ -168,14 +155,12 @@ fn behind(
     tty: &Path,
     relays: impl Fn(&Host<'_>) -> bool,
 ) -> Option<(PathBuf, u32, u32)> {
-    let mut members = processes
-        .iter()
-        .filter(|process| process.group == Some(group));
+    let mut members = processes.iter();
     members.find_map(|member| {
-        let below = descendants(processes, member.pid, terminal);
-        let mut inner = below
-            .into_iter()
-            .filter(|process| process.terminal != 0 && process.terminal != terminal);
+        (member.group == Some(group)).then_some(())?;
+        let below = descendants(processes, member.pid, terminal).into_iter();
+        let mut inner =
+            below.filter(|process| !process.is_detached() && process.terminal != terminal);
         let first = inner.next()?;
         let is_same = |other: &Process| {
             (other.terminal, other.foreground) == (first.terminal, first.foreground)
@@ -207,7 +192,7 @@ fn descendants(processes: &[Process], pid: u32, terminal: u32) -> Vec<&Process> 
         for child in processes.iter().filter(|child| child.parent == Some(pid)) {
             if !found.iter().any(|known| known.pid == child.pid) {
                 found.push(child);
-                if child.terminal == 0 || child.terminal == terminal {
+                if child.is_detached() || child.terminal == terminal {
                     waiting.push(child.pid);
                 }
             }
@@ -221,9 +206,8 @@ fn descendants(processes: &[Process], pid: u32, terminal: u32) -> Vec<&Process> 
 fn path_of(terminal: u32) -> Option<PathBuf> {
     let major = terminal >> 8 & 0xfff;
     let minor = terminal & 0xff | terminal >> 12 & 0xfff00;
-    (136..=143)
-        .contains(&major)
-        .then(|| PathBuf::from(format!("/dev/pts/{minor}")))
+    let is_of_emulator = (136..=143).contains(&major);
+    is_of_emulator.then(|| PathBuf::from(format!("/dev/pts/{minor}")))
 }
 
 /// Returns this process and its descendants, by pid, without those that have ended; and whether
@@ -283,28 +267,18 @@ pub(super) fn processes(pid: u32) -> (Vec<Process>, CpuActivity) {
 }
 
 fn children(pid: u32, threads: &[u32]) -> Vec<u32> {
-    let mut found = Vec::new();
-    for thread in threads {
-        let path = format!("/proc/{pid}/task/{thread}/children");
-        let Ok(text) = fs::read_to_string(path) else {
-            continue;
-        };
-        found.extend(
-            text.split_ascii_whitespace()
-                .filter_map(|pid| pid.parse::<u32>().ok()),
-        );
-    }
-    found
+    let of = |thread| fs::read_to_string(format!("/proc/{pid}/task/{thread}/children"));
+    let lists = threads.iter().filter_map(|thread| of(thread).ok());
+    let pids = |list: String| -> Vec<u32> {
+        let pids = list.split_ascii_whitespace();
+        pids.filter_map(|pid| pid.parse().ok()).collect()
+    };
+    lists.flat_map(pids).collect()
 }
 
 fn threads(pid: u32) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else {
-        return Vec::new();
-    };
-    entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .take(MOST_THREADS)
-        .collect()
+    let threads = stat::numbers_in(format!("/proc/{pid}/task"));
+    threads.take(MOST_THREADS).collect()
 }
 
 /// Whether a shell or an interpreter was started to take commands from a user: without a
@@ -321,10 +295,8 @@ pub(super) fn was_given_nothing(member: &Process) -> bool {
     let Ok(line) = fs::read(format!("/proc/{}/cmdline", member.thread)) else {
         return false;
     };
-    let words = line
-        .split(|byte| *byte == 0)
-        .skip(1)
-        .filter(|word| !word.is_empty());
+    let words = line.split(|byte| *byte == 0).skip(1);
+    let words = words.filter(|word| !word.is_empty());
     has_nothing_to_run(words, is_shell(member.name.as_bytes()))
 }
 
@@ -475,7 +447,10 @@ mod tests {
         let members: Vec<u32> = front.members.iter().map(|member| member.pid).collect();
         assert_eq!(members, [10]);
         let others = front.others.iter();
-        let others = others.map(|other| (other.process.pid, other.is_detached, other.is_job));
+        let others = others.map(|other| {
+            let is_job = front.jobs.contains(&other.pid);
+            (other.pid, other.is_detached(), is_job)
+        });
         let expected = [(12, false, false), (13, false, true), (14, true, false)];
         assert_eq!(others.collect::<Vec<_>>(), expected);
         // The foreground is another task's, or its programs have ended.

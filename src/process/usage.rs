@@ -1,7 +1,6 @@
 //! How much processor time and memory the processes below some processes use.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::time::Duration;
 
 use super::stat;
@@ -19,14 +18,11 @@ pub(crate) struct TreeUsage {
 
 /// Returns the use of each of these processes and its descendants; nothing for those that are gone,
 /// or where the system does not report it (only Linux does). All of `/proc` is read once.
-#[must_use]
 pub(crate) fn tree_usage(roots: &[u32]) -> BTreeMap<u32, TreeUsage> {
     if roots.is_empty() {
         return BTreeMap::new();
     }
-    let entries = fs::read_dir(PROC).into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    sums(&pids.filter_map(used).into_map(), roots)
+    sums(&stat::numbers_in(PROC).filter_map(used).into_map(), roots)
 }
 
 /// Returns the sums by root, of processes with their parents.

@@ -17,7 +17,7 @@ const ROWS: usize = 50;
 
 /// How many more rows are captured: a process that ends leaves a blank row and tmux's banner below
 /// what it has printed.
-const SPARE_ROWS: i64 = 2;
+const SPARE_ROWS: usize = 2;
 
 /// A pane that had output within this many seconds before a look is captured without checking.
 const LIKELY_SECS: i64 = 2;
@@ -49,8 +49,7 @@ impl CapturedScreen {
     /// requested. tmux does not print which rows it has wrapped, but there are fewer lines than rows if it
     /// has: else the lines are the rows.
     pub(super) fn rows(&self, shape: &Shape) -> Option<&[Vec<u8>]> {
-        let height = usize::try_from(shape.height).unwrap_or(0);
-        let are_rows = self.lines.len() == self.n_above(shape) + height;
+        let are_rows = self.lines.len() == self.n_above(shape) + shape.height;
         self.rows
             .as_deref()
             .or_else(|| are_rows.then_some(&self.lines))
@@ -58,7 +57,7 @@ impl CapturedScreen {
 
     /// Returns how many of the rows are history.
     fn n_above(&self, shape: &Shape) -> usize {
-        usize::try_from(shape.history.min(-self.asked.first_row())).unwrap_or(0)
+        shape.history.min(self.asked.n_above())
     }
 
     /// Whether it lacks rows of a pane with this shape: all of them, their styles, or some of the history that
@@ -66,8 +65,8 @@ impl CapturedScreen {
     pub(super) fn is_cut(&self, shape: &Shape, banner: &str) -> bool {
         let has_styles = self.asked.is_cursor_hidden && self.rows.is_some();
         let lacks_styles = shape.is_cursor_hidden && !shape.is_dead && !has_styles;
-        let asked = self.asked.first_row();
-        let may_lack = shape.first_row() < asked && shape.history > -asked;
+        let asked = self.asked.n_above();
+        let may_lack = shape.n_above() > asked && shape.history > asked;
         self.rows(shape).is_none()
             || lacks_styles
             || may_lack && screen(shape, self, banner).is_none_or(|screen| screen.rows.len() < ROWS)
@@ -81,9 +80,9 @@ pub(super) struct Shape {
     pub(super) activity: i64,
     pub(super) pid: Option<u32>,
     pub(super) is_dead: bool,
-    pub(super) width: i64,
-    pub(super) height: i64,
-    pub(super) history: i64,
+    pub(super) width: usize,
+    pub(super) height: usize,
+    pub(super) history: usize,
     pub(super) cursor_x: u32,
     pub(super) cursor_y: u32,
     pub(super) is_cursor_hidden: bool,
@@ -91,25 +90,20 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Returns where the capture starts, relative to the top of the screen: a row of the history, or
-    /// the first of the screen.
-    fn first_row(&self) -> i64 {
+    /// Returns how many rows of the history are captured, above the screen.
+    fn n_above(&self) -> usize {
         // Nothing need be written below the cursor. tmux moves that of a dead pane, where all of the
         // screen may be blank.
         let last = if self.is_dead { 0 } else { self.cursor_y };
-        let first = i64::from(last) + 1 - n_rows(ROWS) - SPARE_ROWS;
-        if self.is_alternate { 0 } else { first.min(0) }
+        let on_screen = usize::try_from(last).map_or(ROWS, |last| last + 1);
+        let above = (ROWS + SPARE_ROWS).saturating_sub(on_screen);
+        if self.is_alternate { 0 } else { above }
     }
 
     /// How many captures of a usual size the capture of such a pane is.
     pub(super) fn n_captures(&self) -> usize {
-        let rows = usize::try_from(self.height - self.first_row()).unwrap_or(0);
-        (rows / ROWS).max(1)
+        ((self.height + self.n_above()) / ROWS).max(1)
     }
-}
-
-fn n_rows(rows: usize) -> i64 {
-    i64::try_from(rows).unwrap_or(i64::MAX)
 }
 
 impl Capture {
@@ -122,9 +116,9 @@ impl Capture {
         banner: &str,
     ) -> Option<Self> {
         let mut screen = screen(&shape, captured, banner)?;
-        let before = before.map(|before| &before.screen);
         // A cursor that blinks is not drawn all the time.
-        if let Some(before) = before.filter(|before| before.has_rows_of(&screen))
+        if let Some(Self { screen: before, .. }) = before
+            && before.has_rows_of(&screen)
             && screen.is_cursor_hidden
         {
             screen.drawn_cursor = screen.drawn_cursor.or(before.drawn_cursor);
@@ -161,7 +155,7 @@ impl Capture {
 pub(super) fn capture_command(form: &str, target: impl Display, shape: &Shape) -> Command {
     let capture = Command::new("capture-pane")
         .args([form, "-t", &target.to_string(), "-S"])
-        .arg(shape.first_row().to_string())
+        .arg(format!("-{}", shape.n_above()))
         .args(["-E", "-"]);
     if form == "-p" && shape.is_cursor_hidden {
         capture.args(["-e", "-N"])
@@ -172,9 +166,8 @@ pub(super) fn capture_command(form: &str, target: impl Display, shape: &Shape) -
 
 /// Converts what was captured to a screen; `None` if it lacks the rows.
 fn screen(shape: &Shape, captured: &CapturedScreen, banner: &str) -> Option<Screen> {
-    let width = usize::try_from(shape.width).unwrap_or(0);
     let rows = captured.rows(shape)?.iter();
-    let mut rows: Vec<String> = rows.map(|row| expand_tabs(row, width)).collect();
+    let mut rows: Vec<String> = rows.map(|row| expand_tabs(row, shape.width)).collect();
     let above = captured.n_above(shape).min(rows.len());
     let cursor = above + usize::try_from(shape.cursor_y).unwrap_or(0);
     if shape.is_dead {
@@ -184,33 +177,25 @@ fn screen(shape: &Shape, captured: &CapturedScreen, banner: &str) -> Option<Scre
     while rows.len() > keep && rows.last().is_some_and(String::is_empty) {
         rows.pop();
     }
-    let over = if shape.is_alternate {
+    let over = match shape.is_alternate {
         // The pane may have switched to the alternate screen after the request.
-        above
-    } else {
-        rows.len().saturating_sub(ROWS).min(above)
+        true => above,
+        false => rows.len().saturating_sub(ROWS).min(above),
     };
     rows.drain(..over.min(rows.len()));
-    let cursor = Some(cursor - over).filter(|y| *y < rows.len());
-    let cursor = cursor.and_then(|y| u32::try_from(y).ok());
-    let drawn = captured
-        .rows(shape)?
-        .get(above..)
-        .and_then(find_drawn_cursor);
-    let drawn = drawn.filter(|_| shape.is_cursor_hidden).and_then(|(x, y)| {
-        let (x, y) = (
-            u32::try_from(x).ok()?,
-            u32::try_from(y + above - over).ok()?,
-        );
+    let at = |x: u32, y: usize| {
+        let y = u32::try_from(y - over).ok()?;
         Some(CursorPosition { x, y })
-    });
+    };
+    let is_kept = cursor - over < rows.len();
+    let shown = captured.rows(shape)?.get(above..);
+    let drawn = shown.filter(|_| shape.is_cursor_hidden);
+    let drawn = drawn.and_then(find_drawn_cursor);
+    let drawn = drawn.and_then(|(x, y)| at(u32::try_from(x).ok()?, y + above));
     Some(Screen {
         last_lines: last_lines(shape, captured, banner),
         rows: rows.into(),
-        cursor: cursor.map(|y| CursorPosition {
-            x: shape.cursor_x,
-            y,
-        }),
+        cursor: at(shape.cursor_x, cursor).filter(|_| is_kept),
         top: u32::try_from(above - over).ok(),
         alternate: Some(shape.is_alternate),
         width: u32::try_from(shape.width).ok(),
@@ -227,12 +212,13 @@ fn last_lines(shape: &Shape, captured: &CapturedScreen, banner: &str) -> Option<
     if !is_wrapped || shape.is_alternate && above > 0 {
         return None;
     }
-    let width = usize::try_from(shape.width).unwrap_or(0);
-    let lines = captured.lines.iter().map(|line| expand_tabs(line, width));
+    let lines = captured.lines.iter();
+    let lines = lines.map(|line| expand_tabs(line, shape.width));
     let mut lines: Vec<String> = lines.collect();
-    let is_history_above = usize::try_from(shape.history).is_ok_and(|history| history > above);
-    let first = lines.first_mut().filter(|line| !line.is_empty());
-    if let Some(first) = first.filter(|_| is_history_above && !shape.is_alternate) {
+    if let Some(first) = lines.first_mut().filter(|line| !line.is_empty())
+        && shape.history > above
+        && !shape.is_alternate
+    {
         first.insert(0, '…'); // The beginning of the line may be in the history.
     }
     if shape.is_dead {
@@ -328,7 +314,7 @@ impl Perform for Style {
 mod tests {
     use super::*;
 
-    fn shape(history: i64, height: i64, cursor_y: u32) -> Shape {
+    fn shape(history: usize, height: usize, cursor_y: u32) -> Shape {
         Shape {
             activity: 1,
             pid: Some(1),
@@ -430,7 +416,7 @@ mod tests {
         let lines = numbered(300);
         for height in [51, 52, 120, 300] {
             let last = u32::try_from(height - 1).unwrap();
-            let full = shape(0, i64::try_from(height).unwrap(), last);
+            let full = shape(0, height, last);
             check(full, &lines[..height], &lines[..height], Some(last));
             let at_top = [&["Go? "][..], &vec![""; height - 1]].concat();
             let asking = Shape {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
-use super::client_processes::{Output, new_channel};
+use super::client_processes::new_channel;
 use super::control_client::{ControlClient, note_awaited};
 use super::error::TmuxError;
 use super::server::{Server, nonce};
@@ -32,13 +32,6 @@ pub(crate) struct Client {
     is_lost: bool,
 }
 
-/// A command with an empty answer, which makes tmux write pending output.
-///
-/// When tmux (3.2 to 3.8 at least) pauses a pane while it writes, answers queued behind the pane's
-/// output can stay in the queue until something else is written to this client. Without this the
-/// answer would never arrive.
-const FLUSH: &str = "display-message -p ''\n";
-
 /// How long to wait for an answer before flushing, at first and at most.
 const FLUSH_AFTER: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -63,10 +56,6 @@ pub(crate) enum ReceivedItem {
 
 impl ControlClient {
     /// Waits until the client is attached. To be called when its channel has been signalled.
-    ///
-    /// # Errors
-    ///
-    /// When the server or the session is missing, or there is no answer in time.
     pub(crate) async fn into_client(mut self, server: &Server) -> Result<Client, TmuxError> {
         let notifications = self.attached(server).await?.into_iter();
         Ok(Client {
@@ -83,32 +72,24 @@ impl ControlClient {
 
 impl Server {
     /// Connects a control client and attaches it.
-    ///
-    /// # Errors
-    ///
-    /// As [`Server::connect`], and when the session is missing.
     pub(crate) async fn attach(
         &self,
         session: SessionId,
-        output: Output,
+        flags: &str,
     ) -> Result<Client, TmuxError> {
         let channel = new_channel(session);
-        let client = self.connect(&channel, session, output).await?;
+        let client = self.connect(&channel, session, flags).await?;
         Connection::OneShot(self).signal(&channel).await?;
         client.into_client(self).await
     }
 }
 
 impl Client {
-    /// Runs the commands as one line and returns exactly their frames: one for each, and for each
-    /// that ran inside `if-shell`, up to the first that failed. Notifications received meanwhile
-    /// are kept for [`Client::next_received`].
-    ///
-    /// # Errors
-    ///
-    /// [`TmuxError::Closed`] when the connection is closed, [`TmuxError::TimedOut`] when there is
-    /// no answer in time. After either the client cannot be used any more; neither after the future
-    /// was dropped. A command that failed is a frame that is not `ok`.
+    /// Runs the commands as one line and returns exactly their frames: one for each, and for each that ran
+    /// inside `if-shell`, up to the first that failed. Notifications received meanwhile are kept for
+    /// [`Client::next_received`]. Fails with [`TmuxError::Closed`] when the connection is closed,
+    /// [`TmuxError::TimedOut`] when there is no answer in time. After either the client cannot be used any
+    /// more; neither after the future was dropped. A command that failed is a frame that is not `ok`.
     pub(crate) async fn call(&mut self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
         if std::mem::replace(&mut self.is_lost, true) {
             return Err(TmuxError::Closed);
@@ -144,9 +125,9 @@ impl Client {
         Ok(frames)
     }
 
-    /// Queues commands, each as its own line, without waiting for their results: where panes print
-    /// faster than tmux reports, an answer can take seconds. As with all that is queued, they are sent
-    /// while an answer or a notification is awaited, and a client that is gone is noticed then.
+    /// Queues commands, each as its own line, without waiting for their results: where panes print faster
+    /// than tmux reports, an answer can take seconds. As all that is queued, they are sent while an answer
+    /// or a notification is awaited.
     fn say(&mut self, commands: impl IntoIterator<Item = Command>) {
         for command in commands {
             let line = format!("{}\n", control_line(&[command]));
@@ -156,31 +137,19 @@ impl Client {
     }
 
     /// Queues the commands as one line: their frames come as a [`ReceivedItem::Answer`] in its place among
-    /// the notifications.
+    /// the notifications. The mark that ends them is printed even if the line failed half-way.
     pub(crate) fn ask(&mut self, commands: &[Command]) {
-        let line = self.marked_line(commands);
-        self.control.queue(&line);
-    }
-
-    /// Returns a line of commands and the line that marks the end of its frames, which are expected from
-    /// here on. The mark is printed even if the line before it failed half-way.
-    fn marked_line(&mut self, commands: &[Command]) -> String {
         self.calls += 1;
         let mark = format!("end-of-call-{}-{}", self.nonce, self.calls);
-        let line = format!("{}\ndisplay-message -p {mark}\n", control_line(commands));
+        let line = control_line(commands);
+        // At an empty line tmux detaches the client.
+        let end = if line.is_empty() { "" } else { "\n" };
+        let lines = format!("{line}{end}display-message -p {mark}\n");
+        self.control.queue(&lines);
         self.expected.push_back(Expected::Asked(mark, Vec::new()));
-        line
     }
 
-    /// Waits for the next notification or answer.
-    ///
-    /// # Errors
-    ///
-    /// [`TmuxError::Closed`] when the connection is closed.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
+    /// Waits for the next notification or answer. Nothing is lost when the future is dropped.
     pub(crate) async fn next_received(&mut self) -> Result<ReceivedItem, TmuxError> {
         match self.received.pop_front() {
             Some(received) => Ok(received),
@@ -212,25 +181,19 @@ impl Client {
         self.say(panes.into_iter().map(continue_command));
     }
 
-    /// Makes tmux send pending notifications. When several panes print at once and tmux pauses all
-    /// of them, the notifications can stay queued until something else is written to the client
-    /// (3.2 to 3.8 at least): the output that led to the pauses would not be reported.
+    /// Makes tmux send pending notifications. When several panes print at once and tmux pauses all of them,
+    /// these can stay queued as answers can: the output that led to the pauses would not be reported.
     pub(crate) fn flush(&mut self) {
-        self.say([Command::new("display-message").args(["-p", ""])]);
+        flush(&mut self.control, &mut self.expected);
     }
 
     /// Waits until everything that tmux has for the client by now has arrived.
-    ///
-    /// # Errors
-    ///
-    /// When tmux does not answer in time or is gone.
     pub(crate) async fn sync(&mut self) -> Result<(), TmuxError> {
         let mark = Command::new("display-message").args(["-p", ""]);
         self.call(&[mark]).await.map(drop)
     }
 
     /// Returns the client's pid.
-    #[must_use]
     pub(crate) fn pid(&self) -> Option<u32> {
         self.control.pid()
     }
@@ -248,51 +211,44 @@ pub(crate) enum Connection<'a> {
     Attached(&'a mut Client),
     /// Through a new client for each line.
     OneShot(&'a Server),
-    /// The same, without the commands ever being on a command line.
-    Unseen(&'a Server),
 }
 
 impl Connection<'_> {
     /// Wakes all clients that wait on a channel.
-    ///
-    /// # Errors
-    ///
-    /// When there is no server.
     pub(crate) async fn signal(&mut self, channel: &str) -> Result<(), TmuxError> {
         let signal = Command::new("wait-for").args(["-S", "--", channel]);
         self.run(&[signal]).await.map(drop)
     }
 
     /// Runs the commands as one line. A command that failed is a frame that is not `ok`.
-    ///
-    /// # Errors
-    ///
-    /// When no answer came.
     pub(crate) async fn frames(&mut self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
         // Those with a process are on the heap: they are large, and everything that talks to tmux has one.
         match self {
             Self::Attached(client) => client.call(commands).await,
             Self::OneShot(server) => Box::pin(server.one_shot(commands)).await,
-            Self::Unseen(server) => Box::pin(server.one_shot_unseen(commands)).await,
         }
     }
 
-    /// Runs the commands as one line and returns their frames, all of them `ok`.
-    ///
-    /// # Errors
-    ///
-    /// When no answer came or one of the commands failed; the rest of the line did not run then.
+    /// Runs the commands as one line and returns their frames, all of them `ok`. Fails when no answer came or
+    /// one of the commands failed; the rest of the line did not run then.
     pub(crate) async fn run(&mut self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
         let frames = self.frames(commands).await?;
         all_ok(commands, frames)
     }
 
-    /// Returns the same way, with commands that are never on a command line.
-    pub(super) fn unseen(&mut self) -> Connection<'_> {
-        match self {
-            Self::Attached(client) => Connection::Attached(client),
-            Self::OneShot(server) | Self::Unseen(server) => Connection::Unseen(server),
-        }
+    /// The same for commands of which each has one frame.
+    pub(super) async fn each<const N: usize>(
+        &mut self,
+        commands: &[Command; N],
+    ) -> Result<[Frame; N], TmuxError> {
+        let frames = self.run(commands).await?.try_into();
+        frames.map_err(|_| TmuxError::confused("a frame is missing"))
+    }
+
+    /// Runs a command and returns what it prints.
+    pub(super) async fn print(&mut self, command: Command) -> Result<String, TmuxError> {
+        let [frame] = self.each(&[command]).await?;
+        Ok(frame.text())
     }
 }
 
@@ -311,9 +267,6 @@ pub(super) fn all_ok(commands: &[Command], frames: Vec<Frame>) -> Result<Vec<Fra
 }
 
 /// Waits for the next notification or answer, and flushes when it takes long while answers are expected.
-///
-/// # Cancel safety
-///
 /// Nothing is lost when the future is dropped.
 async fn next_received(
     control: &mut ControlClient,
@@ -332,11 +285,20 @@ async fn next_received(
                 return Ok(received);
             }
         } else {
-            control.queue(FLUSH);
-            expected.push_back(Expected::Ignored);
+            flush(control, expected);
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
+}
+
+/// Runs a command with an empty answer, which makes tmux write pending output.
+///
+/// When tmux (3.2 to 3.8 at least) pauses a pane while it writes, answers queued behind the pane's
+/// output can stay in the queue until something else is written to this client. Without this the
+/// answer would never arrive.
+fn flush(control: &mut ControlClient, expected: &mut VecDeque<Expected>) {
+    control.queue("display-message -p ''\n");
+    expected.push_back(Expected::Ignored);
 }
 
 /// Assigns an item to what was asked. Returns a notification, or all frames of an answer with its last
@@ -349,17 +311,27 @@ fn assign(expected: &mut VecDeque<Expected>, item: ControlItem) -> Option<Receiv
         ControlItem::Frame(frame) if frame.flags & 1 == 0 => return None,
         ControlItem::Frame(frame) => frame,
     };
-    match expected.front_mut()? {
+    let answer = match expected.front_mut()? {
         Expected::Asked(mark, frames) if frame.body != [mark.as_bytes()] => {
             frames.push(frame);
             return None;
         }
-        Expected::Asked(..) | Expected::Ignored => {}
-    }
-    match expected.pop_front()? {
-        Expected::Asked(_, frames) => Some(ReceivedItem::Answer(frames)),
+        Expected::Asked(_, frames) => Some(ReceivedItem::Answer(std::mem::take(frames))),
         Expected::Ignored => None,
-    }
+    };
+    expected.pop_front();
+    answer
+}
+
+/// Runs commands if this format is true for a target.
+pub(super) fn if_true(target: &str, format: &str, commands: &[Command]) -> Command {
+    Command::new("if-shell").args(["-F", "-t", target, format, &control_line(commands)])
+}
+
+/// Runs commands if this format is not true for a target.
+pub(super) fn if_false(target: &str, format: &str, commands: &[Command]) -> Command {
+    let commands = control_line(commands);
+    Command::new("if-shell").args(["-F", "-t", target, format, "", &commands])
 }
 
 /// Pauses the pane for the client and discards its pending output.

@@ -72,9 +72,7 @@ fn left_behind(server: &Server, session: Option<SessionId>) -> Vec<u32> {
 /// any, starts them, as far as the system lists processes (Linux); each with its daemon's pid, which is that
 /// of the daemon's own namespace.
 pub(super) fn running_clients(server: &Server, session: Option<SessionId>) -> BTreeMap<u32, u32> {
-    let Ok(processes) = std::fs::read_dir(PROC) else {
-        return BTreeMap::new();
-    };
+    let processes = std::fs::read_dir(PROC).into_iter().flatten().flatten();
     let uid = rustix::process::geteuid().as_raw();
     let is_running_client = |entry: std::fs::DirEntry| {
         let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
@@ -84,9 +82,7 @@ pub(super) fn running_clients(server: &Server, session: Option<SessionId>) -> BT
         (is_its && entry.metadata().ok()?.uid() == uid && sees_socket(server, pid))
             .then_some((pid, daemon))
     };
-    processes
-        .filter_map(|entry| is_running_client(entry.ok()?))
-        .collect()
+    processes.filter_map(is_running_client).collect()
 }
 
 /// Whether the path of the server's socket is the same file to this process as to us. In another mount
@@ -110,10 +106,8 @@ fn is_child_of(pid: u32, parent: u32) -> bool {
 
 /// Returns a process's pid in the innermost namespace that it is in.
 fn innermost_pid(pid: u32) -> Option<u32> {
-    let pids = status_field(pid, "NSpid:");
-    let innermost = pids
-        .as_deref()
-        .and_then(|pids| pids.split_whitespace().last());
+    let pids = status_field(pid, "NSpid:").unwrap_or_default();
+    let innermost = pids.split_whitespace().last();
     innermost.map_or(Some(pid), |innermost| innermost.parse().ok())
 }
 
@@ -142,28 +136,15 @@ const ATTACH: [&str; 4] = [";", "attach-session", "-E", "-f"];
 /// The end of its command line.
 const REPORT: [&str; 4] = [";", "display-message", "-p", ATTACHED];
 
-/// What a control client receives of the output of the session's panes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Output {
-    /// Nothing.
-    None,
-    /// Notifications that a pane has printed. tmux pauses a pane that prints faster than it can
-    /// report (`pause-after=0`), so that the client is never behind: tmux up to 3.7c crashes when a
-    /// pane is respawned while a client has output of it to consume.
-    Reported,
-}
+/// The flags of a control client that receives nothing of what panes print. Not `ignore-size`: tmux ignores a
+/// control client that has set no size anyway, and goes through all clients for each client with the flag and
+/// each window, whenever an option is set.
+pub(crate) const NO_OUTPUT: &str = "no-output";
 
-impl Output {
-    /// Returns the flags of a client that receives this. Not `ignore-size`: tmux ignores a control
-    /// client that has set no size anyway, and goes through all clients for each client with the flag
-    /// and each window, whenever an option is set.
-    pub(super) fn flags(self) -> &'static str {
-        match self {
-            Self::None => "no-output",
-            Self::Reported => "pause-after=0",
-        }
-    }
-}
+/// Those of one that is notified that a pane has printed. tmux pauses a pane that prints faster than it can
+/// report, so that the client is never behind: tmux up to 3.7c crashes when a pane is respawned while a
+/// client has output of it to consume.
+pub(crate) const REPORTED_OUTPUT: &str = "pause-after=0";
 
 /// Returns the arguments of a client that waits on this channel, and then attaches to a session.
 pub(super) fn line_words<'a>(
@@ -171,12 +152,9 @@ pub(super) fn line_words<'a>(
     flags: &'a str,
     session: &'a str,
 ) -> impl Iterator<Item = &'a str> {
-    CONNECT
-        .into_iter()
-        .chain([channel])
-        .chain(ATTACH)
-        .chain([flags, "-t", session])
-        .chain(REPORT)
+    let attach = ATTACH.into_iter().chain([flags, "-t", session]);
+    let connect = CONNECT.into_iter().chain([channel]);
+    connect.chain(attach).chain(REPORT)
 }
 
 impl Server {
@@ -185,16 +163,15 @@ impl Server {
     /// server.
     fn daemon_of(&self, command_line: &[u8]) -> Option<(u32, Option<SessionId>)> {
         // The first word is the program.
-        let words: Vec<&[u8]> = command_line.split(|byte| *byte == 0).skip(1).collect();
+        let mut words = command_line.split(|byte| *byte == 0).skip(1);
         let socket = self.socket().as_os_str().as_bytes();
-        let before: Vec<&[u8]> = [b"-u", b"-S".as_slice(), socket]
-            .into_iter()
-            .chain(CONNECT.map(str::as_bytes))
-            .collect();
-        let channel = words.strip_prefix(before.as_slice())?.first()?;
-        let mut numbers = std::str::from_utf8(channel.strip_prefix(CHANNEL.as_bytes())?)
-            .ok()?
-            .split('-');
+        let before = [b"-u", b"-S".as_slice(), socket].into_iter();
+        let mut before = before.chain(CONNECT.map(str::as_bytes));
+        before
+            .all(|word| words.next() == Some(word))
+            .then_some(())?;
+        let channel = words.next()?.strip_prefix(CHANNEL.as_bytes())?;
+        let mut numbers = std::str::from_utf8(channel).ok()?.split('-');
         let daemon = numbers.next()?.parse().ok()?;
         Some((daemon, numbers.next()?.parse().ok()))
     }

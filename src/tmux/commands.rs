@@ -3,17 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
-use super::client::Connection;
+use super::client::{Connection, if_true};
 use super::error::TmuxError;
 use super::hooks::{FOLDER, MARK};
-use super::launch_lines::{go_on_if, is_contended};
+use super::launch_lines::{go_on_if, unless_contended};
 use super::pane_origin::IS_OF_LAUNCHER;
-use super::quoted::{Fields, bounded, quoted, read_rows, row_format};
+use super::quoted::{Fields, quoted, read_rows, row_format};
 use super::rows::IS_LINKED;
-use super::server::Server;
 use super::window_options::{own_format, own_value, print_inherited, read_own};
 use crate::model::{PaneId, SessionId, SessionLife, WindowId, text};
-use crate::rules::protocol::{Command, Frame, control_line};
+use crate::rules::protocol::{Command, Frame};
 
 /// A session of the server, with what its daemons have noted on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,10 +40,6 @@ impl ListedSession {
 }
 
 /// Ends a window. Returns whether it existed.
-///
-/// # Errors
-///
-/// When tmux refuses.
 pub(crate) async fn kill_window(
     connection: &mut Connection<'_>,
     window: WindowId,
@@ -59,52 +54,27 @@ pub(crate) async fn kill_window(
     }
 }
 
-/// Waits on a channel with a client of its own, which sleeps inside the server. Dropping the future
-/// terminates that client, which is safe because it is not in control mode. Returns whether the
-/// channel was signalled; `false` when the server ended first.
-///
-/// # Errors
-///
-/// When there is no server.
-pub(crate) async fn wait_for(server: &Server, channel: &str) -> Result<bool, TmuxError> {
-    let wait = Command::new("wait-for").args(["--", channel]);
-    server.run_until_done(wait).await
-}
-
 /// Ends the session. A session that is gone is not an error.
-///
-/// # Errors
-///
-/// When tmux refuses.
 pub(crate) async fn kill_session(
     connection: &mut Connection<'_>,
     session: SessionId,
 ) -> Result<(), TmuxError> {
     let kill = Command::new("kill-session").args(["-t", &session.to_string()]);
-    match connection.run(&[kill]).await {
-        Ok(_) | Err(TmuxError::Closed) => Ok(()),
-        Err(error) if error.is_missing() => Ok(()),
-        Err(error) => Err(error),
+    match TmuxError::if_there(connection.run(&[kill]).await) {
+        Err(TmuxError::Closed) => Ok(()),
+        answer => answer.map(drop),
     }
 }
 
 /// Lists the server's sessions. Returns none when there is no server.
-///
-/// # Errors
-///
-/// When tmux fails.
 pub(crate) async fn list_sessions(
     connection: &mut Connection<'_>,
 ) -> Result<Vec<ListedSession>, TmuxError> {
-    let [root, title] = ["@tmux_task_root", "@tmux_task_title"].map(bounded);
+    let [root, title] = ["@tmux_task_root", "@tmux_task_title"].map(quoted);
     list(connection, &root, &title).await
 }
 
 /// The same without their roots and titles.
-///
-/// # Errors
-///
-/// When tmux fails.
 pub(crate) async fn list_marks(
     connection: &mut Connection<'_>,
 ) -> Result<Vec<ListedSession>, TmuxError> {
@@ -125,24 +95,25 @@ async fn list(
         root,
         title,
         "#{?@tmux_task_death_count,1,0}",
-        &bounded(MARK),
-        &bounded(FOLDER),
+        &quoted(MARK),
+        &quoted(FOLDER),
     ]);
     // A root that is set for all sessions marks none of them as ours.
     let inherited = print_inherited(&row_format(&[root]));
     let list = Command::new("list-sessions").args(["-F", &format]);
-    let frames = match connection.run(&[inherited, list]).await {
-        Err(error) if error.is_missing() => return Ok(Vec::new()),
-        answer => answer?,
+    let answer = connection.each(&[inherited, list]).await;
+    let Some([inherited, sessions]) = TmuxError::if_there(answer)? else {
+        return Ok(Vec::new());
     };
     let read = || {
-        let inherited = read_rows(&frames.first()?.text(), Fields::some_text)?.pop()?;
-        let sessions = read_rows(&last_text(&frames), read_session)?.into_iter();
-        let own_root = |mut session: ListedSession| {
-            session.root = session.root.filter(|root| Some(root) != inherited.as_ref());
+        let inherited = read_rows(&inherited.text(), Fields::some_text)?.pop()?;
+        let mut sessions = read_rows(&sessions.text(), read_session)?;
+        for session in &mut sessions {
             session
-        };
-        Some(sessions.map(own_root).collect())
+                .root
+                .take_if(|root| inherited.as_ref() == Some(root));
+        }
+        Some(sessions)
     };
     read().ok_or_else(|| TmuxError::confused("a session's row cannot be read"))
 }
@@ -173,10 +144,6 @@ pub(crate) struct ListedTask {
 }
 
 /// Lists the tasks of all sessions. Returns none when there is no server.
-///
-/// # Errors
-///
-/// When tmux fails.
 pub(crate) async fn list_tasks(
     connection: &mut Connection<'_>,
 ) -> Result<BTreeMap<SessionId, Vec<ListedTask>>, TmuxError> {
@@ -198,33 +165,25 @@ pub(crate) async fn list_tasks(
 }
 
 /// Returns those of these windows that are in a session of the server, or in another one than this.
-///
-/// # Errors
-///
-/// When tmux fails.
 pub(crate) async fn existing_windows(
     connection: &mut Connection<'_>,
     windows: &[WindowId],
     except: Option<SessionId>,
 ) -> Result<BTreeSet<WindowId>, TmuxError> {
-    let mut found = BTreeSet::new();
-    if !windows.is_empty() {
-        let format = match except {
-            Some(session) => format!("#{{?#{{==:#{{session_id}},{session}}},,#{{window_id}}}}"),
-            None => "#{window_id}".to_owned(),
-        };
-        let list = Command::new("list-windows").args(["-a", "-F", &format]);
-        found = listed_ids(connection, list).await?;
-        found.retain(|window| windows.contains(window));
+    if windows.is_empty() {
+        return Ok(BTreeSet::new());
     }
+    let format = match except {
+        Some(session) => format!("#{{?#{{==:#{{session_id}},{session}}},,#{{window_id}}}}"),
+        None => "#{window_id}".to_owned(),
+    };
+    let list = Command::new("list-windows").args(["-a", "-F", &format]);
+    let mut found = listed_ids(connection, list).await?;
+    found.retain(|window| windows.contains(window));
     Ok(found)
 }
 
 /// Returns those of these panes that exist on the server, dead or alive.
-///
-/// # Errors
-///
-/// When tmux fails.
 pub(crate) async fn existing_panes(
     connection: &mut Connection<'_>,
     panes: &BTreeSet<PaneId>,
@@ -236,10 +195,6 @@ pub(crate) async fn existing_panes(
 }
 
 /// Returns the windows of the session that have tmux's bell flag.
-///
-/// # Errors
-///
-/// When tmux fails.
 pub(crate) async fn ringing_windows(
     connection: &mut Connection<'_>,
     session: SessionId,
@@ -259,10 +214,6 @@ async fn listed_ids<T: FromStr + Ord>(
 }
 
 /// Sets a session option to a text; `None` unsets the option.
-///
-/// # Errors
-///
-/// When the session is missing or tmux fails.
 pub(crate) async fn set_session_option(
     connection: &mut Connection<'_>,
     session: SessionId,
@@ -284,14 +235,8 @@ pub(crate) async fn set_session_option(
 
 /// Returns what a command prints that lists what the server has; nothing when there is no server.
 async fn list_all(connection: &mut Connection<'_>, list: Command) -> Result<String, TmuxError> {
-    match connection.run(&[list]).await {
-        Err(error) if error.is_missing() => Ok(String::new()),
-        frames => Ok(last_text(&frames?)),
-    }
-}
-
-pub(super) fn last_text(frames: &[Frame]) -> String {
-    frames.last().map(Frame::text).unwrap_or_default()
+    let listed = TmuxError::if_there(connection.print(list).await)?;
+    Ok(listed.unwrap_or_default())
 }
 
 // Ends idle windows and sessions. Whether they are idle is checked in the line that ends them,
@@ -323,49 +268,29 @@ pub(crate) enum Unless {
     ActiveOrSeen,
 }
 
-/// Ends this life of a session if nothing runs in any of its panes. Returns whether it did.
-///
-/// # Errors
-///
-/// When tmux fails; also [`TmuxError::Closed`] when the connection was attached to the session that
-/// ended. A session that is gone is not an error.
+/// Ends this life of a session if nothing runs in any of its panes. Returns whether it did; fails with
+/// [`TmuxError::Closed`] when the connection was attached to it. A session that is gone is not an error.
 pub(crate) async fn end_idle_session(
     connection: &mut Connection<'_>,
     life: &SessionLife,
     unless: Unless,
 ) -> Result<bool, TmuxError> {
-    let SessionLife {
-        server_pid,
-        server_started: _,
-        id,
-        created,
-    } = life;
-    let is_same = format!(
-        "#{{==:#{{pid}} #{{session_id}} #{{session_created}},{server_pid} {id} {created}}}"
-    );
+    let (pid, id, created) = (life.server_pid, life.id, life.created);
+    let is_same =
+        format!("#{{==:#{{pid}} #{{session_id}} #{{session_created}},{pid} {id} {created}}}");
     let conditions: &[&str] = match unless {
         Unless::Active => &[SESSION_IS_DEAD],
         Unless::ActiveOrSeen => &[SESSION_IS_DEAD, IS_UNSEEN, IS_OURS],
     };
-    let condition = conditions
-        .iter()
-        .fold(is_same, |all, next| format!("#{{&&:{all},{next}}}"));
+    let both = |all, next: &&str| format!("#{{&&:{all},{next}}}");
+    let condition = conditions.iter().fold(is_same, both);
     let end = [
         Command::new("display-message").args(["-p", ENDED]),
         Command::new("kill-session").args(["-t", &id.to_string()]),
     ];
-    let end_if_idle = Command::new("if-shell").args([
-        "-F",
-        "-t",
-        &format!("{id}:"),
-        &condition,
-        &control_line(&end),
-    ]);
+    let end_if_idle = if_true(&format!("{id}:"), &condition, &end);
     match connection.run(&[end_if_idle]).await {
-        Ok(frames) => Ok(frames
-            .iter()
-            .map(Frame::text)
-            .any(|said| said.contains(ENDED))),
+        Ok(frames) => Ok(frames.iter().any(|frame| frame.text().contains(ENDED))),
         Err(error) if error.is_target_missing() => Ok(false),
         Err(error) => Err(error),
     }
@@ -374,10 +299,6 @@ pub(crate) async fn end_idle_session(
 /// Ends those windows in which nothing runs any more; each is given with its primary pane. A task
 /// that was rerun just before stays, and so does a window in which the user has a pane, or that the
 /// user has linked from another session.
-///
-/// # Errors
-///
-/// When tmux refuses.
 pub(crate) async fn prune_windows(
     connection: &mut Connection<'_>,
     windows: &[(WindowId, PaneId)],
@@ -388,10 +309,9 @@ pub(crate) async fn prune_windows(
         let kill = Command::new("kill-window").args(["-t", &window.to_string()]);
         // The windows keep dead panes anyway.
         let line = [go_on_if(&pane.to_string(), &condition), kill];
-        match connection.run(&line).await {
+        match unless_contended(connection.run(&line).await) {
             Ok(_) | Err(TmuxError::Closed) => {}
-            Err(error) if error.is_target_missing() => {}
-            Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => {}
+            Err(error) if error.is_missing() => {}
             Err(error) => return Err(error),
         }
     }
@@ -408,10 +328,6 @@ pub(crate) struct Mark {
 
 /// Marks the session as ours if its mark is still `before`. Returns the folder that it had, and the mark
 /// that it has afterwards. Compared and set in one line, so that of two daemons only one gets it.
-///
-/// # Errors
-///
-/// When tmux fails.
 pub(crate) async fn claim(
     connection: &mut Connection<'_>,
     session: SessionId,
@@ -425,24 +341,19 @@ pub(crate) async fn claim(
     let show = |name: &str| Command::new("show-options").args(["-qv", "-t", &target, name]);
     let before = before.map(|mark| own_value(session, &mark.pid.to_string()));
     let before = before.unwrap_or_default();
+    let is_before = format!("#{{==:{},{before}}}", own_format(MARK));
+    let claim = [set(FOLDER, &ours.folder), set(MARK, &ours.pid.to_string())];
     let commands = [
         show(FOLDER),
-        Command::new("if-shell").args([
-            "-F",
-            "-t",
-            &target,
-            &format!("#{{==:{},{before}}}", own_format(MARK)),
-            &control_line(&[set(FOLDER, &ours.folder), set(MARK, &ours.pid.to_string())]),
-        ]),
+        if_true(&target, &is_before, &claim),
         show(MARK),
         show(FOLDER),
     ];
     let frames = connection.run(&commands).await?;
     let shown = |index: usize| {
         let text = frames.get(index).map(Frame::text).unwrap_or_default();
-        read_own(session, text.trim())
-            .unwrap_or_default()
-            .to_owned()
+        let own = read_own(session, text.trim());
+        own.unwrap_or_default().to_owned()
     };
     let mark = Mark {
         pid: shown(2).parse().unwrap_or_default(),

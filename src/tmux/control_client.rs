@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::runtime::Handle;
 
-use super::client_processes::{ATTACHED, CONNECTED, Output, line_words};
+use super::client_processes::{ATTACHED, CONNECTED, line_words};
 use super::error::TmuxError;
 use super::one_shot::{TIME_LIMIT, TerminateOnDrop};
 use super::server::Server;
@@ -26,21 +26,11 @@ static BYTES_RECEIVED: AtomicU64 = AtomicU64::new(0);
 /// How long they have awaited answers, in microseconds.
 static MICROS_AWAITED: AtomicU64 = AtomicU64::new(0);
 
-/// What the control clients of this process have exchanged with tmux in all.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Traffic {
-    /// How many bytes tmux has sent.
-    pub(crate) bytes: u64,
-    /// How long answers were awaited.
-    pub(crate) awaited: Duration,
-}
-
-/// Returns what was exchanged until now.
-pub(crate) fn traffic() -> Traffic {
-    Traffic {
-        bytes: BYTES_RECEIVED.load(Ordering::Relaxed),
-        awaited: Duration::from_micros(MICROS_AWAITED.load(Ordering::Relaxed)),
-    }
+/// Returns how many bytes tmux has sent, and how long answers were awaited.
+pub(crate) fn traffic() -> (u64, Duration) {
+    let awaited = MICROS_AWAITED.load(Ordering::Relaxed);
+    let bytes = BYTES_RECEIVED.load(Ordering::Relaxed);
+    (bytes, Duration::from_micros(awaited))
 }
 
 /// Counts the time in which an answer was awaited.
@@ -69,33 +59,6 @@ struct ClientProcess {
     unsent: Vec<u8>,
 }
 
-impl Server {
-    /// Starts a control client with these arguments.
-    fn start_control<'a>(
-        &self,
-        words: impl Iterator<Item = &'a str>,
-    ) -> Result<ControlClient, TmuxError> {
-        let mut process = self.client_process();
-        process
-            .args(words)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null());
-        let mut child = TerminateOnDrop(self.spawn(&mut process)?);
-        let stdin = child.0.stdin.take().expect("stdin is piped");
-        let stdout = child.0.stdout.take().expect("stdout is piped");
-        Ok(ControlClient {
-            running: Some(ClientProcess {
-                child,
-                stdin,
-                stdout,
-                parser: Parser::default(),
-                unsent: Vec::new(),
-            }),
-        })
-    }
-}
-
 impl ControlClient {
     /// Returns the pid; `None` when the process is gone.
     pub(super) fn pid(&self) -> Option<u32> {
@@ -103,12 +66,8 @@ impl ControlClient {
     }
 
     /// Returns the next item of tmux's output; `None` at its end. Writes meanwhile what is queued: tmux may
-    /// have to write before it can read all of a long line.
-    ///
-    /// # Cancel safety
-    ///
-    /// All bytes read are in the parser before anything else is awaited, and what was written is not queued
-    /// any more.
+    /// have to write before it can read all of a long line. Safe to drop: all bytes read are in the parser
+    /// before anything else is awaited, and what was written is not queued any more.
     pub(super) async fn next(&mut self) -> Result<Option<ControlItem>, TmuxError> {
         let Some(ClientProcess {
             stdin,
@@ -197,31 +156,36 @@ const ATTACH_HOOKS: [&str; 2] = ["client-attached", "client-session-changed"];
 
 impl Server {
     /// Connects a control client that waits on this channel. When that is signalled, all its clients attach
-    /// to the session. They are ignored for the size of windows.
+    /// to the session, with these flags.
     ///
     /// To be used rarely: tmux up to 3.5a crashes when a session is created or ended, the current
     /// window changes or a client detaches, at the moment in which a control client connects.
-    ///
-    /// # Errors
-    ///
-    /// When the program or the server is missing, or there is no answer in time.
     pub(crate) async fn connect(
         &self,
         channel: &str,
         session: SessionId,
-        output: Output,
+        flags: &str,
     ) -> Result<ControlClient, TmuxError> {
-        let target = session.to_string();
-        let mut client = self.start_control(line_words(channel, output.flags(), &target))?;
+        let mut process = self.client_process();
+        process
+            .args(line_words(channel, flags, &session.to_string()))
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null());
+        let mut child = TerminateOnDrop(self.spawn(&mut process)?);
+        let mut client = ControlClient {
+            running: Some(ClientProcess {
+                stdin: child.0.stdin.take().expect("stdin is piped"),
+                stdout: child.0.stdout.take().expect("stdout is piped"),
+                child,
+                parser: Parser::default(),
+                unsent: Vec::new(),
+            }),
+        };
         self.answer(client.read_until(CONNECTED, self)).await??;
         Ok(client)
     }
 
     /// Whether a hook of the user's runs when a client attaches to the session.
-    ///
-    /// # Errors
-    ///
-    /// When the server is missing, or there is no answer in time.
     pub(crate) async fn has_attach_hooks(&self, session: SessionId) -> Result<bool, TmuxError> {
         let target = format!("{session}:");
         let show = |hook: &str| {
@@ -238,10 +202,6 @@ impl Server {
 impl ControlClient {
     /// Waits until a client that has connected is attached, and returns what tmux reported to it meanwhile.
     /// To be called when its channel has been signalled.
-    ///
-    /// # Errors
-    ///
-    /// When the server or the session is missing, or there is no answer in time.
     pub(super) async fn attached(
         &mut self,
         server: &Server,
@@ -269,12 +229,10 @@ impl ControlClient {
                     refusal = Some(TmuxError::from_reply("attach-session", &frame.text()));
                 }
                 Some(ControlItem::Notification(notification)) => notifications.push(notification),
-                None => {
-                    return Err(match refusal {
-                        Some(refusal) => refusal,
-                        None => server.after_loss().await,
-                    });
-                }
+                None => match refusal {
+                    Some(refusal) => return Err(refusal),
+                    None => return Err(server.after_loss().await),
+                },
             }
         }
     }

@@ -63,36 +63,42 @@ pub(crate) enum TmuxError {
 
 impl From<TmuxError> for Error {
     fn from(error: TmuxError) -> Self {
-        if !error.is_missing() {
-            return error.of_launch();
+        let is_missing = error.is_missing();
+        let has_no_server = matches!(error, TmuxError::NoServer { .. });
+        let mut error = error.of_launch();
+        if is_missing {
+            error.kind = ErrorKind::Missing;
+            let starts = "`tmux-task run NAME -- COMMAND` starts one";
+            error.hint = has_no_server.then(|| starts.to_owned());
         }
-        let starts = "`tmux-task run NAME -- COMMAND` starts one";
-        Self {
-            kind: ErrorKind::Missing,
-            hint: matches!(error, TmuxError::NoServer { .. }).then(|| starts.to_owned()),
-            ..error.of_launch()
-        }
+        error
     }
 }
 
 impl TmuxError {
+    /// Returns an answer; `None` if its session or its whole server is missing.
+    pub(super) fn if_there<T>(answer: Result<T, Self>) -> Result<Option<T>, Self> {
+        match answer {
+            Err(error) if error.is_missing() => Ok(None),
+            answer => answer.map(Some),
+        }
+    }
+
     /// Whether the error only means that the session or its whole server is missing.
-    #[must_use]
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Self::NoServer { .. } | Self::NoSuchSession { .. })
     }
 
     /// Whether the error only means that the target of a command, its session or its server is missing.
     pub(super) fn is_target_missing(&self) -> bool {
-        let is_unknown =
-            matches!(self, Self::Rejected { reply, .. } if reply.starts_with("can't find"));
-        is_unknown || self.is_missing()
+        let is_unknown = |reply: &str| reply.starts_with("can't find");
+        self.is_missing() || matches!(self, Self::Rejected { reply, .. } if is_unknown(reply))
     }
 
     /// Returns the error of a launch. What is missing is no reason to start a task first.
     pub(crate) fn of_launch(self) -> Error {
-        if let Self::Refused(error) = &self {
-            return error.clone();
+        if let Self::Refused(error) = self {
+            return error;
         }
         Error::of(self)
     }

@@ -90,10 +90,6 @@ pub(crate) struct HookWakeups {
 impl ControlClient {
     /// Waits until the client is attached, and lets it wait for the hooks of the session. It is
     /// waiting when this returns. To be called when its channel has been signalled.
-    ///
-    /// # Errors
-    ///
-    /// When the server or the session is missing, or there is no answer in time.
     pub(crate) async fn into_wakeups(
         mut self,
         server: &Server,
@@ -126,13 +122,6 @@ impl ControlClient {
 
 impl HookWakeups {
     /// Resolves when a hook has reported a window. Several reports in quick succession may come as one.
-    ///
-    /// # Errors
-    ///
-    /// [`TmuxError::Closed`] when there will be no further reports.
-    ///
-    /// # Cancel safety
-    ///
     /// Nothing is lost when the future is dropped.
     pub(crate) async fn woken(&mut self) -> Result<ReportedWindows, TmuxError> {
         let reported = self.mark().await?;
@@ -147,14 +136,11 @@ impl HookWakeups {
 
     async fn mark(&mut self) -> Result<ReportedWindows, TmuxError> {
         loop {
-            match self.control.next().await? {
-                Some(ControlItem::Frame(frame)) => {
-                    if let Some(reported) = ReportedWindows::read(&frame.text()) {
-                        return Ok(reported);
-                    }
-                }
-                Some(ControlItem::Notification(_)) => {}
-                None => return Err(TmuxError::Closed),
+            let item = self.control.next().await?.ok_or(TmuxError::Closed)?;
+            if let ControlItem::Frame(frame) = item
+                && let Some(reported) = ReportedWindows::read(&frame.text())
+            {
+                return Ok(reported);
             }
         }
     }

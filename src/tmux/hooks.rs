@@ -3,15 +3,15 @@
 //!
 //! Hooks are hints. A hook that the user set on a session or a window overrides ours.
 
-use super::client::Connection;
+use super::client::{Connection, if_false, if_true};
 use super::error::TmuxError;
 use super::hook_wakeups::{MOST_REPORTED, OF_BELLS, REPORTED, channel, clear_reported};
 use super::pane_origin::{IS_BARE, IS_OF_LAUNCHER};
 use super::rows::{BELLS, noted_formats};
 use super::window_options::{RUN, is_own, own_format, own_value};
-use crate::model::{PaneId, SessionId, WindowId};
+use crate::model::{Error, PaneId, SessionId, WindowId};
 use crate::rules::protocol::rows::Death;
-use crate::rules::protocol::{Command, Frame, control_line};
+use crate::rules::protocol::{Command, control_line};
 
 /// Marks a session as supervised. Contains the pid of its daemon, as an own value: others would be
 /// marked, and none claimed, where it is set for all sessions.
@@ -46,10 +46,6 @@ const PROCESS: &str = "@tmux_task_pid";
 /// do not change the user's own hooks. Hooks of a later version are not replaced; missing ones are
 /// added. Returns whether respawns are reported, as by tmux from 3.8 on, which has no need to be nudged
 /// either.
-///
-/// # Errors
-///
-/// When tmux refuses.
 pub(crate) async fn install(
     connection: &mut Connection<'_>,
     session: SessionId,
@@ -61,7 +57,7 @@ pub(crate) async fn install(
         |name: &str, value: &str| Command::new("set-option").args(["-t", &target, name, value]);
     let hook_if = |condition: &str, scope: &str, name: &str, commands: &[Command]| {
         let set = Command::new("set-hook").args([scope, name, &run_if(condition, commands)]);
-        unless_current(session, &format!("#{{{name}}}"), &set)
+        unless_current(session, &format!("#{{{name}}}"), set)
     };
     let hook = |scope: &str, name: &str, commands: &[Command]| {
         hook_if(&is_own(MARK), scope, name, commands)
@@ -72,14 +68,13 @@ pub(crate) async fn install(
     let on_spawn = hook("-gw", SPAWN_HOOK, &on_spawn);
     let is_set = Command::new("show-options").args(["-gwqv", SPAWN_HOOK]);
     let frames = connection.frames(&[on_spawn, is_set]).await?;
-    let reports_respawns =
-        matches!(&frames[..], [_, is_set] if is_set.ok && !is_set.text().trim().is_empty());
+    let is_set = frames.get(1).filter(|is_set| is_set.ok);
+    let reports_respawns = is_set.is_some_and(|is_set| !is_set.text().trim().is_empty());
     if reports_respawns {
         // Before the mark, because the notes of an earlier daemon may be outdated.
         let list = Command::new("list-panes").args(["-s", "-t", &target, "-F", "#{pane_id}"]);
-        let frames = connection.run(&[list]).await?;
-        let panes: String = frames.iter().map(Frame::text).collect();
-        let panes = panes.lines().filter_map(|pane| pane.parse().ok());
+        let listed = connection.print(list).await?;
+        let panes = listed.lines().filter_map(|pane| pane.parse().ok());
         let noting = panes.map(|pane| vec![note_process(Some(pane))]);
         each(connection, noting.collect()).await?;
     }
@@ -103,20 +98,14 @@ pub(crate) async fn install(
         hook_if(&is_of_dead_pane(), "-gw", DEATH_HOOK, &on_death),
         hook("-g", LINK_HOOK, &[keep_dead_panes()]),
         // Last, so that a line that fails half-way does not count as complete.
-        unless_current(session, "1", &note_version),
+        unless_current(session, "1", note_version),
     ];
-    connection
-        .run(&[&formats[..], &commands].concat())
-        .await
-        .map(|_| reports_respawns)
+    let marked = connection.run(&[&formats[..], &commands].concat()).await;
+    marked.map(|_| reports_respawns)
 }
 
-/// Clears the deaths of this record, which were reported, from the session's death record. Those that
-/// were added since stay.
-///
-/// # Errors
-///
-/// When tmux refuses. A session that is gone is not an error.
+/// Clears the deaths of this record, which were reported, from the session's death record. Those that were
+/// added since stay. A session that is gone is not an error.
 pub(crate) async fn forget_deaths(
     connection: &mut Connection<'_>,
     session: SessionId,
@@ -147,12 +136,8 @@ fn deaths_after(number: u64) -> String {
     format!("#{{s/^(.*{end})?{entry}//:{DEATHS}}}")
 }
 
-/// Removes the session's mark, and the hooks when no session of the server is marked by a daemon that
-/// may run, as `may_run` says by its pid and identity.
-///
-/// # Errors
-///
-/// When tmux refuses. A server that is gone is not an error.
+/// Removes the session's mark, and the hooks when no session of the server is marked by a daemon that may
+/// run, as `may_run` says by its pid and identity. A server that is gone is not an error.
 pub(crate) async fn uninstall(
     connection: &mut Connection<'_>,
     session: Option<SessionId>,
@@ -160,13 +145,10 @@ pub(crate) async fn uninstall(
 ) -> Result<(), TmuxError> {
     let format = format!("{} #{{=200:{IDENTITY}}}", own_format(MARK));
     let list = Command::new("list-sessions").args(["-F", &format]);
-    let frames = match connection.run(&[list]).await {
-        Err(error) if error.is_missing() => return Ok(()),
-        answer => answer?,
+    let Some(listed) = TmuxError::if_there(connection.print(list).await)? else {
+        return Ok(());
     };
-    let text = frames.last().map(crate::rules::protocol::Frame::text);
-    let mut commands: Vec<Command> = text
-        .unwrap_or_default()
+    let mut commands: Vec<Command> = listed
         .lines()
         .filter_map(|line| {
             let mut fields = line.splitn(3, ' ');
@@ -176,22 +158,23 @@ pub(crate) async fn uninstall(
             (Some(id) == session || !may_run(pid, identity)).then(|| unmark(id, pid))
         })
         .collect();
-    let removal = control_line(&[
-        Command::new("set-hook").args(["-gu", BELL_HOOK]),
-        Command::new("set-hook").args(["-guw", DEATH_HOOK]),
-        Command::new("set-hook").args(["-gu", LINK_HOOK]),
+    let unhook = |scope: &str, hook: &str| Command::new("set-hook").args([scope, hook]);
+    let removal = [
+        unhook("-gu", BELL_HOOK),
+        unhook("-guw", DEATH_HOOK),
+        unhook("-gu", LINK_HOOK),
         Command::new("set-option").args(["-gqu", VERSION]),
-    ]);
+    ];
     // Checked in the line that removes them, so that a daemon that starts meanwhile keeps its hooks.
-    let when_none = |removal: &str| {
+    let when_none = |removal: &[Command]| {
         let marks = format!("#{{S:{}}}", own_format(MARK));
-        Command::new("if-shell").args(["-F", &marks, "", removal])
+        Command::new("if-shell").args(["-F", &marks, "", &control_line(removal)])
     };
     commands.push(when_none(&removal));
     connection.run(&commands).await?;
     // Separate from the others, because tmux before 3.8 refuses it.
-    let removal = control_line(&[Command::new("set-hook").args(["-guw", SPAWN_HOOK])]);
-    connection.frames(&[when_none(&removal)]).await.map(drop)
+    let removal = when_none(&[unhook("-guw", SPAWN_HOOK)]);
+    connection.frames(&[removal]).await.map(drop)
 }
 
 /// Removes the mark if it has not changed since it was read.
@@ -201,21 +184,11 @@ fn unmark(session: SessionId, pid: u32) -> Command {
     let own = [MARK, IDENTITY, CALL].into_iter();
     let own = own.chain(noted_formats().map(|(name, _)| name)).map(unset);
     // Deaths that were not reported stay for the next daemon.
-    let unset_if_empty = Command::new("if-shell")
-        .args(["-F", "-t", &target, &format!("#{{{DEATHS}}}"), ""])
-        .arg(control_line(&[unset(DEATHS)]));
+    let unset_if_empty = if_false(&target, &format!("#{{{DEATHS}}}"), &[unset(DEATHS)]);
     let own = own.chain([clear_reported(&target), unset_if_empty]);
-    Command::new("if-shell").args([
-        "-F",
-        "-t",
-        &target,
-        &format!(
-            "#{{==:{},{}}}",
-            own_format(MARK),
-            own_value(session, &pid.to_string())
-        ),
-        &control_line(&own.collect::<Vec<_>>()),
-    ])
+    let mark = own_value(session, &pid.to_string());
+    let is_same = format!("#{{==:{},{mark}}}", own_format(MARK));
+    if_true(&target, &is_same, &own.collect::<Vec<_>>())
 }
 
 /// What is set on a window.
@@ -229,10 +202,6 @@ pub(crate) struct WindowSetting {
 }
 
 /// Sets options of windows. Windows that are gone are skipped.
-///
-/// # Errors
-///
-/// When no answer came.
 pub(crate) async fn set_window_options(
     connection: &mut Connection<'_>,
     settings: &[WindowSetting],
@@ -264,17 +233,9 @@ async fn each(connection: &mut Connection<'_>, groups: Vec<Vec<Command>>) -> Res
 /// Runs a command unless the server's hooks are of our version or a later one and the format
 /// `is_there` is true. tmux decides in the line that sets them, because two daemons may start at
 /// once.
-fn unless_current(session: SessionId, is_there: &str, command: &Command) -> Command {
+fn unless_current(session: SessionId, is_there: &str, command: Command) -> Command {
     let is_current = format!("#{{&&:{is_there},#{{e|>=:#{{{VERSION}}},{OUR_VERSION}}}}}");
-    let command = control_line(std::slice::from_ref(command));
-    Command::new("if-shell").args([
-        "-F",
-        "-t",
-        &format!("{session}:"),
-        &is_current,
-        "",
-        &command,
-    ])
+    if_false(&format!("{session}:"), &is_current, &[command])
 }
 
 /// In braces the commands are parsed once, with the hook; as a word they would be parsed at each
@@ -296,10 +257,8 @@ fn is_of_marked_window() -> String {
 /// respawned, its process is not the one that died.
 fn is_of_dead_pane() -> String {
     let is_its_own = "#{?hook_pane,#{==:#{hook_pane},#{pane_id}},1}";
-    format!(
-        "#{{&&:{},#{{&&:#{{pane_dead}},{is_its_own}}}}}",
-        is_own(MARK)
-    )
+    let is_marked = is_own(MARK);
+    format!("#{{&&:{is_marked},#{{&&:#{{pane_dead}},{is_its_own}}}}}")
 }
 
 /// Stores which window is reported, for the daemon that [`wake`] wakes.
@@ -382,57 +341,16 @@ fn record_death() -> Command {
     Command::new("set-option").args(["-F", DEATHS, &record])
 }
 
-/// What keeps events of a session from being reported at once, and what the user can do about it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct HookFault {
-    pub(crate) message: String,
-    pub(crate) hint: String,
-}
-
-impl HookFault {
-    /// A hook of ours is not set on the server: it was removed, or replaced by `set-hook` without an
-    /// index.
-    fn missing(hook: &str) -> Self {
-        Self {
-            message: format!("the hook `{hook}` of tmux-task is gone: events come late"),
-            hint: format!(
-                "`set-hook -g {hook}` without an index removes it: give yours an index, such as \
-                 `{hook}[0]`; then `tmux-task daemon stop`, and the next command starts one that \
-                 sets it again"
-            ),
-        }
-    }
-
-    /// A hook of the same name is set on a window, or on the session, where it hides ours.
-    fn hidden(hook: &str, window: Option<WindowId>) -> Self {
-        let (place, scope) = match window {
-            Some(window) => (format!("window {window}"), format!("-w -t {window}")),
-            None => ("the session".to_owned(), "-t SESSION".to_owned()),
-        };
-        Self {
-            message: format!(
-                "a hook `{hook}` on {place} hides that of tmux-task: events come late"
-            ),
-            hint: format!(
-                "set it for all with `set-hook -g`, and remove it here: `tmux set-hook -u {scope} \
-                 {hook}`"
-            ),
-        }
-    }
-}
-
-/// Returns the faults of the hooks of a session that a daemon supervises.
-///
-/// # Errors
-///
-/// When tmux fails, or the session is gone.
+/// Returns what keeps events of a supervised session from being reported at once, with what the user can do
+/// about it.
 pub(crate) async fn check_hooks(
     connection: &mut Connection<'_>,
     session: SessionId,
-) -> Result<Vec<HookFault>, TmuxError> {
+) -> Result<Vec<Error>, TmuxError> {
     let target = format!("{session}:");
     let global = |scope: &str, hook: &str| Command::new("show-options").args([scope, hook]);
     // A format finds a hook by its index unless a window or the session has hooks of that name.
+    let is_found = |hook: &str| format!("#{{?#{{{hook}}},1,0}}");
     let of_window = format!(
         "#{{window_id}} #{{monitor-bell}} #{{remain-on-exit}} {} {}",
         *IS_BARE,
@@ -448,91 +366,98 @@ pub(crate) async fn check_hooks(
         show("#{bell-action}"),
         Command::new("list-windows").args(["-t", &target, "-F", &of_window]),
     ];
-    let frames = connection.run(&commands).await?;
-    let text = |index: usize| frames.get(index).map(Frame::text).unwrap_or_default();
-    let is_there = |index: usize| !text(index).trim().is_empty();
-    let mut faults = Vec::new();
-    for (index, hook) in [BELL_HOOK, DEATH_HOOK, LINK_HOOK].into_iter().enumerate() {
-        if !is_there(index) {
-            faults.push(HookFault::missing(name_of(hook)));
-        }
+    let shown = connection.each(&commands).await?;
+    let [bells, deaths, links, found, bell_action, windows] =
+        shown.map(|frame| frame.text().trim().to_owned());
+    let hooks = [
+        (BELL_HOOK, &bells),
+        (DEATH_HOOK, &deaths),
+        (LINK_HOOK, &links),
+    ];
+    let missing = hooks.iter().filter(|(_, set)| set.is_empty());
+    let mut faults: Vec<Error> = missing.map(|(hook, _)| missing_hook(hook)).collect();
+    let hidden = [hooks[0], hooks[2]].into_iter();
+    let hidden = hidden.zip(found.split_whitespace());
+    let hidden = hidden.filter(|((_, set), found)| !set.is_empty() && *found != "1");
+    faults.extend(hidden.map(|((hook, _), _)| hidden_hook(hook, "the session", "-t SESSION")));
+    if !["any", "current", "other"].contains(&&*bell_action) {
+        let fault = Error::failed("bells of the session are off");
+        faults.push(fault.with_hint("`tmux set-option -t SESSION bell-action any`"));
     }
-    let found = text(3);
-    let hooks = [(0, BELL_HOOK), (2, LINK_HOOK)].into_iter();
-    let hidden = hooks.zip(found.split_whitespace());
-    let hidden = hidden.filter(|((index, _), found)| is_there(*index) && *found != "1");
-    faults.extend(hidden.map(|((_, hook), _)| HookFault::hidden(name_of(hook), None)));
-    if !["any", "current", "other"].contains(&text(4).trim()) {
-        faults.push(HookFault {
-            message: "bells of the session are off".to_owned(),
-            hint: "`tmux set-option -t SESSION bell-action any`".to_owned(),
-        });
-    }
-    for line in text(5).lines() {
-        faults.extend(window_faults(line, is_there(1)).unwrap_or_default());
+    for line in windows.lines() {
+        faults.extend(window_faults(line, !deaths.is_empty()).unwrap_or_default());
     }
     Ok(faults)
 }
 
-/// Returns a format that prints `1` where a hook of ours is found.
-fn is_found(hook: &str) -> String {
-    format!("#{{?#{{{hook}}},1,0}}")
+/// A hook of ours is not set on the server: it was removed, or replaced by `set-hook` without an index.
+fn missing_hook(hook: &str) -> Error {
+    let hook = name_of(hook);
+    Error::failed(format!(
+        "the hook `{hook}` of tmux-task is gone: events come late"
+    ))
+    .with_hint(format!(
+        "`set-hook -g {hook}` without an index removes it: give yours an index, such as \
+         `{hook}[0]`; then `tmux-task daemon stop`, and the next command starts one that sets it \
+         again"
+    ))
 }
 
-/// Returns the version of the running server; `None` when it has no session.
-///
-/// # Errors
-///
-/// When tmux fails, or there is no server.
-pub(crate) async fn server_version(
-    connection: &mut Connection<'_>,
-) -> Result<Option<String>, TmuxError> {
-    let list = Command::new("list-sessions").args(["-F", "#{version}"]);
-    let frames = match connection.run(&[list]).await {
-        Err(TmuxError::NoSuchSession { .. }) => return Ok(None),
-        answer => answer?,
-    };
-    let text = frames.last().map(Frame::text).unwrap_or_default();
-    let first = text.lines().next().map(str::trim);
-    Ok(first.filter(|text| !text.is_empty()).map(ToOwned::to_owned))
+/// A hook of the same name is set on a window, or on the session, where it hides ours.
+fn hidden_hook(hook: &str, place: &str, scope: &str) -> Error {
+    let hook = name_of(hook);
+    Error::failed(format!(
+        "a hook `{hook}` on {place} hides that of tmux-task: events come late"
+    ))
+    .with_hint(format!(
+        "set it for all with `set-hook -g`, and remove it here: `tmux set-hook -u {scope} {hook}`"
+    ))
+}
+
+/// Returns the name of a hook without its index.
+fn name_of(hook: &str) -> &str {
+    hook.split_once('[').map_or(hook, |(name, _)| name)
 }
 
 /// Reads the options of a window that events depend on, and whether our hook for deaths is found there, and
 /// returns the faults. The options of a shell belong to its user.
-fn window_faults(line: &str, is_hooked: bool) -> Option<Vec<HookFault>> {
+fn window_faults(line: &str, is_hooked: bool) -> Option<Vec<Error>> {
     let [id, rings, keeps_dead_pane, is_shell, is_found] =
         line.split(' ').collect::<Vec<_>>().try_into().ok()?;
-    let window = id.parse().ok()?;
+    let window: WindowId = id.parse().ok()?;
+    // Some versions of tmux print words, some numbers.
+    let is_off = |value: &str| is_shell != "1" && ["off", "0", ""].contains(&value);
+    let set = |option: &str| format!("`tmux set-option -w -t {window} {option} on`");
     let mut faults = Vec::new();
-    if is_shell != "1" && !is_on(rings) {
-        faults.push(HookFault {
-            message: format!("bells of window {window} are off"),
-            hint: format!("`tmux set-option -w -t {window} monitor-bell on`"),
-        });
+    if is_off(rings) {
+        let fault = Error::failed(format!("bells of window {window} are off"));
+        faults.push(fault.with_hint(set("monitor-bell")));
     }
     // The end of a run is found later, and without its output.
-    if is_shell != "1" && !is_on(keeps_dead_pane) {
-        faults.push(HookFault {
-            message: format!(
-                "window {window} closes when its run ends, and its last output with it"
-            ),
-            hint: format!("`tmux set-option -w -t {window} remain-on-exit on`"),
-        });
+    if is_off(keeps_dead_pane) {
+        let fault = Error::failed(format!(
+            "window {window} closes when its run ends, and its last output with it"
+        ));
+        faults.push(fault.with_hint(set("remain-on-exit")));
     }
     if is_hooked && is_found != "1" {
-        faults.push(HookFault::hidden(name_of(DEATH_HOOK), Some(window)));
+        let (place, scope) = (format!("window {window}"), format!("-w -t {window}"));
+        faults.push(hidden_hook(DEATH_HOOK, &place, &scope));
     }
     Some(faults)
 }
 
-/// Whether an option is on: some versions of tmux print words, some numbers.
-fn is_on(value: &str) -> bool {
-    !["off", "0", ""].contains(&value)
-}
-
-/// Returns the name of a hook without its index.
-fn name_of(hook: &'static str) -> &'static str {
-    hook.split_once('[').map_or(hook, |(name, _)| name)
+/// Returns the version of the running server; `None` when it has no session.
+pub(crate) async fn server_version(
+    connection: &mut Connection<'_>,
+) -> Result<Option<String>, TmuxError> {
+    let list = Command::new("list-sessions").args(["-F", "#{version}"]);
+    let listed = match connection.print(list).await {
+        Err(TmuxError::NoSuchSession { .. }) => return Ok(None),
+        answer => answer?,
+    };
+    let first = listed.lines().next().map(str::trim);
+    Ok(first.filter(|text| !text.is_empty()).map(ToOwned::to_owned))
 }
 
 #[cfg(test)]
@@ -541,7 +466,7 @@ mod tests {
 
     #[test]
     fn a_hook_of_a_window_hides_ours_of_the_same_name() {
-        let hidden = vec![HookFault::hidden("pane-died", Some(WindowId(3)))];
+        let hidden = vec![hidden_hook(DEATH_HOOK, "window @3", "-w -t @3")];
         let faults = |line, exists| window_faults(line, exists).unwrap();
         assert_eq!(faults("@3 1 on 0 0", true), hidden);
         assert_eq!(faults("@3 1 on 0 1", true), []);

@@ -8,7 +8,7 @@ use super::client::{Connection, all_ok};
 use super::error::TmuxError;
 use super::server::{Server, nonce};
 use crate::model::{PaneId, SecretText, TypedInput, is_same_except_signs, text, without_animation};
-use crate::rules::protocol::{Command, Frame, control_line};
+use crate::rules::protocol::{Command, control_line};
 
 /// The result of typing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,13 +25,9 @@ pub(crate) enum TypingResult {
 const INPUT_OFF: &str = "input-off";
 
 /// Types into the pane; with a prompt only while the pane shows that and nothing else was typed. If it
-/// `answers` what is asked, that is stored on the pane: digits, letters, dots and dashes. The modes of tmux that take the keys, such as copy mode, are left first. A
-/// secret text is on no command line and in none of tmux's logs, and if this fails, it is not left
-/// in tmux.
-///
-/// # Errors
-///
-/// When tmux refuses: the pane is gone or dead.
+/// `answers` what is asked, that is stored on the pane: digits, letters, dots and dashes. The modes of tmux
+/// that take the keys, such as copy mode, are left first. A secret text is on no command line and in none of
+/// tmux's logs, and if this fails, it is not left in tmux.
 pub(crate) async fn type_into(
     connection: &mut Connection<'_>,
     server: &Server,
@@ -103,7 +99,6 @@ fn send(pane: PaneId) -> Command {
 
 /// Whether this is a key in tmux's notation: a character or a name, with optional modifiers. tmux
 /// itself would type unknown names character by character.
-#[must_use]
 pub(crate) fn is_key(key: &str) -> bool {
     const NAMES: &[&str] = &[
         "enter", "escape", "space", "tab", "btab", "bspace", "up", "down", "left", "right", "home",
@@ -188,10 +183,6 @@ pub(crate) struct PromptPlace<'a> {
 
 impl PaneView {
     /// Reads a pane.
-    ///
-    /// # Errors
-    ///
-    /// When tmux refuses.
     pub(crate) async fn read(
         connection: &mut Connection<'_>,
         pane: PaneId,
@@ -202,15 +193,13 @@ impl PaneView {
             Command::new("display-message").args(["-p", "-t", &target, &shape_and_tty]),
             Command::new("capture-pane").args(["-p", "-t", &target]),
         ];
-        let frames = connection.run(&ask).await?;
-        let mut texts = frames.iter().map(Frame::text);
-        let shape_and_tty = texts.next().unwrap_or_default();
+        let [shape_and_tty, screen] = connection.each(&ask).await?.map(|frame| frame.text());
         let (shape, tty) = shape_and_tty.rsplit_once(' ').unwrap_or_default();
         Ok(Self {
             pane,
             shape: shape.to_owned(),
             tty: tty.to_owned(),
-            screen: texts.next().unwrap_or_default(),
+            screen,
         })
     }
 
@@ -221,9 +210,8 @@ impl PaneView {
         if !self.shape.chars().all(is_plain) {
             return None;
         }
-        let mut numbers = self.shape.split(' ').skip(1);
-        let cursor_x: u32 = numbers.next()?.parse().ok()?;
-        let cursor_y: i64 = numbers.next()?.parse().ok()?;
+        let cursor_x: u32 = self.word(1)?.parse().ok()?;
+        let cursor_y: i64 = self.word(2)?.parse().ok()?;
         let below_cursor = place.asking.map_or(0, |(_, below_cursor)| below_cursor);
         let at = usize::try_from(cursor_y + below_cursor).ok()?;
         let rows: Vec<&str> = self.screen.split('\n').map(str::trim_end).collect();
@@ -263,14 +251,18 @@ impl PaneView {
 
     /// Returns what was stored when something was typed last.
     pub(crate) fn answered(&self) -> &str {
-        let last = self.shape.split(' ').nth(5);
-        last.and_then(|last| last.strip_prefix('a'))
-            .unwrap_or_default()
+        let last = self.word(5).and_then(|last| last.strip_prefix('a'));
+        last.unwrap_or_default()
+    }
+
+    /// Returns a word of [`SHAPE`].
+    fn word(&self, at: usize) -> Option<&str> {
+        self.shape.split(' ').nth(at)
     }
 
     /// Returns the text in the cursor's row, or the last text above it.
     pub(crate) fn present_line(&self) -> String {
-        let cursor_y = self.shape.split(' ').nth(2).and_then(|y| y.parse().ok());
+        let cursor_y = self.word(2).and_then(|y| y.parse().ok());
         let rows: Vec<&str> = self.screen.split('\n').collect();
         let up_to_cursor = rows.iter().take(cursor_y.map_or(0, |y: usize| y + 1));
         let line = up_to_cursor.rev().find(|row| !row.trim().is_empty());
@@ -280,7 +272,7 @@ impl PaneView {
     /// Returns a number that is another one if anything but animated parts of the screen changes.
     pub(crate) fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        self.shape.split(' ').nth(3).hash(&mut hasher);
+        self.word(3).hash(&mut hasher);
         for row in self.screen.split('\n') {
             without_animation(row).hash(&mut hasher);
         }
@@ -322,16 +314,13 @@ impl ShownPrompt {
             leave.clone(),
             Command::new("copy-mode").args(["-t", &target]),
         ];
-        if let Some(direction) = match self.below_cursor {
-            0 => None,
-            1.. => Some("cursor-down"),
-            _ => Some("cursor-up"),
-        } {
+        if self.below_cursor != 0 {
+            let direction = ["cursor-up", "cursor-down"][usize::from(self.below_cursor > 0)];
             let n = self.below_cursor.unsigned_abs().to_string();
-            commands
-                .push(Command::new("send-keys").args(["-t", &target, "-N", &n, "-X", direction]));
+            let go = Command::new("send-keys").args(["-t", &target, "-N", &n, "-X", direction]);
+            commands.push(go);
         }
-        let instead = [&instead[..], std::slice::from_ref(&leave)].concat();
+        let instead = [&instead[..], &[leave]].concat();
         commands.push(either(&condition, &instead));
         commands
     }
@@ -344,15 +333,11 @@ pub(super) fn is_changed(answer: &str) -> bool {
 
 /// Returns an extended regular expression that matches exactly this row.
 fn pattern(row: &str) -> String {
-    let mut pattern = String::from("^");
-    for c in row.chars() {
-        if "\\.[]{}()*+?^$|".contains(c) {
-            pattern.push('\\');
-        }
-        pattern.push(c);
-    }
-    pattern.push('$');
-    pattern
+    let quoted = row.chars().map(|c| match "\\.[]{}()*+?^$|".contains(c) {
+        true => format!("\\{c}"),
+        false => c.to_string(),
+    });
+    format!("^{}$", quoted.collect::<String>())
 }
 
 /// Leaves all modes of tmux in which keys do not reach the program: copy mode, the clock, lists of

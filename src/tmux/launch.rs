@@ -24,10 +24,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Checks everything that can be checked without tmux, and writes the task's file to the folder `runtime`, and
 /// to `kept` the environment of a task that may be run again by itself. Both are private to the user.
-///
-/// # Errors
-///
-/// When the input is refused, or a file cannot be written.
 pub(crate) fn prepare(launch: &mut Launch, runtime: &Path, kept: &Path) -> Result<TaskFile, Error> {
     check_name(&launch.name)?;
     check_token(&launch.token)?;
@@ -81,13 +77,10 @@ pub(crate) fn prepare(launch: &mut Launch, runtime: &Path, kept: &Path) -> Resul
 }
 
 /// Starts the task in its slot, one of these: creates the window where it is missing, otherwise runs it again
-/// in the window of that name. Without a `session`, that of the launch's name is meant, and created where it is
-/// missing. `ended` are the processes of the live runs that were ended for it.
-///
-/// # Errors
-///
-/// When the input is refused, before tmux is touched; when two windows have the name; when tmux
-/// fails. After [`TmuxError::Closed`] the task may have been started: `find_launched` says whether it was.
+/// in the window of that name. Without a `session`, that of the launch's name is meant, and created where it
+/// is missing. `ended` are the processes of the live runs that were ended for it. Fails when the input is
+/// refused, before tmux is touched; when two windows have the name; when tmux fails. After
+/// [`TmuxError::Closed`] the task may have been started: `find_launched` says whether it was.
 pub(crate) async fn launch(
     connection: &mut Connection<'_>,
     server: &Server,
@@ -98,7 +91,12 @@ pub(crate) async fn launch(
 ) -> Result<LaunchAnswer, TmuxError> {
     check_token(&launch.token)?;
     let target = session.map_or_else(|| format!("={}", launch.session), |id| id.to_string());
-    let lines = LaunchLines::new(launch, target, slots, ended);
+    let lines = LaunchLines {
+        launch,
+        session: target,
+        slots,
+        ended,
+    };
     let mut no_server = None;
     for attempt in 0..ATTEMPTS {
         match lines.attempt(connection).await? {
@@ -126,7 +124,6 @@ pub(crate) async fn launch(
 
 /// Returns the path of this program for tmux to start. If its file was replaced or removed meanwhile,
 /// this is the kernel's link to what runs, for as long as it runs.
-#[must_use]
 pub(crate) fn program() -> Option<PathBuf> {
     let program = std::env::current_exe().ok().filter(|path| path.exists());
     let running = || PathBuf::from(format!("{PROC}/{}/exe", std::process::id()));
@@ -134,10 +131,6 @@ pub(crate) fn program() -> Option<PathBuf> {
 }
 
 /// Returns that path for a launch.
-///
-/// # Errors
-///
-/// When the program is gone, or tmux cannot be given its name.
 pub(crate) fn program_of_panes() -> Result<String, Error> {
     let program = program().ok_or_else(|| Error::failed("this program is not found any more"))?;
     let name = program.into_os_string().into_string();
@@ -150,7 +143,6 @@ fn not_utf8(path: &Path) -> Error {
 }
 
 /// Returns a token that no other launch has.
-#[must_use]
 pub(crate) fn unique_token() -> String {
     format!("{}-{}", std::process::id(), nonce())
 }

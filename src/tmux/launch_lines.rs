@@ -1,19 +1,20 @@
 //! What a launch reads before it changes anything, the command lines that launch, and what comes of it.
 
+use std::sync::LazyLock;
+
 use super::client::{Connection, all_ok, continue_command, pause_command};
 use super::error::TmuxError;
 use super::pane_origin::{EXEC_PANE, HAS_NO_RUN, IS_BARE, IS_OWN_PANE};
-use super::respawn::{
-    ATTACHED_CLIENTS, are_attached, for_clients, list_control_clients, read_control_clients,
-};
 use super::rows::{IS_FLOATING, IS_LINKED, IS_MARKED, IS_NAMED_BY_TMUX, PaneOrder};
-use super::server::Server;
-use super::window_options::{ENDING, MARK, names_format, option_commands, print_inherited};
+use super::server::{IS_BEFORE_3_8, Server};
+use super::window_options::{
+    ENDING, MARK, OwnOptions, names_format, option_commands, print_inherited,
+};
 use crate::model::{
     Error, Launch, PaneId, ReplacedRun, Replaces, SessionLife, TASK_NAME_RULE, WindowId,
     is_task_name, is_token, text,
 };
-use crate::rules::protocol::{Command, Frame, literal_format};
+use crate::rules::protocol::{Command, Frame, literal_argument, literal_format};
 
 /// How often a launch starts over before it gives up.
 pub(super) const ATTEMPTS: usize = 20;
@@ -60,10 +61,6 @@ pub(crate) fn two_windows(name: &str, first: WindowId, second: WindowId) -> Erro
 }
 
 /// Checks a task's name: 1 to 40 of `A-Za-z0-9._-`, the first a letter or digit.
-///
-/// # Errors
-///
-/// When it is not; the error contains the rule.
 pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     if is_task_name(name) {
         Ok(())
@@ -95,12 +92,12 @@ pub(crate) enum Slots {
 
 /// The lines that launch a task.
 pub(super) struct LaunchLines<'a> {
-    launch: &'a Launch,
+    pub(super) launch: &'a Launch,
     /// The session as a target: `=NAME` or `$3`.
-    session: String,
-    slots: Slots,
+    pub(super) session: String,
+    pub(super) slots: Slots,
     /// The processes of the runs that were ended for it. tmux may not know yet that they have.
-    ended: &'a [u32],
+    pub(super) ended: &'a [u32],
 }
 
 /// What tmux refuses as the value of an option when a launch has to start over.
@@ -109,20 +106,11 @@ const CHANGED: &str = "changed-meanwhile";
 /// 1 where the server ends with its last client, and no client is attached.
 const SERVER_ENDS: &str = "#{?exit-unattached,#{?#{m:*[1-9]*,#{S:#{session_attached}}},0,1},0}";
 
-impl<'a> LaunchLines<'a> {
-    pub(super) fn new(launch: &'a Launch, session: String, slots: Slots, ended: &'a [u32]) -> Self {
-        Self {
-            launch,
-            session,
-            slots,
-            ended,
-        }
-    }
-
+impl LaunchLines<'_> {
     /// Returns a format that is true for the windows in which the launch may run.
     fn is_slot(&self) -> String {
         match &self.slots {
-            Slots::OfName => is_named(&self.launch.name),
+            Slots::OfName => format!("#{{==:#{{window_name}},{}}}", self.launch.name),
             Slots::Window(window, token) => {
                 let is_window = format!("#{{==:#{{window_id}},{window}}}");
                 format!("#{{&&:{is_window},#{{==:#{{{MARK}}},{token}}}}}")
@@ -146,7 +134,10 @@ impl<'a> LaunchLines<'a> {
             [] => self.create_window(connection).await?,
             [slot] => match self.live_run(slot) {
                 Some(pid) if self.launch.replaces == Replaces::Any => {
-                    return self.keep_window(connection, slot, pid).await;
+                    // Its window stays when it ends.
+                    let keep = connection.run(&[self.go_on_if_unchanged(slot)]).await;
+                    let kept = unless_contended(keep)?;
+                    return Ok(kept.map(|_| LaunchAnswer::Live(slot.window, pid)));
                 }
                 Some(_) => {
                     let (name, window) = (&self.launch.name, slot.window);
@@ -174,19 +165,6 @@ impl<'a> LaunchLines<'a> {
     fn live_run(&self, slot: &LaunchRow) -> Option<u32> {
         slot.pid
             .filter(|pid| !slot.is_dead && !self.ended.contains(pid))
-    }
-
-    /// Keeps the window of a live run when that ends, for this launch.
-    async fn keep_window(
-        &self,
-        connection: &mut Connection<'_>,
-        slot: &LaunchRow,
-        pid: u32,
-    ) -> Result<Option<LaunchAnswer>, TmuxError> {
-        match connection.run(&[self.go_on_if_unchanged(slot)]).await {
-            Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => Ok(None),
-            answer => answer.map(|_| Some(LaunchAnswer::Live(slot.window, pid))),
-        }
     }
 
     /// Returns the number of a run in a window whose last one has this number, 0 if there was none: one more
@@ -253,7 +231,7 @@ impl<'a> LaunchLines<'a> {
         line: &[Command],
         is_contended: impl Fn(&TmuxError) -> bool,
     ) -> Result<Option<NewRun>, TmuxError> {
-        let frames = connection.unseen().frames(line).await?;
+        let frames = connection.frames(line).await?;
         match (all_ok(line, frames.clone()), self.made(&frames)) {
             (_, Some(made)) => self.complete(connection, made).await.map(Some),
             (Err(error), None) if is_contended(&error) => Ok(None),
@@ -282,15 +260,11 @@ impl<'a> LaunchLines<'a> {
     /// that has created the window. Hooks of the user may print as well.
     fn made(&self, frames: &[Frame]) -> Option<(LaunchRow, bool)> {
         let beginning = format!("{} ", self.launch.token);
-        let said = frames
-            .iter()
-            .map(Frame::text)
-            .collect::<Vec<_>>()
-            .join("\n");
-        let row = said
-            .lines()
-            .find_map(|line| line.strip_prefix(&beginning))?;
-        Some((read_rows(row.get(2..)?).pop()?, row.starts_with('1')))
+        frames.iter().find_map(|frame| {
+            let said = frame.text();
+            let row = said.lines().find_map(|row| row.strip_prefix(&beginning))?;
+            Some((read_row(row.get(2..)?)?, row.starts_with('1')))
+        })
     }
 
     /// Describes the task on a new window. Hooks of the user may have run meanwhile, and have renamed or
@@ -316,11 +290,8 @@ impl<'a> LaunchLines<'a> {
                 .with_hint("a hook of tmux may have closed it: `tmux show-hooks -g` lists them"),
             )
         };
-        let frames = match connection.unseen().run(&line).await {
-            Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => return Err(gone()),
-            Err(error) if error.is_missing() => return Err(gone()),
-            answer => answer?,
-        };
+        let answer = TmuxError::if_there(unless_contended(connection.run(&line).await));
+        let frames = answer?.flatten().ok_or_else(gone)?;
         let shown = frames.last().map(Frame::text);
         let is_named = shown.is_some_and(|text| text.lines().any(|line| line == name));
         if !is_named {
@@ -343,7 +314,9 @@ impl<'a> LaunchLines<'a> {
         let pane = slot.pane.to_string();
         let mut line = vec![self.go_on_if_unchanged(slot)];
         // If a client is gone, the line fails before anything is done.
-        line.extend(for_clients(pause_command, control_clients, slot.pane));
+        let clients = control_clients.iter().map(|client| ["-t", client]);
+        let pause = |client| pause_command(slot.pane).args(client);
+        line.extend(clients.clone().map(pause));
         line.push(
             // Set before the run ends, with the primary pane's own process: the window's active
             // pane may be another one.
@@ -356,28 +329,24 @@ impl<'a> LaunchLines<'a> {
         line.push(Command::new("set-option").args(["-wu", "-t", &pane, ENDING]));
         line.push(self.in_pane(Command::new("respawn-pane").args(["-k", "-t", &pane])));
         line.push(Command::new("clear-history").args(["-t", &pane]));
-        line.extend(for_clients(continue_command, control_clients, slot.pane));
-        match connection.unseen().run(&line).await {
-            Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => return Ok(None),
-            answer => drop(answer?),
-        }
+        line.extend(clients.map(|client| continue_command(slot.pane).args(client)));
+        let launched = unless_contended(connection.run(&line).await)?;
         let replaced = (slot.run > 0).then_some(ReplacedRun::Dead);
-        Ok(Some(slot.started(number, replaced)))
+        Ok(launched.map(|_| slot.started(number, replaced)))
     }
 
     /// Fails the line if the window has another name by now, if a client has attached since they were
-    /// listed, which would not be among those that the line pauses the pane for, or if another run is
-    /// alive than the slot's.
+    /// listed, or if another run is alive than the slot's.
     fn go_on_if_unchanged(&self, slot: &LaunchRow) -> Command {
         let is_run = match slot.pid.filter(|_| !slot.is_dead) {
             Some(pid) => format!("#{{||:{},#{{==:#{{pane_pid}},{pid}}}}}", *HAS_NO_RUN),
             None => HAS_NO_RUN.clone(),
         };
-        let condition = format!(
-            "#{{&&:{is_run},#{{&&:{},{}}}}}",
-            self.is_slot(),
-            are_attached(&slot.attached)
-        );
+        // A client that has come since is not among those that the line pauses the pane for.
+        let attached = literal_argument(&slot.attached);
+        let are_attached = format!("#{{==:{},{attached}}}", *ATTACHED_CLIENTS);
+        let is_slot = self.is_slot();
+        let condition = format!("#{{&&:{is_run},#{{&&:{is_slot},{are_attached}}}}}");
         let in_session = format!("{}:{}.{}", self.session, slot.window, slot.pane);
         go_on_if(&in_session, &condition)
     }
@@ -392,7 +361,7 @@ fn server_ends(name: &str) -> Error {
     .with_hint("`tmux set-option -s exit-unattached off` lets it run")
 }
 
-/// Fails the line unless a format is true for the pane. [`is_contended`] recognises the error.
+/// Fails the line unless a format is true for the pane. [`unless_contended`] recognises the error.
 ///
 /// The option is one that a task's window has anyway, and no value of it is called so. `if-shell`
 /// would not do: tmux never frees the commands that it has parsed for it.
@@ -402,9 +371,16 @@ pub(super) fn go_on_if(pane: &str, condition: &str) -> Command {
         .arg(format!("#{{?{condition},on,{CHANGED}}}"))
 }
 
-/// Whether a line failed because the session has changed since it was read.
-pub(super) fn is_contended(reply: &str) -> bool {
-    reply.starts_with("can't find") || reply.starts_with("no such") || reply.ends_with(CHANGED)
+/// Returns an answer; `None` if the line failed because the session has changed since it was read.
+pub(super) fn unless_contended<T>(answer: Result<T, TmuxError>) -> Result<Option<T>, TmuxError> {
+    let is_contended = |reply: &str| {
+        let missing = ["can't find", "no such"];
+        missing.iter().any(|sign| reply.starts_with(sign)) || reply.ends_with(CHANGED)
+    };
+    match answer {
+        Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => Ok(None),
+        answer => answer.map(Some),
+    }
 }
 
 /// A pane of the list.
@@ -441,10 +417,6 @@ impl LaunchRow {
 
 /// Returns what a launch has started if its answer was lost, wherever it is and whatever its name; `None` when
 /// it started nothing. What it replaced is not known.
-///
-/// # Errors
-///
-/// When tmux fails.
 pub(crate) async fn find_launched(
     connection: &mut Connection<'_>,
     launch: &Launch,
@@ -452,12 +424,10 @@ pub(crate) async fn find_launched(
     check_token(&launch.token)?;
     let is_launched = format!("#{{==:#{{{MARK}}},{}}}", launch.token);
     let list = Command::new("list-panes").args(["-a", "-f", &is_launched, "-F", &row_format()]);
-    let frames = match connection.run(&[list]).await {
-        Err(error) if error.is_missing() => return Ok(None),
-        frames => frames?,
+    let Some(listed) = TmuxError::if_there(connection.print(list).await)? else {
+        return Ok(None);
     };
-    let text = frames.last().map(Frame::text).unwrap_or_default();
-    let row = first_panes(read_rows(&text)).into_iter().next();
+    let row = first_panes(&listed).into_iter().next();
     Ok(row.map(|row| row.started(row.run, None)))
 }
 
@@ -482,11 +452,7 @@ fn row_format() -> String {
     )
 }
 
-/// Parses the list. Lines of another form are skipped.
-fn read_rows(text: &str) -> Vec<LaunchRow> {
-    text.lines().filter_map(read_row).collect()
-}
-
+/// Parses a row of the list; `None` for a line of another form.
 fn read_row(line: &str) -> Option<LaunchRow> {
     let mut fields = line.splitn(12, ' ');
     let life = SessionLife {
@@ -508,11 +474,11 @@ fn read_row(line: &str) -> Option<LaunchRow> {
     })
 }
 
-/// Returns one row per window: that of its primary pane.
-fn first_panes(all: Vec<LaunchRow>) -> Vec<LaunchRow> {
+/// Parses the list to one row per window: that of its primary pane.
+fn first_panes(list: &str) -> Vec<LaunchRow> {
     let order = |row: &LaunchRow| -> PaneOrder { (row.is_floating, row.pane) };
     let mut rows: Vec<LaunchRow> = Vec::new();
-    for row in all {
+    for row in list.lines().filter_map(read_row) {
         match rows.iter_mut().find(|known| known.window == row.window) {
             Some(known) if order(&row) < order(&*known) => *known = row,
             Some(_) => {}
@@ -527,11 +493,8 @@ fn first_panes(all: Vec<LaunchRow>) -> Vec<LaunchRow> {
 const OWN: [&str; 3] = ["@tmux_task_command", "@pi_task_command", MARK];
 
 /// Finds the tasks among the windows of a session, `=NAME` or `$3`, for which this format is true, and the
-/// names of the server's control clients; `None` when the session is missing.
-///
-/// # Errors
-///
-/// When tmux fails, and when all windows, or the session's, inherit one of [`OWN`].
+/// names of the server's control clients; `None` when the session is missing. Fails when tmux fails, and when
+/// all windows, or the session's, inherit one of [`OWN`].
 async fn find_slots(
     connection: &mut Connection<'_>,
     session: &str,
@@ -540,23 +503,21 @@ async fn find_slots(
     // Without the colon tmux would also search for a window of that name.
     let target = format!("{session}:");
     let list = Command::new("list-panes").args(["-s", "-t", &target, "-f", is_slot]);
-    let mut line = vec![
+    let line = [
         list.args(["-F", &row_format()]),
-        list_control_clients(),
+        Command::new("list-clients").args(["-F", "#{client_control_mode} #{client_name}"]),
         print_inherited(&names_format(&OWN)),
+        // A format also finds these, but cannot tell whose they are.
+        Command::new("show-options").args(["-t", &target]),
     ];
-    // A format also finds these, but cannot tell whose they are.
-    let own = OWN.map(|name| Command::new("show-options").args(["-q", "-t", &target, name]));
-    line.extend(own);
-    let frames = match connection.run(&line).await {
-        Err(error) if error.is_missing() => return Ok(None),
-        answer => answer?,
-    };
-    let [rows, clients, inherited, of_session @ ..] = frames.as_slice() else {
-        return Err(TmuxError::confused("a frame is missing"));
+    let answer = TmuxError::if_there(connection.each(&line).await)?;
+    let Some([rows, clients, inherited, of_session]) = answer else {
+        return Ok(None);
     };
     let inherited = inherited.text();
     let inherited: Vec<&str> = inherited.split_whitespace().collect();
+    let of_session = OwnOptions::read(&of_session.text());
+    let is_set = |name: &&str| of_session.text(name).is_some();
     for (names, scope, hint) in [
         (
             inherited,
@@ -564,7 +525,7 @@ async fn find_slots(
             "`tmux set-option -gu NAME` unsets an option (-gwu or -su, where it was set so)",
         ),
         (
-            read_own(of_session),
+            OWN.into_iter().filter(is_set).collect(),
             "on the session: any shell in it would",
             "`tmux set-option -t SESSION -u NAME` unsets an option",
         ),
@@ -574,28 +535,11 @@ async fn find_slots(
             return Err(refusal.with_hint(hint).into());
         }
     }
-    let rows = read_rows(&rows.text());
-    let attached = rows.first().map_or("", |row| &row.attached);
-    let control_clients = read_control_clients(clients, attached);
-    let mut slots = first_panes(rows);
+    let mut slots = first_panes(&rows.text());
+    let attached = slots.first().map_or("", |row| &row.attached);
+    let control_clients = read_control_clients(&clients, attached);
     slots.retain(|row| row.is_task);
     Ok(Some((slots, control_clients)))
-}
-
-/// Returns a format that is true for a window of the name.
-fn is_named(name: &str) -> String {
-    format!("#{{==:#{{window_name}},{name}}}")
-}
-
-/// Returns those of [`OWN`] that have a value, given what `show-options` prints of each.
-fn read_own(frames: &[Frame]) -> Vec<&'static str> {
-    let own = OWN.into_iter().zip(frames);
-    let is_set = |(name, frame): &(&str, &Frame)| {
-        let text = frame.text();
-        let value = text.strip_prefix(name).map(str::trim);
-        value.is_some_and(|value| !matches!(value, "" | "''"))
-    };
-    own.filter(is_set).map(|(name, _)| name).collect()
 }
 
 /// Lists options: `@a is` or `@a, @b are`; `None` without any.
@@ -605,6 +549,36 @@ fn in_words(names: &[&str]) -> Option<String> {
         [name] => Some(format!("{name} is")),
         names => Some(format!("{} are", names.join(", "))),
     }
+}
+
+// Respawning a pane without crashing the server.
+//
+// A respawn gives the pane an empty buffer, but up to tmux 3.7c the offsets of control clients
+// still point into the old one. A client that has not consumed all of the old output makes the
+// server crash at the next byte, even if the old run ended long ago. Pausing a pane for a client
+// disables the client's offset, and continuing resets it to the present position. In one line with
+// the respawn, no old offset is ever used. From 3.8 on tmux resets the offsets itself, and no client is
+// paused.
+
+/// A format for the names of all clients that are attached to any session, as one word, before 3.8. A
+/// client of another session may get a pane's output as well: sessions can be grouped, and windows linked.
+static ATTACHED_CLIENTS: LazyLock<String> = LazyLock::new(|| {
+    let listed = "#{S:#{?session_attached_list,#{session_attached_list}+,}}";
+    format!("{NONE}#{{?{IS_BEFORE_3_8},{listed},}}")
+});
+
+/// What that is without any.
+const NONE: &str = "+";
+
+/// Parses the names of the control clients for which a pane has to be paused. `attached` is what tmux
+/// has expanded [`ATTACHED_CLIENTS`] to: only a client that is attached gets output.
+fn read_control_clients(frame: &Frame, attached: &str) -> Vec<String> {
+    if attached == NONE {
+        return Vec::new();
+    }
+    let text = frame.text();
+    let names = text.lines().filter_map(|line| line.strip_prefix("1 "));
+    names.map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -627,10 +601,10 @@ mod tests {
 
     #[test]
     fn of_each_window_the_lowest_pane_counts() {
-        let rows = first_panes(read_rows(
+        let rows = first_panes(
             "1 2 $0 3 @1 %7 0 9 +a,b+ 0 0 3\n1 2 $0 3 @1 %2 1  +a,b+ 1 0 3\n\
              1 2 $0 3 @1 %1 0 9 +a,b+ 0 1 3\n1 2 $0 3 @4 %5 0 41 +a,b+ 0 1 \nrubbish",
-        ));
+        );
         let list: Vec<_> = rows
             .iter()
             .map(|row| (row.window.0, row.pane.0, row.run))

@@ -8,20 +8,15 @@ use std::time::Instant;
 
 use super::client::Connection;
 use super::error::TmuxError;
-use super::look_lines::{LineAnswer, ROOM};
+use super::look_lines::ROOM;
 use super::look_memory::{Inquiry, LookKind, LookMemory};
-use super::rows::{Formats, own_options_commands};
-use crate::rules::protocol::Frame;
+use super::rows::Formats;
 use crate::rules::protocol::rows::LookRows;
 
 /// Looks at a session, `$3:` or `=NAME:`; `None` when there is no such session, or no server. An attached
 /// client belongs to the daemon for which [`super::install`] has prepared the session: tmux has stored the
-/// formats there.
-///
-/// # Errors
-///
-/// [`TmuxError::Confused`] when the answer does not fit the question: the caller connects again.
-/// Whatever else keeps an answer from coming.
+/// formats there. After [`TmuxError::Confused`], when the answer does not fit the question, the caller
+/// connects again.
 pub(crate) async fn look(
     connection: &mut Connection<'_>,
     session: &str,
@@ -30,17 +25,15 @@ pub(crate) async fn look(
 ) -> Result<Option<LookRows>, TmuxError> {
     let (room, formats) = match connection {
         Connection::Attached(_) => (ROOM, Formats::noted()),
-        Connection::OneShot(_) | Connection::Unseen(_) => {
+        Connection::OneShot(_) => {
             // Each line costs a process, and nothing has been reported.
             memory.expect_all();
             (usize::MAX, Formats::whole())
         }
     };
     let mut inquiry = Inquiry::new(memory, kind, room);
-    match ask(connection, session, formats, &mut inquiry).await {
-        Err(error) if error.is_missing() => Ok(None),
-        asked => asked.and_then(|()| inquiry.finish()).map(Some),
-    }
+    let asked = ask(connection, session, formats, &mut inquiry).await;
+    TmuxError::if_there(asked.and_then(|()| inquiry.finish()))
 }
 
 /// Asks everything.
@@ -62,39 +55,8 @@ async fn ask(
             "line"
         );
         match line.read(&commands, frames)? {
-            Some(mut answer) => {
-                take_own_options(connection, inquiry, &mut answer).await?;
-                inquiry.take(&line, answer);
-            }
+            Some(answer) => inquiry.take(&line, answer),
             None => inquiry.ask_again(&line),
-        }
-    }
-    Ok(())
-}
-
-/// Queries the own options of the windows that may inherit some. Each takes another line, but only where a
-/// format has found options that no launcher of ours has set.
-async fn take_own_options(
-    connection: &mut Connection<'_>,
-    inquiry: &Inquiry<'_>,
-    answer: &mut LineAnswer,
-) -> Result<(), TmuxError> {
-    for (window, listed, _) in &mut answer.windows {
-        let Some(found) = &mut listed.details else {
-            continue;
-        };
-        if !found.may_inherit(answer.is_inherited, inquiry.row(*window)) {
-            continue;
-        }
-        let commands: Vec<_> = own_options_commands(*window).collect();
-        match connection.run(&commands).await {
-            Ok(frames) => {
-                let printed: Vec<String> = frames.iter().map(Frame::text).collect();
-                found.take_own_options(&printed);
-            }
-            // The window has gone meanwhile.
-            Err(TmuxError::Rejected { .. }) => {}
-            Err(error) => return Err(error),
         }
     }
     Ok(())

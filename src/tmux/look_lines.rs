@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use super::capture::{CapturedScreen, Shape, capture_command};
 use super::error::TmuxError;
 use super::rows::{
-    Formats, ListedWindow, index_command, read_details, read_index, read_session, read_sign,
-    read_windows, session_command, window_command,
+    Formats, ListedWindow, index_command, read_index, read_session, read_windows, session_command,
+    window_command,
 };
-use super::window_options::check_command;
+use super::window_options::{OwnOptions, check_command};
 use crate::model::{PaneId, WindowId};
 use crate::rules::protocol::rows::SessionRow;
 use crate::rules::protocol::{Command, Frame};
@@ -90,43 +90,41 @@ impl Question {
         room: usize,
         n_windows: usize,
     ) {
-        let mut room = self.room_for_windows(room, n_windows);
-        let mut is_first = true;
-        for (window, query) in windows {
-            if self.windows.contains_key(&window) {
-                continue;
-            }
-            let cost = query.cost(n_windows);
-            if cost > room && !is_first {
-                return;
-            }
-            room = room.saturating_sub(cost);
-            is_first = false;
-            self.windows.insert(window, query);
-        }
+        let others = windows.filter(|(window, _)| !self.windows.contains_key(window));
+        let fitting: Vec<_> = self.fitting(others, room, n_windows, true).collect();
+        self.windows.extend(fitting);
     }
 
     /// Takes as much as fits into one line. `n_windows` is how many windows the session is known to have.
     pub(super) fn take_line(&mut self, room: usize, n_windows: usize) -> LookLine {
-        let mut room = self.room_for_windows(room, n_windows);
-        let mut line = LookLine {
-            index: std::mem::take(&mut self.index),
-            windows: Vec::new(),
-        };
-        while let Some(next) = self.windows.first_entry() {
-            let cost = next.get().cost(n_windows);
-            if cost > room && (line.index || !line.windows.is_empty()) {
-                break;
-            }
-            room = room.saturating_sub(cost);
-            line.windows.push(next.remove_entry());
+        let all = self.windows.iter().map(|(window, query)| (*window, *query));
+        let windows: Vec<_> = self.fitting(all, room, n_windows, !self.index).collect();
+        for (window, _) in &windows {
+            self.windows.remove(window);
         }
-        line
+        LookLine {
+            index: std::mem::take(&mut self.index),
+            windows,
+        }
     }
 
-    fn room_for_windows(&self, room: usize, n_windows: usize) -> usize {
+    /// Returns as many of these as fit into a line, if so wanted at least one.
+    fn fitting(
+        &self,
+        windows: impl Iterator<Item = (WindowId, WindowQuery)>,
+        room: usize,
+        n_windows: usize,
+        mut at_least_one: bool,
+    ) -> impl Iterator<Item = (WindowId, WindowQuery)> {
         let index = if self.index { n_windows * INDEXED } else { 0 };
-        room.saturating_sub(index)
+        let mut room = room.saturating_sub(index);
+        windows.take_while(move |(_, query)| {
+            let cost = query.cost(n_windows);
+            let fits = cost <= room || at_least_one;
+            at_least_one = false;
+            room = room.saturating_sub(cost);
+            fits
+        })
     }
 }
 
@@ -140,7 +138,7 @@ pub(super) struct LookLine {
 /// The answer to one line.
 #[derive(Debug)]
 pub(super) struct LineAnswer {
-    /// Whether all windows inherit options that describe a task.
+    /// Whether all windows inherit options that a death record has.
     pub(super) is_inherited: bool,
     /// All windows of the session; `None` if they were not listed.
     pub(super) present: Option<BTreeMap<WindowId, PaneId>>,
@@ -155,11 +153,9 @@ pub(super) struct LineAnswer {
 impl LookLine {
     /// Returns the windows that are queried in full.
     pub(super) fn in_full(&self) -> impl Iterator<Item = WindowId> {
-        let in_full = |(_, query): &&(_, WindowQuery)| *query != WindowQuery::Sign;
-        self.windows
-            .iter()
-            .filter(in_full)
-            .map(|(window, _)| *window)
+        let windows = self.windows.iter();
+        let in_full = windows.filter(|(_, query)| *query != WindowQuery::Sign);
+        in_full.map(|(window, _)| *window)
     }
 
     /// Returns its commands. The session comes last: its death record contains the ends of all windows
@@ -175,6 +171,9 @@ impl LookLine {
         for (window, query) in &self.windows {
             let is_sign = *query == WindowQuery::Sign;
             commands.push(window_command(target, *window, formats, is_sign));
+            if !is_sign {
+                commands.push(OwnOptions::command(*window));
+            }
             if let WindowQuery::Full(Some(screen)) = query {
                 let pane = screen.pane.map(|pane| pane.to_string());
                 let captured = pane.unwrap_or_else(|| window.to_string());
@@ -189,10 +188,6 @@ impl LookLine {
     }
 
     /// Parses what these commands of it have printed; `None` if a window or a pane is gone.
-    ///
-    /// # Errors
-    ///
-    /// When the session is not there, or the answer does not fit the question.
     pub(super) fn read(
         &self,
         commands: &[Command],
@@ -201,30 +196,24 @@ impl LookLine {
         let refused = commands.iter().zip(&frames).find(|(_, frame)| !frame.ok);
         if let Some((command, frame)) = refused {
             // If the session is gone, so is the next line's list of its windows.
-            let error = TmuxError::from_reply(command.name(), &frame.text());
-            return if self.windows.is_empty() {
-                Err(error)
-            } else {
-                Ok(None)
+            return match self.windows.is_empty() {
+                true => Err(TmuxError::from_reply(command.name(), &frame.text())),
+                false => Ok(None),
             };
         }
         if frames.len() != commands.len() {
             let detail = format!("{} frames for {} commands", frames.len(), commands.len());
             return Err(TmuxError::confused(detail));
         }
-        let answer = self.read_frames(frames);
-        answer
-            .map(Some)
-            .ok_or_else(|| TmuxError::confused("a row cannot be read"))
+        let unreadable = || TmuxError::confused("a row cannot be read");
+        self.read_frames(frames).ok_or_else(unreadable).map(Some)
     }
 
     fn read_frames(&self, frames: Vec<Frame>) -> Option<LineAnswer> {
         let mut frames = frames.into_iter();
         let mut next = || frames.next();
-        let is_inherited = match self.in_full().next() {
-            Some(_) => !next()?.text().trim().is_empty(),
-            None => false,
-        };
+        let is_checked = self.in_full().next().is_some();
+        let is_inherited = is_checked && !next()?.text().trim().is_empty();
         let present = match self.index {
             // A session has windows.
             true => Some(read_index(&next()?.text()).filter(|present| !present.is_empty())?),
@@ -232,12 +221,11 @@ impl LookLine {
         };
         let mut windows = Vec::new();
         for (window, query) in &self.windows {
-            let rows = next()?.text();
-            let read = match query {
-                WindowQuery::Sign => read_windows(&rows, read_sign),
-                WindowQuery::Full(_) => read_windows(&rows, read_details),
-            };
-            let listed = read?.remove(window)?;
+            let mut listed = read_windows(&next()?.text())?.remove(window)?;
+            if *query != WindowQuery::Sign {
+                let options = OwnOptions::read(&next()?.text());
+                listed.details.as_mut()?.describe(&options);
+            }
             let mut captured = None;
             if let WindowQuery::Full(Some(screen)) = query {
                 let lines = next()?;

@@ -99,14 +99,14 @@ impl LookMemory {
     /// Forgets the windows whose processes tmux has hung up on: they are closed, or have other
     /// processes. Windows that are known to have changed exist.
     pub(crate) fn forget_hung_up(&mut self, hung_up: &BTreeSet<u32>) {
-        let pid = |known: &RememberedWindow| known.row.pane.as_ref()?.pid;
+        let is_gone = |window: &WindowId, known: &RememberedWindow| {
+            let pid = known.row.pane.as_ref().and_then(|pane| pane.pid);
+            pid.is_some_and(|pid| hung_up.contains(&pid)) && !self.moved.contains(window)
+        };
         let windows = self.windows.iter();
-        let of_them = windows.filter(|(_, known)| pid(known).is_some_and(|p| hung_up.contains(&p)));
-        let of_them = of_them.map(|(window, _)| *window);
-        let of_them: Vec<WindowId> = of_them
-            .filter(|window| !self.moved.contains(window))
-            .collect();
-        self.forget_windows(&of_them);
+        let gone = windows.filter(|(window, known)| is_gone(window, known));
+        let gone: Vec<WindowId> = gone.map(|(window, _)| *window).collect();
+        self.forget_windows(&gone);
     }
 
     /// Forgets windows that may be closed: a line that names them or their panes would fail. The next look
@@ -128,13 +128,11 @@ impl LookMemory {
     }
 
     /// Whether windows are left for a further [`LookKind::Slice`].
-    #[must_use]
     pub(crate) fn is_sweeping(&self) -> bool {
         self.sweep.is_some()
     }
 
     /// Whether the last look found everything as the one before it.
-    #[must_use]
     pub(crate) fn is_same(&self) -> bool {
         self.is_same
     }
@@ -142,10 +140,7 @@ impl LookMemory {
     /// Returns the primary panes with their processes and how many rows of history they have.
     pub(crate) fn histories(&self) -> impl Iterator<Item = (PaneId, Option<u32>, usize)> {
         let known = self.windows.values();
-        known.filter_map(|known| {
-            let history = usize::try_from(known.shape.history).ok()?;
-            Some((known.pane()?, known.shape.pid, history))
-        })
+        known.filter_map(|known| Some((known.pane()?, known.shape.pid, known.shape.history)))
     }
 
     /// Returns what a look queries first: all windows are listed if none is known, or if nothing else is
@@ -162,9 +157,8 @@ impl LookMemory {
                 .into_map(),
         };
         if kind == LookKind::Slice {
-            let sweep = self
-                .sweep
-                .get_or_insert_with(|| windows.keys().copied().collect());
+            let all = || windows.keys().copied().collect();
+            let sweep = self.sweep.get_or_insert_with(all);
             sweep.retain(|window| windows.contains_key(window));
             let left: Vec<WindowId> = sweep.iter().copied().collect();
             let left = left.iter().map(|window| (*window, self.verify(*window)));
@@ -179,19 +173,14 @@ impl LookMemory {
     /// Returns how to query whether a window has changed: in full if it probably has, or if the last full
     /// query was long ago.
     fn verify(&self, window: WindowId) -> WindowQuery {
-        let query = self.likely_query(window);
-        if query == WindowQuery::Full(None) && !self.is_old(window) {
-            WindowQuery::Sign
-        } else {
-            query
-        }
-    }
-
-    /// Whether the last full query of a window was long ago.
-    fn is_old(&self, window: WindowId) -> bool {
         let pause = i64::try_from(self.windows.len().max(QUERIED_AGAIN_SECS)).unwrap_or(i64::MAX);
         let known = self.windows.get(&window);
-        known.is_none_or(|known| self.time - known.time >= pause)
+        let is_old = known.is_none_or(|known| self.time - known.time >= pause);
+        let query = self.likely_query(window);
+        match query == WindowQuery::Full(None) && !is_old {
+            true => WindowQuery::Sign,
+            false => query,
+        }
     }
 
     /// Returns how to query a window in full before there is an answer about it: with its screen only if
@@ -202,10 +191,9 @@ impl LookMemory {
             let last = known.capture.as_ref();
             known.pane().is_none() || last.is_none_or(|last| !last.is_likely_old(self.time))
         });
-        if is_quiet && !self.expected.contains(&window) {
-            WindowQuery::Full(None)
-        } else {
-            self.query(window, None)
+        match is_quiet && !self.expected.contains(&window) {
+            true => WindowQuery::Full(None),
+            false => self.query(window, None),
         }
     }
 
@@ -305,7 +293,7 @@ pub(super) struct Inquiry<'a> {
     /// Windows whose deaths were recorded after they were queried, so that their rows may be older. A death
     /// is cleared once it is reported, so its window is queried with it.
     behind: BTreeSet<WindowId>,
-    /// Whether all windows inherit options that describe a task.
+    /// Whether all windows inherit options that a death record has.
     is_inherited: bool,
     /// The record of deaths at the end of the last line.
     record: Option<String>,
@@ -331,11 +319,6 @@ impl<'a> Inquiry<'a> {
         }
     }
 
-    /// Returns what is remembered of a window.
-    pub(super) fn row(&self, window: WindowId) -> Option<&WindowRow> {
-        self.memory.windows.get(&window).map(|known| &*known.row)
-    }
-
     /// Returns the next line; `None` when nothing is left to query.
     pub(super) fn next_line(&mut self) -> Option<LookLine> {
         if self.question.is_empty() {
@@ -358,10 +341,9 @@ impl<'a> Inquiry<'a> {
 
     /// Asks for a line's windows again, after a list of all windows: one of them was gone, or its pane.
     pub(super) fn ask_again(&mut self, line: &LookLine) {
-        let left = std::mem::take(&mut self.question.windows).into_iter();
-        self.next
-            .windows
-            .extend(left.chain(line.windows.iter().copied()));
+        let left = std::mem::take(&mut self.question.windows);
+        self.next.windows.extend(left);
+        self.next.windows.extend(line.windows.iter().copied());
         self.question.index = true;
     }
 
@@ -429,10 +411,6 @@ impl<'a> Inquiry<'a> {
     }
 
     /// Ends the look.
-    ///
-    /// # Errors
-    ///
-    /// When there is no answer about the session itself.
     pub(super) fn finish(self) -> Result<LookRows, TmuxError> {
         let memory = self.memory;
         let (Some(session), Some(mut death_record)) = (memory.session.clone(), self.record) else {
@@ -444,11 +422,8 @@ impl<'a> Inquiry<'a> {
             memory.deaths.truncate(first);
             death_record.clear();
         }
-        let left = self
-            .question
-            .windows
-            .into_keys()
-            .chain(self.next.windows.into_keys());
+        let left = self.question.windows.into_keys();
+        let left = left.chain(self.next.windows.into_keys());
         memory.moved = left.chain(self.behind).collect();
         memory.sweep.take_if(|sweep| {
             sweep.retain(|window| memory.windows.contains_key(window));

@@ -19,22 +19,22 @@ mod one_shot;
 mod output;
 mod pane_origin;
 mod quoted;
-mod respawn;
 mod rows;
 mod server;
 mod task_exec;
 #[cfg(test)]
 mod tests;
-mod version;
 mod viewers;
 mod window_options;
 
 pub(crate) use client::{Client, Connection, ReceivedItem};
-pub(crate) use client_processes::{Output, end_clients_left_behind, has_clients, new_channel};
+pub(crate) use client_processes::{
+    NO_OUTPUT, REPORTED_OUTPUT, end_clients_left_behind, has_clients, new_channel,
+};
 pub(crate) use commands::{
     ListedSession, ListedTask, Mark, Unless, claim, end_idle_session, existing_panes,
     existing_windows, kill_session, kill_window, list_marks, list_sessions, list_tasks,
-    prune_windows, ringing_windows, set_session_option, wait_for,
+    prune_windows, ringing_windows, set_session_option,
 };
 pub(crate) use control_client::traffic;
 pub(crate) use error::TmuxError;

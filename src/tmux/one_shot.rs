@@ -4,14 +4,13 @@
 //! created or ended at the moment in which a control client connects. Marks printed between the
 //! commands replace control mode's frames.
 
-use std::convert::Infallible;
-use std::process::Stdio;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::process::{Output, Stdio};
+use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::process::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Child;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::client_processes::let_server_end;
 use super::error::TmuxError;
@@ -31,32 +30,25 @@ impl Server {
     /// Waits for an answer, at most [`TIME_LIMIT`], and nudges the server meanwhile: a hook of the
     /// user's that runs a shell holds up the client until tmux has collected that shell, and tmux
     /// with utempter loses the signal that reports it if a task ends at the same time.
-    ///
-    /// # Errors
-    ///
-    /// [`TmuxError::TimedOut`].
     pub(super) async fn answer<T>(&self, talk: impl Future<Output = T>) -> Result<T, TmuxError> {
-        tokio::select! {
-            answer = tokio::time::timeout(TIME_LIMIT, talk) => {
-                answer.map_err(|_| TmuxError::TimedOut)
-            }
-            never = self.nudge_meanwhile() => match never {},
-        }
-    }
-
-    /// Nudges the server again and again: nothing reports that it has lost a signal.
-    async fn nudge_meanwhile(&self) -> Infallible {
+        let mut talk = std::pin::pin!(talk);
         let mut server = None;
-        loop {
-            sleep(NUDGE_EVERY).await;
-            server = server.or_else(|| self.pid());
-            server.into_iter().for_each(nudge);
-        }
+        let answer = async {
+            loop {
+                if let Ok(answer) = timeout(NUDGE_EVERY, &mut talk).await {
+                    return answer;
+                }
+                // Again and again: nothing reports that it has lost a signal.
+                server = server.or_else(|| self.pid());
+                server.into_iter().for_each(nudge);
+            }
+        };
+        let answer = timeout(TIME_LIMIT, answer).await;
+        answer.map_err(|_| TmuxError::TimedOut)
     }
 }
 
-/// A client that gets SIGTERM when this is dropped before the client has ended, which is safe for
-/// tmux at any time.
+/// A client that gets SIGTERM when this is dropped before it has ended, which is safe for tmux at any time.
 #[derive(Debug)]
 pub(super) struct TerminateOnDrop(pub(super) Child);
 
@@ -68,126 +60,66 @@ impl Drop for TerminateOnDrop {
     }
 }
 
-/// tmux takes at most 16 KiB of arguments, including our marks. A longer line is read from stdin.
-const ARGV_LIMIT: usize = 8 * 1024;
-
-/// How commands are passed to tmux.
-enum CommandInput {
-    /// As arguments.
-    Argv,
-    /// As arguments; the commands read stdin.
-    ArgvWith(String),
-    /// On stdin.
-    Stdin,
-}
-
-impl CommandInput {
-    fn for_length(commands: &[Command]) -> Self {
-        let length: usize = argv(commands).iter().map(|word| word.len() + 1).sum();
-        // The marks are some 60 bytes per command.
-        if length + 64 * commands.len() > ARGV_LIMIT {
-            Self::Stdin
-        } else {
-            Self::Argv
-        }
-    }
-}
-
 impl Server {
-    /// Runs the commands as one line and returns their answers as frames: one for each, up to the
-    /// first that failed.
-    ///
-    /// # Errors
-    ///
-    /// When the program or the server is missing, or there is no answer in time. A command that
-    /// failed is a frame that is not `ok`.
-    ///
-    /// # Cancel safety
-    ///
-    /// When the future is dropped, the client is terminated. Its commands may have been carried
-    /// out.
+    /// Runs the commands as one line and returns their answers as frames: one for each, up to the first that
+    /// failed. Fails when the program or the server is missing, or there is no answer in time. A command that
+    /// failed is a frame that is not `ok`. When the future is dropped, the client is terminated. Its commands
+    /// may have been carried out.
     pub(crate) async fn one_shot(&self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
-        self.ask(commands, CommandInput::for_length(commands)).await
+        self.ask(commands, None).await
     }
 
-    /// The same, without the commands ever being on a command line: the command line of the client
-    /// that started a server remains the server's as long as it runs.
-    ///
-    /// # Errors
-    ///
-    /// As [`Server::one_shot`].
-    pub(super) async fn one_shot_unseen(
-        &self,
-        commands: &[Command],
-    ) -> Result<Vec<Frame>, TmuxError> {
-        self.ask(commands, CommandInput::Stdin).await
-    }
-
-    /// The same, with input for the commands to read from `-`: data that must not be on a command
-    /// line, where everybody can see it.
-    ///
-    /// # Errors
-    ///
-    /// As [`Server::one_shot`].
+    /// The same, with input for the commands to read from `-`: data that must not be in tmux's log of
+    /// commands.
     pub(crate) async fn one_shot_with(
         &self,
         commands: &[Command],
         given: String,
     ) -> Result<Vec<Frame>, TmuxError> {
-        self.ask(commands, CommandInput::ArgvWith(given)).await
+        self.ask(commands, Some(given)).await
     }
 
-    async fn ask(&self, commands: &[Command], way: CommandInput) -> Result<Vec<Frame>, TmuxError> {
+    async fn ask(
+        &self,
+        commands: &[Command],
+        given: Option<String>,
+    ) -> Result<Vec<Frame>, TmuxError> {
         if commands.is_empty() {
             // Without a command the tmux program creates a session.
             return Ok(Vec::new());
         }
-        let time = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| {
-                i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
-            });
+        let time = UNIX_EPOCH.elapsed();
+        let time = time.map_or(0, |since| since.as_secs().cast_signed());
         // `list-commands` would start a server as well.
         let may_start = commands.first().map(Command::name) == Some("new-session");
         // It is on a command line while the client runs, so it is used for this call only.
         let nonce = nonce();
-        let marked: Vec<Command> = commands
-            .iter()
-            .enumerate()
-            .flat_map(|(index, command)| {
-                let say = Command::new("display-message").args(["-p", &mark(&nonce, index)]);
-                [command.clone(), say]
-            })
-            .collect();
-        let (words, input) = match way {
-            CommandInput::Argv => (argv(&marked), None),
-            CommandInput::ArgvWith(given) => (argv(&marked), Some(given)),
-            CommandInput::Stdin => {
-                let mut read = vec![Command::new("source-file").arg("-")];
-                if may_start {
-                    read.insert(0, Command::new("start-server"));
-                }
-                (argv(&read), Some(format!("{}\n", control_line(&marked))))
+        let marked = commands.iter().enumerate().flat_map(|(index, command)| {
+            let say = Command::new("display-message").args(["-p", &mark(&nonce, index)]);
+            [command.clone(), say]
+        });
+        let marked: Vec<Command> = marked.collect();
+        let (words, input) = match given {
+            Some(given) => (argv(&marked), given),
+            // Not as arguments, which may have 16 KiB, and which everybody sees: those of the client that
+            // has started a server remain the server's as long as it runs.
+            None => {
+                let start = may_start.then(|| Command::new("start-server"));
+                let read = Command::new("source-file").arg("-");
+                let read: Vec<Command> = start.into_iter().chain([read]).collect();
+                (argv(&read), format!("{}\n", control_line(&marked)))
             }
         };
         let mut process = self.client_process();
-        if !may_start {
-            process.arg("-N");
-        } else {
+        match may_start {
             // The server keeps its first client's directory.
-            process.current_dir("/");
-        }
-        process
-            .args(words)
-            .stdin(match input {
-                Some(_) => Stdio::piped(),
-                None => Stdio::null(),
-            })
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+            true => process.current_dir("/"),
+            false => process.arg("-N"),
+        };
+        process.args(words).stdin(Stdio::piped());
         // Terminated when it takes too long or the future is dropped. tokio reaps it.
         let mut leaving = TerminateOnDrop(self.spawn(&mut process)?);
-        let output = self.answer(talk(&mut leaving.0, input)).await??;
+        let output = self.answer(talk(&mut leaving.0, Some(input))).await??;
         match self.frames(&output, &nonce, commands.len(), time) {
             Err(TmuxError::Lost { .. }) => Err(self.after_loss().await),
             frames => frames,
@@ -203,10 +135,8 @@ impl Server {
             if self.probe() == Probe::Absent {
                 return self.no_server();
             }
-            if connection
-                .take_if(|connection| is_closed(connection))
-                .is_some()
-            {
+            let has_closed = connection.take_if(|connection| is_closed(connection));
+            if has_closed.is_some() {
                 let_server_end(self);
                 deadline = Instant::now() + CLOSES_WITHIN;
             }
@@ -217,37 +147,28 @@ impl Server {
         }
     }
 
-    /// Runs one command in a client of its own, however long it takes. Returns whether it was
-    /// carried out: a server that ends lets its waiting clients continue as if their wait had
-    /// ended, but it has no sessions by then.
-    ///
-    /// # Errors
-    ///
-    /// When the program or the server is missing, or the command fails.
-    ///
-    /// # Cancel safety
-    ///
-    /// When the future is dropped, the client is terminated.
-    pub(super) async fn run_until_done(&self, command: Command) -> Result<bool, TmuxError> {
-        let name = command.name().to_owned();
+    /// Waits on a channel with a client of its own, which sleeps inside the server. Returns whether the
+    /// channel was signalled; `false` when the server ended first: it lets its waiting clients continue as if
+    /// their wait had ended, but it has no sessions by then. When the future is dropped, the client is
+    /// terminated, which is safe because it is not in control mode.
+    pub(crate) async fn wait_for(&self, channel: &str) -> Result<bool, TmuxError> {
+        let wait = Command::new("wait-for").args(["--", channel]);
         let say = Command::new("display-message").args(["-p", "done #{session_id}"]);
         let mut process = self.client_process();
         process
-            .args(argv(&[command, say.clone()]))
+            .args(argv(&[wait, say.clone()]))
             // A signal to our group is answered by us: a client that it ends looks like a server that ended.
             .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+            .stdin(Stdio::null());
         let mut leaving = TerminateOnDrop(self.spawn(&mut process)?);
         let output = talk(&mut leaving.0, None).await?;
-        match String::from_utf8_lossy(&output.out).trim_end() {
+        match String::from_utf8_lossy(&output.stdout).trim_end() {
             "" => {}
             // Or the server continues without sessions.
             "done" => return Ok(self.one_shot(&[say]).await.is_ok()),
             _ => return Ok(true),
         }
-        let output = String::from_utf8_lossy(&output.err);
+        let output = String::from_utf8_lossy(&output.stderr);
         match output.trim() {
             "" | "server exited" => Ok(false),
             output if TmuxError::means_lost(output) => {
@@ -255,36 +176,33 @@ impl Server {
                 error.is_missing().then_some(false).ok_or(error)
             }
             output if TmuxError::means_no_server(output) => Err(self.no_server()),
-            output => Err(TmuxError::from_reply(&name, output)),
+            output => Err(TmuxError::from_reply("wait-for", output)),
         }
     }
 
     fn frames(
         &self,
-        output: &ClientOutput,
+        output: &Output,
         nonce: &str,
         commands: usize,
         time: i64,
     ) -> Result<Vec<Frame>, TmuxError> {
-        let frame = |number: usize, ok: bool, body: Vec<Vec<u8>>| Frame {
-            time,
-            number: number as u64,
-            flags: 0,
-            ok,
-            body,
-        };
-        let mut frames = Vec::new();
+        let mut frames: Vec<Frame> = Vec::new();
         let mut body: Vec<Vec<u8>> = Vec::new();
-        for line in output
-            .out
-            .strip_suffix(b"\n")
-            .unwrap_or(&output.out)
-            .split(|b| *b == b'\n')
-        {
-            if line == mark(nonce, frames.len()).as_bytes() {
-                frames.push(frame(frames.len(), true, std::mem::take(&mut body)));
-            } else {
-                body.push(line.to_vec());
+        let add = |frames: &mut Vec<Frame>, ok, body| {
+            frames.push(Frame {
+                time,
+                number: frames.len() as u64,
+                flags: 0,
+                ok,
+                body,
+            });
+        };
+        let printed = output.stdout.strip_suffix(b"\n");
+        for line in printed.unwrap_or(&output.stdout).split(|b| *b == b'\n') {
+            match line == mark(nonce, frames.len()).as_bytes() {
+                true => add(&mut frames, true, std::mem::take(&mut body)),
+                false => body.push(line.to_vec()),
             }
         }
         if frames.len() >= commands {
@@ -292,7 +210,7 @@ impl Server {
         }
         // The error of the failing command is on stderr; for a line read from stdin also on stdout.
         let rest = String::from_utf8_lossy(&body.join(&b'\n')).into_owned();
-        let err = String::from_utf8_lossy(&output.err).into_owned();
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
         if TmuxError::means_no_server(&err) || TmuxError::means_no_server(&rest) {
             return Err(self.no_server());
         }
@@ -303,29 +221,23 @@ impl Server {
         }
         let reply = if err.trim().is_empty() { rest } else { err };
         let reply = reply.trim_end().as_bytes().to_vec();
-        frames.push(frame(frames.len(), false, vec![reply]));
+        add(&mut frames, false, vec![reply]);
         Ok(frames)
     }
-}
-
-/// The output of a client.
-struct ClientOutput {
-    out: Vec<u8>,
-    err: Vec<u8>,
 }
 
 fn mark(nonce: &str, index: usize) -> String {
     format!("{nonce}-{index}")
 }
 
-async fn talk(child: &mut Child, input: Option<String>) -> Result<ClientOutput, TmuxError> {
-    let mut stdout = child.stdout.take().expect("stdout is piped");
-    let mut stderr = child.stderr.take().expect("stderr is piped");
+/// Gives a client its input, and returns what it prints. Not by tokio's function for this, which takes the
+/// child: [`TerminateOnDrop`] has to know whether its pid is still its own.
+async fn talk(child: &mut Child, input: Option<String>) -> Result<Output, TmuxError> {
+    let piped = "all output is piped";
+    let mut out = child.stdout.take().expect(piped);
+    let mut err = child.stderr.take().expect(piped);
     let stdin = child.stdin.take();
-    let mut output = ClientOutput {
-        out: Vec::new(),
-        err: Vec::new(),
-    };
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let write = async {
         if let (Some(mut stdin), Some(input)) = (stdin, input) {
             // A client that exits before it has read reports why on stderr.
@@ -335,12 +247,18 @@ async fn talk(child: &mut Child, input: Option<String>) -> Result<ClientOutput, 
     };
     let ((), out, err) = tokio::join!(
         write,
-        stdout.read_to_end(&mut output.out),
-        stderr.read_to_end(&mut output.err)
+        out.read_to_end(&mut stdout),
+        err.read_to_end(&mut stderr)
     );
-    out.and(err).map_err(TmuxError::Io)?;
-    child.wait().await.map_err(TmuxError::Io)?;
-    Ok(output)
+    let status = match out.and(err) {
+        Ok(_) => child.wait().await,
+        Err(error) => Err(error),
+    };
+    Ok(Output {
+        status: status.map_err(TmuxError::Io)?,
+        stdout,
+        stderr,
+    })
 }
 
 #[cfg(linux)]

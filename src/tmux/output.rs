@@ -69,10 +69,6 @@ impl Extent {
 }
 
 /// Reads a pane's output: in slices if it is long, unless the pane changes too much meanwhile.
-///
-/// # Errors
-///
-/// When the pane is missing or tmux fails.
 pub(crate) async fn read_output(
     connection: &mut Connection<'_>,
     pane: PaneId,
@@ -85,10 +81,6 @@ pub(crate) async fn read_output(
 /// on: it is told that the pane was continued, as often as is returned, and what it receives before that is
 /// older. Output that tmux has not sent to it yet is discarded, so that neither the answer nor that report
 /// is late. A pane whose run has ended becomes safe to respawn (tmux up to 3.7c).
-///
-/// # Errors
-///
-/// When the pane or the client is missing or tmux fails.
 pub(crate) async fn follow_output(
     connection: &mut Connection<'_>,
     client: &str,
@@ -127,10 +119,6 @@ pub(crate) fn ask_output(client: &mut Client, pane: PaneId, extent: Extent) {
 }
 
 /// Reads the answer to [`ask_output`].
-///
-/// # Errors
-///
-/// When the pane is missing or tmux fails.
 pub(crate) fn read_asked(frames: Vec<Frame>, extent: Extent) -> Result<PaneOutput, TmuxError> {
     let capture = Command::new("capture-pane");
     let captured = Captured::of(&all_ok(&[capture], frames)?)?;
@@ -217,14 +205,11 @@ impl Captured {
             // One line if the first of these two rows is continued by the second.
             let border = capture(missing - 1, missing + 1);
             let commands = [capture(oldest, missing), border, shape_command(pane)];
-            let frames = connection.run(&commands).await?;
-            let [rows, border, shape] = frames.as_slice() else {
-                return Err(unreadable());
-            };
-            if read_state(shape)?.0 != self.state {
+            let [rows, border, shape] = connection.each(&commands).await?;
+            if read_state(&shape)?.0 != self.state {
                 return Ok(false);
             }
-            let mut rows = rows.body.clone();
+            let mut rows = rows.body;
             let is_continued = border.body.len() == 1;
             if extent.is_raw {
                 // The next slice was captured as if the terminal had been reset before it.
@@ -312,10 +297,6 @@ fn unreadable() -> TmuxError {
 
 /// Reads the screen and as many of the last rows of the history as contain enough whole lines: so many at
 /// first, and more if that is not enough.
-///
-/// # Errors
-///
-/// When the pane is missing or tmux fails.
 pub(crate) async fn read_end(
     connection: &mut Connection<'_>,
     pane: PaneId,
@@ -363,17 +344,13 @@ impl FirstLines {
 
 /// Reads the first lines of a pane's output, if there are considerably more than those `known`. tmux
 /// drops a tenth of the rows at once, and no more than that are read.
-///
-/// # Errors
-///
-/// When the pane is missing or tmux fails.
 pub(crate) async fn read_first_lines(
     connection: &mut Connection<'_>,
     pane: PaneId,
     known: &mut FirstLines,
 ) -> Result<(), TmuxError> {
-    let shape = connection.run(&[shape_command(pane)]).await?;
-    let (begin, _) = read_state(shape.first().ok_or_else(unreadable)?)?;
+    let [shape] = connection.each(&[shape_command(pane)]).await?;
+    let (begin, _) = read_state(&shape)?;
     if known.pid != begin.pid {
         *known = FirstLines {
             pid: begin.pid,
@@ -390,11 +367,8 @@ pub(crate) async fn read_first_lines(
     let last = format!("-{}", begin.history - n_rows + 1);
     let capture = Command::new("capture-pane").args(["-p", "-J", "-t", &pane.to_string()]);
     let commands = [capture.args(["-S", "-", "-E", &last]), shape_command(pane)];
-    let frames = connection.run(&commands).await?;
-    let [rows, shape] = frames.as_slice() else {
-        return Err(unreadable());
-    };
-    let (end, _) = read_state(shape)?;
+    let [rows, shape] = connection.each(&commands).await?;
+    let (end, _) = read_state(&shape)?;
     if !end.may_lack_rows() && end.pid == begin.pid && end.history >= begin.history {
         let lines = rows.body.iter().map(|line| expand_tabs(line, end.width));
         // What the pane has printed meanwhile is not wanted.

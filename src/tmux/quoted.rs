@@ -5,7 +5,7 @@
 //! can end its field, whoever wrote it.
 //!
 //! tmux 3.2 and 3.3 never free a text that they have quoted. So only a text that contains such a
-//! character is quoted: [`unless_plain`].
+//! character is quoted.
 
 use crate::model::text;
 
@@ -16,87 +16,24 @@ const FIELD: char = '|';
 const END: char = '>';
 
 /// Returns a format that prints a row of these fields. Fields with free text must be made by
-/// [`unless_plain`], [`quoted`], [`bounded`], [`counter`] or [`expanded`].
+/// [`quoted`], [`counter`] or [`expanded`].
 pub(super) fn row_format(fields: &[&str]) -> String {
-    format!("{BEGIN}{}{END}", join_fields(fields))
+    format!("{BEGIN}{}{END}", fields.join(&FIELD.to_string()))
 }
 
-/// Returns a format for several fields of a row.
-pub(super) fn join_fields(fields: &[&str]) -> String {
-    fields.join(&FIELD.to_string())
-}
-
-/// Returns a format that expands `plain` when these texts contain nothing that must be quoted,
-/// otherwise `quoted`. A line break is among it, because the next line could look like the end of tmux's
-/// answer.
-pub(super) fn unless_plain(texts: &str, quoted: &str, plain: &str) -> String {
-    let must_be_quoted = has_any(&format!("{FIELD}{END}\\\\\n"), texts);
-    format!("#{{?{must_be_quoted},{quoted},{plain}}}")
-}
-
-/// Returns a format that is true when these texts contain any of these characters, as in a bracket of
+/// Returns a format that is true when this text contains any of these characters, as in a bracket of
 /// a pattern, or when that cannot be known: with a C library such as glibc before 2.33, a text that is
 /// not valid UTF-8 matches no pattern, not even `*`.
-fn has_any(characters: &str, texts: &str) -> String {
-    format!("#{{||:#{{m:*[{characters}]*,{texts}}},#{{!=:#{{m:*,{texts}}},1}}}}")
+fn has_any(characters: &str, text: &str) -> String {
+    format!("#{{||:#{{m:*[{characters}]*,{text}}},#{{!=:#{{m:*,{text}}},1}}}}")
 }
 
-/// Returns a format for the text of a variable or option.
+/// Returns a format for the text of a variable or option. A line break is quoted as well, because the next
+/// line could look like the end of tmux's answer.
 pub(super) fn quoted(variable: &str) -> String {
     let text = format!("#{{{variable}}}");
-    unless_plain(&text, &format!("#{{q:{variable}}}"), &text)
-}
-
-/// How a format prints a text.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Print {
-    /// With a backslash before the characters that separate fields and rows.
-    Quoted,
-    /// As it is: [`unless_plain`] has excluded these characters.
-    Plain,
-}
-
-impl Print {
-    /// Returns the modifier for a variable or option, which may be the last of several.
-    fn modifier(self) -> &'static str {
-        match self {
-            Self::Quoted => "q:",
-            Self::Plain => "",
-        }
-    }
-
-    /// Returns a format for an option's text, limited to this many characters. `=` limits it but
-    /// changes runs of `#` and drops newlines, so it is used only where the limit is exceeded. It may
-    /// cut a quoted character in two: the remaining backslash then quotes the ellipsis instead of the
-    /// end of the field.
-    pub(super) fn bounded(self, option: &str) -> String {
-        let modifier = self.modifier();
-        let limit = match self {
-            Self::Quoted => "=4096;",
-            Self::Plain => "=4096:",
-        };
-        format!(
-            "#{{?#{{e|>:#{{n:{option}}},4096}},#{{{limit}{modifier}{option}}}…,#{{{modifier}{option}}}}}"
-        )
-    }
-
-    /// Returns a format for the first of two options that is set.
-    pub(super) fn first_of(self, ours: &str, other: &str) -> String {
-        format!(
-            "#{{?{ours},{},{}}}",
-            self.bounded(ours),
-            self.bounded(other)
-        )
-    }
-}
-
-/// Returns a format for an option's text, limited as by [`Print::bounded`].
-pub(super) fn bounded(option: &str) -> String {
-    unless_plain(
-        &format!("#{{{option}}}"),
-        &Print::Quoted.bounded(option),
-        &Print::Plain.bounded(option),
-    )
+    let must_be_quoted = has_any(&format!("{FIELD}{END}\\\\\n"), &text);
+    format!("#{{?{must_be_quoted},#{{q:{variable}}},{text}}}")
 }
 
 /// Returns a format for an option that should contain numbers, blanks and `@`: a question mark where it
@@ -152,40 +89,51 @@ fn split_row(row: &str) -> Option<(Vec<Vec<u8>>, &str)> {
                 fields.push(field);
                 return Some((fields, chars.as_str()));
             }
-            '\\' => {
-                let (byte, length) = unescape(chars.as_str());
-                match byte {
-                    Some(byte) => field.push(byte),
-                    None => field.extend_from_slice(&chars.as_str().as_bytes()[..length]),
-                }
-                chars = chars.as_str()[length..].chars();
-            }
+            '\\' => chars = unescape(chars.as_str(), &mut field).chars(),
             c => field.extend_from_slice(c.encode_utf8(&mut utf8).as_bytes()),
         }
     }
 }
 
-/// Returns the byte quoted behind a backslash, and the length of the quoted text. Letters and
+/// Returns the value of an option as `show-options` prints it: in quotes where it has more than a word.
+pub(super) fn unquoted(printed: &str) -> Vec<u8> {
+    let inside = |quote| printed.strip_prefix(quote)?.strip_suffix(quote);
+    let mut rest = inside('"').or_else(|| inside('\'')).unwrap_or(printed);
+    let mut value = Vec::with_capacity(rest.len());
+    while let Some((before, escaped)) = rest.split_once('\\') {
+        value.extend_from_slice(before.as_bytes());
+        rest = unescape(escaped, &mut value);
+    }
+    value.extend_from_slice(rest.as_bytes());
+    value
+}
+
+/// Adds the byte that is written behind a backslash, and returns the text behind it. Letters and
 /// digits are never quoted: there some versions of tmux have written a control character as three
 /// octal digits or as a letter, as in C. Everything else is quoted literally.
-fn unescape(text: &str) -> (Option<u8>, usize) {
-    let bytes = text.as_bytes();
+fn unescape<'a>(text: &'a str, value: &mut Vec<u8>) -> &'a str {
     let octal = |byte: &u8| (b'0'..=b'7').contains(byte);
-    match bytes {
-        [first @ b'0'..=b'3', second, third, ..] if octal(second) && octal(third) => {
-            let value = (first - b'0') << 6 | (second - b'0') << 3 | (third - b'0');
-            (Some(value), 3)
+    let (byte, length) = match text.as_bytes() {
+        [first @ b'0'..=b'3', second, third, ..] if octal(second) && octal(third) => (
+            (first - b'0') << 6 | (second - b'0') << 3 | (third - b'0'),
+            3,
+        ),
+        [b'0', ..] => (0, 1),
+        [b'a', ..] => (7, 1),
+        [b'b', ..] => (8, 1),
+        [b't', ..] => (b'\t', 1),
+        [b'n', ..] => (b'\n', 1),
+        [b'v', ..] => (0x0b, 1),
+        [b'f', ..] => (0x0c, 1),
+        [b'r', ..] => (b'\r', 1),
+        _ => {
+            let (literal, rest) = text.split_at(text.chars().next().map_or(0, char::len_utf8));
+            value.extend_from_slice(literal.as_bytes());
+            return rest;
         }
-        [b'0', ..] => (Some(0), 1),
-        [b'a', ..] => (Some(7), 1),
-        [b'b', ..] => (Some(8), 1),
-        [b't', ..] => (Some(b'\t'), 1),
-        [b'n', ..] => (Some(b'\n'), 1),
-        [b'v', ..] => (Some(0x0b), 1),
-        [b'f', ..] => (Some(0x0c), 1),
-        [b'r', ..] => (Some(b'\r'), 1),
-        _ => (None, text.chars().next().map_or(0, char::len_utf8)),
-    }
+    };
+    value.push(byte);
+    &text[length..]
 }
 
 /// The fields of a row, in order.
@@ -194,20 +142,17 @@ pub(super) struct Fields(std::vec::IntoIter<Vec<u8>>);
 impl Fields {
     /// Returns the next field as one line of sanitised text.
     pub(super) fn text(&mut self) -> Option<String> {
-        self.0.next().map(|field| text::one_line(&field, 4096))
+        Some(text::one_line(&self.0.next()?, 4096))
     }
 
     /// Returns the next field as the name of a session, sanitised.
     pub(super) fn session_name(&mut self) -> Option<String> {
-        let field = self.0.next()?;
-        Some(text::session_name(&field, 4096))
+        Some(text::session_name(&self.0.next()?, 4096))
     }
 
     /// Returns the next field unchanged.
     pub(super) fn raw(&mut self) -> Option<String> {
-        self.0
-            .next()
-            .map(|field| String::from_utf8_lossy(&field).into_owned())
+        Some(String::from_utf8_lossy(&self.0.next()?).into_owned())
     }
 
     /// Returns the next field as a text; `None` inside when it is empty.
@@ -222,6 +167,10 @@ impl Fields {
     /// Returns the next field as a number; `None` inside when it is not one.
     pub(super) fn maybe<T: std::str::FromStr>(&mut self) -> Option<Option<T>> {
         self.raw().map(|field| field.trim().parse().ok())
+    }
+
+    pub(super) fn are_over(&self) -> bool {
+        self.0.len() == 0
     }
 
     pub(super) fn flag(&mut self) -> Option<bool> {
@@ -267,8 +216,6 @@ mod tests {
         let controls = &["\u{1b}[31m\r\0x", "\\033"];
         check("<\\033[31m\\r\\0x|\\\\033>", &[controls]);
         check("<\\303\\251|\\é>", &[&["é", "é"]]);
-        // A cut in the middle of a quoted character.
-        check("<aaa\\…|7\\ >", &[&["aaa…", "7 "]]);
     }
 
     #[test]

@@ -15,11 +15,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command as Process};
 
 use super::error::TmuxError;
-use super::version::{is_supported, version_in};
 use crate::env;
 use crate::files::our_uid;
-use crate::model::Error;
 use crate::model::environment::reaches_tmux_server;
+use crate::model::{Error, text};
 use crate::rules::protocol::Command;
 
 /// The program that is used if none is named.
@@ -54,28 +53,21 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Returns the server that tmux itself would choose: by `-S`, `-L`, `$TMUX` or its default.
-    ///
-    /// # Errors
-    ///
-    /// When the name is a path, or the socket is another user's or a file of another kind, which tmux would
+    /// Returns the server that tmux itself would choose: by `-S`, `-L`, `$TMUX` or its default. Fails when
+    /// the name is a path, or the socket is another user's or a file of another kind, which tmux would
     /// delete. When neither `$TMUX_TMPDIR` nor `/tmp` exists, or the working directory is gone.
     pub(crate) fn locate(
         choice: &ServerChoice,
         env: &dyn Fn(&str) -> Option<OsString>,
     ) -> Result<Self, TmuxError> {
         let set = |name: &str| env(name).filter(|value| !value.is_empty());
-        let program = choice
-            .program
-            .clone()
-            .or_else(|| set("TMUX_TASK_TMUX").map(PathBuf::from))
-            .unwrap_or_else(|| PathBuf::from(PROGRAM));
+        let named = choice.program.clone();
+        let named = named.or_else(|| set("TMUX_TASK_TMUX").map(PathBuf::from));
+        let mut program = named.unwrap_or_else(|| PathBuf::from(PROGRAM));
         // A name is looked for on PATH. A client that starts a server does not stand where we are.
-        let program = if program.components().count() > 1 {
-            std::path::absolute(program).map_err(TmuxError::Io)?
-        } else {
-            program
-        };
+        if program.components().count() > 1 {
+            program = std::path::absolute(program).map_err(TmuxError::Io)?;
+        }
         let socket = match (&choice.socket_path, &choice.socket_name) {
             (Some(path), _) => path.clone(),
             (None, Some(name)) => {
@@ -93,13 +85,11 @@ impl Server {
             },
         };
         let socket = canonical(std::path::absolute(socket).map_err(TmuxError::Io)?);
-        let is_other = std::fs::metadata(&socket).is_ok_and(|found| !found.file_type().is_socket());
-        if is_other {
+        if std::fs::metadata(&socket).is_ok_and(|found| !found.file_type().is_socket()) {
             let socket = socket.display();
             let other = Error::failed(format!("{socket} is not a tmux socket but something else"));
-            return Err(other
-                .with_hint("-S takes the path of a tmux server's socket")
-                .into());
+            let hint = "-S takes the path of a tmux server's socket";
+            return Err(other.with_hint(hint).into());
         }
         check_owner(&socket)?;
         Ok(Self {
@@ -110,14 +100,12 @@ impl Server {
     }
 
     /// Returns the server's socket, an absolute path.
-    #[must_use]
     pub(crate) fn socket(&self) -> &Path {
         &self.socket
     }
 
     /// Returns the same server with a limit on descriptors for the clients that it starts, for a
     /// process whose own limit was raised.
-    #[must_use]
     pub(crate) fn with_descriptors(&self, descriptors: Option<u64>) -> Self {
         Self {
             descriptors,
@@ -126,20 +114,12 @@ impl Server {
     }
 
     /// Returns the tmux program.
-    #[must_use]
     pub(crate) fn program(&self) -> &Path {
         &self.program
     }
 
-    /// Runs the program, and returns its version if it is supported.
-    ///
-    /// # Errors
-    ///
-    /// When the program cannot be run, is not tmux or is too old.
-    ///
-    /// # Cancel safety
-    ///
-    /// When the future is dropped, the program is killed.
+    /// Runs the program, and returns its version if it is supported. When the future is dropped, the program
+    /// is killed.
     pub(crate) async fn check_version(&self) -> Result<String, TmuxError> {
         let mut process = self.process();
         process.arg("-V").stdin(Stdio::null()).kill_on_drop(true);
@@ -161,18 +141,13 @@ impl Server {
         Err(error.into())
     }
 
-    /// Whether the program was named by the user.
-    #[must_use]
+    /// Whether the user named the program.
     pub(crate) fn is_program_named(&self) -> bool {
         self.program != Path::new(PROGRAM)
     }
 
     /// Creates the folder that tmux would create for its default sockets. With `-S` none is
     /// created.
-    ///
-    /// # Errors
-    ///
-    /// When a server cannot be started because the folder is missing.
     pub(crate) fn create_socket_folder(&self) -> Result<(), TmuxError> {
         self.check_socket_folder()?;
         let Some(folder) = self.missing_folder() else {
@@ -188,23 +163,15 @@ impl Server {
 
     /// Whether a server can be started, as far as the folder of its socket is concerned. tmux makes
     /// only a folder of its own.
-    ///
-    /// # Errors
-    ///
-    /// When another folder is missing.
     pub(crate) fn check_socket_folder(&self) -> Result<(), TmuxError> {
         let is_tmux_own = |folder: &Path| folder.file_name() == Some(OsStr::new(&folder_name()));
-        match self.missing_folder().filter(|folder| !is_tmux_own(folder)) {
-            Some(folder) => {
-                let folder = folder.display();
-                let what = format!("there is no folder {folder} for the tmux server's socket");
-                let error = Error::failed(what);
-                Err(error
-                    .with_hint("make it, or name another path with -S")
-                    .into())
-            }
-            None => Ok(()),
-        }
+        let Some(folder) = self.missing_folder().filter(|folder| !is_tmux_own(folder)) else {
+            return Ok(());
+        };
+        let folder = folder.display();
+        let what = format!("there is no folder {folder} for the tmux server's socket");
+        let hint = "make it, or name another path with -S";
+        Err(Error::failed(what).with_hint(hint).into())
     }
 
     fn missing_folder(&self) -> Option<&Path> {
@@ -215,6 +182,7 @@ impl Server {
     pub(super) fn client_process(&self) -> Process {
         let mut process = self.process();
         process.arg("-u").arg("-S").arg(&self.socket);
+        process.stdout(Stdio::piped()).stderr(Stdio::piped());
         process
     }
 
@@ -223,9 +191,8 @@ impl Server {
     fn process(&self) -> Process {
         let mut process = Process::new(&self.program);
         let stays = |name: &OsStr| name.to_str().is_some_and(reaches_tmux_server);
-        process
-            .env_clear()
-            .envs(env::vars().filter(|(name, _)| stays(name)));
+        let variables = env::vars().filter(|(name, _)| stays(name));
+        process.env_clear().envs(variables);
         process
     }
 
@@ -314,6 +281,36 @@ fn canonical(path: PathBuf) -> PathBuf {
     }
 }
 
+// The version of tmux.
+
+/// A format that is true before 3.8, which has no need of some precautions. OpenBSD counts its own
+/// releases, of which any may be older.
+pub(super) const IS_BEFORE_3_8: &str = "#{||:#{m:*3.[2-7]*,#{version}},#{m:openbsd-*,#{version}}}";
+
+/// Returns the version in the output of `tmux -V`; `None` if the program is not tmux.
+fn version_in(output: &str) -> Option<String> {
+    // What prints another name is not tmux, whatever its version is.
+    let version = output.trim().strip_prefix("tmux ")?.trim();
+    (!version.is_empty()).then(|| text::one_line(version.as_bytes(), 40))
+}
+
+/// Whether this version is supported. 3.2 is the first with the required flags of `attach-session`. A
+/// version without a number, such as `master`, was built from newer source.
+fn is_supported(version: &str) -> bool {
+    // OpenBSD counts its own releases; 6.8 contains what became 3.2.
+    let (version, oldest) = match version.strip_prefix("openbsd-") {
+        Some(release) => (release, (6, 8)),
+        None => (version.trim_start_matches("next-"), (3, 2)),
+    };
+    number(version).is_none_or(|number| number >= oldest)
+}
+
+fn number(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.split_once('.')?;
+    let digits = minor.bytes().take_while(u8::is_ascii_digit).count();
+    Some((major.parse().ok()?, minor[..digits].parse().ok()?))
+}
+
 // Whether a tmux server is running, checked without starting a process and without blocking; and
 // whether it answers.
 
@@ -334,7 +331,6 @@ impl Server {
     /// Asks the kernel whether a server listens. It never blocks: a server that is stopped accepts
     /// connections until its queue is full, and then a plain connect would block until it
     /// continues.
-    #[must_use]
     pub(crate) fn probe(&self) -> Probe {
         match self.try_connect() {
             Ok(_) | Err(Errno::INPROGRESS) => Probe::Listening,
@@ -346,7 +342,6 @@ impl Server {
 
     /// Returns the pid of the server that listens, if there is one and the kernel reports it, as
     /// Linux does.
-    #[must_use]
     pub(crate) fn pid(&self) -> Option<u32> {
         #[cfg(linux)]
         {
@@ -369,11 +364,9 @@ impl Server {
             Probe::Stuck => return false,
             Probe::Listening | Probe::Unknown(_) => {}
         }
-        let asked = self.one_shot(std::slice::from_ref(&command));
-        !matches!(
-            tokio::time::timeout(within, asked).await,
-            Err(_) | Ok(Err(TmuxError::TimedOut))
-        )
+        let asked = [command];
+        let answer = tokio::time::timeout(within, self.one_shot(&asked)).await;
+        !matches!(answer, Err(_) | Ok(Err(TmuxError::TimedOut)))
     }
 
     /// Connects without waiting, as a client that has not said yet what it wants.
@@ -507,5 +500,30 @@ mod tests {
         }
         drop(listener.accept().unwrap());
         assert_eq!(server.probe(), Probe::Listening);
+    }
+
+    #[test]
+    fn versions_are_distinguished() {
+        let versions = "3.3a 3.2 3.1c 2.9a 3.10 next-3.8 next-3.1 master openbsd-7.4 openbsd-6.6";
+        let supported: Vec<&str> = versions
+            .split(' ')
+            .filter(|text| is_supported(text))
+            .collect();
+        let expected = ["3.3a", "3.2", "3.10", "next-3.8", "master", "openbsd-7.4"];
+        assert_eq!(supported, expected);
+    }
+
+    #[test]
+    fn only_tmux_has_a_version_of_tmux() {
+        for (output, version) in [
+            ("tmux 3.3a\n", Some("3.3a")),
+            ("tmux master", Some("master")),
+            // Of `echo -V`, `true -V`, and `bash -V`.
+            ("-V\n", None),
+            ("", None),
+            ("GNU bash, version 5.2\n", None),
+        ] {
+            assert_eq!(version_in(output).as_deref(), version, "{output}");
+        }
     }
 }

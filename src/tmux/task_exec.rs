@@ -22,7 +22,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::pane_origin::{IS_OF_LAUNCHER, PREFIX};
-use super::window_options::{MARK, SPEC, decode_spec};
+use super::window_options::{MARK, SPEC, STARTED, decode_spec};
 use crate::files::{self, PROC, WRITABLE_BY_OTHERS};
 use crate::model::environment::{TaskEnvironment, WithheldVariables, covers_name, is_shell_name};
 use crate::model::{Error, Slot, TaskSpec, lossless, quote_where_needed};
@@ -87,10 +87,6 @@ pub(super) struct PaneOrder {
 
 /// Returns the environment of a task: the variables of its caller, unless it is to have those of tmux,
 /// without the withheld ones; and those that are given for it, even if they are withheld by name.
-///
-/// # Errors
-///
-/// When there is no shell.
 pub(crate) fn environment_of(
     spec: &TaskSpec,
     caller: impl IntoIterator<Item = (OsString, OsString)>,
@@ -101,12 +97,9 @@ pub(crate) fn environment_of(
         .into_iter()
         .filter(|(name, _)| !spec.is_env_clean && !is_withheld(name))
         .map(|(name, value)| (lossless::Text(name), lossless::Text(value)));
+    let shell = find_bash().ok_or_else(|| Error::failed("could not find `bash` in PATH"))?;
     let mut environment = TaskEnvironment {
-        shell: lossless::Text(
-            find_bash()
-                .ok_or_else(|| Error::failed("could not find `bash` in PATH"))?
-                .into(),
-        ),
+        shell: lossless::Text(shell.into()),
         withheld: withheld.names().map(str::to_owned).collect(),
         variables: variables.collect(),
     };
@@ -122,10 +115,9 @@ fn variables_of_shell(
     is_clean: bool,
 ) -> impl Iterator<Item = (OsString, OsString)> {
     let of_tmux = env::vars_os().filter(move |(name, _)| {
-        let covers = |pattern: &String, name| covers_name(pattern, name);
         let mut withheld = environment.withheld.iter();
         match (is_clean, name.to_str()) {
-            (true, Some(name)) => !withheld.any(|pattern| covers(pattern, name)),
+            (true, Some(name)) => !withheld.any(|pattern| covers_name(pattern, name)),
             (true, None) => true,
             (false, name) => name.is_some_and(|name| OF_PANE.contains(&name)),
         }
@@ -146,32 +138,19 @@ impl PaneOrder {
         let mut bytes = SCRIPT_ROOM;
         for word in &self.spec.command {
             bytes += size(word.len());
-            check_part("an argument", word.len() as u64)?;
+            check_part("an argument is", word.len())?;
         }
         for (name, value) in &self.environment.variables {
             let length = name.0.len() + 1 + value.0.len();
             bytes += size(length);
-            check_part(&format!("the variable {}", name.0.display()), length as u64)?;
+            check_part(&format!("the variable {} is", name.0.display()), length)?;
         }
-        let limit = max_size();
-        if bytes > limit {
-            return Err(too_long(
-                "the command and its environment are",
-                bytes,
-                limit,
-                "",
-            ));
-        }
-        Ok(())
+        check_size("the command and its environment are", bytes, max_size(), "")
     }
 
     /// Returns the script, without its comments.
     fn script(&self) -> String {
-        let TaskEnvironment {
-            withheld,
-            variables,
-            ..
-        } = &self.environment;
+        let (withheld, variables) = (&self.environment.withheld, &self.environment.variables);
         let withheld = withheld.iter();
         let unset = withheld.map(|pattern| match pattern.strip_suffix('*') {
             Some(beginning) => format!("${{!{beginning}@}}"),
@@ -194,14 +173,11 @@ impl PaneOrder {
             ("hang_up", if has_trap { "" } else { "yes" }),
         ] {
             let value = quote_where_needed(value);
-            script.push_str(&format!("tmux_task_{name}={value}\n"));
+            script += &format!("tmux_task_{name}={value}\n");
         }
         let lines = SCRIPT.lines().map(str::trim_start);
-        for line in lines.filter(|line| !line.starts_with('#')) {
-            script.push_str(line);
-            script.push('\n');
-        }
-        script
+        let lines = lines.filter(|line| !line.starts_with('#'));
+        script + &lines.flat_map(|line| [line, "\n"]).collect::<String>()
     }
 
     /// Returns the shell that runs the command.
@@ -210,15 +186,13 @@ impl PaneOrder {
             true => RUN_LINE,
             false => RUN_ARGV,
         };
+        let variables = variables_of_shell(&self.environment, self.spec.is_env_clean);
         let mut shell = Command::new(&self.environment.shell.0);
         shell
             .args(["--noprofile", "-lc", run, "bash"])
             .args(&self.spec.command)
             .env_clear()
-            .envs(variables_of_shell(
-                &self.environment,
-                self.spec.is_env_clean,
-            ))
+            .envs(variables)
             .env(SCRIPT_VARIABLE, self.script());
         shell
     }
@@ -237,23 +211,17 @@ fn max_size() -> u64 {
     1 << 20
 }
 
-fn too_long(what: &str, bytes: u64, limit: u64, scope: &str) -> Error {
-    Error::failed(format!(
-        "{what} too long: {bytes} bytes, and the kernel takes {limit}{scope}"
-    ))
-    .with_hint("`getconf ARG_MAX` prints the limit for all of it; a file has none")
+fn check_part(what: &str, bytes: usize) -> Result<(), Error> {
+    check_size(what, bytes as u64, MAX_PART - 1, " in one")
 }
 
-fn check_part(what: &str, bytes: u64) -> Result<(), Error> {
-    if bytes >= MAX_PART {
-        return Err(too_long(
-            &format!("{what} is"),
-            bytes,
-            MAX_PART - 1,
-            " in one",
-        ));
+fn check_size(what: &str, bytes: u64, limit: u64, scope: &str) -> Result<(), Error> {
+    if bytes <= limit {
+        return Ok(());
     }
-    Ok(())
+    let kernel = format!("{bytes} bytes, and the kernel takes {limit}{scope}");
+    Err(Error::failed(format!("{what} too long: {kernel}"))
+        .with_hint("`getconf ARG_MAX` prints the limit for all of it; a file has none"))
 }
 
 /// Finds bash where the caller does, otherwise where it usually is: the tmux server may have another
@@ -292,8 +260,8 @@ pub(crate) fn exec_task(path: &Path, before: impl FnOnce(&Slot)) -> Error {
     let order = match taken {
         Ok(order) => order,
         Err(error) => {
-            let what = format!("could not read what to run from {}", path.display());
-            return Error::io(what, &error);
+            let file = path.display();
+            return Error::io(format!("could not read what to run from {file}"), &error);
         }
     };
     if let Some(slot) = &order.spec.settings.slot {
@@ -312,7 +280,7 @@ fn show(pane: &str, format: &str) -> Option<String> {
     let named = env::var_os("TMUX_TASK_TMUX").filter(|name| !name.is_empty());
     let program = named.or_else(|| Path::new(&own).exists().then(|| own.into()));
     let shown = Command::new(program.unwrap_or_else(|| "tmux".into()))
-        .args(["display-message", "-p", "-t", pane, format])
+        .args(["-u", "display-message", "-p", "-t", pane, format])
         .stderr(Stdio::null())
         .output();
     String::from_utf8(shown.ok()?.stdout).ok()
@@ -320,12 +288,14 @@ fn show(pane: &str, format: &str) -> Option<String> {
 
 /// Returns what the window of our pane has recorded, in tmux's environment, if it was respawned by hand.
 fn recorded_order(pane: &str) -> Option<PaneOrder> {
-    let format = format!("#{{pane_pid}}\n#{{{SPEC}}}\n#{{window_name}}\n#{{session_name}}");
+    let format =
+        format!("#{{pane_pid}}\n#{{{STARTED}}}\n#{{{SPEC}}}\n#{{window_name}}\n#{{session_name}}");
     let shown = show(pane, &format)?;
     let mut lines = shown.lines();
     let ours = [std::process::id(), parent_id()].map(|pid| pid.to_string());
     lines.next().filter(|pid| ours.contains(&(*pid).into()))?;
-    let (_, mut spec) = decode_spec(lines.next()?)?;
+    let started = lines.next()?.parse().ok();
+    let mut spec = decode_spec(lines.next()?, started)?;
     spec.is_env_clean = true;
     // A place in it is not waited for.
     spec.settings.slot = None;
@@ -352,15 +322,12 @@ impl TaskFile {
     pub(super) fn write(folder: &Path, token: &str, order: &PaneOrder) -> io::Result<Self> {
         files::make_folder(folder, WRITABLE_BY_OTHERS)?;
         // Those that no pane has read.
-        remove_files(folder, |name, is_stale| {
-            is_stale && name.starts_with(PREFIX)
-        });
+        remove_files(folder, |name, stale| stale && name.starts_with(PREFIX));
         let path = folder.join(format!("{PREFIX}{token}"));
         // One of a daemon that was killed during the same launch is replaced: a pane that waits for it waits
         // for this one then.
         let fresh = path.with_extension("new");
-        // It may not be there.
-        drop(fs::remove_file(&fresh));
+        files::if_there(fs::remove_file(&fresh))?;
         let file = files::create_new(&fresh)?;
         let mut written = Self {
             path: fresh,
@@ -501,11 +468,7 @@ fn remove_files(folder: &Path, is_over: impl Fn(&str, bool) -> bool) {
         let is_stale = matches!(age, Ok(Ok(age)) if age > STALE);
         if name.to_str().is_some_and(|name| is_over(name, is_stale)) {
             let removed = fs::remove_file(entry.path());
-            tracing::debug!(
-                ?name,
-                ?removed,
-                "the file of a launch is not needed any more"
-            );
+            tracing::debug!(?name, ?removed, "a launch's file is not needed any more");
         }
     }
 }

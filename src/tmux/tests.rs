@@ -97,7 +97,7 @@ impl Private {
 
     /// Attaches to the session `keep`.
     async fn client(&self) -> Client {
-        let client = self.server.attach(SessionId(0), Output::None);
+        let client = self.server.attach(SessionId(0), NO_OUTPUT);
         client.await.unwrap()
     }
 

@@ -2,7 +2,7 @@
 //! lines, and showing a window to the user.
 
 use super::client::Connection;
-use super::commands::{last_text, set_session_option};
+use super::commands::set_session_option;
 use super::error::TmuxError;
 use crate::model::{SessionId, WindowId};
 use crate::rules::protocol::Command;
@@ -32,10 +32,6 @@ pub(crate) struct Viewer {
 }
 
 /// Lists the terminals that are attached to the server. Control clients are none.
-///
-/// # Errors
-///
-/// When there is no server or tmux fails.
 pub(crate) async fn list_viewers(
     connection: &mut Connection<'_>,
 ) -> Result<Vec<Viewer>, TmuxError> {
@@ -46,8 +42,8 @@ pub(crate) async fn list_viewers(
          #{?#{==:#{@tmux_task_notices},on},1,0} #{client_utf8} #{client_tty} #{client_name} \
          #{client_termname} #{client_termtype}",
     ]);
-    let frames = connection.run(&[list]).await?;
-    Ok(last_text(&frames).lines().filter_map(read).collect())
+    let listed = connection.print(list).await?;
+    Ok(listed.lines().filter_map(read).collect())
 }
 
 /// Reads a row; `None` for a control client.
@@ -71,10 +67,6 @@ fn read(row: &str) -> Option<Viewer> {
 
 /// Shows a text on the status line of the viewers that are attached to the task session or want
 /// notices of all of them, and stores it in the task session's `@tmux_task_notice`.
-///
-/// # Errors
-///
-/// When the session is missing or tmux fails.
 pub(crate) async fn show_notice(
     connection: &mut Connection<'_>,
     session: SessionId,
@@ -82,15 +74,14 @@ pub(crate) async fn show_notice(
     notice: &str,
 ) -> Result<(), TmuxError> {
     set_session_option(connection, session, NOTICE_OPTION, Some(notice)).await?;
-    let show: Vec<Command> = viewers
-        .iter()
-        .filter(|viewer| viewer.session == session || viewer.wants_notices)
-        .map(|viewer| {
-            Command::new("display-message")
-                .args(["-c", &viewer.name, "-t", &format!("{session}:")])
-                .arg("#{@tmux_task_notice}")
-        })
-        .collect();
+    let viewers = viewers.iter();
+    let viewers = viewers.filter(|viewer| viewer.session == session || viewer.wants_notices);
+    let target = format!("{session}:");
+    let show = viewers.map(|viewer| {
+        let show = Command::new("display-message").args(["-c", &viewer.name, "-t", &target]);
+        show.arg("#{@tmux_task_notice}")
+    });
+    let show: Vec<Command> = show.collect();
     if !show.is_empty() {
         connection.run(&show).await?;
     }
@@ -98,10 +89,6 @@ pub(crate) async fn show_notice(
 }
 
 /// Makes a window the current one of its session, and the viewer that was used last show it.
-///
-/// # Errors
-///
-/// When the window is missing or tmux fails.
 pub(crate) async fn show_window(
     connection: &mut Connection<'_>,
     session: SessionId,

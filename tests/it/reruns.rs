@@ -123,7 +123,7 @@ fn a_window_without_a_record_is_refused_and_left_alone() {
     world.run("api", "sleep 1000");
     world.new_window("mine", "exec sleep 1000");
     // An option that all windows inherit is the record of none.
-    let record = r#"{"started":1,"settings":{}} {"command":["true"],"cwd":"/"}"#;
+    let record = r#"{"started":1,"spec":{"command":["true"],"cwd":"/"}}"#;
     world.tmux(["set-option", "-gw", "@tmux_task_spec", record]);
     let is_refused = |words: &[&str], name: &str| {
         let why = format!(

@@ -312,7 +312,11 @@ fn its_own_session_is_no_other_one_though_it_came_meanwhile() {
     // A tmux that takes its time for the scan's list of sessions.
     let gate = world.gate("gate");
     let script = format!(
-        "#!/bin/sh\ncase \"$*\" in *list-sessions*tmux_task_root*) {} ;; esac\nexec tmux \"$@\"\n",
+        "#!/bin/sh\n\
+         case \"$*\" in *source-file*) ;; *) exec tmux \"$@\" ;; esac\n\
+         line=$(cat)\n\
+         case $line in *list-sessions*tmux_task_root*) {} ;; esac\n\
+         printf '%s\\n' \"$line\" | tmux \"$@\"\n",
         gate.wait()
     );
     let slow = world.script("slow-tmux", &script);

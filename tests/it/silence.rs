@@ -107,8 +107,8 @@ fn a_tmux_server_that_is_busy_does_not_end_a_command() {
     let task = "trap '' TERM; while :; do echo busy; sleep 0.05; done";
     world.run("api", task);
     // Its answer to the question whether it answers at all comes later than usual.
-    let script = "#!/bin/sh\ncase \"$*\" in *display-message*) sleep 3 ;; esac\n\
-        exec tmux \"$@\"\n";
+    let script = "#!/bin/sh\nline=$(cat)\ncase $line in *display-message*) sleep 3 ;; esac\n\
+        printf '%s\\n' \"$line\" | tmux \"$@\"\n";
     let slow = world.script("slow-tmux", script);
     let slow = slow.to_str().unwrap();
     let killed = world.task(["--tmux", slow, "kill", "api", "--grace", "7s"]);

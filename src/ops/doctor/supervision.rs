@@ -199,7 +199,7 @@ async fn examine_hooks(session: &TaskSession, id: Option<SessionId>) -> Vec<Doct
         Ok(Ok(faults)) if faults.is_empty() => vec![ok("hooks", "in place")],
         Ok(Ok(faults)) => faults
             .into_iter()
-            .map(|fault| warn("hooks", fault.message, fault.hint))
+            .map(|fault| warn("hooks", fault.message, fault.hint.unwrap_or_default()))
             .collect(),
         // The server is checked by itself.
         Ok(Err(_)) => Vec::new(),

@@ -38,10 +38,6 @@ pub(crate) struct RunEnder {
 
 impl RunEnder {
     /// Starts the thread, which ends nothing yet.
-    ///
-    /// # Errors
-    ///
-    /// When the system is out of descriptors or threads.
     pub(crate) fn new() -> io::Result<Self> {
         let (wake, woken) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
@@ -71,11 +67,7 @@ impl RunEnder {
         }
     }
 
-    /// Returns the next report; pending while there is none.
-    ///
-    /// # Cancel safety
-    ///
-    /// No report is lost when the future is dropped.
+    /// Returns the next report; pending while there is none. No report is lost when the future is dropped.
     pub(crate) async fn report(&mut self) -> EndReport {
         match self.reports.recv().await {
             Some(report) => report,

@@ -22,7 +22,7 @@ pub(super) fn now() -> Option<u64> {
 }
 
 /// No shell waits.
-pub(super) fn note_stop_signal(_pid: i32, _signal: u8) {}
+pub(super) fn note_stop_signal(_pid: u32, _signal: u8) {}
 
 /// Whether a process has this pid.
 pub(super) fn contains(pid: u32, _started: u64) -> bool {

@@ -12,10 +12,7 @@ use super::members::{ProcessRow, SignalMasks};
 /// Returns all processes but those with these pids, in order; pids that no process has any more are
 /// removed. To read a process takes ten times as long as to list it.
 pub(in crate::process) fn read(strangers: &mut Vec<u32>) -> Vec<ProcessRow> {
-    let Ok(entries) = fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let pids = stat::numbers_in("/proc");
     let (listed, pids) = pids.partition(|pid| strangers.binary_search(pid).is_ok());
     *strangers = listed;
     strangers.sort_unstable();
@@ -25,10 +22,9 @@ pub(in crate::process) fn read(strangers: &mut Vec<u32>) -> Vec<ProcessRow> {
 /// Returns the present time as in [`ProcessRow::started`], in whole ticks.
 pub(super) fn now() -> Option<u64> {
     let now = clock_gettime(ClockId::Boottime);
-    let nanos =
-        u64::try_from(now.tv_sec).ok()? * 1_000_000_000 + u64::try_from(now.tv_nsec).ok()?;
+    let nanos = now.tv_sec * 1_000_000_000 + now.tv_nsec;
     let tick = 1_000_000_000_u64.checked_div(clock_ticks_per_second())?;
-    nanos.checked_div(tick)
+    u64::try_from(nanos).ok()?.checked_div(tick)
 }
 
 /// Whether the process that started then has this pid and runs.
@@ -68,10 +64,11 @@ pub(super) fn masks(pid: u32, _name: &str) -> SignalMasks {
 }
 
 /// Notes the signal for our launcher's shell, which takes it for `SIGTERM` where that is not possible.
-pub(super) fn note_stop_signal(pid: i32, signal: u8) {
+pub(super) fn note_stop_signal(pid: u32, signal: u8) {
     let mut limit = getrlimit(Resource::Locks);
     limit.current = Some(signal.into());
-    let noted = prlimit(Pid::from_raw(pid), Resource::Locks, limit);
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let noted = prlimit(process, Resource::Locks, limit);
     tracing::debug!(?noted, pid, "a shell is told the stop signal");
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::Receiver;
 use std::thread;
@@ -10,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use tokio::sync::mpsc;
 
 use super::members::{HOLD, Known, ProcessRow, SignalMasks};
@@ -20,7 +19,7 @@ use super::ps_table as table;
 use super::table;
 use crate::model::programs::{CommandReader, command_reader};
 use crate::model::{EndOrder, EndReport, LeftProcess, WindowId};
-use crate::process::stat;
+use crate::process::stat::{self, Process};
 
 /// After this time, those who wait are told for whom.
 const TELL_AFTER: Duration = Duration::from_secs(1);
@@ -82,8 +81,8 @@ impl Strangers {
         // The table may have been read for another run.
         runs.values_mut().for_each(|run| drop(run.recognise(all)));
         let is_stranger = |row: &&ProcessRow| runs.values().all(|run| run.is_stranger(row));
-        self.pids
-            .extend(all.iter().filter(is_stranger).map(|row| row.pid));
+        let strangers = all.iter().filter(is_stranger);
+        self.pids.extend(strangers.map(|row| row.pid));
         self.pids.sort_unstable();
     }
 }
@@ -160,17 +159,11 @@ impl Worker {
     fn sleep(&self) -> bool {
         let mut files = vec![PollFd::new(&self.woken, PollFlags::IN)];
         let members = self.runs.values().flat_map(|run| run.members.values());
-        files.extend(
-            members
-                .filter_map(|member| member.file.as_ref())
-                .map(|file| PollFd::new(file, PollFlags::IN)),
-        );
+        let of_members = members.filter_map(|member| member.process.file.as_ref());
+        files.extend(of_members.map(|file| PollFd::new(file, PollFlags::IN)));
         let due = self.runs.values().map(Run::next_deadline).min();
         let pause = due.map(|due| due.saturating_duration_since(Instant::now()));
-        let pause = pause.map(|pause| Timespec {
-            tv_sec: i64::try_from(pause.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: i64::from(pause.subsec_nanos()),
-        });
+        let pause = pause.and_then(|pause| Timespec::try_from(pause).ok());
         match poll(&mut files, pause.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => {
@@ -210,10 +203,8 @@ struct Run {
 
 /// A process of a run.
 struct Member {
-    pid: i32,
+    process: Process,
     name: String,
-    /// Readable when it ends; `None` where that is not possible, or descriptors are short.
-    file: Option<OwnedFd>,
     started: u64,
     parent: u32,
     stage: Stage,
@@ -268,9 +259,8 @@ impl Run {
     /// Forgets processes that have ended.
     fn forget_ended(&mut self, now: Instant) {
         self.members.retain(|pid, member| member.is_running(*pid));
-        self.alone_since = self
-            .has_only_leader()
-            .then(|| self.alone_since.unwrap_or(now));
+        let has_only_leader = self.has_only_leader();
+        self.alone_since = has_only_leader.then(|| self.alone_since.unwrap_or(now));
     }
 
     /// Whether something is due besides waiting for processes.
@@ -280,17 +270,16 @@ impl Run {
     }
 
     fn next_deadline(&self) -> Instant {
-        let has_unwatched = self.members.values().any(|member| member.file.is_none());
+        let mut members = self.members.values();
+        let has_unwatched = members.any(|member| member.process.file.is_none());
         let now = Instant::now();
         let unwatched = has_unwatched.then(|| now + LOOK_EVERY);
-        let releasing = self.alone_since.map(|since| {
-            let is_soon = now < since + LEADER_SOON;
-            now + if is_soon {
-                LEADER_PAUSE
-            } else {
-                LEADER_PAUSE_LATER
-            }
-        });
+        let releasing = self
+            .alone_since
+            .map(|since| match now < since + LEADER_SOON {
+                true => now + LEADER_PAUSE,
+                false => now + LEADER_PAUSE_LATER,
+            });
         let deadlines = [self.tell_at, self.look_again_at, unwatched, releasing];
         let deadlines = deadlines.into_iter().flatten();
         deadlines.fold(self.give_up_at.unwrap_or(self.until), Instant::min)
@@ -319,17 +308,15 @@ impl Run {
     fn proceed(&mut self, all: &[ProcessRow], now: Instant) {
         let is_first = !self.has_begun;
         self.discover(all);
+        let is_leader_ready = self.is_leader_ready();
+        let mut members = self.members.values();
+        let is_any_late = members.any(|member| member.stage == Stage::Late);
         if self.until <= now {
             self.kill(now);
-        } else if self.is_leader_ready()
-            && self
-                .members
-                .values()
-                .all(|member| member.stage != Stage::Late)
-        {
+        } else if is_leader_ready && !is_any_late {
             self.release_leader();
         } else {
-            if self.is_leader_ready() {
+            if is_leader_ready {
                 // The others have ended, and these have not: they are asked now.
                 self.advance(Stage::Late, Stage::Unasked);
             }
@@ -362,9 +349,8 @@ impl Run {
     /// Puts all processes at one stage to another.
     fn advance(&mut self, from: Stage, to: Stage) {
         let members = self.members.values_mut();
-        members
-            .filter(|member| member.stage == from)
-            .for_each(|member| member.stage = to);
+        let at = members.filter(|member| member.stage == from);
+        at.for_each(|member| member.stage = to);
     }
 
     fn discover(&mut self, all: &[ProcessRow]) {
@@ -373,13 +359,11 @@ impl Run {
         if !cfg!(linux) && !all.is_empty() {
             let is_shown = |pid: u32| all.iter().any(|row| row.pid == pid);
             self.members
-                .retain(|pid, member| member.file.is_some() || is_shown(*pid));
+                .retain(|pid, member| member.process.file.is_some() || is_shown(*pid));
         }
-        if !self.has_begun && self.order.is_over {
+        if !self.has_begun && self.order.is_over && all.iter().any(|row| row.pid == leader) {
             // Its pid is another's by now, and so is the session of that number.
-            if all.iter().any(|row| row.pid == leader) {
-                self.known.sessions.clear();
-            }
+            self.known.sessions.clear();
         }
         let rows = self.recognise(all);
         let has_others = rows.len() > 1;
@@ -415,17 +399,13 @@ impl Run {
         let tmux = self.pane.as_ref().map_or("", |(tmux, _)| tmux);
         let is_tmux = |pid| tmux.split(',').nth(1) == Some(&*format!("{pid}"));
         let is_ours = |pid| self.pane.is_some() && stat::pane_of(pid) == self.pane;
-        let is_late = |row: &&ProcessRow| row.started >= self.begun;
+        let late = all.iter().filter(|row| row.started >= self.begun);
         // The kernel does not report when a process has been replaced.
         let until = Instant::now() + REPLACED_WITHIN;
-        let is_replaced = |row: &ProcessRow| stat::is_replaced(row.pid);
-        while self.pane.is_some()
-            && all.iter().filter(is_late).any(is_replaced)
-            && Instant::now() < until
-        {
+        let is_replaced = || late.clone().any(|row| stat::is_replaced(row.pid));
+        while self.pane.is_some() && is_replaced() && Instant::now() < until {
             thread::yield_now();
         }
-        let late = all.iter().filter(is_late);
         let late = late.filter(|row| is_ours(row.pid) && !is_ours(row.parent));
         let late = late.filter(|row| !is_tmux(row.parent));
         let late = late.map(|row| (row.pid, row.started));
@@ -466,10 +446,9 @@ impl Run {
         let is_parent = |pid: u32, member: &Member| {
             pid == leader || (role != Role::Plain && member.parent == leader)
         };
-        let has_parents = self
-            .members
-            .iter()
-            .any(|(pid, member)| member.role == Role::Plain && is_parent(*pid, member));
+        let mut members = self.members.iter();
+        let has_parents =
+            members.any(|(pid, member)| member.role == Role::Plain && is_parent(*pid, member));
         for (pid, member) in &mut self.members {
             if member.stage != Stage::Unasked {
                 continue;
@@ -477,7 +456,7 @@ impl Run {
             match member.role {
                 Role::Launcher => {
                     member.stage = Stage::Asked;
-                    table::note_stop_signal(member.pid, signal);
+                    table::note_stop_signal(*pid, signal);
                     member.send(HOLD);
                 }
                 Role::Shell => continue,
@@ -556,51 +535,37 @@ impl Run {
 
     /// Returns the processes that have not ended. A shell of ours only waits for the others.
     fn left(&self) -> Vec<LeftProcess> {
+        let is_alone = self.members.len() == 1;
         let members = self.members.iter();
-        members
-            .filter(|(_, member)| self.members.len() == 1 || member.role == Role::Plain)
-            .map(|(pid, member)| LeftProcess {
-                pid: *pid,
-                name: member.name.clone(),
-                is_anothers: member.is_anothers,
-            })
-            .collect()
+        let members = members.filter(|(_, member)| is_alone || member.role == Role::Plain);
+        let left = members.map(|(pid, member)| LeftProcess {
+            pid: *pid,
+            name: member.name.clone(),
+            is_anothers: member.is_anothers,
+        });
+        left.collect()
     }
 }
 
 impl Member {
     /// Opens a process of the table; `None` when it has ended.
     fn open(row: &ProcessRow) -> Option<Self> {
-        let pid = i32::try_from(row.pid).ok()?;
-        let file = match stat::open(row.pid) {
-            Ok(file) => Some(file),
-            Err(Errno::SRCH) => return None,
-            Err(Errno::NOSYS) => None,
-            Err(error) => {
-                tracing::warn!(%error, pid = row.pid, "could not watch a process");
-                None
-            }
-        };
+        let process = Process::open(row.pid)?;
         // The pid may have been given to another process since the table was read.
-        if !table::contains(row.pid, row.started) {
-            return None;
-        }
-        let member = Self {
-            pid,
+        table::contains(row.pid, row.started).then(|| Self {
+            process,
             name: row.name.clone(),
-            file,
             started: row.started,
             parent: row.parent,
             stage: Stage::Unasked,
             is_anothers: false,
             role: Role::Plain,
-        };
-        member.is_running(row.pid).then_some(member)
+        })
     }
 
     fn is_running(&self, pid: u32) -> bool {
-        match &self.file {
-            Some(file) => !stat::has_ended(file),
+        match self.process.file {
+            Some(_) => self.process.is_running(),
             None => table::contains(pid, self.started),
         }
     }
@@ -620,14 +585,7 @@ impl Member {
     }
 
     fn send(&mut self, signal: Signal) {
-        let Some(pid) = Pid::from_raw(self.pid) else {
-            return;
-        };
-        let sent = match &self.file {
-            Some(file) => stat::signal(file, pid, signal),
-            None => kill_process(pid, signal),
-        };
-        match sent {
+        match self.process.signal(signal) {
             Ok(()) | Err(Errno::SRCH) => {}
             Err(Errno::PERM) => self.is_anothers = true,
             Err(error) => tracing::warn!(%error, ?signal, "could not signal a process"),

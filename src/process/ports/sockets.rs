@@ -150,11 +150,8 @@ fn parse_table(table: &str) -> Vec<Socket> {
 /// Parses an address: words of four bytes, each as a number of this machine.
 fn parse_ip(hex: &str) -> Option<IpAddr> {
     let word = |at: usize| {
-        Some(
-            u32::from_str_radix(hex.get(at..at + 8)?, 16)
-                .ok()?
-                .to_ne_bytes(),
-        )
+        let word = u32::from_str_radix(hex.get(at..at + 8)?, 16);
+        word.ok().map(u32::to_ne_bytes)
     };
     match hex.len() {
         8 => Some(Ipv4Addr::from(word(0)?).into()),

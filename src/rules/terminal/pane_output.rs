@@ -224,17 +224,13 @@ impl Utf8Splitter {
 fn incomplete_tail(bytes: &[u8]) -> usize {
     // A character has four bytes at most.
     let tail = &bytes[bytes.len().saturating_sub(3)..];
-    let Some(start) = tail.iter().rposition(|&byte| !is_continuation(byte)) else {
+    let Some(start) = tail.iter().rposition(|byte| !matches!(byte, 0x80..=0xbf)) else {
         return 0;
     };
     match std::str::from_utf8(&tail[start..]) {
         Err(error) if error.error_len().is_none() => tail.len() - start,
         Ok(_) | Err(_) => 0,
     }
-}
-
-fn is_continuation(byte: u8) -> bool {
-    matches!(byte, 0x80..=0xbf)
 }
 
 #[cfg(test)]

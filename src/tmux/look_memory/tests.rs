@@ -139,6 +139,9 @@ impl FakeServer {
                 WindowQuery::Sign => found.sign_row(*window),
                 WindowQuery::Full(_) => found.row(*window),
             }));
+            if *query != WindowQuery::Sign {
+                printed.push(Ok("@tmux_task_command cmd".to_owned()));
+            }
             let WindowQuery::Full(Some(screen)) = query else {
                 continue;
             };
@@ -178,7 +181,7 @@ impl FakeWindow {
         let (pane, pid, activity) = (self.pane, self.pid, self.activity);
         let (dead, status) = if self.is_dead { ("1", "3") } else { ("0", "") };
         let sign = self.sign();
-        let of_window = format!("0|{activity}|||||||cmd|||||0|0|0|name");
+        let of_window = format!("0|{activity}||0|0|0|name");
         let of_pane = format!("{pid}|{dead}|{status}|||80|24|0|0|0|0|0|0|||||");
         format!("<{window}|{pane}|{sign}|{of_window}|{of_pane}>")
     }

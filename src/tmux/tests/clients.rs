@@ -51,7 +51,7 @@ async fn missing_servers_and_sessions_are_distinguished() {
     let wrong = [Command::new("no-such-command")];
     let private = Private::new();
     let attach = async |private: &Private, id| {
-        let attached = private.server.attach(SessionId(id), Output::None).await;
+        let attached = private.server.attach(SessionId(id), NO_OUTPUT).await;
         attached.map(drop).unwrap_err()
     };
     let error = private.connection().run(&list).await.unwrap_err();
@@ -124,7 +124,7 @@ async fn a_call_says_which_window_it_is_about() {
     private.install(SessionId(0)).await;
     let server = &private.server;
     let channel = new_channel(SessionId(0));
-    let connected = server.connect(&channel, SessionId(0), Output::None);
+    let connected = server.connect(&channel, SessionId(0), NO_OUTPUT);
     let connected = connected.await.unwrap();
     private.connection().signal(&channel).await.unwrap();
     let mut waiter = connected.into_wakeups(server, SessionId(0)).await.unwrap();
@@ -183,7 +183,7 @@ async fn a_client_that_has_connected_attaches_when_it_is_released() {
     let server = &private.server;
     let id = SessionId(0);
     let channel = new_channel(id);
-    let client = server.connect(&channel, id, Output::None).await.unwrap();
+    let client = server.connect(&channel, id, NO_OUTPUT).await.unwrap();
     let attached = || private.shows("keep:", "#{session_attached}");
     assert_eq!(attached(), "0");
     // A daemon that is killed now leaves it behind. While the daemon runs it is not ended, whoever

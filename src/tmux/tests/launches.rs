@@ -65,7 +65,7 @@ async fn a_client_that_is_attached_launches_and_is_refused() {
     let session = SessionId(0);
     let mut client = private
         .server
-        .attach(session, Output::Reported)
+        .attach(session, REPORTED_OUTPUT)
         .await
         .unwrap();
     let mut launch = async |session, task: &Launch, ended: &[u32]| {
@@ -188,7 +188,7 @@ async fn a_launch_costs_the_server_no_memory() {
 async fn only_versions_before_3_8_have_their_clients_paused() {
     let private = Private::started().await;
     let is_before = |version: &&str| {
-        let format = crate::tmux::version::IS_BEFORE_3_8.replace("#{version}", version);
+        let format = crate::tmux::server::IS_BEFORE_3_8.replace("#{version}", version);
         private.shows("keep:", &format) == "1"
     };
     let versions = "3.2 3.3a 3.7c next-3.7 openbsd-7.9 next-3.8 3.8 3.8a 3.10 4.2 master";

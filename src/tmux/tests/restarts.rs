@@ -13,12 +13,13 @@ fn slow_tmux(folder: &Path) -> PathBuf {
     let program = folder.join("slow-tmux");
     let script = format!(
         "#!/bin/sh\n\
-         case \"$*\" in *list-clients*)\n\
-             listed=$(tmux \"$@\"); : >'{dir}/listed'\n\
+         line=$(cat)\n\
+         answer=$(printf '%s\\n' \"$line\" | tmux \"$@\")\n\
+         case $line in *list-clients*)\n\
+             : >'{dir}/listed'\n\
              until [ -e '{dir}/attached' ]; do sleep 0.01; done\n\
-             printf '%s\\n' \"$listed\"; exit\n\
          esac\n\
-         exec tmux \"$@\"\n",
+         printf '%s\\n' \"$answer\"\n",
         dir = folder.display()
     );
     std::fs::write(&program, script).unwrap();
