@@ -5,14 +5,12 @@ use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGTERM, SIGINT and SIGHUP.
 #[derive(Debug)]
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hang_up: Signal,
-    /// Handled so that a write beyond the file size limit fails like on a full disk, and does not
-    /// end the daemon.
+    /// Handled so that a write beyond the file size limit fails like on a full disk.
     _file_size: Signal,
 }
 
