@@ -24,9 +24,7 @@ use crate::rules::alerts::Place;
 use crate::rules::terminal::{Extent, PaneOutput};
 use crate::rules::wait::{Anchor, Cursor};
 use crate::rules::wire::{LaunchedRun, LogRequest, TaskLog};
-use crate::session::{
-    Change, ClosedWindows, Job, LaunchOutcome, LookOrder, LookOutcome, PortQuery,
-};
+use crate::session::{Change, ClosedWindows, Job, LaunchOutcome, LookOrder, LookOutcome};
 use crate::tmux::{self, Connection, LaunchAnswer, LookKind, NewRun, Slots, TmuxError, Unless};
 
 /// How long tmux may take to read the last output of a run after the kernel has reported its end.
@@ -118,7 +116,19 @@ impl LinkJobs {
                 let found = tmux::read_spec(&mut self.link.connection(), window).await;
                 outcome.resolve(found.map_err(failed)?.map(|(_, spec)| spec));
             }
-            Job::FindPorts(queries, outcome) => outcome.resolve(find_ports(&queries)?),
+            Job::FindPorts(leaders, outcome) => {
+                let mut ports = BTreeMap::<_, BTreeSet<_>>::new();
+                for (port, leaders) in leaders {
+                    let found = process::listening(&Vec::from_iter(leaders), port);
+                    let hidden =
+                        || Error::failed("this system does not show who listens on a port");
+                    for (leader, listening) in found.ok_or_else(hidden)? {
+                        let found = listening.exclusive_ports();
+                        ports.entry(leader).or_default().extend(found);
+                    }
+                }
+                outcome.resolve(ports);
+            }
             Job::Drain(outcome) => {
                 if let Ok(clients) = self.link.clients() {
                     clients.drain_output().await;
@@ -296,18 +306,15 @@ impl LinkJobs {
 
     /// Ends windows, one after the other, until one cannot be ended.
     async fn kill(&mut self, windows: &[WindowId]) -> ClosedWindows {
-        let mut done = ClosedWindows::default();
+        let mut closed = BTreeSet::new();
         for window in windows {
             match tmux::kill_window(&mut self.link.connection(), *window).await {
-                Ok(true) => drop(done.closed.insert(*window)),
+                Ok(true) => drop(closed.insert(*window)),
                 Ok(false) => {}
-                Err(error) => {
-                    done.failure = Some(failed(error));
-                    break;
-                }
+                Err(error) => return (closed, Some(failed(error))),
             }
         }
-        done
+        (closed, None)
     }
 
     /// Ends the session. A window that is linked into another one, or into one of its group, lives on.
@@ -337,24 +344,6 @@ impl LinkJobs {
             Err(error) => Err(error),
         }
     }
-}
-
-/// Finds out on which ports these runs listen, and no other process does, by their first processes.
-fn find_ports(queries: &[PortQuery]) -> Result<BTreeMap<u32, BTreeSet<u16>>, Error> {
-    let mut leaders: BTreeMap<Option<u16>, Vec<u32>> = BTreeMap::new();
-    for query in queries {
-        leaders.entry(query.port).or_default().push(query.leader);
-    }
-    let mut ports: BTreeMap<u32, BTreeSet<u16>> = BTreeMap::new();
-    for (port, leaders) in leaders {
-        let found = process::listening(&leaders, port)
-            .ok_or_else(|| Error::failed("this system does not show who listens on a port"))?;
-        for (leader, listening) in found {
-            let found = listening.exclusive_ports();
-            ports.entry(leader).or_default().extend(found);
-        }
-    }
-    Ok(ports)
 }
 
 fn failed(error: TmuxError) -> Error {

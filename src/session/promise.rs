@@ -40,14 +40,12 @@ impl<T> Resolver<T> {
         }
     }
 
-    /// Whether the story still waits.
     pub(crate) fn is_wanted(&self) -> bool {
         self.0.strong_count() > 0
     }
 }
 
 impl<T> Promise<T> {
-    /// Takes the value, if it is set.
     pub(super) fn take(self) -> Option<T> {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         slot.value.take()

@@ -20,11 +20,6 @@ const NO_OUTCOME: &str = "internal error: the job has no outcome";
 pub(super) struct Link<'a>(&'a Cx);
 
 impl Link<'_> {
-    /// Runs a job of the link.
-    ///
-    /// # Errors
-    ///
-    /// Why it has failed.
     pub(super) async fn run<T>(self, job: impl FnOnce(Resolver<T>) -> Job) -> Result<T, Error> {
         let (resolver, outcome) = promise();
         let (done, is_done) = promise();
@@ -38,7 +33,6 @@ impl Link<'_> {
     }
 }
 
-/// A lock, until it is dropped.
 pub(super) struct Lock {
     cx: Cx,
     key: LockKey,
@@ -51,12 +45,10 @@ impl Drop for Lock {
 }
 
 impl Cx {
-    /// Reads or changes the state.
     pub(super) fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
         f(&mut self.state.borrow_mut())
     }
 
-    /// Waits for the story's turn to use the link.
     pub(super) async fn turn(&self, turn: Turn) -> Link<'_> {
         let (resolver, is_ours) = promise();
         self.with(|state| state.jobs.wait(turn, resolver));
@@ -65,10 +57,6 @@ impl Cx {
     }
 
     /// Runs a job of the link when it is its turn among the commands.
-    ///
-    /// # Errors
-    ///
-    /// Why it has failed.
     pub(super) async fn run<T>(&self, job: impl FnOnce(Resolver<T>) -> Job) -> Result<T, Error> {
         self.turn(Turn::Command).await.run(job).await
     }
@@ -80,22 +68,15 @@ impl Cx {
         is_taken.await;
     }
 
-    /// Takes the look with which a request begins. If it names a session, and that is not the one that
-    /// had this name in the look, it is found out who has the name.
-    ///
-    /// # Errors
-    ///
-    /// When another session has it.
+    /// Takes the look with which a request begins. It is refused if another session has the name by now that
+    /// it is for.
     pub(super) async fn first_look(&self, order: LookOrder) -> Result<(), Error> {
         self.look(order).await;
         self.find_present_name().await.map(drop)
     }
 
-    /// Returns the name that the session has now, where the request names another one that it had before.
-    ///
-    /// # Errors
-    ///
-    /// When another session has the name.
+    /// Returns the name that the session has now, where the request names another one that it had before. It
+    /// fails when another session has that.
     pub(super) async fn find_present_name(&self) -> Result<Option<String>, Error> {
         let is_present = |name: &str| self.with(|state| state.present_name() == Some(name));
         match self.to.as_deref() {
@@ -107,7 +88,6 @@ impl Cx {
         }
     }
 
-    /// Waits until this holds.
     pub(super) async fn until(&self, holds: impl Fn(&State) -> bool + 'static) {
         if self.with(|state| holds(state)) {
             return;
@@ -120,14 +100,12 @@ impl Cx {
         does_hold.await;
     }
 
-    /// Waits until the disk has accepted or refused everything recorded by now. A disk that refuses
-    /// delays no answer.
+    /// Waits until the disk has accepted or refused everything recorded by now.
     pub(super) async fn recorded(&self) {
         let seq = self.with(|state| state.engine.last_seq());
         self.until(move |state| state.store.tried >= seq).await;
     }
 
-    /// Waits until this time, unless it is over.
     pub(super) async fn sleep_until(&self, at: Instant) {
         if self.with(|state| at <= state.now.mono) {
             return;
@@ -164,11 +142,7 @@ impl Cx {
         self.with_request(|request| request.is_kept = true);
     }
 
-    /// Ends that: what follows is not begun without the client.
-    ///
-    /// # Errors
-    ///
-    /// When the client has left already.
+    /// Ends that: what follows is not begun without the client, which fails if it has left.
     pub(super) fn release(&self) -> Result<(), Error> {
         self.with_request(|request| request.is_kept = false);
         match self.has_left() {
@@ -177,17 +151,14 @@ impl Cx {
         }
     }
 
-    /// Whether the client has left.
     pub(super) fn has_left(&self) -> bool {
-        self.with_request(|request| request.has_left)
-            .unwrap_or(false)
+        self.with_request(|request| request.has_left) == Some(true)
     }
 
     fn with_request<T>(&self, f: impl FnOnce(&mut OpenRequest) -> T) -> Option<T> {
         self.with(|state| state.requests.get_mut(&self.request?).map(f))
     }
 
-    /// Sends the client the last reply.
     pub(super) fn answer(&self, reply: Result<Reply, Error>) {
         let Some(request_id) = self.request else {
             return;
@@ -212,7 +183,6 @@ impl From<Response> for Reply {
 // What is done when nothing else is: the output of ended runs is archived, and recorded deaths are cleared.
 // Output is archived earlier where something is about to change its window.
 
-/// Archives the output of runs that have ended.
 pub(super) async fn archive_ended(cx: Cx) {
     loop {
         cx.until(|state| !state.jobs.archives.is_empty()).await;
@@ -249,15 +219,12 @@ async fn archive_next<'a>(
     let Some((task, reason)) = next else {
         return Some(link);
     };
+    let archived = link.run(|outcome| Job::Archive(task, reason, outcome));
     // The link logs what it could not keep.
-    drop(
-        link.run(|outcome| Job::Archive(task, reason, outcome))
-            .await,
-    );
+    archived.await.ok();
     None
 }
 
-/// Makes tmux clear the deaths that are recorded.
 pub(super) async fn forget_deaths(cx: Cx) {
     loop {
         cx.until(|state| {
@@ -271,8 +238,9 @@ pub(super) async fn forget_deaths(cx: Cx) {
             state.death_record.take_if(|(seq, _)| *seq <= written)
         });
         if let Some((_, record)) = record {
+            let forgotten = link.run(|outcome| Job::ForgetDeaths(record, outcome));
             // A further look brings what was not cleared.
-            drop(link.run(|outcome| Job::ForgetDeaths(record, outcome)).await);
+            forgotten.await.ok();
         }
     }
 }
