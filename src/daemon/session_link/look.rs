@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::super::control_clients::ControlClients;
+use super::SessionLink;
 use super::watched_windows;
-use super::{Attachment, SessionLink};
 use crate::clock::now;
 use crate::model::{GoneReason, PaneId, SessionLife, Snapshot, WindowId};
 use crate::process::{self, Process};
@@ -24,17 +24,11 @@ enum AttachedLook {
     Taken(Option<LookRows>),
     /// There is nothing to look at, or a slice of a sweep shows nothing new.
     Skipped(LookOutcome),
-    /// There is no control client any more.
-    NotAttached,
 }
 
 impl SessionLink {
     /// Looks at windows as ordered, or at a slice of all windows. A screen that has been unchanged for
-    /// `quiet` may wait for input.
-    ///
-    /// # Errors
-    ///
-    /// When nothing is known of the session; then the last look remains valid.
+    /// `quiet` may wait for input. After an error the last look remains valid.
     pub(in crate::daemon) async fn look(
         &mut self,
         order: &LookOrder,
@@ -42,10 +36,12 @@ impl SessionLink {
         quiet: Duration,
     ) -> Result<LookOutcome, TmuxError> {
         let mut has_trigger = false;
-        let look = match self.attached_look(order, kind, &mut has_trigger).await? {
-            AttachedLook::Taken(look) => look,
-            AttachedLook::Skipped(outcome) => return Ok(outcome),
-            AttachedLook::NotAttached => {
+        let look = match self.attached_look(order, kind, &mut has_trigger).await {
+            Ok(AttachedLook::Taken(look)) => look,
+            Ok(AttachedLook::Skipped(outcome)) => return Ok(outcome),
+            // A process would wait as long again.
+            Err(TmuxError::TimedOut) => return Err(TmuxError::TimedOut),
+            Err(_) => {
                 tracing::debug!(plan = "Detached", windows = "all", "look planned");
                 self.look_detached().await?
             }
@@ -66,7 +62,7 @@ impl SessionLink {
         evidence.moved_panes = self.moved_panes(look.as_ref()).await;
         has_trigger |= self.processes.learn_ends(&mut evidence);
         let mut is_any_paused = false;
-        if let Ok(clients) = self.clients() {
+        if let Some(clients) = &mut self.clients {
             evidence.bells = std::mem::take(&mut clients.activity.bells);
             is_any_paused = clients.activity.is_any_paused();
         }
@@ -134,12 +130,9 @@ impl SessionLink {
         }
     }
 
-    /// Looks through the control client. The look of an order that is a barrier includes everything
-    /// that tmux had to report before the order. Notes whether it had a trigger just then.
-    ///
-    /// # Errors
-    ///
-    /// When tmux did not answer in time; a process would wait as long again.
+    /// Looks through the control client, which is dropped when it fails. The look of an order that is a
+    /// barrier includes everything that tmux had to report before the order. Notes whether it had a trigger
+    /// just then.
     async fn attached_look(
         &mut self,
         order: &LookOrder,
@@ -147,8 +140,7 @@ impl SessionLink {
         has_trigger: &mut bool,
     ) -> Result<AttachedLook, TmuxError> {
         let first = self.look_once(order, kind, has_trigger).await?;
-        if let (AttachedLook::Taken(_), Attachment::Attached(clients)) =
-            (&first, &mut self.attachment)
+        if let (AttachedLook::Taken(_), Some(clients)) = (&first, &mut self.clients)
             && order.is_own_barrier()
         {
             *has_trigger |= clients.catch_up();
@@ -168,8 +160,8 @@ impl SessionLink {
         has_trigger: &mut bool,
     ) -> Result<AttachedLook, TmuxError> {
         let run_time = self.server_run_time();
-        let (Attachment::Attached(clients), Some(life)) = (&mut self.attachment, &self.life) else {
-            return Ok(AttachedLook::NotAttached);
+        let (Some(clients), Some(life)) = (&mut self.clients, &self.life) else {
+            return Err(TmuxError::Closed);
         };
         let mut synced = Ok(());
         if order.is_barrier && !order.is_own_barrier() {
@@ -182,7 +174,7 @@ impl SessionLink {
         closed.retain(|window| self.run_panes.contains_key(window));
         // What was reported before is on its way to the session, or waits for this look.
         let is_reported = clients.activity.are_windows_reported()
-            || self.processes.has_ended()
+            || !self.processes.ended.is_empty()
             || !closed.is_empty();
         *has_trigger |= is_reported;
         let has_reports = is_reported || clients.activity.is_any_reported();
@@ -200,8 +192,9 @@ impl SessionLink {
             tracing::debug!(plan = ?kind, "look not taken");
             return Ok(AttachedLook::Skipped(LookOutcome::NotNeeded));
         }
-        clients.continue_quiet();
         let ControlClients { main, activity, .. } = &mut **clients;
+        // The look after this includes their output until then.
+        main.continue_panes(activity.to_continue());
         let mut changed = std::mem::take(&mut activity.changed);
         changed.extend(&order.windows);
         tracing::debug!(plan = ?kind, windows = ?changed, "look planned");
@@ -229,18 +222,13 @@ impl SessionLink {
             }
             Err(error) => {
                 self.lose_clients(&error);
-                if matches!(error, TmuxError::TimedOut) {
-                    return Err(error);
-                }
-                Ok(AttachedLook::NotAttached)
+                Err(error)
             }
         }
     }
-}
 
-impl SessionLink {
     /// Returns the panes of runs that are not their window's primary one in this look, and still exist.
-    pub(super) async fn moved_panes(&mut self, look: Option<&LookRows>) -> BTreeSet<PaneId> {
+    async fn moved_panes(&mut self, look: Option<&LookRows>) -> BTreeSet<PaneId> {
         let rows = look.into_iter().flat_map(|look| &look.windows);
         let replaced: BTreeSet<PaneId> = rows
             .filter_map(|row| {
@@ -261,7 +249,7 @@ impl SessionLink {
     }
 
     /// Returns why windows are gone, where we or tmux know.
-    pub(super) async fn gone(
+    async fn gone(
         &mut self,
         look: Option<&LookRows>,
         killed: &BTreeMap<WindowId, GoneReason>,
@@ -297,11 +285,10 @@ impl SessionLink {
 const EXIT_TIME: Duration = Duration::from_millis(500);
 
 impl SessionLink {
-    /// Decides what it means that nothing listens on the server's socket: the server and the
-    /// session are gone, unless the server runs and only its socket is missing.
+    /// Decides what it means that nothing listens on the server's socket: the server and the session are gone, unless
+    /// the server runs and only its socket is missing.
     pub(super) async fn without_server(&mut self) -> Result<Option<LookRows>, TmuxError> {
-        // A server that ends closes its socket a little earlier. Nothing reports its end to a process
-        // that is not its parent and holds no handle of it.
+        // A server that ends closes its socket a little earlier, and nothing reports its end to us without a handle.
         let deadline = Instant::now() + EXIT_TIME;
         while self.server_runs() && !self.is_unreachable {
             if Instant::now() >= deadline {
@@ -321,8 +308,7 @@ impl SessionLink {
         }
     }
 
-    /// Whether the server of the last look still runs. A server can take for ever to end, but the
-    /// tasks in it do not.
+    /// Whether the server of the last look still runs. It can take for ever to end, but the tasks in it do not.
     fn server_runs(&self) -> bool {
         let runs = |pid: &u32| Process::open(*pid).is_some_and(|process| process.is_running());
         let mut tasks = self
@@ -336,8 +322,7 @@ impl SessionLink {
             && (tasks.peek().is_none() || tasks.any(runs))
     }
 
-    /// Whether a server may have its socket, checked without starting a process. Only if the kernel
-    /// reports that nothing listens, the server is gone.
+    /// Whether a server may have its socket, as the kernel says without a process.
     pub(super) fn server_listens(&self) -> bool {
         self.server.probe() != Probe::Absent
     }
@@ -353,8 +338,7 @@ impl SessionLink {
 }
 
 impl SessionLink {
-    /// Records a window that a launch has created or used again: its options are set, and its pane is
-    /// not what it was.
+    /// Records a window that a launch has created or used again: its options are set, and its pane has changed.
     pub(in crate::daemon) fn note_launched(&mut self, window: WindowId, pane: Option<PaneId>) {
         self.options.note_launched(window);
         self.memory.expect(pane, &BTreeSet::new(), [window]);
