@@ -101,16 +101,6 @@ impl Displays {
 }
 
 impl DueAlerts {
-    /// Passes the alerts to the desktop, except for those of windows that are in view.
-    fn send_to_desktop(&self, viewers: &[Viewer]) {
-        for action in self.not_in_view(viewers) {
-            let queue = self.desktop_queue.as_ref();
-            if queue.is_some_and(|queue| queue.try_send(action.clone()).is_err()) {
-                tracing::debug!("the desktop is slow: an alert is only in the feed");
-            }
-        }
-    }
-
     /// Tells the viewers' terminals to show the alerts, each those of windows that it does not show.
     fn tell_terminals(&self, viewers: &[Viewer]) {
         for viewer in viewers {
@@ -127,13 +117,6 @@ impl DueAlerts {
                 }
             }
         }
-    }
-
-    /// Returns the line for tmux's status line; `None` for none.
-    fn line(&self, viewers: &[Viewer]) -> Option<String> {
-        let alerts = self.not_in_view(viewers).filter_map(shown);
-        let lines: Vec<String> = alerts.map(one_line).collect();
-        (!lines.is_empty()).then(|| lines.join(" | "))
     }
 
     /// Returns those that are not about a window which the user looks at.
@@ -170,18 +153,22 @@ pub(super) async fn show(
 ) {
     // If the server is gone, nothing is in view.
     let viewers = tmux::list_viewers(connection).await.unwrap_or_default();
-    due.send_to_desktop(&viewers);
+    for action in due.not_in_view(&viewers) {
+        let queue = due.desktop_queue.as_ref();
+        if queue.is_some_and(|queue| queue.try_send(action.clone()).is_err()) {
+            tracing::debug!("the desktop is slow: an alert is only in the feed");
+        }
+    }
     if places.contains(&Place::Terminal) {
         due.tell_terminals(&viewers);
     }
-    if places.contains(&Place::Tmux)
-        && let (Some(session), Some(line)) = (session, due.line(&viewers))
-    {
+    let lines = due.not_in_view(&viewers).filter_map(shown).map(one_line);
+    let lines: Vec<String> = lines.collect();
+    if let Some(session) = session.filter(|_| places.contains(&Place::Tmux) && !lines.is_empty()) {
+        let line = lines.join(" | ");
         log_failure(tmux::show_notice(connection, session, &viewers, &line).await);
     }
 }
-
-/// Stores the counts for tmux's status line: `#{@tmux_task_status}`.
 
 /// Sets an option of the session for tmux's status line, or removes it.
 pub(super) async fn set_option(

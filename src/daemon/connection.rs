@@ -30,7 +30,6 @@ pub(super) enum ConnectionMessage {
     Left(RequestId),
 }
 
-/// How many requests were numbered, of all connections.
 static NUMBERED: AtomicU64 = AtomicU64::new(0);
 
 /// The first line of a task's output: the stream has begun.

@@ -166,13 +166,6 @@ impl ControlClients {
         read
     }
 
-    /// Follows exactly these panes from here on.
-    pub(super) fn follow_only(&mut self, panes: &BTreeSet<PaneId>) {
-        if let Some(follower) = &mut self.follower {
-            follower.follow_only(&mut self.main, panes);
-        }
-    }
-
     /// Waits until all output of followed panes has arrived, unless it is late.
     pub(super) async fn drain_output(&mut self) {
         let Some(follower) = &mut self.follower else {
@@ -200,7 +193,6 @@ fn lose(follower: &mut Option<OutputFollower>) -> Change {
     Change::FollowerLost
 }
 
-/// Returns the change that windows reported by hooks mean.
 fn of_report(reported: ReportedWindows, activity: &mut PaneActivity) -> Change {
     match reported {
         ReportedWindows::Windows(windows) => {
@@ -351,7 +343,6 @@ impl PaneActivity {
             .copied()
     }
 
-    /// Returns the panes that the next look is to continue.
     pub(super) fn to_continue(&self) -> impl Iterator<Item = PaneId> {
         let paused = self.paused.iter();
         let ready = paused.filter(|(_, pause)| matches!(pause, Pause::Quiet | Pause::Burst));

@@ -96,7 +96,11 @@ impl Endpoint {
             locks,
             listener,
             socket,
-            acceptor: Acceptor::new(most),
+            acceptor: Acceptor {
+                spare: spare(),
+                most,
+                complained_at: None,
+            },
             has_complained: false,
         })
     }
@@ -219,7 +223,6 @@ fn listen(path: &Path) -> Result<(UnixListener, Socket), DaemonError> {
 /// allocates a descriptor before it checks for a connection, so that the next attempt would fail at once.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The minimum time between two log entries about refused connections.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
 /// Accepts connections up to a limit, and refuses further ones.
@@ -232,15 +235,6 @@ struct Acceptor {
 }
 
 impl Acceptor {
-    /// Returns one with at most `most` open connections.
-    fn new(most: usize) -> Self {
-        Self {
-            spare: spare(),
-            most,
-            complained_at: None,
-        }
-    }
-
     /// Resolves with the next connection that can be served while so many are open. It never fails and never spins,
     /// and no connection is lost when the future is dropped.
     async fn accept(&mut self, listener: &UnixListener, n_open: usize) -> UnixStream {
@@ -434,7 +428,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("sock");
         let listener = UnixListener::bind(&path).unwrap();
-        let mut acceptor = Acceptor::new(2);
+        let mut acceptor = Acceptor {
+            spare: spare(),
+            most: 2,
+            complained_at: None,
+        };
         let peers = [0; 3].map(|_| Peer::connect(&path).unwrap());
         let _first = acceptor.accept(&listener, 0).await;
         let _second = acceptor.accept(&listener, 1).await;

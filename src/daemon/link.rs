@@ -27,12 +27,10 @@ const MAX_QUEUED: usize = 2;
 /// As much as a program's first thread has; only the used part takes memory.
 const STACK: usize = 8 << 20;
 
-/// A message to the link.
 #[derive(Debug)]
 pub(super) enum Order {
     Run(Job),
     Follow(BTreeSet<PaneId>),
-    /// What the tasks ask now.
     Questions(BTreeMap<WindowId, OpenQuestion>),
     Alerts(DueAlerts),
     ShowWindow(WindowId),
@@ -51,9 +49,7 @@ pub(super) struct Link {
     /// and other orders follow from the outcomes of jobs, or from what users do.
     orders: mpsc::UnboundedSender<Order>,
     reports: mpsc::Receiver<Input>,
-    /// Cancels the running job.
     abort: watch::Sender<bool>,
-    /// Resolves when the thread has ended.
     is_done: oneshot::Receiver<()>,
 }
 
@@ -148,8 +144,10 @@ impl LinkTask {
                 order = orders.recv() => match order {
                     Some(Order::Run(job)) => self.run_job(job, &mut aborted).await,
                     Some(Order::Follow(panes)) => {
-                        if let Ok(clients) = self.jobs.link.clients() {
-                            clients.follow_only(&panes);
+                        if let Ok(clients) = self.jobs.link.clients()
+                            && let Some(follower) = &mut clients.follower
+                        {
+                            follower.follow_only(&mut clients.main, &panes);
                         }
                     }
                     Some(Order::Questions(questions)) => {

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::Options;
 use super::alert_displays::{self, DueAlerts, STATUS_OPTION, set_option};
 use super::session_link::SessionLink;
-use super::stale_sessions::{Project, SessionCleaner};
+use super::stale_sessions::SessionCleaner;
 use super::task_output::{RunArchiver, read_task_log};
 use super::typing::type_into_task;
 use crate::clock;
@@ -189,7 +189,6 @@ impl LinkJobs {
         Ok(())
     }
 
-    /// Displays alerts, except for those of windows that the user has in view.
     pub(super) async fn show_alerts(&mut self, due: DueAlerts) {
         let session = self.link.session();
         let places = &self.options.config.notices.places;
@@ -230,11 +229,9 @@ impl LinkJobs {
         let name = self.link.observer.name_of_run(task).to_owned();
         let first = self.link.first_lines_of(task);
         let mut connection = self.link.connection();
-        let kept = self
-            .archiver
-            .hand_over(&mut connection, &life, paths, task, &name, (&first, reason))
-            .await;
-        if let Err(error) = kept {
+        let (archiver, of_run) = (&self.archiver, (first.as_slice(), reason));
+        let kept = archiver.hand_over(&mut connection, &life, paths, task, &name, of_run);
+        if let Err(error) = kept.await {
             tracing::warn!(%error, window = %task.window, "could not keep the output of a run");
         }
     }
@@ -250,11 +247,9 @@ impl LinkJobs {
     }
 
     pub(super) fn scan_others(&mut self) {
-        let project = Project::of(&self.link, &self.options);
-        let (Some(cleaner), Some(project)) = (self.cleaner.take(), project) else {
-            return;
-        };
-        if let Err(error) = cleaner.start(project) {
+        if let Some(cleaner) = self.cleaner.take()
+            && let Err(error) = cleaner.start(&self.link)
+        {
             tracing::warn!(%error, "could not start a thread to look after other task sessions");
         }
     }
@@ -344,7 +339,7 @@ impl LinkJobs {
                 return Ok(LaunchOutcome::Started(run, Box::new(())));
             }
         }
-        let session = self.link.attached_session();
+        let session = self.link.session().filter(|_| self.link.is_connected());
         if session.is_some() {
             launch.session = self.link.session_name().unwrap_or(launch.session);
         } else {

@@ -79,7 +79,6 @@ impl BoundedLog {
 }
 
 impl Write for BoundedLog {
-    /// Writes one event: there is one call for each.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         // It may have been removed with its folder, which the feed makes again.
         if self.file.metadata()?.nlink() == 0

@@ -123,7 +123,10 @@ impl OutputFollower {
         let is_dropped = !was_followed && !self.silent.contains(&pane);
         let mut connection = Connection::Attached(main);
         let reading = tmux::follow_output(&mut connection, &self.name, pane, extent).await;
-        let (output, n_readings) = reading.inspect_err(|_| drop(self.read.remove(&pane)))?;
+        if reading.is_err() {
+            self.read.remove(&pane);
+        }
+        let (output, n_readings) = reading?;
         let older = self.read.entry(pane).or_default();
         older.n_readings += n_readings;
         // What it has printed since an earlier reading is older, too.

@@ -28,7 +28,6 @@ pub(crate) async fn list_sessions(server: &Server) -> Result<Vec<ListedSession>,
     Ok(with_keys(sessions))
 }
 
-/// Returns the sessions without folders that cannot be.
 pub(super) fn with_keys(mut sessions: Vec<ListedSession>) -> Vec<ListedSession> {
     for session in &mut sessions {
         session.folder.take_if(|folder| !is_key(folder));

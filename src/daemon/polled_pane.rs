@@ -9,7 +9,6 @@ use crate::model::{ReadCall, Screen, Stop, TtyEvidence, TtyUse};
 use crate::process::{self, InputWatch, TtyExamination};
 use crate::rules::prompt;
 
-/// The pause after the first examination, doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
 /// The maximum pause for a screen with a prompt or a reported one: here changes matter.
@@ -36,7 +35,6 @@ pub(super) const SECOND_PAUSE: Duration = Duration::from_millis(100);
 /// A program that checks for keys sleeps at least so many times a second, or a key would have no effect at once.
 const CHECKS_PER_SECOND: u32 = 3;
 
-/// The time over which the sleeps of programs are counted.
 const COUNTING: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -64,7 +62,6 @@ pub(super) struct LastExamination {
     pub(super) examination: TtyExamination,
     at: Instant,
     is_wary: bool,
-    /// The pause until its next round.
     pub(super) pause: Duration,
     /// The pause until it may be examined again if its programs run.
     rest: Duration,
@@ -209,8 +206,10 @@ impl PolledPane {
             let known = before
                 .as_ref()
                 .and_then(|known| known.examination.evidence.clone());
+            let mut shown = examination.evidence.unwrap_or_default();
+            Arc::make_mut(&mut shown).reader = TtyUse::Elsewhere;
             self.doubt = Some(DoubtfulExamination {
-                shown: known.unwrap_or_else(|| without_reader(examination.evidence.as_deref())),
+                shown: known.unwrap_or(shown),
                 before,
             });
             self.next = now + SECOND_PAUSE;
@@ -252,14 +251,6 @@ pub(super) fn differ_in_numbers(before: &Screen, after: &Screen) -> bool {
 
 fn hides_reader(evidence: Option<&TtyEvidence>) -> bool {
     evidence.is_none_or(|evidence| evidence.reader == TtyUse::Unknown)
-}
-
-/// Returns this evidence without a reader of the terminal.
-fn without_reader(evidence: Option<&TtyEvidence>) -> Arc<TtyEvidence> {
-    Arc::new(TtyEvidence {
-        reader: TtyUse::Elsewhere,
-        ..evidence.cloned().unwrap_or_default()
-    })
 }
 
 impl LastExamination {

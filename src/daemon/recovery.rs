@@ -9,8 +9,8 @@ use crate::rules::engine::RestoredState;
 use crate::rules::wire::can_have_lost;
 use crate::store::archive;
 use crate::store::feed::{
-    DamagedFile, FeedState, Journal, PendingEvents, RecordedLook, SavedSession, finish_removal,
-    load_saved, recover, saved_of,
+    DamagedFile, Journal, PendingEvents, RecordedLook, SavedSession, finish_removal, load_saved,
+    recover, saved_of,
 };
 
 /// How a saved snapshot that cannot be used is handled.
@@ -38,8 +38,15 @@ pub(super) fn begin(paths: &Paths, name: &str, fresh: bool) -> Result<InitialSta
         Ok::<_, Error>((replay, recovered))
     };
     let (mut replay, mut recovered) = read(saved.as_ref())?;
-    if let Some(damaged) = too_far_ahead(paths, saved.as_ref(), &recovered) {
-        damaged.set_aside(FROM_FEED);
+    let of_feed = saved.as_ref().filter(|saved| {
+        let epoch = recovered.epoch.as_ref();
+        epoch.is_none_or(|epoch| *epoch == saved.epoch)
+    });
+    let (end, of_feed) = (recovered.last_seq, of_feed.map(|saved| saved.last_seq));
+    if let Some(last_seq) = of_feed.filter(|last_seq| !can_have_lost(end, *last_seq)) {
+        // This feed cannot have had its last record.
+        let why = format!("its last record is {last_seq}, and the feed ends with {end}");
+        DamagedFile::snapshot(&saved_of(&paths.feed()), why).set_aside(FROM_FEED);
         saved = None;
         (replay, recovered) = read(None)?;
     }
@@ -80,21 +87,6 @@ pub(super) fn begin(paths: &Paths, name: &str, fresh: bool) -> Result<InitialSta
         journal,
         epoch,
         pending: recovered.pending,
-    })
-}
-
-/// Returns what is wrong with a saved snapshot whose last record this feed cannot have had.
-fn too_far_ahead(
-    paths: &Paths,
-    saved: Option<&SavedSession>,
-    recovered: &FeedState,
-) -> Option<DamagedFile> {
-    let (saved, epoch) = (saved?, recovered.epoch.as_ref());
-    let is_of_feed = epoch.is_none_or(|epoch| *epoch == saved.epoch);
-    let (last_seq, end) = (saved.last_seq, recovered.last_seq);
-    (is_of_feed && !can_have_lost(end, last_seq)).then(|| {
-        let why = format!("its last record is {last_seq}, and the feed ends with {end}");
-        DamagedFile::snapshot(&saved_of(&paths.feed()), why)
     })
 }
 

@@ -39,7 +39,6 @@ const LOCK_LIMIT: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(super) struct SessionLink {
     pub(super) server: Server,
-    /// The session's last known name.
     name: String,
     /// The life that we follow, through renames; `None` while there is none.
     pub(super) life: Option<SessionLife>,
@@ -58,7 +57,6 @@ pub(super) struct SessionLink {
     is_unsettled: bool,
     /// Whether the server has run since it had nothing more to tell.
     pub(super) idle: ServerIdle,
-    /// Which options of windows are set.
     pub(super) options: WindowOptions,
     /// When the present runs that have a slot began, by window; `None` where that is not known.
     began: BTreeMap<WindowId, (Option<u32>, Option<Millis>)>,
@@ -70,13 +68,11 @@ pub(super) struct SessionLink {
     watched_windows: Vec<(WindowId, Option<u32>)>,
     /// The panes of the windows' runs in the last look.
     run_panes: BTreeMap<WindowId, PaneId>,
-    /// The kernel's information on the processes in the windows.
     processes: Processes,
     paths: Paths,
     /// The life that has our mark.
     claimed: Option<SessionLife>,
     pub(super) root: Option<String>,
-    /// Evidence on the tasks' terminals.
     pub(super) terminals: TtyPoller,
     /// The number of the connection: output of an earlier connection may be incomplete.
     connections: u64,
@@ -131,10 +127,6 @@ impl SessionLink {
 
     pub(super) fn session_name(&self) -> Option<String> {
         self.life.as_ref().map(|_| self.name.clone())
-    }
-
-    pub(super) fn attached_session(&self) -> Option<SessionId> {
-        self.session().filter(|_| self.is_connected())
     }
 
     /// Returns our control clients, or the error that the session is not connected.
@@ -220,7 +212,7 @@ impl SessionLink {
     }
 
     /// Whether changes are reported, so that polling is not necessary.
-    fn is_connected(&self) -> bool {
+    pub(super) fn is_connected(&self) -> bool {
         self.clients.is_some()
     }
 
@@ -259,7 +251,6 @@ impl SessionLink {
 #[derive(Debug)]
 struct Processes {
     started_at: Arc<BTreeMap<u32, Millis>>,
-    /// Reports when they end.
     ends: ExitWatch,
     /// Those that have ended and were in the last look, with their exits where known.
     ended: BTreeMap<u32, Option<Exit>>,
@@ -314,7 +305,6 @@ impl Processes {
         is_any_new
     }
 
-    /// Watches the processes of live runs, and stops watching others.
     fn watch(&mut self, mut pids: Vec<u32>) {
         pids.sort_unstable();
         self.ended.retain(|pid, _| pids.binary_search(pid).is_ok());
@@ -346,7 +336,6 @@ fn watched_windows(look: &Snapshot) -> Vec<(WindowId, Option<u32>)> {
         .collect()
 }
 
-/// Returns when the runs that have a slot began.
 fn begun(look: &Snapshot) -> BTreeMap<WindowId, (Option<u32>, Option<Millis>)> {
     let tasks = look.tasks.values();
     tasks

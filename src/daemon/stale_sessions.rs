@@ -19,7 +19,7 @@ use super::{Options, ownership};
 use crate::client::DaemonClient;
 use crate::clock::{boot_time, now};
 use crate::config::paths::{Env, Paths};
-use crate::model::{ErrorKind, Level, Millis, SessionId, SessionLife, Task};
+use crate::model::{ErrorKind, Level, Millis, SessionLife, Task};
 use crate::rules::observe::{Evidence, Observer};
 use crate::rules::wire::{Request, Response};
 use crate::store::feed::{CountedTimes, LastRead, ReadProgress, has_files};
@@ -34,35 +34,6 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 /// How many tasks a report names.
 const MAX_NAMED_TASKS: usize = 2;
 
-/// The project whose other sessions are looked for.
-#[derive(Debug)]
-pub(super) struct Project {
-    root: String,
-    /// Our session; `None` while it does not exist.
-    ours: Option<SessionId>,
-    /// Its name: it may come to exist during the scan.
-    our_name: String,
-}
-
-impl Project {
-    /// Returns the project of our session, if it has one.
-    pub(super) fn of(link: &SessionLink, options: &Options) -> Option<Self> {
-        let given = || Some(options.project.as_deref()?.display().to_string());
-        let our_name = link.session_name();
-        Some(Self {
-            root: link.root.clone().or_else(given)?,
-            ours: link.session(),
-            our_name: our_name.unwrap_or_else(|| options.session.clone()),
-        })
-    }
-
-    fn is_other(&self, session: &ListedSession) -> bool {
-        session.root.as_ref() == Some(&self.root)
-            && Some(session.life.id) != self.ours
-            && session.shown_name() != self.our_name
-    }
-}
-
 /// Ends unused sessions, if this daemon may, and reports those that are in use.
 #[derive(Debug)]
 pub(super) struct SessionCleaner {
@@ -75,12 +46,24 @@ pub(super) struct SessionCleaner {
 impl SessionCleaner {
     /// Does it on a thread that ends afterwards, and that a daemon which stops abandons after a while: the next daemon
     /// finds the sessions that are left.
-    pub(super) fn start(self, project: Project) -> io::Result<()> {
+    pub(super) fn start(self, link: &SessionLink) -> io::Result<()> {
+        let given = || Some(self.options.project.as_deref()?.display().to_string());
+        let Some(root) = link.root.clone().or_else(given) else {
+            return Ok(());
+        };
+        // Our session, or its name, because it may come to exist during the scan.
+        let (ours, our_name) = (link.session(), link.session_name());
+        let our_name = our_name.unwrap_or_else(|| self.options.session.clone());
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         let clean = move || {
-            let notices = runtime.block_on(self.clean(&project));
+            let is_other = |session: &ListedSession| {
+                session.root.as_ref() == Some(&root)
+                    && Some(session.life.id) != ours
+                    && session.shown_name() != our_name
+            };
+            let notices = runtime.block_on(self.clean(&root, is_other));
             // There is no receiver any more when the daemon stops.
             self.notices.blocking_send(notices).unwrap_or_default();
         };
@@ -89,12 +72,16 @@ impl SessionCleaner {
     }
 
     /// It takes two short answers of tmux, however many sessions there are: every daemon that starts asks for them.
-    async fn clean(&self, project: &Project) -> Vec<(Level, String)> {
+    async fn clean(
+        &self,
+        root: &str,
+        is_other: impl Fn(&ListedSession) -> bool,
+    ) -> Vec<(Level, String)> {
         let listed = async {
             let mut connection = Connection::OneShot(&self.options.server);
             let all = ownership::with_keys(tmux::list_sessions(&mut connection).await?);
             let mut tasks = BTreeMap::new();
-            if all.iter().any(|session| project.is_other(session)) {
+            if all.iter().any(&is_other) {
                 tasks = tmux::list_tasks(&mut connection).await?;
             }
             Ok::<_, TmuxError>((all, tasks))
@@ -104,7 +91,7 @@ impl SessionCleaner {
             Default::default()
         });
         let (mut active, mut idle) = (Vec::new(), Vec::new());
-        for session in all.iter().filter(|session| project.is_other(session)) {
+        for session in all.iter().filter(|session| is_other(session)) {
             let tasks = tasks.remove(&session.life.id).unwrap_or_default();
             if tasks.iter().any(|task| task.is_alive) {
                 active.push(report(session, &tasks));
@@ -112,7 +99,6 @@ impl SessionCleaner {
                 idle.push(session);
             }
         }
-        let root = &project.root;
         let mut notices = Vec::new();
         let cleaned = match self.options.clean_after {
             Some(after) => self.end_unused(idle, &all, after).await,

@@ -44,7 +44,10 @@ impl Streams {
                 if let Some((consumer, early)) = &consumer {
                     read_acknowledgements(&live, consumer, early, &mut reader).await;
                 }
-                until_closed(&mut reader).await;
+                // Other input is ignored.
+                if copy_buf(&mut reader, &mut sink()).await.is_ok() {
+                    hung_up(reader.get_ref().as_ref()).await;
+                }
             };
             tokio::select! {
                 served = store::serve(subscription, &mut writer) => match served {
@@ -107,13 +110,6 @@ fn parse(line: &[u8]) -> Result<Seq, Error> {
         Error::usage(message)
     });
     Ok(acknowledgement?.ack)
-}
-
-/// Resolves when the other side has closed the connection. Its input is ignored.
-async fn until_closed(reader: &mut BufReader<OwnedReadHalf>) {
-    if copy_buf(reader, &mut sink()).await.is_ok() {
-        hung_up(reader.get_ref().as_ref()).await;
-    }
 }
 
 // The end of the other side's output does not mean that it has closed the connection: a program may close its writing

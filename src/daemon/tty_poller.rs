@@ -54,18 +54,18 @@ impl TtyPoller {
         self.panes.retain(|window, _| is_alive(window));
         let rows = look.map_or(&[][..], |look| &look.windows);
         for row in rows {
-            if row.pane.as_ref().is_some_and(|pane| pane.dead.is_some()) {
+            let Some(shown) = &row.pane else {
+                continue;
+            };
+            if shown.dead.is_some() {
                 // Until its status is known it counts as alive, but nobody takes input.
                 snapshot.terminals.insert(row.window, ended_evidence());
                 continue;
             }
-            let tty = row.pane.as_ref().and_then(|pane| pane.tty.as_deref());
-            let in_mode = row.pane.as_ref().is_some_and(|pane| pane.in_mode);
             let task = snapshot.tasks.get(&row.window);
-            let Some((task, pid, tty)) = task
-                .filter(|task| task.is_alive() && !in_mode)
-                .and_then(|task| Some((task, task.pid?, tty?)))
-            else {
+            let task = task.filter(|task| task.is_alive() && !shown.in_mode);
+            let found = task.and_then(|task| Some((task, task.pid?, shown.tty.as_deref()?)));
+            let Some((task, pid, tty)) = found else {
                 continue;
             };
             let moving = |may_check_keys| {
@@ -208,7 +208,6 @@ impl TtyPoller {
         due
     }
 
-    /// Returns when [`TtyPoller::ask_due`] is due.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let due = self.panes.values().map(|pane| match pane.known {
             None => pane.next,

@@ -12,8 +12,8 @@ use crate::model::{Bookmark, DeliveredEvent, Level, Now, Record, SavedLook, Task
 
 /// How often tmux is nudged after a run has ended, and for how long. Of a window that is respawned at once only
 /// the end of the next run is reported, and tmux can lose its signal while it is starting that (3.3a).
-const NUDGE_EVERY: Duration = Duration::from_millis(15);
-const NUDGE_FOR: Duration = Duration::from_millis(500);
+pub(super) const NUDGE_EVERY: Duration = Duration::from_millis(15);
+pub(super) const NUDGE_FOR: Duration = Duration::from_millis(500);
 
 /// How many windows whose runs ended last a look soon after a change queries.
 const JUST_ENDED: usize = 8;
@@ -47,7 +47,10 @@ impl State {
         if self.save_at.is_some_and(|at| at <= now.mono) {
             self.save();
         }
-        self.nudge_if_due(now);
+        if let Some((due, until)) = self.nudges.filter(|(next, _)| *next <= now.mono) {
+            self.nudge();
+            self.nudges = (due < until).then_some((now.mono + NUDGE_EVERY, until));
+        }
         if self.unreported_at.take_if(|at| *at <= now.mono).is_some() {
             self.found_late += 1;
             let text = "a safety look found an event that was not reported";
@@ -73,18 +76,14 @@ impl State {
             }
             Some(Due::Ended | Due::Sweep) if self.jobs.is_sweeping => {}
             Some(Due::Ended) => {
-                self.order(LookOrder::of(self.just_ended())).why = Due::Ended;
+                let mut ended = self.tasks();
+                ended.retain(|task| !task.is_alive());
+                ended.sort_by_key(|task| std::cmp::Reverse(task.ended_at));
+                let windows = ended.iter().map(|task| task.window).take(JUST_ENDED);
+                self.order(LookOrder::of(windows)).why = Due::Ended;
             }
             Some(Due::Sweep) => self.jobs.is_sweeping = true,
         }
-    }
-
-    fn just_ended(&self) -> Vec<WindowId> {
-        let mut ended = self.tasks();
-        ended.retain(|task| !task.is_alive());
-        ended.sort_by_key(|task| std::cmp::Reverse(task.ended_at));
-        let windows = ended.iter().map(|task| task.window);
-        windows.take(JUST_ENDED).collect()
     }
 
     /// Returns when gathered events are delivered: not while an answer is pending that reports them to their owner.
@@ -125,24 +124,10 @@ impl State {
         })));
     }
 
-    /// Nudges tmux for a while if it may lose signals: a run has ended, and another may follow at once.
-    pub(super) fn nudge_for_a_while(&mut self, now: Now) {
-        let nudges = (now.mono + NUDGE_EVERY, now.mono + NUDGE_FOR);
-        self.nudges = (!self.link.reports_respawns).then_some(nudges);
-    }
-
     pub(super) fn nudge(&mut self) {
         if let Some(life) = &self.link.life {
             self.effects.push(Effect::Nudge(life.clone()));
         }
-    }
-
-    fn nudge_if_due(&mut self, now: Now) {
-        let Some((due, until)) = self.nudges.filter(|(next, _)| *next <= now.mono) else {
-            return;
-        };
-        self.nudge();
-        self.nudges = (due < until).then_some((now.mono + NUDGE_EVERY, until));
     }
 }
 

@@ -92,7 +92,6 @@ impl Endings {
         self.runs.contains_key(&window)
     }
 
-    /// Returns the windows in which a task of this name is being ended.
     pub(super) fn of_name(&self, name: &str) -> Vec<Arc<Task>> {
         let tasks = self.runs.values().map(|ending| &ending.task);
         tasks.filter(|task| task.name == name).cloned().collect()
@@ -259,7 +258,6 @@ const SECOND_MS: Millis = 1000;
 pub(super) struct EndedRuns(VecDeque<Arc<Task>>);
 
 impl EndedRuns {
-    /// Adds the runs that these records report as ended or disappeared.
     pub(super) fn add(&mut self, records: &[Record]) {
         for record in records {
             if let Body::Event(event) = &record.body
@@ -277,7 +275,6 @@ impl EndedRuns {
         self.0.drain(..excess);
     }
 
-    /// Returns this run as it was last, if it is known.
     pub(super) fn find(&self, window: WindowId, run: Option<u32>) -> Option<&Arc<Task>> {
         let is_it = |task: &&Arc<Task>| task.window == window && task.run == run;
         self.0.iter().rev().find(is_it)

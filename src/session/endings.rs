@@ -85,7 +85,7 @@ async fn mark(
     });
 }
 
-async fn close(cx: Cx, windows: Vec<WindowId>) {
+pub(super) async fn close(cx: Cx, windows: Vec<WindowId>) {
     let link = turn_to_change(&cx, |_, task| windows.contains(&task.window)).await;
     let closing = windows.clone();
     let done = link.run(|outcome| Job::Kill(closing, outcome)).await;
@@ -266,26 +266,6 @@ impl State {
         }
         if !closing.is_empty() {
             self.spawn(|cx| close(cx, closing));
-        }
-    }
-
-    /// Closes the windows of runs that have ended and were to end with their session.
-    pub(super) fn close_kept(&mut self, tasks: &[Arc<Task>]) {
-        let mut windows: Vec<WindowId> = tasks.iter().map(|task| task.window).collect();
-        windows.retain(|window| self.endings.contain(*window));
-        if !windows.is_empty() {
-            self.spawn(|cx| close(cx, windows));
-        }
-    }
-
-    /// Tells the end of a run that was ended for a launch, and whose window that has not taken, as any other.
-    pub(super) fn launch_over(&mut self, name: &str) {
-        let is_left =
-            |_: &WindowId, ending: &mut Ending| ending.reason.is_none() && ending.task.name == name;
-        let left = self.endings.runs.extract_if(.., is_left);
-        let left: Vec<WindowId> = left.map(|(window, _)| window).collect();
-        if !left.is_empty() {
-            self.order(LookOrder::of(left));
         }
     }
 

@@ -21,7 +21,6 @@ pub(crate) enum Input {
     Requested(RequestId, RequestLine),
     /// The client of a request has disconnected or reads too slowly: it needs no answer.
     Left(RequestId),
-    /// tmux or the kernel reports a change.
     Changed(Change),
     /// The running job is done, and its outcome is set; or why it failed.
     Done(Result<(), Error>),
@@ -45,8 +44,10 @@ pub(crate) enum Change {
     Windows,
     /// A pane printed something: look soon.
     Output,
-    /// Output of a followed pane.
-    Printed { pane: PaneId, bytes: Vec<u8> },
+    Printed {
+        pane: PaneId,
+        bytes: Vec<u8>,
+    },
     /// A pane that is not followed sends its output and has to be paused.
     Unfollowed,
     /// tmux has paused a followed pane: its further output does not arrive.

@@ -45,9 +45,7 @@ pub(super) struct JobQueue {
     pub(super) is_looking: bool,
     /// Whether a sweep is ordered, or has further slices.
     pub(super) is_sweeping: bool,
-    /// The pane whose last output is being read.
     pub(super) last_output_of: Option<PaneId>,
-    /// The ends of output that are to be read.
     pub(super) ends: VecDeque<EndRead>,
     /// What begins with the next read of a pane, one for all of it.
     pub(super) begins: BTreeMap<PaneId, Beginning>,

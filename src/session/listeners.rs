@@ -22,7 +22,6 @@ pub(super) struct Listeners {
     pub(super) watches: OutputWatches,
     /// The output of the followed panes. A pane is dropped with its last listener.
     pub(super) pane_streams: BTreeMap<PaneId, PaneStream>,
-    /// What is to be sent on the output streams, in order.
     pub(super) pieces: Vec<(RequestId, String)>,
 }
 
@@ -47,7 +46,6 @@ pub(super) struct OutputStream {
     pub(super) task: Arc<Task>,
     /// For raw output: keeps characters whole.
     pub(super) raw: Option<Utf8Splitter>,
-    /// How many of the lines that were there are sent first.
     pub(super) lines: usize,
     /// Gets its end, or why it does not begin: whether the run has ended and all output was sent.
     pub(super) done: Resolver<Result<bool, Error>>,
@@ -94,13 +92,6 @@ impl Listeners {
             let ports = active.wait.spec.ports();
             ports.map(|port| (&active.wait, port))
         })
-    }
-
-    pub(super) fn refuse_port_waits(&mut self, refusal: &Error) {
-        let is_for_port = |active: &mut ActiveWait| active.wait.spec.ports().next().is_some();
-        for active in self.waits.extract_if(.., is_for_port) {
-            active.done.resolve(Err(refusal.clone()));
-        }
     }
 
     /// Begins to follow a pane, and returns the stamp of old output: all of it, if the pane was resized.

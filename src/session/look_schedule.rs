@@ -188,19 +188,14 @@ impl LookSchedule {
         if self.next_look() > now {
             return None;
         }
-        let is_sweep_due = self.sweep_by.is_some_and(|by| by <= now) || !self.checks_ended_first();
-        Some(if self.wanted.is_some_and(|wanted| wanted <= now) {
-            Due::Triggered
-        } else if is_sweep_due {
-            Due::Sweep
-        } else {
-            Due::Ended
+        let is_soon = self.pause < FIRST_SWEEP.min(self.longest);
+        let is_of_ended = self.reporting == Reporting::AllButRespawns && is_soon;
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        Some(match is_due(self.wanted) {
+            true => Due::Triggered,
+            false if is_of_ended && !is_due(self.sweep_by) => Due::Ended,
+            false => Due::Sweep,
         })
-    }
-
-    /// Whether the next safety look comes so soon that it looks only at runs which have just ended.
-    fn checks_ended_first(&self) -> bool {
-        self.reporting == Reporting::AllButRespawns && self.pause < FIRST_SWEEP.min(self.longest)
     }
 }
 

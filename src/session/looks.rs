@@ -9,8 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::input::{Job, LogLevel, Look, LookOrder, LookOutcome};
+use super::deadlines::{NUDGE_EVERY, NUDGE_FOR};
+use super::input::{Effect, Job, LogLevel, Look, LookOrder, LookOutcome};
 use super::job_queue::{QueuedLook, Turn};
+use super::listeners::ActiveWait;
 use super::look_schedule::{Due, LookResult, Reporting};
 use super::pane_reads::{read_ended_run, read_last_output};
 use super::promise::Resolver;
@@ -106,11 +108,18 @@ async fn take(cx: &Cx, look: Box<Look>, why: Due, then: Vec<Resolver<()>>) {
     }
     let (has_gone, ended) = cx.with(|state| {
         state.take_look(*look, why, state.now);
-        let unread = state.unread_ends();
-        if !unread.0 && unread.1.is_empty() {
+        let look = state.engine.last_look();
+        let tasks = look.into_iter().flat_map(|look| look.tasks.values());
+        let dead = tasks.filter(|task| !task.is_alive());
+        let dead = dead.filter_map(|task| Some((task.pane?, Arc::clone(task))));
+        let followed = dead.filter(|(pane, _)| state.listeners.stream(*pane).is_some());
+        let followed: Vec<_> = followed.collect();
+        // A run can be over without a pane to read.
+        let has_gone = look.is_some_and(|look| state.listeners.is_over(look));
+        if !has_gone && followed.is_empty() {
             state.judge_waits(state.now);
         }
-        unread
+        (has_gone, followed)
     });
     then.iter().for_each(|then| then.resolve(()));
     if !has_gone && ended.is_empty() {
@@ -215,7 +224,9 @@ impl State {
         self.report_all_unseen(now);
         self.publish_tasks(at);
         if !ended.is_empty() {
-            self.nudge_for_a_while(now);
+            // Another run may follow at once, and tmux lose the signal of its end.
+            let nudges = (now.mono + NUDGE_EVERY, now.mono + NUDGE_FOR);
+            self.nudges = (!self.link.reports_respawns).then_some(nudges);
         }
         self.death_record =
             (!death_record.is_empty()).then(|| (self.engine.last_seq(), death_record));
@@ -237,7 +248,11 @@ impl State {
             Difference::InBells => self.save_within(SAVE_WITHIN, now),
             Difference::Cosmetic => {}
         }
-        self.note_questions();
+        let questions = self.engine.episodes.open_questions();
+        if questions != self.questions {
+            self.questions.clone_from(&questions);
+            self.effects.push(Effect::Questions(questions));
+        }
         for (window, run) in ended {
             if let Some(task) = self.task(window).filter(|task| task.run == run) {
                 self.jobs.archives.push_back((task, None));
@@ -278,18 +293,6 @@ impl State {
             (true, true) if !self.link.reports_respawns && has_dead() => Reporting::AllButRespawns,
             (true, true) => Reporting::All,
         }
-    }
-
-    /// Returns what of listeners' output is to be read before waits are judged by the last look: whether a
-    /// run is over without a pane to read, and the ended runs in panes that are followed.
-    fn unread_ends(&self) -> (bool, Vec<(PaneId, Arc<Task>)>) {
-        let Some(look) = self.engine.last_look() else {
-            return (false, Vec::new());
-        };
-        let dead = look.tasks.values().filter(|task| !task.is_alive());
-        let dead = dead.filter_map(|task| Some((task.pane?, Arc::clone(task))));
-        let followed = dead.filter(|(pane, _)| self.listeners.stream(*pane).is_some());
-        (self.listeners.is_over(look), followed.collect())
     }
 
     /// Judges waits by the last look: all output before it has been processed.
@@ -407,8 +410,12 @@ impl State {
                 active.wait.listens(ports.get(&leader)?)
             }),
             Err(error) => {
-                let message = format!("cannot wait for a port: {}", error.message);
-                self.listeners.refuse_port_waits(&Error::failed(message));
+                let refusal = format!("cannot wait for a port: {}", error.message);
+                let is_for_port =
+                    |active: &mut ActiveWait| active.wait.spec.ports().next().is_some();
+                for active in self.listeners.waits.extract_if(.., is_for_port) {
+                    active.done.resolve(Err(Error::failed(refusal.clone())));
+                }
             }
         }
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::task::{Context, Wake, Waker};
 use std::time::Instant;
 
-use super::input::{Change, Effect, Input, LookOrder};
+use super::input::{Change, Effect, Input, LookOrder, Reply};
 use super::listeners::RequestId;
 use super::output_watches::PaneStream;
 use super::state::{Cx, OpenRequest, SAVE_WITHIN, Setup, State, Story, StoryId};
@@ -56,12 +56,10 @@ impl Session {
         }
     }
 
-    /// Returns what is known, until the next input.
     pub(crate) fn state(&self) -> Ref<'_, State> {
         self.state.borrow()
     }
 
-    /// Handles an input. Returns the effects, in order.
     #[must_use]
     pub(crate) fn handle(&mut self, input: Input, now: Now) -> Vec<Effect> {
         self.state.borrow_mut().now = now;
@@ -171,7 +169,9 @@ impl Session {
         loop {
             let new = {
                 let mut state = self.state.borrow_mut();
-                state.send_pieces();
+                for (request_id, piece) in std::mem::take(&mut state.listeners.pieces) {
+                    state.reply(request_id, Reply::Output(Some(piece)));
+                }
                 state.new_stories.pop_front()
             };
             if let Some((story, future)) = new {

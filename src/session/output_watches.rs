@@ -19,7 +19,6 @@ use crate::rules::wait::{Anchor, Cursor, OutputWatch};
 #[derive(Debug, Default)]
 pub(super) struct OutputWatches {
     runs: BTreeMap<WindowId, WatchedRun>,
-    /// Up to where the last daemon has searched and reported.
     restored: BTreeMap<WindowId, String>,
 }
 
@@ -165,7 +164,6 @@ impl OutputWatches {
         taken
     }
 
-    /// Returns up to where each run was searched and reported.
     pub(super) fn searched(
         &mut self,
         streams: &BTreeMap<PaneId, PaneStream>,
@@ -270,14 +268,10 @@ enum StreamState {
 
 impl PaneStream {
     pub(super) fn new(output: &PaneOutput) -> Self {
+        let (width, height, is_alternate) = (output.width, output.height, output.is_alternate);
+        let (screen, cursor) = (output.screen(), output.cursor);
         Self {
-            terminal: Terminal::seeded(
-                output.width,
-                output.height,
-                output.screen(),
-                output.cursor,
-                output.is_alternate,
-            ),
+            terminal: Terminal::seeded(width, height, screen, cursor, is_alternate),
             stamp: 0,
             scrolled_before: i64::try_from(output.history).unwrap_or(i64::MAX),
             in_string_since: None,

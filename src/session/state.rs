@@ -8,8 +8,8 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::ending_runs::{EndedRuns, Endings};
-use super::input::{Effect, LinkState, LogLevel, Reply, StoreState};
+use super::ending_runs::{EndedRuns, Ending, Endings};
+use super::input::{Effect, LinkState, LogLevel, LookOrder, Reply, StoreState};
 use super::job_queue::JobQueue;
 use super::listeners::{Listeners, RequestId};
 use super::look_schedule::{LookSchedule, PortLooks};
@@ -250,17 +250,17 @@ impl State {
         n_resolved > 0
     }
 
-    /// Sends what has been written on output streams.
-    pub(super) fn send_pieces(&mut self) {
-        for (request_id, piece) in std::mem::take(&mut self.listeners.pieces) {
-            self.reply(request_id, Reply::Output(Some(piece)));
-        }
-    }
-
     /// Gives a lock to the next story that waits for it.
     pub(super) fn unlock(&mut self, key: &LockKey) {
         if let LockKey::Slot(name) = key {
-            self.launch_over(name);
+            // The end of a run for a launch that has not taken its window is told as any other.
+            let is_left =
+                |_: &WindowId, run: &mut Ending| run.reason.is_none() && run.task.name == *name;
+            let left = self.endings.runs.extract_if(.., is_left);
+            let left: Vec<WindowId> = left.map(|(window, _)| window).collect();
+            if !left.is_empty() {
+                self.order(LookOrder::of(left));
+            }
         }
         let Some(waiting) = self.locks.get_mut(key) else {
             return;
@@ -311,15 +311,6 @@ impl State {
         if self.followed.as_ref() != Some(&panes) {
             self.followed = Some(panes.clone());
             self.effects.push(Effect::Follow(panes));
-        }
-    }
-
-    /// Sends the link what the tasks ask, if it has changed.
-    pub(super) fn note_questions(&mut self) {
-        let questions = self.engine.episodes.open_questions();
-        if questions != self.questions {
-            self.questions.clone_from(&questions);
-            self.effects.push(Effect::Questions(questions));
         }
     }
 

@@ -78,14 +78,12 @@ impl Cx {
     /// Returns the name that the session has now, where the request names another one that it had before. It
     /// fails when another session has that.
     pub(super) async fn find_present_name(&self) -> Result<Option<String>, Error> {
-        let is_present = |name: &str| self.with(|state| state.present_name() == Some(name));
-        match self.to.as_deref() {
-            Some(name) if !is_present(name) => {
-                let name = name.to_owned();
-                self.run(|outcome| Job::FindName(name, outcome)).await
-            }
-            Some(_) | None => Ok(None),
-        }
+        let is_other = |name: &&str| self.with(|state| state.present_name() != Some(*name));
+        let Some(name) = self.to.as_deref().filter(is_other) else {
+            return Ok(None);
+        };
+        let name = name.to_owned();
+        self.run(|outcome| Job::FindName(name, outcome)).await
     }
 
     pub(super) async fn until(&self, holds: impl Fn(&State) -> bool + 'static) {
@@ -117,20 +115,15 @@ impl Cx {
 
     /// Takes a lock. Those who wait for it get it in their order.
     pub(super) async fn lock(&self, key: LockKey) -> Lock {
-        let is_free = self.with(|state| match state.locks.get_mut(&key) {
-            Some(waiting) => {
-                let (resolver, is_free) = promise();
-                waiting.push_back(resolver);
-                Some(is_free)
-            }
+        let (resolver, is_free) = promise();
+        self.with(|state| match state.locks.get_mut(&key) {
+            Some(waiting) => waiting.push_back(resolver),
             None => {
                 state.locks.insert(key.clone(), Default::default());
-                None
+                resolver.resolve(());
             }
         });
-        if let Some(is_free) = is_free {
-            is_free.await;
-        }
+        is_free.await;
         Lock {
             cx: self.clone(),
             key,

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::super::ending_runs::Killer;
-use super::super::endings::{end_runs, fields_of, list_of_tasks};
+use super::super::endings::{close, end_runs, fields_of, list_of_tasks};
 use super::super::input::{Effect, Job, LogLevel, LookOrder};
 use super::super::state::{Cx, State};
 use super::super::stories::turn_to_change;
 use crate::model::text::counted;
-use crate::model::{Error, ErrorKind, Level, StopChoice, Task, quote_where_needed};
+use crate::model::{Error, ErrorKind, Level, StopChoice, Task, WindowId, quote_where_needed};
 use crate::rules::wire::{EndedTasks, EndingRuns, Response};
 
 /// Ends tasks; none of them if one of the names is no task's. An earlier daemon may have ended a part of them.
@@ -80,7 +80,15 @@ pub(super) async fn kill_all(
     let reasons = killer.reasons(&tasks);
     cx.keep();
     if let Err(refusal) = end_runs(cx, &tasks, &reasons, &choice, true).await {
-        cx.with(|state| state.close_kept(&tasks));
+        cx.with(|state| {
+            // The windows of those that have ended go all the same.
+            let windows = tasks.iter().map(|task| task.window);
+            let ended = windows.filter(|window| state.endings.contain(*window));
+            let ended: Vec<WindowId> = ended.collect();
+            if !ended.is_empty() {
+                state.spawn(|cx| close(cx, ended));
+            }
+        });
         cx.recorded().await;
         return Err(refusal);
     }

@@ -45,7 +45,11 @@ pub(super) async fn run(cx: &Cx, launch: Launch) -> Result<Reply, Error> {
             LaunchOutcome::Live(window, pid) => {
                 // Nothing is ended for a client that has left.
                 cx.release()?;
-                match cx.with(|state| state.live_task(window, pid))? {
+                let live = cx.with(|state| match state.look_problem {
+                    Some(_) => Err(state.missing()),
+                    None => Ok(state.task(window)),
+                })?;
+                match live.filter(|task| task.pid == Some(pid)) {
                     Some(task) => ended = end_for_launch(cx, vec![task]).await?,
                     None => cx.look(LookOrder::of([window])).await,
                 }
@@ -110,13 +114,5 @@ impl State {
             self.engine.expect_wait(expected, self.now);
         }
         Ok(())
-    }
-
-    /// Returns the live run that tmux has shown to a launch; `None` if no look has it yet.
-    fn live_task(&self, window: WindowId, pid: u32) -> Result<Option<Arc<Task>>, Error> {
-        if self.look_problem.is_some() {
-            return Err(self.missing());
-        }
-        Ok(self.task(window).filter(|task| task.pid == Some(pid)))
     }
 }

@@ -10,13 +10,12 @@ use super::super::job_queue::OutputEnd;
 use super::super::listeners::{ActiveWait, EndedWait};
 use super::super::promise::{Resolver, promise};
 use super::super::state::{Cx, State};
-use crate::model::{self, Error, Now, PaneId, Task, WaitResult, WindowId, text, whole_millis};
+use crate::model::{self, Error, Now, Task, WaitResult, WindowId, text, whole_millis};
 use crate::rules::engine::WaitReturn;
 use crate::rules::terminal::{PaneOutput, Pattern};
 use crate::rules::wait::{Condition, Cursor, Spec, Wait};
 use crate::rules::wire::{Response, WaitRequest};
 
-/// The maximum length of a line in a result, in characters.
 const LINE_CHARS: usize = 2000;
 
 /// How many of the last lines a result contains by default.
@@ -65,7 +64,10 @@ pub(super) async fn wait(cx: &Cx, request: WaitRequest) -> Result<Response, Erro
     let end = {
         let token = |state: &mut State| Rc::clone(&state.returning);
         let _returning = returns.has_event().then(|| cx.with(token));
-        match cx.with(|state| state.task_waited_for(wait)) {
+        // If its pane still has the run that was waited for.
+        let task = cx.with(|state| state.task(wait.window()));
+        let task = task.filter(|task| task.run == wait.entry.run);
+        match task.and_then(|task| Some((task.pane?, task))) {
             Some((pane, task)) => read_end(cx, pane, lines, task).await,
             None => None,
         }
@@ -111,13 +113,6 @@ impl State {
             None => self.start_wait(active, None, self.now),
         }
         Ok(())
-    }
-
-    /// Returns the task of a wait and its pane, if that still has the run that was waited for.
-    fn task_waited_for(&self, wait: &Wait) -> Option<(PaneId, Arc<Task>)> {
-        let task = self.task(wait.window());
-        let task = task.filter(|task| task.run == wait.entry.run)?;
-        Some((task.pane?, task))
     }
 
     /// Returns the task that a request to wait names, if it is at the run that it wants, which may be over.
