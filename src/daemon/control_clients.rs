@@ -374,9 +374,8 @@ impl PaneActivity {
         if self.paused.is_empty() {
             return;
         }
-        self.paused
-            .values_mut()
-            .for_each(|pause| *pause = Pause::Unwatched);
+        let all = self.paused.values_mut();
+        all.for_each(|pause| *pause = Pause::Unwatched);
         for (pane, is_quiet) in tasks {
             if let Some(pause) = self.paused.get_mut(&pane) {
                 *pause = match is_quiet {

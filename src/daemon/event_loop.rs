@@ -377,14 +377,9 @@ impl EventLoop {
         self.on_stored();
         // What is gathered for display is displayed now.
         self.display_due(now().after(GATHERED));
-        let Self {
-            link,
-            store,
-            archiver,
-            displays,
-            ..
-        } = self;
-        tokio::join!(link.close(archives, patience, limit), displays.close());
+        let left = self.link.close(archives, patience, limit);
+        tokio::join!(left, self.displays.close());
+        let (store, archiver) = (&self.store, &self.archiver);
         let rest = async {
             if written.is_err() {
                 store.close().await;

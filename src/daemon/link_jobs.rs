@@ -392,12 +392,9 @@ impl LinkJobs {
             return Err(format!("`{cwd}` is not a directory any more"));
         }
         let kept = self.options.paths.kept_environments();
-        let token = spec
-            .settings
-            .restarts
-            .as_ref()
-            .map(|restarts| &*restarts.token);
-        let environment = tmux::kept_environment(&kept, token.unwrap_or_default());
+        let restarts = spec.settings.restarts.as_ref();
+        let token = restarts.map_or("", |restarts| restarts.token.as_str());
+        let environment = tmux::kept_environment(&kept, token);
         let environment = environment.map_err(|error| {
             let why = with_causes(&error);
             format!("its environment is not available any more: {why}")

@@ -149,9 +149,8 @@ impl OutputFollower {
 
     /// Follows exactly these panes from here on. All others that have sent output are paused.
     pub(super) fn follow_only(&mut self, main: &mut Client, panes: &BTreeSet<PaneId>) {
-        let dropped = self
-            .followed
-            .extract_if(.., |pane, _| !panes.contains(pane));
+        let followed = &mut self.followed;
+        let dropped = followed.extract_if(.., |pane, _| !panes.contains(pane));
         let mut unfollowed = std::mem::take(&mut self.unfollowed);
         unfollowed.extend(dropped.map(|(pane, _)| pane));
         if unfollowed.is_empty() {

@@ -191,11 +191,8 @@ impl PolledPane {
             }
             Arc::make_mut(evidence).checks_no_keys = !self.may_check_keys;
         }
-        let reader = examination
-            .evidence
-            .as_ref()
-            .map(|evidence| evidence.reader);
-        let has_left = known.is_some() && reader == Some(TtyUse::Elsewhere);
+        let is_elsewhere = |evidence: &Arc<TtyEvidence>| evidence.reader == TtyUse::Elsewhere;
+        let has_left = known.is_some() && examination.evidence.as_ref().is_some_and(is_elsewhere);
         let was_hidden = match &before {
             Some(before) => hides_reader(before.examination.evidence.as_deref()),
             // A reported prompt remains until there is evidence against it.
@@ -203,9 +200,8 @@ impl PolledPane {
         };
         let is_hidden = hides_reader(examination.evidence.as_deref()) && !was_hidden;
         if (is_hidden || has_left) && !was_doubted {
-            let known = before
-                .as_ref()
-                .and_then(|known| known.examination.evidence.clone());
+            let known = before.as_ref();
+            let known = known.and_then(|known| known.examination.evidence.clone());
             let mut shown = examination.evidence.unwrap_or_default();
             Arc::make_mut(&mut shown).reader = TtyUse::Elsewhere;
             self.doubt = Some(DoubtfulExamination {
@@ -256,11 +252,8 @@ fn hides_reader(evidence: Option<&TtyEvidence>) -> bool {
 impl LastExamination {
     /// Whether a program read the terminal, or checked it for keys.
     fn has_reader(&self) -> bool {
-        let reader = self
-            .examination
-            .evidence
-            .as_ref()
-            .map(|evidence| evidence.reader);
+        let evidence = self.examination.evidence.as_ref();
+        let reader = evidence.map(|evidence| evidence.reader);
         matches!(reader, Some(TtyUse::Reading | TtyUse::Polling))
     }
 

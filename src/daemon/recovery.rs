@@ -132,9 +132,7 @@ impl Replay {
     }
 
     fn carry_on(&mut self, look: &RecordedLook) {
-        let Self {
-            snapshot, bookmark, ..
-        } = self;
+        let (snapshot, bookmark) = (&mut self.snapshot, &mut self.bookmark);
         let mut is_other_life = false;
         if let Some(Checkpoint { life, deaths_read }) = &look.checkpoint {
             self.is_known = true;

@@ -114,9 +114,7 @@ impl State {
     pub(super) fn explain(&self, task: &Task, now: Now) -> Explanation {
         let engine = &self.engine;
         let look = engine.last_look();
-        let terminal = look
-            .and_then(|look| look.terminals.get(&task.window))
-            .map(Arc::as_ref);
+        let terminal = look.and_then(|look| look.terminals.get(&task.window).map(Arc::as_ref));
         let judged = engine.episodes.judgement_of(task.window);
         let mut explanation = Explanation::new(task, judged.map(|(judged, ..)| judged), terminal);
         if let Some((judged, since, reported)) = judged {

@@ -228,10 +228,8 @@ impl Killer {
         &self,
         tasks: impl IntoIterator<Item = &'a Arc<Task>>,
     ) -> BTreeMap<WindowId, GoneReason> {
-        let reasons = tasks
-            .into_iter()
-            .map(|task| (task.window, self.reason(task)));
-        reasons.into_map()
+        let reason_of = |task: &Arc<Task>| (task.window, self.reason(task));
+        tasks.into_iter().map(reason_of).into_map()
     }
 
     /// An agent knows of its own commands only. One whose conversation is not known counts as another one, so that no

@@ -272,10 +272,8 @@ impl State {
     pub(super) fn resume_endings(&mut self, look: &Snapshot) {
         for task in look.tasks.values() {
             let Some(reason) = task.ending else { continue };
-            let last = self
-                .engine
-                .last_look()
-                .and_then(|last| last.tasks.get(&task.window));
+            let last = self.engine.last_look();
+            let last = last.and_then(|last| last.tasks.get(&task.window));
             // The last daemon had not recorded its end.
             let was_alive = last.is_none_or(|last| last.is_alive());
             if self.endings.contain(task.window) || !(task.is_alive() || was_alive) {
@@ -324,9 +322,8 @@ impl State {
 
     pub(super) fn end_overdue(&mut self, now: Now) {
         let limits = &mut self.endings.limits;
-        let due: Vec<_> = limits
-            .extract_if(.., |_, (_, at)| *at <= now.mono)
-            .collect();
+        let due = limits.extract_if(.., |_, (_, at)| *at <= now.mono);
+        let due: Vec<_> = due.collect();
         let tasks = due.iter().filter_map(|(window, _)| self.task(*window));
         let tasks: Vec<_> = tasks.filter(|task| task.is_alive()).collect();
         if !tasks.is_empty() {

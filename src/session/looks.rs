@@ -424,9 +424,8 @@ impl State {
 pub(super) async fn look_at_ports(cx: Cx) {
     loop {
         cx.until(|state| {
-            state
-                .next_port_look()
-                .is_some_and(|due| due <= state.now.mono)
+            let due = state.next_port_look();
+            due.is_some_and(|due| due <= state.now.mono)
         })
         .await;
         let mut leaders = BTreeMap::<_, BTreeSet<_>>::new();
