@@ -1,5 +1,4 @@
-//! Displays alerts to the user: on the desktop, by attached terminals and on tmux's status line, if
-//! enabled.
+//! Displays alerts to the user: on the desktop, by attached terminals and on tmux's status line, if enabled.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::model::{Body, Now, SessionId, StatusCounts, WindowId};
+use crate::model::{Body, Now, SessionId, WindowId};
 use crate::outlets::notice::write_to_terminal;
 use crate::rules::alerts::{
     Alert, AlertAction, AlertRules, AlertSubject, Alerts, Place, TerminalSequence,
@@ -19,13 +18,12 @@ use crate::tmux::{self, Connection, TmuxError, Viewer};
 const CLOSED_WITHIN: Duration = Duration::from_secs(2);
 
 /// The user option with the counts, for `status-right` and the like.
-const STATUS_OPTION: &str = "@tmux_task_status";
+pub(super) const STATUS_OPTION: &str = "@tmux_task_status";
 
-/// Decides what is displayed, and owns the desktop.
 #[derive(Debug)]
 pub(super) struct Displays {
     /// Nothing is decided if they are displayed nowhere.
-    alerts: Alerts,
+    pub(super) alerts: Alerts,
     desktop: Option<DesktopDisplay>,
 }
 
@@ -40,7 +38,6 @@ pub(super) struct DueAlerts {
 #[derive(Debug)]
 struct DesktopDisplay {
     queue: mpsc::Sender<AlertAction>,
-    /// Windows' numbers.
     clicks: mpsc::Receiver<u64>,
     task: JoinHandle<()>,
 }
@@ -58,7 +55,6 @@ impl Displays {
         }
     }
 
-    /// Takes what was recorded.
     pub(super) fn add(&mut self, what: &Body, now: Instant) {
         if self.alerts.rules.places.is_empty() {
             return;
@@ -70,11 +66,6 @@ impl Displays {
         }
     }
 
-    /// Returns when [`Displays::take_due`] is to be called.
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.alerts.next_deadline()
-    }
-
     /// Returns what is to be displayed now; `None` for nothing.
     pub(super) fn take_due(&mut self, now: Now, session_name: &str) -> Option<DueAlerts> {
         let actions = self.alerts.take_due(now.mono, session_name);
@@ -84,11 +75,7 @@ impl Displays {
         })
     }
 
-    /// Resolves with the window of a task whose alert the user has clicked.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
+    /// Resolves with the window of a task whose alert the user has clicked. No click is lost.
     pub(super) async fn clicked(&mut self) -> WindowId {
         while let Some(desktop) = &mut self.desktop
             && let Some(slot) = desktop.clicks.recv().await
@@ -100,7 +87,6 @@ impl Displays {
         std::future::pending().await
     }
 
-    /// Lets the desktop finish its queue.
     pub(super) async fn close(self) {
         let Some(DesktopDisplay { queue, task, .. }) = self.desktop else {
             return;
@@ -115,18 +101,6 @@ impl Displays {
 }
 
 impl DueAlerts {
-    /// Passes the alerts to the desktop, except for those of windows that are in view.
-    fn send_to_desktop(&self, viewers: &[Viewer]) {
-        let Some(queue) = &self.desktop_queue else {
-            return;
-        };
-        for action in self.not_in_view(viewers) {
-            if queue.try_send(action.clone()).is_err() {
-                tracing::debug!("the desktop is slow: an alert is only in the feed");
-            }
-        }
-    }
-
     /// Tells the viewers' terminals to show the alerts, each those of windows that it does not show.
     fn tell_terminals(&self, viewers: &[Viewer]) {
         for viewer in viewers {
@@ -143,13 +117,6 @@ impl DueAlerts {
                 }
             }
         }
-    }
-
-    /// Returns the line for tmux's status line; `None` for none.
-    fn line(&self, viewers: &[Viewer]) -> Option<String> {
-        let alerts = self.not_in_view(viewers).filter_map(shown);
-        let lines: Vec<String> = alerts.map(one_line).collect();
-        (!lines.is_empty()).then(|| lines.join(" | "))
     }
 
     /// Returns those that are not about a window which the user looks at.
@@ -186,33 +153,31 @@ pub(super) async fn show(
 ) {
     // If the server is gone, nothing is in view.
     let viewers = tmux::list_viewers(connection).await.unwrap_or_default();
-    due.send_to_desktop(&viewers);
+    for action in due.not_in_view(&viewers) {
+        let queue = due.desktop_queue.as_ref();
+        if queue.is_some_and(|queue| queue.try_send(action.clone()).is_err()) {
+            tracing::debug!("the desktop is slow: an alert is only in the feed");
+        }
+    }
     if places.contains(&Place::Terminal) {
         due.tell_terminals(&viewers);
     }
-    if places.contains(&Place::Tmux)
-        && let (Some(session), Some(line)) = (session, due.line(&viewers))
-    {
+    let lines = due.not_in_view(&viewers).filter_map(shown).map(one_line);
+    let lines: Vec<String> = lines.collect();
+    if let Some(session) = session.filter(|_| places.contains(&Place::Tmux) && !lines.is_empty()) {
+        let line = lines.join(" | ");
         log_failure(tmux::show_notice(connection, session, &viewers, &line).await);
     }
 }
 
-/// Stores the counts for tmux's status line: `#{@tmux_task_status}`.
-pub(super) async fn show_counts(
+/// Sets an option of the session for tmux's status line, or removes it.
+pub(super) async fn set_option(
     connection: &mut Connection<'_>,
     session: SessionId,
-    counts: &StatusCounts,
+    option: &str,
+    value: Option<&str>,
 ) {
-    let summary = counts.summary();
-    let summary = summary.as_deref();
-    log_failure(tmux::set_session_option(connection, session, STATUS_OPTION, summary).await);
-}
-
-/// Removes the counts and the last notice from tmux, because they are no longer updated.
-pub(super) async fn clear(connection: &mut Connection<'_>, session: SessionId) {
-    for option in [STATUS_OPTION, tmux::NOTICE_OPTION] {
-        log_failure(tmux::set_session_option(connection, session, option, None).await);
-    }
+    log_failure(tmux::set_session_option(connection, session, option, value).await);
 }
 
 fn log_failure(outcome: Result<(), TmuxError>) {
@@ -252,8 +217,7 @@ mod on_desktop {
     use crate::outlets::notice::{Desktop, DesktopNotice};
     use crate::rules::alerts::{Alert, AlertAction, AlertSubject};
 
-    /// How many alerts may be queued for a slow desktop. Further ones are only in the feed: a desktop
-    /// that hangs must not delay anything.
+    /// How many alerts may be queued for a slow desktop, which must not delay anything. The feed has them all.
     pub(super) const QUEUE: usize = 16;
 
     /// How many clicks may be queued. Nobody clicks more.
@@ -262,7 +226,6 @@ mod on_desktop {
     /// The slot of alerts about many tasks. Those of tasks are the windows' numbers.
     const MANY: u64 = u64::MAX;
 
-    /// What a click on the alert of a task does.
     const CLICK: &str = "Show the window";
 
     /// Shows what is queued, and reports clicks.

@@ -19,7 +19,6 @@ use crate::store::{Lease, Subscription};
 /// The maximum length of a request: the longest command line and environment, quoted twice.
 const MAX_REQUEST: usize = 16 << 20;
 
-/// A message from a connection to the event loop.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -27,18 +26,10 @@ const MAX_REQUEST: usize = 16 << 20;
 )]
 pub(super) enum ConnectionMessage {
     /// A request for the session, or for the daemon's status.
-    Request {
-        id: RequestId,
-        line: RequestLine,
-        /// When it was received: it may wait in the channel.
-        received_at: Instant,
-        replies: ReplySender,
-    },
-    /// The client of this request has disconnected.
+    Request(RequestId, RequestLine, ReplySender),
     Left(RequestId),
 }
 
-/// How many requests were numbered, of all connections.
 static NUMBERED: AtomicU64 = AtomicU64::new(0);
 
 /// The first line of a task's output: the stream has begun.
@@ -55,10 +46,13 @@ pub(super) async fn serve(
     streams: Streams,
     stopping: watch::Sender<bool>,
 ) {
-    if !is_same_user(&socket) {
+    // The permissions of folder and socket keep other users out; the kernel confirms it.
+    let peer = socket.peer_cred().ok();
+    let Some(peer) = peer.filter(|peer| peer.uid() == files::our_uid()) else {
         tracing::warn!("refused a connection of another user");
         return;
-    }
+    };
+    let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
     let (reader, mut writer) = socket.into_split();
     let mut reader = BufReader::new(reader);
     // The command of the run that was just started, which waits for the client's wait.
@@ -93,7 +87,7 @@ pub(super) async fn serve(
             Request::Consume(request) => {
                 let last_seq = streams.live.last_seq();
                 let consumed = tokio::select! {
-                    consumed = streams.live.consume(request, pid_of(&reader), last_seq) => consumed,
+                    consumed = streams.live.consume(request, pid, last_seq) => consumed,
                     () = closed(&mut reader) => return,
                 };
                 let consumed = consumed.map(|(subscription, lease)| (subscription, Some(lease)));
@@ -146,14 +140,10 @@ async fn forward(
     } else {
         Vec::new()
     };
-    let (replies, mut replied) = reply_queue();
+    let is_long = matches!(line.request, Request::Wait(_) | Request::Follow { .. });
+    let (replies, mut replied) = reply_queue((!is_long).then(Instant::now));
     let id = RequestId(NUMBERED.fetch_add(1, Ordering::Relaxed));
-    let message = ConnectionMessage::Request {
-        id,
-        line,
-        received_at: Instant::now(),
-        replies,
-    };
+    let message = ConnectionMessage::Request(id, line, replies);
     // The daemon stops.
     if requests.send(message).await.is_err() {
         return false;
@@ -195,8 +185,7 @@ async fn forward(
     goes_on
 }
 
-/// Serves one reader of the feed until either side closes the connection. Its input is ignored, unless it
-/// is a consumer.
+/// Serves one reader of the feed until either side closes the connection. Only a consumer's input is read.
 async fn stream(
     reader: ReadHalf,
     mut writer: WriteHalf,
@@ -216,13 +205,6 @@ async fn stream(
             }
         }
     }
-}
-
-/// Returns the pid of the client.
-fn pid_of(reader: &ReadHalf) -> Option<u32> {
-    let socket: &UnixStream = reader.get_ref().as_ref();
-    let pid = socket.peer_cred().ok()?.pid()?;
-    u32::try_from(pid).ok()
 }
 
 /// Resolves when the other side has closed the connection. Its input stays unread.
@@ -245,7 +227,6 @@ async fn read_request(reader: &mut ReadHalf) -> Result<Option<RequestLine>, Erro
     }
 }
 
-/// Whether the answer was sent.
 async fn answer(writer: &mut WriteHalf, response: Response) -> bool {
     let line = line_of(&Answer::from(response));
     writer.write_all(&line).await.is_ok()
@@ -258,14 +239,6 @@ pub(super) fn line_of(answer: &impl Serialize) -> Vec<u8> {
     line
 }
 
-/// The permissions of folder and socket keep other users out; the kernel's peer credentials confirm
-/// it.
-fn is_same_user(socket: &UnixStream) -> bool {
-    socket
-        .peer_cred()
-        .is_ok_and(|peer| peer.uid() == files::our_uid())
-}
-
 /// How many bytes a client may be behind.
 const BEHIND: usize = 4 << 20;
 
@@ -276,36 +249,40 @@ const PIECE_COST: usize = 64;
 type QueuedReply = (Reply, OwnedSemaphorePermit);
 
 /// Returns the two ends of the queue of a request's replies.
-fn reply_queue() -> (ReplySender, mpsc::UnboundedReceiver<QueuedReply>) {
+fn reply_queue(
+    received_at: Option<Instant>,
+) -> (ReplySender, mpsc::UnboundedReceiver<QueuedReply>) {
     let (replies, receiver) = mpsc::unbounded_channel();
     let room = Arc::new(Semaphore::new(BEHIND));
-    (ReplySender { replies, room }, receiver)
+    let sender = ReplySender {
+        replies,
+        room,
+        received_at,
+    };
+    (sender, receiver)
 }
 
-/// The daemon's end of the queue.
 #[derive(Debug)]
 pub(super) struct ReplySender {
     replies: mpsc::UnboundedSender<QueuedReply>,
     /// The room for further pieces of output: [`BEHIND`] in all.
     room: Arc<Semaphore>,
+    /// When the request was received, if it is to be answered soon: it may wait in the channel.
+    pub(super) received_at: Option<Instant>,
 }
 
 impl ReplySender {
-    /// Adds a reply. Returns whether it was added: not when the client is too far behind or has
-    /// left.
+    /// Adds a reply. Returns whether it was added: not when the client is too far behind or has left.
     pub(super) fn send(&self, reply: Reply) -> bool {
-        // A single piece is added whatever its size: the client is not behind then.
-        let cost = u32::try_from(cost(&reply).min(BEHIND)).unwrap_or(u32::MAX);
+        let cost = match &reply {
+            // A single piece is added whatever its size: the client is not behind then.
+            Reply::Output(Some(piece)) => (piece.len() + PIECE_COST).min(BEHIND),
+            // One of each, at most.
+            Reply::Begun | Reply::Output(None) | Reply::Cut | Reply::Answer(..) => 0,
+        };
+        let cost = u32::try_from(cost).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.room).try_acquire_many_owned(cost);
         room.is_ok_and(|room| self.replies.send((reply, room)).is_ok())
-    }
-}
-
-fn cost(reply: &Reply) -> usize {
-    match reply {
-        Reply::Output(Some(piece)) => piece.len() + PIECE_COST,
-        // One of each, at most.
-        Reply::Begun | Reply::Output(None) | Reply::Cut | Reply::Answer(..) => 0,
     }
 }
 
@@ -320,7 +297,7 @@ mod tests {
     #[tokio::test]
     async fn a_reader_may_be_so_many_bytes_behind_and_no_more() {
         for size in [1, 8 << 10, 1 << 20] {
-            let (sender, mut receiver) = reply_queue();
+            let (sender, mut receiver) = reply_queue(None);
             let mut bytes = 0;
             while sender.send(piece("x", size)) {
                 bytes += size + PIECE_COST;
@@ -337,7 +314,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_piece_of_any_size_goes_to_a_reader_that_is_not_behind() {
-        let (sender, mut receiver) = reply_queue();
+        let (sender, mut receiver) = reply_queue(None);
         assert!(sender.send(piece("x", 2 * BEHIND)));
         assert!(!sender.send(piece("y", 1)));
         drop(sender);

@@ -16,8 +16,7 @@ use crate::tmux::{
     ReportedWindow, ReportedWindows, Server, TmuxError,
 };
 
-/// How many changes may be queued before further ones stay in the clients' pipes, where tmux
-/// notices that they are not read.
+/// How many changes may be queued before further ones stay in the clients' pipes, as tmux notices.
 const MAX_QUEUED: usize = 4096;
 
 /// How many changes are received before a look: a flood of output has no end.
@@ -28,17 +27,15 @@ const AT_ONCE: usize = 256;
 /// window changes while one is attaching.
 #[derive(Debug)]
 pub(super) struct ControlClients {
-    /// Runs commands, and reports windows, sessions and which panes print. It is never behind the
-    /// output of a pane, so that its answers are never late.
+    /// Runs commands, and reports windows, sessions and which panes print: never late behind a pane's output.
     pub(super) main: Client,
-    /// Receives all output of the followed panes. Attached when the first pane is followed, or
-    /// together with the others if attaching runs hooks of the user's.
-    follower: Option<OutputFollower>,
-    /// Woken by hooks.
+    /// Receives all output of the followed panes: attached with the first of them, or with the others if
+    /// attaching runs hooks of the user's.
+    pub(super) follower: Option<OutputFollower>,
     waiter: HookWakeups,
     pub(super) activity: PaneActivity,
     /// Changes received from the clients and not passed on yet, in order.
-    queued: VecDeque<Change>,
+    pub(super) queued: VecDeque<Change>,
     session: SessionId,
     server: Server,
     paths: Paths,
@@ -61,17 +58,17 @@ impl ControlClients {
         let channel = tmux::new_channel(session);
         let connect = |flags| server.connect(&channel, session, flags);
         let (waiter, main) = try_join!(connect(NO_OUTPUT), connect(REPORTED_OUTPUT))?;
-        let mut follower = None;
+        let mut third = None;
         if has_hooks {
-            follower = Some(connect(REPORTED_OUTPUT).await?);
+            third = Some(connect(REPORTED_OUTPUT).await?);
         }
         Connection::OneShot(server).signal(&channel).await?;
         let waiter = waiter.into_wakeups(server, session).await?;
         let main = main.into_client(server).await?;
-        let follower = match follower {
-            Some(follower) => Some(OutputFollower::new(follower.into_client(server).await?)),
-            None => None,
-        };
+        let mut follower = None;
+        if let Some(third) = third {
+            follower = Some(OutputFollower::new(third.into_client(server).await?));
+        }
         drop(lock);
         Ok(Self {
             main,
@@ -86,11 +83,8 @@ impl ControlClients {
         })
     }
 
-    /// Resolves when a hook or tmux reports a relevant change.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped: the next call returns what was not returned.
+    /// Resolves when a hook or tmux reports a relevant change. If the future is dropped, the next call
+    /// returns what was not returned.
     pub(super) async fn changed(&mut self) -> Result<Change, TmuxError> {
         if let Some(change) = self.queued.pop_front() {
             return Ok(change);
@@ -144,23 +138,6 @@ impl ControlClients {
         is_answered
     }
 
-    /// Takes the changes received from the clients and not passed on yet.
-    pub(super) fn take_queued(&mut self) -> Vec<Change> {
-        self.queued.drain(..).collect()
-    }
-
-    /// Pauses busy panes until a look finds them quiet.
-    pub(super) fn pause_busy(&mut self) {
-        let busy = self.activity.take_busy();
-        self.main.pause_panes(busy, None);
-    }
-
-    /// Continues the panes that the last look found quiet. A look by the same client after this
-    /// includes their output until then.
-    pub(super) fn continue_quiet(&mut self) {
-        self.main.continue_panes(self.activity.to_continue());
-    }
-
     /// Reads a pane's output and follows it: all output after the reading arrives. `is_over` says that the
     /// pane's run has ended, so that no more arrives. Changes that arrived until then are added to `before`.
     pub(super) async fn follow_output(
@@ -189,27 +166,6 @@ impl ControlClients {
         read
     }
 
-    /// Whether all output of a pane arrives already.
-    pub(super) fn receives(&self, pane: PaneId) -> bool {
-        self.follower
-            .as_ref()
-            .is_some_and(|follower| follower.receives(pane))
-    }
-
-    /// Reads such a pane: the result is a change.
-    pub(super) fn ask_output(&mut self, pane: PaneId, extent: Extent) {
-        if let Some(follower) = &mut self.follower {
-            follower.ask(pane, extent);
-        }
-    }
-
-    /// Follows exactly these panes from here on.
-    pub(super) fn follow_only(&mut self, panes: &BTreeSet<PaneId>) {
-        if let Some(follower) = &mut self.follower {
-            follower.follow_only(&mut self.main, panes);
-        }
-    }
-
     /// Waits until all output of followed panes has arrived, unless it is late.
     pub(super) async fn drain_output(&mut self) {
         let Some(follower) = &mut self.follower else {
@@ -221,11 +177,10 @@ impl ControlClients {
         }
     }
 
-    /// Detaches.
     pub(super) async fn close(self) {
         let follower = async {
             if let Some(follower) = self.follower {
-                follower.close().await;
+                follower.client.close().await;
             }
         };
         tokio::join!(self.main.close(), follower, self.waiter.close());
@@ -238,15 +193,12 @@ fn lose(follower: &mut Option<OutputFollower>) -> Change {
     Change::FollowerLost
 }
 
-/// Returns the change that windows reported by hooks mean.
 fn of_report(reported: ReportedWindows, activity: &mut PaneActivity) -> Change {
     match reported {
         ReportedWindows::Windows(windows) => {
             for ReportedWindow { window, bells } in windows {
                 activity.changed.insert(window);
-                if let Some(bells) = bells {
-                    activity.bells.insert(window, bells);
-                }
+                activity.bells.extend(bells.map(|bells| (window, bells)));
             }
         }
         ReportedWindows::Unknown => activity.are_all_reported = true,
@@ -254,10 +206,8 @@ fn of_report(reported: ReportedWindows, activity: &mut PaneActivity) -> Change {
     Change::Windows
 }
 
-/// Returns the change that a notification means to a client of this session.
-///
-/// `is_attaching` is whether the client's first session has not been reported yet: that report
-/// follows the attaching, as a look does.
+/// Returns the change that a notification means to a client of this session. `is_attaching` is whether the client's
+/// first session has not been reported yet: that report follows the attaching, as a look does.
 fn of_notification(
     notification: &Notification,
     session: SessionId,
@@ -296,15 +246,13 @@ fn of_notification(
     }
 }
 
-// Which panes have printed since the last look, which are paused for our client, and which windows
-// have changed.
+// Which panes have printed since the last look, which are paused for our client, which windows have changed.
 
 /// A pane with this many notifications of output between two looks is busy: then an occasional look
 /// is cheaper than the notifications.
 const BUSY: u32 = 4;
 
-/// Why a pane is paused for our client, and when it is continued. While it is paused only looks
-/// show its output.
+/// Why a pane is paused for our client, so that only looks show its output, and when it is continued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pause {
     /// tmux paused it because it printed faster than tmux could report. The next look continues it.
@@ -322,7 +270,6 @@ enum Pause {
 pub(super) struct PaneActivity {
     /// Notifications of output by pane, since the last look.
     printed: BTreeMap<PaneId, u32>,
-    /// Panes that are paused for our client.
     paused: BTreeMap<PaneId, Pause>,
     /// Panes that the last look continued after a burst: another burst means that they are busy.
     burst_before: BTreeSet<PaneId>,
@@ -350,35 +297,27 @@ impl PaneActivity {
     /// Records that tmux has paused a pane that printed faster than it could be reported. Returns
     /// what [`PaneActivity::record_output`] does, or that it is a burst: only printing leads to a pause.
     fn record_pause(&mut self, pane: PaneId) -> bool {
-        let is_busy = self.burst_before.contains(&pane)
-            || self
-                .printed
-                .get(&pane)
-                .is_some_and(|printed| *printed >= BUSY);
-        let pause = if is_busy {
-            Pause::Printing
-        } else {
-            Pause::Burst
+        let printed = self.printed.get(&pane).copied().unwrap_or_default();
+        let pause = match self.burst_before.contains(&pane) || printed >= BUSY {
+            true => Pause::Printing,
+            false => Pause::Burst,
         };
         self.paused.entry(pane).or_insert(pause);
         self.record_output(pane) | self.bursts.insert(pane)
     }
 
     /// Returns the busy panes that are not paused yet, and records them as paused.
-    fn take_busy(&mut self) -> Vec<PaneId> {
-        let busy: Vec<PaneId> = self
-            .printed
-            .iter()
-            .filter(|(pane, printed)| **printed >= BUSY && !self.paused.contains_key(pane))
-            .map(|(pane, _)| *pane)
-            .collect();
+    pub(super) fn take_busy(&mut self) -> Vec<PaneId> {
+        let printed = self.printed.iter();
+        let busy =
+            printed.filter(|(pane, printed)| **printed >= BUSY && !self.paused.contains_key(pane));
+        let busy: Vec<PaneId> = busy.map(|(pane, _)| *pane).collect();
         self.paused
             .extend(busy.iter().map(|pane| (*pane, Pause::Printing)));
         busy
     }
 
-    /// Whether windows were reported as added or changed since the last look. Closed windows are up to the
-    /// caller.
+    /// Whether windows were reported as added or changed since the last look. Closed ones are up to the caller.
     pub(super) fn are_windows_reported(&self) -> bool {
         self.are_all_reported || !self.changed.is_empty()
     }
@@ -394,8 +333,7 @@ impl PaneActivity {
         self.are_windows_reported() || !self.printed.is_empty() || self.closed.iter().any(is_ours)
     }
 
-    /// Returns the panes that may have printed since the last look: those that were reported and
-    /// those that are paused.
+    /// Returns the panes that may have printed since the last look: reported ones and paused ones.
     pub(super) fn printed(&self) -> impl Iterator<Item = PaneId> {
         let paused = self.paused.iter();
         let paused = paused.filter(|(_, pause)| **pause != Pause::Unwatched);
@@ -405,8 +343,7 @@ impl PaneActivity {
             .copied()
     }
 
-    /// Returns the panes that the next look is to continue.
-    fn to_continue(&self) -> impl Iterator<Item = PaneId> {
+    pub(super) fn to_continue(&self) -> impl Iterator<Item = PaneId> {
         let paused = self.paused.iter();
         let ready = paused.filter(|(_, pause)| matches!(pause, Pause::Quiet | Pause::Burst));
         ready.map(|(pane, _)| *pane)
@@ -418,10 +355,9 @@ impl PaneActivity {
         paused.any(|pause| *pause != Pause::Unwatched)
     }
 
-    /// Records a look, before which the panes of [`PaneActivity::to_continue`] were continued by
-    /// the same client. Of the others, `tasks` has the panes of tasks and whether they have printed
-    /// nothing for a while. A pane that still prints stays paused: continuing it would put its
-    /// output in the way of everything else that tmux reports.
+    /// Records a look, before which the panes of [`PaneActivity::to_continue`] were continued by the same client.
+    /// `tasks` has the panes of tasks and whether they have printed nothing for a while. A pane that still prints
+    /// stays paused: its output would be in the way of everything else that tmux reports.
     pub(super) fn record_look(&mut self, tasks: impl IntoIterator<Item = (PaneId, bool)>) {
         self.are_all_reported = false;
         self.printed.clear();
@@ -438,15 +374,13 @@ impl PaneActivity {
         if self.paused.is_empty() {
             return;
         }
-        self.paused
-            .values_mut()
-            .for_each(|pause| *pause = Pause::Unwatched);
+        let all = self.paused.values_mut();
+        all.for_each(|pause| *pause = Pause::Unwatched);
         for (pane, is_quiet) in tasks {
             if let Some(pause) = self.paused.get_mut(&pane) {
-                *pause = if is_quiet {
-                    Pause::Quiet
-                } else {
-                    Pause::Printing
+                *pause = match is_quiet {
+                    true => Pause::Quiet,
+                    false => Pause::Printing,
                 };
             }
         }

@@ -1,9 +1,8 @@
 //! The daemon's socket and its locks: how it is found, and what prevents a second one.
 //!
-//! They can disappear while it runs. systemd empties a runtime folder when the last login of its
-//! user ends, while tmux and the daemon continue, and cleaners empty `/tmp`. So they are checked
-//! from time to time and created again. Meanwhile a second lock, in the state folder, shows others
-//! that the daemon runs.
+//! They can disappear while it runs: systemd empties a runtime folder when the last login of its user ends, while
+//! tmux and the daemon continue, and cleaners empty `/tmp`. So they are checked from time to time and created again.
+//! Meanwhile a second lock, in the state folder, shows others that the daemon runs.
 
 use std::fmt::Display;
 use std::fs::{self, File, Metadata, Permissions, TryLockError};
@@ -28,11 +27,9 @@ use crate::process;
 use crate::rules::wire::Response;
 use crate::tmux::TmuxError;
 
-/// How often they are checked. A command that finds no socket and starts a daemon waits several
-/// times as long for the one with the locks.
+/// How often they are checked. A command that has started a daemon waits several times as long for its socket.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// The locks of a task session.
 #[derive(Debug)]
 pub(super) struct Locks {
     runtime: File,
@@ -41,16 +38,12 @@ pub(super) struct Locks {
 }
 
 impl Locks {
-    /// Takes the locks, that of the state folder only if the folder exists.
     pub(super) fn take(paths: &Paths) -> Result<Self, DaemonError> {
-        // First the permanent one: a process that does not get it must not hold the other.
-        let state = if paths.state.is_dir() {
-            take_state(paths)?
-        } else {
-            None
-        };
-        let runtime = hold(&paths.lock())?;
-        Ok(Self { runtime, state })
+        Ok(Self {
+            // First the permanent one: a process that does not get it must not hold the other.
+            state: take_state(paths)?,
+            runtime: hold(&paths.lock())?,
+        })
     }
 
     /// Takes the lock in the state folder as well, now that it exists.
@@ -62,8 +55,11 @@ impl Locks {
     }
 }
 
-/// Takes the lock in the state folder, where it has locks, and writes our runtime folder behind our pid.
+/// Takes the lock in the state folder, if that exists and has locks, and writes our runtime folder behind our pid.
 fn take_state(paths: &Paths) -> Result<Option<File>, DaemonError> {
+    if !paths.state.is_dir() {
+        return Ok(None);
+    }
     let path = paths.state_lock();
     let held = hold(&path).and_then(|mut lock| {
         let written = writeln!(lock, "{}", paths.runtime.display());
@@ -80,7 +76,6 @@ fn take_state(paths: &Paths) -> Result<Option<File>, DaemonError> {
     }
 }
 
-/// Where clients connect.
 #[derive(Debug)]
 pub(super) struct Endpoint {
     paths: Paths,
@@ -93,8 +88,7 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Listens, for at most so many connections. We hold the lock, so an existing socket belongs to a dead
-    /// daemon.
+    /// Listens, for at most so many connections. We hold the lock: an existing socket is a dead daemon's.
     pub(super) fn begin(paths: &Paths, locks: Locks, most: usize) -> Result<Self, DaemonError> {
         let (listener, socket) = listen(&paths.socket())?;
         Ok(Self {
@@ -102,14 +96,17 @@ impl Endpoint {
             locks,
             listener,
             socket,
-            acceptor: Acceptor::new(most),
+            acceptor: Acceptor {
+                spare: spare(),
+                most,
+                complained_at: None,
+            },
             has_complained: false,
         })
     }
 
-    /// Serves all clients, until another daemon has taken the place of this one. It is not part of the event
-    /// loop, so that connections are accepted while that is busy. They are served by `tasks`, whose others
-    /// hardly count.
+    /// Serves all clients, beside the event loop, until another daemon has taken the place of this one. They are
+    /// served by `tasks`, whose others hardly count.
     pub(super) async fn serve(
         &mut self,
         requests: mpsc::Sender<ConnectionMessage>,
@@ -123,12 +120,8 @@ impl Endpoint {
             // Losing an arm is safe: nothing is taken before it is done.
             tokio::select! {
                 socket = self.acceptor.accept(&self.listener, tasks.len()) => {
-                    let serving = connection::serve(
-                        socket,
-                        requests.clone(),
-                        streams.clone(),
-                        stopping.clone(),
-                    );
+                    let (requests, streams) = (requests.clone(), streams.clone());
+                    let serving = connection::serve(socket, requests, streams, stopping.clone());
                     tasks.spawn(serving.instrument(tracing::info_span!("connection")));
                 }
                 Some(ended) = tasks.join_next() => {
@@ -146,8 +139,8 @@ impl Endpoint {
         }
     }
 
-    /// Checks whether everything is still there, and creates again what is not. Returns whether the daemon
-    /// continues: not if another one has taken its place.
+    /// Creates again what is not there any more. Returns whether the daemon continues: not if another one has taken
+    /// its place.
     fn check_and_recreate(&mut self) -> bool {
         match self.make_again() {
             Ok(made) => {
@@ -173,11 +166,8 @@ impl Endpoint {
 
     fn make_again(&mut self) -> Result<bool, DaemonError> {
         let path = self.paths.lock();
-        let is_locked = self
-            .locks
-            .runtime
-            .metadata()
-            .is_ok_and(|ours| is_file(&ours, &path));
+        let ours = self.locks.runtime.metadata();
+        let is_locked = ours.is_ok_and(|ours| is_file(&ours, &path));
         if is_locked && self.socket.is_there() {
             return Ok(false);
         }
@@ -233,35 +223,20 @@ fn listen(path: &Path) -> Result<(UnixListener, Socket), DaemonError> {
 /// allocates a descriptor before it checks for a connection, so that the next attempt would fail at once.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The minimum time between two log entries about refused connections.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
 /// Accepts connections up to a limit, and refuses further ones.
 #[derive(Debug)]
 struct Acceptor {
-    /// A descriptor to release when there is none left, so that the next client can be sent the reason of
-    /// its refusal; `None` from then on until it is available again.
+    /// A descriptor to release when there is none left, so that the next client can be sent the reason of its refusal.
     spare: Option<File>,
     most: usize,
     complained_at: Option<Instant>,
 }
 
 impl Acceptor {
-    /// Returns one with at most `most` open connections.
-    fn new(most: usize) -> Self {
-        Self {
-            spare: spare(),
-            most,
-            complained_at: None,
-        }
-    }
-
-    /// Resolves with the next connection that can be served while so many are open. It never fails and
-    /// never spins.
-    ///
-    /// # Cancel safety
-    ///
-    /// No connection is lost when the future is dropped.
+    /// Resolves with the next connection that can be served while so many are open. It never fails and never spins,
+    /// and no connection is lost when the future is dropped.
     async fn accept(&mut self, listener: &UnixListener, n_open: usize) -> UnixStream {
         loop {
             let socket = match listener.accept().await {
@@ -283,7 +258,12 @@ impl Acceptor {
                 return socket;
             };
             self.complain(&why);
-            refuse(socket, why);
+            let line = connection::line_of(&Response::Refused(Error::failed(why)));
+            let socket = socket.into_std();
+            // A new connection has room for that, so this never blocks.
+            if let Err(error) = socket.and_then(|mut socket| socket.write_all(&line)) {
+                tracing::debug!(%error, "could not send a refusal");
+            }
         }
     }
 
@@ -301,24 +281,13 @@ fn spare() -> Option<File> {
     File::open("/dev/null").ok()
 }
 
-/// Sends why the connection is refused. A new connection has room for that, so this never blocks.
-fn refuse(socket: UnixStream, message: String) {
-    let line = connection::line_of(&Response::Refused(Error::failed(message)));
-    let sent = socket.into_std();
-    if let Err(error) = sent.and_then(|mut socket| socket.write_all(&line)) {
-        tracing::debug!(%error, "could not send a refusal");
-    }
-}
-
 /// How long a daemon may take to leave: less than a command may take in all.
 const STOPPED_WITHIN: Duration = Duration::from_secs(9);
 
-/// How often its lock is tried meanwhile. The kernel does not report that a lock is free without
-/// giving it to the one who waits.
+/// How often its lock is tried meanwhile: the kernel does not report that a lock is free without giving it away.
 const LOCK_POLL: Duration = Duration::from_millis(5);
 
-/// Whether the file at `path`, which may be a link, is the identified one: that may have been deleted, and
-/// another one created.
+/// Whether the file at `path`, which may be a link, is still the identified one.
 fn is_file(found: &Metadata, path: &Path) -> bool {
     fs::symlink_metadata(path)
         .is_ok_and(|there| (there.dev(), there.ino()) == (found.dev(), found.ino()))
@@ -348,27 +317,22 @@ fn hold(path: &Path) -> Result<File, DaemonError> {
 }
 
 fn unusable(path: &Path, error: &io::Error) -> DaemonError {
-    let failed = Error::io(
-        format_args!("could not use the lock {}", path.display()),
-        error,
-    );
+    let what = format!("could not use the lock {}", path.display());
     let kind = match files::is_refusal(error) {
         true => ErrorKind::NotOurs,
         false => ErrorKind::Failed,
     };
+    let failed = Error::io(what, error);
     Error { kind, ..failed }.into()
 }
 
 fn pid_in(written: &[u8]) -> Option<u32> {
-    String::from_utf8_lossy(written)
-        .lines()
-        .next()?
-        .parse()
-        .ok()
+    let written = str::from_utf8(written).ok()?;
+    written.lines().next()?.parse().ok()
 }
 
-/// Whether the daemon with this pid holds the lock at `path`. The lock itself is tried last: for
-/// that moment it looks taken to a daemon that starts.
+/// Whether the daemon with this pid holds the lock at `path`. Trying the lock, for which moment it looks taken to a
+/// daemon that starts, comes last.
 pub(super) fn is_held_by(path: &Path, pid: u32) -> bool {
     process::exists(pid) && written_pid(path) == Some(pid) && is_held(path)
 }
@@ -378,8 +342,7 @@ pub(crate) fn written_pid(path: &Path) -> Option<u32> {
     pid_in(&files::read(path).ok()?)
 }
 
-/// Returns the pid of the daemon that has these files, but another folder for its socket: no command
-/// with these paths finds it.
+/// Returns the pid of the daemon that has these files, but another folder for its socket, so that no command finds it.
 pub(crate) fn held_elsewhere(paths: &Paths) -> Option<u32> {
     let path = paths.state_lock();
     let written = files::read(&path).ok()?;
@@ -390,7 +353,6 @@ pub(crate) fn held_elsewhere(paths: &Paths) -> Option<u32> {
     (is_other && is_held_by(&path, pid)).then_some(pid)
 }
 
-/// Whether a daemon holds the lock at `path`.
 pub(crate) fn is_held(path: &Path) -> bool {
     files::open(path).is_ok_and(|file| file.try_lock_shared().is_err())
 }
@@ -424,10 +386,8 @@ pub(crate) enum DaemonError {
 }
 
 fn with(folder: &Option<String>) -> String {
-    let folder = folder.as_ref();
-    folder.map_or_else(String::new, |folder| {
-        format!(" with the files in `{folder}`")
-    })
+    let with = |folder| format!(" with the files in `{folder}`");
+    folder.as_ref().map_or_else(String::new, with)
 }
 
 /// Returns the error that a thread for the disk or for readers cannot be created.
@@ -468,7 +428,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("sock");
         let listener = UnixListener::bind(&path).unwrap();
-        let mut acceptor = Acceptor::new(2);
+        let mut acceptor = Acceptor {
+            spare: spare(),
+            most: 2,
+            complained_at: None,
+        };
         let peers = [0; 3].map(|_| Peer::connect(&path).unwrap());
         let _first = acceptor.accept(&listener, 0).await;
         let _second = acceptor.accept(&listener, 1).await;

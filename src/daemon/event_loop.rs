@@ -1,5 +1,4 @@
-//! The event loop: receives an input, lets the session decide, carries out the effects. It never
-//! waits for tmux.
+//! The event loop: receives an input, lets the session decide, carries out the effects. It never waits for tmux.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -15,15 +14,13 @@ use super::connection::{ConnectionMessage, ReplySender};
 use super::link::{Link, Order};
 use super::link_jobs::name;
 use super::log;
-use super::service_manager::ServiceManager;
 use super::signals::Disuse;
 use super::timer::Timer;
 use crate::clock::now;
-use crate::config::paths::Paths;
 use crate::model::{Body, Level, Millis, Now, whole_millis};
 use crate::outlets::sink::Sinks;
 use crate::process::RunEnder;
-use crate::rules::wire::{Counters, DaemonConfig, DaemonStatus, Request, Response};
+use crate::rules::wire::{Counters, DaemonStatus, Response};
 use crate::session::{Effect, Input, Reply, RequestId, Session, StoreState};
 use crate::store::{Archiver, Store, UsualDuration};
 use crate::tmux;
@@ -34,30 +31,22 @@ pub(super) const MESSAGES_QUEUED: usize = 32;
 /// Every alert that is gathered is due within this time.
 const GATHERED: Duration = Duration::from_secs(60);
 
-/// The state of a running daemon.
 pub(super) struct EventLoop {
-    paths: Paths,
-    server_socket: String,
+    options: Options,
     session: Session,
     link: Link,
     store: Store,
     archiver: Arc<Archiver>,
     /// How long runs usually take, as the archiver finds it out.
     usual: mpsc::Receiver<UsualDuration>,
-    /// The notices of the scan for other sessions of the project; closed when there is no scan, or
-    /// it has ended.
+    /// The notices of the scan for other sessions of the project, while there is one.
     scanned: mpsc::Receiver<Vec<(Level, String)>>,
-    /// Ends the processes of runs.
     ender: RunEnder,
     displays: Displays,
     /// The sinks, once they run: the status shows them.
     pub(super) sinks: Option<Arc<Sinks>>,
-    pub(super) service_manager: Option<ServiceManager>,
-    /// The requests that are not answered.
-    open_requests: BTreeMap<RequestId, OpenRequest>,
+    open_requests: BTreeMap<RequestId, ReplySender>,
     started_at: Millis,
-    config: DaemonConfig,
-    leaves_when_useless: bool,
     /// Since when there has been neither session nor reader.
     disuse: Disuse,
     /// The longest time from a request to its answer, without waits.
@@ -67,19 +56,9 @@ pub(super) struct EventLoop {
     is_leaving: bool,
 }
 
-/// A request that is not answered.
-struct OpenRequest {
-    replies: ReplySender,
-    /// When it was received; `None` for waits and output streams.
-    received_at: Option<Instant>,
-}
-
 impl EventLoop {
-    /// # Errors
-    ///
-    /// When the system is out of descriptors or threads.
     pub(super) fn new(
-        options: &Options,
+        options: Options,
         session: Session,
         link: Link,
         store: Store,
@@ -88,8 +67,8 @@ impl EventLoop {
         scanned: mpsc::Receiver<Vec<(Level, String)>>,
     ) -> io::Result<Self> {
         Ok(Self {
-            paths: options.paths.clone(),
-            server_socket: options.server.socket().display().to_string(),
+            displays: Displays::new(options.config.notices.clone()),
+            options,
             session,
             link,
             store,
@@ -97,13 +76,9 @@ impl EventLoop {
             usual,
             scanned,
             ender: RunEnder::new()?,
-            displays: Displays::new(options.config.notices.clone()),
             sinks: None,
-            service_manager: options.service_manager.clone(),
             open_requests: BTreeMap::new(),
             started_at: now().wall,
-            config: options.shown_config.clone(),
-            leaves_when_useless: options.leaves_when_useless,
             disuse: Disuse::default(),
             slowest_answer: Duration::ZERO,
             stopping: watch::Sender::new(false),
@@ -111,31 +86,27 @@ impl EventLoop {
         })
     }
 
-    /// Takes the first look.
     pub(super) async fn begin(&mut self, patience: Duration) {
         self.take(Input::Due);
         while !self.session.state().has_begun() {
             let report = self.link.report().await;
             self.take(report);
         }
-        // Its result is in the feed before the daemon reports that it is ready. A disk that hangs
-        // does not prevent serving.
+        // Its result is in the feed before the daemon says that it is ready, unless the disk hangs.
         self.wait_for_disk(patience).await;
     }
 
-    /// Serves until the daemon is to stop. What it waits for is everything that can make the daemon do
-    /// something.
+    /// Serves until the daemon is to stop. What it waits for is everything that can make the daemon do something.
     pub(super) async fn run(&mut self, messages: &mut mpsc::Receiver<ConnectionMessage>) {
         self.link.order(Order::ScanOthers);
         let mut stopping = self.stopping.subscribe();
         let timer = Timer::new();
         while !self.is_leaving {
-            if let Some(manager) = &mut self.service_manager {
+            if let Some(manager) = &mut self.options.service_manager {
                 manager.send_due(Instant::now());
             }
             let due = self.next_deadline();
-            // Losing an arm mid-await is safe: receiving takes nothing before it is done, and the
-            // stop request is remembered.
+            // Losing an arm mid-await is safe: receiving takes nothing before it is done.
             tokio::select! {
                 _ = stopping.wait_for(|is_asked| *is_asked) => {
                     tracing::debug!("asked to stop");
@@ -174,9 +145,9 @@ impl EventLoop {
 
     fn next_deadline(&self) -> Option<Instant> {
         let of_session = self.session.next_deadline().map(Instant::from_std);
-        let of_displays = self.displays.next_deadline().map(Instant::from_std);
-        let of_manager = self.service_manager.as_ref();
-        let of_manager = of_manager.and_then(ServiceManager::next_deadline);
+        let of_displays = self.displays.alerts.next_deadline().map(Instant::from_std);
+        let manager = self.options.service_manager.as_ref();
+        let of_manager = manager.and_then(|manager| manager.alive_at);
         let deadlines = [of_session, of_displays, of_manager];
         deadlines.into_iter().flatten().min()
     }
@@ -185,14 +156,11 @@ impl EventLoop {
         tracing::debug!("deadline");
         self.take(Input::Due);
         self.display_due(now());
-        let exists = self
-            .session
-            .state()
-            .status()
-            .is_some_and(|counts| counts.exists);
-        let is_used = exists || self.n_readers() > 0;
+        let counts = self.session.state().status();
+        let exists = counts.is_some_and(|counts| counts.exists);
+        let is_used = exists || self.store.live.consumers.n_readers() > 0;
         let is_useless = self.disuse.note(is_used, Instant::now().into_std());
-        self.is_leaving |= is_useless && self.leaves_when_useless;
+        self.is_leaving |= is_useless && self.options.leaves_when_useless;
     }
 
     /// Reports what may be reported now that the disk has accepted or refused records.
@@ -202,7 +170,7 @@ impl EventLoop {
         tracing::debug!(written = state.written, tried = state.tried, "stored");
         self.take(Input::Stored(state));
         if let Some(counts) = counts {
-            if let Some(manager) = &self.service_manager {
+            if let Some(manager) = &self.options.service_manager {
                 let session = self.session.state();
                 let name = &session.session_name;
                 let line = counts.line().unwrap_or_else(|| "no session".to_owned());
@@ -223,18 +191,14 @@ impl EventLoop {
         self.display_due(at);
     }
 
-    /// Displays the alerts that are due.
     fn display_due(&mut self, at: Now) {
-        if let Some(due) = self
-            .displays
-            .take_due(at, &self.session.state().session_name)
-        {
+        let name = &self.session.state().session_name;
+        if let Some(due) = self.displays.take_due(at, name) {
             self.link.order(Order::Alerts(due));
         }
     }
 
-    /// Waits until the disk has accepted or refused everything recorded by now, and the counts are
-    /// published, within this time.
+    /// Waits so long at most until the disk has taken or refused everything by now, and the counts are published.
     async fn wait_for_disk(&mut self, limit: Duration) {
         let (seq, counts) = (self.store.given_seq, self.session.state().status());
         let deadline = Instant::now() + limit;
@@ -265,7 +229,6 @@ impl EventLoop {
         }
     }
 
-    /// Carries out one effect. Returns the resulting input, if any.
     fn perform(&mut self, effect: Effect) -> Option<Input> {
         match effect {
             Effect::Run(job) => self.link.order(Order::Run(job)),
@@ -289,13 +252,13 @@ impl EventLoop {
                     self.store.context.checkpoint = Some(checkpoint);
                 }
                 self.store.append(records);
-                return self
-                    .store
-                    .is_full()
-                    .then(|| Input::Stored(self.store_state()));
+                let is_full = self.store.is_full();
+                return is_full.then(|| Input::Stored(self.store_state()));
             }
             Effect::Status(counts) => self.store.publish(counts),
-            Effect::FindUsualDuration(task) => self.archiver.find_usual(self.paths.runs(), task),
+            Effect::FindUsualDuration(task) => {
+                self.archiver.find_usual(self.options.paths.runs(), task);
+            }
             Effect::Tasks(board) => self.store.live.publish_tasks(board),
             Effect::Save(look) => {
                 let is_taken = self.store.save(*look);
@@ -317,18 +280,14 @@ impl EventLoop {
             **status = self.status();
         }
         if matches!(reply, Reply::Begun | Reply::Output(Some(_))) {
-            let request = self.open_requests.get(&request_id)?;
-            if request.replies.send(reply) {
+            if self.open_requests.get(&request_id)?.send(reply) {
                 return None;
             }
             self.open_requests.remove(&request_id);
             return Some(Input::Left(request_id));
         }
-        let OpenRequest {
-            replies,
-            received_at,
-        } = self.open_requests.remove(&request_id)?;
-        let took = received_at.map(|received_at| received_at.elapsed());
+        let replies = self.open_requests.remove(&request_id)?;
+        let took = replies.received_at.map(|at| at.elapsed());
         self.slowest_answer = self.slowest_answer.max(took.unwrap_or_default());
         tracing::debug!(id = request_id.0, ?took, "answer");
         // The client may have disconnected.
@@ -338,18 +297,8 @@ impl EventLoop {
 
     fn on_message(&mut self, message: ConnectionMessage) {
         match message {
-            ConnectionMessage::Request {
-                id,
-                line,
-                received_at,
-                replies,
-            } => {
-                let is_long = matches!(line.request, Request::Wait(_) | Request::Follow { .. });
-                let open = OpenRequest {
-                    replies,
-                    received_at: (!is_long).then_some(received_at),
-                };
-                self.open_requests.insert(id, open);
+            ConnectionMessage::Request(id, line, replies) => {
+                self.open_requests.insert(id, replies);
                 self.take(Input::Requested(id, line));
             }
             ConnectionMessage::Left(id) => {
@@ -368,23 +317,27 @@ impl EventLoop {
         let consumers = self.store.live.consumer_list().consumers;
         let sinks = self.sinks.as_ref();
         let (tmux_bytes, awaited) = tmux::traffic();
+        let problems = self.store.problem().into_iter();
+        let problems = problems.chain(session.look_problem.clone());
+        let problems = problems.chain(self.store.live.consumers.problem());
+        let Options { paths, server, .. } = &self.options;
         DaemonStatus {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             session_name: session.session_name.clone(),
-            server: self.server_socket.clone(),
+            server: server.socket().display().to_string(),
             exists: tasks.exists,
             started_at: self.started_at,
             epoch: self.store.context.epoch.clone(),
             last_seq: self.store.report.written,
             first_seq: files.first_seq(),
-            feed: self.paths.feed().display().to_string(),
+            feed: paths.feed().display().to_string(),
             feed_bytes: files.bytes(),
             feed_files: files.closed.len() + 1,
-            log: self.paths.log().display().to_string(),
-            config: self.config.clone(),
-            problems: self.problems(),
-            readers: self.n_readers(),
+            log: paths.log().display().to_string(),
+            config: self.options.shown_config.clone(),
+            problems: problems.collect(),
+            readers: self.store.live.consumers.n_readers(),
             sinks: sinks.map_or_else(Vec::new, |sinks| sinks.status(&consumers)),
             consumers,
             waits: session.n_waits(),
@@ -402,22 +355,6 @@ impl EventLoop {
         }
     }
 
-    /// Returns what keeps the daemon from working now.
-    fn problems(&self) -> Vec<String> {
-        let session = self.session.state();
-        let of_looks = session.look_problem.clone();
-        self.store
-            .problem()
-            .into_iter()
-            .chain(of_looks)
-            .chain(self.store.live.consumers.problem())
-            .collect()
-    }
-
-    fn n_readers(&self) -> usize {
-        self.store.live.consumers.n_readers()
-    }
-
     fn store_state(&self) -> StoreState {
         StoreState {
             written: self.store.report.written,
@@ -426,9 +363,8 @@ impl EventLoop {
         }
     }
 
-    /// Delivers gathered events, saves, and removes hooks and options from tmux. Each step has a
-    /// limit: what stays in a tmux that hangs is taken over or removed by the next daemon, and what
-    /// a disk that hangs has not written by the deadline is found again.
+    /// Delivers gathered events, saves, and removes hooks and options from tmux. Each step has a limit: what stays in
+    /// a tmux that hangs, or is not written by the deadline, the next daemon takes over or finds again.
     pub(super) async fn close(mut self, patience: Duration, limit: Duration, deadline: Instant) {
         // It says which sessions it has ended.
         if let Ok(Some(notices)) = timeout(patience, self.scanned.recv()).await {
@@ -441,14 +377,9 @@ impl EventLoop {
         self.on_stored();
         // What is gathered for display is displayed now.
         self.display_due(now().after(GATHERED));
-        let Self {
-            link,
-            store,
-            archiver,
-            displays,
-            ..
-        } = self;
-        tokio::join!(link.close(archives, patience, limit), displays.close());
+        let left = self.link.close(archives, patience, limit);
+        tokio::join!(left, self.displays.close());
+        let (store, archiver) = (&self.store, &self.archiver);
         let rest = async {
             if written.is_err() {
                 store.close().await;

@@ -1,11 +1,11 @@
-//! The link to tmux: a thread, so that neither tmux nor /proc ever delays the thread that answers
-//! requests.
+//! The link to tmux: a thread, so that neither tmux nor /proc ever delays the one that answers requests.
 //!
 //! It runs one job after the other, each with a time limit. While none runs, it reports changes at
 //! once; changes during a job are reported before its outcome.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
+use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
 
@@ -18,7 +18,7 @@ use super::timer::Timer;
 use crate::model::{Error, OpenQuestion, PaneId, StatusCounts, Task, WindowId};
 use crate::rules::prompt::UserRules;
 use crate::session::{Change, Input, Job};
-use crate::tmux;
+use crate::tmux::{self, TmuxError};
 
 /// How many reports may be queued: outcomes are queued behind earlier output. Further reports stay
 /// in the clients' pipes, where tmux notices that they are not read.
@@ -27,47 +27,33 @@ const MAX_QUEUED: usize = 2;
 /// As much as a program's first thread has; only the used part takes memory.
 const STACK: usize = 8 << 20;
 
-/// A message to the link.
 #[derive(Debug)]
 pub(super) enum Order {
-    /// Run this job.
     Run(Job),
-    /// Follow exactly these panes.
     Follow(BTreeSet<PaneId>),
-    /// What the tasks ask now.
     Questions(BTreeMap<WindowId, OpenQuestion>),
-    /// Display alerts to the user.
     Alerts(DueAlerts),
-    /// Show a window to the user.
     ShowWindow(WindowId),
     /// Store the counts for tmux's status line.
     Status(StatusCounts),
     /// Look for other sessions of the project. What is ended or in use there is reported as notices.
     ScanOthers,
     /// Leave tmux, after archiving the output of these runs.
-    Close(Vec<std::sync::Arc<Task>>, Duration, oneshot::Sender<()>),
+    Close(Vec<Arc<Task>>, Duration, oneshot::Sender<()>),
 }
 
 /// The link's handle for the answering thread.
 #[derive(Debug)]
 pub(super) struct Link {
-    /// Not bounded, because the answering thread never waits for the link. It stays short: there is one
-    /// job at a time, and other orders follow from the outcomes of jobs, or from what users do.
+    /// Not bounded, because the answering thread never waits for the link. It stays short: there is one job at a time,
+    /// and other orders follow from the outcomes of jobs, or from what users do.
     orders: mpsc::UnboundedSender<Order>,
-    /// What it reports to the session: changes, and jobs that are done.
     reports: mpsc::Receiver<Input>,
-    /// Cancels the running job.
     abort: watch::Sender<bool>,
-    /// Resolves when the thread has ended.
     is_done: oneshot::Receiver<()>,
 }
 
 impl Link {
-    /// Starts the thread.
-    ///
-    /// # Errors
-    ///
-    /// When the system is out of descriptors or threads.
     pub(super) fn start(jobs: LinkJobs, rules: UserRules) -> io::Result<Self> {
         let (orders, ordered) = mpsc::unbounded_channel();
         let (reports, reported) = mpsc::channel(MAX_QUEUED);
@@ -99,11 +85,7 @@ impl Link {
         })
     }
 
-    /// Returns the next report; pending for ever once the thread has ended.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
+    /// Returns the next report, also if an earlier future was dropped; pending once the thread has ended.
     pub(super) async fn report(&mut self) -> Input {
         match self.reports.recv().await {
             Some(report) => report,
@@ -118,11 +100,10 @@ impl Link {
         }
     }
 
-    /// Leaves tmux: a running job is cancelled after `patience`, then hooks and options are removed
-    /// from tmux within `limit`.
+    /// Leaves tmux: a running job is cancelled after `patience`, then hooks and options are removed within `limit`.
     pub(super) async fn close(
         mut self,
-        archives: Vec<std::sync::Arc<Task>>,
+        archives: Vec<Arc<Task>>,
         patience: Duration,
         limit: Duration,
     ) {
@@ -158,14 +139,15 @@ impl LinkTask {
             let asking = asking.map(Instant::from_std);
             let reading = self.jobs.link.idle.next_deadline().map(Instant::from_std);
             let due = asking.into_iter().chain(reading).min();
-            // Losing an arm mid-await is safe: receiving and reading notifications take nothing
-            // before they are done.
+            // Losing an arm mid-await is safe: receiving takes nothing before it is done.
             tokio::select! {
                 order = orders.recv() => match order {
                     Some(Order::Run(job)) => self.run_job(job, &mut aborted).await,
                     Some(Order::Follow(panes)) => {
-                        if let Ok(clients) = self.jobs.link.clients() {
-                            clients.follow_only(&panes);
+                        if let Ok(clients) = self.jobs.link.clients()
+                            && let Some(follower) = &mut clients.follower
+                        {
+                            follower.follow_only(&mut clients.main, &panes);
                         }
                     }
                     Some(Order::Questions(questions)) => {
@@ -192,7 +174,10 @@ impl LinkTask {
                     if matches!(change, Change::Output) {
                         // A program can print more than tmux keeps in some hundredths of a second.
                         within_limit("first lines", self.jobs.link.read_first_lines()).await;
-                        self.jobs.link.pause_busy();
+                        if let Ok(clients) = self.jobs.link.clients() {
+                            // Until a look finds them quiet.
+                            clients.main.pause_panes(clients.activity.take_busy(), None);
+                        }
                     }
                     self.report(Input::Changed(change)).await;
                 }
@@ -226,10 +211,13 @@ impl LinkTask {
         // On the heap, because it has room for the largest of all jobs.
         let done = Box::pin(self.jobs.run(job, &mut before));
         let done = tokio::select! {
-            done = timeout(limit, done) => done.unwrap_or_else(|_| {
-                let why = format!("tmux does not answer: gave up after {limit:?}");
-                Err(Error::failed(why))
-            }),
+            done = timeout(limit, done) => match done {
+                Ok(done) => done.map_err(TmuxError::of_launch),
+                Err(_) => {
+                    let why = format!("tmux does not answer: gave up after {limit:?}");
+                    Err(Error::failed(why))
+                }
+            },
             // Only when the daemon stops: the outcome is not needed any more.
             _ = aborted.wait_for(|is_aborted| *is_aborted) => return,
         };
@@ -244,7 +232,9 @@ impl LinkTask {
                 tracing::debug!(job = name, ?took, bytes, error = message, "job failed");
             }
         }
-        for change in self.jobs.link.take_queued().into_iter().chain(before) {
+        let clients = self.jobs.link.clients();
+        let queued = clients.map(|clients| std::mem::take(&mut clients.queued));
+        for change in queued.unwrap_or_default().into_iter().chain(before) {
             self.report(Input::Changed(change)).await;
         }
         self.report(Input::Done(done)).await;
@@ -253,23 +243,20 @@ impl LinkTask {
     /// Examines terminals, and makes tmux send pending notifications.
     async fn examine_terminals(&mut self) {
         let now = Instant::now();
-        let changed = self
-            .jobs
-            .link
-            .terminals
-            .ask_due(&self.rules, now.into_std());
+        let terminals = &mut self.jobs.link.terminals;
+        let changed = terminals.ask_due(&self.rules, now.into_std());
+        let has_run = terminals.take_has_run();
         tracing::debug!(changed = changed.len(), took = ?now.elapsed(), "terminals examined");
         if !changed.is_empty() {
-            self.report(Input::Changed(Change::Terminals(changed)))
-                .await;
+            let change = Change::Terminals(changed);
+            self.report(Input::Changed(change)).await;
         }
-        let has_run = self.jobs.link.terminals.take_has_run();
         if self.flushes.take_due(has_run, now) {
             self.jobs.link.flush();
         }
     }
 
-    async fn close(mut self, archives: Vec<std::sync::Arc<Task>>, limit: Duration) {
+    async fn close(mut self, archives: Vec<Arc<Task>>, limit: Duration) {
         let archived = async {
             for task in archives {
                 self.jobs.archive(&task, None).await;
@@ -289,30 +276,22 @@ impl LinkTask {
     }
 }
 
-/// For what is done without a job. Some of it needs the lock, and each answer has its own limit, which
-/// ends first and closes the connection in good order.
-const ORDER: Duration = LIMIT;
-
-/// Carries out what is no job, and gives it up after [`ORDER`].
+/// Carries out what is no job. Each answer has a limit of its own, which ends first and closes the connection well.
 async fn within_limit(what: &str, done: impl Future<Output = ()>) {
     let began = Instant::now();
-    if timeout(ORDER, done).await.is_err() {
+    if timeout(LIMIT, done).await.is_err() {
         tracing::warn!(what, "tmux does not answer");
     }
     tracing::debug!(what, took = ?began.elapsed(), "link");
 }
 
-// When to make tmux send notifications that it holds back.
-//
-// tmux can hold them back when several panes print at once, so only after programs have run. Each
-// time costs tmux a turn of its event loop, which other daemons on the server notice.
+// tmux can hold back notifications when several panes print at once, so only after programs have run. Making it send
+// them costs tmux a turn of its event loop, which other daemons on the server notice.
 
-/// The minimum pause. Flushes are made only when a deadline wakes the link anyway, every two seconds
-/// while there are live tasks.
+/// The minimum pause. Flushes are made only when a deadline wakes the link anyway.
 const MIN_PAUSE: Duration = Duration::from_millis(1500);
 
-/// The maximum pause while no task's program has run: a process outside of the tasks' process trees
-/// may have printed.
+/// The maximum pause while no task's program has run: a process outside of their trees may have printed.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// How many flushes follow when programs have run: tmux may read their output after the first.
@@ -334,8 +313,7 @@ impl FlushSchedule {
         }
     }
 
-    /// Returns whether a flush is due now. `has_run` says whether programs of tasks may have run
-    /// since the last call.
+    /// Returns whether a flush is due now. `has_run` is whether programs of tasks may have run since the last call.
     pub(super) fn take_due(&mut self, has_run: bool, now: Instant) -> bool {
         if has_run {
             self.flushes_left = FLUSHES_AFTER_RUN;

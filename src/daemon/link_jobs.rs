@@ -8,25 +8,22 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Options;
-use super::alert_displays::{self, DueAlerts};
+use super::alert_displays::{self, DueAlerts, STATUS_OPTION, set_option};
 use super::session_link::SessionLink;
-use super::stale_sessions::{Project, SessionCleaner};
+use super::stale_sessions::SessionCleaner;
 use super::task_output::{RunArchiver, read_task_log};
 use super::typing::type_into_task;
 use crate::clock;
-use crate::config::paths::Paths;
 use crate::model::{
-    Error, Launch, PaneId, Replaces, SessionId, StatusCounts, Task, TaskRestarts, TaskSpec,
-    WindowId, text, with_causes,
+    Error, Launch, PaneId, Replaces, SessionId, StatusCounts, Task, TaskSpec, WindowId, text,
+    with_causes,
 };
 use crate::process;
 use crate::rules::alerts::Place;
 use crate::rules::terminal::{Extent, PaneOutput};
 use crate::rules::wait::{Anchor, Cursor};
-use crate::rules::wire::{LaunchedRun, LogRequest, TaskLog};
-use crate::session::{
-    Change, ClosedWindows, Job, LaunchOutcome, LookOrder, LookOutcome, PortQuery,
-};
+use crate::rules::wire::LaunchedRun;
+use crate::session::{Change, ClosedWindows, Job, LaunchOutcome, LookOrder};
 use crate::tmux::{self, Connection, LaunchAnswer, LookKind, NewRun, Slots, TmuxError, Unless};
 
 /// How long tmux may take to read the last output of a run after the kernel has reported its end.
@@ -35,7 +32,6 @@ const LAST_OUTPUT_LIMIT: Duration = Duration::from_millis(100);
 /// How often tmux is queried meanwhile: it does not report that it has read the last output.
 const LAST_OUTPUT_PAUSE: Duration = Duration::from_millis(2);
 
-/// Runs jobs.
 #[derive(Debug)]
 pub(super) struct LinkJobs {
     pub(super) link: SessionLink,
@@ -45,15 +41,12 @@ pub(super) struct LinkJobs {
     pub(super) cleaner: Option<SessionCleaner>,
 }
 
-/// How long a job of the link may take. One that takes longer is given up, so that the jobs after it have their
-/// turn.
+/// How long a job of the link may take before it is given up for the next one.
 ///
-/// A single answer of tmux has a limit of its own, ten seconds. A job that consists of one answer
-/// gets no less: giving up an answer costs the connection, and whoever follows output loses some. One that
-/// needs the lock of the tmux server gets five seconds more, until it continues without the lock: giving up in
-/// between would report a launch as failed that is about to succeed.
-/// A command does not rely on this limit: after six seconds it checks itself whether tmux and the
-/// daemon answer, and names the one that does not.
+/// A single answer of tmux has a limit of its own, ten seconds, and giving up an answer costs the connection:
+/// whoever follows output loses some. A job that needs the lock of the tmux server gets five seconds more, until it
+/// continues without the lock: otherwise a launch would be reported as failed that is about to succeed. After six
+/// seconds a command checks itself whether tmux and the daemon answer, and names the one that does not.
 pub(super) const LIMIT: Duration = Duration::from_secs(15);
 
 /// Returns the limit of this job. One of many lines goes on as long as tmux answers.
@@ -85,14 +78,19 @@ pub(super) fn name(what: &impl fmt::Debug) -> String {
 
 impl LinkJobs {
     /// Does a job, and sets its outcome. Changes that come before that are added to `before`.
-    pub(super) async fn run(&mut self, job: Job, before: &mut Vec<Change>) -> Result<(), Error> {
+    pub(super) async fn run(
+        &mut self,
+        job: Job,
+        before: &mut Vec<Change>,
+    ) -> Result<(), TmuxError> {
+        let quiet = self.options.config.input.quiet;
         match job {
             Job::Look(order, outcome) => {
-                outcome.resolve(self.look(&order, LookKind::Windows).await?);
+                outcome.resolve(self.link.look(&order, LookKind::Windows, quiet).await?);
             }
             Job::Sweep(outcome) => {
                 let order = LookOrder::default();
-                outcome.resolve(self.look(&order, LookKind::Slice).await?);
+                outcome.resolve(self.link.look(&order, LookKind::Slice, quiet).await?);
             }
             Job::Read {
                 pane,
@@ -108,17 +106,34 @@ impl LinkJobs {
                 let has_text = |line: &&String| !line.trim().is_empty();
                 let are_enough = |read: &[String]| read.iter().filter(has_text).count() >= lines;
                 let (connection, rows) = (&mut self.link.connection(), lines.max(1));
-                let end = tmux::read_end(connection, pane, false, rows, are_enough).await;
-                outcome.resolve(Box::new(end.map_err(failed)?));
+                let end = tmux::read_end(connection, pane, false, rows, are_enough).await?;
+                outcome.resolve(Box::new(end));
             }
             Job::ReadLog(task, request, outcome) => {
-                outcome.resolve(self.read_log(&task, &request).await?);
+                let life = self.link.life.clone();
+                let life = life.ok_or_else(|| Error::missing("the session has ended"))?;
+                let first = self.link.first_lines_of(&task);
+                let connection = &mut self.link.connection();
+                let log = read_task_log(connection, &life, &task, &first, &request);
+                outcome.resolve(log.await?);
             }
             Job::ReadRecord(window, outcome) => {
-                let found = tmux::read_spec(&mut self.link.connection(), window).await;
-                outcome.resolve(found.map_err(failed)?.map(|(_, spec)| spec));
+                let found = tmux::read_spec(&mut self.link.connection(), window).await?;
+                outcome.resolve(found.map(|(_, spec)| spec));
             }
-            Job::FindPorts(queries, outcome) => outcome.resolve(find_ports(&queries)?),
+            Job::FindPorts(leaders, outcome) => {
+                let mut ports = BTreeMap::<_, BTreeSet<_>>::new();
+                for (port, leaders) in leaders {
+                    let found = process::listening(&Vec::from_iter(leaders), port);
+                    let hidden =
+                        || Error::failed("this system does not show who listens on a port");
+                    for (leader, listening) in found.ok_or_else(hidden)? {
+                        let found = listening.exclusive_ports();
+                        ports.entry(leader).or_default().extend(found);
+                    }
+                }
+                outcome.resolve(ports);
+            }
             Job::Drain(outcome) => {
                 if let Ok(clients) = self.link.clients() {
                     clients.drain_output().await;
@@ -126,13 +141,10 @@ impl LinkJobs {
                 outcome.resolve(());
             }
             Job::Launch(launch, ended, outcome) => {
-                let paths = &self.options.paths;
-                let launched = run_launch(&mut self.link, paths, *launch, &ended).await;
-                outcome.resolve(launched?);
+                outcome.resolve(self.launch(*launch, &ended).await?);
             }
             Job::Restart(task, number, outcome) => {
-                let restarted = restart_launch(&mut self.link, &self.options, &task, number).await;
-                outcome.resolve(restarted.map_err(failed)?);
+                outcome.resolve(self.restart(&task, number).await?);
             }
             Job::ForgetEnvironments(present, gone, outcome) => {
                 let folder = self.options.paths.kept_environments();
@@ -144,28 +156,26 @@ impl LinkJobs {
                 outcome.resolve(typing);
             }
             Job::MarkEndings(marks, outcome) => {
-                let marked = tmux::mark_endings(&mut self.link.connection(), &marks).await;
-                outcome.resolve(marked.map_err(failed)?);
+                tmux::mark_endings(&mut self.link.connection(), &marks).await?;
+                outcome.resolve(());
             }
             Job::FindShared(windows, outcome) => {
                 let mut shared = BTreeSet::new();
                 if let session @ Some(_) = self.link.session() {
                     let mut connection = self.link.connection();
-                    let found = tmux::existing_windows(&mut connection, &windows, session).await;
-                    shared = found.map_err(failed)?;
+                    shared = tmux::existing_windows(&mut connection, &windows, session).await?;
                 }
                 outcome.resolve(shared);
             }
             Job::Kill(windows, outcome) => outcome.resolve(self.kill(&windows).await),
             Job::KillSession(windows, outcome) => {
-                let left = self.kill_session(&windows).await;
-                outcome.resolve(left.map_err(failed)?);
+                outcome.resolve(self.kill_session(&windows).await?);
             }
             Job::Prune(panes, outcome) => {
-                let pruned = tmux::prune_windows(&mut self.link.connection(), &panes).await;
-                outcome.resolve(pruned.map_err(failed)?);
+                tmux::prune_windows(&mut self.link.connection(), &panes).await?;
+                outcome.resolve(());
             }
-            Job::Cleanup(outcome) => outcome.resolve(self.cleanup().await.map_err(failed)?),
+            Job::Cleanup(outcome) => outcome.resolve(self.cleanup().await?),
             Job::FindName(name, outcome) => outcome.resolve(self.link.find_name(&name).await?),
             Job::ForgetDeaths(record, outcome) => {
                 self.link.forget_deaths(&record).await;
@@ -179,23 +189,19 @@ impl LinkJobs {
         Ok(())
     }
 
-    /// Displays alerts, except for those of windows that the user has in view.
     pub(super) async fn show_alerts(&mut self, due: DueAlerts) {
         let session = self.link.session();
-        let mut connection = self.link.connection();
         let places = &self.options.config.notices.places;
-        alert_displays::show(&mut connection, session, places, &due).await;
+        alert_displays::show(&mut self.link.connection(), session, places, &due).await;
     }
 
     /// Returns the session if its status line shows counts and notices.
     fn session_with_notices(&self) -> Option<SessionId> {
         let places = &self.options.config.notices.places;
-        self.link
-            .session()
-            .filter(|_| places.contains(&Place::Tmux))
+        let session = self.link.session();
+        session.filter(|_| places.contains(&Place::Tmux))
     }
 
-    /// Shows a window to the user.
     pub(super) async fn show_window(&mut self, window: WindowId) {
         let Some(session) = self.link.session() else {
             return;
@@ -207,10 +213,10 @@ impl LinkJobs {
         }
     }
 
-    /// Stores the counts for tmux's status line.
     pub(super) async fn show_status(&mut self, counts: &StatusCounts) {
         if let Some(session) = self.session_with_notices() {
-            alert_displays::show_counts(&mut self.link.connection(), session, counts).await;
+            let (connection, counts) = (&mut self.link.connection(), counts.summary());
+            set_option(connection, session, STATUS_OPTION, counts.as_deref()).await;
         }
     }
 
@@ -223,47 +229,27 @@ impl LinkJobs {
         let name = self.link.observer.name_of_run(task).to_owned();
         let first = self.link.first_lines_of(task);
         let mut connection = self.link.connection();
-        let kept = self
-            .archiver
-            .hand_over(&mut connection, &life, paths, task, &name, (&first, reason))
-            .await;
-        if let Err(error) = kept {
+        let (archiver, of_run) = (&self.archiver, (first.as_slice(), reason));
+        let kept = archiver.hand_over(&mut connection, &life, paths, task, &name, of_run);
+        if let Err(error) = kept.await {
             tracing::warn!(%error, window = %task.window, "could not keep the output of a run");
         }
     }
 
-    /// Removes hooks and options from tmux.
     pub(super) async fn leave(&mut self) {
         if let Some(session) = self.session_with_notices() {
-            alert_displays::clear(&mut self.link.connection(), session).await;
+            // The counts and the last notice are no longer updated.
+            for option in [STATUS_OPTION, tmux::NOTICE_OPTION] {
+                set_option(&mut self.link.connection(), session, option, None).await;
+            }
         }
         self.link.close().await;
     }
 
-    async fn look(&mut self, order: &LookOrder, kind: LookKind) -> Result<LookOutcome, Error> {
-        let outcome = self
-            .link
-            .look(order, kind, self.options.config.input.quiet)
-            .await;
-        outcome.map_err(|error| Error::failed(with_causes(&error)))
-    }
-
-    /// Reads the output of a task's present run.
-    async fn read_log(&mut self, task: &Task, request: &LogRequest) -> Result<TaskLog, Error> {
-        let Some(life) = self.link.life.clone() else {
-            return Err(Error::missing("the session has ended"));
-        };
-        let first = self.link.first_lines_of(task);
-        read_task_log(&mut self.link.connection(), &life, task, &first, request).await
-    }
-
-    /// Looks for other sessions of the project, on another thread.
     pub(super) fn scan_others(&mut self) {
-        let project = Project::of(&self.link, &self.options);
-        let (Some(cleaner), Some(project)) = (self.cleaner.take(), project) else {
-            return;
-        };
-        if let Err(error) = cleaner.start(project) {
+        if let Some(cleaner) = self.cleaner.take()
+            && let Err(error) = cleaner.start(&self.link)
+        {
             tracing::warn!(%error, "could not start a thread to look after other task sessions");
         }
     }
@@ -273,16 +259,19 @@ impl LinkJobs {
         (pane, extent, is_over): (PaneId, Extent, bool),
         last_of: Option<Arc<Task>>,
         before: &mut Vec<Change>,
-    ) -> Result<Option<Box<PaneOutput>>, Error> {
+    ) -> Result<Option<Box<PaneOutput>>, TmuxError> {
         let began = Instant::now();
-        let clients = self.link.clients().map_err(failed)?;
-        if !is_over && clients.receives(pane) {
-            clients.ask_output(pane, extent);
+        let clients = self.link.clients()?;
+        if let Some(follower) = &mut clients.follower
+            && !is_over
+            && follower.receives(pane)
+        {
+            follower.ask(pane, extent);
             return Ok(None);
         }
         loop {
             let output = clients.follow_output(pane, extent, is_over, before);
-            let output = output.await.map_err(failed)?;
+            let output = output.await?;
             // The kernel may have reported the end before tmux has read all output.
             let is_other = |task: &Arc<Task>| output.pid.is_some() && output.pid != task.pid;
             let has_all_output = output.is_dead || last_of.as_ref().is_none_or(is_other);
@@ -296,18 +285,15 @@ impl LinkJobs {
 
     /// Ends windows, one after the other, until one cannot be ended.
     async fn kill(&mut self, windows: &[WindowId]) -> ClosedWindows {
-        let mut done = ClosedWindows::default();
+        let mut closed = BTreeSet::new();
         for window in windows {
             match tmux::kill_window(&mut self.link.connection(), *window).await {
-                Ok(true) => drop(done.closed.insert(*window)),
+                Ok(true) => drop(closed.insert(*window)),
                 Ok(false) => {}
-                Err(error) => {
-                    done.failure = Some(failed(error));
-                    break;
-                }
+                Err(error) => return (closed, Some(error.of_launch())),
             }
         }
-        done
+        (closed, None)
     }
 
     /// Ends the session. A window that is linked into another one, or into one of its group, lives on.
@@ -337,183 +323,142 @@ impl LinkJobs {
             Err(error) => Err(error),
         }
     }
-}
 
-/// Finds out on which ports these runs listen, and no other process does, by their first processes.
-fn find_ports(queries: &[PortQuery]) -> Result<BTreeMap<u32, BTreeSet<u16>>, Error> {
-    let mut leaders: BTreeMap<Option<u16>, Vec<u32>> = BTreeMap::new();
-    for query in queries {
-        leaders.entry(query.port).or_default().push(query.leader);
+    /// Starts a task, or runs it again in its slot. `ended` are the processes of the live runs that were
+    /// ended for it.
+    async fn launch(
+        &mut self,
+        mut launch: Launch,
+        ended: &[u32],
+    ) -> Result<LaunchOutcome, TmuxError> {
+        if launch.is_repeated {
+            let mut connection = Connection::OneShot(&self.link.server);
+            if let Some(run) = tmux::find_launched(&mut connection, &launch).await? {
+                // A daemon that was killed has started it.
+                let run = Box::new(launched_run(&run));
+                return Ok(LaunchOutcome::Started(run, Box::new(())));
+            }
+        }
+        let session = self.link.session().filter(|_| self.link.is_connected());
+        if session.is_some() {
+            launch.session = self.link.session_name().unwrap_or(launch.session);
+        } else {
+            // It is looked for by this name.
+            self.link.note_name(&launch.session);
+        }
+        launch.last_run = self.link.observer.last_run(&launch.name);
+        let slots = || Slots::OfName;
+        let mut started = self.start(session, &mut launch, slots(), ended).await?;
+        if started.is_none() && session.is_some() {
+            // It has ended since the last look.
+            started = self.start(None, &mut launch, slots(), ended).await?;
+        }
+        let ended = || Error::failed("the session has ended during the launch");
+        Ok(started.ok_or_else(ended)?)
     }
-    let mut ports: BTreeMap<u32, BTreeSet<u16>> = BTreeMap::new();
-    for (port, leaders) in leaders {
-        let found = process::listening(&leaders, port)
-            .ok_or_else(|| Error::failed("this system does not show who listens on a port"))?;
-        for (leader, listening) in found {
-            let found = listening.exclusive_ports();
-            ports.entry(leader).or_default().extend(found);
+
+    /// Launches a task again that has failed, unless its window has changed. Returns why that can never succeed.
+    async fn restart(&mut self, task: &Task, number: u32) -> Result<Option<String>, TmuxError> {
+        let session @ Some(_) = self.link.session() else {
+            return Ok(None);
+        };
+        let found = match tmux::read_spec(&mut self.link.connection(), task.window).await {
+            Err(error) if error.is_missing() => return Ok(None),
+            found => found?,
+        };
+        let restarts = &task.settings.restarts;
+        let is_same = |spec: &TaskSpec| restarts.is_some() && spec.settings.restarts == *restarts;
+        let Some((token, mut spec)) = found.filter(|(_, spec)| is_same(spec)) else {
+            return Ok(None);
+        };
+        if let Some(restarts) = &mut spec.settings.restarts {
+            restarts.used = number;
+        }
+        let mut launch = match self.launch_again(task, spec) {
+            Ok(launch) => launch,
+            Err(why) => return Ok(Some(why)),
+        };
+        let slots = Slots::Window(task.window, token);
+        match self.start(session, &mut launch, slots, &[]).await {
+            Err(error) if !error.is_missing() => Err(error),
+            Ok(_) | Err(_) => Ok(None),
         }
     }
-    Ok(ports)
-}
 
-fn failed(error: TmuxError) -> Error {
-    Error::failed(error.to_string())
-}
-
-/// Starts a task, or runs it again in its slot. `ended` are the processes of the live runs that were
-/// ended for it.
-async fn run_launch(
-    link: &mut SessionLink,
-    paths: &Paths,
-    mut launch: Launch,
-    ended: &[u32],
-) -> Result<LaunchOutcome, Error> {
-    if launch.is_repeated {
-        let mut connection = Connection::OneShot(&link.server);
-        let found = tmux::find_launched(&mut connection, &launch).await;
-        if let Some(run) = found.map_err(TmuxError::of_launch)? {
-            // A daemon that was killed has started it.
-            let run = Box::new(launched_run(&run));
-            return Ok(LaunchOutcome::Started(run, Box::new(())));
+    /// Returns how a task is launched again, with the environment that was kept; or why it never can be.
+    fn launch_again(&self, task: &Task, spec: TaskSpec) -> Result<Launch, String> {
+        if let Some(cwd) = spec.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
+            let cwd = text::one_line(cwd.as_os_str().as_encoded_bytes(), 400);
+            return Err(format!("`{cwd}` is not a directory any more"));
         }
+        let kept = self.options.paths.kept_environments();
+        let restarts = spec.settings.restarts.as_ref();
+        let token = restarts.map_or("", |restarts| restarts.token.as_str());
+        let environment = tmux::kept_environment(&kept, token);
+        let environment = environment.map_err(|error| {
+            let why = with_causes(&error);
+            format!("its environment is not available any more: {why}")
+        })?;
+        Ok(Launch {
+            session: self.link.session_name().unwrap_or_default(),
+            spec,
+            token: tmux::unique_token(),
+            environment,
+            program: tmux::program_of_panes().map_err(|error| error.message)?,
+            owner: task.owner.clone(),
+            started: clock::now().wall,
+            last_run: self.link.observer.last_run(&task.name),
+            replaces: Replaces::Ended,
+            name: task.name.clone(),
+            ..Launch::default()
+        })
     }
-    let session = link.attached_session();
-    if session.is_some() {
-        launch.session = link.session_name().unwrap_or(launch.session);
-    } else {
-        // It is looked for by this name.
-        link.note_name(&launch.session);
+
+    /// Starts a task in this session, which is created if it is missing and none is given; `None` when the given
+    /// session is gone, or has no such window.
+    async fn start(
+        &mut self,
+        session: Option<SessionId>,
+        launch: &mut Launch,
+        slots: Slots,
+        ended: &[u32],
+    ) -> Result<Option<LaunchOutcome>, TmuxError> {
+        let (link, paths) = (&mut self.link, &self.options.paths);
+        // tmux can crash when windows change while a control client of another daemon connects.
+        let _lock = paths.lock_server().await;
+        let file = tmux::prepare(launch, &paths.runtime, &paths.kept_environments())?;
+        let server = link.server.clone();
+        let mut connection = match session {
+            Some(_) => link.connection(),
+            None => Connection::OneShot(&server),
+        };
+        let answer = tmux::launch(&mut connection, &server, session, launch, slots, ended).await;
+        let answer = match answer {
+            // Our client was detached during the launch.
+            Err(TmuxError::Closed) if session.is_some() => {
+                let found = tmux::find_launched(&mut Connection::OneShot(&server), launch).await?;
+                found.map_or(LaunchAnswer::NoSession, LaunchAnswer::Started)
+            }
+            answer => answer?,
+        };
+        Ok(match answer {
+            LaunchAnswer::NoSession => None,
+            LaunchAnswer::Live(window, pid) => Some(LaunchOutcome::Live(window, pid)),
+            LaunchAnswer::Started(run) => {
+                link.note_launched(run.window, Some(run.pane));
+                let gate = Box::new(file.release(&run.pane.to_string()));
+                Some(LaunchOutcome::Started(Box::new(launched_run(&run)), gate))
+            }
+        })
     }
-    launch.last_run = link.observer.last_run(&launch.name);
-    let mut started = start(link, paths, session, &mut launch, Slots::OfName, ended).await;
-    if let (Ok(None), Some(_)) = (&started, session) {
-        // It has ended since the last look.
-        started = start(link, paths, None, &mut launch, Slots::OfName, ended).await;
-    }
-    let started = started.map_err(TmuxError::of_launch)?;
-    started.ok_or_else(|| Error::failed("the session has ended during the launch"))
 }
 
-/// Launches a task again that has failed, unless its window has changed. Returns why that can never succeed.
-async fn restart_launch(
-    link: &mut SessionLink,
-    options: &Options,
-    task: &Task,
-    number: u32,
-) -> Result<Option<String>, TmuxError> {
-    let (window, paths) = (task.window, &options.paths);
-    let session = link.session();
-    let (Some(session), Some(restarts)) = (session, &task.settings.restarts) else {
-        return Ok(None);
-    };
-    let found = match tmux::read_spec(&mut link.connection(), window).await {
-        Err(error) if error.is_missing() => return Ok(None),
-        found => found?,
-    };
-    let is_same = |spec: &TaskSpec| spec.settings.restarts.as_ref() == Some(restarts);
-    let Some((token, spec)) = found.filter(|(_, spec)| is_same(spec)) else {
-        return Ok(None);
-    };
-    let restarts = TaskRestarts {
-        used: number,
-        ..restarts.clone()
-    };
-    let mut launch = match launch_again(link, paths, task, restarts, spec) {
-        Ok(launch) => launch,
-        Err(why) => return Ok(Some(why)),
-    };
-    let slots = Slots::Window(window, token);
-    match start(link, paths, Some(session), &mut launch, slots, &[]).await {
-        Ok(_) => Ok(None),
-        Err(error) if error.is_missing() => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// Returns how a task is launched again, with the environment that was kept; or why it never can be.
-fn launch_again(
-    link: &SessionLink,
-    paths: &Paths,
-    task: &Task,
-    restarts: TaskRestarts,
-    mut spec: TaskSpec,
-) -> Result<Launch, String> {
-    if let Some(cwd) = spec.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
-        let cwd = cwd.display().to_string();
-        let cwd = text::one_line(cwd.as_bytes(), 400);
-        return Err(format!("`{cwd}` is not a directory any more"));
-    }
-    let kept = paths.kept_environments();
-    let environment = tmux::kept_environment(&kept, &restarts.token).map_err(|error| {
-        let why = with_causes(&error);
-        format!("its environment is not available any more: {why}")
-    })?;
-    spec.settings.restarts = Some(restarts);
-    let name = task.name.clone();
-    Ok(Launch {
-        session: link.session_name().unwrap_or_default(),
-        spec,
-        token: tmux::unique_token(),
-        environment,
-        program: tmux::program_of_panes().map_err(|error| error.message)?,
-        owner: task.owner.clone(),
-        started: clock::now().wall,
-        last_run: link.observer.last_run(&name),
-        replaces: Replaces::Ended,
-        name,
-        ..Launch::default()
-    })
-}
-
-/// Starts a task in this session, which is created if it is missing and none is given; `None` when the given
-/// session is gone, or has no such window.
-async fn start(
-    link: &mut SessionLink,
-    paths: &Paths,
-    session: Option<SessionId>,
-    launch: &mut Launch,
-    slots: Slots,
-    ended: &[u32],
-) -> Result<Option<LaunchOutcome>, TmuxError> {
-    // tmux can crash when windows change while a control client of another daemon connects.
-    let _lock = paths.lock_server().await;
-    let file = tmux::prepare(launch, &paths.runtime, &paths.kept_environments())?;
-    let server = link.server.clone();
-    let mut connection = match session {
-        Some(_) => link.connection(),
-        None => Connection::OneShot(&server),
-    };
-    let answer = tmux::launch(&mut connection, &server, session, launch, slots, ended).await;
-    let answer = match answer {
-        // Our client was detached during the launch.
-        Err(TmuxError::Closed) if session.is_some() => {
-            let found = tmux::find_launched(&mut Connection::OneShot(&server), launch).await?;
-            found.map_or(LaunchAnswer::NoSession, LaunchAnswer::Started)
-        }
-        answer => answer?,
-    };
-    Ok(Some(match answer {
-        LaunchAnswer::NoSession => return Ok(None),
-        LaunchAnswer::Live(window, pid) => LaunchOutcome::Live(window, pid),
-        LaunchAnswer::Started(run) => {
-            link.note_launched(run.window, Some(run.pane));
-            let gate = file.release(&run.pane.to_string());
-            LaunchOutcome::Started(Box::new(launched_run(&run)), Box::new(gate))
-        }
-    }))
-}
-
-/// Returns a started run in the socket's format.
 fn launched_run(launched: &NewRun) -> LaunchedRun {
-    let NewRun {
-        life, window, run, ..
-    } = launched;
-    let cursor = Cursor::new(life, *window, *run, Anchor::START);
+    let cursor = Cursor::new(&launched.life, launched.window, launched.run, Anchor::START);
     LaunchedRun {
-        window_id: window.to_string(),
+        window_id: launched.window.to_string(),
         pane_id: launched.pane.to_string(),
-        run: *run,
+        run: launched.run,
         cursor: cursor.to_string(),
         replaced: launched.replaced,
     }

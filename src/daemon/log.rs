@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
-use std::panic::{self, PanicHookInfo};
+use std::panic;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,15 +19,14 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::files;
 use crate::session::LogLevel;
 
-/// The maximum size of the log, in bytes. A full log replaces its predecessor, so that both
-/// together never have more than twice as many bytes.
+/// The maximum size of the log, in bytes. A full log replaces its predecessor.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The environment variable with what is logged: levels, for all modules or for the named ones.
 const LEVEL_VARIABLE: &str = "TMUX_TASK_LOG";
 
-/// From here on the program logs into this file, panics as well. It is written by a thread of its own;
-/// the last lines are written when the flusher is dropped.
+/// From here on the program logs into this file, panics as well, by a thread of its own; the last lines are written when
+/// the flusher is dropped.
 pub(super) fn open(path: &Path) -> io::Result<LogFlusher> {
     let log = BoundedLog::open(path, MAX_BYTES)?;
     let (queue, flusher) = LogQueue::start(log)?;
@@ -52,44 +51,34 @@ pub(super) fn open(path: &Path) -> io::Result<LogFlusher> {
     Ok(flusher)
 }
 
-/// A log file of bounded size.
 #[derive(Debug)]
 struct BoundedLog {
     path: PathBuf,
     file: File,
-    /// The file's size.
-    length: u64,
-    /// Its maximum size.
     most: u64,
 }
 
 impl BoundedLog {
     fn open(path: &Path, most: u64) -> io::Result<Self> {
-        let file = files::open_to_append(path)?;
-        let length = file.metadata()?.len();
         Ok(Self {
             path: path.to_owned(),
-            file,
-            length,
+            file: files::open_to_append(path)?,
             most,
         })
     }
 
-    /// Begins a new file. If the full one cannot be renamed it is emptied: a log must not fill the
-    /// disk.
+    /// Begins a new file. If the full one cannot be renamed it is emptied: a log must not fill the disk.
     fn put_aside(&mut self) -> io::Result<()> {
         if fs::rename(&self.path, self.path.with_extension("log.old")).is_ok() {
             self.file = files::open_to_append(&self.path)?;
         } else {
             self.file.set_len(0)?;
         }
-        self.length = 0;
         Ok(())
     }
 }
 
 impl Write for BoundedLog {
-    /// Writes one event: there is one call for each.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         // It may have been removed with its folder, which the feed makes again.
         if self.file.metadata()?.nlink() == 0
@@ -97,12 +86,11 @@ impl Write for BoundedLog {
         {
             *self = fresh;
         }
-        let more = line.len() as u64;
-        if self.length > 0 && self.length + more > self.most {
+        let length = self.file.metadata()?.len();
+        if length > 0 && length + line.len() as u64 > self.most {
             self.put_aside()?;
         }
         self.file.write_all(line)?;
-        self.length += more;
         Ok(line.len())
     }
 
@@ -111,8 +99,7 @@ impl Write for BoundedLog {
     }
 }
 
-// The lines of the log that are not written yet. A thread writes them, so that a slow disk delays
-// nobody who logs.
+// A thread writes the lines of the log, so that a slow disk delays nobody who logs.
 
 /// How many lines may wait for the disk. Further ones are dropped and counted.
 const MOST_QUEUED: usize = 2048;
@@ -128,7 +115,6 @@ pub(super) struct LogQueue {
     n_dropped: Arc<AtomicU64>,
 }
 
-/// What the thread does, in order.
 #[derive(Debug)]
 enum LogOrder {
     /// Write a line, before which so many were dropped.
@@ -149,22 +135,16 @@ impl Drop for LogFlusher {
 
 impl LogQueue {
     /// Starts the thread that writes to `log`, one call for each line.
-    ///
-    /// # Errors
-    ///
-    /// When the thread cannot be created.
     fn start(log: impl Write + Send + 'static) -> io::Result<(Self, LogFlusher)> {
         let (orders, queue) = mpsc::sync_channel(MOST_QUEUED);
-        thread::Builder::new()
-            .name("log".to_owned())
-            .spawn(move || write_to(log, &queue))?;
+        let thread = thread::Builder::new().name("log".to_owned());
+        thread.spawn(move || write_to(log, &queue))?;
         let n_dropped = Arc::default();
         let queue = Self { orders, n_dropped };
         Ok((queue.clone(), LogFlusher(queue)))
     }
 
-    /// Waits until all lines so far are written, if the disk takes them within this time. Returns whether
-    /// it has.
+    /// Waits until all lines so far are written. Returns whether the disk has taken them within this time.
     fn flush(&self, limit: Duration) -> bool {
         let (done, is_done) = mpsc::channel();
         // Where there is no room for the order, the disk is slow.
@@ -190,8 +170,7 @@ impl Write for LogQueue {
 }
 
 fn write_to(mut log: impl Write, orders: &mpsc::Receiver<LogOrder>) {
-    // Lines that are not in the log: the queue or the disk had no room. Said as soon as that can be
-    // written.
+    // Lines that the queue or the disk had no room for. Said as soon as that can be written.
     let mut n_missing = 0_u64;
     for order in orders {
         match order {
@@ -214,7 +193,6 @@ fn write_to(mut log: impl Write, orders: &mpsc::Receiver<LogOrder>) {
     }
 }
 
-/// Writes what the session has to say.
 pub(super) fn write(level: LogLevel, text: &str) {
     match level {
         LogLevel::Debug => tracing::debug!("{text}"),
@@ -238,31 +216,23 @@ const ISOLATED: [&str; 5] = [
     "tokio-rt-worker",
 ];
 
-/// From here on each panic is logged, and one on a thread that the daemon cannot do without ends the
-/// daemon at once, after `write_log`.
+/// From here on each panic is logged, and one on any other thread ends the daemon at once, after `write_log`.
 fn end_the_daemon(write_log: impl Fn() + Send + Sync + 'static) {
     let print = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
         print(panic);
-        note(panic, &write_log);
+        let thread = thread::current();
+        let name = thread.name().unwrap_or("unnamed");
+        let what = panic.payload_as_str().unwrap_or("unknown");
+        let place = panic.location().map(ToString::to_string);
+        tracing::error!(thread = name, what, place, "a thread panicked");
+        if !ISOLATED.contains(&name) {
+            let thread = name;
+            tracing::error!(thread, "the daemon ends, and the next one carries on");
+            write_log();
+            std::process::abort();
+        }
     }));
-}
-
-fn note(panic: &PanicHookInfo<'_>, write_log: &impl Fn()) {
-    let thread = thread::current();
-    let name = thread.name().unwrap_or("unnamed");
-    let what = panic.payload_as_str().unwrap_or("unknown");
-    let place = panic.location().map(ToString::to_string);
-    tracing::error!(thread = name, what, place, "a thread panicked");
-    if ISOLATED.contains(&name) {
-        return;
-    }
-    tracing::error!(
-        thread = name,
-        "the daemon ends, and the next one carries on"
-    );
-    write_log();
-    std::process::abort();
 }
 
 #[cfg(test)]

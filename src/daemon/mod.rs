@@ -80,8 +80,7 @@ pub(crate) struct Options {
     pub service_manager: Option<ServiceManager>,
     /// Print the live feed on stdout.
     pub stdout: bool,
-    /// How long another session of the project must have been unused to be ended at the start;
-    /// `None` ends none.
+    /// How long another session of the project must have been unused to be ended at the start, if any is.
     pub clean_after: Option<Duration>,
     /// The configuration.
     pub config: Config,

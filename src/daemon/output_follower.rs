@@ -20,12 +20,10 @@ use crate::rules::terminal::{Extent, PaneOutput};
 use crate::session::Change;
 use crate::tmux::{self, Client, Connection, ReceivedItem, TmuxError};
 
-/// How far this client may fall behind a followed pane, in seconds, before tmux pauses the pane for
-/// it.
+/// How many seconds this client may fall behind a followed pane before tmux pauses the pane for it.
 const MAX_LAG_SECS: u32 = 10;
 
-/// If output arrives this late, in milliseconds, the pane prints faster than tmux sends, and the
-/// delay keeps growing.
+/// Output that arrives so many milliseconds late is printed faster than tmux sends it: the delay keeps growing.
 const BEHIND_MS: u64 = 1000;
 
 /// How long output that tmux has sent may take to arrive. What comes later is looked for in the pane.
@@ -34,7 +32,7 @@ const ARRIVES_WITHIN: Duration = Duration::from_millis(500);
 /// A control client and the panes whose output it passes on.
 #[derive(Debug)]
 pub(super) struct OutputFollower {
-    client: Client,
+    pub(super) client: Client,
     /// What tmux calls the client.
     name: String,
     /// The followed panes, of which every byte is needed.
@@ -43,8 +41,8 @@ pub(super) struct OutputFollower {
     silent: BTreeSet<PaneId>,
     /// Panes that were read, until the report of that has arrived: what arrives before it is older.
     read: BTreeMap<PaneId, OlderOutput>,
-    /// What was asked of tmux for its place in the output, in order: what a pane contains there, or nothing,
-    /// to know that all earlier output has arrived.
+    /// What was asked of tmux for its place in the output, in order: a pane's contents, or nothing, to know that all
+    /// earlier output has arrived.
     asked: VecDeque<Option<Extent>>,
     /// Panes that are not followed and have sent output: to be paused.
     unfollowed: BTreeSet<PaneId>,
@@ -52,7 +50,6 @@ pub(super) struct OutputFollower {
     may_lag: bool,
 }
 
-/// A pane that is followed.
 #[derive(Debug, Default)]
 struct FollowedPane {
     /// Whether it is paused, so that output is missing.
@@ -66,12 +63,10 @@ struct FollowedPane {
 struct OlderOutput {
     /// How many readings have not been reported.
     n_readings: usize,
-    /// Whether it is not needed.
     is_dropped: bool,
 }
 
 impl OutputFollower {
-    /// Takes over a client that receives output.
     pub(super) fn new(client: Client) -> Self {
         Self {
             name: format!("client-{}", client.pid().unwrap_or_default()),
@@ -85,11 +80,7 @@ impl OutputFollower {
         }
     }
 
-    /// Resolves when a followed pane has printed or was paused.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
+    /// Resolves when a followed pane has printed or was paused. Nothing is lost when the future is dropped.
     pub(super) async fn changed(&mut self) -> Result<Change, TmuxError> {
         loop {
             let received = self.client.next_received().await?;
@@ -140,7 +131,7 @@ impl OutputFollower {
         older.n_readings += n_readings;
         // What it has printed since an earlier reading is older, too.
         older.is_dropped |= is_dropped || n_readings > 1;
-        let is_dropped = self.read.get(&pane).is_some_and(|older| older.is_dropped);
+        let is_dropped = older.is_dropped;
         // What other panes have printed can hold up the report of a reading longer than what this one prints
         // after it: after a moment, that is taken for newer.
         if is_dropped || is_over && was_followed {
@@ -158,9 +149,8 @@ impl OutputFollower {
 
     /// Follows exactly these panes from here on. All others that have sent output are paused.
     pub(super) fn follow_only(&mut self, main: &mut Client, panes: &BTreeSet<PaneId>) {
-        let dropped = self
-            .followed
-            .extract_if(.., |pane, _| !panes.contains(pane));
+        let followed = &mut self.followed;
+        let dropped = followed.extract_if(.., |pane, _| !panes.contains(pane));
         let mut unfollowed = std::mem::take(&mut self.unfollowed);
         unfollowed.extend(dropped.map(|(pane, _)| pane));
         if unfollowed.is_empty() {
@@ -200,11 +190,6 @@ impl OutputFollower {
         Ok(changes)
     }
 
-    /// Detaches.
-    pub(super) async fn close(self) {
-        self.client.close().await;
-    }
-
     fn is_behind(&self) -> bool {
         let mut followed = self.followed.values();
         followed.any(|followed| followed.age_ms >= BEHIND_MS)
@@ -223,40 +208,33 @@ impl OutputFollower {
     }
 
     fn on_notification(&mut self, notification: Notification) -> Option<Change> {
-        let (pane, bytes, age_ms) = match notification {
-            Notification::Output {
-                pane,
-                bytes,
-                age_ms,
-            } => (pane, bytes, age_ms),
-            Notification::Pause(pane) => {
-                self.silent.insert(pane);
-                if let Some(older) = self.read.get_mut(&pane) {
-                    older.is_dropped = true;
-                    return None;
-                }
-                let followed = self.followed.get_mut(&pane)?;
-                let was_paused = std::mem::replace(&mut followed.is_paused, true);
-                return (!was_paused).then_some(Change::Paused(pane));
-            }
-            Notification::Continue(pane) => {
-                self.silent.remove(&pane);
-                let older = self.read.get_mut(&pane)?;
-                older.n_readings -= 1;
-                if older.n_readings == 0 {
-                    self.read.remove(&pane);
-                }
+        if let Notification::Pause(pane) = notification {
+            self.silent.insert(pane);
+            if let Some(older) = self.read.get_mut(&pane) {
+                older.is_dropped = true;
                 return None;
             }
-            // The other client reports windows and sessions.
-            Notification::WindowAdd(_)
-            | Notification::WindowClose(_)
-            | Notification::WindowRenamed(_)
-            | Notification::LayoutChange(_)
-            | Notification::SessionChanged(_)
-            | Notification::SessionRenamed(_)
-            | Notification::Exit(_)
-            | Notification::Other(_) => return None,
+            let followed = self.followed.get_mut(&pane)?;
+            let was_paused = std::mem::replace(&mut followed.is_paused, true);
+            return (!was_paused).then_some(Change::Paused(pane));
+        }
+        if let Notification::Continue(pane) = notification {
+            self.silent.remove(&pane);
+            let older = self.read.get_mut(&pane)?;
+            older.n_readings -= 1;
+            if older.n_readings == 0 {
+                self.read.remove(&pane);
+            }
+            return None;
+        }
+        // The other client reports windows and sessions.
+        let Notification::Output {
+            pane,
+            bytes,
+            age_ms,
+        } = notification
+        else {
+            return None;
         };
         if self.read.get(&pane).is_some_and(|older| older.is_dropped) {
             return None;

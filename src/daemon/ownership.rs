@@ -15,16 +15,11 @@ use crate::model::SessionLife;
 use crate::process::is_our_program;
 use crate::tmux::{self, Connection, ListedSession, Mark, Probe, Server, TmuxError};
 
-/// How long a daemon that has just marked a session may take until it has control clients on it,
-/// and the time between two checks.
+/// How long a daemon that has marked a session may take until it has control clients on it, and how often to check.
 const ATTACHES_WITHIN: Duration = Duration::from_secs(2);
 const ATTACHES_PAUSE: Duration = Duration::from_millis(50);
 
 /// Lists the server's sessions with their folders. A missing server has none.
-///
-/// # Errors
-///
-/// When tmux fails.
 pub(crate) async fn list_sessions(server: &Server) -> Result<Vec<ListedSession>, TmuxError> {
     if server.probe() == Probe::Absent {
         return Ok(Vec::new());
@@ -33,7 +28,6 @@ pub(crate) async fn list_sessions(server: &Server) -> Result<Vec<ListedSession>,
     Ok(with_keys(sessions))
 }
 
-/// Returns the sessions without folders that cannot be.
 pub(super) fn with_keys(mut sessions: Vec<ListedSession>) -> Vec<ListedSession> {
     for session in &mut sessions {
         session.folder.take_if(|folder| !is_key(folder));
@@ -41,7 +35,6 @@ pub(super) fn with_keys(mut sessions: Vec<ListedSession>) -> Vec<ListedSession> 
     sessions
 }
 
-/// What a name means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ResolvedName {
     /// The session's present name; `None` when there is no such session.
@@ -93,7 +86,6 @@ pub(super) fn occupant<'a>(
     its.min_by_key(|one| (one.folder.is_none(), one.name != name))
 }
 
-/// Whether these are the files of the session.
 pub(crate) fn has(session: &ListedSession, server_socket: &Path, paths: &Paths) -> bool {
     match &session.folder {
         Some(folder) => *folder == paths.key,
@@ -105,26 +97,18 @@ pub(crate) fn has(session: &ListedSession, server_socket: &Path, paths: &Paths) 
     }
 }
 
-/// Which daemon supervises a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Claim {
-    /// Ours: it has our mark.
     Ours {
         /// Whether it has these files from now on.
         is_new: bool,
     },
-    /// Another one that is running.
     Theirs(Mark),
 }
 
-/// Marks the session as ours, with the key of our files, unless another daemon has marked it. Of two
-/// daemons that try, one succeeds.
-///
-/// # Errors
-///
-/// When tmux fails, and when another daemon has control clients on the session although its lock is
-/// not in our folders. Two daemons on one session would keep ending each
-/// other's control clients.
+/// Marks the session as ours, with the key of our files, unless another daemon has marked it. Of two daemons that
+/// try, one succeeds. It fails when another daemon has control clients on the session although its lock is not in our
+/// folders: two daemons on one session would keep ending each other's control clients.
 pub(super) async fn claim(
     server: &Server,
     life: &SessionLife,

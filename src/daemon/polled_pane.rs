@@ -9,7 +9,6 @@ use crate::model::{ReadCall, Screen, Stop, TtyEvidence, TtyUse};
 use crate::process::{self, InputWatch, TtyExamination};
 use crate::rules::prompt;
 
-/// The pause after the first examination, doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
 /// The maximum pause for a screen with a prompt or a reported one: here changes matter.
@@ -18,8 +17,7 @@ const WARY_PAUSE: Duration = Duration::from_millis(500);
 /// The same for a reported prompt behind which no program has run for [`LONG_UNANSWERED`].
 const UNANSWERED_PAUSE: Duration = Duration::from_secs(1);
 
-/// After this time a prompt counts as unanswered: only its resolution can be seen, and most answers
-/// are also reported as output.
+/// After this time a prompt counts as unanswered: most answers are also reported as output.
 const LONG_UNANSWERED: Duration = Duration::from_secs(10);
 
 /// The maximum pause between two rounds for any other.
@@ -31,22 +29,18 @@ pub(super) const RESTLESS_PAUSE: Duration = Duration::from_secs(10);
 /// Screens that became quiet within this time are examined together.
 pub(super) const TOGETHER: Duration = Duration::from_millis(20);
 
-/// The pause before something hidden is examined a second time. Longer than a thread needs on a
-/// busy machine to fall asleep, wake up or end.
+/// The pause before something hidden is examined again: more than a thread needs to fall asleep, wake up or end.
 pub(super) const SECOND_PAUSE: Duration = Duration::from_millis(100);
 
-/// A program that checks for keys sleeps in between at least so many times a second: with fewer
-/// checks, a key has no effect at once.
+/// A program that checks for keys sleeps at least so many times a second, or a key would have no effect at once.
 const CHECKS_PER_SECOND: u32 = 3;
 
-/// The time over which the sleeps of programs are counted.
 const COUNTING: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct PolledPane {
     pub(super) pid: u32,
     tty: PathBuf,
-    /// As of the last look.
     pub(super) screen: Screen,
     /// The last result; `None` while its output moves, and while the result is in doubt.
     pub(super) known: Option<LastExamination>,
@@ -56,34 +50,27 @@ pub(super) struct PolledPane {
     shown: Option<(ReadCall, i64)>,
     /// Whether its programs may check for keys: they run, and sleep often in between.
     pub(super) may_check_keys: bool,
-    /// How often each of their threads had slept at the examination from which on this is counted, and
-    /// when it was.
+    /// How often each of their threads had slept when counting began, and when that was.
     pub(super) slept: Option<(BTreeMap<u32, u64>, Instant)>,
-    /// Whether input was read from it.
     pub(super) reads: InputWatch,
     /// When it counts as quiet, or takes part in a round.
     pub(super) next: Instant,
 }
 
-/// The result for a pane that is quiet.
 #[derive(Debug)]
 pub(super) struct LastExamination {
     pub(super) examination: TtyExamination,
     at: Instant,
-    /// Whether it shows a prompt.
     is_wary: bool,
-    /// The pause until its next round.
     pub(super) pause: Duration,
     /// The pause until it may be examined again if its programs run.
     rest: Duration,
 }
 
-/// A pane whose reader was hidden at the last examination, or had left a reported prompt, and not at
-/// the one before.
+/// A pane whose reader was hidden at the last examination, or had left a reported prompt, and not at the one before.
 ///
-/// A program that checks for keys is somewhere else for a moment now and then. The kernel hides the
-/// state of another user's threads, and that of our own threads for a moment while they fall asleep,
-/// wake up or end.
+/// A program that checks for keys is somewhere else for a moment now and then. The kernel hides the state of another
+/// user's threads, and of ours for a moment while they fall asleep, wake up or end.
 #[derive(Debug)]
 pub(super) struct DoubtfulExamination {
     /// The evidence meanwhile.
@@ -92,8 +79,7 @@ pub(super) struct DoubtfulExamination {
     before: Option<LastExamination>,
 }
 
-/// What decides which pane is examined first: the reported ones, because their answers are expected, then
-/// those that seldom run, and of them those that were examined the longest ago.
+/// Which pane is examined first: the reported ones, then those that seldom run, then those examined long ago.
 pub(super) type Urgency = (bool, Duration, Instant);
 
 impl PolledPane {
@@ -118,8 +104,7 @@ impl PolledPane {
         }
     }
 
-    /// Whether rows of this later screen differ, but only in what programs animate, or beside what is
-    /// asked.
+    /// Whether rows of this later screen differ, but only in what programs animate, or beside what is asked.
     pub(super) fn is_changed_beside(
         &self,
         screen: &Screen,
@@ -130,54 +115,42 @@ impl PolledPane {
             && (self.screen.is_same_but_animated(screen) || is_asked_on())
     }
 
-    /// Returns the evidence on its terminal, if there is any.
     pub(super) fn evidence(&self) -> Option<&Arc<TtyEvidence>> {
-        match (&self.known, &self.doubt) {
-            (Some(known), _) => known.examination.evidence.as_ref(),
-            (None, Some(doubt)) => Some(&doubt.shown),
-            (None, None) => None,
+        match &self.known {
+            Some(known) => known.examination.evidence.as_ref(),
+            None => self.doubt.as_ref().map(|doubt| &doubt.shown),
         }
     }
 
-    /// Returns the evidence for a look in this `second` that found no output since `activity`.
-    ///
-    /// A program that has printed nothing has asked nothing: a signal may have interrupted the
-    /// call, and its handler may have read something.
+    /// Returns the evidence for a look in this `second` that found no output since `activity`. A program that has
+    /// printed nothing has asked nothing: a signal may have interrupted the call, and its handler have read.
     pub(super) fn show(&mut self, activity: i64, second: i64) -> Option<Arc<TtyEvidence>> {
         let evidence = Arc::clone(self.evidence()?);
         let Some(read) = evidence.read else {
             self.shown = None;
             return Some(evidence);
         };
-        let before = self
-            .shown
-            .filter(|(shown, at)| shown.thread == read.thread && activity < *at && *shown != read);
-        if let Some((shown, _)) = before {
-            return Some(Arc::new(TtyEvidence {
-                read: Some(shown),
-                ..TtyEvidence::clone(&evidence)
-            }));
+        if let Some((shown, at)) = self.shown
+            && shown.thread == read.thread
+            && activity < at
+            && shown != read
+        {
+            let mut evidence = evidence;
+            Arc::make_mut(&mut evidence).read = Some(shown);
+            return Some(evidence);
         }
         self.shown = Some((read, second));
         Some(evidence)
     }
 
-    /// Adds to the evidence how often input was read until now: other evidence may be older.
-    pub(super) fn count_reads(&mut self, evidence: &mut Arc<TtyEvidence>) {
-        let n_reads = self.reads.check();
-        Arc::make_mut(evidence).n_reads = n_reads;
-    }
-
-    /// Examines a terminal completely.
     pub(super) fn examine(&mut self, is_reported: bool, now: Instant) {
         let examination = process::examine(self.pid, &self.tty);
         self.reads.follow(&examination.tty);
         self.take(examination, is_reported, now);
     }
 
-    /// Notes how often the programs have slept until now; `None` where that is not known. Only threads
-    /// that have existed since then count: one that starts sleeps several times, and a shell that
-    /// waits for one command after the other starts one each time.
+    /// Notes how often the programs have slept until now, as far as that is known. Only threads that have existed
+    /// since then count: a new one sleeps several times, and a shell starts one for each command.
     fn count_pauses(&mut self, pauses: Option<BTreeMap<u32, u64>>, now: Instant) {
         // A program may have ended meanwhile, or be hidden for a moment: that says nothing.
         let Some(pauses) = pauses else { return };
@@ -198,7 +171,6 @@ impl PolledPane {
         }
     }
 
-    /// Stores a result.
     fn take(&mut self, mut examination: TtyExamination, is_reported: bool, now: Instant) {
         let was_doubted = self.doubt.is_some();
         let before = match self.doubt.take() {
@@ -206,17 +178,21 @@ impl PolledPane {
             None => self.known.take(),
         };
         self.count_pauses(examination.pauses.take(), now);
-        if is_reported && let Some(known) = before.as_ref().filter(|known| known.has_reader()) {
-            keep_reader_while_stopped(&mut examination, known);
-        }
+        let known = before.as_ref().filter(|before| before.has_reader());
+        let known = known.filter(|_| is_reported);
         if let Some(evidence) = &mut examination.evidence {
+            // A signal has stopped the reader: nobody has answered it, and it goes on when it is continued.
+            if evidence.stopped == Some(Stop::BySignal)
+                && let Some(reader) = known.and_then(|known| known.examination.evidence.clone())
+            {
+                let stopped = evidence.stopped;
+                *evidence = reader;
+                Arc::make_mut(evidence).stopped = stopped;
+            }
             Arc::make_mut(evidence).checks_no_keys = !self.may_check_keys;
         }
-        let reader = examination.evidence.as_ref();
-        let reader = reader.map(|evidence| evidence.reader);
-        let has_left = is_reported
-            && reader == Some(TtyUse::Elsewhere)
-            && before.as_ref().is_some_and(LastExamination::has_reader);
+        let is_elsewhere = |evidence: &Arc<TtyEvidence>| evidence.reader == TtyUse::Elsewhere;
+        let has_left = known.is_some() && examination.evidence.as_ref().is_some_and(is_elsewhere);
         let was_hidden = match &before {
             Some(before) => hides_reader(before.examination.evidence.as_deref()),
             // A reported prompt remains until there is evidence against it.
@@ -224,11 +200,12 @@ impl PolledPane {
         };
         let is_hidden = hides_reader(examination.evidence.as_deref()) && !was_hidden;
         if (is_hidden || has_left) && !was_doubted {
-            let known = before
-                .as_ref()
-                .and_then(|known| known.examination.evidence.clone());
+            let known = before.as_ref();
+            let known = known.and_then(|known| known.examination.evidence.clone());
+            let mut shown = examination.evidence.unwrap_or_default();
+            Arc::make_mut(&mut shown).reader = TtyUse::Elsewhere;
             self.doubt = Some(DoubtfulExamination {
-                shown: known.unwrap_or_else(|| without_reader(examination.evidence.as_deref())),
+                shown: known.unwrap_or(shown),
                 before,
             });
             self.next = now + SECOND_PAUSE;
@@ -238,10 +215,9 @@ impl PolledPane {
             Some(before) => before.is_wary,
             None => prompt::find(&self.screen).is_some(),
         };
-        let longest = if is_wary || is_reported {
-            WARY_PAUSE
-        } else {
-            RESTLESS_PAUSE
+        let longest = match is_wary || is_reported {
+            true => WARY_PAUSE,
+            false => RESTLESS_PAUSE,
         };
         let (pause, rest) = match &before {
             Some(before) if before.examination.evidence == examination.evidence => {
@@ -273,35 +249,12 @@ fn hides_reader(evidence: Option<&TtyEvidence>) -> bool {
     evidence.is_none_or(|evidence| evidence.reader == TtyUse::Unknown)
 }
 
-/// Keeps the reader of a prompt that was reported while a signal has stopped it: nobody has answered
-/// it, and it goes on when it is continued.
-fn keep_reader_while_stopped(examination: &mut TtyExamination, before: &LastExamination) {
-    let stopped = examination
-        .evidence
-        .as_ref()
-        .and_then(|evidence| evidence.stopped);
-    if stopped == Some(Stop::BySignal)
-        && let Some(reader) = before.examination.evidence.as_deref()
-    {
-        let reader = reader.clone();
-        examination.evidence = Some(Arc::new(TtyEvidence { stopped, ..reader }));
-    }
-}
-
-/// Returns this evidence without a reader of the terminal.
-fn without_reader(evidence: Option<&TtyEvidence>) -> Arc<TtyEvidence> {
-    Arc::new(TtyEvidence {
-        reader: TtyUse::Elsewhere,
-        ..evidence.cloned().unwrap_or_default()
-    })
-}
-
 impl LastExamination {
     /// Whether a program read the terminal, or checked it for keys.
     fn has_reader(&self) -> bool {
         let evidence = self.examination.evidence.as_ref();
-        evidence
-            .is_some_and(|evidence| matches!(evidence.reader, TtyUse::Reading | TtyUse::Polling))
+        let reader = evidence.map(|evidence| evidence.reader);
+        matches!(reader, Some(TtyUse::Reading | TtyUse::Polling))
     }
 
     /// Whether a program was blocked reading keys, which is reported only after a while.
@@ -312,8 +265,7 @@ impl LastExamination {
         })
     }
 
-    /// Checks whether its programs have run, and sets the pause until the next check. Returns whether
-    /// they have.
+    /// Checks whether its programs have run, and sets the pause until the next check.
     pub(super) fn check_activity(&mut self, is_reported: bool, now: Instant) -> bool {
         let age = now.saturating_duration_since(self.at);
         let longest = if is_reported && age >= LONG_UNANSWERED {

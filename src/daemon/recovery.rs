@@ -1,5 +1,7 @@
 //! Recovery: the state from the feed and the saved snapshot.
 
+use std::time::SystemTime;
+
 use crate::config::paths::{Paths, hex};
 use crate::model::{Bookmark, Checkpoint, Error, EventKind, OutputMatches, RunNumbers, Snapshot};
 use crate::rules::diff::apply;
@@ -7,14 +9,13 @@ use crate::rules::engine::RestoredState;
 use crate::rules::wire::can_have_lost;
 use crate::store::archive;
 use crate::store::feed::{
-    DamagedFile, FeedState, Journal, PendingEvents, RecordedLook, SavedSession, finish_removal,
-    load_saved, recover, saved_of,
+    DamagedFile, Journal, PendingEvents, RecordedLook, SavedSession, finish_removal, load_saved,
+    recover, saved_of,
 };
 
 /// How a saved snapshot that cannot be used is handled.
 const FROM_FEED: &str = "continuing from the feed alone";
 
-/// The initial state of a daemon.
 #[derive(Debug)]
 pub(super) struct InitialState {
     pub(super) memory: RestoredState,
@@ -22,22 +23,30 @@ pub(super) struct InitialState {
     pub(super) bookmark: Bookmark,
     pub(super) journal: Journal,
     pub(super) epoch: String,
-    /// What the feed leaves open.
     pub(super) pending: PendingEvents,
 }
 
-/// Reads the state of the last daemon. `fresh` ignores what it saw, so that the next look is a new
-/// baseline.
+/// Reads the state of the last daemon. `fresh` ignores what it saw, so that the next look is a new baseline.
 pub(super) fn begin(paths: &Paths, name: &str, fresh: bool) -> Result<InitialState, Error> {
-    let mut saved = load(paths);
+    let mut saved = load_saved(&saved_of(&paths.feed())).unwrap_or_else(|damaged| {
+        damaged.set_aside(FROM_FEED);
+        None
+    });
     let read = |saved: Option<&SavedSession>| {
         let mut replay = Replay::of(saved, name);
         let recovered = recover(&paths.feed(), saved, |look| replay.carry_on(&look))?;
         Ok::<_, Error>((replay, recovered))
     };
     let (mut replay, mut recovered) = read(saved.as_ref())?;
-    if let Some(damaged) = too_far_ahead(paths, saved.as_ref(), &recovered) {
-        damaged.set_aside(FROM_FEED);
+    let of_feed = saved.as_ref().filter(|saved| {
+        let epoch = recovered.epoch.as_ref();
+        epoch.is_none_or(|epoch| *epoch == saved.epoch)
+    });
+    let (end, of_feed) = (recovered.last_seq, of_feed.map(|saved| saved.last_seq));
+    if let Some(last_seq) = of_feed.filter(|last_seq| !can_have_lost(end, *last_seq)) {
+        // This feed cannot have had its last record.
+        let why = format!("its last record is {last_seq}, and the feed ends with {end}");
+        DamagedFile::snapshot(&saved_of(&paths.feed()), why).set_aside(FROM_FEED);
         saved = None;
         (replay, recovered) = read(None)?;
     }
@@ -81,34 +90,7 @@ pub(super) fn begin(paths: &Paths, name: &str, fresh: bool) -> Result<InitialSta
     })
 }
 
-/// Returns the saved snapshot. One that cannot be used is kept under another name.
-fn load(paths: &Paths) -> Option<SavedSession> {
-    load_saved(&saved_of(&paths.feed())).unwrap_or_else(|damaged| {
-        damaged.set_aside(FROM_FEED);
-        None
-    })
-}
-
-/// Returns what is wrong with a saved snapshot whose last record this feed cannot have had.
-fn too_far_ahead(
-    paths: &Paths,
-    saved: Option<&SavedSession>,
-    recovered: &FeedState,
-) -> Option<DamagedFile> {
-    let saved = saved?;
-    let is_of_feed = recovered
-        .epoch
-        .as_ref()
-        .is_none_or(|epoch| *epoch == saved.epoch);
-    let (last_seq, end) = (saved.last_seq, recovered.last_seq);
-    (is_of_feed && !can_have_lost(end, last_seq)).then(|| {
-        let why = format!("its last record is {last_seq}, and the feed ends with {end}");
-        DamagedFile::snapshot(&saved_of(&paths.feed()), why)
-    })
-}
-
-/// Returns the last numbers of runs, which are also those of the stored runs where no daemon has saved
-/// them.
+/// Returns the last numbers of runs: those of the stored runs where no daemon has saved them.
 fn run_numbers(paths: &Paths, saved: Option<&SavedSession>) -> RunNumbers {
     if let Some(saved) = saved {
         return saved.bookmark.run_numbers.clone();
@@ -119,9 +101,8 @@ fn run_numbers(paths: &Paths, saved: Option<&SavedSession>) -> RunNumbers {
     })
 }
 
-/// The session as the last daemon knew it: the saved snapshot, with the looks applied that were
-/// recorded later. Without a saved snapshot, what the feed says of its tasks; windows that it does
-/// not mention are new then.
+/// The session as the last daemon knew it: the saved snapshot with the looks that were recorded later. Without a saved
+/// one, what the feed says of its tasks; windows that it does not mention are new then.
 struct Replay {
     snapshot: Snapshot,
     bookmark: Bookmark,
@@ -150,48 +131,35 @@ impl Replay {
         }
     }
 
-    /// Applies a look that was recorded later.
     fn carry_on(&mut self, look: &RecordedLook) {
-        self.is_known |= look.checkpoint.is_some();
-        let checkpoint = look.checkpoint.as_ref();
-        let is_other_life = checkpoint.is_some_and(|checkpoint| self.enter(checkpoint));
+        let (snapshot, bookmark) = (&mut self.snapshot, &mut self.bookmark);
+        let mut is_other_life = false;
+        if let Some(Checkpoint { life, deaths_read }) = &look.checkpoint {
+            self.is_known = true;
+            bookmark.deaths_read = *deaths_read;
+            is_other_life = snapshot.life != *life;
+            if is_other_life {
+                bookmark.launched_at.clear();
+                snapshot.tasks.clear();
+                snapshot.exists = life.is_some();
+                snapshot.life.clone_from(life);
+            }
+        }
         for event in &look.events {
             let run = event.task.run.unwrap_or(0);
-            self.bookmark.run_numbers.note(&event.task.name, run);
-            if let EventKind::Output(OutputMatches {
-                cursor: Some(cursor),
-                ..
-            }) = &event.kind
-            {
-                let window = event.task.window;
-                self.bookmark.searched.insert(window, cursor.clone());
+            bookmark.run_numbers.note(&event.task.name, run);
+            if let EventKind::Output(OutputMatches { cursor, .. }) = &event.kind {
+                let cursor = cursor.clone().map(|cursor| (event.task.window, cursor));
+                bookmark.searched.extend(cursor);
             }
             // All tasks of the previous life are gone already.
             if !(is_other_life && matches!(event.kind, EventKind::Disappeared { .. })) {
-                apply(&mut self.snapshot, event);
+                apply(snapshot, event);
             }
         }
     }
 
-    /// Notes the checkpoint of a look. Returns whether it was of another life of the session than the
-    /// previous look, or of none.
-    fn enter(&mut self, checkpoint: &Checkpoint) -> bool {
-        let Self {
-            snapshot, bookmark, ..
-        } = self;
-        bookmark.deaths_read = checkpoint.deaths_read;
-        let is_other = snapshot.life != checkpoint.life;
-        if is_other {
-            bookmark.launched_at.clear();
-            snapshot.tasks.clear();
-            snapshot.exists = checkpoint.life.is_some();
-            snapshot.life.clone_from(&checkpoint.life);
-        }
-        is_other
-    }
-
-    /// Returns the state to continue from. A fresh one has only the numbers of runs: their output may
-    /// be stored.
+    /// Returns the state to continue from. A fresh one has only the numbers of runs: their output may be stored.
     fn into_state(self, is_fresh: bool) -> (Option<Snapshot>, Bookmark) {
         if self.is_known && !is_fresh {
             return (Some(self.snapshot), self.bookmark);
@@ -204,19 +172,15 @@ impl Replay {
     }
 }
 
-/// A feed with records has an epoch. One without belongs to the previous daemon's feed if that
-/// recorded nothing.
+/// A feed with records has an epoch. One without belongs to the previous daemon's feed if that recorded nothing.
 fn epoch(of_feed: Option<String>, saved: Option<&SavedSession>) -> String {
     let of_saved = saved.filter(|saved| saved.last_seq == 0);
-    of_feed
-        .or_else(|| Some(of_saved?.epoch.clone()))
-        .unwrap_or_else(new_epoch)
-}
-
-fn new_epoch() -> String {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let seed = format!("{:?} {}", now, std::process::id());
-    hex(seed.as_bytes(), 12)
+    let known = of_feed.or_else(|| Some(of_saved?.epoch.clone()));
+    known.unwrap_or_else(|| {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let seed = format!("{:?} {}", now, std::process::id());
+        hex(seed.as_bytes(), 12)
+    })
 }
 
 #[cfg(test)]

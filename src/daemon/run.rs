@@ -20,7 +20,6 @@ use super::stale_sessions::SessionCleaner;
 use super::streams::Streams;
 use super::task_output::RunArchiver;
 use super::{Options, log, recovery};
-use crate::config::paths::Paths;
 use crate::model::{Context, Error, Seq, SessionLife};
 use crate::outlets::sink::Sinks;
 use crate::rules::engine::{Engine, Settings};
@@ -30,37 +29,35 @@ use crate::store::feed::{Ages, Retention};
 use crate::store::{Archiver, Live, ReaderThread, Store, StoreSetup};
 use crate::tmux::{ListedSession, Mark, TmuxError};
 
-/// How long operations in progress may take when the daemon is to stop. Then a tmux that hangs is
-/// abandoned.
+/// How long operations in progress may take when the daemon is to stop, before a tmux that hangs is abandoned.
 const RUNNING_JOB_LIMIT: Duration = Duration::from_millis(400);
 
 /// How long removing hooks and options from tmux may take when the daemon stops.
 const CLEANUP_LIMIT: Duration = Duration::from_millis(800);
 
-/// How long tmux, readers and sinks together may take then: with [`RUNNING_JOB_LIMIT`] less than two
-/// seconds.
+/// How long tmux, readers and sinks together may take then: with [`RUNNING_JOB_LIMIT`] less than two seconds.
 const GRACE: Duration = Duration::from_millis(1400);
 
 /// How long the positions of consumers may take to be saved at the end, at least.
 const POSITIONS: Duration = Duration::from_millis(100);
 
-/// How long tmux may take for the first answer. A daemon that knows nothing of its session does not
-/// start.
+/// How long tmux may take for the first answer, without which a daemon does not start.
 const FIRST_ANSWER: Duration = Duration::from_secs(3);
 
-/// Supervises the session until the daemon is to stop. `ready` is called once it listens and has
-/// taken its first look.
-///
-/// # Errors
-///
-/// Only before it is ready. From then on errors are handled.
+/// Supervises the session until the daemon is to stop. `ready` is called once it listens and has taken its
+/// first look: from then on errors are handled.
 pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonError> {
     let (given, descriptors) = raise_descriptors();
     let server = options.server.with_descriptors(given);
     let options = Options { server, ..options };
     let paths = &options.paths;
+    // Whoever looks for the daemon that holds the lock waits for its socket, and in vain if that is elsewhere.
+    let locked = |error: DaemonError| match (&error, held_elsewhere(paths)) {
+        (DaemonError::Running { .. }, Some(pid)) => TmuxError::OtherDaemon { pid }.into(),
+        _ => error,
+    };
     paths.create_runtime()?;
-    let mut locks = Locks::take(paths).map_err(|error| locked(error, paths))?;
+    let mut locks = Locks::take(paths).map_err(locked)?;
     let (checked, sessions) = tokio::join!(
         options.server.check_version(),
         timeout(FIRST_ANSWER, ownership::list_sessions(&options.server))
@@ -73,15 +70,9 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     // The first look reports why tmux does not answer.
     let (claimed, is_new) = claim(&options, &sessions.unwrap_or_default()).await?;
     paths.create_state()?;
-    locks
-        .complete(paths)
-        .map_err(|error| locked(error, paths))?;
-    let _flusher = log::open(&paths.log()).map_err(|error| {
-        Error::io(
-            format_args!("could not make {}", paths.log().display()),
-            &error,
-        )
-    })?;
+    locks.complete(paths).map_err(locked)?;
+    let no_log = |error| Error::io(format!("could not make {}", paths.log().display()), &error);
+    let _flusher = log::open(&paths.log()).map_err(no_log)?;
     ownership::link_name(&options.server, paths, &options.session, is_new);
     let mut signals =
         Signals::listen().map_err(|error| Error::io("could not listen for signals", &error))?;
@@ -90,8 +81,7 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     let live = Arc::clone(&streams.live);
     let mut tasks = JoinSet::new();
     let sinks = Sinks::start(&options.config, paths, &live, last_seq, &mut tasks).await;
-    let sinks = sinks.map_err(no_thread)?.map(Arc::new);
-    events.sinks.clone_from(&sinks);
+    events.sinks = sinks.map_err(no_thread)?.map(Arc::new);
 
     let mut locks = Some(locks);
     let mut endpoint = None;
@@ -105,13 +95,10 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
         let locks = locks.take().expect("they are taken once");
         let begun = Endpoint::begin(paths, locks, most_connections(descriptors))?;
         let endpoint = endpoint.insert(begun);
-        tracing::info!(
-            session = options.session,
-            pid = std::process::id(),
-            "supervising"
-        );
+        let (session, pid) = (&options.session, std::process::id());
+        tracing::info!(session, pid, "supervising");
         ready();
-        if let Some(manager) = &events.service_manager {
+        if let Some(manager) = &options.service_manager {
             manager.is_ready();
         }
         let serving = endpoint.serve(requests, streams.clone(), stopping.clone(), &mut tasks);
@@ -121,8 +108,7 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
         }
         Ok::<(), DaemonError>(())
     };
-    // Losing operations in progress is safe: a record is on the disk before anything else is
-    // awaited, and the next daemon finds what was not recorded.
+    // Losing operations in progress is safe: a record is on the disk before anything else is awaited.
     tokio::select! {
         supervised = supervising => supervised?,
         () = overdue(&mut signals, &stopping) => {
@@ -130,25 +116,17 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
         }
     }
     tracing::info!("leaving");
-    if let Some(manager) = &events.service_manager {
+    if let Some(manager) = &options.service_manager {
         manager.is_stopping();
     }
     let locks = endpoint.map(|endpoint| endpoint.locks).or(locks);
     // The second signal ends it at once, whatever is in progress.
     tokio::select! {
-        () = leave(events, messages, tasks, sinks, &live) => {}
+        () = leave(events, messages, tasks, &live) => {}
         () = signals.next() => tracing::warn!("second request to stop: leaving at once"),
     }
     drop(locks);
     Ok(())
-}
-
-/// Whoever looks for the daemon that holds the lock waits for its socket, and in vain if that is elsewhere.
-fn locked(error: DaemonError, paths: &Paths) -> DaemonError {
-    match (&error, held_elsewhere(paths)) {
-        (DaemonError::Running { .. }, Some(pid)) => TmuxError::OtherDaemon { pid }.into(),
-        _ => error,
-    }
 }
 
 /// Resolves when the daemon is to stop, by a signal or by request, and has not stopped in time.
@@ -163,8 +141,8 @@ async fn overdue(signals: &mut Signals, stopping: &watch::Sender<bool>) {
     sleep(RUNNING_JOB_LIMIT).await;
 }
 
-/// A session has one daemon, whatever name it is asked for: marks the session as ours, if it
-/// exists. Returns its life, and whether these files are new to it.
+/// Marks the session as ours, if it exists: it has one daemon, whatever name it is asked for. Returns its life, and
+/// whether these files are new to it.
 async fn claim(
     options: &Options,
     sessions: &[ListedSession],
@@ -193,15 +171,14 @@ async fn leave(
     events: EventLoop,
     messages: mpsc::Receiver<ConnectionMessage>,
     mut tasks: JoinSet<()>,
-    sinks: Option<Arc<Sinks>>,
     live: &Live,
 ) {
     let deadline = Instant::now() + GRACE;
+    let sinks = events.sinks.clone();
     // Connections that wait for another request are closed.
     drop(messages);
-    events
-        .close(RUNNING_JOB_LIMIT, CLEANUP_LIMIT, deadline)
-        .await;
+    let closed = events.close(RUNNING_JOB_LIMIT, CLEANUP_LIMIT, deadline);
+    closed.await;
     if let Some(sinks) = &sinks {
         sinks.stop();
     }
@@ -222,10 +199,9 @@ async fn leave(
     }
 }
 
-/// Raises this process's limit on descriptors to the hard limit. The soft limit is usually low for
-/// programs that use `select`. Each task costs a daemon one descriptor and each connection one or
-/// two. Returns the limit at our start, for the processes that we start, and the present one; `None` means
-/// unlimited.
+/// Raises this process's limit on descriptors to the hard limit: each task costs a daemon one and each
+/// connection one or two. Returns the limit at our start, for the processes that we start, and the present one;
+/// `None` means unlimited.
 fn raise_descriptors() -> (Option<u64>, Option<u64>) {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -242,8 +218,7 @@ fn raise_descriptors() -> (Option<u64>, Option<u64>) {
     (current, ours)
 }
 
-/// Returns how many connections may be open at once with this limit on descriptors. The other half is for
-/// the readers' files, the tasks' processes and tmux.
+/// Returns how many connections may be open at once: the rest is for readers' files, tasks' processes and tmux.
 fn most_connections(descriptors: Option<u64>) -> usize {
     let most = descriptors.map(|limit| usize::try_from(limit / 2));
     most.map_or(usize::MAX, |most| most.unwrap_or(usize::MAX).max(1))
@@ -251,12 +226,7 @@ fn most_connections(descriptors: Option<u64>) -> usize {
 
 /// Reads what the daemon before has left, and starts the threads. `claimed` is the session's life if it
 /// exists. Returns the event loop; the streams of the feed's readers, and the thread that they run on, which
-/// ends when it is dropped; what notes how far the feed was read; and the number of the last record of the
-/// daemon before.
-///
-/// # Errors
-///
-/// When the feed cannot be opened, or a thread cannot be started.
+/// ends when it is dropped; and the number of the last record of the daemon before.
 fn assemble(
     options: &Options,
     claimed: Option<SessionLife>,
@@ -269,13 +239,11 @@ fn assemble(
     let archiver = Arc::new(archiver);
     let ages = Ages::load(&paths.feed(), &crate::clock::boot_time());
     let announced = beginning.pending.restarting.clone();
+    let session_id = options.session_id.as_ref().unwrap_or(&options.session);
     let context = Context {
         epoch: beginning.epoch,
         session_name: options.session.clone(),
-        session_id: options
-            .session_id
-            .clone()
-            .unwrap_or_else(|| options.session.clone()),
+        session_id: session_id.clone(),
         checkpoint: None,
     };
     let store = Store::start(StoreSetup {
@@ -289,15 +257,8 @@ fn assemble(
     let live = Arc::clone(&store.live);
     let last_seq = beginning.memory.last_seq;
     let last_look = beginning.memory.last_look.as_ref();
-    let link = SessionLink::new(
-        options.server.clone(),
-        options.session.clone(),
-        options.paths.clone(),
-        last_look,
-        &beginning.bookmark,
-        claimed,
-    )
-    .map_err(no_thread)?;
+    let link = SessionLink::new(options, last_look, &beginning.bookmark, claimed);
+    let link = link.map_err(no_thread)?;
     let input = &options.config.input;
     let settings = Settings {
         quiet: input.quiet,
@@ -339,6 +300,7 @@ fn assemble(
         cleaner: Some(cleaner),
     };
     let link = Link::start(jobs, user_rules).map_err(no_thread)?;
+    let options = options.clone();
     let events = EventLoop::new(options, session, link, store, archiver, usual, scanned)
         .map_err(no_thread)?;
     let streams = Streams {

@@ -15,7 +15,6 @@ const SLEEP_CHECK_AFTER: Duration = Duration::from_millis(5);
 /// which program is in the foreground.
 const LEAVE_OUT_FOR: Duration = Duration::from_secs(300);
 
-/// What is known of the server's activity.
 #[derive(Debug, Default)]
 pub(super) struct ServerIdle {
     /// How much the server had run after the last sweep, and when that was, if the server slept then.
@@ -33,13 +32,11 @@ impl ServerIdle {
         };
     }
 
-    /// Returns when [`ServerIdle::read`] is due.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.reading
             .map(|(_, swept_at)| swept_at + SLEEP_CHECK_AFTER)
     }
 
-    /// Takes the reading that is due.
     pub(super) fn read(&mut self, reading: Option<RunTime>) {
         if let (Some((first, swept_at)), Some(reading)) = (self.reading.take(), reading)
             // Otherwise it was woken: by what is not known.

@@ -2,6 +2,8 @@
 //! is alive. The protocol is that of `sd_notify(3)`: a datagram of `NAME=VALUE` lines.
 
 use std::ffi::{OsStr, OsString};
+#[cfg(linux)]
+use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
@@ -9,11 +11,7 @@ use tokio::time::Instant;
 
 use crate::model::text;
 
-/// The maximum length of a status, in characters.
 const MAX_STATUS_CHARS: usize = 500;
-
-/// What a status begins with.
-const STATUS: &str = "STATUS=";
 
 /// How long to wait for room in the queue of the service manager, which has it for ten messages unless
 /// `net.unix.max_dgram_qlen` is changed. It shares the queue with all services.
@@ -28,13 +26,13 @@ pub(crate) struct ServiceManager {
     address: SocketAddr,
     /// How often it gets a sign of life: twice as often as it expects; `None` when it expects none.
     alive_every: Option<Duration>,
-    /// When it gets the next sign of life.
-    alive_at: Option<Instant>,
+    /// When it gets the next sign of life: [`ServiceManager::send_due`] is due.
+    pub(super) alive_at: Option<Instant>,
 }
 
 impl ServiceManager {
-    /// Returns the service manager that the environment names, if it does. Only the process that it
-    /// has started may speak to it: a process in the background was started by another one.
+    /// Returns the service manager that the environment names. Only the process that it has started may
+    /// speak to it: a process in the background was started by another one.
     pub(crate) fn from_environment(env: &dyn Fn(&str) -> Option<OsString>) -> Option<Self> {
         let address = address(&env("NOTIFY_SOCKET")?)?;
         let number = |name: &str| env(name)?.to_str()?.parse::<u64>().ok();
@@ -50,13 +48,7 @@ impl ServiceManager {
         })
     }
 
-    /// Returns when [`ServiceManager::send_due`] is due.
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.alive_at
-    }
-
-    /// Sends a sign of life if that is due. To be called by the event loop: it works as long as it does
-    /// so.
+    /// Sends a sign of life if that is due. To be called by the event loop, which works as long as it does.
     pub(super) fn send_due(&mut self, now: Instant) {
         if self.alive_at.is_some_and(|at| at <= now) {
             self.send("WATCHDOG=1", PATIENCE);
@@ -69,12 +61,13 @@ impl ServiceManager {
         self.send("READY=1", PATIENCE_WHEN_READY);
     }
 
-    /// Says what is shown as the service's status.
+    /// Says what is shown as the service's status. A session's name in it is untrusted, and a line end would
+    /// be another message.
     pub(super) fn status(&self, status: &str) {
-        self.send(&status_line(status), PATIENCE);
+        let status = text::one_line(status.as_bytes(), MAX_STATUS_CHARS);
+        self.send(&format!("STATUS={status}"), PATIENCE);
     }
 
-    /// Says that the daemon is about to end.
     pub(super) fn is_stopping(&self) {
         self.send("STOPPING=1", PATIENCE);
     }
@@ -91,31 +84,14 @@ impl ServiceManager {
     }
 }
 
-/// A session's name is untrusted, and a line end in it would be another message.
-fn status_line(status: &str) -> String {
-    let status = text::one_line(status.as_bytes(), MAX_STATUS_CHARS);
-    format!("{STATUS}{status}")
-}
-
 /// Reads `$NOTIFY_SOCKET`: a path, or a name that begins with `@` in place of a NUL byte.
 fn address(name: &OsStr) -> Option<SocketAddr> {
     match name.as_encoded_bytes() {
         [b'/', ..] => SocketAddr::from_pathname(name).ok(),
-        [b'@', name @ ..] => abstract_address(name),
+        #[cfg(linux)]
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name).ok(),
         _ => None,
     }
-}
-
-#[cfg(linux)]
-fn abstract_address(name: &[u8]) -> Option<SocketAddr> {
-    use std::os::linux::net::SocketAddrExt;
-
-    SocketAddr::from_abstract_name(name).ok()
-}
-
-#[cfg(not(linux))]
-fn abstract_address(_name: &[u8]) -> Option<SocketAddr> {
-    None
 }
 
 #[cfg(test)]
@@ -156,11 +132,6 @@ mod tests {
         assert_eq!(alive_every(&[("WATCHDOG_USEC", "soon")]), None);
     }
 
-    #[test]
-    fn a_status_is_one_line() {
-        assert_eq!(status_line("a\nREADY=1\u{1b}[31m"), "STATUS=a READY=1");
-    }
-
     fn received(socket: &UnixDatagram) -> String {
         let mut bytes = [0; 100];
         let n = socket.recv(&mut bytes).unwrap();
@@ -173,10 +144,12 @@ mod tests {
         let path = dir.path().join("notify");
         let manager = named(&[("NOTIFY_SOCKET", path.to_str().unwrap())]).unwrap();
         manager.status("lost");
-        assert_eq!(manager.next_deadline(), None);
+        assert_eq!(manager.alive_at, None);
         let socket = UnixDatagram::bind(&path).unwrap();
         manager.is_ready();
         assert_eq!(received(&socket), "READY=1");
+        manager.status("a\nREADY=1\u{1b}[31m");
+        assert_eq!(received(&socket), "STATUS=a READY=1");
         socket.set_nonblocking(true).unwrap();
         for _ in 0..20 {
             manager.send("WATCHDOG=1", Duration::from_micros(1));

@@ -1,5 +1,4 @@
-//! The connection to the task session: attached while it exists, polling for it while it does not. It
-//! marks the session as ours.
+//! The connection to the task session: attached while it exists, polling for it while it does not.
 
 mod look;
 mod window_options;
@@ -12,6 +11,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use self::window_options::WindowOptions;
+use super::Options;
 use super::control_clients::ControlClients;
 use super::ownership::{self, Claim};
 use super::server_idle::ServerIdle;
@@ -39,11 +39,14 @@ const LOCK_LIMIT: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(super) struct SessionLink {
     pub(super) server: Server,
-    /// The session's last known name.
     name: String,
     /// The life that we follow, through renames; `None` while there is none.
     pub(super) life: Option<SessionLife>,
-    attachment: Attachment,
+    /// `None` while the session is missing or attaching failed: then each look is a process.
+    pub(super) clients: Option<Box<ControlClients>>,
+    /// When to try to attach next, and how long to wait after a further failure.
+    attach_at: Instant,
+    attach_pause: Backoff,
     /// Whether tmux reports respawns; see [`tmux::install`].
     reports_respawns: bool,
     pub(super) observer: Observer,
@@ -54,12 +57,10 @@ pub(super) struct SessionLink {
     is_unsettled: bool,
     /// Whether the server has run since it had nothing more to tell.
     pub(super) idle: ServerIdle,
-    /// Which options of windows are set.
     pub(super) options: WindowOptions,
     /// When the present runs that have a slot began, by window; `None` where that is not known.
     began: BTreeMap<WindowId, (Option<u32>, Option<Millis>)>,
-    /// The tmux server of that life; `None` while there is none, or where its process could not be
-    /// opened.
+    /// The tmux server of that life, if there is one and its process could be opened.
     server_process: Option<Process>,
     /// Whether the last look found that the server runs but cannot be reached.
     is_unreachable: bool,
@@ -67,60 +68,39 @@ pub(super) struct SessionLink {
     watched_windows: Vec<(WindowId, Option<u32>)>,
     /// The panes of the windows' runs in the last look.
     run_panes: BTreeMap<WindowId, PaneId>,
-    /// The kernel's information on the processes in the windows.
     processes: Processes,
     paths: Paths,
     /// The life that has our mark.
     claimed: Option<SessionLife>,
-    /// Its project, from the last successful look.
     pub(super) root: Option<String>,
-    /// Evidence on the tasks' terminals.
     pub(super) terminals: TtyPoller,
     /// The number of the connection: output of an earlier connection may be incomplete.
     connections: u64,
 }
 
-/// How the session is connected.
-#[derive(Debug)]
-enum Attachment {
-    /// A process per look, because the session is missing or attaching failed.
-    Detached {
-        /// When to try to attach next.
-        attach_at: Instant,
-        /// How long to wait after failures.
-        pause: Backoff,
-    },
-    /// Control clients.
-    Attached(Box<ControlClients>),
-}
-
 impl SessionLink {
-    /// Returns a link that continues from the last look, if there was one, and from the numbers of earlier
-    /// runs. `claimed` has our mark already and is the life to follow.
-    ///
-    /// # Errors
-    ///
-    /// When the system is out of descriptors or threads.
+    /// Returns a link that continues from the last look, if there was one, and from the numbers of earlier runs.
+    /// `claimed` has our mark already and is the life to follow.
     pub(super) fn new(
-        server: Server,
-        name: String,
-        paths: Paths,
+        options: &Options,
         before: Option<&Snapshot>,
         bookmark: &Bookmark,
         claimed: Option<SessionLife>,
     ) -> io::Result<Self> {
         let observer = match before {
             Some(look) => Observer::from_snapshot(look, bookmark),
-            None => Observer::numbering_from(&name, bookmark.run_numbers.clone()),
+            None => Observer::numbering_from(&options.session, bookmark.run_numbers.clone()),
         };
         let saved = || before.and_then(|before| before.life.clone());
         let life = claimed.clone().or_else(saved);
         Ok(Self {
-            server,
+            server: options.server.clone(),
             server_process: life.as_ref().and_then(server_of),
             is_unreachable: false,
             life,
-            attachment: detached(),
+            clients: None,
+            attach_at: Instant::now(),
+            attach_pause: ATTACH_PAUSE,
             run_panes: observer.run_panes(),
             observer,
             memory: LookMemory::default(),
@@ -132,88 +112,57 @@ impl SessionLink {
             began: before.map(begun).unwrap_or_default(),
             watched_windows: before.map(watched_windows).unwrap_or_default(),
             processes: Processes::new()?,
-            paths,
+            paths: options.paths.clone(),
             claimed,
             root: None,
             terminals: TtyPoller::default(),
             connections: 0,
-            name,
+            name: options.session.clone(),
         })
     }
 
-    /// Returns the session that we follow, if it exists.
     pub(super) fn session(&self) -> Option<SessionId> {
         self.life.as_ref().map(|life| life.id)
     }
 
-    /// Returns its name, if it exists.
     pub(super) fn session_name(&self) -> Option<String> {
         self.life.as_ref().map(|_| self.name.clone())
     }
 
-    /// Returns the session that our client is attached to.
-    pub(super) fn attached_session(&self) -> Option<SessionId> {
-        self.session().filter(|_| self.is_connected())
-    }
-
-    /// Returns our control clients.
-    ///
-    /// # Errors
-    ///
-    /// When the session is not connected.
+    /// Returns our control clients, or the error that the session is not connected.
     pub(super) fn clients(&mut self) -> Result<&mut ControlClients, TmuxError> {
-        match &mut self.attachment {
-            Attachment::Attached(clients) => Ok(clients),
-            Attachment::Detached { .. } => Err(TmuxError::Closed),
-        }
+        self.clients.as_deref_mut().ok_or(TmuxError::Closed)
     }
 
-    /// Returns a connection for commands.
     pub(super) fn connection(&mut self) -> Connection<'_> {
-        match &mut self.attachment {
-            Attachment::Attached(clients) => Connection::Attached(&mut clients.main),
-            Attachment::Detached { .. } => Connection::OneShot(&self.server),
+        match &mut self.clients {
+            Some(clients) => Connection::Attached(&mut clients.main),
+            None => Connection::OneShot(&self.server),
         }
     }
 
-    /// Resolves when something has changed; never while detached.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped: a notification not returned is returned next.
+    /// Resolves when something has changed; never while detached. What a dropped future has not returned is next.
     pub(super) async fn changed(&mut self) -> Change {
-        let processes = &mut self.processes;
-        let attachment = &mut self.attachment;
+        let (processes, clients) = (&mut self.processes, &mut self.clients);
         let reported = async {
-            match attachment {
-                Attachment::Detached { .. } => std::future::pending().await,
-                Attachment::Attached(clients) => clients.changed().await,
+            match clients {
+                None => std::future::pending().await,
+                Some(clients) => clients.changed().await,
             }
         };
         tokio::select! {
             () = processes.ended() => Change::Windows,
-            reported = reported => match reported {
-                Ok(change) => change,
-                Err(error) => {
-                    self.lose_clients(&error);
-                    Change::Windows
-                }
-            },
+            reported = reported => reported.unwrap_or_else(|error| {
+                self.lose_clients(&error);
+                Change::Windows
+            }),
         }
     }
 
-    /// Pauses busy panes for our client, until a look finds them quiet.
-    pub(super) fn pause_busy(&mut self) {
-        if let Ok(clients) = self.clients() {
-            clients.pause_busy();
-        }
-    }
-
-    /// Reads the first lines of runs before tmux drops them: of those that print a lot now, and of all with
-    /// a long history.
+    /// Reads the first lines of runs before tmux drops them: of those that print a lot, and with a long history.
     pub(super) async fn read_first_lines(&mut self) {
         let (first_lines, panes) = (&mut self.first_lines, || self.memory.histories());
-        let Attachment::Attached(clients) = &mut self.attachment else {
+        let Some(clients) = &mut self.clients else {
             return;
         };
         let bursts = std::mem::take(&mut clients.activity.bursts);
@@ -242,14 +191,9 @@ impl SessionLink {
     /// again before the next one: another daemon may have ended ours.
     fn lose_clients(&mut self, error: &TmuxError) {
         tracing::info!(%error, "lost the control client");
-        self.attachment = detached();
+        self.clients = None;
+        (self.attach_at, self.attach_pause) = (Instant::now(), ATTACH_PAUSE);
         self.claimed = None;
-    }
-
-    /// Takes the changes reported during a job and not passed on yet.
-    pub(super) fn take_queued(&mut self) -> Vec<Change> {
-        let clients = self.clients();
-        clients.map(ControlClients::take_queued).unwrap_or_default()
     }
 
     /// Returns how much the tmux server has run; `None` where that is not known.
@@ -261,15 +205,15 @@ impl SessionLink {
     /// Makes tmux send pending notifications, unless it has not run since the last sweep.
     pub(super) fn flush(&mut self) {
         if self.idle.may_have_news(self.server_run_time())
-            && let Ok(clients) = self.clients()
+            && let Some(clients) = &mut self.clients
         {
             clients.main.flush();
         }
     }
 
     /// Whether changes are reported, so that polling is not necessary.
-    fn is_connected(&self) -> bool {
-        matches!(self.attachment, Attachment::Attached(_))
+    pub(super) fn is_connected(&self) -> bool {
+        self.clients.is_some()
     }
 
     /// Makes the server clear these deaths: they are in the feed.
@@ -294,7 +238,7 @@ impl SessionLink {
                 tracing::warn!(%error, "could not take our hooks out of tmux");
             }
         }
-        if let Attachment::Attached(clients) = std::mem::replace(&mut self.attachment, detached()) {
+        if let Some(clients) = self.clients.take() {
             // Not while another daemon attaches, unless that takes too long.
             let lock = timeout(LOCK_LIMIT, self.paths.lock_server()).await;
             clients.close().await;
@@ -303,25 +247,16 @@ impl SessionLink {
     }
 }
 
-fn detached() -> Attachment {
-    Attachment::Detached {
-        attach_at: Instant::now(),
-        pause: ATTACH_PAUSE,
-    }
-}
-
 /// When the processes of the last look began, and which have ended since.
 #[derive(Debug)]
-pub(super) struct Processes {
+struct Processes {
     started_at: Arc<BTreeMap<u32, Millis>>,
-    /// Reports when they end.
     ends: ExitWatch,
     /// Those that have ended and were in the last look, with their exits where known.
     ended: BTreeMap<u32, Option<Exit>>,
 }
 
-/// tmux hangs up on the processes of a window that it closes or respawns. Such a process did not
-/// end by itself.
+/// tmux hangs up on the processes of a window that it closes or respawns: they did not end by themselves.
 fn is_hang_up(exit: &Exit) -> bool {
     exit.signal.is_some() && exit.signal == Signal::parse("HUP")
 }
@@ -335,41 +270,32 @@ impl Processes {
         })
     }
 
-    /// Resolves when one has ended.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    pub(super) async fn ended(&mut self) {
+    /// Resolves when one has ended. Nothing is lost when the future is dropped.
+    async fn ended(&mut self) {
         let ProcessExit { pid, exit } = self.ends.next().await;
         self.ended.insert(pid, exit);
     }
 
     /// Returns those that have ended since the last look and that tmux has hung up on: their windows are
     /// usually closed. The panes of others usually still exist.
-    pub(super) fn hung_up(&self) -> BTreeSet<u32> {
-        let is_hung_up = |exit: &Option<Exit>| exit.as_ref().is_some_and(is_hang_up);
-        let ended = self.ended.iter().filter(|(_, exit)| is_hung_up(exit));
-        ended.map(|(pid, _)| *pid).collect()
+    fn hung_up(&self) -> BTreeSet<u32> {
+        let ended = self.ended.iter();
+        let hung_up = ended.filter(|(_, exit)| exit.as_ref().is_some_and(is_hang_up));
+        hung_up.map(|(pid, _)| *pid).collect()
     }
 
     /// Collects which processes have ended by now. Returns whether any of them is new.
-    pub(super) fn catch_up(&mut self) -> bool {
+    fn catch_up(&mut self) -> bool {
         let now_ended = self.ends.take();
         let is_any_new = !now_ended.is_empty();
-        for ProcessExit { pid, exit } in now_ended {
-            self.ended.insert(pid, exit);
-        }
+        let now_ended = now_ended.into_iter();
+        self.ended
+            .extend(now_ended.map(|ProcessExit { pid, exit }| (pid, exit)));
         is_any_new
     }
 
-    /// Whether one has ended and no look has shown that yet.
-    pub(super) fn has_ended(&self) -> bool {
-        !self.ended.is_empty()
-    }
-
     /// Adds the kernel's reports of ended processes. Returns whether any of them is new.
-    pub(super) fn learn_ends(&mut self, evidence: &mut Evidence) -> bool {
+    fn learn_ends(&mut self, evidence: &mut Evidence) -> bool {
         let is_any_new = self.catch_up();
         evidence.ended = self.ended.keys().copied().collect();
         evidence.hung_up = self.hung_up();
@@ -379,15 +305,14 @@ impl Processes {
         is_any_new
     }
 
-    /// Watches the processes of live runs, and stops watching others.
-    pub(super) fn watch(&mut self, mut pids: Vec<u32>) {
+    fn watch(&mut self, mut pids: Vec<u32>) {
         pids.sort_unstable();
         self.ended.retain(|pid, _| pids.binary_search(pid).is_ok());
         self.ends.watch(&pids);
     }
 
     /// Returns when the processes of this look started. Each is queried once.
-    pub(super) fn starts(&mut self, look: &LookRows) -> Arc<BTreeMap<u32, Millis>> {
+    fn starts(&mut self, look: &LookRows) -> Arc<BTreeMap<u32, Millis>> {
         let mut pids: Vec<u32> = look.pids().collect();
         pids.sort_unstable();
         pids.dedup();
@@ -402,8 +327,7 @@ impl Processes {
     }
 }
 
-/// Returns the windows whose departure has to be explained, with the pids of their runs: those of tasks
-/// that are alive, or that may be restarted.
+/// Returns the windows whose departure has to be explained, with the pids of their live runs.
 fn watched_windows(look: &Snapshot) -> Vec<(WindowId, Option<u32>)> {
     look.tasks
         .values()
@@ -412,7 +336,6 @@ fn watched_windows(look: &Snapshot) -> Vec<(WindowId, Option<u32>)> {
         .collect()
 }
 
-/// Returns when the runs that have a slot began.
 fn begun(look: &Snapshot) -> BTreeMap<WindowId, (Option<u32>, Option<Millis>)> {
     let tasks = look.tasks.values();
     tasks
@@ -421,8 +344,8 @@ fn begun(look: &Snapshot) -> BTreeMap<WindowId, (Option<u32>, Option<Millis>)> {
         .into_map()
 }
 
-/// The maximum difference between the kernel's and tmux's own start time of a server: tmux reads
-/// its clock after the process has begun, and the clock may have been set since.
+/// The maximum difference between the kernel's and tmux's own start time of a server: tmux reads its clock later, and
+/// the clock may have been set since.
 const START_TOLERANCE_SECS: i64 = 2;
 
 /// Returns the process of a saved look's server, if it still runs.
@@ -435,8 +358,7 @@ fn server_of(life: &SessionLife) -> Option<Process> {
 }
 
 impl SessionLink {
-    /// Finds the session with a new process, and attaches when it is time to. If that fails, looks
-    /// with new processes.
+    /// Finds the session with a new process, and attaches when it is time to, or looks with new processes.
     async fn look_detached(&mut self) -> Result<Option<LookRows>, TmuxError> {
         if !self.server_listens() {
             return self.without_server().await;
@@ -451,18 +373,12 @@ impl SessionLink {
         if !self.claim(&session).await? {
             return Ok(None);
         }
-        if let Attachment::Detached {
-            attach_at,
-            mut pause,
-        } = self.attachment
-            && attach_at <= Instant::now()
-        {
+        if self.attach_at <= Instant::now() {
             match self.attach(&session).await {
                 Ok(whole) => return Ok(whole),
                 Err(error) => {
                     tracing::warn!(%error, "could not attach; looking with a process each time");
-                    let attach_at = Instant::now() + pause.next_pause();
-                    self.attachment = Attachment::Detached { attach_at, pause };
+                    self.attach_at = Instant::now() + self.attach_pause.next_pause();
                 }
             }
         }
@@ -506,8 +422,7 @@ impl SessionLink {
     /// Attaches, sets the hooks and looks: from here on nothing is missed.
     async fn attach(&mut self, session: &ListedSession) -> Result<Option<LookRows>, TmuxError> {
         let id = session.life.id;
-        // Attaching clears the bell flag of the current window: bells are counted before it, and a
-        // flag that was set is kept.
+        // Attaching clears the bell flag of the current window, which is kept; bells are counted before it.
         let mut one_shot = Connection::OneShot(&self.server);
         let pid = std::process::id();
         let identity = process::identity(pid).unwrap_or_default();
@@ -528,12 +443,12 @@ impl SessionLink {
         }
         tracing::info!(session = %id, name = session.name, "attached");
         self.connections += 1;
-        self.attachment = Attachment::Attached(Box::new(clients));
+        self.clients = Some(Box::new(clients));
         Ok(whole)
     }
 
     /// Follows a rename: makes the session's present name lead to its files.
-    pub(in crate::daemon) fn note_name(&mut self, name: &str) {
+    pub(super) fn note_name(&mut self, name: &str) {
         if self.name == name {
             return;
         }
@@ -542,25 +457,17 @@ impl SessionLink {
     }
 
     /// Finds out who has this name, which the session did not have in the last look. Returns the session's
-    /// present name, if it exists and nobody else has the name.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::OtherSession`] when another session has it; and when tmux fails.
-    pub(in crate::daemon) async fn find_name(
-        &mut self,
-        name: &str,
-    ) -> Result<Option<String>, Error> {
+    /// present name, if it exists; [`ErrorKind::OtherSession`] when another session has the name.
+    pub(super) async fn find_name(&mut self, name: &str) -> Result<Option<String>, TmuxError> {
         if !self.server_listens() {
             return Ok(self.session_name());
         }
-        let sessions = tmux::list_marks(&mut self.connection()).await;
-        let sessions = sessions.map_err(|error| Error::failed(error.to_string()))?;
+        let sessions = tmux::list_marks(&mut self.connection()).await?;
         let is_ours = |session: &&ListedSession| Some(&session.life) == self.life.as_ref();
         let mut others = sessions.iter().filter(|session| !is_ours(session));
         if others.any(|session| session.shown_name() == name) {
             let message = format!("another session is called `{name}`");
-            return Err(Error::new(ErrorKind::OtherSession, message));
+            return Err(Error::new(ErrorKind::OtherSession, message).into());
         }
         // The last look may be older than a rename.
         Ok(sessions.iter().find(is_ours).map(ListedSession::shown_name))
@@ -573,8 +480,9 @@ impl SessionLink {
         self.claimed = None;
         self.options = WindowOptions::default();
         self.root = None;
-        if let Attachment::Attached(clients) = std::mem::replace(&mut self.attachment, detached()) {
+        if let Some(clients) = self.clients.take() {
             clients.close().await;
         }
+        (self.attach_at, self.attach_pause) = (Instant::now(), ATTACH_PAUSE);
     }
 }

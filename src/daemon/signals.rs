@@ -3,16 +3,14 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use futures_util::future::select_all;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGTERM, SIGINT and SIGHUP.
 #[derive(Debug)]
 pub(super) struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    hang_up: Signal,
-    /// Handled so that a write beyond the file size limit fails like on a full disk, and does not
-    /// end the daemon.
+    /// SIGTERM, SIGINT and SIGHUP.
+    stops: [Signal; 3],
+    /// Handled so that a write beyond the file size limit fails like on a full disk.
     _file_size: Signal,
 }
 
@@ -20,20 +18,19 @@ impl Signals {
     /// From here on the program handles these signals.
     pub(super) fn listen() -> io::Result<Self> {
         Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            hang_up: signal(SignalKind::hangup())?,
+            stops: [
+                signal(SignalKind::terminate())?,
+                signal(SignalKind::interrupt())?,
+                signal(SignalKind::hangup())?,
+            ],
             _file_size: signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
         })
     }
 
     /// Resolves at the next signal. Cancel safe: a signal that has arrived is kept.
     pub(super) async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-            _ = self.hang_up.recv() => {}
-        }
+        let stops = self.stops.iter_mut();
+        select_all(stops.map(|stop| Box::pin(stop.recv()))).await;
     }
 }
 

@@ -1,5 +1,4 @@
-//! Readers of the live feed, served on a separate thread: the one that answers requests never reads
-//! the feed.
+//! Readers of the live feed, served on a separate thread: the one that answers requests never reads the feed.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -14,19 +13,15 @@ use crate::model::{Error, ErrorKind, Seq};
 use crate::rules::wire::{Acknowledgement, After, Filter, ReaderStart, parse_object};
 use crate::store::{self, Lease, Live, Subscription, run_on};
 
-/// Starts streams.
 #[derive(Debug, Clone)]
 pub(super) struct Streams {
-    /// What readers subscribe to.
     pub(super) live: Arc<Live>,
-    /// The thread that serves them.
     pub(super) readers: Handle,
 }
 
 impl Streams {
-    /// Writes a stream to this connection until either side closes it. What the other side sends is
-    /// acknowledgements if it reads as a consumer, of which some bytes may have been read already,
-    /// and is ignored otherwise.
+    /// Writes a stream to this connection until either side closes it. A consumer, of whose input these bytes were
+    /// read already, sends acknowledgements; what others send is ignored.
     pub(super) async fn serve(
         &self,
         subscription: Subscription,
@@ -49,7 +44,10 @@ impl Streams {
                 if let Some((consumer, early)) = &consumer {
                     read_acknowledgements(&live, consumer, early, &mut reader).await;
                 }
-                until_closed(&mut reader).await;
+                // Other input is ignored.
+                if copy_buf(&mut reader, &mut sink()).await.is_ok() {
+                    hung_up(reader.get_ref().as_ref()).await;
+                }
             };
             tokio::select! {
                 served = store::serve(subscription, &mut writer) => match served {
@@ -64,9 +62,8 @@ impl Streams {
         run_on(&self.readers, serving).await;
     }
 
-    /// Prints the live feed, from the record after `after`, on stdout until its reader closes it. The runtime
-    /// has a thread that waits for that reader: stdout is shared, and must not be made non-blocking for the
-    /// other processes that have it.
+    /// Prints the live feed, from the record after `after`, on stdout until its reader closes it. The runtime has a
+    /// thread that waits for that reader: stdout is shared with others, and must stay blocking for them.
     pub(super) async fn print(self, after: Seq) {
         let start = ReaderStart::After(After {
             epoch: None,
@@ -84,8 +81,7 @@ impl Streams {
     }
 }
 
-/// Processes the acknowledgements of a consumer, one a line, until the input ends. `early` was read
-/// already.
+/// Processes the acknowledgements of a consumer, one a line, until the input ends. `early` was read already.
 async fn read_acknowledgements(
     live: &Live,
     consumer: &Lease,
@@ -109,36 +105,21 @@ async fn read_acknowledgements(
 }
 
 fn parse(line: &[u8]) -> Result<Seq, Error> {
-    match parse_object::<Acknowledgement>(line) {
-        Ok(acknowledgement) => Ok(acknowledgement.ack),
-        Err(error) => {
-            let message = format!("not an acknowledgement like {{\"ack\":12}}: {error}");
-            Err(Error::usage(message))
-        }
-    }
+    let acknowledgement = parse_object::<Acknowledgement>(line).map_err(|error| {
+        let message = format!("not an acknowledgement like {{\"ack\":12}}: {error}");
+        Error::usage(message)
+    });
+    Ok(acknowledgement?.ack)
 }
 
-/// Resolves when the other side has closed the connection. Its input is ignored.
-async fn until_closed(reader: &mut BufReader<OwnedReadHalf>) {
-    if copy_buf(reader, &mut sink()).await.is_ok() {
-        hung_up(reader.get_ref().as_ref()).await;
-    }
-}
+// The end of the other side's output does not mean that it has closed the connection: a program may close its writing
+// half after its last request and then read the answer, as `nc -N` and `socat` do.
 
-// Detects when the other side has closed a connection completely.
-//
-// The end of its output is not enough: a program may close its writing half after its last request
-// and then read the answer, as `nc -N` and `socat` do.
-
-/// Resolves when the other side has closed both halves of the connection, or its process has ended.
-///
-/// # Cancel safety
-///
-/// Nothing is read and nothing is lost.
+/// Resolves when the other side has closed both halves of the connection, or its process has ended. Nothing is read.
 pub(super) async fn hung_up(socket: &UnixStream) {
-    // A separate registration: writability is cleared in it between two events, and the writer of
-    // the answer must not wait for that.
-    let Ok(watched) = register_again(socket) else {
+    // A separate registration: writability is cleared in it, for which the writer of the answer must not wait.
+    let copy = socket.as_fd().try_clone_to_owned();
+    let Ok(watched) = copy.and_then(|copy| UnixStream::from_std(copy.into())) else {
         // Without a free descriptor, a client without further requests counts as disconnected.
         return;
     };
@@ -151,11 +132,6 @@ pub(super) async fn hung_up(socket: &UnixStream) {
         });
         tracing::debug!(?cleared, "a connection's state has changed");
     }
-}
-
-fn register_again(socket: &UnixStream) -> io::Result<UnixStream> {
-    let copy = socket.as_fd().try_clone_to_owned()?;
-    UnixStream::from_std(copy.into())
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! The output of a task's run: read whole or from a cursor on; archived when the run has ended
-//! or is about to be replaced.
+//! The output of a task's run: read whole or from a cursor on; archived when the run has ended or is to be replaced.
 
 use std::io;
 use std::sync::Arc;
@@ -17,17 +16,12 @@ use crate::store::archive::{Limits, RunInfo};
 use crate::store::{Archiver, KeptRun};
 use crate::tmux::{self, Connection};
 
-/// How many rows of the history are read at first for each line that is wanted, and how many
-/// besides: lines of up to eight times the width of the pane are common, and blank rows at the end
-/// of the screen are no lines.
+/// How many rows of the history are read at first for each line that is wanted, and how many besides: lines of up to
+/// eight times the width of the pane are common, and blank rows at the end of the screen are no lines.
 const ROWS_PER_LINE: usize = 8;
 const MORE_ROWS: usize = 200;
 
 /// Reads the output of a task's present run, whose first lines were read earlier.
-///
-/// # Errors
-///
-/// When it cannot be read, or not from the cursor on.
 pub(crate) async fn read_task_log(
     connection: &mut Connection<'_>,
     life: &SessionLife,
@@ -42,8 +36,7 @@ pub(crate) async fn read_task_log(
         None => {
             let mut end = match (request.lines, request.history_rows) {
                 (Some(most), None) => {
-                    // Only the end of a long history is read, unless its lines are so long that they do not
-                    // fit into that many rows.
+                    // Only the end of a long history is read, unless its lines do not fit into that many rows.
                     let rows = most.saturating_mul(ROWS_PER_LINE).saturating_add(MORE_ROWS);
                     let are_enough = |read: &[String]| read.len() >= most;
                     let end = tmux::read_end(connection, pane, request.raw, rows, are_enough);
@@ -113,8 +106,8 @@ impl RunArchiver {
         }
     }
 
-    /// Archives the output of a run of this life of the session, whose files are at `paths`, and
-    /// waits until it is written. The number of the run belongs to its present name.
+    /// Archives the output of a run of this life of the session, whose files are at `paths`, under its present name,
+    /// and waits until it is written.
     pub(super) async fn keep(
         &self,
         connection: &mut Connection<'_>,
@@ -122,20 +115,18 @@ impl RunArchiver {
         paths: &Paths,
         task: &Task,
     ) -> Result<(), Error> {
-        if let Some(kept) = self
-            .hand_over(connection, life, paths, task, &task.name, (&[], None))
-            .await?
-        {
-            let gone = |_| Error::failed("nothing writes the output of runs any more");
-            let written = kept.await.map_err(gone)?;
-            written.map_err(|error| Error::io("could not write the output of a run", &error))?;
-        }
-        Ok(())
+        let kept = self.hand_over(connection, life, paths, task, &task.name, (&[], None));
+        let Some(kept) = kept.await? else {
+            return Ok(());
+        };
+        let gone = |_| Error::failed("nothing writes the output of runs any more");
+        let written = kept.await.map_err(gone)?;
+        written.map_err(|error| Error::io("could not write the output of a run", &error))
     }
 
-    /// Reads the output of a run and queues it for writing, under the name to which its number belongs;
-    /// `None` when there is nothing to archive, for example when its pane has another run by now.
-    /// `first` are its first lines, `reason` is why it was ended; a live run is about to be replaced.
+    /// Reads the output of a run and queues it for writing, under the name to which its number belongs; `None` when
+    /// there is nothing to archive, for example when its pane has another run by now. `first` are its first lines,
+    /// `reason` is why it was ended; a live run is about to be replaced.
     pub(super) async fn hand_over(
         &self,
         connection: &mut Connection<'_>,
@@ -151,11 +142,10 @@ impl RunArchiver {
         if self.limits.runs == 0 {
             return Ok(None);
         }
+        let failed = |error| Error::failed(format!("could not read the output of a run: {error}"));
         let extent = Extent::of_lines(History::Whole, false);
         let output = tmux::read_output(connection, pane, extent).await;
-        let mut output = output.map_err(|error| {
-            Error::failed(format!("could not read the output of a run: {error}"))
-        })?;
+        let mut output = output.map_err(failed)?;
         let is_running_again = !task.is_alive() && !output.is_dead;
         let is_other = output.pid.is_some() && task.pid.is_some() && output.pid != task.pid;
         if is_running_again || is_other {

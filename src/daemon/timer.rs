@@ -15,89 +15,67 @@ mod timerfd {
         Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
         timerfd_settime,
     };
-    use tokio::net::unix::pipe;
+    use tokio::net::unix::pipe::Receiver;
+    use tokio::time::Instant;
 
-    /// A timer of the kernel. Its expirations are read as a pipe is.
-    #[derive(Debug)]
-    pub(super) struct KernelTimer(pipe::Receiver);
+    /// Returns a timer of the kernel, whose expirations are read as a pipe is.
+    pub(super) fn new() -> io::Result<Receiver> {
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        Receiver::from_owned_fd_unchecked(timer)
+    }
 
-    impl KernelTimer {
-        /// # Errors
-        ///
-        /// When no descriptor is left.
-        pub(super) fn new() -> io::Result<Self> {
-            let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-            let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-            pipe::Receiver::from_owned_fd_unchecked(timer).map(Self)
-        }
-
-        /// Sets it to expire once, after this time. An earlier expiration is forgotten.
-        pub(super) fn set(&self, after: Duration) -> io::Result<()> {
-            // Zero would switch it off.
-            let after = after.max(Duration::from_nanos(1));
-            let time = Itimerspec {
-                it_interval: Timespec::default(),
-                it_value: after.try_into().map_err(io::Error::other)?,
-            };
-            timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &time)?;
-            Ok(())
-        }
-
-        /// Resolves when it has expired since it was set. Nothing is lost if the future is dropped.
-        pub(super) async fn expired(&self) -> io::Result<()> {
-            loop {
-                self.0.readable().await?;
-                let mut count = [0_u8; 8];
-                match self.0.try_read(&mut count) {
-                    // It was set again after it had expired.
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    read => return read.map(drop),
-                }
+    /// Resolves when this is due. The future may be dropped: setting the timer again forgets that.
+    pub(super) async fn wait(timer: &Receiver, due: Instant) -> io::Result<()> {
+        let after = due.saturating_duration_since(Instant::now());
+        // Zero would switch it off.
+        let after = after.max(Duration::from_nanos(1));
+        let time = Itimerspec {
+            it_interval: Timespec::default(),
+            it_value: after.try_into().map_err(io::Error::other)?,
+        };
+        timerfd_settime(timer, TimerfdTimerFlags::empty(), &time)?;
+        loop {
+            timer.readable().await?;
+            match timer.try_read(&mut [0_u8; 8]) {
+                // It was set again after it had expired.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read.map(drop),
             }
         }
     }
 }
 
-/// A timer of a thread.
 #[derive(Debug)]
 pub(super) struct Timer {
     /// `None` where there is none: then tokio's timers are used.
     #[cfg(linux)]
-    kernel: Option<timerfd::KernelTimer>,
+    kernel: Option<tokio::net::unix::pipe::Receiver>,
 }
 
 impl Timer {
-    /// Returns a timer for this thread's runtime.
     pub(super) fn new() -> Self {
         Self {
             #[cfg(linux)]
-            kernel: timerfd::KernelTimer::new().ok(),
+            kernel: timerfd::new().ok(),
         }
     }
 
-    /// Resolves at this time or, if it has passed, at once; never if it is `None`. The future may be
-    /// dropped.
+    /// Resolves at this time or, if it has passed, at once; never if it is `None`. The future may be dropped.
     pub(super) async fn until(&self, due: Option<Instant>) {
         let Some(due) = due else {
             return std::future::pending().await;
         };
+        if due <= Instant::now() {
+            return;
+        }
         #[cfg(linux)]
-        if self.wait_in_kernel(due).await.is_some() {
+        if let Some(timer) = &self.kernel
+            && timerfd::wait(timer, due).await.is_ok()
+        {
             return;
         }
         tokio::time::sleep_until(due).await;
-    }
-
-    /// The same with the kernel's timer; `None` where that fails.
-    #[cfg(linux)]
-    async fn wait_in_kernel(&self, due: Instant) -> Option<()> {
-        let timer = self.kernel.as_ref()?;
-        let after = due.saturating_duration_since(Instant::now());
-        if after.is_zero() {
-            return Some(());
-        }
-        timer.set(after).ok()?;
-        timer.expired().await.ok()
     }
 }
 

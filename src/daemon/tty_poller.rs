@@ -16,11 +16,9 @@ use crate::model::{Now, OpenQuestion, Snapshot, TtyEvidence, TtyUse, WindowId};
 use crate::rules::prompt::{self, UserRules};
 use crate::rules::protocol::rows::LookRows;
 
-/// How long one call may examine: the thread has other things to do in between. What is left stays
-/// due.
+/// How long one call may examine before the thread does other things. What is left stays due.
 const SLICE: Duration = Duration::from_millis(2);
 
-/// The evidence on the terminals of a session's tasks.
 #[derive(Debug, Default)]
 pub(super) struct TtyPoller {
     panes: BTreeMap<WindowId, PolledPane>,
@@ -31,8 +29,7 @@ pub(super) struct TtyPoller {
     asking: Allowance,
     /// Whether programs have run, or may have, since this was last taken.
     has_run: bool,
-    /// Whether there are live tasks whose programs are not known: without a terminal, or in copy mode
-    /// since they were first seen.
+    /// Whether there are live tasks whose programs are not known: without a terminal, or always in copy mode.
     has_unknown: bool,
 }
 
@@ -42,8 +39,8 @@ impl TtyPoller {
         question.is_some_and(|question| question.is_reported)
     }
 
-    /// Notes a look, and adds the evidence on terminals of tasks whose output has stopped for
-    /// `quiet`, or goes on only beside a question, to its snapshot.
+    /// Notes a look, and adds the evidence on terminals of tasks whose output has stopped for `quiet`, or goes on only
+    /// beside a question, to its snapshot.
     pub(super) fn add_to(
         &mut self,
         snapshot: &mut Snapshot,
@@ -52,26 +49,23 @@ impl TtyPoller {
         at: Now,
     ) {
         let now = at.mono;
-        self.panes.retain(|window, _| {
-            snapshot
-                .tasks
-                .get(window)
-                .is_some_and(|task| task.is_alive())
-        });
+        let tasks = &snapshot.tasks;
+        let is_alive = |window: &WindowId| tasks.get(window).is_some_and(|task| task.is_alive());
+        self.panes.retain(|window, _| is_alive(window));
         let rows = look.map_or(&[][..], |look| &look.windows);
         for row in rows {
-            if row.pane.as_ref().is_some_and(|pane| pane.dead.is_some()) {
+            let Some(shown) = &row.pane else {
+                continue;
+            };
+            if shown.dead.is_some() {
                 // Until its status is known it counts as alive, but nobody takes input.
                 snapshot.terminals.insert(row.window, ended_evidence());
                 continue;
             }
-            let tty = row.pane.as_ref().and_then(|pane| pane.tty.as_deref());
-            let in_mode = row.pane.as_ref().is_some_and(|pane| pane.in_mode);
             let task = snapshot.tasks.get(&row.window);
-            let Some((task, pid, tty)) = task
-                .filter(|task| task.is_alive() && !in_mode)
-                .and_then(|task| Some((task, task.pid?, tty?)))
-            else {
+            let task = task.filter(|task| task.is_alive() && !shown.in_mode);
+            let found = task.and_then(|task| Some((task, task.pid?, shown.tty.as_deref()?)));
+            let Some((task, pid, tty)) = found else {
                 continue;
             };
             let moving = |may_check_keys| {
@@ -87,8 +81,7 @@ impl TtyPoller {
             let question = self.questions.get(&row.window);
             let is_asked_on = || question.is_some_and(|question| question.is_on(&task.screen));
             if pane.pid == pid && pane.is_changed_beside(&task.screen, is_asked_on) {
-                // It may be drawn again for ever, and its program wait all the same. One that draws sleeps in
-                // between, whether or not it checks for keys.
+                // It may be drawn again for ever, with sleeps in between, and its program wait all the same.
                 pane.slept = None;
             } else if pane.pid != pid {
                 *pane = moving(false);
@@ -104,8 +97,7 @@ impl TtyPoller {
             pane.screen = task.screen.clone();
             let is_due = match &pane.known {
                 None => (is_reported && pane.doubt.is_none()) || pane.next <= now,
-                // This look has to show whether it still waits, or whether it has waited long
-                // enough.
+                // This look has to show whether it still waits, or has waited long enough.
                 Some(known) => {
                     (is_reported || known.reads_keys()) && !known.examination.activity.lasts()
                 }
@@ -116,7 +108,8 @@ impl TtyPoller {
             }
             if let Some(mut evidence) = pane.show(row.activity, at.wall.div_euclid(1000)) {
                 if question.is_some() || evidence.reader.takes_input() {
-                    pane.count_reads(&mut evidence);
+                    // Until now: other evidence may be older.
+                    Arc::make_mut(&mut evidence).n_reads = pane.reads.check();
                 }
                 if evidence.stopped.is_some()
                     && let Some(task) = snapshot.tasks.get_mut(&row.window)
@@ -130,8 +123,7 @@ impl TtyPoller {
         self.has_unknown = alive.any(|(window, _)| !self.panes.contains_key(window));
     }
 
-    /// Whether programs of tasks have run, or may have, since this was last called. A program that
-    /// has left its task's process tree is not noticed.
+    /// Whether programs in the tasks' process trees have run, or may have, since this was last called.
     pub(super) fn take_has_run(&mut self) -> bool {
         let has_moving = self.panes.values().any(|pane| pane.known.is_none());
         std::mem::take(&mut self.has_run) || self.has_unknown || has_moving
@@ -170,10 +162,10 @@ impl TtyPoller {
             }
             if before.as_ref() != pane.evidence() {
                 let evidence = pane.evidence().map(Arc::as_ref);
+                let stopped = evidence.and_then(|evidence| evidence.stopped);
                 let judged = prompt::judge(&pane.screen, evidence, user_rules);
-                let stop = |evidence: Option<&Arc<TtyEvidence>>| evidence?.stopped;
                 if judged.found.is_some() != is_reported
-                    || stop(before.as_ref()) != stop(pane.evidence())
+                    || before.and_then(|before| before.stopped) != stopped
                 {
                     changed.insert(window);
                 }
@@ -182,8 +174,7 @@ impl TtyPoller {
         changed
     }
 
-    /// Returns what is to be examined now: panes whose output has stopped, and of the others, which are checked
-    /// in rounds, those whose programs have run.
+    /// Returns what is to be examined now: panes whose output has stopped, and, in rounds, others that have run.
     fn due(&mut self, now: Instant) -> Vec<(Urgency, WindowId)> {
         let is_due = |pane: &PolledPane| pane.next <= now + TOGETHER;
         let mut known = self.panes.values().filter(|pane| pane.known.is_some());
@@ -217,7 +208,6 @@ impl TtyPoller {
         due
     }
 
-    /// Returns when [`TtyPoller::ask_due`] is due.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let due = self.panes.values().map(|pane| match pane.known {
             None => pane.next,

@@ -15,14 +15,10 @@ use crate::rules::wire::{ExplainedState, Explanation, SecretText, SendRequest, T
 use crate::session::Typing;
 use crate::tmux::{self, PaneView, PromptPlace, TypingResult};
 
-/// Types what can be typed now into a task. If something is left, `typing` says when to go on.
+/// Types what can be typed now into a task, or fails. If something is left, `typing` says when to go on.
 ///
 /// If the request names the prompt that it answers, the kernel is asked whether the prompt still
 /// waits for an answer, and it is typed by the same line that checks that the prompt is still there.
-///
-/// # Errors
-///
-/// When something was not typed.
 pub(super) async fn type_into_task(
     link: &mut SessionLink,
     typing: &mut Typing,
@@ -33,23 +29,21 @@ pub(super) async fn type_into_task(
     let task = Arc::clone(&typing.task);
     let explanation = typing.explanation.as_deref();
     let request = &typing.request;
-    let label = || format!("{} ({})", task.window, task.name);
+    let label = format!("{} ({})", task.window, task.name);
     let pane = task.pane.filter(|_| task.is_alive());
-    let pane = pane.ok_or_else(|| ended(&label()))?;
+    let pane = pane.ok_or_else(|| ended(&label))?;
     if request.is_guarded && !typing.progress.has_begun {
         guard(request, explanation, &task)?;
     }
     if let TypedInput::Keys(keys) = &request.input
         && let Some(unknown) = keys.iter().find(|key| !tmux::is_key(key))
     {
-        return Err(Error::failed(format!(
-            "`{unknown}` is not a key that tmux knows"
-        )));
+        let message = format!("`{unknown}` is not a key that tmux knows");
+        return Err(Error::failed(message));
     }
-    let judged = match &request.if_prompt {
-        Some(expected) => Some(check_prompt(expected, explanation, &label())?),
-        None => None,
-    };
+    let judged = request.if_prompt.as_ref();
+    let judged = judged.map(|expected| check_prompt(expected, explanation, &label));
+    let judged = judged.transpose()?;
     let mut examinations = Examinations::new(Instant::now());
     loop {
         let view = PaneView::read(connection, pane).await?;
@@ -59,11 +53,12 @@ pub(super) async fn type_into_task(
             if typing.progress.has_begun && is_enter {
                 return Ok(());
             }
-            return Err(ended(&label()));
+            return Err(ended(&label));
         }
         let tty = Path::new(&view.tty);
         let examined = process::examine(task.pid.unwrap_or_default(), tty);
         let terminal = examined.evidence.as_deref();
+        let is_canonical = terminal.and_then(|terminal| terminal.canonical);
         let ttys = [tty, &*examined.tty];
         let is_unread = ttys.map(process::has_unread_input).contains(&Some(true));
         let answered = parse(view.answered());
@@ -75,27 +70,24 @@ pub(super) async fn type_into_task(
         // The prompt may have changed, or may change before the answer is typed.
         let shown = judged.and_then(|explanation| view.find(place_of(explanation, &task)?));
         if judged.is_some() && shown.is_none() {
-            return Err(changed(&label(), &view));
+            return Err(changed(&label, &view));
         }
-        match terminal.and_then(|terminal| terminal.stopped) {
-            // A key may end it.
-            Some(stop)
-                if stop.is_in_background() && (judged.is_some() || has_text(&request.input)) =>
-            {
-                let error = refused(&label(), "is stopped in the background");
-                return Err(error.with_hint(Stop::ADVICE));
-            }
-            Some(Stop::BySignal) if judged.is_some() => {
-                let why = "is stopped by a signal and does not read what is typed";
-                return Err(refused(&label(), why).with_hint(
-                    "`kill -CONT` with the pid of its program continues it; without --if-prompt it is \
-                     typed all the same",
-                ));
-            }
-            Some(_) | None => {}
+        let stopped = terminal.and_then(|terminal| terminal.stopped);
+        // A key may end it.
+        let needs_reader = judged.is_some() || has_text(&request.input);
+        if needs_reader && stopped.is_some_and(Stop::is_in_background) {
+            let error = refused(&label, "is stopped in the background");
+            return Err(error.with_hint(Stop::ADVICE));
+        }
+        if judged.is_some() && stopped == Some(Stop::BySignal) {
+            let why = "is stopped by a signal and does not read what is typed";
+            return Err(refused(&label, why).with_hint(
+                "`kill -CONT` with the pid of its program continues it; without --if-prompt it is \
+                 typed all the same",
+            ));
         }
         check_text(request, terminal, &task)?;
-        let takes_keys = terminal.and_then(|terminal| terminal.canonical) == Some(false);
+        let takes_keys = is_canonical == Some(false);
         let now = clock::now();
         let typed_ago = answered.map(|answered| now.wall.abs_diff(answered.at));
         if takes_keys && typing.progress.must_wait(is_unread, typed_ago, now.mono) {
@@ -115,10 +107,10 @@ pub(super) async fn type_into_task(
                     tokio::time::sleep(PAUSE).await;
                     continue;
                 }
-                Readiness::AsksNothing => return Err(asks_nothing(&label())),
+                Readiness::AsksNothing => return Err(asks_nothing(&label)),
                 Readiness::Answered => {
                     let why = "was answered already and has not asked again";
-                    return Err(refused(&label(), why).with_hint(
+                    return Err(refused(&label, why).with_hint(
                         "`tmux-task wait NAME --input` waits for its next question; without \
                          --if-prompt it is typed all the same",
                     ));
@@ -126,10 +118,12 @@ pub(super) async fn type_into_task(
             }
         }
         let (part, rest) = typing.next_part(!takes_keys || is_unread);
-        let answers = ends_question(&part, terminal).then(|| {
-            let at = clock::now().wall;
-            AnsweredQuestion { asked, at }.to_string()
+        let ends_question = text_of(&part.input).is_none_or(|text| {
+            // In line mode, a text without a line end is only the beginning of an answer.
+            part.enter || is_canonical != Some(true) || text.contains(['\n', '\r'])
         });
+        let at = clock::now().wall;
+        let answers = ends_question.then(|| AnsweredQuestion { asked, at }.to_string());
         let (input, then_enter) = (&part.input, part.enter);
         let (only_if, answers) = (shown.as_ref(), answers.as_deref());
         let typed = tmux::type_into(
@@ -142,19 +136,15 @@ pub(super) async fn type_into_task(
                 return Ok(());
             }
             TypingResult::Changed if examinations.are_over(Instant::now()) => {
-                return Err(changed(&label(), &view));
+                return Err(changed(&label, &view));
             }
-            // The next view shows what is there instead. The pause bounds how often a screen is looked at
-            // that changes all the time.
+            // The next view shows what is there instead. The pause is for a screen that changes all the time.
             TypingResult::Changed => tokio::time::sleep(PAUSE).await,
             TypingResult::InputOff => {
-                return Err(Error::failed(format!(
-                    "input to the pane of task {} is switched off in tmux; nothing was typed",
-                    label()
-                ))
-                .with_hint(format!(
-                    "`tmux select-pane -e -t {pane}` switches it on again"
-                )));
+                let what = format!("input to the pane of task {label} is switched off in tmux");
+                let error = Error::failed(format!("{what}; nothing was typed"));
+                let hint = format!("`tmux select-pane -e -t {pane}` switches it on again");
+                return Err(error.with_hint(hint));
             }
         }
     }
@@ -177,13 +167,11 @@ fn changed(label: &str, view: &PaneView) -> Error {
     refused(label, &format!("no longer asks that{now}"))
 }
 
-/// Returns the error that nothing was typed into the task.
 fn refused(label: &str, why: &str) -> Error {
     Error::failed(format!("task {label} {why}; nothing was typed"))
 }
 
-/// Refuses a secret that would be visible, a guarded text that would not be, and a line of which the
-/// terminal would drop a part.
+/// Refuses a secret that would be visible, a guarded text that would not be, and a line that is too long.
 fn check_text(
     request: &SendRequest,
     terminal: Option<&TtyEvidence>,
@@ -200,9 +188,9 @@ fn check_text(
         return Err(refused(&label, "shows what is typed")
             .with_hint("without --secret it is typed all the same"));
     }
-    if let TypedInput::Text(text) | TypedInput::Secret(SecretText(text)) = &request.input {
+    if let Some(text) = text_of(&request.input).filter(|_| is_line) {
         let longest = text.split(['\n', '\r']).map(str::len).max().unwrap_or(0);
-        if is_line && longest > process::MAX_LINE {
+        if longest > process::MAX_LINE {
             let (name, most) = (&task.name, process::MAX_LINE);
             return Err(Error::failed(format!(
                 "the terminal of task {name} takes lines of at most {most} bytes, not {longest}; \
@@ -213,15 +201,10 @@ fn check_text(
     Ok(())
 }
 
-/// Whether a program that asks has an answer with this input. In line mode, a text without a line end
-/// is only the beginning of one.
-fn ends_question(request: &SendRequest, terminal: Option<&TtyEvidence>) -> bool {
-    let is_line = terminal.and_then(|terminal| terminal.canonical) == Some(true);
-    match &request.input {
-        TypedInput::Keys(_) => true,
-        TypedInput::Text(text) | TypedInput::Secret(SecretText(text)) => {
-            request.enter || !is_line || text.contains(['\n', '\r'])
-        }
+fn text_of(input: &TypedInput) -> Option<&str> {
+    match input {
+        TypedInput::Text(text) | TypedInput::Secret(SecretText(text)) => Some(text),
+        TypedInput::Keys(_) => None,
     }
 }
 
@@ -231,23 +214,16 @@ fn check_prompt<'a>(
     explanation: Option<&'a Explanation>,
     label: &str,
 ) -> Result<&'a Explanation, Error> {
-    let Some((explanation, prompt)) =
-        explanation.and_then(|explanation| Some((explanation, prompt_of(explanation)?)))
-    else {
-        return Err(asks_nothing(label));
-    };
+    let prompt = explanation.and_then(|explanation| Some((explanation, prompt_of(explanation)?)));
+    let (explanation, prompt) = prompt.ok_or_else(|| asks_nothing(label))?;
     if prompt.trim() == expected.trim() || is_same_except_signs(prompt, expected) {
-        Ok(explanation)
-    } else {
-        let prompt = colon(prompt);
-        Err(Error::failed(format!(
-            "task {label} asks something else{prompt}"
-        )))
+        return Ok(explanation);
     }
+    let message = format!("task {label} asks something else{}", colon(prompt));
+    Err(Error::failed(message))
 }
 
-/// Refuses a text that would be a secret, as far as the task's prompt shows that, and an answer that
-/// does not name its prompt.
+/// Refuses a text that the prompt shows to be a secret, and an answer that does not name its prompt.
 fn guard(
     request: &SendRequest,
     explanation: Option<&Explanation>,
@@ -259,34 +235,35 @@ fn guard(
     let prompt = prompt_of(explanation);
     let kind = explanation.prompt_kind;
     let is_secret = AnswerBy::of(kind, explanation.secret == Some(true)) == AnswerBy::Secret;
-    let is_hidden = explanation
-        .terminal
-        .as_ref()
+    let terminal = explanation.terminal.as_ref();
+    let is_hidden = terminal
         .is_some_and(|terminal| terminal.echo == Some(false) && terminal.canonical == Some(true));
     if has_text(&request.input) && (prompt.is_some() && is_secret || is_hidden) {
         return Err(secret(task, prompt.unwrap_or_default()));
     }
-    match (prompt, &request.if_prompt) {
-        (Some(""), None) => Err(Error::failed(format!(
-            "{} asks for input and shows no question",
-            task.name
-        ))
-        .with_hint("nothing was typed; to answer, give the empty text as the prompt")),
-        (Some(prompt), None) => Err(Error::failed(format!("{} asks: {prompt}", task.name))
-            .with_hint("nothing was typed; to answer, name this as the prompt")),
-        (Some(_) | None, _) => Ok(()),
-    }
+    let (message, hint) = match (prompt, &request.if_prompt) {
+        (Some(""), None) => (
+            format!("{} asks for input and shows no question", task.name),
+            "give the empty text as the prompt",
+        ),
+        (Some(prompt), None) => (
+            format!("{} asks: {prompt}", task.name),
+            "name this as the prompt",
+        ),
+        (Some(_) | None, _) => return Ok(()),
+    };
+    let hint = format!("nothing was typed; to answer, {hint}");
+    Err(Error::failed(message).with_hint(hint))
 }
 
 /// Returns the error that the text would be a secret. The prompt is empty if the task shows none.
 fn secret(task: &Task, prompt: &str) -> Error {
     let (task, prompt) = (&task.name, colon(prompt));
-    Error::failed(format!(
+    let error = Error::failed(format!(
         "{task} asks for a secret{prompt}; nothing was typed"
-    ))
-    .with_hint(format!(
-        "ask the user to type it: `tmux-task send {task} --secret`, or in tmux"
-    ))
+    ));
+    let hint = format!("ask the user to type it: `tmux-task send {task} --secret`, or in tmux");
+    error.with_hint(hint)
 }
 
 fn colon(prompt: &str) -> String {
@@ -304,7 +281,6 @@ fn has_text(input: &TypedInput) -> bool {
     }
 }
 
-/// Returns the prompt that the task waits at.
 fn prompt_of(explanation: &Explanation) -> Option<&str> {
     explanation.prompt.as_deref().filter(|_| explanation.asks)
 }
@@ -322,18 +298,15 @@ fn place_of<'a>(explanation: &'a Explanation, task: &Task) -> Option<PromptPlace
 
 // Whether a question may be answered: each takes one answer.
 //
-// What was asked when something was typed is stored on the pane, by the line that types it. So it is
-// known to every process, and a second answer that is on its way at the same time changes nothing.
-//
-// A program asks again only after its `read` has returned, so the call tells two questions apart,
-// also where the screen shows the same. Where no call is known, because the program polls, only
-// the screen does. What a new call asks may still be on its way to the screen, so a question that was
-// not reported must have been there for a while.
+// What was asked when something was typed is stored on the pane, by the line that types it: so every process knows it,
+// also of two answers that are on their way at the same time. A program asks again only after its `read` has returned,
+// so the call tells two questions apart where the screen shows the same. Where no call is known, because the program
+// polls, only the screen does. What a new call asks may still be on its way to the screen, so a question that was not
+// reported must have been there for a while.
 
 /// How long a question must have been there that was not reported yet.
 const SETTLED: Duration = Duration::from_millis(250);
 
-/// The pause between two examinations.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// How long a program may seem to do something else, in line mode: it may handle a signal.
@@ -349,7 +322,6 @@ struct AskedQuestion {
     pid: u32,
     /// The call in which a program reads the answer, where it is known.
     read: Option<ReadCall>,
-    /// A digest of the screen.
     screen: u64,
 }
 
@@ -357,7 +329,6 @@ struct AskedQuestion {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct AnsweredQuestion {
     asked: AskedQuestion,
-    /// When it was typed.
     at: Millis,
 }
 
@@ -373,7 +344,7 @@ impl AskedQuestion {
                 (Some(before), Some(now)) if before.bytes.is_some() && now.bytes.is_some() => {
                     !now.has_read_since(&before)
                 }
-                (Some(_) | None, Some(_) | None) => is_same_screen,
+                _ => is_same_screen,
             }
     }
 }
@@ -418,20 +389,16 @@ struct Moment<'a> {
     terminal: Option<&'a TtyEvidence>,
     /// Whether the terminal has input that no program has read.
     has_unread_input: bool,
-    /// What was answered last.
     answered: Option<AnsweredQuestion>,
 }
 
 /// Whether a question may be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Readiness {
-    /// It may.
     Ready,
     /// Another examination, after [`PAUSE`], shows more.
     Doubtful,
-    /// No program asks.
     AsksNothing,
-    /// It has an answer already.
     Answered,
 }
 
@@ -451,23 +418,20 @@ impl Examinations {
         }
     }
 
-    /// Whether it is time to give up.
     fn are_over(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.began) >= GIVEN_UP
     }
 
-    /// Judges whether the question that was judged to be `explanation`, and is on the screen, may be
-    /// answered.
+    /// Judges whether the question that was judged to be `explanation`, and is on the screen, may be answered.
     fn judge(&mut self, explanation: &Explanation, moment: &Moment<'_>, now: Instant) -> Readiness {
         let waited = now.saturating_duration_since(self.began);
         if !takes_input(moment.terminal, explanation) {
             self.same = None;
             let is_line = moment.terminal.and_then(|terminal| terminal.canonical) == Some(true);
             let limit = if is_line { AWAY } else { GIVEN_UP };
-            return if waited >= limit {
-                Readiness::AsksNothing
-            } else {
-                Readiness::Doubtful
+            return match waited >= limit {
+                true => Readiness::AsksNothing,
+                false => Readiness::Doubtful,
             };
         }
         let AskedQuestion { pid, read, .. } = moment.asked;
@@ -475,18 +439,14 @@ impl Examinations {
         if answered.is_some_and(|answered| moment.asked.may_be(&answered.asked)) {
             return Readiness::Answered;
         }
-        let since = match self.same {
-            Some((same, since)) if same == read => since,
-            Some(_) | None => now,
-        };
-        self.same = Some((read, since));
+        let same = self.same.filter(|(same, _)| *same == read);
+        let (_, since) = *self.same.insert(same.unwrap_or((read, now)));
         let is_settled = now.saturating_duration_since(since) >= SETTLED;
+        let is_later = |reported: Millis| answered.is_none_or(|answered| reported > answered.at);
         let is_reported = || {
             explanation.state == ExplainedState::Waiting
                 && explanation.read == read
-                && explanation
-                    .waiting_since
-                    .is_some_and(|reported| answered.is_none_or(|answered| reported > answered.at))
+                && explanation.waiting_since.is_some_and(is_later)
         };
         if !moment.has_unread_input && (is_settled || is_reported()) {
             Readiness::Ready
@@ -498,8 +458,7 @@ impl Examinations {
     }
 }
 
-/// Whether a program takes input now. If all did something else when the question was judged, that
-/// is no evidence against it.
+/// Whether a program takes input now, unless all seemed to do something else also when the question was judged.
 fn takes_input(terminal: Option<&TtyEvidence>, explanation: &Explanation) -> bool {
     let Some(terminal) = terminal else {
         return true;

@@ -57,7 +57,6 @@ async fn read_next_end(cx: Cx) {
 }
 
 impl State {
-    /// Publishes the tasks of the last look.
     pub(super) fn publish_tasks(&mut self, now: Now) {
         let Some(look) = self.engine.last_look() else {
             return;
@@ -91,7 +90,6 @@ impl State {
         }
     }
 
-    /// Asks how long these runs usually take.
     pub(super) fn find_usual_durations(&mut self, windows: impl IntoIterator<Item = WindowId>) {
         for window in windows {
             let task = self.task(window);
@@ -113,13 +111,10 @@ impl State {
         }
     }
 
-    /// Explains why a task is or is not judged to wait for input.
     pub(super) fn explain(&self, task: &Task, now: Now) -> Explanation {
         let engine = &self.engine;
         let look = engine.last_look();
-        let terminal = look
-            .and_then(|look| look.terminals.get(&task.window))
-            .map(Arc::as_ref);
+        let terminal = look.and_then(|look| look.terminals.get(&task.window).map(Arc::as_ref));
         let judged = engine.episodes.judgement_of(task.window);
         let mut explanation = Explanation::new(task, judged.map(|(judged, ..)| judged), terminal);
         if let Some((judged, since, reported)) = judged {

@@ -10,11 +10,10 @@ use super::state::{Cx, State};
 use super::stories::turn_to_change;
 use crate::model::{Bookmark, DeliveredEvent, Level, Now, Record, SavedLook, Task, WindowId};
 
-/// How often tmux is nudged after a run has ended, and for how long. A window that is respawned at
-/// once needs this: only the end of the next run is reported, and tmux can lose the signal for that
-/// end while it is still starting the run (3.3a).
-const NUDGE_EVERY: Duration = Duration::from_millis(15);
-const NUDGE_FOR: Duration = Duration::from_millis(500);
+/// How often tmux is nudged after a run has ended, and for how long. Of a window that is respawned at once only
+/// the end of the next run is reported, and tmux can lose its signal while it is starting that (3.3a).
+pub(super) const NUDGE_EVERY: Duration = Duration::from_millis(15);
+pub(super) const NUDGE_FOR: Duration = Duration::from_millis(500);
 
 /// How many windows whose runs ended last a look soon after a change queries.
 const JUST_ENDED: usize = 8;
@@ -22,13 +21,13 @@ const JUST_ENDED: usize = 8;
 impl State {
     /// Returns when [`Input::Due`](super::Input::Due) is due, if ever.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let look_at = match (self.jobs.has_look(), self.jobs.is_sweeping) {
-            (true, _) => None,
-            (false, true) => earliest(self.schedule.wanted, self.engine.look_at()),
-            (false, false) => earliest(Some(self.schedule.next_look()), self.engine.look_at()),
+        let scheduled = match self.jobs.is_sweeping {
+            true => self.schedule.wanted,
+            false => Some(self.schedule.next_look()),
         };
+        let look_at = scheduled.into_iter().chain(self.engine.look_at()).min();
         [
-            look_at,
+            look_at.filter(|_| !self.jobs.has_look()),
             self.timers.iter().map(|(at, _)| *at).min(),
             self.deliver_at(),
             self.save_at.filter(|_| self.engine.last_look().is_some()),
@@ -48,22 +47,25 @@ impl State {
         if self.save_at.is_some_and(|at| at <= now.mono) {
             self.save();
         }
-        self.nudge_if_due(now);
+        if let Some((due, until)) = self.nudges.filter(|(next, _)| *next <= now.mono) {
+            self.nudge();
+            self.nudges = (due < until).then_some((now.mono + NUDGE_EVERY, until));
+        }
         if self.unreported_at.take_if(|at| *at <= now.mono).is_some() {
             self.found_late += 1;
             let text = "a safety look found an event that was not reported";
             self.log(LogLevel::Warn, text.to_owned());
         }
-        self.resolve_timers();
-        self.listeners.tick(now);
+        for (_, timer) in self.timers.extract_if(.., |(at, _)| *at <= now.mono) {
+            timer.resolve(());
+        }
+        self.listeners.end_waits(|active| active.wait.tick(now));
         self.report_matches(now);
-        self.look_at_ports(now);
         self.end_overdue(now);
         if self.jobs.has_look() {
             return;
         }
-        let is_prompt_due = self.engine.look_at().is_some_and(|due| due <= now.mono);
-        if is_prompt_due {
+        if self.engine.look_at().is_some_and(|due| due <= now.mono) {
             self.order(LookOrder::of(self.engine.look_for(now.mono)));
             return;
         }
@@ -74,23 +76,17 @@ impl State {
             }
             Some(Due::Ended | Due::Sweep) if self.jobs.is_sweeping => {}
             Some(Due::Ended) => {
-                self.order(LookOrder::of(self.just_ended())).why = Due::Ended;
+                let mut ended = self.tasks();
+                ended.retain(|task| !task.is_alive());
+                ended.sort_by_key(|task| std::cmp::Reverse(task.ended_at));
+                let windows = ended.iter().map(|task| task.window).take(JUST_ENDED);
+                self.order(LookOrder::of(windows)).why = Due::Ended;
             }
             Some(Due::Sweep) => self.jobs.is_sweeping = true,
         }
     }
 
-    /// Returns the windows whose runs ended last.
-    fn just_ended(&self) -> Vec<WindowId> {
-        let mut ended = self.tasks();
-        ended.retain(|task| !task.is_alive());
-        ended.sort_by_key(|task| std::cmp::Reverse(task.ended_at));
-        let windows = ended.iter().map(|task| task.window);
-        windows.take(JUST_ENDED).collect()
-    }
-
-    /// Returns when gathered events are to be delivered: not while answers are pending that report
-    /// the same to their owner.
+    /// Returns when gathered events are delivered: not while an answer is pending that reports them to their owner.
     fn deliver_at(&self) -> Option<Instant> {
         let at = self.engine.deliver_at()?;
         (Rc::strong_count(&self.returning) == 1).then_some(at)
@@ -104,7 +100,6 @@ impl State {
         }
     }
 
-    /// Notes that the saved state is out of date.
     pub(super) fn save_within(&mut self, pause: Duration, now: Now) {
         let at = now.mono + pause;
         self.save_at = Some(self.save_at.map_or(at, |before| before.min(at)));
@@ -129,29 +124,11 @@ impl State {
         })));
     }
 
-    /// Nudges tmux for a while if it may lose signals: a run has ended, and another may follow at once.
-    pub(super) fn nudge_for_a_while(&mut self, now: Now) {
-        let nudges = (now.mono + NUDGE_EVERY, now.mono + NUDGE_FOR);
-        self.nudges = (!self.link.reports_respawns).then_some(nudges);
-    }
-
     pub(super) fn nudge(&mut self) {
         if let Some(life) = &self.link.life {
             self.effects.push(Effect::Nudge(life.clone()));
         }
     }
-
-    fn nudge_if_due(&mut self, now: Now) {
-        let Some((due, until)) = self.nudges.filter(|(next, _)| *next <= now.mono) else {
-            return;
-        };
-        self.nudge();
-        self.nudges = (due < until).then_some((now.mono + NUDGE_EVERY, until));
-    }
-}
-
-fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
-    [one, other].into_iter().flatten().min()
 }
 
 /// How long after a restart that started nothing it is tried again.
@@ -169,7 +146,7 @@ impl State {
             self.spawn(|cx| async move {
                 let forget = |outcome| Job::ForgetEnvironments(present, gone, outcome);
                 // The next daemon forgets what was not forgotten.
-                drop(cx.run(forget).await);
+                cx.run(forget).await.ok();
             });
         }
         for (end, why) in prevented {
@@ -183,22 +160,19 @@ impl State {
         }
     }
 
-    /// Delivers the end of a run that no restart follows, although one was announced: its owner has to
-    /// know of it.
+    /// Delivers the end of a run that no restart follows, although one was announced.
     fn deliver_end(&mut self, end: DeliveredEvent, now: Now) {
         let DeliveredEvent { seq, mut event } = end;
         event.task.settings.restarts = None;
         self.engine.queue_delivery(seq, event, now);
     }
 
-    /// Says why a task is not run again.
     fn report_impossible(&mut self, task: &Task, why: &str, now: Now) {
         let Task { window, name, .. } = task;
         let text = format!("tmux task {window} ({name}) cannot be restarted: {why}");
         self.notice(Level::Warning, text, now);
     }
 
-    /// Tries a restart again later that has started nothing.
     fn put_restart_off(&mut self, window: WindowId, error: String) {
         let text =
             format!("could not restart a task; trying again error={error:?} window={window}");
@@ -206,7 +180,6 @@ impl State {
         self.restarts.put_off(window, self.now.after(RETRY_AFTER));
     }
 
-    /// Gives up a restart that can never succeed.
     fn give_restart_up(&mut self, task: &Task, why: String, now: Now) {
         self.report_impossible(task, &why, now);
         let end = self.restarts.give_up(task.window, why);
@@ -220,8 +193,7 @@ impl State {
     }
 }
 
-/// Runs a task again whose run has failed, when its pause is over: until it runs, or a look shows that it is
-/// not to be run again.
+/// Runs a task again whose run has failed, when its pause is over: until it runs, or is not to be run again.
 async fn restart(cx: Cx, task: Arc<Task>) {
     let window = task.window;
     while let Some((due, number)) = cx.with(|state| state.restarts.due(&task)) {

@@ -1,5 +1,4 @@
-//! The runs that are being ended and by whom, what waits for them, and what looks show of them meanwhile;
-//! the runs that ended last.
+//! The runs that are being ended, what waits for them, and what looks show of them; the runs that ended last.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -7,31 +6,10 @@ use std::time::Instant;
 
 use super::promise::Resolver;
 use crate::model::{
-    Body, Error, EventKind, GoneReason, LeftProcess, Life, Millis, Ordered as _, Record, Snapshot,
-    Task, WindowId,
+    Body, EventKind, GoneReason, LeftProcess, Life, Millis, Ordered as _, Record, Snapshot, Task,
+    WindowId,
 };
 use crate::rules::wire::Caller;
-
-/// How runs have ended that a command waits for.
-#[derive(Debug)]
-pub(super) struct RunsEnded {
-    /// All of its tasks.
-    pub(super) tasks: Vec<Arc<Task>>,
-    /// What could not be ended, and why.
-    pub(super) failed: Vec<String>,
-    /// How those ended that have, as far as it is known.
-    pub(super) ended: BTreeMap<WindowId, Arc<Task>>,
-}
-
-impl RunsEnded {
-    /// Returns the error that some could not be ended.
-    pub(super) fn refusal(&self) -> Option<Error> {
-        (!self.failed.is_empty()).then(|| {
-            Error::failed(format!("could not end {}", self.failed.join("; ")))
-                .with_hint("what is another user's, that user has to end")
-        })
-    }
-}
 
 #[derive(Debug, Default)]
 pub(super) struct Endings {
@@ -57,11 +35,9 @@ pub(super) struct Ending {
     pub(super) is_window_gone: bool,
     /// What is left of it after a second.
     pub(super) waits_for: Vec<LeftProcess>,
-    /// The commands that wait for its end.
     pub(super) waiting: Vec<WaitingCommand>,
 }
 
-/// A command that waits for a run to end.
 #[derive(Debug)]
 pub(super) struct WaitingCommand {
     /// Whether it needs the window as it is when the run has ended.
@@ -107,27 +83,21 @@ impl Ending {
 }
 
 impl Endings {
-    /// Notes that a run is being ended.
     pub(super) fn begin(&mut self, ending: Ending) {
         let window = ending.task.window;
         self.ours.insert((window, ending.task.run));
         self.runs.insert(window, ending);
     }
 
-    /// Whether the run in this window is being ended.
     pub(super) fn contain(&self, window: WindowId) -> bool {
         self.runs.contains_key(&window)
     }
 
-    /// Returns the windows in which a task of this name is being ended.
     pub(super) fn of_name(&self, name: &str) -> Vec<Arc<Task>> {
-        let runs = self.runs.values();
-        runs.filter(|ending| ending.task.name == name)
-            .map(|ending| Arc::clone(&ending.task))
-            .collect()
+        let tasks = self.runs.values().map(|ending| &ending.task);
+        tasks.filter(|task| task.name == name).cloned().collect()
     }
 
-    /// Returns when the next time limit is reached.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.limits.values().map(|(_, at)| *at).min()
     }
@@ -144,8 +114,7 @@ impl Endings {
                         continue;
                     }
                     match ending.stage {
-                        // Somebody has closed it, or has ended the session: what runs there may live on, and
-                        // is still waited for.
+                        // Somebody has closed it: what runs there may live on, and is still waited for.
                         Stage::Stopping => ending.is_window_gone = true,
                         Stage::Marking | Stage::Ended | Stage::Closing => over.push(*window),
                     }
@@ -163,8 +132,10 @@ impl Endings {
                     }
                 }
                 Some(task) if task.run == ending.task.run => {
-                    if !task.is_alive() && ending.task.is_alive() {
+                    if !task.is_alive() {
                         ending.ended = Some(Arc::clone(task));
+                    }
+                    if !task.is_alive() && ending.task.is_alive() {
                         let before = last.and_then(|last| last.tasks.get(window));
                         let before = before.filter(|before| before.is_alive());
                         let screen = task.screen.clone();
@@ -172,8 +143,6 @@ impl Endings {
                         if task.screen != screen {
                             Arc::make_mut(task).screen = screen;
                         }
-                    } else if !task.is_alive() {
-                        ending.ended = Some(Arc::clone(task));
                     }
                     let asked_by = &ending.task.asked_by;
                     if (task.ending, &task.asked_by) != (ending.reason, asked_by) {
@@ -205,11 +174,9 @@ impl Endings {
                 look.asked_by.extend(asked_by.map(|by| (*window, by)));
             }
         }
-        for window in over {
-            if let Some(mut ending) = self.runs.remove(&window) {
-                let ended = ending.ended.take();
-                ending.settle(&Ok(ended));
-            }
+        for mut ending in over.iter().filter_map(|window| self.runs.remove(window)) {
+            let ended = ending.ended.take();
+            ending.settle(&Ok(ended));
         }
     }
 
@@ -217,26 +184,21 @@ impl Endings {
     fn note_ours(&mut self, look: &mut Snapshot, last: Option<&Snapshot>) {
         let is_known = |task: &Task| {
             let before = last.and_then(|last| last.tasks.get(&task.window));
-            let before = before.filter(|before| before.run == task.run);
-            before
-                .and_then(|before| before.exit())
+            let exit = before.filter(|before| before.run == task.run);
+            exit.and_then(|before| before.exit())
                 .is_some_and(|exit| exit.by_us)
         };
         let is_ours = |task: &Task| {
             let is_killed = task.exit_hint().is_some();
             is_killed && (self.ours.contains(&(task.window, task.run)) || is_known(task))
         };
-        let note = |task: &mut Task| {
+        let ended = look.ended.iter_mut().filter(|task| is_ours(task));
+        let tasks = look.tasks.values_mut().filter(|task| is_ours(task));
+        for task in ended.chain(tasks.map(Arc::make_mut)) {
             if let Life::Dead(exit) = &mut task.life {
                 exit.by_us = true;
             }
-        };
-        look.ended
-            .iter_mut()
-            .filter(|task| is_ours(task))
-            .for_each(note);
-        let tasks = look.tasks.values_mut().filter(|task| is_ours(task));
-        tasks.for_each(|task| note(Arc::make_mut(task)));
+        }
         self.ours
             .retain(|(window, run)| look.tasks.get(window).is_some_and(|task| task.run == *run));
     }
@@ -252,19 +214,16 @@ impl Caller {
         }
     }
 
-    /// Returns why each of these tasks disappears.
     pub(crate) fn reasons<'a>(
         &self,
         tasks: impl IntoIterator<Item = &'a Arc<Task>>,
     ) -> BTreeMap<WindowId, GoneReason> {
-        let tasks = tasks.into_iter();
-        tasks
-            .map(|task| (task.window, self.reason(task)))
-            .into_map()
+        let reason_of = |task: &Arc<Task>| (task.window, self.reason(task));
+        tasks.into_iter().map(reason_of).into_map()
     }
 
-    /// An agent knows of its own commands only: the owner of the task may be another one. An agent
-    /// whose conversation is not known counts as another one, so that no owner misses an end.
+    /// An agent knows of its own commands only. One whose conversation is not known counts as another one, so that no
+    /// owner misses an end.
     fn reason(&self, task: &Task) -> GoneReason {
         if !self.is_agent && self.owner.is_none() {
             GoneReason::UserKilled
@@ -276,21 +235,17 @@ impl Caller {
     }
 }
 
-// The runs that ended or disappeared last: their windows can be closed before a wait for them
-// begins.
-
-/// How many are kept. A wait for a run begins soon after the run.
+/// How many ended runs are kept. A wait for a run begins soon after the run.
 const MOST: usize = 64;
 
-/// A second, in milliseconds.
 const SECOND_MS: Millis = 1000;
 
-/// The runs that ended or disappeared last, as they were then.
+/// The runs that ended or disappeared last, as they were then: their windows can be closed before a wait for
+/// them begins.
 #[derive(Debug, Default)]
 pub(super) struct EndedRuns(VecDeque<Arc<Task>>);
 
 impl EndedRuns {
-    /// Adds the runs that these records report as ended or disappeared.
     pub(super) fn add(&mut self, records: &[Record]) {
         for record in records {
             if let Body::Event(event) = &record.body
@@ -308,28 +263,24 @@ impl EndedRuns {
         self.0.drain(..excess);
     }
 
-    /// Returns this run as it was last, if it is known.
     pub(super) fn find(&self, window: WindowId, run: Option<u32>) -> Option<&Arc<Task>> {
         let is_it = |task: &&Arc<Task>| task.window == window && task.run == run;
         self.0.iter().rev().find(is_it)
     }
 
-    /// Whether this launched run is among them, and not only one of another session or server that had
-    /// the same ids before the launch.
+    /// Whether this launched run is among them, and not one of another session or server with the same ids.
     pub(super) fn contain(&self, launched: &Task) -> bool {
-        let Some(ended) = self.find(launched.window, launched.run) else {
-            return false;
-        };
-        // Where only the end is known, tmux may have reported it in whole seconds.
-        let at = ended
-            .started_at
-            .or_else(|| Some(ended.ended_at?.saturating_add(SECOND_MS)));
-        at.zip(launched.started_at)
-            .is_none_or(|(at, launched)| at >= launched)
+        self.find(launched.window, launched.run)
+            .is_some_and(|ended| {
+                // Where only the end is known, tmux may have reported it in whole seconds.
+                let latest = || Some(ended.ended_at?.saturating_add(SECOND_MS));
+                let at = ended.started_at.or_else(latest);
+                at.zip(launched.started_at)
+                    .is_none_or(|(at, launched)| at >= launched)
+            })
     }
 
-    /// Returns the look that a wait for this run is judged by: `look`, with the end of the run where
-    /// its window is closed.
+    /// Returns the look that a wait for this run is judged by, with its end where its window is closed.
     pub(super) fn look_for(&self, entry: &Task, mut look: Snapshot) -> Snapshot {
         let window = entry.window;
         if !look.tasks.contains_key(&window)

@@ -7,11 +7,11 @@
 //! The window is marked in tmux first, so that the next daemon finishes what a killed one had begun; the
 //! command that waits asks it again (`Request::repeated`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ending_runs::{Ending, RunEnd, RunsEnded, Stage, WaitingCommand};
+use super::ending_runs::{Ending, RunEnd, Stage, WaitingCommand};
 use super::input::{ClosedWindows, Effect, Job, LogLevel, LookOrder};
 use super::promise::{Promise, promise};
 use super::state::{Cx, State};
@@ -22,43 +22,42 @@ use crate::model::{
 };
 use crate::rules::wire::{EndedTask, EndingRun};
 
-/// How long tmux may take to report that a run's process has ended, at least: on a busy machine the look
-/// that shows it can take longer. After that its window is closed all the same.
+/// How long tmux may take to report that a run's process has ended, on a busy machine, before its window is
+/// closed all the same.
 const REPORTED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Ends the runs of these tasks, and waits until nothing is left of any of them. `reasons` says why
 /// their windows are closed, also without who waits for it; the windows of the others, and all if
-/// `keeps_windows`, stay as they are when their runs have ended.
+/// `keeps_windows`, stay as they are when their runs have ended. Returns the tasks as they were at their ends, as
+/// far as that is known; or why some could not be ended.
 pub(super) async fn end_runs(
     cx: &Cx,
-    tasks: Vec<Arc<Task>>,
+    tasks: &[Arc<Task>],
     reasons: &BTreeMap<WindowId, GoneReason>,
     choice: &StopChoice,
     keeps_windows: bool,
-) -> RunsEnded {
-    let ends = cx.with(|state| state.order_ends(&tasks, reasons, choice, keeps_windows));
-    let mut runs = RunsEnded {
-        tasks,
-        failed: Vec::new(),
-        ended: BTreeMap::new(),
-    };
+) -> Result<BTreeMap<WindowId, Arc<Task>>, Error> {
+    let ends = cx.with(|state| state.order_ends(tasks, reasons, choice, keeps_windows));
+    let (mut known, mut failed) = (BTreeMap::new(), Vec::new());
     for (window, end) in ends {
         match end.await {
-            Ok(ended) => runs.ended.extend(ended.map(|ended| (window, ended))),
-            Err(failure) => runs.failed.push(failure),
+            Ok(ended) => known.extend(ended.map(|ended| (window, ended))),
+            Err(failure) => failed.push(failure),
         }
     }
-    runs
+    if failed.is_empty() {
+        return Ok(known);
+    }
+    let error = Error::failed(format!("could not end {}", failed.join("; ")));
+    Err(error.with_hint("what is another user's, that user has to end"))
 }
 
 /// Ends runs that have lasted as long as they may.
 async fn end_runs_out_of_time(cx: Cx, tasks: Vec<Arc<Task>>) {
-    let reasons = tasks.iter();
-    let reasons = reasons
-        .map(|task| (task.window, GoneReason::TimedOut))
-        .collect();
-    let over = end_runs(&cx, tasks, &reasons, &StopChoice::default(), false).await;
-    if let Some(Error { message, .. }) = over.refusal() {
+    let out_of_time = |task: &Arc<Task>| (task.window, GoneReason::TimedOut);
+    let reasons = tasks.iter().map(out_of_time).collect();
+    let over = end_runs(&cx, &tasks, &reasons, &StopChoice::default(), false).await;
+    if let Err(Error { message, .. }) = over {
         cx.with(|state| state.notice(Level::Warning, message, state.now));
     }
 }
@@ -69,26 +68,29 @@ async fn mark(
     marks: Vec<(Arc<Task>, Option<GoneReason>)>,
     plans: BTreeMap<WindowId, StopPlan>,
 ) {
-    if let Err(error) = cx.run(|outcome| Job::MarkEndings(marks, outcome)).await {
-        let text = format!(
-            "could not mark windows whose runs are ended error={:?}",
-            error.message
-        );
+    if let Err(Error { message, .. }) = cx.run(|outcome| Job::MarkEndings(marks, outcome)).await {
+        let text = format!("could not mark windows whose runs are ended error={message:?}");
         cx.with(|state| state.log(LogLevel::Warn, text));
     }
-    cx.with(|state| state.endings_marked(plans));
+    cx.with(|state| {
+        for (window, plan) in plans {
+            let ending = state.endings.runs.get_mut(&window);
+            if let Some(ending) = ending.filter(|ending| ending.stage == Stage::Marking) {
+                ending.stage = Stage::Stopping;
+                let task = Arc::clone(&ending.task);
+                state.stop_processes(&task, plan, false);
+            }
+        }
+        state.save_within(Duration::ZERO, state.now);
+    });
 }
 
-/// Closes windows whose runs have ended.
-async fn close(cx: Cx, windows: Vec<WindowId>) {
+pub(super) async fn close(cx: Cx, windows: Vec<WindowId>) {
     let link = turn_to_change(&cx, |_, task| windows.contains(&task.window)).await;
     let closing = windows.clone();
     let done = link.run(|outcome| Job::Kill(closing, outcome)).await;
-    let done = done.unwrap_or_else(|error| ClosedWindows {
-        failure: Some(error),
-        ..ClosedWindows::default()
-    });
-    cx.with(|state| state.windows_closed(&windows, &done));
+    let done = done.unwrap_or_else(|error| (BTreeSet::new(), Some(error)));
+    cx.with(|state| state.windows_closed(&windows, done));
 }
 
 /// Looks at the window of a run that has ended: how is shown now, if tmux reports it in time.
@@ -106,7 +108,6 @@ async fn look_at_end(cx: Cx, window: WindowId, run: Option<u32>) {
 }
 
 impl State {
-    /// Begins to end runs. Returns their ends.
     fn order_ends(
         &mut self,
         tasks: &[Arc<Task>],
@@ -162,33 +163,16 @@ impl State {
         ends
     }
 
-    /// Processes that windows are marked: their runs are asked to end.
-    fn endings_marked(&mut self, plans: BTreeMap<WindowId, StopPlan>) {
-        for (window, plan) in plans {
-            let ending = self.endings.runs.get_mut(&window);
-            if let Some(ending) = ending.filter(|ending| ending.stage == Stage::Marking) {
-                ending.stage = Stage::Stopping;
-                let task = Arc::clone(&ending.task);
-                self.stop_processes(&task, plan, false);
-            }
-        }
-        self.save_within(Duration::ZERO, self.now);
-    }
-
-    /// Processes what the kernel reports of the ends of a run's processes.
     pub(super) fn ending_reported(&mut self, report: EndReport) {
-        match report {
+        let (window, left) = match report {
             EndReport::Waiting(window, left) => {
                 if let Some(ending) = self.endings.runs.get_mut(&window) {
                     ending.waits_for = left;
                 }
+                return;
             }
-            EndReport::Ended(window, left) => self.run_ended(window, &left),
-        }
-    }
-
-    /// Processes that the kernel has reported the end of a run's processes, or what is left.
-    fn run_ended(&mut self, window: WindowId, left: &[LeftProcess]) {
+            EndReport::Ended(window, left) => (window, left),
+        };
         let Some(ending) = self.endings.runs.get_mut(&window) else {
             return;
         };
@@ -203,14 +187,13 @@ impl State {
                 self.spawn(move |cx| look_at_end(cx, window, run));
             }
         } else {
-            let failure = format!("{}: {}", label(&ending.task), LeftProcess::still_run(left));
+            let failure = format!("{}: {}", label(&ending.task), LeftProcess::still_run(&left));
             self.ending_failed(window, failure);
             self.order(LookOrder::of([window]));
         }
         self.proceed_with_endings();
     }
 
-    /// Gives up to end the run in this window.
     fn ending_failed(&mut self, window: WindowId, failure: String) {
         let Some(mut ending) = self.endings.runs.remove(&window) else {
             return;
@@ -218,16 +201,15 @@ impl State {
         ending.settle(&Err(failure));
         if ending.reason.is_some() && !ending.is_window_gone {
             self.spawn(move |cx| async move {
-                // The next daemon ends what is marked and can be ended.
                 let unmark = |outcome| Job::MarkEndings(vec![(ending.task, None)], outcome);
-                drop(cx.run(unmark).await);
+                // The next daemon ends what is marked and can be ended.
+                cx.run(unmark).await.ok();
             });
         }
     }
 
     /// Processes that windows were closed, or why the next of them could not be.
-    fn windows_closed(&mut self, windows: &[WindowId], done: &ClosedWindows) {
-        let ClosedWindows { closed, failure } = done;
+    fn windows_closed(&mut self, windows: &[WindowId], (closed, failure): ClosedWindows) {
         if let Some(Error { message, .. }) = failure {
             for window in windows.iter().filter(|window| !closed.contains(window)) {
                 self.ending_failed(*window, format!("{window}: {message}"));
@@ -254,18 +236,9 @@ impl State {
             }
             Stage::Marking | Stage::Stopping | Stage::Closing => false,
         };
-        let shown: Vec<WindowId> = self
-            .endings
-            .runs
-            .iter()
-            .filter(|(_, ending)| is_shown(ending))
-            .map(|(window, _)| *window)
-            .collect();
-        let mut closing = Vec::new();
-        for window in shown {
-            let Some(ending) = self.endings.runs.get_mut(&window) else {
-                continue;
-            };
+        let (mut closing, mut over) = (Vec::new(), Vec::new());
+        let runs = self.endings.runs.iter_mut();
+        for (window, ending) in runs.filter(|(_, ending)| is_shown(ending)) {
             ending.stage = Stage::Closing;
             if ending.task.is_alive() {
                 let run = ending.ended.as_ref().unwrap_or(&ending.task);
@@ -280,51 +253,27 @@ impl State {
                 let ended = ending.ended.clone();
                 ending.settle(&Ok(ended));
             } else if ending.reason.is_some() {
-                closing.push(window);
+                closing.push(*window);
             } else {
                 // Nothing needs its slot any more.
                 ending.settle(&Ok(None));
-                self.endings.runs.remove(&window);
-                self.order(LookOrder::of([window]));
+                over.push(*window);
             }
+        }
+        if !over.is_empty() {
+            self.endings.runs.retain(|window, _| !over.contains(window));
+            self.order(LookOrder::of(over));
         }
         if !closing.is_empty() {
             self.spawn(|cx| close(cx, closing));
         }
     }
 
-    /// Closes the windows of runs that have ended and were to end with their session.
-    pub(super) fn close_kept(&mut self, tasks: &[Arc<Task>]) {
-        let windows: Vec<WindowId> = tasks
-            .iter()
-            .map(|task| task.window)
-            .filter(|window| self.endings.contain(*window))
-            .collect();
-        if !windows.is_empty() {
-            self.spawn(|cx| close(cx, windows));
-        }
-    }
-
-    /// A launch is over. If a run was ended for it whose window it has not taken, that is told like any other
-    /// end.
-    pub(super) fn launch_over(&mut self, name: &str) {
-        let is_left =
-            |_: &WindowId, ending: &mut Ending| ending.reason.is_none() && ending.task.name == name;
-        let left = self.endings.runs.extract_if(.., is_left);
-        let left: Vec<WindowId> = left.map(|(window, _)| window).collect();
-        if !left.is_empty() {
-            self.order(LookOrder::of(left));
-        }
-    }
-
-    /// Continues to end what an earlier daemon has begun to end.
     pub(super) fn resume_endings(&mut self, look: &Snapshot) {
         for task in look.tasks.values() {
             let Some(reason) = task.ending else { continue };
-            let last = self
-                .engine
-                .last_look()
-                .and_then(|last| last.tasks.get(&task.window));
+            let last = self.engine.last_look();
+            let last = last.and_then(|last| last.tasks.get(&task.window));
             // The last daemon had not recorded its end.
             let was_alive = last.is_none_or(|last| last.is_alive());
             if self.endings.contain(task.window) || !(task.is_alive() || was_alive) {
@@ -371,41 +320,30 @@ impl State {
         }
     }
 
-    /// Ends the runs that have lasted as long as they may.
     pub(super) fn end_overdue(&mut self, now: Now) {
-        let limits = self.endings.limits.iter();
-        let due: Vec<WindowId> = limits
-            .filter(|(_, (_, at))| *at <= now.mono)
-            .map(|(window, _)| *window)
-            .collect();
-        let mut tasks = Vec::new();
-        for window in due {
-            self.endings.limits.remove(&window);
-            tasks.extend(self.task(window).filter(|task| task.is_alive()));
-        }
+        let limits = &mut self.endings.limits;
+        let due = limits.extract_if(.., |_, (_, at)| *at <= now.mono);
+        let due: Vec<_> = due.collect();
+        let tasks = due.iter().filter_map(|(window, _)| self.task(*window));
+        let tasks: Vec<_> = tasks.filter(|task| task.is_alive()).collect();
         if !tasks.is_empty() {
             self.spawn(|cx| end_runs_out_of_time(cx, tasks));
         }
         self.proceed_with_endings();
     }
 
-    /// Returns the runs of these tasks that are being ended; of all tasks if none is named. Kills what
-    /// is left of them if that is asked for.
+    /// Returns the runs of these tasks, or of all, that are being ended. Kills what is left of them if asked to.
     pub(super) fn endings_of(&mut self, names: &[String], at_once: bool) -> Vec<EndingRun> {
         let is_named = |task: &Task| {
             let window = task.window.to_string();
-            names.is_empty()
-                || names
-                    .iter()
-                    .any(|name| *name == task.name || *name == window)
+            names.is_empty() || names.contains(&task.name) || names.contains(&window)
         };
         let (mut shown, mut stopping) = (Vec::new(), Vec::new());
-        for ending in self.endings.runs.values() {
+        // One that is only closed with others has ended.
+        let runs = self.endings.runs.values();
+        for ending in runs.filter(|ending| ending.stage != Stage::Closing && is_named(&ending.task))
+        {
             let task = &ending.task;
-            // One that is only closed with others has ended.
-            if ending.stage == Stage::Closing || !is_named(task) {
-                continue;
-            }
             if ending.stage == Stage::Stopping {
                 stopping.push(Arc::clone(task));
             }
@@ -440,7 +378,6 @@ fn label(task: &Task) -> String {
     format!("{} ({})", task.window, task.name)
 }
 
-/// Returns tasks in words: `tasks @1 (a), @2 (b)`.
 pub(super) fn list_of_tasks<'a>(tasks: impl IntoIterator<Item = &'a Arc<Task>>) -> String {
     let labels: Vec<String> = tasks.into_iter().map(|task| label(task)).collect();
     let plural = if labels.len() == 1 { "" } else { "s" };

@@ -19,10 +19,8 @@ use crate::rules::wire::{Answer, LaunchedRun, LogRequest, RequestLine, TaskBoard
 pub(crate) enum Input {
     /// A request. Subscriptions to the feed are not included: they do not involve the session.
     Requested(RequestId, RequestLine),
-    /// The client of a request has disconnected or reads too slowly: its answer is not wanted any
-    /// more.
+    /// The client of a request has disconnected or reads too slowly: it needs no answer.
     Left(RequestId),
-    /// tmux or the kernel reports a change.
     Changed(Change),
     /// The running job is done, and its outcome is set; or why it failed.
     Done(Result<(), Error>),
@@ -36,7 +34,6 @@ pub(crate) enum Input {
     Ending(EndReport),
     /// Notices to record, with their levels.
     Notices(Vec<(Level, String)>),
-    /// A deadline was reached.
     Due,
 }
 
@@ -47,25 +44,21 @@ pub(crate) enum Change {
     Windows,
     /// A pane printed something: look soon.
     Output,
-    /// Output of a followed pane.
     Printed {
         pane: PaneId,
-        /// The output.
         bytes: Vec<u8>,
     },
     /// A pane that is not followed sends its output and has to be paused.
     Unfollowed,
     /// tmux has paused a followed pane: its further output does not arrive.
     Paused(PaneId),
-    /// A pane was read that is followed already: the outcome of the first such read that is not
-    /// finished.
+    /// A pane was read that is followed already: the outcome of the first such read that is not finished.
     Read(PaneRead),
     /// The client that follows output was lost, and some of the output with it.
     FollowerLost,
     /// Windows were resized.
     Layout,
-    /// The kernel's evidence on the terminals of these windows has changed, and may change the
-    /// judgement of their prompts.
+    /// The kernel's evidence on the terminals of these windows may change the judgement of their prompts.
     Terminals(BTreeSet<WindowId>),
 }
 
@@ -76,8 +69,7 @@ pub(crate) type HeldCommand = Box<dyn std::fmt::Debug + Send>;
 #[derive(Debug)]
 pub(crate) enum LookOutcome {
     Looked(Box<Look>),
-    /// No look was needed: nothing was reported or named, or all windows were looked at and tmux has not
-    /// run since.
+    /// Nothing was reported or named, or all windows were looked at and tmux has not run since.
     NotNeeded,
     /// A slice of all windows shows nothing new, and there are further slices.
     NothingNew,
@@ -96,16 +88,11 @@ pub(crate) enum LaunchOutcome {
 }
 
 /// Which windows were closed; and why the next one could not be.
-#[derive(Debug, Default)]
-pub(crate) struct ClosedWindows {
-    pub(crate) closed: BTreeSet<WindowId>,
-    pub(crate) failure: Option<Error>,
-}
+pub(crate) type ClosedWindows = (BTreeSet<WindowId>, Option<Error>);
 
 /// One look as a snapshot.
 #[derive(Debug)]
 pub(crate) struct Look {
-    /// When it was taken.
     pub(crate) at: Now,
     pub(crate) snapshot: Snapshot,
     /// Whether all windows were looked at: by this slice and those before it.
@@ -116,10 +103,8 @@ pub(crate) struct Look {
     pub(crate) is_unsettled: bool,
     /// Whether tmux may have missed that a process has ended, and should collect its children.
     pub(crate) needs_nudge: bool,
-    /// tmux's death record as it was read, to be cleared once the deaths are recorded; may be
-    /// empty.
+    /// tmux's death record as it was read, to be cleared once the deaths are recorded; may be empty.
     pub(crate) death_record: String,
-    /// The state of the link after it.
     pub(crate) link: LinkState,
 }
 
@@ -149,8 +134,7 @@ pub(crate) struct StoreState {
     pub(crate) written: Seq,
     /// The sequence number of the last record that the disk has accepted or refused.
     pub(crate) tried: Seq,
-    /// Whether so much waits for the disk that no look should be taken: the next one finds the
-    /// changes.
+    /// Whether so much waits for the disk that no look should be taken: a later one finds the changes.
     pub(crate) is_full: bool,
 }
 
@@ -161,19 +145,16 @@ pub(crate) enum Effect {
     Run(Job),
     /// Follow the output of exactly these panes from here on. Others that send output are paused.
     Follow(BTreeSet<PaneId>),
-    /// End the processes of this run. The result is an input. A later order with a shorter
-    /// grace time shortens that.
+    /// End the processes of this run. The result is an input. A later, shorter grace time counts.
     EndRun(EndOrder),
     /// What the tasks ask now, reported or not: the terminals of those that were reported are examined
     /// more often, and output beside a question does not keep a terminal from being examined.
     Questions(BTreeMap<WindowId, OpenQuestion>),
     /// Make tmux collect children that have ended.
     Nudge(SessionLife),
-    /// Write these records, all of them or none, with the session's name and the checkpoint of the
-    /// look.
+    /// Write these records, all of them or none, with the session's name and the checkpoint of the look.
     Append {
         records: Vec<Record>,
-        /// The session's name.
         session_name: String,
         /// The checkpoint; `None` before the first look.
         checkpoint: Option<Checkpoint>,
@@ -186,11 +167,9 @@ pub(crate) enum Effect {
     FindUsualDuration(Arc<Task>),
     /// Save the last look, which includes all records so far.
     Save(Box<SavedLook>),
-    /// Send the client of a request something.
     Reply(RequestId, Reply),
     /// Write this to the daemon's log. The session does not write it: it has no world.
     Log(LogLevel, String),
-    /// Stop.
     Leave,
 }
 
@@ -203,30 +182,25 @@ pub(crate) enum Reply {
     Output(Option<String>),
     /// The output ends before the end of the run: some of it is missing.
     Cut,
-    /// The answer. If it is of a launch, with its command, which is held back. A queue of replies has room for
-    /// many: each has to be small.
+    /// The answer; of a launch with its command, which is held back. It is small: the queue has room for many.
     Answer(Box<Answer>, Option<HeldCommand>),
 }
 
 /// A job of the link to tmux, and where its outcome goes. One job runs at a time.
 #[derive(Debug)]
 pub(crate) enum Job {
-    /// Look at windows.
     Look(LookOrder, Resolver<LookOutcome>),
     /// Look at the next slice of all windows.
     Sweep(Resolver<LookOutcome>),
     /// Read a pane and follow it: output after the reading is reported.
     Read {
         pane: PaneId,
-        /// What to read of it.
         extent: Extent,
         /// Whether its run has ended, so that no more output arrives.
         is_over: bool,
-        /// The ended run whose last output is wanted. tmux may not have read all of it yet; the job
-        /// waits for a short time.
+        /// The ended run whose last output is wanted, which tmux may need a moment to read.
         last_of: Option<Arc<Task>>,
-        /// `None` if the pane is followed already: then what is read follows as a change, behind the output
-        /// before it.
+        /// `None` if the pane is followed already: what is read follows as a change, behind earlier output.
         outcome: Resolver<Option<Box<PaneOutput>>>,
     },
     /// Read the screen of a pane and at least this many of its last lines, without following it.
@@ -235,25 +209,25 @@ pub(crate) enum Job {
     ReadLog(Arc<Task>, LogRequest, Resolver<TaskLog>),
     /// Read what the last launch of a window's task has said, if that is recorded.
     ReadRecord(WindowId, Resolver<Option<TaskSpec>>),
-    /// Find out on which ports these runs listen, by their first processes.
-    FindPorts(Vec<PortQuery>, Resolver<BTreeMap<u32, BTreeSet<u16>>>),
+    /// Find out on which ports runs listen, and no other process does: by the port that is wanted, or any, and their
+    /// first processes.
+    FindPorts(
+        BTreeMap<Option<u16>, BTreeSet<u32>>,
+        Resolver<BTreeMap<u32, BTreeSet<u16>>>,
+    ),
     /// Wait until all output of followed panes has arrived.
     Drain(Resolver<()>),
     /// Start a task, or run it again in its slot, for which the runs with these processes were ended.
     Launch(Box<Launch>, Vec<u32>, Resolver<LaunchOutcome>),
-    /// Run a task again in its window, unless the window has changed: a look shows whether it has. With which
-    /// restart in a row that is, from 1. `Some` is why that can never succeed.
+    /// Run a task again in its window, unless that has changed, as a look shows. With which restart in a row that is,
+    /// from 1. `Some` is why that can never succeed.
     Restart(Arc<Task>, u32, Resolver<Option<String>>),
-    /// Forget the environments that were kept for restarts of launches that are not present, and those of
-    /// launches that are gone.
+    /// Forget the environments kept for restarts of launches that are not present, and those of launches gone.
     ForgetEnvironments(BTreeSet<String>, BTreeSet<String>, Resolver<()>),
-    /// Type the next part into a task. If the request names a prompt, only while the task shows it. What is
-    /// left to type comes of it.
+    /// Type the next part into a task, if it shows the prompt that the request names. What is left comes of it.
     Type(Typing, Resolver<Typing>),
-    /// Note on the windows of these tasks why their runs are about to be ended. Without a reason, remove that
-    /// note: the run could not be ended.
+    /// Note on these tasks' windows why their runs are about to be ended; without a reason, that they are not.
     MarkEndings(Vec<(Arc<Task>, Option<GoneReason>)>, Resolver<()>),
-    /// Close these windows.
     Kill(Vec<WindowId>, Resolver<ClosedWindows>),
     /// Find out which of these windows belong to another session as well.
     FindShared(Vec<WindowId>, Resolver<BTreeSet<WindowId>>),
@@ -263,24 +237,12 @@ pub(crate) enum Job {
     Prune(Vec<(WindowId, PaneId)>, Resolver<()>),
     /// End the session when no task in it is active.
     Cleanup(Resolver<()>),
-    /// Find out the session's present name. It fails with
-    /// [`OtherSession`](crate::model::ErrorKind::OtherSession) if another session has this one.
+    /// Find out the session's present name, or that [another session](crate::model::ErrorKind::OtherSession) has this.
     FindName(String, Resolver<Option<String>>),
     /// Clear tmux's death record: these deaths are recorded.
     ForgetDeaths(String, Resolver<()>),
     /// Archive the output of a run, with why it was ended.
     Archive(Arc<Task>, Option<&'static str>, Resolver<()>),
-}
-
-/// The run whose ports are wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PortQuery {
-    pub(super) window: WindowId,
-    pub(super) run: Option<u32>,
-    /// Its first process.
-    pub(crate) leader: u32,
-    /// The port that is waited for; `None` for any.
-    pub(crate) port: Option<u16>,
 }
 
 /// A look at windows: those that were reported as changed, and those that are named. If there are none,
@@ -318,7 +280,6 @@ impl LookOrder {
         self.is_barrier && !self.windows.is_empty()
     }
 
-    /// Combines two orders into one.
     pub(super) fn join(&mut self, other: Self) {
         let Self {
             windows,
@@ -331,7 +292,6 @@ impl LookOrder {
     }
 }
 
-/// How much an entry of the daemon's log matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogLevel {
     Debug,

@@ -1,5 +1,4 @@
-//! Whose turn it is to use the link: one job at a time, the most urgent first; and what is ordered until
-//! then.
+//! Whose turn it is to use the link: one job at a time, the most urgent first; and what is ordered until then.
 //!
 //! Answers and rules rely on this order: first the last output of a run, so that its waits can be
 //! judged; then the ends of output for answers, looks, commands, the reads with which waits begin,
@@ -41,17 +40,12 @@ pub(super) enum Turn {
 pub(super) struct JobQueue {
     /// The story of the running job; `None` while the link is idle.
     pub(super) running: Option<Resolver<Result<(), Error>>>,
-    /// The stories that wait for the link.
     waiting: BTreeMap<Turn, VecDeque<Resolver<()>>>,
-    /// The next look at windows.
     pub(super) look: Option<QueuedLook>,
-    /// Whether a look at windows is under way.
     pub(super) is_looking: bool,
     /// Whether a sweep is ordered, or has further slices.
     pub(super) is_sweeping: bool,
-    /// The pane whose last output is being read.
     pub(super) last_output_of: Option<PaneId>,
-    /// The ends of output that are to be read.
     pub(super) ends: VecDeque<EndRead>,
     /// What begins with the next read of a pane, one for all of it.
     pub(super) begins: BTreeMap<PaneId, Beginning>,
@@ -64,46 +58,29 @@ pub(super) struct JobQueue {
 }
 
 impl JobQueue {
-    /// Adds a story that waits for the link.
     pub(super) fn wait(&mut self, turn: Turn, resolver: Resolver<()>) {
         self.waiting.entry(turn).or_default().push_back(resolver);
     }
 
-    /// Takes the story whose turn it is, while no job runs. Looks that nothing waits for are not taken unless
-    /// `may_look`.
+    /// Takes the story whose turn it is, while no job runs. Without `may_look` only looks are taken that a
+    /// story waits for.
     pub(super) fn next(&mut self, may_look: bool) -> Option<Resolver<()>> {
         if self.running.is_some() {
             return None;
         }
-        for (turn, waiting) in &mut self.waiting {
-            let is_held_back = match turn {
-                Turn::Look => {
-                    let mut then = self.look.iter().flat_map(|look| &look.then);
-                    !may_look && !then.any(Resolver::is_wanted)
-                }
-                Turn::Slice => !may_look,
+        let mut then = self.look.iter().flat_map(|look| &look.then);
+        let is_look_wanted = may_look || then.any(Resolver::is_wanted);
+        let turns = self.waiting.iter_mut().filter(|(turn, _)| {
+            (is_look_wanted || **turn != Turn::Look)
+                && (may_look || **turn != Turn::Slice)
                 // After the last slice.
-                Turn::Archive => may_look && self.is_sweeping,
-                Turn::LastOutput
-                | Turn::End
-                | Turn::Command
-                | Turn::TakeUp
-                | Turn::Read
-                | Turn::Chore => false,
-            };
-            if is_held_back {
-                continue;
-            }
-            while let Some(next) = waiting.pop_front() {
-                if next.is_wanted() {
-                    return Some(next);
-                }
-            }
-        }
-        None
+                && (!may_look || !self.is_sweeping || **turn != Turn::Archive)
+        });
+        turns
+            .flat_map(|(_, waiting)| std::iter::from_fn(move || waiting.pop_front()))
+            .find(Resolver::is_wanted)
     }
 
-    /// Whether a look at windows is ordered or under way.
     pub(super) fn has_look(&self) -> bool {
         self.look.is_some() || self.is_looking
     }
@@ -120,8 +97,8 @@ impl JobQueue {
     }
 }
 
-/// A look at windows to take, and who waits for it.
-#[derive(Debug)]
+/// A look at windows to take, why, and who waits for it.
+#[derive(Debug, Default)]
 pub(super) struct QueuedLook {
     pub(super) order: LookOrder,
     pub(super) why: Due,
@@ -135,7 +112,6 @@ pub(super) type OutputEnd = Option<Rc<(Cursor, Box<PaneOutput>)>>;
 #[derive(Debug)]
 pub(super) struct EndRead {
     pub(super) pane: PaneId,
-    /// How many of its last lines.
     pub(super) lines: usize,
     pub(super) task: Arc<Task>,
     pub(super) readers: Vec<Resolver<OutputEnd>>,

@@ -1,5 +1,4 @@
-//! Listeners of tasks: waits in progress, output streams, runs that are searched, and the panes that they
-//! follow; what begins with a read of a pane.
+//! Waits in progress, output streams, runs that are searched, and the panes that they follow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,11 +22,9 @@ pub(super) struct Listeners {
     pub(super) watches: OutputWatches,
     /// The output of the followed panes. A pane is dropped with its last listener.
     pub(super) pane_streams: BTreeMap<PaneId, PaneStream>,
-    /// What is to be sent on the output streams, in order.
     pub(super) pieces: Vec<(RequestId, String)>,
 }
 
-/// A wait and its request.
 #[derive(Debug)]
 pub(super) struct ActiveWait {
     pub(super) request_id: RequestId,
@@ -41,7 +38,6 @@ pub(super) struct ActiveWait {
 /// A wait that has ended, and how. What the session knows besides is added to the answer.
 pub(super) type EndedWait = (Wait, WaitResult);
 
-/// A task's output, on its way to a client.
 #[derive(Debug)]
 pub(super) struct OutputStream {
     pub(super) request_id: RequestId,
@@ -50,7 +46,6 @@ pub(super) struct OutputStream {
     pub(super) task: Arc<Task>,
     /// For raw output: keeps characters whole.
     pub(super) raw: Option<Utf8Splitter>,
-    /// How many of the lines that were there are sent first.
     pub(super) lines: usize,
     /// Gets its end, or why it does not begin: whether the run has ended and all output was sent.
     pub(super) done: Resolver<Result<bool, Error>>,
@@ -64,9 +59,7 @@ impl OutputStream {
             None => lines.join("\n"),
             Some(splitter) => {
                 let mut text = String::new();
-                splitter.pass(bytes, |whole| {
-                    text.push_str(&String::from_utf8_lossy(whole));
-                });
+                splitter.pass(bytes, |whole| text += &String::from_utf8_lossy(whole));
                 text
             }
         };
@@ -76,8 +69,7 @@ impl OutputStream {
 }
 
 impl Listeners {
-    /// Returns the listeners of a daemon whose predecessor has searched the output of runs up to these
-    /// cursors.
+    /// Returns the listeners of a daemon whose predecessor has searched runs' output up to these cursors.
     pub(super) fn new(searched: BTreeMap<WindowId, String>) -> Self {
         Self {
             watches: OutputWatches::restored(searched),
@@ -90,12 +82,6 @@ impl Listeners {
         self.pane_streams.keys().copied().collect()
     }
 
-    /// Returns how many waits are in progress.
-    pub(super) fn n_waits(&self) -> usize {
-        self.waits.len()
-    }
-
-    /// Returns what the waits are for.
     pub(super) fn specs(&self) -> impl Iterator<Item = &Spec> {
         self.waits.iter().map(|active| &active.wait.spec)
     }
@@ -108,28 +94,7 @@ impl Listeners {
         })
     }
 
-    /// Processes the ports that runs listen on, by the first processes of these runs of windows.
-    pub(super) fn listens(
-        &mut self,
-        runs: &BTreeMap<(WindowId, Option<u32>), u32>,
-        ports: &BTreeMap<u32, BTreeSet<u16>>,
-    ) {
-        self.end_waits(|active| {
-            let run = (active.wait.window(), active.wait.entry.run);
-            active.wait.listens(ports.get(runs.get(&run)?)?)
-        });
-    }
-
-    /// Refuses the waits for ports.
-    pub(super) fn refuse_port_waits(&mut self, refusal: &Error) {
-        let is_for_port = |active: &mut ActiveWait| active.wait.spec.ports().next().is_some();
-        for active in self.waits.extract_if(.., is_for_port) {
-            active.done.resolve(Err(refusal.clone()));
-        }
-    }
-
-    /// Begins to follow a pane with this screen, and returns the stamp of old output. If it was resized, its
-    /// present contents are old.
+    /// Begins to follow a pane, and returns the stamp of old output: all of it, if the pane was resized.
     pub(super) fn follow(&mut self, pane: PaneId, output: &PaneOutput, is_resized: bool) -> Stamp {
         let stream = self.pane_streams.entry(pane);
         let stream = stream.or_insert_with(|| PaneStream::new(output));
@@ -139,7 +104,6 @@ impl Listeners {
         stream.stamp()
     }
 
-    /// Returns the output of a followed pane.
     pub(super) fn stream(&self, pane: PaneId) -> Option<&PaneStream> {
         self.pane_streams.get(&pane)
     }
@@ -154,14 +118,12 @@ impl Listeners {
         self.output_streams.push(stream);
     }
 
-    /// Drops the listener of this request.
     pub(super) fn leave(&mut self, request_id: RequestId) {
         self.waits.retain(|active| active.request_id != request_id);
-        self.output_streams
-            .retain(|stream| stream.request_id != request_id);
+        let streams = &mut self.output_streams;
+        streams.retain(|stream| stream.request_id != request_id);
     }
 
-    /// Processes output of a pane.
     pub(super) fn print(&mut self, pane: PaneId, bytes: &[u8], now: Now) {
         let Some(stream) = self.pane_streams.get_mut(&pane) else {
             return;
@@ -172,10 +134,8 @@ impl Listeners {
         let waits = &mut self.waits;
         let mut watch = self.watches.in_pane(pane);
         let mut lines = Vec::new();
-        let is_read = self
-            .output_streams
-            .iter()
-            .any(|stream| stream.pane == pane && stream.raw.is_none());
+        let mut streams = self.output_streams.iter();
+        let is_read = streams.any(|stream| stream.pane == pane && stream.raw.is_none());
         let mut unfinished = stream.unfinished.take();
         stream.write(bytes, now, &mut |line| {
             for active in waits.iter_mut().filter(|active| active.pane == Some(pane)) {
@@ -204,13 +164,7 @@ impl Listeners {
             .filter(|stream| stream.pane == pane)
             .filter_map(|stream| stream.piece(bytes, &lines));
         self.pieces.extend(pieces);
-        self.end_waits(|active| {
-            if active.pane == Some(pane) {
-                active.wait.on_output(now)
-            } else {
-                None
-            }
-        });
+        self.end_waits_on(pane, |wait| wait.on_output(now));
     }
 
     /// Processes the contents of a pane whose run has ended. tmux discards output that it has not
@@ -245,12 +199,11 @@ impl Listeners {
             });
             true
         });
-        self.end_waits(|active| {
-            let is_of_it = active.pane == Some(pane) && active.wait.entry.run == run;
-            if !is_of_it || !active.wait.spec.needs_text() {
-                return None;
+        self.end_waits_on(pane, |wait| {
+            match wait.entry.run == run && wait.spec.needs_text() {
+                true => wait.read_since(anchor.as_ref(), output, now),
+                false => None,
             }
-            active.wait.read_since(anchor.as_ref(), output, now)
         });
     }
 
@@ -272,10 +225,8 @@ impl Listeners {
         restarts_in: impl Fn(WindowId) -> Option<Duration>,
     ) {
         self.end_waits(|active| {
-            let window = active.wait.window();
-            active
-                .wait
-                .look(look, prompt_of(window), restarts_in(window))
+            let (window, wait) = (active.wait.window(), &mut active.wait);
+            wait.look(look, prompt_of(window), restarts_in(window))
         });
         // An output stream gets the end of its run.
         let (pane_streams, pieces) = (&self.pane_streams, &mut self.pieces);
@@ -294,13 +245,7 @@ impl Listeners {
         });
     }
 
-    /// Handles the time.
-    pub(super) fn tick(&mut self, now: Now) {
-        self.end_waits(|active| active.wait.tick(now));
-    }
-
-    /// Notes that this pane's further output does not arrive. Returns whether that is new; then
-    /// [`Listeners::resume`] has to be called.
+    /// Notes that this pane's further output does not arrive until [`Listeners::resume`]. Returns whether that is new.
     pub(super) fn pause(&mut self, pane: PaneId) -> bool {
         let stream = self.pane_streams.get_mut(&pane);
         let stream = stream.filter(|stream| !stream.is_paused());
@@ -315,20 +260,14 @@ impl Listeners {
         let stream = self.pane_streams.get_mut(&pane);
         let anchor = stream.as_ref().and_then(|stream| stream.anchor());
         let since = stream.map(|stream| stream.resume(output));
-        self.end_waits(|active| {
-            if active.pane != Some(pane) {
-                return None;
-            }
-            active.wait.read_since(anchor.as_ref(), output, now)
-        });
+        self.end_waits_on(pane, |wait| wait.read_since(anchor.as_ref(), output, now));
         if let (Some(watch), Some(since)) = (self.watches.in_pane(pane), since) {
             watch.read_since(anchor.as_ref(), output, false, now.mono);
             watch.count_from(since);
         }
     }
 
-    /// Handles the loss of some of the output of these panes: the connection for it was lost, or a pane could
-    /// not be read.
+    /// Handles the loss of some of the output of these panes: of its connection, or by a failed read.
     pub(super) fn lose(&mut self, is_lost: impl Fn(PaneId) -> bool) {
         self.watches.lose(&self.pane_streams, &is_lost);
         self.pane_streams.retain(|pane, _| !is_lost(*pane));
@@ -339,33 +278,44 @@ impl Listeners {
         });
     }
 
-    /// Returns when [`Listeners::tick`] has something to do.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let waits = self.waits.iter();
         let of_waits = waits.filter_map(|active| active.wait.next_deadline());
         of_waits.chain(self.watches.next_deadline()).min()
     }
 
-    /// Ends the waits that have a verdict.
-    fn end_waits(&mut self, mut verdict: impl FnMut(&mut ActiveWait) -> Option<WaitResult>) {
-        let mut going_on = Vec::with_capacity(self.waits.len());
-        for mut active in self.waits.drain(..) {
+    pub(super) fn end_waits(
+        &mut self,
+        mut verdict: impl FnMut(&mut ActiveWait) -> Option<WaitResult>,
+    ) {
+        let waits = std::mem::take(&mut self.waits);
+        self.waits.reserve(waits.len());
+        for mut active in waits {
             match verdict(&mut active) {
                 Some(verdict) => active.done.resolve(Ok((active.wait, verdict))),
-                None => going_on.push(active),
+                None => self.waits.push(active),
             }
         }
-        self.waits = going_on;
+    }
+
+    /// Ends the waits on a pane's output that have a verdict.
+    fn end_waits_on(
+        &mut self,
+        pane: PaneId,
+        mut verdict: impl FnMut(&mut Wait) -> Option<WaitResult>,
+    ) {
+        self.end_waits(|active| {
+            active.pane.filter(|followed| *followed == pane)?;
+            verdict(&mut active.wait)
+        });
     }
 
     fn cut_output_streams(&mut self, is_cut: impl Fn(&OutputStream) -> bool) {
-        let is_cut = |stream: &mut OutputStream| is_cut(stream);
-        for stream in self.output_streams.extract_if(.., is_cut) {
+        for stream in self.output_streams.extract_if(.., |stream| is_cut(stream)) {
             stream.done.resolve(Ok(false));
         }
     }
 
-    /// Drops the output of panes without listeners.
     pub(super) fn forget_idle_streams(&mut self) {
         let (waits, output_streams) = (&self.waits, &self.output_streams);
         let watches = &self.watches;
@@ -377,7 +327,6 @@ impl Listeners {
     }
 }
 
-/// What begins with a read of a pane.
 #[derive(Debug, Default)]
 pub(super) struct Beginning {
     pub(super) waits: Vec<ActiveWait>,
@@ -389,28 +338,24 @@ pub(super) struct Beginning {
 }
 
 impl Beginning {
-    /// Returns what is needed of the pane: all rows for what counts or is searched already, and the lines
-    /// with which streams begin.
+    /// Returns what is needed of the pane: all rows for what is searched in them, and lines for streams.
     pub(super) fn extent(&self) -> Extent {
         let needs_rows = |active: &ActiveWait| {
             active.wait.anchor.is_some() || active.wait.spec.texts().next().is_some()
         };
         let is_whole = !self.watches.is_empty() || self.waits.iter().any(needs_rows);
-        let streams = self.output_streams.iter();
-        let extent = if is_whole {
-            Extent::ALL
-        } else {
-            Extent::SCREEN
+        let extent = match is_whole {
+            true => Extent::ALL,
+            false => Extent::SCREEN,
         };
+        let streams = self.output_streams.iter();
+        let lines = streams.filter_map(|stream| History::of_lines(stream.lines));
         Extent {
-            lines: streams
-                .filter_map(|stream| History::of_lines(stream.lines))
-                .max(),
+            lines: lines.max(),
             ..extent
         }
     }
 
-    /// Refuses the requests that begin with it.
     pub(super) fn refuse(&self, refusal: &Error) {
         for active in &self.waits {
             active.done.resolve(Err(refusal.clone()));

@@ -1,16 +1,13 @@
-//! When to look: soon when a pane prints, and from time to time at all windows, for safety. What is
-//! reported to have changed is looked at without a schedule.
+//! When to look without a report: soon when a pane prints, and from time to time at all windows, for safety.
 
 use std::time::{Duration, Instant};
 
 use crate::model::Backoff;
 
-/// The minimum time between looks while panes print. A prompt needs two looks, so that it is
-/// reported well within half a second.
+/// The minimum time between looks while panes print: a prompt, which needs two, is reported in half a second.
 const WHILE_PRINTING: Duration = Duration::from_millis(200);
 
-/// The time between looks while panes are paused for our client, because only looks show their
-/// output: a prompt is reported within about half a second.
+/// The same while panes are paused for our client, so that only looks show their output.
 const WHILE_PAUSED: Duration = Duration::from_millis(400);
 
 /// A run has ended and tmux has not reported how: the delay until the next look.
@@ -24,12 +21,10 @@ const FIRST_WITH_DEAD: Duration = Duration::from_millis(25);
 /// From this pause on a safety look is a sweep over all windows.
 const FIRST_SWEEP: Duration = Duration::from_millis(200);
 
-/// Until the pause is this long, sweeps are no rarer with many windows: what tmux does not report
-/// usually comes with other changes.
+/// Up to this pause sweeps are as frequent with many windows: what tmux does not report comes with other changes.
 const SOON: Duration = Duration::from_secs(10);
 
-/// After that, the pause is at least this many times what a sweep costs: it takes a thousandth of
-/// tmux's time.
+/// After that, the pause is at least this many times what a sweep costs, which so takes 1/1000 of tmux's time.
 const SWEEP_PAUSE_FACTOR: u32 = 1000;
 
 /// A sweep of n windows costs tmux about n² times this: it takes more lines the more windows there are,
@@ -52,20 +47,19 @@ const ABSENT: (Duration, Duration) = (Duration::from_millis(250), Duration::from
 /// Which changes are reported between looks, as far as it affects the schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reporting {
-    /// The session is missing.
     Absent,
     /// Changes are not reported: there is no control client.
     Nothing,
     /// Changes are reported, except for respawns of dead panes, of which there are some.
     AllButRespawns,
-    /// Changes are reported.
     All,
 }
 
 /// Why a look is due.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Due {
     /// Something was reported or is wanted.
+    #[default]
     Triggered,
     /// Nothing was reported: check that the runs which ended last have not begun again.
     Ended,
@@ -73,36 +67,29 @@ pub(super) enum Due {
     Sweep,
 }
 
-/// The result of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LookResult {
     pub(super) reporting: Reporting,
-    /// Why it was taken.
     pub(super) why: Due,
     pub(super) has_changed: bool,
     /// Whether a run has ended and tmux has not said how.
     pub(super) is_unsettled: bool,
     /// Whether all windows have been looked at.
     pub(super) is_whole: bool,
-    /// How many windows the session has.
     pub(super) n_windows: usize,
 }
 
-/// The schedule of the next look.
 #[derive(Debug)]
 pub(super) struct LookSchedule {
     /// The longest time between two looks.
     longest: Duration,
     pause: Duration,
-    /// When the next safety look is due.
     safety: Instant,
     /// When a look is due because something is in progress.
     pub(super) wanted: Option<Instant>,
-    /// When a sweep is due even if things go on changing; `None` when nothing has changed since the
-    /// last one.
+    /// When a sweep is due even if things go on changing, if anything has changed since the last one.
     sweep_by: Option<Instant>,
     reporting: Reporting,
-    /// How many windows the session had in the last look.
     n_windows: usize,
     settling: Backoff,
     last: Instant,
@@ -123,17 +110,14 @@ impl LookSchedule {
         }
     }
 
-    /// Notes that a pane has printed.
     pub(super) fn printed(&mut self) {
         self.want(self.last + WHILE_PRINTING);
     }
 
-    /// Notes that panes are paused for our client.
     pub(super) fn paused(&mut self) {
         self.want(self.last + WHILE_PAUSED);
     }
 
-    /// Notes a look.
     pub(super) fn looked(&mut self, result: LookResult, now: Instant) {
         self.last = now;
         self.wanted = None;
@@ -177,8 +161,7 @@ impl LookSchedule {
         }
     }
 
-    /// Notes a sweep that was not needed, because nothing has changed since everything was looked at; or a
-    /// look that failed, after which nothing is reported.
+    /// Notes a sweep that was not needed, or a look that failed, after which nothing is reported.
     pub(super) fn nothing_found(&mut self, reporting: Reporting, now: Instant) {
         let result = LookResult {
             reporting,
@@ -189,11 +172,6 @@ impl LookSchedule {
             n_windows: self.n_windows,
         };
         self.looked(result, now);
-    }
-
-    /// Notes a look that was not needed: the previous one included its trigger.
-    pub(super) fn skipped(&mut self) {
-        self.wanted = None;
     }
 
     fn want(&mut self, at: Instant) {
@@ -210,19 +188,14 @@ impl LookSchedule {
         if self.next_look() > now {
             return None;
         }
-        let is_sweep_due = self.sweep_by.is_some_and(|by| by <= now) || !self.checks_ended_first();
-        Some(if self.wanted.is_some_and(|wanted| wanted <= now) {
-            Due::Triggered
-        } else if is_sweep_due {
-            Due::Sweep
-        } else {
-            Due::Ended
+        let is_soon = self.pause < FIRST_SWEEP.min(self.longest);
+        let is_of_ended = self.reporting == Reporting::AllButRespawns && is_soon;
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        Some(match is_due(self.wanted) {
+            true => Due::Triggered,
+            false if is_of_ended && !is_due(self.sweep_by) => Due::Ended,
+            false => Due::Sweep,
         })
-    }
-
-    /// Whether the next safety look comes so soon that it looks only at runs which have just ended.
-    fn checks_ended_first(&self) -> bool {
-        self.reporting == Reporting::AllButRespawns && self.pause < FIRST_SWEEP.min(self.longest)
     }
 }
 
@@ -237,46 +210,48 @@ fn late_sweep_pause(n_windows: usize) -> Duration {
 const FIRST_PORT_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PORT_PAUSE: Duration = Duration::from_millis(320);
 
-/// How many times as long as a look the pause after it is at least: with many processes, a look takes
-/// longer.
+/// How many times as long as a look the pause after it is at least: with many processes, a look takes longer.
 const PAUSE_PER_PORT_LOOK: u32 = 20;
 
 /// When the ports of runs that are waited for are looked at. The kernel does not report that a process
 /// begins to listen, so while somebody waits, it is asked: soon after every look, and else less and less
 /// often.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct PortLooks {
-    /// When the next look is due; `None` while one is queued or runs.
+    /// When the next look is due, if somebody waits; `None` while one is under way.
     pub(super) due: Option<Instant>,
-    pub(super) is_under_way: bool,
-    /// The pause after the next look.
     pause: Duration,
-    /// When a look is allowed again.
-    earliest: Option<Instant>,
+    earliest: Instant,
 }
 
 impl PortLooks {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            due: Some(now),
+            pause: FIRST_PORT_PAUSE,
+            earliest: now,
+        }
+    }
+
     /// Looks at once: somebody begins to wait.
     pub(super) fn begin(&mut self, now: Instant) {
         self.pause = FIRST_PORT_PAUSE;
-        self.due = Some(now);
+        self.due = self.due.map(|_| now);
     }
 
     /// Looks as soon as that is allowed: something has changed.
     pub(super) fn hurry(&mut self, now: Instant) {
         self.pause = FIRST_PORT_PAUSE;
-        let at = self.earliest.map_or(now, |earliest| earliest.max(now));
-        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+        self.due = self.due.map(|due| due.min(self.earliest.max(now)));
     }
 
     /// Notes that a look is over and took so long.
     pub(super) fn looked(&mut self, took: Duration, now: Instant) {
         let least = (took * PAUSE_PER_PORT_LOOK).max(FIRST_PORT_PAUSE);
-        self.earliest = Some(now + least);
+        self.earliest = now + least;
         // Something may have changed meanwhile.
         self.due = Some(now + least.max(self.pause));
         self.pause = (self.pause * 2).min(LONGEST_PORT_PAUSE);
-        self.is_under_way = false;
     }
 }
 

@@ -9,8 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::input::{Job, LinkState, LogLevel, Look, LookOrder, LookOutcome, PortQuery};
+use super::deadlines::{NUDGE_EVERY, NUDGE_FOR};
+use super::input::{Effect, Job, LogLevel, Look, LookOrder, LookOutcome};
 use super::job_queue::{QueuedLook, Turn};
+use super::listeners::ActiveWait;
 use super::look_schedule::{Due, LookResult, Reporting};
 use super::pane_reads::{read_ended_run, read_last_output};
 use super::promise::Resolver;
@@ -19,24 +21,25 @@ use crate::model::{
     Body, Difference, Error, EventKind, Now, PaneId, Record, Snapshot, Task, WindowId,
 };
 use crate::rules::engine::EngineEffect;
+use crate::rules::wait::Wait;
 
-/// How long after a safety look the report of what it has found may come: the look may have been under
-/// way when that happened.
+/// How long after a safety look the report of what it has found may come: it may have happened during the look.
 const REPORT_WITHIN: Duration = Duration::from_millis(200);
 
 /// How long tmux serves others between two slices of a sweep: it does nothing else while it answers one.
 const SLICE_PAUSE: Duration = Duration::from_millis(5);
 
-/// Takes the looks at windows that are ordered.
 pub(super) async fn take_looks(cx: Cx) {
     loop {
         cx.until(|state| state.jobs.look.is_some()).await;
         let link = cx.turn(Turn::Look).await;
-        let Some(look) = cx.with(|state| state.jobs.look.take()) else {
+        let Some(look) = cx.with(|state| {
+            state.jobs.is_looking = state.jobs.look.is_some();
+            state.jobs.look.take()
+        }) else {
             continue;
         };
         let QueuedLook { order, why, then } = look;
-        cx.with(|state| state.jobs.is_looking = true);
         let outcome = link.run(|outcome| Job::Look(order, outcome)).await;
         cx.with(|state| state.jobs.is_looking = false);
         match outcome {
@@ -44,9 +47,10 @@ pub(super) async fn take_looks(cx: Cx) {
                 take(&cx, look, why, then).await;
                 continue;
             }
+            // The previous one included its trigger.
             Ok(LookOutcome::NotNeeded | LookOutcome::NothingNew) => cx.with(|state| {
                 state.counters.skipped_looks += 1;
-                state.schedule.skipped();
+                state.schedule.wanted = None;
             }),
             Err(error) => cx.with(|state| state.look_failed(error)),
         }
@@ -104,11 +108,18 @@ async fn take(cx: &Cx, look: Box<Look>, why: Due, then: Vec<Resolver<()>>) {
     }
     let (has_gone, ended) = cx.with(|state| {
         state.take_look(*look, why, state.now);
-        let unread = state.unread_ends();
-        if !unread.0 && unread.1.is_empty() {
+        let look = state.engine.last_look();
+        let tasks = look.into_iter().flat_map(|look| look.tasks.values());
+        let dead = tasks.filter(|task| !task.is_alive());
+        let dead = dead.filter_map(|task| Some((task.pane?, Arc::clone(task))));
+        let followed = dead.filter(|(pane, _)| state.listeners.stream(*pane).is_some());
+        let followed: Vec<_> = followed.collect();
+        // A run can be over without a pane to read.
+        let has_gone = look.is_some_and(|look| state.listeners.is_over(look));
+        if !has_gone && followed.is_empty() {
             state.judge_waits(state.now);
         }
-        unread
+        (has_gone, followed)
     });
     then.iter().for_each(|then| then.resolve(()));
     if !has_gone && ended.is_empty() {
@@ -124,25 +135,19 @@ async fn take(cx: &Cx, look: Box<Look>, why: Due, then: Vec<Resolver<()>>) {
     cx.with(|state| state.judge_waits(state.now));
 }
 
-/// Lets all output arrive that tmux has by now.
 async fn drain(cx: &Cx) {
     let link = cx.turn(Turn::LastOutput).await;
     // What has not arrived by now is missing in the waits, as with a connection that was lost.
-    drop(link.run(Job::Drain).await);
+    link.run(Job::Drain).await.ok();
 }
 
 /// An ended run whose last output is to be searched before a look is taken, and whether it was followed.
 type UnsearchedEnd = (PaneId, Arc<Task>, bool);
 
 impl State {
-    /// Orders a look with a trigger. One that is ordered already is combined with it; one that is under way is
-    /// not, because it may have begun before the trigger.
+    /// Orders a look with a trigger, also while one is under way, which may have begun before the trigger.
     pub(super) fn order(&mut self, order: LookOrder) -> &mut QueuedLook {
-        let look = self.jobs.look.get_or_insert_with(|| QueuedLook {
-            order: LookOrder::default(),
-            why: Due::Triggered,
-            then: Vec::new(),
-        });
+        let look = self.jobs.look.get_or_insert_default();
         look.order.join(order);
         look.why = Due::Triggered;
         look
@@ -178,9 +183,8 @@ impl State {
         if self.look_problem.take().is_some() {
             self.log(LogLevel::Info, "looks succeed again".to_owned());
         }
-        let name = link.session_name.as_ref();
-        self.session_name
-            .clone_from(name.unwrap_or(&snapshot.session));
+        let name = link.session_name.as_ref().unwrap_or(&snapshot.session);
+        self.session_name.clone_from(name);
         let lost_connection = self.link.connection != link.connection;
         self.link = link;
         if needs_nudge {
@@ -191,17 +195,18 @@ impl State {
             self.resume_endings(&snapshot);
         }
         self.endings.hold(&mut snapshot, self.engine.last_look());
-        let reporting = reporting(&snapshot, &self.link);
         let before = self.engine.last_look();
         let difference =
             before.map_or(Difference::Otherwise, |before| before.difference(&snapshot));
-        let dead = self.dead_windows();
+        let tasks = before.into_iter().flat_map(|before| before.tasks.values());
+        let dead = tasks.filter(|task| !task.is_alive());
+        let dead: BTreeSet<WindowId> = dead.map(|task| task.window).collect();
         self.note_matches(&snapshot, now);
         let effects = self.engine.look(snapshot, at);
         if is_safety && !has_trigger && should_have_been_reported(&effects, &dead) {
             self.unreported_at.get_or_insert(now.mono + REPORT_WITHIN);
         }
-        let has_news = !effects.is_empty();
+        let has_changed = !effects.is_empty() || difference > Difference::Cosmetic;
         let recorded: Vec<Record> = records(&effects).cloned().collect();
         let (mut ended, mut begun) = (Vec::new(), Vec::new());
         for record in &recorded {
@@ -219,13 +224,14 @@ impl State {
         self.report_all_unseen(now);
         self.publish_tasks(at);
         if !ended.is_empty() {
-            self.nudge_for_a_while(now);
+            // Another run may follow at once, and tmux lose the signal of its end.
+            let nudges = (now.mono + NUDGE_EVERY, now.mono + NUDGE_FOR);
+            self.nudges = (!self.link.reports_respawns).then_some(nudges);
         }
         self.death_record =
             (!death_record.is_empty()).then(|| (self.engine.last_seq(), death_record));
-        let has_changed = has_news || difference > Difference::Cosmetic;
         let result = LookResult {
-            reporting,
+            reporting: self.reporting(),
             why,
             has_changed,
             is_unsettled,
@@ -242,7 +248,11 @@ impl State {
             Difference::InBells => self.save_within(SAVE_WITHIN, now),
             Difference::Cosmetic => {}
         }
-        self.note_questions();
+        let questions = self.engine.episodes.open_questions();
+        if questions != self.questions {
+            self.questions.clone_from(&questions);
+            self.effects.push(Effect::Questions(questions));
+        }
         for (window, run) in ended {
             if let Some(task) = self.task(window).filter(|task| task.run == run) {
                 self.jobs.archives.push_back((task, None));
@@ -271,22 +281,18 @@ impl State {
         }
     }
 
-    /// Returns which changes are reported now.
+    /// Returns which changes are reported between looks at such a session.
     fn reporting(&self) -> Reporting {
-        let before = self.engine.last_look();
-        before.map_or(Reporting::Nothing, |before| reporting(before, &self.link))
-    }
-
-    /// Returns what of listeners' output is to be read before waits are judged by the last look: whether a
-    /// run is over without a pane to read, and the ended runs in panes that are followed.
-    fn unread_ends(&self) -> (bool, Vec<(PaneId, Arc<Task>)>) {
         let Some(look) = self.engine.last_look() else {
-            return (false, Vec::new());
+            return Reporting::Nothing;
         };
-        let dead = look.tasks.values().filter(|task| !task.is_alive());
-        let dead = dead.filter_map(|task| Some((task.pane?, Arc::clone(task))));
-        let followed = dead.filter(|(pane, _)| self.listeners.stream(*pane).is_some());
-        (self.listeners.is_over(look), followed.collect())
+        let has_dead = || look.tasks.values().any(|task| !task.is_alive());
+        match (look.exists, self.link.is_connected) {
+            (false, _) => Reporting::Absent,
+            (true, false) => Reporting::Nothing,
+            (true, true) if !self.link.reports_respawns && has_dead() => Reporting::AllButRespawns,
+            (true, true) => Reporting::All,
+        }
     }
 
     /// Judges waits by the last look: all output before it has been processed.
@@ -308,17 +314,7 @@ impl State {
         self.watch_runs();
     }
 
-    /// Returns the windows whose run had ended in the last look.
-    fn dead_windows(&self) -> BTreeSet<WindowId> {
-        let look = self.engine.last_look().into_iter();
-        look.flat_map(|look| look.tasks.values())
-            .filter(|task| !task.is_alive())
-            .map(|task| task.window)
-            .collect()
-    }
-
-    /// Returns the runs with patterns whose end this look shows, and whose last output is to be searched
-    /// before it is taken; `None` if there are none.
+    /// Returns the runs with patterns whose end this look shows, if their last output is to be searched before.
     fn unsearched_ends(&mut self, look: &Snapshot) -> Option<Vec<UnsearchedEnd>> {
         let has_gone = self.listeners.watches.has_ended(look);
         let mut ended = Vec::new();
@@ -342,17 +338,14 @@ impl State {
 
     /// Hands the engine what was found, for the events of this look.
     pub(super) fn note_matches(&mut self, look: &Snapshot, now: Now) {
-        let listeners = &mut self.listeners;
-        let found = listeners
-            .watches
-            .take_matches(&listeners.pane_streams, look, now);
+        let (watches, streams) = (&mut self.listeners.watches, &self.listeners.pane_streams);
+        let found = watches.take_matches(streams, look, now);
         for (window, run, matches) in found {
             self.engine.note_matches(window, run, matches);
         }
     }
 
-    /// Begins to search the runs with patterns that are not searched yet, and ends the search of those that
-    /// have ended.
+    /// Begins to search runs with patterns, and ends the search of those that have ended.
     pub(super) fn watch_runs(&mut self) {
         let Some(look) = self.engine.last_look() else {
             return;
@@ -363,23 +356,11 @@ impl State {
         }
     }
 
-    /// Orders looks that report what was found by now.
     pub(super) fn report_matches(&mut self, now: Now) {
         let due = self.listeners.watches.take_due(now.mono);
         if !due.is_empty() {
             self.order(LookOrder::of(due));
         }
-    }
-}
-
-/// Returns which changes are reported between looks at such a session.
-fn reporting(snapshot: &Snapshot, link: &LinkState) -> Reporting {
-    let has_dead = || snapshot.tasks.values().any(|task| !task.is_alive());
-    match (snapshot.exists, link.is_connected) {
-        (false, _) => Reporting::Absent,
-        (true, false) => Reporting::Nothing,
-        (true, true) if !link.reports_respawns && has_dead() => Reporting::AllButRespawns,
-        (true, true) => Reporting::All,
     }
 }
 
@@ -390,21 +371,18 @@ fn records(effects: &[EngineEffect]) -> impl Iterator<Item = &Record> {
     })
 }
 
-/// Whether a look found an event that should have been reported. A respawn of a dead pane is never
-/// reported.
+/// Whether a look found an event that should have been reported, as the respawn of a dead pane never is.
 fn should_have_been_reported(effects: &[EngineEffect], dead: &BTreeSet<WindowId>) -> bool {
-    records(effects).any(|record| match &record.body {
-        Body::Event(event) => match event.kind {
-            // A program can begin or stop waiting without output. What it prints is reported otherwise.
-            EventKind::Input { .. } | EventKind::InputResolved { .. } | EventKind::Output(_) => {
-                false
-            }
-            EventKind::Started { .. }
-            | EventKind::Notify { .. }
-            | EventKind::Exited { .. }
-            | EventKind::Disappeared { .. } => !dead.contains(&event.task.window),
-        },
-        Body::Notice { .. } | Body::FollowUp { .. } => false,
+    records(effects).any(|record| {
+        let Body::Event(event) = &record.body else {
+            return false;
+        };
+        // A program can begin or stop waiting without output. What it prints is reported otherwise.
+        let is_silent = matches!(
+            event.kind,
+            EventKind::Input { .. } | EventKind::InputResolved { .. } | EventKind::Output(_)
+        );
+        !is_silent && !dead.contains(&event.task.window)
     })
 }
 
@@ -412,59 +390,55 @@ impl State {
     /// Returns when ports are looked at next, if somebody waits for one.
     pub(super) fn next_port_look(&self) -> Option<Instant> {
         let is_wanted = self.listeners.waits_for_ports().next().is_some();
-        let due = self.port_looks.due?;
-        (is_wanted && !self.port_looks.is_under_way).then_some(due)
+        self.port_looks.due.filter(|_| is_wanted)
     }
 
-    /// Orders a look at the ports that are waited for, if it is due.
-    pub(super) fn look_at_ports(&mut self, now: Now) {
-        if self.next_port_look().is_none_or(|due| due > now.mono) {
-            return;
-        }
-        let mut queries: Vec<PortQuery> = Vec::new();
-        for (wait, port) in self.listeners.waits_for_ports() {
-            let (window, run) = (wait.window(), wait.entry.run);
-            let task = self.task(window).filter(|task| task.run == run);
-            let Some(leader) = task.and_then(|task| task.pid) else {
-                continue;
-            };
-            let query = PortQuery {
-                window,
-                run,
-                leader,
-                port,
-            };
-            if !queries.contains(&query) {
-                queries.push(query);
+    /// Returns the first process of the run that is waited for, as of the last look.
+    fn leader_of(look: Option<&Snapshot>, wait: &Wait) -> Option<u32> {
+        let task = look?.tasks.get(&wait.window())?;
+        task.pid.filter(|_| task.run == wait.entry.run)
+    }
+
+    fn ports_found(&mut self, found: Result<BTreeMap<u32, BTreeSet<u16>>, Error>, began: Instant) {
+        let now = self.now.mono;
+        let took = now.saturating_duration_since(began);
+        self.port_looks.looked(took, now);
+        let look = self.engine.last_look();
+        match found {
+            Ok(ports) => self.listeners.end_waits(|active| {
+                let leader = Self::leader_of(look, &active.wait)?;
+                active.wait.listens(ports.get(&leader)?)
+            }),
+            Err(error) => {
+                let refusal = format!("cannot wait for a port: {}", error.message);
+                let is_for_port =
+                    |active: &mut ActiveWait| active.wait.spec.ports().next().is_some();
+                for active in self.listeners.waits.extract_if(.., is_for_port) {
+                    active.done.resolve(Err(Error::failed(refusal.clone())));
+                }
             }
         }
-        self.port_looks.is_under_way = true;
-        self.spawn(|cx| look_at_ports(cx, queries));
     }
 }
 
-async fn look_at_ports(cx: Cx, queries: Vec<PortQuery>) {
-    let asked = queries.clone();
-    let link = cx.turn(Turn::Command).await;
-    let began = cx.with(|state| state.now.mono);
-    let found = link.run(|outcome| Job::FindPorts(asked, outcome)).await;
-    cx.with(|state| {
-        let now = state.now.mono;
-        state
-            .port_looks
-            .looked(now.saturating_duration_since(began), now);
-    });
-    cx.with(|state| match found {
-        Ok(ports) => {
-            let runs: BTreeMap<_, _> = queries
-                .iter()
-                .map(|query| ((query.window, query.run), query.leader))
-                .collect();
-            state.listeners.listens(&runs, &ports);
-        }
-        Err(error) => {
-            let message = format!("cannot wait for a port: {}", error.message);
-            state.listeners.refuse_port_waits(&Error::failed(message));
-        }
-    });
+pub(super) async fn look_at_ports(cx: Cx) {
+    loop {
+        cx.until(|state| {
+            let due = state.next_port_look();
+            due.is_some_and(|due| due <= state.now.mono)
+        })
+        .await;
+        let mut leaders = BTreeMap::<_, BTreeSet<_>>::new();
+        cx.with(|state| {
+            state.port_looks.due = None;
+            for (wait, port) in state.listeners.waits_for_ports() {
+                let leader = State::leader_of(state.engine.last_look(), wait);
+                leaders.entry(port).or_default().extend(leader);
+            }
+        });
+        let link = cx.turn(Turn::Command).await;
+        let began = cx.with(|state| state.now.mono);
+        let found = link.run(|outcome| Job::FindPorts(leaders, outcome)).await;
+        cx.with(|state| state.ports_found(found, began));
+    }
 }

@@ -7,17 +7,14 @@ use std::sync::{Arc, mpsc};
 use std::task::{Context, Wake, Waker};
 use std::time::Instant;
 
-use super::input::{Change, Effect, Input, LookOrder};
+use super::input::{Change, Effect, Input, LookOrder, Reply};
 use super::listeners::RequestId;
-use super::looks;
 use super::output_watches::PaneStream;
-use super::requests;
 use super::state::{Cx, OpenRequest, SAVE_WITHIN, Setup, State, Story, StoryId};
-use super::stories;
-use crate::model::{Now, Task, WindowId};
+use super::{looks, requests, stories};
+use crate::model::{Now, Task};
 use crate::rules::wire::RequestLine;
 
-/// One task session.
 pub(crate) struct Session {
     state: Rc<RefCell<State>>,
     stories: BTreeMap<StoryId, (Story, Waker)>,
@@ -27,7 +24,6 @@ pub(crate) struct Session {
     wakes: mpsc::Sender<StoryId>,
 }
 
-/// Wakes a story.
 struct StoryWaker {
     story: StoryId,
     wakes: mpsc::Sender<StoryId>,
@@ -41,13 +37,13 @@ impl Wake for StoryWaker {
 }
 
 impl Session {
-    /// Returns a session that has not looked yet.
     pub(crate) fn new(setup: Setup, now: Now) -> Self {
         let new = |me: &Weak<_>| RefCell::new(State::new(setup, now, Weak::clone(me)));
         let state = Rc::new_cyclic(new);
         let mut begun = state.borrow_mut();
         begun.spawn(looks::take_looks);
         begun.spawn(looks::take_sweeps);
+        begun.spawn(looks::look_at_ports);
         begun.spawn(stories::forget_deaths);
         begun.spawn(stories::archive_ended);
         drop(begun);
@@ -60,65 +56,57 @@ impl Session {
         }
     }
 
-    /// Returns what is known, until the next input.
     pub(crate) fn state(&self) -> Ref<'_, State> {
         self.state.borrow()
     }
 
-    /// Handles an input. Returns the effects, in order.
     #[must_use]
     pub(crate) fn handle(&mut self, input: Input, now: Now) -> Vec<Effect> {
         self.state.borrow_mut().now = now;
+        let state = || self.state.borrow_mut();
         match input {
             Input::Requested(request_id, request) => self.begin_request(request_id, request),
             Input::Left(request_id) => self.leave(request_id),
             Input::Done(done) => {
-                let running = self.state.borrow_mut().jobs.running.take();
+                let running = state().jobs.running.take();
                 if let Some(running) = running {
                     running.resolve(done);
                 }
             }
             Input::Stored(store) => {
-                self.state.borrow_mut().store = store;
-                // Answers are sent before deliveries: events in an answer are not delivered as
-                // follow-ups.
+                state().store = store;
+                // Answers are sent before deliveries: their events are not delivered as follow-ups.
                 self.go_on_with_stories();
                 let mut state = self.state.borrow_mut();
                 state.engine.tried(store.tried);
                 state.deliver_due(now);
             }
-            Input::Changed(change) => self.state.borrow_mut().change(change, now),
-            Input::NotSaved => self.state.borrow_mut().save_within(SAVE_WITHIN, now),
-            Input::UsualDuration(task, millis) => {
-                let mut state = self.state.borrow_mut();
-                state.usual_duration_found(&task, millis, now);
-            }
-            Input::Ending(report) => self.state.borrow_mut().ending_reported(report),
+            Input::Changed(change) => state().change(change, now),
+            Input::NotSaved => state().save_within(SAVE_WITHIN, now),
+            Input::UsualDuration(task, millis) => state().usual_duration_found(&task, millis, now),
+            Input::Ending(report) => state().ending_reported(report),
             Input::Notices(notices) => {
-                let mut state = self.state.borrow_mut();
                 for (level, text) in notices {
-                    state.notice(level, text, now);
+                    state().notice(level, text, now);
                 }
             }
-            Input::Due => self.state.borrow_mut().due(now),
+            Input::Due => state().due(now),
         }
         self.go_on()
     }
 
-    /// Delivers all gatherings, due or not, and saves the last look, because the daemon stops. Returns also
-    /// the runs whose output is not archived yet.
+    /// Delivers all gatherings and saves the last look, to stop. Returns also the runs that are to be archived.
     #[must_use]
     pub(crate) fn stop(&mut self, now: Now) -> (Vec<Effect>, Vec<Arc<Task>>) {
         let mut state = self.state.borrow_mut();
         let delivered = state.engine.deliver(now);
         state.perform(delivered);
         state.save();
-        let archives = state.jobs.archives.drain(..).map(|(task, _)| task);
-        let archives = archives.collect();
-        (std::mem::take(&mut state.effects), archives)
+        let archives = std::mem::take(&mut state.jobs.archives).into_iter();
+        let tasks = archives.map(|(task, _)| task).collect();
+        (std::mem::take(&mut state.effects), tasks)
     }
 
-    /// Returns when [`Input::Due`] is due, if ever.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.state.borrow().next_deadline()
     }
@@ -181,7 +169,9 @@ impl Session {
         loop {
             let new = {
                 let mut state = self.state.borrow_mut();
-                state.send_pieces();
+                for (request_id, piece) in std::mem::take(&mut state.listeners.pieces) {
+                    state.reply(request_id, Reply::Output(Some(piece)));
+                }
                 state.new_stories.pop_front()
             };
             if let Some((story, future)) = new {
@@ -248,9 +238,9 @@ impl State {
                 // A look finds out whether their windows or the session are gone as well.
                 let panes = self.listeners.panes();
                 self.is_follower_lost = !panes.is_empty();
-                let windows = panes.into_iter().filter_map(|pane| self.task_in(pane));
-                let windows: Vec<WindowId> = windows.map(|task| task.window).collect();
-                self.order(LookOrder::of(windows));
+                let tasks = panes.into_iter().filter_map(|pane| self.task_in(pane));
+                let order = LookOrder::of(tasks.map(|task| task.window));
+                self.order(order);
             }
             Change::Layout => self.read_sizes(),
             Change::Terminals(windows) => {

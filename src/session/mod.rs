@@ -33,7 +33,7 @@ mod tests;
 
 pub(crate) use input::{
     Change, ClosedWindows, Effect, HeldCommand, Input, Job, LaunchOutcome, LinkState, LogLevel,
-    Look, LookOrder, LookOutcome, PortQuery, Reply, StoreState,
+    Look, LookOrder, LookOutcome, Reply, StoreState,
 };
 pub(crate) use listeners::RequestId;
 pub(crate) use machine::Session;

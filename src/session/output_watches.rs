@@ -19,11 +19,9 @@ use crate::rules::wait::{Anchor, Cursor, OutputWatch};
 #[derive(Debug, Default)]
 pub(super) struct OutputWatches {
     runs: BTreeMap<WindowId, WatchedRun>,
-    /// Up to where the last daemon has searched and reported.
     restored: BTreeMap<WindowId, String>,
 }
 
-/// A run that is searched.
 #[derive(Debug)]
 struct WatchedRun {
     run: Option<u32>,
@@ -36,7 +34,12 @@ struct WatchedRun {
     is_ordered: bool,
 }
 
-/// Whether a run's output is followed.
+impl WatchedRun {
+    fn follows(&self, pane: PaneId) -> bool {
+        self.pane == pane && self.state == WatchState::Following
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WatchState {
     /// The read of its pane, from which on it is followed, is ordered.
@@ -57,14 +60,12 @@ impl OutputWatches {
 
     /// Whether a pane's output is searched as it comes.
     pub(super) fn follow(&self, pane: PaneId) -> bool {
-        let mut runs = self.runs.values();
-        runs.any(|run| run.pane == pane && run.state == WatchState::Following)
+        self.runs.values().any(|run| run.follows(pane))
     }
 
     /// Returns what searches the output of this pane as it comes.
     pub(super) fn in_pane(&mut self, pane: PaneId) -> Option<&mut OutputWatch> {
-        let mut runs = self.runs.values_mut();
-        let run = runs.find(|run| run.pane == pane && run.state == WatchState::Following);
+        let run = self.runs.values_mut().find(|run| run.follows(pane));
         run.map(|run| &mut run.watch)
     }
 
@@ -79,32 +80,30 @@ impl OutputWatches {
         run.is_some_and(|run| run.run == task.run && run.state == WatchState::Following)
     }
 
-    /// Begins to search a task's run with the next read of its pane, which is returned; `None` for a task
-    /// without patterns. `life` is that of the session.
+    /// Begins to search a run that has patterns with the next read of its pane, which is returned.
     pub(super) fn begin(&mut self, task: &Task, life: Option<&SessionLife>) -> Option<PaneId> {
         let watch = OutputWatch::new(task.settings.notify_on.as_ref()?).ok()?;
         let pane = task.pane?;
         let restored = self.restored.remove(&task.window);
-        let restored = restored
-            .and_then(|cursor| Cursor::anchor_in(&cursor, life, task.window, task.run).ok());
-        let before = self.runs.remove(&task.window);
-        let mut run = before
-            .filter(|run| run.run == task.run)
-            .unwrap_or_else(|| WatchedRun {
-                run: task.run,
-                pane,
-                watch,
-                state: WatchState::Beginning,
-                settled: restored.unwrap_or(Anchor::START),
-                is_ordered: false,
-            });
-        run.state = WatchState::Beginning;
-        self.runs.insert(task.window, run);
+        let anchor_in =
+            |cursor: String| Cursor::anchor_in(&cursor, life, task.window, task.run).ok();
+        let settled = restored.and_then(anchor_in).unwrap_or(Anchor::START);
+        let new = WatchedRun {
+            run: task.run,
+            pane,
+            watch,
+            state: WatchState::Beginning,
+            settled,
+            is_ordered: false,
+        };
+        match self.runs.get_mut(&task.window) {
+            Some(known) if known.run == task.run => known.state = WatchState::Beginning,
+            _ => drop(self.runs.insert(task.window, new)),
+        }
         Some(pane)
     }
 
-    /// Searches the run of a task in this read of its pane; from there on, output with a later stamp than
-    /// `since` is searched.
+    /// Searches a run in this read of its pane, and from there on output with a later stamp than `since`.
     pub(super) fn begun(&mut self, task: &Task, output: &PaneOutput, since: Stamp, now: Instant) {
         let run = self.runs.get_mut(&task.window);
         let Some(run) = run.filter(|run| run.run == task.run) else {
@@ -121,7 +120,6 @@ impl OutputWatches {
         run.state = WatchState::Following;
     }
 
-    /// Notes that this pane could not be read.
     pub(super) fn not_begun(&mut self, pane: PaneId) {
         let runs = self.runs.values_mut();
         for run in runs.filter(|run| run.pane == pane && run.state == WatchState::Beginning) {
@@ -129,8 +127,7 @@ impl OutputWatches {
         }
     }
 
-    /// Returns the windows about which there is something to report by now, each once until a look
-    /// reports it.
+    /// Returns the windows about which there is something to report, each once until a look reports it.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<WindowId> {
         let mut due = Vec::new();
         for (window, run) in self.runs.iter_mut().filter(|(_, run)| !run.is_ordered) {
@@ -140,14 +137,12 @@ impl OutputWatches {
         due
     }
 
-    /// Returns when [`OutputWatches::take_due`] may return something.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let runs = self.runs.values().filter(|run| !run.is_ordered);
         runs.filter_map(|run| run.watch.next_deadline()).min()
     }
 
-    /// Takes what is to be reported with a look: what is due, and what else was found in runs that
-    /// it shows as ended.
+    /// Takes what is to be reported with a look: what is due, and what was found in runs that it shows as ended.
     pub(super) fn take_matches(
         &mut self,
         streams: &BTreeMap<PaneId, PaneStream>,
@@ -169,7 +164,6 @@ impl OutputWatches {
         taken
     }
 
-    /// Returns up to where each run was searched and reported.
     pub(super) fn searched(
         &mut self,
         streams: &BTreeMap<PaneId, PaneStream>,
@@ -206,8 +200,7 @@ impl OutputWatches {
         })
     }
 
-    /// Ends the search of runs that have ended, and begins with those that have not begun. Returns these
-    /// tasks and their panes.
+    /// Ends the search of runs that have ended. Returns the runs whose search begins, and their panes.
     pub(super) fn begin_all(&mut self, look: &Snapshot) -> Vec<(PaneId, Arc<Task>)> {
         self.runs
             .retain(|window, run| !is_over(look, *window, run.run));
@@ -256,7 +249,6 @@ const STRING_LASTS: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct PaneStream {
     terminal: Terminal,
-    /// The stamp of the last chunk of output.
     stamp: Stamp,
     /// How many rows of history there were when nothing had scrolled off this terminal.
     scrolled_before: i64,
@@ -267,27 +259,19 @@ pub(super) struct PaneStream {
     state: StreamState,
 }
 
-/// Whether all output of a pane arrives.
 #[derive(Debug)]
 enum StreamState {
-    /// All of it, so far.
     Whole,
-    /// The pane was paused when its terminal's cursor was here, if that is known. Later output has
-    /// a gap before it and is not used: the pane has to be read.
+    /// The pane was paused when its terminal's cursor was here, if that is known. Later output is not used.
     Paused(Option<Anchor>),
 }
 
 impl PaneStream {
-    /// Begins with this screen of a pane.
     pub(super) fn new(output: &PaneOutput) -> Self {
+        let (width, height, is_alternate) = (output.width, output.height, output.is_alternate);
+        let (screen, cursor) = (output.screen(), output.cursor);
         Self {
-            terminal: Terminal::seeded(
-                output.width,
-                output.height,
-                output.screen(),
-                output.cursor,
-                output.is_alternate,
-            ),
+            terminal: Terminal::seeded(width, height, screen, cursor, is_alternate),
             stamp: 0,
             scrolled_before: i64::try_from(output.history).unwrap_or(i64::MAX),
             in_string_since: None,
@@ -301,21 +285,16 @@ impl PaneStream {
         self.stamp
     }
 
-    /// Whether the screen is a guess: a full-screen program that was active at the first read has
-    /// ended.
+    /// Whether the screen is a guess: a full-screen program that was active at the first read has ended.
     pub(super) fn is_guess(&self) -> bool {
         self.terminal.is_guess()
     }
 
     /// Whether output is missing, so that the pane has to be read.
     pub(super) fn is_paused(&self) -> bool {
-        match self.state {
-            StreamState::Whole => false,
-            StreamState::Paused(_) => true,
-        }
+        matches!(self.state, StreamState::Paused(_))
     }
 
-    /// Notes that further output does not arrive.
     pub(super) fn pause(&mut self) {
         self.state = StreamState::Paused(self.anchor());
     }
@@ -334,7 +313,6 @@ impl PaneStream {
         !shown.ends_with(&known) || known.is_empty() != shown.is_empty()
     }
 
-    /// Returns the terminal's rows as in a capture.
     fn rows(&self) -> Vec<String> {
         let rows = self.terminal.rows();
         rows.iter().map(|row| text::row(row.as_bytes())).collect()
@@ -348,8 +326,7 @@ impl PaneStream {
         self.scrolled_before = signed(output.history as u64) - signed(self.terminal.scrolled());
     }
 
-    /// Returns up to which row of the pane's history output has arrived; `None` where rows do not
-    /// scroll.
+    /// Returns up to which row of the pane's history output has arrived, unless rows do not scroll.
     pub(super) fn anchor(&self) -> Option<Anchor> {
         if let StreamState::Paused(anchor) = &self.state {
             return anchor.clone();
@@ -363,7 +340,6 @@ impl PaneStream {
         Some(Anchor::at(&self.rows(), top, top + row, column))
     }
 
-    /// Processes output.
     pub(super) fn write(&mut self, bytes: &[u8], now: Now, line: &mut dyn FnMut(&Line<'_>)) {
         let given_up = |since: Instant| now.mono.saturating_duration_since(since) >= STRING_LASTS;
         if self.in_string_since.is_some_and(given_up) {

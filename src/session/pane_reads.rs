@@ -106,8 +106,7 @@ pub(super) async fn read_ended_run(cx: &Cx, pane: PaneId, task: Arc<Task>) {
     });
 }
 
-/// Waits for the turn to read a pane. Only one read at a time is asked of a pane that is followed already:
-/// others are combined meanwhile.
+/// Waits for the turn to read a pane, of which one read at a time is asked. Others are combined meanwhile.
 async fn turn_to_read(cx: &Cx, pane: PaneId) -> Link<'_> {
     loop {
         cx.until(move |state| !state.jobs.is_asked(pane)).await;
@@ -118,8 +117,7 @@ async fn turn_to_read(cx: &Cx, pane: PaneId) -> Link<'_> {
     }
 }
 
-/// Reads a pane, perhaps for what this ended run has written last. All output before that has been
-/// processed.
+/// Reads a pane, perhaps for what this ended run has written last, after all output before that.
 async fn read(
     cx: &Cx,
     link: Link<'_>,
@@ -168,7 +166,6 @@ impl State {
         self.jobs.begins.entry(pane).or_default()
     }
 
-    /// Orders reading the sizes of all followed panes.
     pub(super) fn read_sizes(&mut self) {
         for pane in self.listeners.panes() {
             self.begin_with(pane).is_resized = true;
@@ -180,14 +177,12 @@ impl State {
         self.spawn(move |cx| take_up(cx, pane));
     }
 
-    /// Handles the loss of the answers to reads.
     pub(super) fn lose_asked(&mut self) {
         for (_, asked) in std::mem::take(&mut self.jobs.asked) {
             asked.resolve(Err(Error::failed("the connection to tmux was lost")));
         }
     }
 
-    /// Logs that a pane could not be read, and what for.
     pub(super) fn log_unread(&mut self, pane: PaneId, purpose: &str, error: Error) {
         let error = error.message;
         let text = format!("could not read a pane error={error:?} pane={pane} purpose={purpose:?}");
@@ -230,10 +225,8 @@ impl State {
                 let task = Arc::clone(&stream.task);
                 self.reply(stream.request_id, Reply::Begun);
                 self.listeners.add_output_stream(stream, &output.lines);
-                if self
-                    .task(task.window)
-                    .is_none_or(|now| now.run != task.run || !now.is_alive())
-                {
+                let now = self.task(task.window);
+                if now.is_none_or(|now| now.run != task.run || !now.is_alive()) {
                     // Its run has ended meanwhile: the next look ends the stream.
                     self.order(LookOrder::of([task.window]));
                 }
@@ -250,7 +243,6 @@ impl State {
         self.report_matches(now);
     }
 
-    /// Adds a wait, or ends it if it has a verdict already.
     pub(super) fn start_wait(
         &mut self,
         mut active: ActiveWait,
@@ -285,9 +277,6 @@ impl State {
     ) -> Option<Box<PaneOutput>> {
         match read {
             Ok(output) if is_other_run(&output, task) => {
-                let text =
-                    format!("a run was replaced before its last output was read pane={pane}");
-                self.log(LogLevel::Debug, text);
                 // The read has paused the pane.
                 self.order_take_up(pane);
                 None

@@ -1,5 +1,5 @@
-//! Which tasks are about to be run again because they failed, and when; the jobs for that; and the ends of
-//! runs that were delivered as notices because a restart follows.
+//! Which tasks are about to be run again because they failed, and when; and the ends of runs that were delivered
+//! as notices because a restart follows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,24 +16,23 @@ use crate::rules::restarts::{Restart, restart_of};
 #[derive(Debug, Default)]
 pub(super) struct PendingRestarts {
     pending: BTreeMap<WindowId, PendingRestart>,
-    /// The ends whose restarts have not happened. If one never happens, the end is to be delivered as a
-    /// failure.
+    /// The ends whose restarts have not happened, to be delivered as failures if they never do.
     announced: BTreeMap<WindowId, DeliveredEvent>,
     /// The life of the session that their windows belong to.
     life: Option<SessionLife>,
     /// The launches that the tasks of the last look name; `None` before the first look.
-    kept: Option<BTreeSet<String>>,
+    kept: Option<Tokens>,
 }
+
+type Tokens = BTreeSet<String>;
 
 #[derive(Debug)]
 struct PendingRestart {
-    /// The run that has failed.
     run: Option<u32>,
     restarts: TaskRestarts,
     restart: Restart,
     /// When it is run again. That has begun if this time is over.
     due: Now,
-    /// Why it cannot be run again.
     impossible: Option<String>,
 }
 
@@ -47,21 +46,17 @@ impl PendingRestarts {
     /// Returns those of a session whose last known look is `before`, in which earlier daemons have announced
     /// restarts after these ends. Without a look nothing is known of the windows.
     pub(super) fn new(before: Option<&Snapshot>, ends: Vec<DeliveredEvent>) -> Self {
-        let Some(before) = before else {
-            return Self::default();
-        };
-        let ends = ends.into_iter().map(|end| (end.event.task.window, end));
+        let ends = ends.into_iter().filter(|_| before.is_some());
         Self {
-            life: before.life.clone(),
-            announced: ends.into_map(),
+            life: before.and_then(|before| before.life.clone()),
+            announced: ends.map(|end| (end.event.task.window, end)).into_map(),
             ..Self::default()
         }
     }
 
     /// Notes the ends in a look, whose records these are. Returns those that no restart will follow although
-    /// nobody has seen to that: the policy was removed, or the window or the pane is elsewhere. A window that
-    /// is closed, or that shows another run, has nothing to deliver: whoever ended it or ran it again has seen
-    /// it.
+    /// nobody has seen to that: the policy was removed, or the window or the pane is elsewhere. Whoever has closed
+    /// a window, or run its task again, has seen the end.
     pub(super) fn look(&mut self, look: &Snapshot, records: &[Record]) -> Vec<PreventedRestart> {
         // A session that is missing may have lost its last window to another one.
         if self.life != look.life && look.life.is_some() {
@@ -74,8 +69,8 @@ impl PendingRestarts {
                 && restart_of(&event.task).is_some()
             {
                 let (seq, event) = (record.seq, (**event).clone());
-                let window = event.task.window;
-                self.announced.insert(window, DeliveredEvent { seq, event });
+                self.announced
+                    .insert(event.task.window, DeliveredEvent { seq, event });
             }
         }
         let mut prevented = Vec::new();
@@ -113,11 +108,14 @@ impl PendingRestarts {
             let known = before.remove(window).filter(|known| known.is_of(task));
             let pending = known.unwrap_or_else(|| {
                 planned.push(Arc::clone(task));
+                // The clock may have been set since the run ended.
+                let since = task.ended_at.map_or(0, |at| now.wall.saturating_sub(at));
+                let since = Duration::from_millis(u64::try_from(since).unwrap_or(0));
                 PendingRestart {
                     run: task.run,
                     restarts: restarts.clone(),
                     restart,
-                    due: now.after(still(task, restart, now)),
+                    due: now.after(restart.after.saturating_sub(since)),
                     impossible: None,
                 }
             });
@@ -126,35 +124,34 @@ impl PendingRestarts {
         planned
     }
 
-    /// Returns when this task is run again, and which restart in a row that is; `None` if it is not, by
-    /// the last look.
-    pub(super) fn due(&self, task: &Task) -> Option<(Instant, u32)> {
-        let pending = self.pending.get(&task.window)?;
-        let is_wanted = pending.impossible.is_none() && pending.is_of(task);
-        is_wanted.then_some((pending.due.mono, pending.restart.number))
+    /// Returns the restart that is to be expected in a window.
+    fn possible(&self, window: WindowId) -> Option<&PendingRestart> {
+        let pending = self.pending.get(&window);
+        pending.filter(|pending| pending.impossible.is_none())
     }
 
-    /// Returns the restart of a task that waits for one.
+    /// Returns when this task is run again, by the last look, and which restart in a row that is.
+    pub(super) fn due(&self, task: &Task) -> Option<(Instant, u32)> {
+        let pending = self.possible(task.window)?;
+        let is_of_it = pending.is_of(task);
+        is_of_it.then_some((pending.due.mono, pending.restart.number))
+    }
+
     pub(super) fn next(&self, window: WindowId, now: Now) -> Option<NextRestart> {
-        let in_ms = whole_millis(self.next_in(window, now)?);
-        let pending = self.pending.get(&window)?;
-        let Restart { number, limit, .. } = pending.restart;
+        let pending = self.possible(window)?;
         Some(NextRestart {
-            in_ms,
+            in_ms: whole_millis(self.next_in(window, now)?),
             at: pending.due.wall,
-            number,
-            limit,
+            number: pending.restart.number,
+            limit: pending.restart.limit,
         })
     }
 
-    /// Returns in what time a task is restarted that waits for that.
     pub(super) fn next_in(&self, window: WindowId, now: Now) -> Option<Duration> {
-        let pending = self.pending.get(&window)?;
-        let still = pending.due.mono.saturating_duration_since(now.mono);
-        pending.impossible.is_none().then_some(still)
+        let due = self.possible(window)?.due.mono;
+        Some(due.saturating_duration_since(now.mono))
     }
 
-    /// Returns why a task whose run has failed cannot be run again.
     pub(super) fn why_impossible(&self, window: WindowId) -> Option<String> {
         self.pending.get(&window)?.impossible.clone()
     }
@@ -177,14 +174,9 @@ impl PendingRestarts {
     /// Notes the launches that the look's tasks name. If that has changed, or this is the first look, after
     /// which an earlier daemon may have left environments of others, returns them by their tokens, and those
     /// that a task named in an earlier look and none names any more.
-    pub(super) fn note_kept(
-        &mut self,
-        look: &Snapshot,
-    ) -> Option<(BTreeSet<String>, BTreeSet<String>)> {
-        let tasks = look.tasks.values();
-        let present: BTreeSet<String> = tasks
-            .filter_map(|task| Some(task.settings.restarts.as_ref()?.token.clone()))
-            .collect();
+    pub(super) fn note_kept(&mut self, look: &Snapshot) -> Option<(Tokens, Tokens)> {
+        let restarts = |task: &Arc<Task>| Some(task.settings.restarts.as_ref()?.token.clone());
+        let present: Tokens = look.tasks.values().filter_map(restarts).collect();
         if self.kept.as_ref() == Some(&present) {
             return None;
         }
@@ -192,13 +184,6 @@ impl PendingRestarts {
         let gone = before.difference(&present).cloned().collect();
         Some((present, gone))
     }
-}
-
-/// Returns how long it takes until a restart is due. The clock may have been set since the run ended.
-fn still(task: &Task, restart: Restart, now: Now) -> Duration {
-    let since = task.ended_at.map_or(0, |at| now.wall.saturating_sub(at));
-    let since = Duration::from_millis(u64::try_from(since).unwrap_or(0));
-    restart.after.saturating_sub(since)
 }
 
 /// The end of a run whose restart was announced, and will not happen; with why, where the user cannot know:

@@ -6,26 +6,19 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
 /// A value, once it is set, and who waits for it.
-#[derive(Debug)]
-struct Slot<T> {
-    value: Option<T>,
-    waker: Option<Waker>,
-}
+type Slot<T> = Mutex<(Option<T>, Option<Waker>)>;
 
 /// A value that a story awaits.
 #[derive(Debug)]
-pub(crate) struct Promise<T>(Arc<Mutex<Slot<T>>>);
+pub(crate) struct Promise<T>(Arc<Slot<T>>);
 
 /// Sets the value of a promise, and so resumes its story.
 #[derive(Debug)]
-pub(crate) struct Resolver<T>(Weak<Mutex<Slot<T>>>);
+pub(crate) struct Resolver<T>(Weak<Slot<T>>);
 
 /// Returns a promise and what resolves it.
 pub(crate) fn promise<T>() -> (Resolver<T>, Promise<T>) {
-    let slot = Arc::new(Mutex::new(Slot {
-        value: None,
-        waker: None,
-    }));
+    let slot = Arc::new(Mutex::new((None, None)));
     (Resolver(Arc::downgrade(&slot)), Promise(slot))
 }
 
@@ -34,23 +27,21 @@ impl<T> Resolver<T> {
     pub(crate) fn resolve(&self, value: T) {
         let Some(slot) = self.0.upgrade() else { return };
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-        slot.value = Some(value);
-        if let Some(waker) = slot.waker.take() {
+        slot.0 = Some(value);
+        if let Some(waker) = slot.1.take() {
             waker.wake();
         }
     }
 
-    /// Whether the story still waits.
     pub(crate) fn is_wanted(&self) -> bool {
         self.0.strong_count() > 0
     }
 }
 
 impl<T> Promise<T> {
-    /// Takes the value, if it is set.
     pub(super) fn take(self) -> Option<T> {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        slot.value.take()
+        slot.0.take()
     }
 }
 
@@ -65,10 +56,10 @@ impl<T> Future for Promise<T> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match slot.value.take() {
+        match slot.0.take() {
             Some(value) => Poll::Ready(value),
             None => {
-                slot.waker = Some(context.waker().clone());
+                slot.1 = Some(context.waker().clone());
                 Poll::Pending
             }
         }

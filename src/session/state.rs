@@ -8,8 +8,8 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::ending_runs::{EndedRuns, Endings};
-use super::input::{Effect, LinkState, LogLevel, Reply, StoreState};
+use super::ending_runs::{EndedRuns, Ending, Endings};
+use super::input::{Effect, LinkState, LogLevel, LookOrder, Reply, StoreState};
 use super::job_queue::JobQueue;
 use super::listeners::{Listeners, RequestId};
 use super::look_schedule::{LookSchedule, PortLooks};
@@ -19,19 +19,16 @@ use crate::model::{
     Bookmark, Checkpoint, DeliveredEvent, Event, Level, Millis, Now, OpenQuestion, PaneId, Seq,
     StatusCounts, StopPlan, Task, WindowId,
 };
-use crate::rules::engine::{self, Engine};
+use crate::rules::engine::{Engine, EngineEffect};
 use crate::rules::wire::Counters;
 
-/// How long saving is delayed for changes that are also in the feed, so that not every bell causes
-/// a write.
+/// How long saving is delayed for changes that are also in the feed, such as bells.
 pub(super) const SAVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// What one request does, or what the session does by itself, from its first look to its last effect.
 pub(super) type Story = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Identifies a story.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct StoryId(pub(super) u64);
+pub(super) type StoryId = u64;
 
 /// What a story has: the state for a moment, and whose it is.
 #[derive(Clone)]
@@ -43,13 +40,12 @@ pub(super) struct Cx {
     pub(super) to: Option<Rc<str>>,
 }
 
-/// A request that is not answered.
+/// A request that is not answered, and what answers it.
 #[derive(Debug)]
 pub(super) struct OpenRequest {
     pub(super) story: StoryId,
     /// Whether the story goes on without its client: what it has begun must come to an end.
     pub(super) is_kept: bool,
-    /// Whether the client has left.
     pub(super) has_left: bool,
 }
 
@@ -62,15 +58,11 @@ pub(super) struct Condition {
 /// What only one story may do at a time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum LockKey {
-    /// To launch into the slot of this name.
     Slot(String),
-    /// To type into this window.
     Typing(WindowId),
 }
 
-/// One task session.
 pub(crate) struct State {
-    /// The time of the present input.
     pub(super) now: Now,
     pub(super) engine: Engine,
     pub(super) listeners: Listeners,
@@ -87,17 +79,14 @@ pub(crate) struct State {
     pub(super) is_follower_lost: bool,
     /// Whether terminal models of followed panes may differ from the panes, as the next look shows.
     pub(super) are_sizes_unknown: bool,
-    /// Why the last look failed; `None` when it succeeded.
+    /// Why the last look failed, if it has.
     pub(crate) look_problem: Option<String>,
-    /// What the session has done since it began.
     pub(crate) counters: Counters,
-    /// How many safety looks have found an event which nothing reported.
+    /// How many safety looks have found an event that nothing reported.
     pub(crate) found_late: u64,
-    /// The requests that are not answered.
     pub(super) requests: BTreeMap<RequestId, OpenRequest>,
-    /// Stories that begin with the present input.
+    /// Stories that begin with the present input, and how many have begun in all.
     pub(super) new_stories: VecDeque<(StoryId, Story)>,
-    /// How many stories have begun.
     n_stories: u64,
     /// This state, for what stories have of it.
     me: Weak<RefCell<Self>>,
@@ -117,10 +106,9 @@ pub(crate) struct State {
     pub(super) nudges: Option<(Instant, Instant)>,
     /// When the last look is saved; `None` when it is saved, or would be the same.
     pub(super) save_at: Option<Instant>,
-    /// When an event that a safety look has found counts as not reported; `None` without one.
+    /// When an event that a safety look has found counts as not reported.
     pub(super) unreported_at: Option<Instant>,
-    /// tmux's death record, and the sequence number that has to be on the disk before it is
-    /// cleared.
+    /// tmux's death record, and the number of the record that has to be on the disk before it is cleared.
     pub(super) death_record: Option<(Seq, String)>,
     /// The panes that the link was asked to follow; `None` when it has to be asked again.
     pub(super) followed: Option<BTreeSet<PaneId>>,
@@ -128,9 +116,7 @@ pub(crate) struct State {
     pub(super) questions: BTreeMap<WindowId, OpenQuestion>,
     /// Launched runs about which no look has decided whether they have to be reported as gone.
     pub(super) unseen: Vec<Task>,
-    /// The tasks that are about to be run again.
     pub(super) restarts: PendingRestarts,
-    /// The runs that are being ended.
     pub(super) endings: Endings,
     /// How runs are ended whose launch says nothing.
     pub(super) stop_defaults: StopPlan,
@@ -138,14 +124,12 @@ pub(crate) struct State {
     pub(super) port_looks: PortLooks,
     /// How long present runs usually take, by their windows.
     pub(super) usual: BTreeMap<WindowId, (Option<u32>, Millis)>,
-    /// The effects of the present input.
     pub(super) effects: Vec<Effect>,
 }
 
 /// The initial state of a session.
 #[derive(Debug)]
 pub(crate) struct Setup {
-    /// The engine, with its restored state.
     pub(crate) engine: Engine,
     /// The session, by the name that the daemon was started with.
     pub(crate) session_name: String,
@@ -162,7 +146,6 @@ pub(crate) struct Setup {
 }
 
 impl State {
-    /// Returns the state of a session that has not looked yet.
     pub(super) fn new(mut setup: Setup, now: Now, me: Weak<RefCell<Self>>) -> Self {
         setup.engine.tried(setup.store.tried);
         Self {
@@ -203,7 +186,7 @@ impl State {
             unseen: Vec::new(),
             endings: Endings::default(),
             stop_defaults: setup.stop,
-            port_looks: PortLooks::default(),
+            port_looks: PortLooks::new(now.mono),
             usual: BTreeMap::new(),
             effects: Vec::new(),
         }
@@ -214,14 +197,13 @@ impl State {
         self.engine.mutes(event)
     }
 
-    /// Returns the counts of tasks; `None` before the first look.
     pub(crate) fn status(&self) -> Option<StatusCounts> {
         self.engine.counts()
     }
 
     /// Returns how many waits have begun and are not answered.
     pub(crate) fn n_waits(&self) -> usize {
-        self.listeners.n_waits() + Rc::strong_count(&self.ended_waits) - 1
+        self.listeners.waits.len() + Rc::strong_count(&self.ended_waits) - 1
     }
 
     /// Returns the name that it had in the last look; `None` while it is missing.
@@ -234,7 +216,6 @@ impl State {
         self.engine.counts().is_some() || self.look_problem.is_some()
     }
 
-    /// Begins a story of the session's own.
     pub(super) fn spawn<F: Future<Output = ()> + 'static>(&mut self, begin: impl FnOnce(Cx) -> F) {
         let cx = Cx {
             state: self.me.upgrade().expect("whoever has it asks"),
@@ -247,9 +228,8 @@ impl State {
     /// Begins a story: it runs to its first await when the present input is handled.
     pub(super) fn begin(&mut self, story: Story) -> StoryId {
         self.n_stories += 1;
-        let id = StoryId(self.n_stories);
-        self.new_stories.push_back((id, story));
-        id
+        self.new_stories.push_back((self.n_stories, story));
+        self.n_stories
     }
 
     /// Sends a request's client something, if it has not left.
@@ -262,38 +242,25 @@ impl State {
 
     /// Resumes the stories whose conditions hold. Returns whether there is one.
     pub(super) fn resolve_conditions(&mut self) -> bool {
-        let mut has_resolved = false;
         let mut conditions = std::mem::take(&mut self.conditions);
-        conditions.retain(|condition| {
-            let holds = condition.resolver.is_wanted() && (condition.holds)(self);
-            if holds {
-                condition.resolver.resolve(());
-                has_resolved = true;
-            }
-            !holds && condition.resolver.is_wanted()
-        });
+        conditions.retain(|condition| condition.resolver.is_wanted());
+        let holding = conditions.extract_if(.., |condition| (condition.holds)(self));
+        let n_resolved = holding.map(|held| held.resolver.resolve(())).count();
         self.conditions = conditions;
-        has_resolved
-    }
-
-    /// Resumes the stories that have waited for a time until now.
-    pub(super) fn resolve_timers(&mut self) {
-        for (_, timer) in self.timers.extract_if(.., |(at, _)| *at <= self.now.mono) {
-            timer.resolve(());
-        }
-    }
-
-    /// Sends what has been written on output streams.
-    pub(super) fn send_pieces(&mut self) {
-        for (request_id, piece) in std::mem::take(&mut self.listeners.pieces) {
-            self.reply(request_id, Reply::Output(Some(piece)));
-        }
+        n_resolved > 0
     }
 
     /// Gives a lock to the next story that waits for it.
     pub(super) fn unlock(&mut self, key: &LockKey) {
         if let LockKey::Slot(name) = key {
-            self.launch_over(name);
+            // The end of a run for a launch that has not taken its window is told as any other.
+            let is_left =
+                |_: &WindowId, run: &mut Ending| run.reason.is_none() && run.task.name == *name;
+            let left = self.endings.runs.extract_if(.., is_left);
+            let left: Vec<WindowId> = left.map(|(window, _)| window).collect();
+            if !left.is_empty() {
+                self.order(LookOrder::of(left));
+            }
         }
         let Some(waiting) = self.locks.get_mut(key) else {
             return;
@@ -305,16 +272,14 @@ impl State {
         }
     }
 
-    /// Adds an entry to the daemon's log.
     pub(super) fn log(&mut self, level: LogLevel, text: String) {
         self.effects.push(Effect::Log(level, text));
     }
 
-    /// Converts effects of the engine.
-    pub(super) fn perform(&mut self, effects: Vec<engine::EngineEffect>) {
+    pub(super) fn perform(&mut self, effects: Vec<EngineEffect>) {
         for effect in effects {
             match effect {
-                engine::EngineEffect::Append(records) => {
+                EngineEffect::Append(records) => {
                     self.ended_runs.add(&records);
                     self.effects.push(Effect::Append {
                         records,
@@ -325,12 +290,11 @@ impl State {
                         }),
                     });
                 }
-                engine::EngineEffect::Status(counts) => self.effects.push(Effect::Status(counts)),
+                EngineEffect::Status(counts) => self.effects.push(Effect::Status(counts)),
             }
         }
     }
 
-    /// Records a notice without events.
     pub(super) fn notice(&mut self, level: Level, text: String, now: Now) {
         // With a disk that is too far behind there is no room for it.
         if !self.store.is_full {
@@ -339,8 +303,7 @@ impl State {
         }
     }
 
-    /// Drops the output of panes without listeners, and sends the link the set of panes to follow, if it has
-    /// changed.
+    /// Drops the output of panes without listeners, and tells the link if the panes to follow have changed.
     pub(super) fn follow_only_listened(&mut self) {
         self.listeners.forget_idle_streams();
         let mut panes = self.listeners.panes();
@@ -351,28 +314,16 @@ impl State {
         }
     }
 
-    /// Sends the link what the tasks ask, if it has changed.
-    pub(super) fn note_questions(&mut self) {
-        let questions = self.engine.episodes.open_questions();
-        if questions != self.questions {
-            self.questions.clone_from(&questions);
-            self.effects.push(Effect::Questions(questions));
-        }
-    }
-
-    /// Returns all tasks of the last look.
     pub(super) fn tasks(&self) -> Vec<Arc<Task>> {
         let look = self.engine.last_look();
         look.map(|look| look.tasks.values().cloned().collect())
             .unwrap_or_default()
     }
 
-    /// Returns the windows of the last look.
     pub(super) fn windows(&self) -> Vec<WindowId> {
         self.tasks().iter().map(|task| task.window).collect()
     }
 
-    /// Returns a task of the last look.
     pub(super) fn task(&self, window: WindowId) -> Option<Arc<Task>> {
         self.engine.last_look()?.tasks.get(&window).cloned()
     }

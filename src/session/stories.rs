@@ -20,11 +20,6 @@ const NO_OUTCOME: &str = "internal error: the job has no outcome";
 pub(super) struct Link<'a>(&'a Cx);
 
 impl Link<'_> {
-    /// Runs a job of the link.
-    ///
-    /// # Errors
-    ///
-    /// Why it has failed.
     pub(super) async fn run<T>(self, job: impl FnOnce(Resolver<T>) -> Job) -> Result<T, Error> {
         let (resolver, outcome) = promise();
         let (done, is_done) = promise();
@@ -38,7 +33,6 @@ impl Link<'_> {
     }
 }
 
-/// A lock, until it is dropped.
 pub(super) struct Lock {
     cx: Cx,
     key: LockKey,
@@ -51,12 +45,10 @@ impl Drop for Lock {
 }
 
 impl Cx {
-    /// Reads or changes the state.
     pub(super) fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
         f(&mut self.state.borrow_mut())
     }
 
-    /// Waits for the story's turn to use the link.
     pub(super) async fn turn(&self, turn: Turn) -> Link<'_> {
         let (resolver, is_ours) = promise();
         self.with(|state| state.jobs.wait(turn, resolver));
@@ -65,10 +57,6 @@ impl Cx {
     }
 
     /// Runs a job of the link when it is its turn among the commands.
-    ///
-    /// # Errors
-    ///
-    /// Why it has failed.
     pub(super) async fn run<T>(&self, job: impl FnOnce(Resolver<T>) -> Job) -> Result<T, Error> {
         self.turn(Turn::Command).await.run(job).await
     }
@@ -80,34 +68,24 @@ impl Cx {
         is_taken.await;
     }
 
-    /// Takes the look with which a request begins. If it names a session, and that is not the one that
-    /// had this name in the look, it is found out who has the name.
-    ///
-    /// # Errors
-    ///
-    /// When another session has it.
+    /// Takes the look with which a request begins. It is refused if another session has the name by now that
+    /// it is for.
     pub(super) async fn first_look(&self, order: LookOrder) -> Result<(), Error> {
         self.look(order).await;
         self.find_present_name().await.map(drop)
     }
 
-    /// Returns the name that the session has now, where the request names another one that it had before.
-    ///
-    /// # Errors
-    ///
-    /// When another session has the name.
+    /// Returns the name that the session has now, where the request names another one that it had before. It
+    /// fails when another session has that.
     pub(super) async fn find_present_name(&self) -> Result<Option<String>, Error> {
-        let is_present = |name: &str| self.with(|state| state.present_name() == Some(name));
-        match self.to.as_deref() {
-            Some(name) if !is_present(name) => {
-                let name = name.to_owned();
-                self.run(|outcome| Job::FindName(name, outcome)).await
-            }
-            Some(_) | None => Ok(None),
-        }
+        let is_other = |name: &&str| self.with(|state| state.present_name() != Some(*name));
+        let Some(name) = self.to.as_deref().filter(is_other) else {
+            return Ok(None);
+        };
+        let name = name.to_owned();
+        self.run(|outcome| Job::FindName(name, outcome)).await
     }
 
-    /// Waits until this holds.
     pub(super) async fn until(&self, holds: impl Fn(&State) -> bool + 'static) {
         if self.with(|state| holds(state)) {
             return;
@@ -120,14 +98,12 @@ impl Cx {
         does_hold.await;
     }
 
-    /// Waits until the disk has accepted or refused everything recorded by now. A disk that refuses
-    /// delays no answer.
+    /// Waits until the disk has accepted or refused everything recorded by now.
     pub(super) async fn recorded(&self) {
         let seq = self.with(|state| state.engine.last_seq());
         self.until(move |state| state.store.tried >= seq).await;
     }
 
-    /// Waits until this time, unless it is over.
     pub(super) async fn sleep_until(&self, at: Instant) {
         if self.with(|state| at <= state.now.mono) {
             return;
@@ -139,20 +115,15 @@ impl Cx {
 
     /// Takes a lock. Those who wait for it get it in their order.
     pub(super) async fn lock(&self, key: LockKey) -> Lock {
-        let is_free = self.with(|state| match state.locks.get_mut(&key) {
-            Some(waiting) => {
-                let (resolver, is_free) = promise();
-                waiting.push_back(resolver);
-                Some(is_free)
-            }
+        let (resolver, is_free) = promise();
+        self.with(|state| match state.locks.get_mut(&key) {
+            Some(waiting) => waiting.push_back(resolver),
             None => {
                 state.locks.insert(key.clone(), Default::default());
-                None
+                resolver.resolve(());
             }
         });
-        if let Some(is_free) = is_free {
-            is_free.await;
-        }
+        is_free.await;
         Lock {
             cx: self.clone(),
             key,
@@ -164,11 +135,7 @@ impl Cx {
         self.with_request(|request| request.is_kept = true);
     }
 
-    /// Ends that: what follows is not begun without the client.
-    ///
-    /// # Errors
-    ///
-    /// When the client has left already.
+    /// Ends that: what follows is not begun without the client, which fails if it has left.
     pub(super) fn release(&self) -> Result<(), Error> {
         self.with_request(|request| request.is_kept = false);
         match self.has_left() {
@@ -177,17 +144,14 @@ impl Cx {
         }
     }
 
-    /// Whether the client has left.
     pub(super) fn has_left(&self) -> bool {
-        self.with_request(|request| request.has_left)
-            .unwrap_or(false)
+        self.with_request(|request| request.has_left) == Some(true)
     }
 
     fn with_request<T>(&self, f: impl FnOnce(&mut OpenRequest) -> T) -> Option<T> {
         self.with(|state| state.requests.get_mut(&self.request?).map(f))
     }
 
-    /// Sends the client the last reply.
     pub(super) fn answer(&self, reply: Result<Reply, Error>) {
         let Some(request_id) = self.request else {
             return;
@@ -212,7 +176,6 @@ impl From<Response> for Reply {
 // What is done when nothing else is: the output of ended runs is archived, and recorded deaths are cleared.
 // Output is archived earlier where something is about to change its window.
 
-/// Archives the output of runs that have ended.
 pub(super) async fn archive_ended(cx: Cx) {
     loop {
         cx.until(|state| !state.jobs.archives.is_empty()).await;
@@ -249,15 +212,12 @@ async fn archive_next<'a>(
     let Some((task, reason)) = next else {
         return Some(link);
     };
+    let archived = link.run(|outcome| Job::Archive(task, reason, outcome));
     // The link logs what it could not keep.
-    drop(
-        link.run(|outcome| Job::Archive(task, reason, outcome))
-            .await,
-    );
+    archived.await.ok();
     None
 }
 
-/// Makes tmux clear the deaths that are recorded.
 pub(super) async fn forget_deaths(cx: Cx) {
     loop {
         cx.until(|state| {
@@ -271,8 +231,9 @@ pub(super) async fn forget_deaths(cx: Cx) {
             state.death_record.take_if(|(seq, _)| *seq <= written)
         });
         if let Some((_, record)) = record {
+            let forgotten = link.run(|outcome| Job::ForgetDeaths(record, outcome));
             // A further look brings what was not cleared.
-            drop(link.run(|outcome| Job::ForgetDeaths(record, outcome)).await);
+            forgotten.await.ok();
         }
     }
 }

@@ -264,10 +264,9 @@ impl Driver {
             }
             // The pane is followed already: what is read comes with the output.
             (["asked"], Job::Read { outcome, .. }) => outcome.resolve(None),
-            (["closed"], Job::Kill(windows, outcome)) => outcome.resolve(ClosedWindows {
-                closed: windows.into_iter().collect(),
-                failure: None,
-            }),
+            (["closed"], Job::Kill(windows, outcome)) => {
+                outcome.resolve((windows.into_iter().collect(), None));
+            }
             (["found"], Job::ReadLog(_, _, outcome)) => outcome.resolve(TaskLog {
                 lines: vec![rest.to_owned()],
                 ..TaskLog::default()

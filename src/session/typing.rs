@@ -27,7 +27,6 @@ pub(crate) struct Typing {
     pub(crate) progress: Progress,
 }
 
-/// How far typing is.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Progress {
     /// Whether a part of the request has been typed.

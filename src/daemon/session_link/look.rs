@@ -8,10 +8,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::super::control_clients::ControlClients;
+use super::SessionLink;
 use super::watched_windows;
-use super::{Attachment, SessionLink};
 use crate::clock::now;
-use crate::model::{GoneReason, PaneId, SessionLife, Snapshot, WindowId};
+use crate::model::{GoneReason, PaneId, Snapshot, WindowId};
 use crate::process::{self, Process};
 use crate::rules::observe::Evidence;
 use crate::rules::protocol::rows::LookRows;
@@ -24,17 +24,11 @@ enum AttachedLook {
     Taken(Option<LookRows>),
     /// There is nothing to look at, or a slice of a sweep shows nothing new.
     Skipped(LookOutcome),
-    /// There is no control client any more.
-    NotAttached,
 }
 
 impl SessionLink {
     /// Looks at windows as ordered, or at a slice of all windows. A screen that has been unchanged for
-    /// `quiet` may wait for input.
-    ///
-    /// # Errors
-    ///
-    /// When nothing is known of the session; then the last look remains valid.
+    /// `quiet` may wait for input. After an error the last look remains valid.
     pub(in crate::daemon) async fn look(
         &mut self,
         order: &LookOrder,
@@ -42,10 +36,12 @@ impl SessionLink {
         quiet: Duration,
     ) -> Result<LookOutcome, TmuxError> {
         let mut has_trigger = false;
-        let look = match self.attached_look(order, kind, &mut has_trigger).await? {
-            AttachedLook::Taken(look) => look,
-            AttachedLook::Skipped(outcome) => return Ok(outcome),
-            AttachedLook::NotAttached => {
+        let look = match self.attached_look(order, kind, &mut has_trigger).await {
+            Ok(AttachedLook::Taken(look)) => look,
+            Ok(AttachedLook::Skipped(outcome)) => return Ok(outcome),
+            // A process would wait as long again.
+            Err(TmuxError::TimedOut) => return Err(TmuxError::TimedOut),
+            Err(_) => {
                 tracing::debug!(plan = "Detached", windows = "all", "look planned");
                 self.look_detached().await?
             }
@@ -57,7 +53,12 @@ impl SessionLink {
         match &look {
             None => self.forget_session().await,
             Some(look) => {
-                self.follow_life(&look.session.life);
+                let life = &look.session.life;
+                self.is_unreachable = false;
+                if self.life.as_ref() != Some(life) || self.server_process.is_none() {
+                    self.server_process = Process::open(life.server_pid);
+                    self.life = Some(life.clone());
+                }
                 self.note_name(&look.session.name);
                 self.root.clone_from(&look.session.root);
                 evidence.started_at = self.processes.starts(look);
@@ -66,7 +67,7 @@ impl SessionLink {
         evidence.moved_panes = self.moved_panes(look.as_ref()).await;
         has_trigger |= self.processes.learn_ends(&mut evidence);
         let mut is_any_paused = false;
-        if let Ok(clients) = self.clients() {
+        if let Some(clients) = &mut self.clients {
             evidence.bells = std::mem::take(&mut clients.activity.bells);
             is_any_paused = clients.activity.is_any_paused();
         }
@@ -134,134 +135,113 @@ impl SessionLink {
         }
     }
 
-    /// Looks through the control client. The look of an order that is a barrier includes everything
-    /// that tmux had to report before the order. Notes whether it had a trigger just then.
-    ///
-    /// # Errors
-    ///
-    /// When tmux did not answer in time; a process would wait as long again.
+    /// Looks through the control client, which is dropped when it fails. The look of an order that is a
+    /// barrier includes everything that tmux had to report before the order. Notes whether it had a trigger
+    /// just then.
     async fn attached_look(
         &mut self,
         order: &LookOrder,
         kind: LookKind,
         has_trigger: &mut bool,
     ) -> Result<AttachedLook, TmuxError> {
-        let first = self.look_once(order, kind, has_trigger).await?;
-        if let (AttachedLook::Taken(_), Attachment::Attached(clients)) =
-            (&first, &mut self.attachment)
-            && order.is_own_barrier()
-        {
-            *has_trigger |= clients.catch_up();
-            let is_ours = |window: &WindowId| self.run_panes.contains_key(window);
-            if clients.activity.has_reports_since_look(is_ours) {
-                return self.look_once(order, kind, has_trigger).await;
+        // Its answer comes behind all reports. Where it may lack one, it is taken once more.
+        let mut is_barrier = order.is_own_barrier();
+        loop {
+            let run_time = self.server_run_time();
+            let (Some(clients), Some(life)) = (&mut self.clients, &self.life) else {
+                return Err(TmuxError::Closed);
+            };
+            let mut synced = Ok(());
+            if order.is_barrier && !order.is_own_barrier() {
+                synced = clients.main.sync().await;
             }
-        }
-        Ok(first)
-    }
-
-    /// Looks once at what was reported and ordered; see [`SessionLink::attached_look`].
-    async fn look_once(
-        &mut self,
-        order: &LookOrder,
-        kind: LookKind,
-        has_trigger: &mut bool,
-    ) -> Result<AttachedLook, TmuxError> {
-        let run_time = self.server_run_time();
-        let (Attachment::Attached(clients), Some(life)) = (&mut self.attachment, &self.life) else {
-            return Ok(AttachedLook::NotAttached);
-        };
-        let mut synced = Ok(());
-        if order.is_barrier && !order.is_own_barrier() {
-            synced = clients.main.sync().await;
-        }
-        // The look includes whatever triggers it.
-        *has_trigger |= clients.catch_up() | self.processes.catch_up();
-        let mut closed = std::mem::take(&mut clients.activity.closed);
-        // Of a window that came and went since the last look, it was reported that it came.
-        closed.retain(|window| self.run_panes.contains_key(window));
-        // What was reported before is on its way to the session, or waits for this look.
-        let is_reported = clients.activity.are_windows_reported()
-            || self.processes.has_ended()
-            || !closed.is_empty();
-        *has_trigger |= is_reported;
-        let has_reports = is_reported || clients.activity.is_any_reported();
-        let is_needed = match kind {
-            LookKind::Windows => {
-                let is_named = !order.windows.is_empty() || !order.killed.is_empty();
-                is_named || has_reports || self.is_unsettled || synced.is_err()
-            }
-            LookKind::Slice => {
-                let is_swept = || self.idle.is_swept(Instant::now().into_std(), run_time);
-                self.memory.is_sweeping() || has_reports || !is_swept()
-            }
-        };
-        if !is_needed {
-            tracing::debug!(plan = ?kind, "look not taken");
-            return Ok(AttachedLook::Skipped(LookOutcome::NotNeeded));
-        }
-        clients.continue_quiet();
-        let ControlClients { main, activity, .. } = &mut **clients;
-        let mut changed = std::mem::take(&mut activity.changed);
-        changed.extend(&order.windows);
-        tracing::debug!(plan = ?kind, windows = ?changed, "look planned");
-        let hung_up = self.processes.hung_up();
-        let ended = self.processes.ended.keys().copied().collect();
-        self.memory.expect(activity.printed(), &ended, changed);
-        if activity.are_all_reported {
-            self.memory.expect_all();
-        }
-        self.memory.forget_hung_up(&hung_up);
-        closed.extend(order.killed.keys());
-        self.memory.forget_windows(&closed);
-        let mut connection = Connection::Attached(main);
-        let target = format!("{}:", life.id);
-        let look = tmux::look(&mut connection, &target, &mut self.memory, kind).await;
-        match synced.and(look) {
-            Ok(look) => {
-                // Each look queries the windows of paused panes.
-                activity.record_look(look.iter().flat_map(LookRows::quietness));
-                let is_last = kind == LookKind::Windows || !self.memory.is_sweeping();
-                if !is_last && !has_reports && self.memory.is_same() {
-                    return Ok(AttachedLook::Skipped(LookOutcome::NothingNew));
+            // The look includes whatever triggers it.
+            *has_trigger |= clients.catch_up() | self.processes.catch_up();
+            let mut closed = std::mem::take(&mut clients.activity.closed);
+            // Of a window that came and went since the last look, it was reported that it came.
+            closed.retain(|window| self.run_panes.contains_key(window));
+            // What was reported before is on its way to the session, or waits for this look.
+            let is_reported = clients.activity.are_windows_reported()
+                || !self.processes.ended.is_empty()
+                || !closed.is_empty();
+            *has_trigger |= is_reported;
+            let has_reports = is_reported || clients.activity.is_any_reported();
+            let is_needed = match kind {
+                LookKind::Windows => {
+                    let is_named = !order.windows.is_empty() || !order.killed.is_empty();
+                    is_named || has_reports || self.is_unsettled || synced.is_err()
                 }
-                Ok(AttachedLook::Taken(look))
+                LookKind::Slice => {
+                    let is_swept = || self.idle.is_swept(Instant::now().into_std(), run_time);
+                    self.memory.is_sweeping() || has_reports || !is_swept()
+                }
+            };
+            if !is_needed {
+                tracing::debug!(plan = ?kind, "look not taken");
+                return Ok(AttachedLook::Skipped(LookOutcome::NotNeeded));
             }
-            Err(error) => {
-                self.lose_clients(&error);
-                if matches!(error, TmuxError::TimedOut) {
+            let ControlClients { main, activity, .. } = &mut **clients;
+            // The look after this includes their output until then.
+            main.continue_panes(activity.to_continue());
+            let mut changed = std::mem::take(&mut activity.changed);
+            changed.extend(&order.windows);
+            tracing::debug!(plan = ?kind, windows = ?changed, "look planned");
+            let hung_up = self.processes.hung_up();
+            let ended = self.processes.ended.keys().copied().collect();
+            self.memory.expect(activity.printed(), &ended, changed);
+            if activity.are_all_reported {
+                self.memory.expect_all();
+            }
+            self.memory.forget_hung_up(&hung_up);
+            closed.extend(order.killed.keys());
+            self.memory.forget_windows(&closed);
+            let mut connection = Connection::Attached(main);
+            let target = format!("{}:", life.id);
+            let look = tmux::look(&mut connection, &target, &mut self.memory, kind).await;
+            let look = match synced.and(look) {
+                Ok(look) => look,
+                Err(error) => {
+                    self.lose_clients(&error);
                     return Err(error);
                 }
-                Ok(AttachedLook::NotAttached)
+            };
+            // Each look queries the windows of paused panes.
+            activity.record_look(look.iter().flat_map(LookRows::quietness));
+            let is_last = kind == LookKind::Windows || !self.memory.is_sweeping();
+            if !is_last && !has_reports && self.memory.is_same() {
+                return Ok(AttachedLook::Skipped(LookOutcome::NothingNew));
             }
+            if std::mem::replace(&mut is_barrier, false) {
+                *has_trigger |= clients.catch_up();
+                let is_ours = |window: &WindowId| self.run_panes.contains_key(window);
+                if clients.activity.has_reports_since_look(is_ours) {
+                    continue;
+                }
+            }
+            return Ok(AttachedLook::Taken(look));
         }
     }
-}
 
-impl SessionLink {
     /// Returns the panes of runs that are not their window's primary one in this look, and still exist.
-    pub(super) async fn moved_panes(&mut self, look: Option<&LookRows>) -> BTreeSet<PaneId> {
+    async fn moved_panes(&mut self, look: Option<&LookRows>) -> BTreeSet<PaneId> {
         let rows = look.into_iter().flat_map(|look| &look.windows);
-        let replaced: BTreeSet<PaneId> = rows
-            .filter_map(|row| {
-                let (was, is) = (self.run_panes.get(&row.window)?, row.pane.as_ref()?.pane);
-                (*was != is).then_some(*was)
-            })
-            .collect();
+        let replaced = rows.filter_map(|row| {
+            let (was, is) = (self.run_panes.get(&row.window)?, row.pane.as_ref()?.pane);
+            (*was != is).then_some(*was)
+        });
+        let replaced: BTreeSet<PaneId> = replaced.collect();
         if replaced.is_empty() {
             return replaced;
         }
-        match tmux::existing_panes(&mut self.connection(), &replaced).await {
-            Ok(existing) => existing,
-            Err(error) => {
-                tracing::warn!(%error, "could not ask where panes went");
-                replaced
-            }
-        }
+        let existing = tmux::existing_panes(&mut self.connection(), &replaced).await;
+        existing.unwrap_or_else(|error| {
+            tracing::warn!(%error, "could not ask where panes went");
+            replaced
+        })
     }
 
     /// Returns why windows are gone, where we or tmux know.
-    pub(super) async fn gone(
+    async fn gone(
         &mut self,
         look: Option<&LookRows>,
         killed: &BTreeMap<WindowId, GoneReason>,
@@ -297,11 +277,10 @@ impl SessionLink {
 const EXIT_TIME: Duration = Duration::from_millis(500);
 
 impl SessionLink {
-    /// Decides what it means that nothing listens on the server's socket: the server and the
-    /// session are gone, unless the server runs and only its socket is missing.
+    /// Decides what it means that nothing listens on the server's socket: the server and the session are gone, unless
+    /// the server runs and only its socket is missing.
     pub(super) async fn without_server(&mut self) -> Result<Option<LookRows>, TmuxError> {
-        // A server that ends closes its socket a little earlier. Nothing reports its end to a process
-        // that is not its parent and holds no handle of it.
+        // A server that ends closes its socket a little earlier, and nothing reports its end to us without a handle.
         let deadline = Instant::now() + EXIT_TIME;
         while self.server_runs() && !self.is_unreachable {
             if Instant::now() >= deadline {
@@ -321,40 +300,23 @@ impl SessionLink {
         }
     }
 
-    /// Whether the server of the last look still runs. A server can take for ever to end, but the
-    /// tasks in it do not.
+    /// Whether the server of the last look still runs. It can take for ever to end, but the tasks in it do not.
     fn server_runs(&self) -> bool {
         let runs = |pid: &u32| Process::open(*pid).is_some_and(|process| process.is_running());
-        let mut tasks = self
-            .watched_windows
-            .iter()
-            .filter_map(|(_, pid)| pid.as_ref())
-            .peekable();
-        self.server_process
-            .as_ref()
-            .is_some_and(Process::is_running)
-            && (tasks.peek().is_none() || tasks.any(runs))
+        let watched = self.watched_windows.iter();
+        let mut tasks = watched.filter_map(|(_, pid)| pid.as_ref()).peekable();
+        let server = self.server_process.as_ref();
+        server.is_some_and(Process::is_running) && (tasks.peek().is_none() || tasks.any(runs))
     }
 
-    /// Whether a server may have its socket, checked without starting a process. Only if the kernel
-    /// reports that nothing listens, the server is gone.
+    /// Whether a server may have its socket, as the kernel says without a process.
     pub(super) fn server_listens(&self) -> bool {
         self.server.probe() != Probe::Absent
-    }
-
-    /// Notes the life of the session in a look.
-    fn follow_life(&mut self, life: &SessionLife) {
-        self.is_unreachable = false;
-        if self.life.as_ref() != Some(life) || self.server_process.is_none() {
-            self.server_process = Process::open(life.server_pid);
-            self.life = Some(life.clone());
-        }
     }
 }
 
 impl SessionLink {
-    /// Records a window that a launch has created or used again: its options are set, and its pane is
-    /// not what it was.
+    /// Records a window that a launch has created or used again: its options are set, and its pane has changed.
     pub(in crate::daemon) fn note_launched(&mut self, window: WindowId, pane: Option<PaneId>) {
         self.options.note_launched(window);
         self.memory.expect(pane, &BTreeSet::new(), [window]);

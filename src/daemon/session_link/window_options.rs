@@ -40,12 +40,10 @@ impl WindowOptions {
         self.left.remove(&window);
     }
 
-    /// Notes that these are set.
     pub(super) fn note_set(&mut self, settings: &[WindowSetting]) {
         self.prepared.extend(settings.iter().map(|set| set.window));
     }
 
-    /// Whether anything has to be set.
     pub(in crate::daemon) fn is_any_left(&self) -> bool {
         !self.left.is_empty()
     }

@@ -3,34 +3,32 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::super::endings::{end_runs, fields_of, list_of_tasks};
+use super::super::endings::{close, end_runs, fields_of, list_of_tasks};
 use super::super::input::{Effect, Job, LogLevel, LookOrder};
 use super::super::state::{Cx, State};
 use super::super::stories::turn_to_change;
 use crate::model::text::counted;
-use crate::model::{Error, ErrorKind, Level, StopChoice, Task, quote_where_needed};
+use crate::model::{Error, ErrorKind, Level, StopChoice, Task, WindowId, quote_where_needed};
 use crate::rules::wire::{Caller, EndedTasks, EndingRuns, Response};
 
-/// Ends tasks; none of them if one of the names is not a task's. Of what an earlier daemon was asked for,
-/// it may have done a part.
+/// Ends tasks; none of them if one of the names is no task's. An earlier daemon may have ended a part of them.
 pub(super) async fn kill(
     cx: &Cx,
-    names: &[String],
+    names: Vec<String>,
     is_repeated: bool,
-    killer: &Caller,
-    choice: &StopChoice,
+    killer: Caller,
+    choice: StopChoice,
 ) -> Result<Response, Error> {
     cx.first_look(LookOrder::barrier([])).await?;
-    let mut tasks = cx.with(|state| state.find_tasks_to_end(names, is_repeated))?;
+    let mut tasks = cx.with(|state| state.find_tasks_to_end(&names, is_repeated))?;
     killer.sign(&mut tasks);
     let reasons = killer.reasons(&tasks);
     // What has begun to end is ended also without the client.
     cx.keep();
-    let over = end_runs(cx, tasks, &reasons, choice, false).await;
-    let refusal = over.refusal();
+    let ended = end_runs(cx, &tasks, &reasons, &choice, false).await;
     if cx.has_left() {
         // Somebody has to know of it.
-        if let Some(Error { message, .. }) = refusal {
+        if let Err(Error { message, .. }) = ended {
             cx.with(|state| state.notice(Level::Warning, message, state.now));
         }
         return Ok(Response::Done);
@@ -40,29 +38,26 @@ pub(super) async fn kill(
             let now = state.task(task.window);
             now.is_none_or(|now| now.run != task.run)
         };
-        let gone: Vec<&Arc<Task>> = over.tasks.iter().filter(is_gone).collect();
+        let gone: Vec<&Arc<Task>> = tasks.iter().filter(is_gone).collect();
         if !gone.is_empty() {
             let text = format!("killed {}", list_of_tasks(gone));
             state.notice(Level::Info, text, state.now);
         }
     });
     cx.recorded().await;
-    if let Some(refusal) = refusal {
-        return Err(refusal);
-    }
-    let of = |task: &Arc<Task>| fields_of(task, over.ended.get(&task.window));
+    let ended = ended?;
+    let of = |task: &Arc<Task>| fields_of(task, ended.get(&task.window));
     Ok(Response::Ended(EndedTasks {
-        tasks: over.tasks.iter().map(of).collect(),
+        tasks: tasks.iter().map(of).collect(),
         moved: Vec::new(),
     }))
 }
 
-/// Ends the session, after all its runs have ended. Those of windows that live on in another
-/// session go on.
+/// Ends the session, after all its runs have ended, but those of windows that live on in another session.
 pub(super) async fn kill_all(
     cx: &Cx,
-    killer: &Caller,
-    choice: &StopChoice,
+    killer: Caller,
+    choice: StopChoice,
 ) -> Result<Response, Error> {
     let order = LookOrder::barrier(cx.with(|state| state.windows()));
     cx.look(order).await;
@@ -83,9 +78,16 @@ pub(super) async fn kill_all(
     killer.sign(&mut tasks);
     let reasons = killer.reasons(&tasks);
     cx.keep();
-    let over = end_runs(cx, tasks, &reasons, choice, true).await;
-    if let Some(refusal) = over.refusal() {
-        cx.with(|state| state.close_kept(&over.tasks));
+    if let Err(refusal) = end_runs(cx, &tasks, &reasons, &choice, true).await {
+        cx.with(|state| {
+            // The windows of those that have ended go all the same.
+            let windows = tasks.iter().map(|task| task.window);
+            let ended = windows.filter(|window| state.endings.contain(*window));
+            let ended: Vec<WindowId> = ended.collect();
+            if !ended.is_empty() {
+                state.spawn(|cx| close(cx, ended));
+            }
+        });
         cx.recorded().await;
         return Err(refusal);
     }
@@ -110,19 +112,17 @@ pub(super) async fn kill_all(
     Ok(ended(&tasks, &moved))
 }
 
-/// Removes the tasks that have ended.
 pub(super) async fn prune(cx: &Cx) -> Result<Response, Error> {
     cx.first_look(LookOrder::barrier([])).await?;
     let mut dead = cx.with(|state| state.tasks());
     dead.retain(|task| task.is_prunable());
-    let panes = dead.iter();
-    let panes = panes.filter_map(|task| Some((task.window, task.pane?)));
-    let panes = panes.collect();
+    let pane_of = |task: &Arc<Task>| Some((task.window, task.pane?));
+    let panes = dead.iter().filter_map(pane_of).collect();
     let link = turn_to_change(cx, |_, _| true).await;
     cx.keep();
     link.run(|outcome| Job::Prune(panes, outcome)).await?;
-    let windows = dead.iter().map(|task| task.window);
-    cx.look(LookOrder::of(windows)).await;
+    cx.look(LookOrder::of(dead.iter().map(|task| task.window)))
+        .await;
     // A task that was run again meanwhile still exists.
     dead.retain(|task| cx.with(|state| state.task(task.window).is_none()));
     if !dead.is_empty() {
@@ -134,9 +134,9 @@ pub(super) async fn prune(cx: &Cx) -> Result<Response, Error> {
 }
 
 /// Returns the runs that are being ended, as far as that is known.
-pub(super) async fn endings(cx: &Cx, tasks: &[String], at_once: bool) -> Result<Response, Error> {
+pub(super) async fn endings(cx: &Cx, tasks: Vec<String>, at_once: bool) -> Result<Response, Error> {
     cx.first_look(LookOrder::default()).await?;
-    let runs = cx.with(|state| state.endings_of(tasks, at_once));
+    let runs = cx.with(|state| state.endings_of(&tasks, at_once));
     Ok(Response::Endings(EndingRuns { runs }))
 }
 
@@ -158,7 +158,6 @@ pub(super) async fn stop(cx: &Cx, cleanup: bool) -> Result<Response, Error> {
     Ok(Response::Done)
 }
 
-/// Returns the refusal to end a session by a name that it had before.
 fn renamed(named: &str, present: &str) -> Error {
     let message =
         format!("no session `{named}`: the one that had this name is called `{present}` now");

@@ -10,7 +10,7 @@ use super::super::state::{Cx, LockKey, State};
 use super::super::stories::turn_to_change;
 use crate::model::{Error, Launch, StopChoice, Task, WindowId};
 use crate::rules::engine::ExpectedWait;
-use crate::rules::wire::{Answer, LaunchedRun, Response};
+use crate::rules::wire::{Answer, Response};
 
 /// The maximum time between a launch and the wait that the launching command begins.
 const WAIT_BEGINS_WITHIN: Duration = Duration::from_secs(5);
@@ -25,11 +25,8 @@ pub(super) async fn run(cx: &Cx, launch: Launch) -> Result<Reply, Error> {
     cx.first_look(LookOrder::barrier(windows)).await?;
     cx.with(|state| state.begin_launch(&launch))?;
     let slot = cx.lock(LockKey::Slot(name.to_owned())).await;
-    let mut ended = Vec::new();
     let ending = cx.with(|state| state.endings.of_name(name));
-    if !ending.is_empty() {
-        ended = end_for_launch(cx, ending).await?;
-    }
+    let mut ended = end_for_launch(cx, ending).await?;
     let (run, command) = loop {
         // Its environment is gone with the client.
         cx.release()?;
@@ -48,7 +45,11 @@ pub(super) async fn run(cx: &Cx, launch: Launch) -> Result<Reply, Error> {
             LaunchOutcome::Live(window, pid) => {
                 // Nothing is ended for a client that has left.
                 cx.release()?;
-                match cx.with(|state| state.live_task(window, pid))? {
+                let live = cx.with(|state| match state.look_problem {
+                    Some(_) => Err(state.missing()),
+                    None => Ok(state.task(window)),
+                })?;
+                match live.filter(|task| task.pid == Some(pid)) {
                     Some(task) => ended = end_for_launch(cx, vec![task]).await?,
                     None => cx.look(LookOrder::of([window])).await,
                 }
@@ -61,8 +62,16 @@ pub(super) async fn run(cx: &Cx, launch: Launch) -> Result<Reply, Error> {
     // command may have closed it, alone or with its session, or a hook of the user such as `pane-died
     // 'kill-pane'`. A session that is about to end can also make the look fail: then the next one that
     // succeeds decides.
+    let unseen = window.map(|window| Task {
+        command: Some(launch.spec.shown()),
+        cwd: Some(launch.cwd().to_owned()),
+        run: Some(run.run),
+        owner: launch.owner.clone(),
+        started_at: Some(launch.started),
+        ..Task::new(window, launch.name.clone())
+    });
     cx.with(|state| {
-        state.unseen.extend(unseen_task(&launch, &run));
+        state.unseen.extend(unseen);
         state.report_all_unseen(state.now);
     });
     drop(slot);
@@ -83,16 +92,14 @@ pub(super) async fn run(cx: &Cx, launch: Launch) -> Result<Reply, Error> {
 async fn end_for_launch(cx: &Cx, tasks: Vec<Arc<Task>>) -> Result<Vec<u32>, Error> {
     cx.keep();
     let choice = StopChoice::default();
-    let over = end_runs(cx, tasks, &BTreeMap::new(), &choice, true).await;
-    if let Some(refusal) = over.refusal() {
+    if let Err(refusal) = end_runs(cx, &tasks, &BTreeMap::new(), &choice, true).await {
         cx.recorded().await;
         return Err(refusal);
     }
-    Ok(over.tasks.iter().filter_map(|task| task.pid).collect())
+    Ok(tasks.iter().filter_map(|task| task.pid).collect())
 }
 
 impl State {
-    /// Checks whether a task can be launched, and notes that it will be waited for.
     fn begin_launch(&mut self, launch: &Launch) -> Result<(), Error> {
         // A server that runs and cannot be reached would be started a second time.
         if self.look_problem.is_some() && !self.link.is_connected {
@@ -108,24 +115,4 @@ impl State {
         }
         Ok(())
     }
-
-    /// Returns the live run that tmux has shown to a launch; `None` if no look has it yet.
-    fn live_task(&self, window: WindowId, pid: u32) -> Result<Option<Arc<Task>>, Error> {
-        if self.look_problem.is_some() {
-            return Err(self.missing());
-        }
-        Ok(self.task(window).filter(|task| task.pid == Some(pid)))
-    }
-}
-
-/// Returns the task of a launched run that no look has contained.
-fn unseen_task(launch: &Launch, run: &LaunchedRun) -> Option<Task> {
-    Some(Task {
-        command: Some(launch.spec.shown()),
-        cwd: Some(launch.cwd().to_owned()),
-        run: Some(run.run),
-        owner: launch.owner.clone(),
-        started_at: Some(launch.started),
-        ..Task::new(run.window_id.parse().ok()?, launch.name.clone())
-    })
 }

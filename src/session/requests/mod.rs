@@ -13,13 +13,12 @@ use super::input::{Job, LogLevel, LookOrder, Reply};
 use super::listeners::OutputStream;
 use super::promise::promise;
 use super::state::{Cx, State};
-use crate::model::{Error, Seq, Snapshot, Task, WindowId};
+use crate::model::{Error, Snapshot, Task, WindowId};
 use crate::rules::terminal::{Line, Pattern, Utf8Splitter};
 use crate::rules::wire::{
     LaunchRecord, LogRequest, Request, Response, SearchMatch, SearchRequest, SearchResult, TaskLog,
 };
 
-/// How to start a missing session.
 const NO_SESSION_HINT: &str =
     "`tmux-task run NAME -- COMMAND` starts a task and with it the session";
 
@@ -35,16 +34,19 @@ const READS_WITHIN: Duration = Duration::from_secs(6);
 pub(super) fn serve(cx: &Cx, request: Request) -> Story<'_> {
     match request {
         Request::Run(launch) => Box::pin(launch::run(cx, *launch)),
-        Request::Follow { window, raw, lines } => {
-            Box::pin(async move { follow(cx, &window, raw, lines).await })
-        }
+        Request::Follow { window, raw, lines } => Box::pin(follow(cx, window, raw, lines)),
         Request::List => answered(list(cx)),
         Request::Count => answered(count(cx)),
-        Request::Find { task } => answered(async move { find(cx, &task).await }),
-        Request::Explain { task } => answered(async move { explain(cx, &task).await }),
-        Request::Reads { owner } => answered(async { Ok(expect_reader(cx, owner)) }),
+        Request::Find { task } => answered(find(cx, task)),
+        Request::Explain { task } => answered(explain(cx, task)),
+        // A command reads events for this owner.
+        Request::Reads { owner } => noted(cx, |state| {
+            let until = state.now.mono + READS_WITHIN;
+            state.engine.expect_reader(owner, until, state.now);
+        }),
+        // These an owner has read.
         Request::Seen { owner, events } => {
-            answered(async move { Ok(note_seen(cx, &owner, &events)) })
+            noted(cx, move |state| state.engine.note_seen(&owner, &events))
         }
         Request::Send(request) => answered(send::send(cx, request)),
         Request::Kill {
@@ -52,19 +54,15 @@ pub(super) fn serve(cx: &Cx, request: Request) -> Story<'_> {
             caller,
             is_repeated,
             choice,
-        } => answered(async move { ends::kill(cx, &tasks, is_repeated, &caller, &choice).await }),
-        Request::KillAll { caller, choice } => {
-            answered(async move { ends::kill_all(cx, &caller, &choice).await })
-        }
-        Request::Endings { tasks, at_once } => {
-            answered(async move { ends::endings(cx, &tasks, at_once).await })
-        }
+        } => answered(ends::kill(cx, tasks, is_repeated, caller, choice)),
+        Request::KillAll { caller, choice } => answered(ends::kill_all(cx, caller, choice)),
+        Request::Endings { tasks, at_once } => answered(ends::endings(cx, tasks, at_once)),
         Request::Prune => answered(ends::prune(cx)),
         Request::Stop { cleanup } => answered(ends::stop(cx, cleanup)),
         Request::Wait(request) => answered(wait::wait(cx, request)),
         Request::Log(request) => answered(log(cx, request)),
-        Request::Record { task } => answered(async move { record(cx, &task).await }),
-        Request::Search(request) => answered(async move { search(cx, &request).await }),
+        Request::Record { task } => answered(record(cx, task)),
+        Request::Search(request) => answered(search(cx, request)),
         Request::Status => answered(status(cx)),
         Request::Subscribe { .. }
         | Request::Consume(_)
@@ -81,6 +79,13 @@ type Story<'a> = Pin<Box<dyn Future<Output = Result<Reply, Error>> + 'a>>;
 
 fn answered<'a>(story: impl Future<Output = Result<Response, Error>> + 'a) -> Story<'a> {
     Box::pin(async { story.await.map(Response::into) })
+}
+
+fn noted<'a>(cx: &'a Cx, note: impl FnOnce(&mut State) + 'a) -> Story<'a> {
+    answered(async move {
+        cx.with(note);
+        Ok(Response::Done)
+    })
 }
 
 async fn list(cx: &Cx) -> Result<Response, Error> {
@@ -100,8 +105,7 @@ async fn count(cx: &Cx) -> Result<Response, Error> {
     Ok(Response::Counted(counts.unwrap_or_default()))
 }
 
-/// The status itself is the event loop's, which fills it in. A session that is named may have another name
-/// since the last look; without a name no tmux is needed.
+/// The event loop fills in the status. Without a session's name, which may have changed, tmux is not needed.
 async fn status(cx: &Cx) -> Result<Response, Error> {
     if cx.to.is_some() {
         cx.first_look(LookOrder::barrier([])).await?;
@@ -109,38 +113,22 @@ async fn status(cx: &Cx) -> Result<Response, Error> {
     Ok(Response::Status(Box::default()))
 }
 
-async fn find(cx: &Cx, task: &str) -> Result<Response, Error> {
+async fn find(cx: &Cx, task: String) -> Result<Response, Error> {
     cx.first_look(LookOrder::barrier([])).await?;
     cx.with(|state| {
-        let task = state.find_task(task)?;
+        let task = state.find_task(&task)?;
         Ok(Response::Found(Box::new(state.listed(&task, state.now))))
     })
 }
 
-/// Explains why a task is or is not judged to wait for input.
-async fn explain(cx: &Cx, task: &str) -> Result<Response, Error> {
-    let task = find_named(cx, task).await?;
+async fn explain(cx: &Cx, task: String) -> Result<Response, Error> {
+    let task = find_named(cx, &task).await?;
     let explanation = cx.with(|state| state.explain(&task, state.now));
     Ok(Response::Explained(Box::new(explanation)))
 }
 
-/// Notes that a command reads events for this owner.
-fn expect_reader(cx: &Cx, owner: String) -> Response {
-    cx.with(|state| {
-        let until = state.now.mono + READS_WITHIN;
-        state.engine.expect_reader(owner, until, state.now);
-    });
-    Response::Done
-}
-
-/// Notes which events an owner has read.
-fn note_seen(cx: &Cx, owner: &str, events: &[Seq]) -> Response {
-    cx.with(|state| state.engine.note_seen(owner, events));
-    Response::Done
-}
-
 /// Sends the output of the task in this window from here on.
-async fn follow(cx: &Cx, window: &str, raw: bool, lines: usize) -> Result<Reply, Error> {
+async fn follow(cx: &Cx, window: String, raw: bool, lines: usize) -> Result<Reply, Error> {
     let id = window.parse::<WindowId>().ok();
     cx.first_look(LookOrder::of(id)).await?;
     let task = id.and_then(|window| cx.with(|state| state.task(window)));
@@ -150,34 +138,29 @@ async fn follow(cx: &Cx, window: &str, raw: bool, lines: usize) -> Result<Reply,
         return Ok(Reply::Cut);
     };
     let (done, is_complete) = promise();
-    cx.with(|state| {
-        let begins = state.begin_with(pane);
-        begins.output_streams.push(OutputStream {
-            request_id,
-            pane,
-            task,
-            raw: raw.then(Utf8Splitter::default),
-            lines,
-            done,
-        });
-    });
+    let stream = OutputStream {
+        request_id,
+        pane,
+        task,
+        raw: raw.then(Utf8Splitter::default),
+        lines,
+        done,
+    };
+    cx.with(|state| state.begin_with(pane).output_streams.push(stream));
     Ok(match is_complete.await? {
         true => Reply::Output(None),
         false => Reply::Cut,
     })
 }
 
-/// Returns the output of a task's present run.
 async fn log(cx: &Cx, request: LogRequest) -> Result<Response, Error> {
     let task = find_named(cx, &request.task).await?;
     let log = cx.run(|outcome| Job::ReadLog(task, request, outcome));
     Ok(Response::Log(log.await?))
 }
 
-/// Returns how a task was last launched.
-async fn record(cx: &Cx, task: &str) -> Result<Response, Error> {
-    cx.first_look(LookOrder::barrier([])).await?;
-    let task = cx.with(|state| state.find_task(task))?;
+async fn record(cx: &Cx, task: String) -> Result<Response, Error> {
+    let task = find_named(cx, &task).await?;
     let window = task.window;
     let spec = cx.run(|outcome| Job::ReadRecord(window, outcome)).await?;
     Ok(Response::Record(LaunchRecord {
@@ -187,18 +170,12 @@ async fn record(cx: &Cx, task: &str) -> Result<Response, Error> {
 }
 
 /// Returns the lines that match, of one task or of all, one after the other: looks go between them.
-async fn search(cx: &Cx, request: &SearchRequest) -> Result<Response, Error> {
-    let SearchRequest {
-        task,
-        pattern,
-        regex,
-        ignore_case,
-    } = request;
-    let name = task.as_ref();
+async fn search(cx: &Cx, request: SearchRequest) -> Result<Response, Error> {
+    let name = request.task.as_ref();
     let windows = name.map(|name| cx.with(|state| state.windows_named(name)));
     cx.first_look(LookOrder::barrier(windows.unwrap_or_default()))
         .await?;
-    let pattern = Pattern::parse(pattern, *regex, *ignore_case)?;
+    let pattern = Pattern::parse(&request.pattern, request.regex, request.ignore_case)?;
     let tasks = cx.with(|state| match name {
         Some(name) => state.find_task(name).map(|task| vec![task]),
         None => state.look().map(|_| state.tasks()),
@@ -214,11 +191,9 @@ async fn search(cx: &Cx, request: &SearchRequest) -> Result<Response, Error> {
                 found.incomplete.extend(further.incomplete);
             }
             // Its window was closed meanwhile.
-            Err(error) if cx.with(|state| state.task(window).is_none()) => {
-                let text = format!(
-                    "a window was closed before it was searched error={:?} window={window}",
-                    error.message
-                );
+            Err(Error { message, .. }) if cx.with(|state| state.task(window).is_none()) => {
+                let what = "a window was closed before it was searched";
+                let text = format!("{what} error={message:?} window={window}");
                 cx.with(|state| state.log(LogLevel::Debug, text));
             }
             Err(error) => return Err(error),
@@ -227,7 +202,6 @@ async fn search(cx: &Cx, request: &SearchRequest) -> Result<Response, Error> {
     Ok(Response::Matches(found))
 }
 
-/// Returns the lines of an output that match.
 pub(crate) fn matches_in(log: TaskLog, pattern: &Pattern) -> SearchResult {
     let incomplete = log.missing().into_iter().collect();
     let is_match = |line: &String| {
@@ -258,13 +232,10 @@ async fn find_named(cx: &Cx, name: &str) -> Result<Arc<Task>, Error> {
 }
 
 impl State {
-    /// Returns the windows of tasks with this name or window id.
     fn windows_named(&self, name: &str) -> Vec<WindowId> {
-        let tasks = self.tasks().into_iter();
-        tasks
-            .filter(|task| task.name == name || task.window.to_string() == name)
-            .map(|task| task.window)
-            .collect()
+        let mut tasks = self.tasks();
+        tasks.retain(|task| task.name == name || task.window.to_string() == name);
+        tasks.iter().map(|task| task.window).collect()
     }
 
     /// Returns the task of this name or window id, as of the last look.
@@ -278,7 +249,6 @@ impl State {
         look.ok_or_else(|| self.missing())
     }
 
-    /// Returns why nothing is known of the session.
     fn missing(&self) -> Error {
         if let Some(problem) = &self.look_problem {
             return Error::failed(problem.clone());
@@ -287,8 +257,7 @@ impl State {
         Error::missing(message).with_hint(NO_SESSION_HINT)
     }
 
-    /// Returns the look for a list: at all windows if they are few, otherwise at the dead ones if those
-    /// are few.
+    /// Returns the look for a list: at all windows if they are few, else at the dead ones if those are.
     fn order_for_list(&self) -> LookOrder {
         let mut tasks = self.tasks();
         if tasks.len() > FEW_WINDOWS {

@@ -16,9 +16,8 @@ pub(super) async fn send(cx: &Cx, request: SendRequest) -> Result<Response, Erro
     cx.first_look(LookOrder::barrier(windows)).await?;
     let (task, explanation) = cx.with(|state| {
         let task = state.find_task(&request.task)?;
-        let explanation = request
-            .needs_prompt()
-            .then(|| Box::new(state.explain(&task, state.now)));
+        let needs_prompt = request.needs_prompt();
+        let explanation = needs_prompt.then(|| Box::new(state.explain(&task, state.now)));
         Ok::<_, Error>((task, explanation))
     })?;
     let _lock = cx.lock(LockKey::Typing(task.window)).await;
@@ -35,10 +34,8 @@ pub(super) async fn send(cx: &Cx, request: SendRequest) -> Result<Response, Erro
         typing = link.run(|outcome| Job::Type(typing, outcome)).await?;
         if typing.progress.has_answered {
             cx.with(|state| {
-                state
-                    .engine
-                    .episodes
-                    .note_answer(typing.task.window, state.now.mono)
+                let episodes = &mut state.engine.episodes;
+                episodes.note_answer(typing.task.window, state.now.mono);
             });
         }
         let Some(due) = typing.progress.due else {

@@ -10,54 +10,34 @@ use super::super::job_queue::OutputEnd;
 use super::super::listeners::{ActiveWait, EndedWait};
 use super::super::promise::{Resolver, promise};
 use super::super::state::{Cx, State};
-use crate::model::{self, Error, Now, PaneId, Task, WaitResult, WindowId, text, whole_millis};
+use crate::model::{self, Error, Now, Task, WaitResult, WindowId, text, whole_millis};
 use crate::rules::engine::WaitReturn;
 use crate::rules::terminal::{PaneOutput, Pattern};
 use crate::rules::wait::{Condition, Cursor, Spec, Wait};
 use crate::rules::wire::{Response, WaitRequest};
 
-/// The maximum length of a line in a result, in characters.
 const LINE_CHARS: usize = 2000;
 
 /// How many of the last lines a result contains by default.
 const TAIL: usize = 10;
 
-/// The maximum number of them.
 const MOST_TAIL: usize = 1000;
 
-/// The maximum number of texts of one wait. Each is compiled, takes up to 100 KB once used, and is
-/// tried on every line.
+/// The maximum number of texts of one wait. Each takes up to 100 KB once used, and is tried on every line.
 const MOST_PATTERNS: usize = 64;
 
 /// The maximum length of such a text, in bytes: longer than any reported line.
 const LONGEST_PATTERN: usize = 8192;
 
-/// The maximum number of texts of all waits of the session, and their maximum length in total. A text
-/// takes up to sixty times its length.
-const MOST_IN_ALL: PatternLoad = PatternLoad {
-    number: 2048,
-    bytes: 512 << 10,
-};
+/// The maximum number of texts of all waits, and their length. A text takes up to sixty times its length.
+const MOST_TEXTS: usize = 2048;
+const MOST_BYTES: usize = 512 << 10;
 
-/// The texts that waits search for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct PatternLoad {
-    number: usize,
-    /// Their length in total.
-    bytes: usize,
-}
-
-impl PatternLoad {
-    /// Returns the texts of these waits.
-    fn of<'a>(specs: impl IntoIterator<Item = &'a Spec>) -> Self {
-        let patterns = specs
-            .into_iter()
-            .flat_map(|spec| spec.texts().chain(&spec.stops));
-        patterns.fold(Self::default(), |load, pattern| Self {
-            number: load.number + 1,
-            bytes: load.bytes + pattern.bytes(),
-        })
-    }
+/// Returns how many texts these waits search for, and their length.
+fn texts_of<'a>(specs: impl IntoIterator<Item = &'a Spec>) -> (usize, usize) {
+    let specs = specs.into_iter();
+    let texts = specs.flat_map(|spec| spec.texts().chain(&spec.stops));
+    texts.fold((0, 0), |(n, bytes), text| (n + 1, bytes + text.bytes()))
 }
 
 /// Waits for a condition of a task. No output of the task is missed once it has begun. The answer has the
@@ -84,7 +64,10 @@ pub(super) async fn wait(cx: &Cx, request: WaitRequest) -> Result<Response, Erro
     let end = {
         let token = |state: &mut State| Rc::clone(&state.returning);
         let _returning = returns.has_event().then(|| cx.with(token));
-        match cx.with(|state| state.task_waited_for(wait)) {
+        // If its pane still has the run that was waited for.
+        let task = cx.with(|state| state.task(wait.window()));
+        let task = task.filter(|task| task.run == wait.entry.run);
+        match task.and_then(|task| Some((task.pane?, task))) {
             Some((pane, task)) => read_end(cx, pane, lines, task).await,
             None => None,
         }
@@ -98,7 +81,6 @@ pub(super) async fn wait(cx: &Cx, request: WaitRequest) -> Result<Response, Erro
 }
 
 impl State {
-    /// Begins a wait, with a read of its pane if it needs output.
     fn begin_wait(
         &mut self,
         cx: &Cx,
@@ -109,7 +91,7 @@ impl State {
         self.engine.wait_begun(&task.name, request.owner.as_deref());
         // Including waits that are about to begin.
         let others = self.listeners.specs().chain(self.jobs.beginning_specs());
-        let spec = spec(request, PatternLoad::of(others))?;
+        let spec = spec(request, texts_of(others))?;
         let mut anchor = None;
         if let Some(cursor) = &request.since {
             // Its output went with the window.
@@ -133,15 +115,7 @@ impl State {
         Ok(())
     }
 
-    /// Returns the task of a wait and its pane, if that still has the run that was waited for.
-    fn task_waited_for(&self, wait: &Wait) -> Option<(PaneId, Arc<Task>)> {
-        let task = self.task(wait.window());
-        let task = task.filter(|task| task.run == wait.entry.run)?;
-        Some((task.pane?, task))
-    }
-
-    /// Returns the task that a request to wait names, if it is at the run that it wants. The run may
-    /// have ended and its window be closed.
+    /// Returns the task that a request to wait names, if it is at the run that it wants, which may be over.
     fn task_to_wait_for(&self, request: &WaitRequest) -> Result<Arc<Task>, Error> {
         let task = match (self.find_task(&request.task), request.run) {
             (Ok(task), _) => task,
@@ -164,9 +138,8 @@ impl State {
     }
 }
 
-/// Parses a wait request. Refuses invalid ones and those with too many texts, including those of
-/// other waits.
-fn spec(request: &WaitRequest, under_way: PatternLoad) -> Result<Spec, Error> {
+/// Parses a wait request. Refuses invalid ones and too many texts, including those of other waits.
+fn spec(request: &WaitRequest, (others, other_bytes): (usize, usize)) -> Result<Spec, Error> {
     let is_text = |condition: &&model::Condition| matches!(condition, model::Condition::Text(_));
     let n_patterns = request.conditions.iter().filter(is_text).count() + request.stops.len();
     if n_patterns > MOST_PATTERNS {
@@ -195,40 +168,30 @@ fn spec(request: &WaitRequest, under_way: PatternLoad) -> Result<Spec, Error> {
             model::Condition::Listen { port } => Condition::Listen { port: *port },
         })
     };
-    let mut conditions = request
-        .conditions
-        .iter()
-        .map(condition)
-        .collect::<Result<Vec<_>, Error>>()?;
+    let conditions = request.conditions.iter().map(condition);
+    let mut conditions: Vec<_> = conditions.collect::<Result<_, Error>>()?;
     if conditions.is_empty() {
         conditions.push(Condition::Exit);
     }
+    let stops = request.stops.iter().map(pattern);
     let spec = Spec {
         conditions,
-        stops: request
-            .stops
-            .iter()
-            .map(pattern)
-            .collect::<Result<_, _>>()?,
+        stops: stops.collect::<Result<_, _>>()?,
         timeout: request.timeout_ms.map(Duration::from_millis),
         through_prompts: request.through_prompts,
         is_final: request.is_final,
     };
-    let own = PatternLoad::of([&spec]);
-    let is_too_much = under_way.number + own.number > MOST_IN_ALL.number
-        || under_way.bytes + own.bytes > MOST_IN_ALL.bytes;
-    if own.number > 0 && is_too_much {
+    let (own, own_bytes) = texts_of([&spec]);
+    if own > 0 && (others + own > MOST_TEXTS || other_bytes + own_bytes > MOST_BYTES) {
         return Err(Error::failed(format!(
-            "the waits under way look for {} texts of {} bytes, and {} texts of {} bytes are the \
-                 most",
-            under_way.number, under_way.bytes, MOST_IN_ALL.number, MOST_IN_ALL.bytes
+            "the waits under way look for {others} texts of {other_bytes} bytes, and {MOST_TEXTS} \
+             texts of {MOST_BYTES} bytes are the most"
         )));
     }
     Ok(spec)
 }
 
-/// Returns the result of a wait that has ended. `end` is the present end of its task's output, if
-/// it still exists.
+/// Returns the result of a wait that has ended, with the present end of its task's output.
 fn result(wait: &Wait, verdict: &WaitResult, tail: usize, end: OutputEnd, now: Now) -> WaitResult {
     let mut result = verdict.clone();
     let line = verdict.line.as_deref();
@@ -246,13 +209,11 @@ fn result(wait: &Wait, verdict: &WaitResult, tail: usize, end: OutputEnd, now: N
     result
 }
 
-/// Returns the last lines with text. tmux's banner in a dead pane may have moved some of them into
-/// the history.
+/// Returns the last lines with text. tmux's banner in a dead pane may have moved some into the history.
 fn last_lines(output: &PaneOutput, most: usize) -> Vec<String> {
-    let lines = if output.is_alternate {
-        output.screen()
-    } else {
-        &output.lines
+    let lines = match output.is_alternate {
+        true => output.screen(),
+        false => &output.lines,
     };
     let mut lines = lines.to_vec();
     lines.retain(|line| !line.trim().is_empty());
@@ -260,7 +221,6 @@ fn last_lines(output: &PaneOutput, most: usize) -> Vec<String> {
     lines
 }
 
-/// Returns the refusal for a run that cannot be waited for any more.
 fn closed(window: &str, run: u32) -> Error {
     let message = format!("run {run} of {window} is over and its window is closed");
     Error::missing(message)
@@ -281,12 +241,12 @@ mod tests {
                 ..WaitRequest::default()
             };
             let mut waits: Vec<Spec> = Vec::new();
-            while let Ok(spec) = spec(&request, PatternLoad::of(&waits)) {
+            while let Ok(spec) = spec(&request, texts_of(&waits)) {
                 waits.push(spec);
             }
             assert_eq!(waits.len(), expected);
             // A wait without a text is not refused.
-            assert!(spec(&WaitRequest::default(), PatternLoad::of(&waits)).is_ok());
+            assert!(spec(&WaitRequest::default(), texts_of(&waits)).is_ok());
         }
     }
 }
