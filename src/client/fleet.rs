@@ -29,10 +29,6 @@ pub(crate) struct FleetProcess(LineProcess);
 
 impl FleetProcess {
     /// Starts it, and returns also what it reads.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be started.
     pub(crate) fn start(
         args: impl IntoIterator<Item: AsRef<OsStr>>,
     ) -> Result<(ChildStdin, Self), Error> {
@@ -44,15 +40,8 @@ impl FleetProcess {
         Ok((stdin, Self(process)))
     }
 
-    /// Returns the next line.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    ///
-    /// # Errors
-    ///
-    /// What the process has said, when it has ended.
+    /// Returns the next line. Nothing is lost when the future is dropped. The error is what the process has
+    /// said, when it has ended.
     pub(crate) async fn line(&mut self) -> Result<Vec<u8>, Error> {
         if let Some(line) = self.0.line().await {
             return Ok(line);

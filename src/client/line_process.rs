@@ -39,10 +39,6 @@ pub(crate) struct Said(Vec<u8>);
 
 impl LineProcess {
     /// Starts it without a terminal: the signals of one are not for it.
-    ///
-    /// # Errors
-    ///
-    /// When the program cannot be executed.
     pub(crate) fn spawn(command: std::process::Command, stdin: Stdio) -> io::Result<Self> {
         let mut command = Command::from(command);
         command
@@ -75,11 +71,7 @@ impl LineProcess {
         }
     }
 
-    /// Returns its next line, with its end; `None` at the end.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
+    /// Returns its next line, with its end; `None` at the end. Nothing is lost when the future is dropped.
     pub(crate) async fn line(&mut self) -> Option<Vec<u8>> {
         loop {
             let mut stdout = (&mut self.stdout).take(LONGEST_LINE as u64);

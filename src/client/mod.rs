@@ -63,10 +63,6 @@ pub(crate) struct Hello {
 
 impl Hello {
     /// Parses the line.
-    ///
-    /// # Errors
-    ///
-    /// When it is none.
     pub(crate) fn parse(line: &str) -> Result<Self, Error> {
         serde_json::from_str(line).map_err(unreadable)
     }
@@ -86,12 +82,8 @@ pub(crate) struct DaemonClient {
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 impl DaemonClient {
-    /// Connects to the daemon that listens at `path`.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::NoDaemon`] when nothing listens, [`ErrorKind::NotOurs`] when another user
-    /// may listen there; nothing is sent then.
+    /// Connects to the daemon that listens at `path`. The error is [`ErrorKind::NoDaemon`] when nothing
+    /// listens, and [`ErrorKind::NotOurs`] when another user may listen there; nothing is sent then.
     pub(crate) async fn connect(path: &Path) -> Result<Self, Error> {
         check_folder(path)?;
         let connected = loop {
@@ -141,21 +133,13 @@ impl DaemonClient {
 
     /// Sends a request and returns the answer. A connection can be used for many requests, one
     /// after the other.
-    ///
-    /// # Errors
-    ///
-    /// When the daemon refuses, ends or cannot be understood.
     pub(crate) async fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, Error> {
         Ok(self.ask_to_the_end(None, request).await?.response)
     }
 
     /// The same, for the session of this name or for the daemon's; where the daemon says that a wait has
-    /// begun, until that has ended.
-    ///
-    /// # Errors
-    ///
-    /// As [`DaemonClient::ask`]; [`ErrorKind::OtherSession`] when the daemon's session has another name, and
-    /// [`ErrorKind::DaemonEndedInWait`] when the daemon ends after a wait has begun.
+    /// begun, until that has ended. The error is [`ErrorKind::OtherSession`] when the daemon's session has
+    /// another name, and [`ErrorKind::DaemonEndedInWait`] when the daemon ends after a wait has begun.
     pub(crate) async fn ask_to_the_end<T: DeserializeOwned>(
         &mut self,
         to: Option<&str>,
@@ -183,10 +167,6 @@ impl DaemonClient {
 
     /// Acknowledges the record `seq` and all before it, as the consumer that this connection reads
     /// as. The confirmation is a line of the stream.
-    ///
-    /// # Errors
-    ///
-    /// When the connection fails.
     pub(crate) async fn acknowledge(&mut self, seq: Seq) -> Result<(), Error> {
         let acknowledgement = Acknowledgement { ack: seq };
         let mut line = serde_json::to_vec(&acknowledgement).expect("a number is plain data");
@@ -196,34 +176,18 @@ impl DaemonClient {
 
     /// Sends a request that begins a stream and returns the stream's first line. [`DaemonClient::line`]
     /// returns the others.
-    ///
-    /// # Errors
-    ///
-    /// When the daemon refuses, ends or cannot be understood.
     pub(crate) async fn stream(&mut self, request: &Request) -> Result<String, Error> {
         self.send(None, request).await?;
         self.hello().await
     }
 
     /// Returns the first line of a stream, or an answer.
-    ///
-    /// # Errors
-    ///
-    /// As [`DaemonClient::stream`].
     pub(crate) async fn hello(&mut self) -> Result<String, Error> {
         let line = self.next_line().await?;
         refusal_in(&line).map_or(Ok(line), Err)
     }
 
-    /// Returns the next line; `None` when the daemon has ended.
-    ///
-    /// # Cancel safety
-    ///
-    /// No line is lost when the future is dropped.
-    ///
-    /// # Errors
-    ///
-    /// When the connection fails.
+    /// Returns the next line; `None` when the daemon has ended. No line is lost when the future is dropped.
     pub(crate) async fn line(&mut self) -> Result<Option<String>, Error> {
         match self.lines.next_line().await {
             Ok(line) => Ok(line),
@@ -233,10 +197,6 @@ impl DaemonClient {
     }
 
     /// The same where the stream must go on.
-    ///
-    /// # Errors
-    ///
-    /// When the connection fails, and when the daemon has ended.
     pub(crate) async fn next_line(&mut self) -> Result<String, Error> {
         let ended = || {
             let message = "the daemon ended before it answered";
@@ -333,10 +293,6 @@ fn not_started(why: impl Into<String>) -> Error {
 
 /// Connects to the daemon and starts it first if none runs. The baseline has been taken when this
 /// returns.
-///
-/// # Errors
-///
-/// When it does not start or does not listen.
 pub(crate) async fn connect_or_start(how: &Start) -> Result<DaemonClient, Error> {
     let (mut deadline, mut start_at) = (None, Instant::now());
     loop {
@@ -359,11 +315,7 @@ pub(crate) async fn connect_or_start(how: &Start) -> Result<DaemonClient, Error>
 }
 
 /// Starts a daemon and waits until it is ready. Of our environment it gets what it needs. Returns what it
-/// printed, if anything.
-///
-/// # Errors
-///
-/// When it gives up; the error contains its reason.
+/// printed, if anything. The error has its reason.
 pub(crate) async fn start(how: &Start) -> Result<String, Error> {
     let spawned = tokio::process::Command::new(&how.program)
         .args(&how.args)

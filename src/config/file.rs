@@ -51,10 +51,6 @@ pub(crate) fn find(env: Env<'_>) -> Option<ConfigFile> {
 }
 
 /// Returns the settings of the file, or the defaults when there is none at the default location.
-///
-/// # Errors
-///
-/// When the file is named and missing, cannot be read, or contains unknown keys or invalid values.
 pub(crate) fn load(env: Env<'_>) -> Result<Config, Error> {
     let Some(file) = find(env) else {
         return Ok(Config::default());
@@ -86,10 +82,6 @@ pub(super) fn read_text(file: &ConfigFile) -> Result<Option<String>, Error> {
 }
 
 /// Returns the settings in `text`. `path` is only used in errors.
-///
-/// # Errors
-///
-/// When the text is not TOML, contains an unknown key, or a value that its key does not accept.
 pub(crate) fn parse(path: &Path, text: &str) -> Result<Config, Error> {
     read_document(path, text, Config::read)
 }

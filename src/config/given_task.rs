@@ -108,10 +108,6 @@ pub(crate) struct TaskEntry {
 
 impl TaskEntry {
     /// Finds its directory, and its variables: those of its files as they are now, and its own.
-    ///
-    /// # Errors
-    ///
-    /// When a file cannot be read, or is not one of variables, or there is no such directory.
     pub(crate) fn resolve(mut self) -> Result<Self, Error> {
         self.spec.cwd = Some(self.cwd.resolve()?);
         let mut variables = BTreeMap::new();

@@ -68,10 +68,6 @@ pub(super) fn read_hosts(value: &Value<'_>) -> Option<BTreeMap<String, HostConfi
 }
 
 /// Checks that ssh takes the word as a destination, and nothing else does anything with it.
-///
-/// # Errors
-///
-/// What is wrong with it.
 pub(crate) fn check_destination(word: &str) -> Result<(), String> {
     let is_usable = |c: char| c.is_ascii_alphanumeric() || "@._-:[]/+~".contains(c);
     let is_destination = !word.is_empty()

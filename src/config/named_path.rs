@@ -41,10 +41,6 @@ impl NamedPath {
     }
 
     /// Returns the absolute path of a folder, without links.
-    ///
-    /// # Errors
-    ///
-    /// When it does not exist or is not a directory.
     pub(crate) fn resolve(&self) -> Result<PathBuf, Error> {
         let shown = self.path.to_string_lossy();
         let shown = quotable(&shown);
@@ -71,11 +67,8 @@ impl NamedPath {
 
 const EXPANDED: &str = "`$` is not expanded: single quotes keep it as it is";
 
-/// Returns the variables of a file in its order; the last one of a name counts.
-///
-/// # Errors
-///
-/// The line of what is wrong, and what.
+/// Returns the variables of a file in its order; the last one of a name counts. The error has the line of
+/// what is wrong.
 fn parse_variables(text: &str) -> Result<Vec<(String, String)>, (u32, &'static str)> {
     let text = text.replace("\r\n", "\n");
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(&text);

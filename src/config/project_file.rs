@@ -24,20 +24,11 @@ pub(crate) const PROCFILE: &str = "Procfile";
 const ENV_FILE: &str = ".env";
 
 /// Returns the tasks of the file, each after those that it starts after; otherwise in the file's order.
-///
-/// # Errors
-///
-/// When the file cannot be read or can be changed by others, is not TOML, contains an unknown key or a
-/// value that its key does not accept, names a task that it does not have, or has a circle.
 pub(crate) fn read_tasks(path: &Path) -> Result<Vec<TaskEntry>, Error> {
     parse_task_file(path, read_task_file(path)?)
 }
 
 /// Returns the contents of the file.
-///
-/// # Errors
-///
-/// When it cannot be read or can be changed by others.
 pub(crate) fn read_task_file(path: &Path) -> Result<Vec<u8>, Error> {
     files::read_written(path, MAX_BYTES).map_err(|error| {
         if error.kind() != ErrorKind::NotFound {
@@ -52,10 +43,6 @@ pub(crate) fn read_task_file(path: &Path) -> Result<Vec<u8>, Error> {
 }
 
 /// Returns the tasks in the contents of the file.
-///
-/// # Errors
-///
-/// As [`read_tasks`].
 pub(crate) fn parse_task_file(path: &Path, bytes: Vec<u8>) -> Result<Vec<TaskEntry>, Error> {
     let text = String::from_utf8(bytes).map_err(|error| not_utf8(path, &error))?;
     if is_procfile(path) {

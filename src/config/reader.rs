@@ -46,10 +46,6 @@ impl Document<'_> {
 }
 
 /// Returns what `read` makes of a file with this text. `path` is for errors.
-///
-/// # Errors
-///
-/// When the text is not TOML, contains an unknown key, or a value that its key does not accept.
 pub(super) fn read_document<T>(
     path: &Path,
     text: &str,

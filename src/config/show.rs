@@ -73,10 +73,6 @@ impl ShownConfig {
 }
 
 /// Returns the settings that apply, with where they are from.
-///
-/// # Errors
-///
-/// As [`super::load`].
 pub(crate) fn show(env: Env<'_>) -> Result<ShownConfig, Error> {
     let file = find(env);
     let text = match &file {

@@ -99,10 +99,6 @@ impl HostNote {
 
 impl HostNotes {
     /// Returns the notes of this machine's conversations.
-    ///
-    /// # Errors
-    ///
-    /// When the environment names no folder for state.
     pub(crate) fn find() -> Result<Self, Error> {
         let folder = state_root(&lookup)?.join(HOSTS).join("to");
         Ok(Self { folder })
@@ -145,10 +141,6 @@ impl HostNotes {
     }
 
     /// Returns what resolves when notes have changed.
-    ///
-    /// # Errors
-    ///
-    /// When the folder cannot be watched.
     pub(crate) fn watch(&self) -> io::Result<NoteWatch> {
         files::make_folder(&self.folder, OPEN_TO_OTHERS)?;
         NoteWatch::new(&self.folder)
@@ -170,11 +162,8 @@ impl NoteWatch {
         tokio::net::unix::pipe::Receiver::from_owned_fd_unchecked(watch).map(Self)
     }
 
-    /// Resolves when a launch has written its note, or one was removed.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
+    /// Resolves when a launch has written its note, or one was removed. Nothing is lost when the future is
+    /// dropped.
     pub(crate) async fn changed(&mut self) {
         if self.0.readable().await.is_err() {
             return std::future::pending().await;

@@ -73,10 +73,6 @@ pub(crate) struct ArchivedRun {
 }
 
 /// Stores a run's output. The oldest runs beyond the limits are removed.
-///
-/// # Errors
-///
-/// When the folder cannot be used.
 fn keep(run: &KeptRun) -> io::Result<()> {
     let KeptRun {
         folder,
@@ -116,10 +112,6 @@ fn keep(run: &KeptRun) -> io::Result<()> {
 }
 
 /// Returns the latest stored run, with this number if one is given, of the task with this name or window id.
-///
-/// # Errors
-///
-/// When the folder or the run's file cannot be read.
 pub(crate) fn find(folder: &Path, name: &str, run: Option<u32>) -> io::Result<Option<ArchivedRun>> {
     for (_, _, path) in newest_first(folder)? {
         let Some((about, rest)) = read(&path)? else {
@@ -136,10 +128,6 @@ pub(crate) fn find(folder: &Path, name: &str, run: Option<u32>) -> io::Result<Op
 }
 
 /// Returns the data of all stored runs, the last one last.
-///
-/// # Errors
-///
-/// When the folder or a run's file cannot be read.
 pub(crate) fn list(folder: &Path) -> io::Result<Vec<RunInfo>> {
     let mut runs = Vec::new();
     for (_, _, path) in newest_first(folder)?.into_iter().rev() {
@@ -153,10 +141,6 @@ pub(crate) fn list(folder: &Path) -> io::Result<Vec<RunInfo>> {
 }
 
 /// Returns the last numbers of the stored runs.
-///
-/// # Errors
-///
-/// When the folder or a run's file cannot be read.
 pub(crate) fn run_numbers(folder: &Path) -> io::Result<RunNumbers> {
     let runs = list(folder)?.into_iter();
     Ok(runs.map(|run| (run.window_name, run.run)).collect())
@@ -299,10 +283,6 @@ pub(crate) struct Archiver {
 
 impl Archiver {
     /// Starts the thread. The receiver gets the durations that [`Archiver::find_usual`] asks for.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be created.
     pub(crate) fn start() -> io::Result<(Self, async_mpsc::Receiver<UsualDuration>)> {
         let (jobs, queue) = mpsc::channel();
         let (usual, found) = async_mpsc::channel(MOST_DURATIONS);

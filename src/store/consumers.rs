@@ -166,10 +166,6 @@ impl Consumers {
     /// Loads the consumers of a feed from their folder and starts the thread that saves them:
     /// acknowledgements are confirmed when they are on the disk, and neither requests nor the feed wait
     /// for it.
-    ///
-    /// # Errors
-    ///
-    /// When the thread cannot be made.
     pub(super) fn start(
         folder: PathBuf,
         epoch: &str,
@@ -311,17 +307,9 @@ impl Consumers {
         }
     }
 
-    /// Makes the process `pid` the reader of a consumer. A consumer that does not exist is created,
-    /// which is durable when this resolves; `last_seq` is the feed's last record.
-    ///
-    /// # Errors
-    ///
-    /// When another process reads as this consumer and is not to be replaced, or the consumer cannot
-    /// be created.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped, the consumer has no reader. It may have been created.
+    /// Makes the process `pid` the reader of a consumer. A consumer that does not exist is created, which
+    /// is durable when this resolves; `last_seq` is the feed's last record. Another reader is waited for a
+    /// moment, and then refused. If the future is dropped, the consumer has no reader, and may have been created.
     pub(crate) async fn lease(
         self: &Arc<Self>,
         request: &ConsumeRequest,
@@ -418,10 +406,6 @@ impl Consumers {
     }
 
     /// Forgets a consumer; it is gone from the disk when this resolves.
-    ///
-    /// # Errors
-    ///
-    /// When there is none of this name, a process reads as it, or its file cannot be removed.
     pub(crate) async fn remove(&self, name: &str) -> Result<(), Error> {
         {
             let mut state = self.state();
@@ -681,11 +665,7 @@ impl Lease {
         replies
     }
 
-    /// Resolves when there is something to send.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
+    /// Resolves when there is something to send. Nothing is lost when the future is dropped.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }

@@ -40,10 +40,6 @@ const MOST_UNSAVED: usize = 2;
 
 impl Store {
     /// Starts the writing thread, and the one that saves consumers.
-    ///
-    /// # Errors
-    ///
-    /// When a thread cannot be created.
     pub(crate) fn start(beginning: StoreSetup) -> io::Result<Self> {
         let feed = beginning.journal.path();
         let consumers = Consumers::start(
@@ -118,11 +114,8 @@ impl Store {
         drop(closed.await);
     }
 
-    /// Resolves when there is a new report. An error means that the thread has ended, because of a bug.
-    ///
-    /// # Cancel safety
-    ///
-    /// No report is lost when the future is dropped.
+    /// Resolves when there is a new report. An error means that the thread has ended, because of a bug. No
+    /// report is lost when the future is dropped.
     pub(crate) async fn changed(&mut self) -> Result<(), watch::error::RecvError> {
         self.reports.changed().await
     }
@@ -187,10 +180,6 @@ pub(crate) struct ReaderThread {
 
 impl ReaderThread {
     /// Starts a thread with this name.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be created.
     pub(crate) fn start(name: &str) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
@@ -208,11 +197,8 @@ impl ReaderThread {
     }
 }
 
-/// Runs a future on a thread of readers. Resolves when it has ended.
-///
-/// # Cancel safety
-///
-/// Dropping the returned future aborts it as well.
+/// Runs a future on a thread of readers. Resolves when it has ended. Dropping the returned future aborts it
+/// as well.
 pub(crate) async fn run_on(thread: &Handle, future: impl Future<Output = ()> + Send + 'static) {
     let mut task = JoinSet::new();
     task.spawn_on(future, thread);

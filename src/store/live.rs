@@ -80,10 +80,6 @@ impl Live {
     }
 
     /// Returns a stream for a reader, with the tasks and their changes if `with_tasks`.
-    ///
-    /// # Errors
-    ///
-    /// When the feed does not have the record that is named, or the daemon is leaving.
     pub(crate) fn subscribe(
         &self,
         start: &ReaderStart,
@@ -131,10 +127,6 @@ impl Live {
     /// Makes the process `pid` the reader of a consumer, and returns its stream: what the consumer
     /// has not acknowledged, and what follows. A consumer that is created, which is durable when this
     /// resolves, starts after `last_seq` if it starts at the present end.
-    ///
-    /// # Errors
-    ///
-    /// When another process reads as this consumer, or it cannot be created.
     pub(crate) async fn consume(
         &self,
         request: ConsumeRequest,
@@ -158,10 +150,6 @@ impl Live {
 
     /// Returns a stream of all records after `seq`, and of the tasks, for what passes them on: nobody has read
     /// them then.
-    ///
-    /// # Errors
-    ///
-    /// When the feed has no such record, or the daemon is leaving.
     pub(crate) fn subscribe_to_pass_on(&self, seq: Seq) -> Result<Subscription, Error> {
         let start = ReaderStart::After(After { epoch: None, seq });
         let mut subscription = self.open(&start, Filter::default(), false)?;
@@ -180,10 +168,6 @@ impl Live {
     }
 
     /// Acknowledges this record and all before it for a consumer.
-    ///
-    /// # Errors
-    ///
-    /// When the feed has no such record.
     pub(crate) fn acknowledge(&self, consumer: &Lease, seq: Seq) -> Result<(), Error> {
         let last_seq = self.end().last_seq;
         if seq > last_seq {

@@ -78,10 +78,6 @@ pub(crate) struct Subscription {
 
 impl Subscription {
     /// Returns a stream for a reader. Nothing is read yet.
-    ///
-    /// # Errors
-    ///
-    /// When the feed does not have the record behind which the stream is to start.
     pub(super) fn new(
         feed: FeedBeginning,
         start: &ReaderStart,
@@ -254,12 +250,8 @@ impl<W: AsyncWrite + Unpin> Lines<'_, W> {
     }
 }
 
-/// Writes the stream until the daemon stops.
-///
-/// # Errors
-///
-/// [`ErrorKind::OutputClosed`] when the reader has left, or was told why its stream ends; others when the
-/// feed cannot be read.
+/// Writes the stream until the daemon stops. The error is [`ErrorKind::OutputClosed`] when the reader has
+/// left, or was told why its stream ends.
 pub(crate) async fn serve(
     subscription: Subscription,
     writer: &mut (impl AsyncWrite + Unpin),
@@ -427,11 +419,8 @@ impl TaskChanges {
         Self { board, sent: None }
     }
 
-    /// Resolves when there may be a record; never once there will be none.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
+    /// Resolves when there may be a record; never once there will be none. Nothing is lost when the future
+    /// is dropped.
     pub(super) async fn changed(&mut self) {
         if self.board.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -535,10 +524,6 @@ impl StoredFeed {
     }
 
     /// Returns what the feed uses of the disk, and for which consumers.
-    ///
-    /// # Errors
-    ///
-    /// When a file cannot be read.
     pub(crate) fn consumers(&self, retention: Retention) -> Result<ConsumerList, Error> {
         let (epoch, end) = feed::end_of_files(&self.feed)?;
         let boot_time = clock::boot_time();

@@ -65,10 +65,6 @@ pub(super) async fn try_reaching<T>(
 
 impl FarProcess {
     /// Executes a call there. Returns when it has begun. ssh may ask questions first, at the terminal only.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with the way there, or with the program there.
     pub(crate) async fn start(host: &Host, may_ask: bool, call: &FarCall) -> Result<Self, Error> {
         let begin = async || {
             let way = start_way(host.command(false, FAR_CALL), Stdio::piped())?;
@@ -94,10 +90,6 @@ impl FarProcess {
     }
 
     /// Executes a call on a machine of the fleet, which the fleet's program reaches; `None` if the host is none.
-    ///
-    /// # Errors
-    ///
-    /// As [`FarProcess::start`].
     pub(crate) async fn start_in_fleet(host: &Host, call: &FarCall) -> Result<Option<Self>, Error> {
         let Some(of_fleet) = host.of_fleet() else {
             return Ok(None);
@@ -147,30 +139,15 @@ impl FarProcess {
         Err(Error::failed(why).with_hint(hint))
     }
 
-    /// Returns what comes next: what the command prints, or its exit code.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    ///
-    /// # Errors
-    ///
-    /// When the connection was lost.
+    /// Returns what comes next: what the command prints, or its exit code. Nothing is lost when the future
+    /// is dropped. An error means that the connection was lost.
     pub(crate) async fn next(&mut self) -> Result<FarAnswer, Error> {
         let line = self.way.line().await.unwrap_or_default();
         serde_json::from_slice(&line).map_err(|_| lost(&self.host))
     }
 
     /// Returns the next whole line of the command's output, without its end, or the code with which it has
-    /// ended. What it says on standard error is left out.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    ///
-    /// # Errors
-    ///
-    /// As [`FarProcess::next`].
+    /// ended. What it says on standard error is left out. Nothing is lost when the future is dropped.
     pub(crate) async fn line(&mut self) -> Result<Result<Vec<u8>, u8>, Error> {
         loop {
             if let Some(end) = memchr::memchr(b'\n', &self.printed) {
@@ -208,10 +185,6 @@ impl Host {
     }
 
     /// Executes a call in this terminal. Returns its exit code.
-    ///
-    /// # Errors
-    ///
-    /// As [`FarProcess::start`], and when the connection was lost.
     pub(crate) async fn in_terminal(&self, call: &FarCall) -> Result<u8, Error> {
         let words = format!("{FAR_CALL} {}", call.to_word());
         let command = self.command(true, &words);

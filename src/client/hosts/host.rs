@@ -27,10 +27,6 @@ pub(crate) struct Host {
 
 impl Host {
     /// Returns the host of this name under `[hosts]`, else the destination for ssh.
-    ///
-    /// # Errors
-    ///
-    /// When it is neither, and when the configuration or a folder cannot be used.
     pub(crate) fn named(name: &str, env: Env<'_>) -> Result<Self, Error> {
         let config = config::load(env)?;
         let known = config.hosts.get(name).cloned();

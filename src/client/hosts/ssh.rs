@@ -15,10 +15,6 @@ pub(super) const MISSING: &str = "tmux-task: missing ";
 const CONFIG: &str = include_str!("../../../hooks/ssh_config");
 
 /// Creates the folder of ssh's sockets, with its configuration.
-///
-/// # Errors
-///
-/// When it cannot be used.
 pub(super) fn create_folder(env: Env<'_>) -> Result<PathBuf, Error> {
     let folder = create_links_folder(env)?;
     let config = folder.join("ssh_config");

@@ -97,10 +97,6 @@ impl Paths {
     }
 
     /// Returns the files of the session of this name on the tmux server at `server_socket`.
-    ///
-    /// # Errors
-    ///
-    /// When the environment names no folder for state, or names one by a relative path.
     pub(crate) fn locate(server_socket: &Path, name: &str, env: Env<'_>) -> Result<Self, Error> {
         let root = state_root(env)?;
         let key = key_of(&root, server_socket, name);
@@ -188,10 +184,6 @@ impl Paths {
     }
 
     /// Creates the state folder, for the user alone.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be created, or when another user could change its contents.
     pub(crate) fn create_state(&self) -> Result<(), Error> {
         if let Some(root) = self.state.parent() {
             check_above(root).map_err(|error| place_error(root, STATE_DIR, &error))?;
@@ -201,10 +193,6 @@ impl Paths {
     }
 
     /// Creates the folder of socket and lock, for the user alone, and checks that it is theirs.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be created, or when another user could change its contents.
     pub(crate) fn create_runtime(&self) -> Result<(), Error> {
         make_runtime_folder(&self.runtime)?;
         let socket = self.socket();
@@ -227,10 +215,6 @@ fn make_runtime_folder(folder: &Path) -> Result<(), Error> {
 const MAX_LINKS_PATH: usize = MAX_SOCKET_PATH - 58;
 
 /// Creates the folder of the sockets that lead to other machines, for the user alone, and returns it.
-///
-/// # Errors
-///
-/// As [`Paths::create_runtime`].
 pub(crate) fn create_links_folder(env: Env<'_>) -> Result<PathBuf, Error> {
     let mut root = runtime_root(env)?;
     if root.as_os_str().len() + "/hosts".len() > MAX_LINKS_PATH {
@@ -244,10 +228,6 @@ pub(crate) fn create_links_folder(env: Env<'_>) -> Result<PathBuf, Error> {
 
 /// Checks the folder that contains the state of all sessions, which may not exist yet, and returns it.
 /// Changes nothing.
-///
-/// # Errors
-///
-/// When no state can be created below it because another user could change it.
 pub(crate) fn check_state(env: Env<'_>) -> Result<PathBuf, Error> {
     let root = state_root(env)?;
     check_above(&root).map_err(|error| place_error(&root, STATE_DIR, &error))?;
@@ -263,10 +243,6 @@ pub(crate) fn foreign_home(env: Env<'_>) -> Option<(PathBuf, u32)> {
 }
 
 /// Checks the folder of sockets and locks, which may not exist yet, and returns it. Changes nothing.
-///
-/// # Errors
-///
-/// When it is not ours, or another user can change its contents.
 pub(crate) fn check_runtime(env: Env<'_>) -> Result<PathBuf, Error> {
     let root = runtime_root(env)?;
     match files::check_folder(&root) {
@@ -341,10 +317,6 @@ fn set(env: Env<'_>, variable: &str) -> Option<PathBuf> {
 }
 
 /// Returns the folder that contains a folder for each task session.
-///
-/// # Errors
-///
-/// When the environment names none, or names one by a relative path.
 pub(crate) fn state_root(env: Env<'_>) -> Result<PathBuf, Error> {
     if let Some(dir) = own(env, STATE_DIR)? {
         return Ok(dir);
@@ -358,10 +330,6 @@ pub(crate) fn state_root(env: Env<'_>) -> Result<PathBuf, Error> {
 
 /// Returns the folder of sockets and locks. `XDG_RUNTIME_DIR` of another user, which `su` leaves set,
 /// is ignored.
-///
-/// # Errors
-///
-/// When the environment names one by a relative path.
 pub(crate) fn runtime_root(env: Env<'_>) -> Result<PathBuf, Error> {
     if let Some(dir) = own(env, RUNTIME_DIR)? {
         return Ok(dir);

@@ -12,20 +12,12 @@ use crate::files;
 
 impl Paths {
     /// Makes a name lead to the folder.
-    ///
-    /// # Errors
-    ///
-    /// When the link cannot be made.
     pub(crate) fn add_name(&self, server_socket: &Path, name: &str) -> io::Result<()> {
         self.link(&own_key(server_socket, name), &self.key)
     }
 
     /// Makes the name of a new session lead to the folder, and no other one: not the names of the session
     /// that had it, and not the one after which it is named.
-    ///
-    /// # Errors
-    ///
-    /// When the links cannot be changed.
     pub(crate) fn begin_session(&self, server_socket: &Path, name: &str) -> io::Result<()> {
         self.forget_names()?;
         if own_key(server_socket, name) != self.key {

@@ -119,15 +119,8 @@ impl Desktop {
         }
     }
 
-    /// Shows one notice, within two seconds.
-    ///
-    /// # Errors
-    ///
-    /// Failures are harmless. The first one after a notice that was shown is logged.
-    ///
-    /// # Cancel safety
-    ///
-    /// The notice may or may not have been shown if the future is dropped.
+    /// Shows one notice, within two seconds. Failures are harmless. The notice may or may not have been
+    /// shown if the future is dropped.
     pub async fn show(&mut self, notice: &DesktopNotice) -> Result<(), DesktopError> {
         let outcome = self.try_show(notice).await;
         let was_failing = std::mem::replace(&mut self.is_failing, outcome.is_err());
@@ -201,12 +194,8 @@ impl Desktop {
         }
     }
 
-    /// Forgets what was shown when the notifier is replaced. To be awaited while there is nothing to
-    /// show; never resolves.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
+    /// Forgets what was shown when the notifier is replaced. To be awaited while there is nothing to show;
+    /// never resolves. Nothing is lost when the future is dropped.
     pub async fn watch(&mut self) -> Infallible {
         loop {
             match &mut self.other_notifier {
@@ -267,10 +256,6 @@ async fn within<T>(
 
 /// Returns the name of the notification service of the desktop that this process's environment
 /// names. Asking starts it where the bus does so.
-///
-/// # Errors
-///
-/// When there is no bus or no service, or no answer within two seconds.
 pub async fn notifier() -> Result<String, DesktopError> {
     if !is_bus_in_environment() {
         return Err(DesktopError::NoBus);

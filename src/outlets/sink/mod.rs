@@ -70,10 +70,6 @@ pub(crate) struct Sinks {
 impl Sinks {
     /// Starts the sinks of the session that has these files; `None` when there are none. A sink that is
     /// new gets what is recorded after `last_seq`.
-    ///
-    /// # Errors
-    ///
-    /// When their thread cannot be created.
     pub(crate) async fn start(
         config: &Config,
         paths: &Paths,
@@ -425,15 +421,8 @@ fn jittered(pause: Duration) -> Duration {
     pause / 2 + pause * u32::from(share) / 512
 }
 
-/// Delivers a record to a sink. `now` is the present time.
-///
-/// # Cancel safety
-///
-/// When the future is dropped, a program is ended, and a request may go on until it has ended.
-///
-/// # Errors
-///
-/// When it is not certain that the sink has it.
+/// Delivers a record to a sink. `now` is the present time. When the future is dropped, a program is ended,
+/// and a request may go on until it has ended. An error means that it is not certain that the sink has it.
 #[cfg_attr(
     not(feature = "webhook"),
     allow(unused_variables, reason = "only a webhook's signature has the time")

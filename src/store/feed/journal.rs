@@ -44,10 +44,6 @@ impl Journal {
     /// left by a crash, and syncs what is before it. A file without a complete write, where `end` is 0,
     /// is kept under another name. `last_seq` is the last record of the feed, which may be in a closed
     /// segment.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be opened or cut.
     pub fn open(path: &Path, end: u64, last_seq: Seq) -> Result<Self, Error> {
         Self::try_open(path, end, last_seq).map_err(failed("open", path))
     }
@@ -115,13 +111,9 @@ impl Journal {
         self.first_at
     }
 
-    /// Makes the file a closed segment and continues in a new one. What is queued is written there.
-    /// Does nothing if the file is empty, or not as it was written: the next write finds out.
-    ///
-    /// # Errors
-    ///
-    /// When the disk refuses. The next write then continues in the file that is there, or in a new
-    /// one.
+    /// Makes the file a closed segment and continues in a new one. What is queued is written there. Does
+    /// nothing if the file is empty, or not as it was written: the next write finds out. If the disk
+    /// refuses, the next write continues in the file that is there, or in a new one.
     pub fn close_segment(&mut self) -> Result<(), Error> {
         let closed = self.try_close_segment();
         closed.map_err(failed("close a segment of", &self.path))
@@ -180,10 +172,6 @@ impl Journal {
     }
 
     /// Writes everything queued, in one write, and waits until it is on the disk.
-    ///
-    /// # Errors
-    ///
-    /// When the disk refuses again.
     pub fn flush(&mut self) -> Result<(), Error> {
         if self.unwritten.is_empty() {
             return Ok(());

@@ -40,10 +40,6 @@ impl Reader {
     }
 
     /// Returns a reader that starts shortly before the record `after`. `end` is the feed's present end.
-    ///
-    /// # Errors
-    ///
-    /// When the feed cannot be searched.
     pub fn before(feed: &Path, after: Seq, end: &FeedEnd) -> Result<Self, Error> {
         let found = find(feed, after, end).map_err(failed("read", feed))?;
         Ok(found.0)
@@ -62,10 +58,6 @@ impl Reader {
 
     /// Returns the next line before `end`; `None` when there is none yet. Segments that were removed
     /// are skipped: the numbers of the lines show it.
-    ///
-    /// # Errors
-    ///
-    /// When the feed cannot be read.
     pub fn next(&mut self, end: &FeedEnd) -> Result<Option<FeedLine>, Error> {
         self.try_next(end).map_err(failed("read", &self.feed))
     }
@@ -141,10 +133,6 @@ impl Reader {
 
 /// Returns the end of the complete writes of a feed that nobody writes, and its epoch if it has a record.
 /// Behind it may be a partial write left by a crash. A missing feed is empty.
-///
-/// # Errors
-///
-/// When the feed cannot be read.
 pub fn end_of_files(feed: &Path) -> Result<(Option<String>, FeedEnd), Error> {
     end_from(feed, |files| find(feed, Seq::MAX, files)).map_err(failed("read", feed))
 }
@@ -302,10 +290,6 @@ fn search_by(
 /// Returns a record before all those that were made at this time or later; `None` if there is none
 /// before them. It is found by the first records of the segments and by binary search, so it relies on
 /// times that ascend: behind a clock that was set back, it may be a later record.
-///
-/// # Errors
-///
-/// When the feed cannot be read.
 pub(crate) fn before_time(path: &Path, time: Millis) -> Result<Option<Seq>, Error> {
     find_time(path, time).map_err(failed("read", path))
 }

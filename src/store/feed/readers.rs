@@ -30,10 +30,6 @@ pub(crate) struct LastRead {
 
 /// Stores in the file at `path` that the feed is being read at this time of its clock, and up to which
 /// follow-up. The stored number never decreases for the same feed.
-///
-/// # Errors
-///
-/// When the file cannot be written.
 pub(crate) fn note_read(path: &Path, epoch: &str, seq: Seq, now: Millis) -> io::Result<()> {
     let before = last_read(path).filter(|before| before.epoch == epoch);
     let seq = before.map_or(seq, |before| before.seq.max(seq));
@@ -86,11 +82,8 @@ pub(crate) struct CountedTimes {
 }
 
 impl ReadProgress {
-    /// Returns the progress in the feed at this path. What is missing is empty.
-    ///
-    /// # Errors
-    ///
-    /// When one of them cannot be read: what is unread is not known then.
+    /// Returns the progress in the feed at this path. What is missing is empty. An error means that it is
+    /// not known what is unread.
     pub(crate) fn load(feed: &Path, now: &BootTime) -> Result<Self, Error> {
         let counted = Ages::of_daemon(feed, now).map(|ages| CountedTimes {
             now: ages.clock().at(now.millis),
@@ -159,10 +152,6 @@ const VERSION: u32 = 1;
 const LAST_TIME: Millis = 1 << 53;
 
 /// Returns the consumers in this folder, by name. A missing folder has none.
-///
-/// # Errors
-///
-/// When the folder cannot be read.
 pub fn load_consumers(folder: &Path) -> io::Result<Vec<Result<SavedConsumer, DamagedFile>>> {
     let entries = files::check_owner_of_folder(folder).and_then(|()| fs::read_dir(folder));
     let mut names = Vec::new();
@@ -179,10 +168,6 @@ pub fn load_consumers(folder: &Path) -> io::Result<Vec<Result<SavedConsumer, Dam
 }
 
 /// The same where all of them have to be readable.
-///
-/// # Errors
-///
-/// When the folder, or the file of a consumer, cannot be read.
 pub(crate) fn read_consumers(folder: &Path) -> io::Result<Vec<SavedConsumer>> {
     let consumers: Result<_, _> = load_consumers(folder)?.into_iter().collect();
     consumers.map_err(io::Error::other)
@@ -200,12 +185,8 @@ fn load(folder: &Path, name: &str) -> Result<SavedConsumer, String> {
     Ok(saved)
 }
 
-/// Replaces a consumer's file in one step and writes it to the disk. Creates the folder if it is
-/// missing. The file is durable after `sync_consumers`.
-///
-/// # Errors
-///
-/// When it cannot be written. The old file stays.
+/// Replaces a consumer's file in one step and writes it to the disk. Creates the folder if it is missing.
+/// The file is durable after `sync_consumers`. If that fails, the old file stays.
 pub fn store_consumer(folder: &Path, saved: &SavedConsumer) -> io::Result<()> {
     let bytes = files::json_line(saved)?;
     let path = folder.join(&saved.name);
@@ -219,19 +200,11 @@ pub fn store_consumer(folder: &Path, saved: &SavedConsumer) -> io::Result<()> {
 }
 
 /// Removes a consumer's file. A missing one is fine.
-///
-/// # Errors
-///
-/// When it cannot be removed.
 pub(crate) fn remove_consumer(folder: &Path, name: &str) -> io::Result<()> {
     files::if_there(fs::remove_file(folder.join(name))).map(drop)
 }
 
-/// Makes the replaced and removed files of this folder durable.
-///
-/// # Errors
-///
-/// When the disk refuses. A missing folder is fine.
+/// Makes the replaced and removed files of this folder durable. A missing folder is fine.
 pub(crate) fn sync_consumers(folder: &Path) -> io::Result<()> {
     files::if_there(files::sync_folder(folder)).map(drop)
 }

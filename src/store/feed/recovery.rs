@@ -40,11 +40,7 @@ pub struct RecordedLook {
 }
 
 /// Reads the feed, behind the last record that `saved` includes if that record is still there, and
-/// otherwise all of it. Passes on the looks recorded after that record, in order.
-///
-/// # Errors
-///
-/// When the feed cannot be read. A missing one is empty.
+/// otherwise all of it. Passes on the looks recorded after that record, in order. A missing feed is empty.
 pub fn recover(
     path: &Path,
     saved: Option<&SavedSession>,
@@ -151,10 +147,6 @@ impl SavedSession {
     }
 
     /// Checks that the sequence numbers are some that this feed can have had.
-    ///
-    /// # Errors
-    ///
-    /// When one is not; the text names it.
     pub fn check_numbers(&self) -> Result<(), String> {
         let feed = self.feed.iter();
         let events = feed.flat_map(|feed| feed.undelivered.iter().chain(&feed.restarting));
@@ -178,10 +170,6 @@ impl SavedSession {
 }
 
 /// Returns the state saved by the last daemon; `None` when there is none.
-///
-/// # Errors
-///
-/// When the file cannot be read, or is of another version.
 pub fn load_saved(path: &Path) -> Result<Option<SavedSession>, DamagedFile> {
     let loaded = files::load_json::<SavedSession>(path, FEED_VERSION);
     let checked = loaded.and_then(|saved| {
@@ -191,22 +179,15 @@ pub fn load_saved(path: &Path) -> Result<Option<SavedSession>, DamagedFile> {
     checked.map_err(|why| DamagedFile::snapshot(path, why))
 }
 
-/// Writes the saved snapshot to the disk, before records are removed that it makes unnecessary.
-///
-/// # Errors
-///
-/// When the disk refuses. A missing one is fine: the next daemon then reads all records.
+/// Writes the saved snapshot to the disk, before records are removed that it makes unnecessary. A missing
+/// one is fine: the next daemon then reads all records.
 pub(crate) fn sync_saved(path: &Path) -> io::Result<()> {
     let saved = files::if_there(files::open(path))?;
     saved.map_or(Ok(()), |file| file.sync_data())
 }
 
-/// Replaces the saved snapshot in one step. It is not synced: a power cut also ends the tmux server
-/// that it describes.
-///
-/// # Errors
-///
-/// When it cannot be written; the old one stays.
+/// Replaces the saved snapshot in one step. It is not synced: a power cut also ends the tmux server that it
+/// describes. If that fails, the old one stays.
 pub(crate) fn store_saved(path: &Path, saved: &SavedSession) -> io::Result<()> {
     // One write: with the file itself, the serializer would make a system call for every token.
     let bytes = files::json_line(saved)?;

@@ -270,10 +270,6 @@ impl Ages {
     }
 
     /// Writes the file, for the next daemon and for other programs.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be written. The old one stays.
     pub(crate) fn store(&self, now: &BootTime) -> io::Result<()> {
         let saved = SavedAges {
             v: VERSION,
@@ -304,10 +300,6 @@ fn load(path: &Path) -> Option<SavedAges> {
 }
 
 /// Returns the closed segments that are kept, in order, at this time of the feed's clock.
-///
-/// # Errors
-///
-/// When the folder cannot be read. A missing one has no segments.
 pub(crate) fn closed_segments(feed: &Path, ages: &Ages, now: Millis) -> io::Result<Vec<Segment>> {
     let mut segments = Vec::new();
     for first in closed_firsts(feed)? {

@@ -161,10 +161,6 @@ pub(crate) fn first_kept(feed: &Path) -> Seq {
 }
 
 /// Returns the first records of the closed segments that are kept, in order.
-///
-/// # Errors
-///
-/// When the folder cannot be read. A missing one has no segments.
 pub(super) fn closed_firsts(feed: &Path) -> io::Result<Vec<Seq>> {
     let mut firsts = all_firsts(feed)?;
     if !firsts.is_empty() {
@@ -181,13 +177,8 @@ fn load(feed: &Path) -> Option<Floor> {
     })
 }
 
-/// Removes the closed segments before the one that begins with the record `first`. After a crash at
-/// any point either all of them belong to the feed or none.
-///
-/// # Errors
-///
-/// When the disk refuses. If the records are not kept any more, their files are removed by the next
-/// call.
+/// Removes the closed segments before the one that begins with the record `first`. After a crash at any
+/// point either all of them belong to the feed or none. What is not removed is removed by the next call.
 pub(crate) fn remove_before(feed: &Path, epoch: &str, first: Seq) -> io::Result<()> {
     let floor = Floor {
         v: VERSION,
@@ -203,10 +194,6 @@ pub(crate) fn remove_before(feed: &Path, epoch: &str, first: Seq) -> io::Result<
 
 /// Finishes a removal that was interrupted. What was removed from another feed, one with another
 /// epoch than this, is forgotten.
-///
-/// # Errors
-///
-/// When a file cannot be removed.
 pub(crate) fn finish_removal(feed: &Path, epoch: &str) -> io::Result<()> {
     match load(feed) {
         Some(floor) if floor.epoch == epoch => remove_files(feed, floor.first_seq),
