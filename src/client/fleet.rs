@@ -54,7 +54,6 @@ impl FleetProcess {
     }
 }
 
-/// Returns the error that the fleet's program cannot be started.
 pub(crate) fn fleet_not_started(error: &io::Error) -> Error {
     if error.kind() != io::ErrorKind::NotFound {
         return Error::io(format_args!("could not start {FLEET_PROGRAM}"), error);

@@ -58,7 +58,6 @@ impl LineProcess {
         })
     }
 
-    /// Takes what sends to it.
     pub(crate) fn take_stdin(&mut self) -> Option<ChildStdin> {
         self.stdin.take()
     }
@@ -106,7 +105,6 @@ impl LineProcess {
 }
 
 impl Said {
-    /// Adds what is no answer.
     pub(crate) fn add(&mut self, piece: &[u8]) {
         self.0.extend_from_slice(piece);
         let surplus = self.0.len().saturating_sub(MOST_SAID);
@@ -124,14 +122,12 @@ impl Said {
         }
     }
 
-    /// Returns its lines.
     pub(crate) fn lines(&self) -> Vec<String> {
         let lines = self.0.split(|byte| *byte == b'\n');
         let lines = lines.map(|line| text::one_line(line, SAID_CHARS));
         lines.filter(|line| !line.is_empty()).collect()
     }
 
-    /// Returns the last lines as one.
     pub(crate) fn words(&self) -> String {
         let lines = self.lines();
         let last = &lines[lines.len().saturating_sub(SAID_LINES)..];

@@ -49,20 +49,16 @@ pub(crate) fn refusal_in(line: &str) -> Option<Error> {
     Some(refusal)
 }
 
-/// The first line of a stream of the feed.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Hello {
-    /// The feed's epoch.
     pub(crate) epoch: String,
     /// The sequence number of its last record.
     pub(crate) last_seq: Seq,
-    /// The session's present name.
     pub(crate) session_name: String,
 }
 
 impl Hello {
-    /// Parses the line.
     pub(crate) fn parse(line: &str) -> Result<Self, Error> {
         serde_json::from_str(line).map_err(unreadable)
     }
@@ -86,28 +82,18 @@ impl DaemonClient {
     /// listens, and [`ErrorKind::NotOurs`] when another user may listen there; nothing is sent then.
     pub(crate) async fn connect(path: &Path) -> Result<Self, Error> {
         check_folder(path)?;
-        let connected = loop {
-            match UnixStream::connect(path).await {
+        use io::ErrorKind::{ConnectionRefused, ConnectionReset, NotFound, WouldBlock};
+        let stream = loop {
+            let error = match UnixStream::connect(path).await {
+                Ok(stream) => break stream,
+                Err(error) => error,
+            };
+            match error.kind() {
                 // More clients are connecting than it has accepted.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(TRY_AGAIN).await,
-                connected => break connected,
-            }
-        };
-        let stream = match connected {
-            Ok(stream) => stream,
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::NotFound
-                        | io::ErrorKind::ConnectionRefused
-                        // It ended before it accepted.
-                        | io::ErrorKind::ConnectionReset
-                ) =>
-            {
-                return Err(no_daemon());
-            }
-            Err(source) => {
-                return Err(io_error(path, &source));
+                WouldBlock => sleep(TRY_AGAIN).await,
+                // With a reset, it ended before it accepted.
+                NotFound | ConnectionRefused | ConnectionReset => return Err(no_daemon()),
+                _ => return Err(io_error(path, &error)),
             }
         };
         check_peer(path, &stream)?;
@@ -126,7 +112,6 @@ impl DaemonClient {
         }
     }
 
-    /// Returns the daemon's pid, where the kernel reports it.
     pub(crate) fn pid(&self) -> Option<u32> {
         self.pid
     }
@@ -168,10 +153,8 @@ impl DaemonClient {
     /// Acknowledges the record `seq` and all before it, as the consumer that this connection reads
     /// as. The confirmation is a line of the stream.
     pub(crate) async fn acknowledge(&mut self, seq: Seq) -> Result<(), Error> {
-        let acknowledgement = Acknowledgement { ack: seq };
-        let mut line = serde_json::to_vec(&acknowledgement).expect("a number is plain data");
-        line.push(b'\n');
-        self.write(&line).await
+        let line = files::json_line(&Acknowledgement { ack: seq });
+        self.write(&line.expect("a number is plain data")).await
     }
 
     /// Sends a request that begins a stream and returns the stream's first line. [`DaemonClient::line`]
@@ -198,10 +181,8 @@ impl DaemonClient {
 
     /// The same where the stream must go on.
     pub(crate) async fn next_line(&mut self) -> Result<String, Error> {
-        let ended = || {
-            let message = "the daemon ended before it answered";
-            Error::new(ErrorKind::DaemonEnded, message)
-        };
+        let why = "the daemon ended before it answered";
+        let ended = || Error::new(ErrorKind::DaemonEnded, why);
         self.line().await?.ok_or_else(ended)
     }
 
@@ -210,19 +191,14 @@ impl DaemonClient {
     }
 
     async fn write(&mut self, line: &[u8]) -> Result<(), Error> {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset};
         match self.writer.write_all(line).await {
-            Ok(()) => Ok(()),
             // A daemon that leaves, or refuses connections, says so before it reads the request. The
             // next line is what it said, or that it has ended.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
-                ) =>
-            {
-                Ok(())
+            Err(error) if ![BrokenPipe, ConnectionReset].contains(&error.kind()) => {
+                Err(io_error(&self.path, &error))
             }
-            Err(source) => Err(io_error(&self.path, &source)),
+            Ok(()) | Err(_) => Ok(()),
         }
     }
 }
@@ -232,11 +208,9 @@ fn no_daemon() -> Error {
 }
 
 fn not_ours(socket: &Path, why: &str) -> Error {
-    let message = format!(
-        "refused to talk to what listens at {}: {why}",
-        socket.display()
-    );
-    Error::new(ErrorKind::NotOurs, message)
+    let socket = socket.display();
+    let why = format!("refused to talk to what listens at {socket}: {why}");
+    Error::new(ErrorKind::NotOurs, why)
 }
 
 fn io_error(socket: &Path, error: &io::Error) -> Error {
@@ -246,26 +220,28 @@ fn io_error(socket: &Path, error: &io::Error) -> Error {
 
 /// Checks that no other user can have put the socket there.
 fn check_folder(socket: &Path) -> Result<(), Error> {
-    match files::check_folder(socket.parent().unwrap_or(socket)) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(no_daemon()),
-        Err(error) if files::is_refusal(&error) => Err(not_ours(
-            socket,
-            &format!("{error}; set TMUX_TASK_RUNTIME_DIR to a folder of yours"),
-        )),
-        Err(source) => Err(io_error(socket, &source)),
-    }
+    let checked = files::check_folder(socket.parent().unwrap_or(socket));
+    checked.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => no_daemon(),
+        _ if files::is_refusal(&error) => {
+            let why = format!("{error}; set TMUX_TASK_RUNTIME_DIR to a folder of yours");
+            not_ours(socket, &why)
+        }
+        _ => io_error(socket, &error),
+    })
 }
 
 /// Checks that the process on the other side is this user's, whatever the folder says.
 fn check_peer(socket: &Path, stream: &UnixStream) -> Result<(), Error> {
-    match stream.peer_cred() {
-        Ok(peer) if peer.uid() == files::our_uid() => Ok(()),
-        Ok(peer) => Err(not_ours(
+    let peer = stream
+        .peer_cred()
+        .map_err(|error| io_error(socket, &error))?;
+    match peer.uid() {
+        uid if uid == files::our_uid() => Ok(()),
+        uid => Err(not_ours(
             socket,
-            &format!("its process belongs to uid {}", peer.uid()),
+            &format!("its process belongs to uid {uid}"),
         )),
-        Err(source) => Err(io_error(socket, &source)),
     }
 }
 
@@ -279,13 +255,10 @@ const LEAVING_TAKES: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
     pub program: PathBuf,
-    /// Its arguments.
     pub args: Vec<OsString>,
-    /// Where it will listen.
     pub socket: PathBuf,
 }
 
-/// Returns why no daemon could be started.
 fn not_started(why: impl Into<String>) -> Error {
     Error::failed(why)
         .with_hint("`tmux-task daemon` in the foreground shows what keeps it from starting")
@@ -342,15 +315,12 @@ pub(crate) async fn start(how: &Start) -> Result<String, Error> {
     );
     read_ready.map_err(failed)?;
     read_said.map_err(failed)?;
-    let reason = reason.trim().to_owned();
+    let reason = reason.trim();
     if ready.trim() == READY {
-        return Ok(reason);
+        return Ok(reason.to_owned());
     }
-    let reason = ["tmux-task: ", "daemon: "]
-        .into_iter()
-        .fold(reason.as_str(), |rest, frame| {
-            rest.strip_prefix(frame).unwrap_or(rest)
-        });
+    let reason = reason.strip_prefix("tmux-task: ").unwrap_or(reason);
+    let reason = reason.strip_prefix("daemon: ").unwrap_or(reason);
     let reason = reason.lines().next().unwrap_or("it said nothing");
     Err(not_started(format!("the daemon did not start: {reason}")))
 }

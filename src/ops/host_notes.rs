@@ -19,14 +19,12 @@ use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::{Error, FarCall};
 use crate::rules::wire::client_of;
 
-/// The longest note that is read, in bytes.
 const MAX_NOTE: u64 = 16 * 1024;
 
 /// A session on another machine in which a conversation has launched tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HostNote {
     pub(super) owner: String,
-    /// The machine.
     pub(super) host: String,
     /// What chooses the session and its server there, as words of a command.
     pub(super) session: Vec<String>,
@@ -35,7 +33,6 @@ pub(crate) struct HostNote {
 /// A feed on another machine: the machine, and what names the feed there.
 pub(crate) type FarFeed = (String, String);
 
-/// The folder of the notes.
 #[derive(Debug, Clone)]
 pub(crate) struct HostNotes {
     folder: PathBuf,
@@ -52,10 +49,9 @@ pub(crate) fn session_words(choice: &SessionChoice) -> Vec<String> {
         ("--tmux", path(&server.program)),
         ("-s", choice.session.clone()),
     ];
-    let given = given
-        .into_iter()
-        .filter_map(|(option, value)| Some([option.to_owned(), value?]));
-    given.flatten().collect()
+    let words = given.into_iter();
+    let words = words.filter_map(|(option, value)| Some([option.to_owned(), value?]));
+    words.flatten().collect()
 }
 
 /// Notes that the conversation which makes a call is about to launch tasks by it. The note is not removed while
@@ -79,19 +75,16 @@ pub(crate) fn note_host(call: &FarCall, choice: &SessionChoice) -> Result<Option
     held.map_err(|source| Error::folder(&notes.folder, &source))
 }
 
-/// Returns the owners that have tasks on other machines.
 pub(crate) fn owners_with_hosts() -> Result<BTreeSet<String>, Error> {
     let notes = HostNotes::find()?.list().into_iter();
     Ok(notes.map(|(_, note)| note.owner).collect())
 }
 
 impl HostNote {
-    /// Returns what names its feed.
     pub(crate) fn feed(&self) -> FarFeed {
         (self.host.clone(), self.session.join("\0"))
     }
 
-    /// Whether the conversation is this one.
     pub(crate) fn is_of(&self, owner: &str) -> bool {
         self.owner == owner
     }
@@ -135,9 +128,8 @@ impl HostNotes {
     pub(super) fn settled(&self, note: &HostNote) -> Option<Vec<PathBuf>> {
         let of_note = self.list().into_iter().filter(|(_, found)| found == note);
         let files: Vec<PathBuf> = of_note.map(|(path, _)| path).collect();
-        let is_free =
-            |path: &PathBuf| files::open(path).is_ok_and(|file| file.try_lock_shared().is_ok());
-        files.iter().all(is_free).then_some(files)
+        let is_free = |path| files::open(path).is_ok_and(|file| file.try_lock_shared().is_ok());
+        files.iter().all(|path| is_free(path)).then_some(files)
     }
 
     /// Returns what resolves when notes have changed.

@@ -69,7 +69,6 @@ pub(crate) fn consumer_name(prefix: &str, owner: &str) -> String {
     format!("{prefix}{client}:{readable}-{hash}")
 }
 
-/// Returns the consumer of this name, if there is one.
 pub(crate) async fn find_consumer(
     daemon: &mut DaemonClient,
     name: &str,

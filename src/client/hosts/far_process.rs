@@ -18,7 +18,6 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(15);
 pub(super) const SSH_FAILED: i32 = 255;
 const NOT_FOUND: i32 = 127;
 
-/// What to do about another program there.
 const SAME_VERSION: &str = "install the same version on both machines";
 
 /// How many lines start files may print.
@@ -47,13 +46,11 @@ pub(super) async fn try_reaching<T>(
     let begun = Instant::now();
     let tried = attempt().await;
     let is_unreachable = |error: &Error| error.kind == ErrorKind::Unreachable;
-    let (Some(destination), true) = (host.ssh_to(), tried.as_ref().is_err_and(is_unreachable))
-    else {
+    let is_asked =
+        may_ask && tried.as_ref().is_err_and(is_unreachable) && begun.elapsed() < ANSWERS_WITHIN;
+    let Some(destination) = host.ssh_to().filter(|_| is_asked) else {
         return tried;
     };
-    if !may_ask || begun.elapsed() >= ANSWERS_WITHIN {
-        return tried;
-    }
     let command = ssh(&host.links, destination, &["-n", "-T"], "exit 0");
     let status = Command::from(command).stdout(Stdio::null()).status().await;
     let status = status.map_err(|error| not_started("ssh".as_ref(), &error))?;
@@ -130,10 +127,9 @@ impl FarProcess {
         }
         let words = self.way.said.words();
         let why = format!("{name} prints something else than tmux-task: {words}");
+        let start_files = "the start files of the login shell there print it";
         let hint = match host.ssh_to() {
-            Some(to) => {
-                format!("the start files of the login shell there print it: `ssh {to} true`")
-            }
+            Some(to) => format!("{start_files}: `ssh {to} true`"),
             None => format!("`hosts.{name}.command` in the configuration"),
         };
         Err(Error::failed(why).with_hint(hint))

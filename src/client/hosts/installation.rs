@@ -42,9 +42,8 @@ pub(crate) async fn install(host: &Host, may_ask: bool) -> Result<String, Error>
     ));
     let attempt = async || {
         let ours = program().ok_or(io::ErrorKind::NotFound.into());
-        let ours = ours
-            .and_then(File::open)
-            .map_err(|error| Error::io("could not read this program", &error))?;
+        let ours = ours.and_then(File::open);
+        let ours = ours.map_err(|error| Error::io("could not read this program", &error))?;
         let command = ssh(&host.links, destination, &["-oBatchMode=yes", "-T"], &line);
         answer(host, destination, start_way(command, ours.into())?).await
     };
@@ -52,12 +51,13 @@ pub(crate) async fn install(host: &Host, may_ask: bool) -> Result<String, Error>
     let (why, hint) = match answer.split_once(' ') {
         Some(("has", path)) => return Ok(format!("{name} has this version: {path}")),
         Some(("copied", path)) => return Ok(format!("copied this program to {name}: {path}")),
-        Some(("other", found)) => (
-            format!("{name} has {found}, this is {version}"),
-            format!(
-                "update it there, or name another place: `hosts.{name}.program = \"{DEFAULT_PATH}\"`"
-            ),
-        ),
+        Some(("other", found)) => {
+            let place = format!("`hosts.{name}.program = \"{DEFAULT_PATH}\"`");
+            (
+                format!("{name} has {found}, this is {version}"),
+                format!("update it there, or name another place: {place}"),
+            )
+        }
         Some(("system", system)) => (
             format!("{name} is {system}, this is {here}: this program does not run there"),
             format!("install {version} there, in {target}"),
@@ -70,7 +70,6 @@ pub(crate) async fn install(host: &Host, may_ask: bool) -> Result<String, Error>
     Err(Error::failed(why).with_hint(hint))
 }
 
-/// Returns what the script there answers.
 async fn answer(host: &Host, destination: &str, mut way: LineProcess) -> Result<String, Error> {
     let mut answer = String::new();
     // One that does not end is killed.
@@ -91,9 +90,8 @@ async fn answer(host: &Host, destination: &str, mut way: LineProcess) -> Result<
         Some(SSH_FAILED) => Err(host.unreachable(destination, &way.said.words())),
         code => {
             let why = format!("could not install on {}{}", host.name, way.said.end(code));
-            Err(Error::failed(why).with_hint(format!(
-                "`ssh {destination} true` has to work; or install the same version there by other means"
-            )))
+            let hint = "has to work; or install the same version there by other means";
+            Err(Error::failed(why).with_hint(format!("`ssh {destination} true` {hint}")))
         }
     }
 }

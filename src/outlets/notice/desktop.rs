@@ -21,10 +21,8 @@ use crate::model::{Level, text};
 /// that arrives later is useless.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// The maximum length of a title, in characters.
 const MAX_TITLE_CHARS: usize = 100;
 
-/// The maximum length of a body, in characters.
 const MAX_BODY_CHARS: usize = 1000;
 
 /// The signal that another program shows notifications from now on.
@@ -60,7 +58,6 @@ pub struct DesktopNotice {
 pub struct Desktop {
     /// Gets the slots of notices that the user has clicked.
     clicked: mpsc::Sender<u64>,
-    /// Whether the last notice was not shown.
     is_failing: bool,
     /// The last notice in each slot.
     shown: BTreeMap<u64, Shown>,
@@ -148,17 +145,15 @@ impl Desktop {
             .slot
             .and_then(|slot| self.shown.get(&slot)?.handle.upgrade());
         let notification = notification(notice, replaced.map(|handle| handle.id()));
-        let outcome = within(async {
+        let showing = within(async {
             if self.other_notifier.is_none() {
-                self.other_notifier = Some(watch_notifier().await?);
+                let connection = Connection::session().await?;
+                let watch = MessageStream::for_match_rule(OTHER_NOTIFIER, &connection, None);
+                self.other_notifier = Some(watch.await?);
             }
             notification.show_async().await
-        })
-        .await;
-        if outcome.is_err() {
-            self.forget();
-        }
-        let handle = outcome?;
+        });
+        let handle = showing.await.inspect_err(|_| self.forget())?;
         if let Some(slot) = notice.slot {
             self.keep(slot, handle);
         }
@@ -167,8 +162,8 @@ impl Desktop {
 
     /// Waits for clicks on a notice until it is closed.
     fn keep(&mut self, slot: u64, handle: NotificationHandle) {
-        self.shown
-            .retain(|_, shown| shown.handle.strong_count() > 0);
+        let shown = &mut self.shown;
+        shown.retain(|_, shown| shown.handle.strong_count() > 0);
         let handle = Arc::new(handle);
         let shown = Shown {
             handle: Arc::downgrade(&handle),
@@ -189,8 +184,7 @@ impl Desktop {
             && let Some(handle) = shown.handle.upgrade()
         {
             // The user may have closed it.
-            let closed = timeout(LIMIT, handle.close_async()).await;
-            drop(closed);
+            drop(timeout(LIMIT, handle.close_async()).await);
         }
     }
 
@@ -240,11 +234,6 @@ fn notification(notice: &DesktopNotice, replaced: Option<u32>) -> Notification {
     notification
 }
 
-async fn watch_notifier() -> zbus::Result<MessageStream> {
-    let connection = Connection::session().await?;
-    MessageStream::for_match_rule(OTHER_NOTIFIER, &connection, None).await
-}
-
 async fn within<T>(
     call: impl Future<Output = notify_rust::error::Result<T>>,
 ) -> Result<T, DesktopError> {
@@ -279,9 +268,9 @@ fn is_bus_in_environment() -> bool {
 fn is_bus_named(address: Option<&OsStr>, runtime_dir: Option<&OsStr>) -> bool {
     match address {
         Some(address) => !address.is_empty(),
-        None => runtime_dir
-            .filter(|dir| !dir.is_empty())
-            .is_some_and(|dir| Path::new(dir).join("bus").exists()),
+        None => {
+            runtime_dir.is_some_and(|dir| !dir.is_empty() && Path::new(dir).join("bus").exists())
+        }
     }
 }
 
@@ -293,10 +282,9 @@ fn classify(source: notify_rust::error::Error) -> DesktopError {
         "org.freedesktop.DBus.Error.NameHasNoOwner",
     ];
     let text = source.to_string();
-    if NO_OWNER.iter().any(|name| text.starts_with(name)) {
-        DesktopError::NoNotifier
-    } else {
-        DesktopError::Failed { source }
+    match NO_OWNER.iter().any(|name| text.starts_with(name)) {
+        true => DesktopError::NoNotifier,
+        false => DesktopError::Failed { source },
     }
 }
 
@@ -316,10 +304,8 @@ fn render_title(title: &str) -> String {
 
 /// Bodies are markup: each line is sanitised, then all is bounded and escaped.
 fn render_body(body: &str) -> String {
-    let rows: Vec<String> = body
-        .split('\n')
-        .map(|line| text::row(line.as_bytes()))
-        .collect();
+    let rows = body.split('\n').map(|line| text::row(line.as_bytes()));
+    let rows: Vec<String> = rows.collect();
     let text = text::bounded(rows.join("\n").trim_end_matches('\n'), MAX_BODY_CHARS);
     let text = text.replace('&', "&amp;").replace('<', "&lt;");
     text.replace('>', "&gt;")

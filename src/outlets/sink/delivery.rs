@@ -76,7 +76,6 @@ impl Delivery {
         }
     }
 
-    /// Returns the value of a variable.
     #[cfg(feature = "webhook")]
     pub(super) fn value(&self, name: &str) -> &str {
         let found = self.variables.iter().find(|(known, _)| *known == name);

@@ -9,7 +9,6 @@ mod delivery;
 mod webhook;
 
 use std::convert::Infallible;
-use std::ffi::OsString;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -58,12 +57,10 @@ const GOOD_AFTER: Duration = Duration::from_secs(60);
 /// How much of the feed is read ahead for a sink, in bytes.
 const READ_AHEAD: usize = 64 << 10;
 
-/// The sinks of a daemon.
 #[derive(Debug)]
 pub(crate) struct Sinks {
     states: Vec<Arc<SinkState>>,
     stopping: watch::Sender<bool>,
-    /// Dropping it ends them.
     _thread: ReaderThread,
 }
 
@@ -83,10 +80,10 @@ impl Sinks {
         }
         let thread = ReaderThread::start("sinks")?;
         let stopping = watch::Sender::new(false);
-        let configured = config.sinks.iter().cloned();
-        let configured = configured.map(|sink| Outlet::Configured(Box::new(sink)));
+        let configured = config.sinks.iter().cloned().map(Box::new);
         let fleet = config.has_fleet.then(|| Outlet::Fleet(paths.clone()));
-        let all = configured.chain(fleet).map(|outlet| RunningSink {
+        let all = configured.map(Outlet::Configured).chain(fleet);
+        let all = all.map(|outlet| RunningSink {
             state: SinkState::new(&outlet),
             outlet,
             live: Arc::clone(live),
@@ -208,14 +205,12 @@ impl SinkState {
     }
 }
 
-/// What gets the records.
 enum Outlet {
     Configured(Box<SinkConfig>),
     /// The fleet's broker, by the program that publishes the session with these files.
     Fleet(Paths),
 }
 
-/// A sink that runs.
 struct RunningSink {
     outlet: Outlet,
     state: Arc<SinkState>,
@@ -228,7 +223,6 @@ struct RunningSink {
 type LeaseResult = Result<(Subscription, Arc<Lease>), Error>;
 
 impl RunningSink {
-    /// Becomes the reader of the sink's consumer.
     async fn lease(&self) -> LeaseResult {
         let (filter, take_over) = match &self.outlet {
             Outlet::Configured(config) => (config.filter.clone(), false),
@@ -246,10 +240,8 @@ impl RunningSink {
 
     /// Runs until the daemon stops. A delivery that is under way then has a moment to end.
     async fn run(&self, first: Option<LeaseResult>) {
-        let mut stopping = self.stopping.clone();
         let farewell = async {
-            // Without a sender the daemon has gone.
-            drop(stopping.wait_for(|is_stopping| *is_stopping).await);
+            self.is_stopping().await;
             sleep(FINAL_DELIVERY_LIMIT).await;
         };
         tokio::select! {
@@ -258,8 +250,17 @@ impl RunningSink {
         }
     }
 
+    async fn is_stopping(&self) {
+        // Without a sender the daemon has gone.
+        drop(
+            self.stopping
+                .clone()
+                .wait_for(|is_stopping| *is_stopping)
+                .await,
+        );
+    }
+
     async fn keep_serving(&self, mut first: Option<LeaseResult>) {
-        let mut stopping = self.stopping.clone();
         let mut retry = READ_AGAIN;
         loop {
             let leased = match first.take() {
@@ -275,7 +276,7 @@ impl RunningSink {
                 (Ok((_, lease)), Outlet::Fleet(paths)) => self.publish(paths, &lease).await,
                 (Err(refusal), _) => refusal.message,
             };
-            if *stopping.borrow() {
+            if *self.stopping.borrow() {
                 return;
             }
             self.state.fail(why);
@@ -284,7 +285,7 @@ impl RunningSink {
             }
             tokio::select! {
                 () = sleep(jittered(retry.next_pause())) => {}
-                _ = stopping.wait_for(|is_stopping| *is_stopping) => return,
+                () = self.is_stopping() => return,
             }
         }
     }
@@ -323,11 +324,10 @@ impl RunningSink {
 
     /// Notes that the sink has this record and all before it. Returns whether the feed has it.
     fn acknowledge(&self, lease: &Lease, seq: Seq) -> bool {
-        let acknowledged = self.live.acknowledge(lease, seq);
-        if let Err(refusal) = &acknowledged {
+        let acknowledged = self.live.acknowledge(lease, seq).inspect_err(|refusal| {
             let why = &refusal.message;
             tracing::warn!(why, "a sink's record was not acknowledged");
-        }
+        });
         acknowledged.is_ok()
     }
 }
@@ -342,7 +342,6 @@ impl RunningSink {
 /// The name of the sink, which none of the configuration can have.
 const FLEET: &str = "fleet:feed";
 
-/// A line of the process.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Said {
@@ -444,14 +443,14 @@ async fn execute(words: &[String], limit: Duration, delivery: &Delivery) -> Resu
     // What whoever started the daemon had in their environment is none of the program's business.
     let login = env::vars_os().filter(|(name, _)| name.to_str().is_some_and(reaches_tmux_server));
     let own = delivery.variables.iter();
-    let own = own.map(|(name, value)| (OsString::from(format!("TMUX_TASK_{name}")), value.into()));
-    let variables: Vec<(OsString, OsString)> = login.chain(own).collect();
+    let own = own.map(|(name, value)| (format!("TMUX_TASK_{name}"), value));
     let home = env::home_dir().filter(|home| home.is_dir());
     let mut command = Command::new(program);
     command
         .args(args)
         .env_clear()
-        .envs(variables)
+        .envs(login)
+        .envs(own)
         .current_dir(home.as_deref().unwrap_or(Path::new("/")))
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
