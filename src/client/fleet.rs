@@ -40,8 +40,7 @@ impl FleetProcess {
         Ok((stdin, Self(process)))
     }
 
-    /// Returns the next line. Nothing is lost when the future is dropped. The error is what the process has
-    /// said, when it has ended.
+    /// Returns the next line; the error is what the ended process has said. It is cancel safe.
     pub(crate) async fn line(&mut self) -> Result<Vec<u8>, Error> {
         if let Some(line) = self.0.line().await {
             return Ok(line);

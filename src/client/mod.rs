@@ -1,5 +1,4 @@
-//! Client of the daemon's socket: sends requests, subscribes, and starts a daemon that outlives the
-//! command.
+//! Client of the daemon's socket: sends requests, subscribes, and starts a daemon that outlives the command.
 
 mod fleet;
 pub(crate) mod hosts;
@@ -27,7 +26,6 @@ use crate::rules::wire::{Acknowledgement, Answer, AnswerHead, Request, request_l
 pub(crate) use fleet::{FleetProcess, fleet_not_started, fleet_program, fleet_program_path};
 pub(crate) use line_process::{LONGEST_LINE, LineProcess};
 
-/// What to do about a daemon of an older version.
 pub(crate) const STOP_OLDER_DAEMON: &str = "`tmux-task daemon stop` stops it, and the tasks go on; \
                                             the next command starts one of this version";
 
@@ -64,7 +62,6 @@ impl Hello {
     }
 }
 
-/// A connection to a daemon.
 #[derive(Debug)]
 pub(crate) struct DaemonClient {
     path: PathBuf,
@@ -88,13 +85,14 @@ impl DaemonClient {
                 Ok(stream) => break stream,
                 Err(error) => error,
             };
-            match error.kind() {
-                // More clients are connecting than it has accepted.
-                WouldBlock => sleep(TRY_AGAIN).await,
-                // With a reset, it ended before it accepted.
-                NotFound | ConnectionRefused | ConnectionReset => return Err(no_daemon()),
-                _ => return Err(io_error(path, &error)),
+            // With a reset, it ended before it accepted.
+            if [NotFound, ConnectionRefused, ConnectionReset].contains(&error.kind()) {
+                return Err(no_daemon());
+            } else if error.kind() != WouldBlock {
+                return Err(io_error(path, &error));
             }
+            // More clients are connecting than it has accepted.
+            sleep(TRY_AGAIN).await;
         };
         check_peer(path, &stream)?;
         Ok(Self::over(stream, path))
@@ -116,8 +114,7 @@ impl DaemonClient {
         self.pid
     }
 
-    /// Sends a request and returns the answer. A connection can be used for many requests, one
-    /// after the other.
+    /// Sends a request and returns the answer. Another one can follow.
     pub(crate) async fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, Error> {
         Ok(self.ask_to_the_end(None, request).await?.response)
     }
@@ -150,15 +147,13 @@ impl DaemonClient {
         })
     }
 
-    /// Acknowledges the record `seq` and all before it, as the consumer that this connection reads
-    /// as. The confirmation is a line of the stream.
+    /// Acknowledges the record `seq` and all before it. The confirmation is a line of the stream.
     pub(crate) async fn acknowledge(&mut self, seq: Seq) -> Result<(), Error> {
         let line = files::json_line(&Acknowledgement { ack: seq });
         self.write(&line.expect("a number is plain data")).await
     }
 
-    /// Sends a request that begins a stream and returns the stream's first line. [`DaemonClient::line`]
-    /// returns the others.
+    /// Begins a stream, and returns its first line. [`DaemonClient::line`] returns the others.
     pub(crate) async fn stream(&mut self, request: &Request) -> Result<String, Error> {
         self.send(None, request).await?;
         self.hello().await
@@ -221,22 +216,21 @@ fn io_error(socket: &Path, error: &io::Error) -> Error {
 /// Checks that no other user can have put the socket there.
 fn check_folder(socket: &Path) -> Result<(), Error> {
     let checked = files::check_folder(socket.parent().unwrap_or(socket));
-    checked.map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => no_daemon(),
-        _ if files::is_refusal(&error) => {
-            let why = format!("{error}; set TMUX_TASK_RUNTIME_DIR to a folder of yours");
-            not_ours(socket, &why)
+    checked.map_err(|error| {
+        if error.kind() == io::ErrorKind::NotFound {
+            return no_daemon();
+        } else if !files::is_refusal(&error) {
+            return io_error(socket, &error);
         }
-        _ => io_error(socket, &error),
+        let why = format!("{error}; set TMUX_TASK_RUNTIME_DIR to a folder of yours");
+        not_ours(socket, &why)
     })
 }
 
 /// Checks that the process on the other side is this user's, whatever the folder says.
 fn check_peer(socket: &Path, stream: &UnixStream) -> Result<(), Error> {
-    let peer = stream
-        .peer_cred()
-        .map_err(|error| io_error(socket, &error))?;
-    match peer.uid() {
+    let peer = stream.peer_cred();
+    match peer.map_err(|error| io_error(socket, &error))?.uid() {
         uid if uid == files::our_uid() => Ok(()),
         uid => Err(not_ours(
             socket,
@@ -264,8 +258,7 @@ fn not_started(why: impl Into<String>) -> Error {
         .with_hint("`tmux-task daemon` in the foreground shows what keeps it from starting")
 }
 
-/// Connects to the daemon and starts it first if none runs. The baseline has been taken when this
-/// returns.
+/// Connects to the daemon, and starts it first if none runs. It has its baseline then.
 pub(crate) async fn connect_or_start(how: &Start) -> Result<DaemonClient, Error> {
     let (mut deadline, mut start_at) = (None, Instant::now());
     loop {
@@ -287,8 +280,7 @@ pub(crate) async fn connect_or_start(how: &Start) -> Result<DaemonClient, Error>
     }
 }
 
-/// Starts a daemon and waits until it is ready. Of our environment it gets what it needs. Returns what it
-/// printed, if anything. The error has its reason.
+/// Starts a daemon, with what it needs of our environment. Returns what it has printed until it is ready.
 pub(crate) async fn start(how: &Start) -> Result<String, Error> {
     let spawned = tokio::process::Command::new(&how.program)
         .args(&how.args)

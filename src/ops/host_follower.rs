@@ -47,21 +47,20 @@ const WHILE_READ: Backoff = Backoff::new(QUIET, Duration::from_secs(60));
 /// How long a machine may take to answer that.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 
-/// What is read of the feeds on another machine.
 #[derive(Debug)]
 pub(crate) enum HostNews {
-    /// A stream of the feed with this epoch has begun.
     Began {
         epoch: String,
         /// What is known to be acknowledged: records up to this one.
         cursor: Seq,
-        /// The feed's last record.
         last: Seq,
     },
-    /// A record of a feed that has begun.
     Record(Box<Record>),
     /// Retention has removed the records up to this one.
-    Gap { epoch: String, to: Seq },
+    Gap {
+        epoch: String,
+        to: Seq,
+    },
     /// The conversation has no task and no undelivered message there, and the feed is not followed any more.
     Forgotten(FarFeed),
 }
@@ -109,8 +108,7 @@ impl HostNote {
     }
 }
 
-/// Follows the conversation's tasks in this session there until it is forgotten. Acknowledges what is in
-/// `received`.
+/// Follows the conversation's tasks there until it is forgotten. Acknowledges what is in `received`.
 pub(crate) async fn follow_host(
     notes: HostNotes,
     note: HostNote,
@@ -134,7 +132,6 @@ pub(crate) async fn follow_host(
     follower.report(forgotten).await;
 }
 
-/// A conversation's tasks in a session of another machine.
 struct HostFollower {
     notes: HostNotes,
     note: HostNote,
@@ -145,7 +142,6 @@ struct HostFollower {
     is_received: Cell<bool>,
 }
 
-/// How the next stream begins.
 struct NextStream {
     /// Whether another reader is replaced. One that was replaced itself, by another process or by another name
     /// of the machine, waits until nobody reads.
@@ -273,8 +269,7 @@ impl HostFollower {
         }
     }
 
-    /// Resolves when the conversation has nothing left there, and the note is removed: it had no task when
-    /// it was asked, and nothing has come since.
+    /// Resolves when the conversation has nothing left there and the note is removed.
     async fn until_forgotten(&self) {
         let mut pause = QUIET;
         // Set if there was none: the files of the note.
@@ -359,10 +354,9 @@ async fn follow(
     retry: &mut Backoff,
 ) -> Result<(), Error> {
     let folder = folder()?;
-    let args = ["wakes", "--owner", owner, "--notes"]
-        .map(OsStr::new)
-        .into_iter();
-    let (mut stdin, mut process) = FleetProcess::start(args.chain([folder.as_os_str()]))?;
+    let words = ["wakes", "--owner", owner, "--notes"].map(OsStr::new);
+    let args = words.into_iter().chain([folder.as_os_str()]);
+    let (mut stdin, mut process) = FleetProcess::start(args)?;
     loop {
         // Losing an arm is safe: nothing is taken before it is done.
         tokio::select! {

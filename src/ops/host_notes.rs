@@ -24,7 +24,7 @@ const MAX_NOTE: u64 = 16 * 1024;
 /// A session on another machine in which a conversation has launched tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HostNote {
-    pub(super) owner: String,
+    pub(crate) owner: String,
     pub(super) host: String,
     /// What chooses the session and its server there, as words of a command.
     pub(super) session: Vec<String>,
@@ -84,10 +84,6 @@ impl HostNote {
     pub(crate) fn feed(&self) -> FarFeed {
         (self.host.clone(), self.session.join("\0"))
     }
-
-    pub(crate) fn is_of(&self, owner: &str) -> bool {
-        self.owner == owner
-    }
 }
 
 impl HostNotes {
@@ -132,7 +128,6 @@ impl HostNotes {
         files.iter().all(|path| is_free(path)).then_some(files)
     }
 
-    /// Returns what resolves when notes have changed.
     pub(crate) fn watch(&self) -> io::Result<NoteWatch> {
         files::make_folder(&self.folder, OPEN_TO_OTHERS)?;
         NoteWatch::new(&self.folder)
@@ -154,8 +149,7 @@ impl NoteWatch {
         tokio::net::unix::pipe::Receiver::from_owned_fd_unchecked(watch).map(Self)
     }
 
-    /// Resolves when a launch has written its note, or one was removed. Nothing is lost when the future is
-    /// dropped.
+    /// Resolves when a launch has written its note, or one was removed. It is cancel safe.
     pub(crate) async fn changed(&mut self) {
         if self.0.readable().await.is_err() {
             return std::future::pending().await;

@@ -55,8 +55,7 @@ pub(super) fn consumer_of(machine: &str, owner: &str) -> String {
     consumer_name(&format!("{machine}."), owner)
 }
 
-/// Returns the name of the consumer of this owner: the owner behind the prefix, with a hash where its
-/// id cannot be in a name.
+/// Returns the owner behind the prefix, with a hash where its id cannot be in a consumer's name.
 pub(crate) fn consumer_name(prefix: &str, owner: &str) -> String {
     let name = format!("{prefix}{owner}");
     if check_consumer_name(&name).is_ok() {

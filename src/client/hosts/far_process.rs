@@ -135,15 +135,13 @@ impl FarProcess {
         Err(Error::failed(why).with_hint(hint))
     }
 
-    /// Returns what comes next: what the command prints, or its exit code. Nothing is lost when the future
-    /// is dropped. An error means that the connection was lost.
+    /// Returns what the command prints next, or its exit code; fails if the connection is lost. Cancel safe.
     pub(crate) async fn next(&mut self) -> Result<FarAnswer, Error> {
         let line = self.way.line().await.unwrap_or_default();
         serde_json::from_slice(&line).map_err(|_| lost(&self.host))
     }
 
-    /// Returns the next whole line of the command's output, without its end, or the code with which it has
-    /// ended. What it says on standard error is left out. Nothing is lost when the future is dropped.
+    /// Returns the next line of the command on standard output, without its end, or its exit code. Cancel safe.
     pub(crate) async fn line(&mut self) -> Result<Result<Vec<u8>, u8>, Error> {
         loop {
             if let Some(end) = memchr::memchr(b'\n', &self.printed) {

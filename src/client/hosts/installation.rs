@@ -16,9 +16,8 @@ const DEFAULT_PATH: &str = "~/.local/bin/tmux-task";
 /// What does it there, a command a line.
 const SCRIPT: &str = include_str!("../../../hooks/install-host.sh");
 
-/// Copies this program to a machine of the same kind that has no `tmux-task`, or one of another version in
-/// the place where this is put. Returns what was done. It is an error if it would not run there or not be
-/// found.
+/// Copies this program to a machine of the same kind that has no `tmux-task`, or one of another version in the
+/// place where this is put. Returns what was done. It is an error if it would not run there or not be found.
 pub(crate) async fn install(host: &Host, may_ask: bool) -> Result<String, Error> {
     let name = &host.name;
     let configured = host.config.program.as_deref();

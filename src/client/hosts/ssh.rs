@@ -26,8 +26,7 @@ pub(super) fn create_folder(env: Env<'_>) -> Result<PathBuf, Error> {
     Ok(folder)
 }
 
-/// Returns ssh with these options, the destination, and a command line for the login shell there. Connections are
-/// shared, by sockets in the folder.
+/// Returns ssh with a command line for the login shell there. Sockets in the folder share connections.
 pub(super) fn ssh(folder: &Path, destination: &str, options: &[&str], line: &str) -> Command {
     let mut command = Command::new("ssh");
     command.arg("-F").arg(folder.join("ssh_config"));
@@ -54,8 +53,7 @@ pub(super) fn far_line(program: Option<&str>, words: &str) -> String {
     ))
 }
 
-/// Returns a command line for `sh`, whatever the login shell is. The script is without single quotes,
-/// backslashes, and signs that a shell could read in single quotes.
+/// Returns a line for `sh`. The script has no quote, backslash, or sign that some shell reads in single quotes.
 pub(super) fn of_shell(script: &str) -> String {
     format!("exec sh -c '{script}'")
 }

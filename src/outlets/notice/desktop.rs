@@ -17,12 +17,9 @@ use zbus::{Connection, MessageStream};
 
 use crate::model::{Level, text};
 
-/// Time limit for one notice. A bus or a notification server that hangs never answers, and a notice
-/// that arrives later is useless.
+/// Time limit for one notice: a bus that hangs never answers, and a late notice is useless.
 const LIMIT: Duration = Duration::from_secs(2);
-
 const MAX_TITLE_CHARS: usize = 100;
-
 const MAX_BODY_CHARS: usize = 1000;
 
 /// The signal that another program shows notifications from now on.
@@ -44,16 +41,14 @@ pub struct DesktopNotice {
     pub body: String,
     /// A notice replaces the earlier one of its slot. `None` replaces nothing.
     pub slot: Option<u64>,
-    /// The label of what a click does, which [`Desktop::new`] is told; `None` for nothing.
-    /// Needs a slot.
+    /// The label of what a click does, which [`Desktop::new`] is told; `None` for nothing. Needs a slot.
     pub action: Option<String>,
 }
 
 /// Shows notices on the desktop.
 ///
-/// The bus is connected to for each notice, so that the desktop may start, end or be replaced at any
-/// time. A failure is logged once until another one or a success; callers need not log the
-/// errors of [`Desktop::show`].
+/// The bus is connected to for each notice, so that the desktop may start, end or be replaced at any time. A
+/// failure is logged once until another one or a success; callers need not log the errors of [`Desktop::show`].
 #[derive(Debug)]
 pub struct Desktop {
     /// Gets the slots of notices that the user has clicked.
@@ -89,18 +84,11 @@ pub enum DesktopError {
     #[error("no notifier is running on the session bus")]
     NoNotifier,
     /// The bus or the notification server hangs.
-    #[error("the desktop did not answer within {} s", .limit.as_secs())]
-    TimedOut {
-        /// The time limit.
-        limit: Duration,
-    },
+    #[error("the desktop did not answer within {} s", LIMIT.as_secs())]
+    TimedOut,
     /// The bus cannot be reached, or the notification server refused the notice.
     #[error("could not send a desktop notice")]
-    Failed {
-        /// The error of the D-Bus client.
-        #[source]
-        source: notify_rust::error::Error,
-    },
+    Failed(#[source] notify_rust::error::Error),
 }
 
 impl Desktop {
@@ -141,10 +129,9 @@ impl Desktop {
         {
             self.forget();
         }
-        let replaced = notice
-            .slot
-            .and_then(|slot| self.shown.get(&slot)?.handle.upgrade());
-        let notification = notification(notice, replaced.map(|handle| handle.id()));
+        let shown = |slot| self.shown.get(&slot)?.handle.upgrade();
+        let replaced = notice.slot.and_then(shown).map(|handle| handle.id());
+        let notification = notification(notice, replaced);
         let showing = within(async {
             if self.other_notifier.is_none() {
                 let connection = Connection::session().await?;
@@ -239,12 +226,11 @@ async fn within<T>(
 ) -> Result<T, DesktopError> {
     match timeout(LIMIT, call).await {
         Ok(answer) => answer.map_err(classify),
-        Err(_elapsed) => Err(DesktopError::TimedOut { limit: LIMIT }),
+        Err(_elapsed) => Err(DesktopError::TimedOut),
     }
 }
 
-/// Returns the name of the notification service of the desktop that this process's environment
-/// names. Asking starts it where the bus does so.
+/// Returns the name of the notification service, which this starts where the bus does so.
 pub async fn notifier() -> Result<String, DesktopError> {
     if !is_bus_in_environment() {
         return Err(DesktopError::NoBus);
@@ -263,8 +249,7 @@ fn is_bus_in_environment() -> bool {
     )
 }
 
-/// Whether the environment names a bus. An address that is set but empty names none, as for the
-/// D-Bus client.
+/// Whether the environment names a bus. As for the D-Bus client, an empty address names none.
 fn is_bus_named(address: Option<&OsStr>, runtime_dir: Option<&OsStr>) -> bool {
     match address {
         Some(address) => !address.is_empty(),
@@ -274,8 +259,7 @@ fn is_bus_named(address: Option<&OsStr>, runtime_dir: Option<&OsStr>) -> bool {
     }
 }
 
-/// The D-Bus client has several variants for an error of the bus. Their texts start with its D-Bus
-/// name.
+/// An error of the bus has several variants. Their texts start with its D-Bus name.
 fn classify(source: notify_rust::error::Error) -> DesktopError {
     const NO_OWNER: [&str; 2] = [
         "org.freedesktop.DBus.Error.ServiceUnknown",
@@ -284,7 +268,7 @@ fn classify(source: notify_rust::error::Error) -> DesktopError {
     let text = source.to_string();
     match NO_OWNER.iter().any(|name| text.starts_with(name)) {
         true => DesktopError::NoNotifier,
-        false => DesktopError::Failed { source },
+        false => DesktopError::Failed(source),
     }
 }
 

@@ -47,8 +47,7 @@ const FINAL_DELIVERY_LIMIT: Duration = Duration::from_millis(300);
 /// How long to wait before a record is delivered again.
 const RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(300));
 
-/// How long to wait before reading again. With [`jittered`], the machines of a fleet do not return to its
-/// broker all at once.
+/// How long to wait before reading again, [`jittered`]: not all machines of a fleet return at once.
 const READ_AGAIN: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 
 /// After which time of reading the pauses begin with the shortest one again.
@@ -65,8 +64,7 @@ pub(crate) struct Sinks {
 }
 
 impl Sinks {
-    /// Starts the sinks of the session that has these files; `None` when there are none. A sink that is
-    /// new gets what is recorded after `last_seq`.
+    /// Starts the sinks of a session, if it has some. A new one gets what is recorded after `last_seq`.
     pub(crate) async fn start(
         config: &Config,
         paths: &Paths,
@@ -133,7 +131,6 @@ async fn forget_others(config: &Config, live: &Live) {
     }
 }
 
-/// What is known of a sink, besides its position.
 #[derive(Debug)]
 struct SinkState {
     name: String,
@@ -252,12 +249,8 @@ impl RunningSink {
 
     async fn is_stopping(&self) {
         // Without a sender the daemon has gone.
-        drop(
-            self.stopping
-                .clone()
-                .wait_for(|is_stopping| *is_stopping)
-                .await,
-        );
+        let mut stopping = self.stopping.clone();
+        drop(stopping.wait_for(|is_stopping| *is_stopping).await);
     }
 
     async fn keep_serving(&self, mut first: Option<LeaseResult>) {
@@ -354,8 +347,7 @@ struct Said {
 }
 
 impl RunningSink {
-    /// Has a process publish the session with these files. The consumer's position is what the broker has
-    /// confirmed. Returns why the process has ended.
+    /// Has a process publish the session. Returns why it has ended. The position is what it has confirmed.
     async fn publish(&self, paths: &Paths, lease: &Lease) -> String {
         let Err(ended) = self.serve_process(paths, lease).await;
         self.state.reaches(false);
@@ -434,8 +426,7 @@ async fn deliver(sink: &SinkConfig, delivery: &Delivery, now: Millis) -> Result<
     }
 }
 
-/// Runs a program with its arguments, for this time at most. No shell reads them. It has taken the record
-/// if it ends with 0.
+/// Runs a program, without a shell, for this time at most. It has taken the record if it ends with 0.
 async fn execute(words: &[String], limit: Duration, delivery: &Delivery) -> Result<(), Error> {
     let Some((program, args)) = words.split_first() else {
         return Ok(());
