@@ -17,7 +17,6 @@ use rustix::io::Errno;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// Mode bits that let other users write.
 pub(crate) const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// Mode bits that give other users any access.
@@ -67,12 +66,10 @@ impl From<RefusedFile> for io::Error {
 
 /// Whether the error is a refusal, and not a failure to open.
 pub(crate) fn is_refusal(error: &io::Error) -> bool {
-    error
-        .get_ref()
-        .is_some_and(|inner| inner.is::<RefusedFile>())
+    let inner = error.get_ref();
+    inner.is_some_and(|inner| inner.is::<RefusedFile>())
 }
 
-/// Returns the user id that owns the files we create.
 pub(crate) fn our_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
@@ -82,23 +79,18 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     open_with(path, OFlags::RDONLY)
 }
 
-/// Reads a file of ours that has a secret: nobody else may be able to read it. Of a longer one than
-/// `max` bytes only the beginning is read.
+/// Reads at most `max` bytes of a file of ours that has a secret: nobody else may be able to read it.
 #[cfg(feature = "webhook")]
 pub(crate) fn read_secret(path: &Path, max: u64) -> Result<Vec<u8>, String> {
-    let read = || -> io::Result<(u32, Vec<u8>)> {
-        let file = open(path)?;
-        let mode = file.metadata()?.permissions().mode();
-        let mut contents = Vec::new();
-        file.take(max).read_to_end(&mut contents)?;
-        Ok((mode, contents))
-    };
-    let (mode, contents) = read().map_err(|error| error.to_string())?;
+    let mut contents = Vec::new();
+    let read = open(path).and_then(|file| {
+        (&file).take(max).read_to_end(&mut contents)?;
+        file.metadata()
+    });
+    let mode = read.map_err(|error| error.to_string())?.mode() & 0o7777;
     if mode & OPEN_TO_OTHERS != 0 {
-        let mode = mode & 0o7777;
-        return Err(format!(
-            "other users can read it (mode {mode:04o}); `chmod 600` closes it"
-        ));
+        let why = format!("other users can read it (mode {mode:04o})");
+        return Err(why + "; `chmod 600` closes it");
     }
     Ok(contents)
 }
@@ -118,7 +110,6 @@ pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     open_with(path, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)
 }
 
-/// Returns the contents of a file of ours.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.read_to_end(&mut bytes)?;
@@ -141,8 +132,7 @@ pub(crate) fn json_line(value: &impl serde::Serialize) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// Returns what a file of ours has, which is JSON with this version; `None` when there is no such file. The
-/// error is one line.
+/// Returns what a file of ours has, JSON with this version; `None` without one. The error is one line.
 pub(crate) fn load_json<T: DeserializeOwned>(
     path: &Path,
     version: u32,
@@ -187,20 +177,17 @@ pub(crate) fn read_written(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Replaces a file of ours in one step. Before that the bytes are written to the file `fresh` beside it. If
-/// that fails, the old file stays.
+/// Replaces a file of ours in one step, by `fresh` beside it. If that fails, the old file stays.
 pub(crate) fn replace(path: &Path, fresh: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_after(path, fresh, bytes, |_| Ok(()))
 }
 
-/// Replaces a file of ours in one step, as [`replace`] does, with bytes that are on the disk before.
-/// The new name is on the disk after [`sync_folder`].
+/// The same, with bytes that are on the disk before. The new name is, after [`sync_folder`].
 pub(crate) fn replace_synced(path: &Path, fresh: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_after(path, fresh, bytes, File::sync_data)
 }
 
-/// Replaces a file of ours after `sync` of the new one. What could not be written does not stay: on a
-/// full disk it would take what is left.
+/// What could not be written does not stay: on a full disk it would take what is left.
 fn replace_after(
     path: &Path,
     fresh: &Path,
@@ -234,17 +221,10 @@ pub(crate) fn replace_link(path: &Path, fresh: &Path, target: &Path) -> io::Resu
     fs::rename(fresh, path)
 }
 
-/// How many files of one name are put aside at most.
 const MOST_ASIDE: u32 = 10_000;
 
-/// Renames a file or folder of ours to `NAME.SUFFIX-1`, or to `NAME.SUFFIX-2` and so on: nothing that
-/// was put aside before is replaced. Returns the new path.
-pub(crate) fn put_aside(path: &Path, suffix: &str) -> io::Result<PathBuf> {
-    put_aside_as(path, path, suffix)
-}
-
-/// Renames a file as [`put_aside`] does, with the name of `other` in front of the suffix.
-pub(crate) fn put_aside_as(path: &Path, other: &Path, suffix: &str) -> io::Result<PathBuf> {
+/// Renames a file or folder of ours to `OTHER.SUFFIX-1`, or `-2` and so on, which is free. Returns that path.
+pub(crate) fn put_aside(path: &Path, other: &Path, suffix: &str) -> io::Result<PathBuf> {
     let aside = |n: u32| {
         let mut name = other.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{suffix}-{n}"));
@@ -291,8 +271,7 @@ pub(crate) fn check_owner_of_folder(path: &Path) -> io::Result<()> {
     open_folder(path).map(drop)
 }
 
-/// Returns the nearest existing folder at or above this path, with its owner. Links count as their
-/// targets.
+/// Returns the nearest existing folder at or above this path, behind links, with its owner.
 pub(crate) fn nearest_folder(path: &Path) -> Option<(PathBuf, u32)> {
     path.ancestors().find_map(|folder| {
         let found = fs::metadata(folder).ok()?;
@@ -315,7 +294,6 @@ fn open_folder(path: &Path) -> io::Result<File> {
     Ok(folder)
 }
 
-/// Opens the folder of a path, which has to be ours.
 fn folder_and_name(path: &Path) -> io::Result<(File, &OsStr)> {
     match (path.parent(), path.file_name()) {
         (Some(folder), Some(name)) => Ok((open_folder(folder)?, name)),
@@ -467,12 +445,12 @@ mod tests {
         fs::create_dir_all(dir.path().join("a.json.x-3/full")).unwrap();
         for (n, aside) in names.iter().enumerate() {
             fs::write(&path, n.to_string()).unwrap();
-            assert_eq!(&put_aside(&path, "x").unwrap(), aside);
+            assert_eq!(&put_aside(&path, &path, "x").unwrap(), aside);
         }
         for (n, aside) in names.iter().enumerate() {
             assert_eq!(fs::read(aside).unwrap(), n.to_string().into_bytes());
         }
-        let missing = put_aside(&path, "x").unwrap_err();
+        let missing = put_aside(&path, &path, "x").unwrap_err();
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
     }
 

@@ -17,7 +17,7 @@ use crate::rules::wire::{
     After, ConsumerList, Filter, ReaderStart, Request, StoredUse, StreamRecord, check_consumer_name,
 };
 use crate::store::StoredFeed;
-use crate::store::feed::{Retention, consumers_of, remove_consumer as remove_file, sync_consumers};
+use crate::store::feed::{consumers_of, remove_consumer as remove_file, sync_consumers};
 
 /// The stored records of a feed that were asked for.
 #[derive(Debug)]
@@ -139,9 +139,7 @@ fn stored_consumers(session: &TaskSession) -> Result<Option<ConsumerList>, Error
     if !files.exists() {
         return Ok(None);
     }
-    let kept = config::load(&lookup)?.feed;
-    let retention = Retention::new(kept.keep_size, kept.keep_age, kept.keep_for_consumers);
-    files.consumers(retention).map(Some)
+    files.consumers(&config::load(&lookup)?.feed).map(Some)
 }
 
 fn files_of(session: &TaskSession) -> StoredFeed {

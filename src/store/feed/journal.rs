@@ -40,10 +40,9 @@ struct QueuedRecords {
 }
 
 impl Journal {
-    /// Opens the file where records are appended, cuts off what is behind the byte `end`, a partial write
-    /// left by a crash, and syncs what is before it. A file without a complete write, where `end` is 0,
-    /// is kept under another name. `last_seq` is the last record of the feed, which may be in a closed
-    /// segment.
+    /// Opens the file where records are appended, cuts off what is behind the byte `end`, a partial write left
+    /// by a crash, and syncs what is before it. A file without a complete write, where `end` is 0, is kept
+    /// under another name. `last_seq` is the last record of the feed, which may be in a closed segment.
     pub fn open(path: &Path, end: u64, last_seq: Seq) -> Result<Self, Error> {
         Self::try_open(path, end, last_seq).map_err(failed("open", path))
     }
@@ -139,8 +138,7 @@ impl Journal {
         &self.path
     }
 
-    /// Queues these records for the next [`Journal::flush`]. After a crash all of them are in the
-    /// feed or none.
+    /// Queues these records for the next [`Journal::flush`]. After a crash all of them are in the feed or none.
     pub fn queue(&mut self, records: &[Record], context: &Context) {
         if let (Some(first), Some(last)) = (records.first(), records.last()) {
             let queued = self.queued.get_or_insert_with(|| QueuedRecords {
@@ -282,7 +280,7 @@ impl Journal {
 
 /// Keeps a file that is not of this feed under another name.
 fn put_aside(path: &Path) -> io::Result<()> {
-    let aside = files::put_aside(path, "other")?;
+    let aside = files::put_aside(path, path, "other")?;
     tracing::error!(aside = %aside.display(), "put aside what is not of this feed");
     Ok(())
 }
