@@ -151,9 +151,8 @@ pub(crate) fn load_json<T: DeserializeOwned>(
     serde_json::from_slice(&bytes).map(Some).map_err(not_json)
 }
 
-/// Returns the contents of a file written by the user or the administrator, such as a configuration: links
-/// are followed. An empty device such as `/dev/null` counts as an empty file. An error if another user can
-/// change it, or it is longer than `limit` bytes.
+/// Returns the contents of a file that the user or the administrator wrote, behind links; of an empty device
+/// such as `/dev/null` nothing. An error if another user can change it, or it is longer than `limit` bytes.
 pub(crate) fn read_written(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(openat(CWD, path, flags, Mode::empty())?);

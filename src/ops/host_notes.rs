@@ -54,9 +54,8 @@ pub(crate) fn session_words(choice: &SessionChoice) -> Vec<String> {
     words.flatten().collect()
 }
 
-/// Notes that the conversation which makes a call is about to launch tasks by it. The note is not removed while
-/// its file, which is returned, is open: it has to be until the command has ended. `None` if no conversation
-/// makes the call whose client has an adapter.
+/// Notes that a conversation with an adapter is about to launch tasks by this call, if it makes it. The note
+/// is not removed while its file, which is returned, is open: it has to be until the command has ended.
 pub(crate) fn note_host(call: &FarCall, choice: &SessionChoice) -> Result<Option<File>, Error> {
     let owner = call.owner.as_ref();
     let Some(owner) = owner.filter(|owner| client_of(owner).is_some()) else {

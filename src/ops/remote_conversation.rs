@@ -18,9 +18,8 @@ const MACHINE_CHARS: usize = 40;
 /// How many characters of an id that cannot be in a consumer's name stay readable.
 const READABLE_CHARS: usize = 40;
 
-/// Notes that the caller launches tasks in this session for this owner, if it is a conversation of another
-/// machine whose client has an adapter: makes it a consumer of the feed from here on, unless it is one. Returns
-/// whether it is such a conversation.
+/// Notes that the caller launches tasks for this owner, if it is a conversation of another machine with an
+/// adapter: makes it a consumer of the feed from here on. Returns whether it is such a conversation.
 pub(super) async fn note_launch(
     session: &mut TaskSession,
     owner: Option<&str>,

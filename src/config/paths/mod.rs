@@ -249,9 +249,8 @@ pub(crate) fn unusable(folder: &Path, error: &io::Error) -> Error {
     Error::io(format_args!("could not use the folder {folder}"), error)
 }
 
-/// Checks that no other user can replace the folders that we create below this one. The system's
-/// own folders, such as `/tmp`, are accepted. Folders of another user's home are not: with sudo,
-/// `HOME` may be theirs, and they could not remove what root creates there.
+/// Checks that no other user can replace the folders that we create below this one. The system's own are
+/// accepted; those of another user's home, which `HOME` may be with sudo, are not: root's would stay there.
 fn check_above(root: &Path) -> io::Result<()> {
     let is_foreign = |(path, owner): &(PathBuf, u32)| {
         ![0, our_uid()].contains(owner) && (our_uid() == 0 || path == root)

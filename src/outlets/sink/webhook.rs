@@ -96,10 +96,9 @@ fn read_certificates(path: &Path) -> Result<Vec<Certificate<'static>>, String> {
 const IN_BASE64: &str = "whsec_";
 const LEAST_BYTES: usize = 16;
 
-/// Returns the header `webhook-signature` of a request with this id and body, as <https://www.standardwebhooks.com>
-/// defines it: a peer can verify it with any library for that. `seconds` is the time of the attempt, since
-/// 1970. The key is base64 after `whsec_`, else the bytes themselves; a line end after it does not count. It
-/// never appears in a log or an error.
+/// Returns the header `webhook-signature` as <https://www.standardwebhooks.com> defines it. `seconds` is the
+/// time of the attempt, since 1970. The key is base64 after `whsec_`, else the bytes themselves, without a line
+/// end. It never appears in a log or an error.
 fn sign(key: &[u8], id: &str, seconds: i64, body: &[u8]) -> Result<String, &'static str> {
     let key = key.trim_ascii_end();
     let bytes = match key.strip_prefix(IN_BASE64.as_bytes()) {

@@ -226,9 +226,8 @@ fn open_segment(feed: &Path, segment: Seq, end: &FeedEnd) -> io::Result<Option<F
     }
 }
 
-/// Returns a reader behind the last write up to the record `after`, and the last record of that write; `None` at
-/// the start of a file. It is found by the first records of the segments and binary search: sequence numbers
-/// ascend. Of the last file, what is before `end` is searched.
+/// Returns a reader behind the last write up to the record `after`, and the last record of that write, by
+/// binary search; `None` at the start of a file. Of the last file, what is before `end` is searched.
 pub(super) fn find(feed: &Path, after: Seq, end: &FeedEnd) -> io::Result<(Reader, Option<Frame>)> {
     let firsts = firsts(feed, end)?;
     for segment in firsts.iter().copied().rev().filter(|first| *first <= after) {
@@ -281,9 +280,8 @@ fn search_by(
     Ok((at, last))
 }
 
-/// Returns a record before all those that were made at this time or later; `None` if there is none
-/// before them. It is found by the first records of the segments and by binary search, so it relies on
-/// times that ascend: behind a clock that was set back, it may be a later record.
+/// Returns a record before all those that were made at this time or later, if there is one. It is found by
+/// binary search, so it relies on times that ascend: behind a clock that was set back, it may be later.
 pub(crate) fn before_time(path: &Path, time: Millis) -> Result<Option<Seq>, Error> {
     find_time(path, time).map_err(failed("read", path))
 }

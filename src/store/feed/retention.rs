@@ -88,9 +88,8 @@ impl FeedConfig {
         bytes >= 2 * size || (!has_undelivered && bytes > 0 && (bytes >= size || is_old))
     }
 
-    /// Returns the first record to keep at this time of the feed's clock. What lies before it is in
-    /// segments that are larger or older than allowed and that no consumer needs, or beyond the hard
-    /// limit. Records from `needed` on are always kept.
+    /// Returns the first record to keep at this time of the feed's clock. What lies before it is beyond the bounds
+    /// and needed by no consumer, or beyond the hard limit. Records from `needed` on are always kept.
     pub(crate) fn first_to_keep(
         &self,
         files: &FeedFiles,
