@@ -17,7 +17,6 @@ use rustix::io::Errno;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// Mode bits that let other users write.
 pub(crate) const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// Mode bits that give other users any access.
@@ -67,82 +66,50 @@ impl From<RefusedFile> for io::Error {
 
 /// Whether the error is a refusal, and not a failure to open.
 pub(crate) fn is_refusal(error: &io::Error) -> bool {
-    error
-        .get_ref()
-        .is_some_and(|inner| inner.is::<RefusedFile>())
+    let inner = error.get_ref();
+    inner.is_some_and(|inner| inner.is::<RefusedFile>())
 }
 
-/// Returns the user id that owns the files we create.
 pub(crate) fn our_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Opens a file of ours for reading.
-///
-/// # Errors
-///
-/// When it cannot be opened, or it or its folder is not ours.
+/// Opens a file of ours for reading. Its folder has to be ours, too.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     open_with(path, OFlags::RDONLY)
 }
 
-/// Reads a file of ours that has a secret: nobody else may be able to read it. Of a longer one than
-/// `max` bytes only the beginning is read.
-///
-/// # Errors
-///
-/// When it cannot be opened or read, or other users can read it.
+/// Reads at most `max` bytes of a file of ours that has a secret: nobody else may be able to read it.
 #[cfg(feature = "webhook")]
 pub(crate) fn read_secret(path: &Path, max: u64) -> Result<Vec<u8>, String> {
-    let read = || -> io::Result<(u32, Vec<u8>)> {
-        let file = open(path)?;
-        let mode = file.metadata()?.permissions().mode();
-        let mut contents = Vec::new();
-        file.take(max).read_to_end(&mut contents)?;
-        Ok((mode, contents))
-    };
-    let (mode, contents) = read().map_err(|error| error.to_string())?;
+    let mut contents = Vec::new();
+    let read = open(path).and_then(|file| {
+        (&file).take(max).read_to_end(&mut contents)?;
+        file.metadata()
+    });
+    let mode = read.map_err(|error| error.to_string())?.mode() & 0o7777;
     if mode & OPEN_TO_OTHERS != 0 {
-        let mode = mode & 0o7777;
-        return Err(format!(
-            "other users can read it (mode {mode:04o}); `chmod 600` closes it"
-        ));
+        let why = format!("other users can read it (mode {mode:04o})");
+        return Err(why + "; `chmod 600` closes it");
     }
     Ok(contents)
 }
 
 /// Opens a file of ours for reading and writing. Creates it if it is missing.
-///
-/// # Errors
-///
-/// As [`open`].
 pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {
     open_with(path, OFlags::RDWR | OFlags::CREATE)
 }
 
 /// Opens a file of ours for appending. Creates it if it is missing.
-///
-/// # Errors
-///
-/// As [`open`].
 pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
     open_with(path, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)
 }
 
-/// Creates a new file of ours.
-///
-/// # Errors
-///
-/// As [`open`], and when the name is taken.
+/// Creates a new file of ours. The name must be free.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     open_with(path, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)
 }
 
-/// Returns the contents of a file of ours.
-///
-/// # Errors
-///
-/// As [`open`].
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.read_to_end(&mut bytes)?;
@@ -150,10 +117,6 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Returns the outcome of something that was done with a file; `None` when there is no such file.
-///
-/// # Errors
-///
-/// When it failed for another reason.
 pub(crate) fn if_there<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
     match outcome {
         Ok(found) => Ok(Some(found)),
@@ -163,22 +126,13 @@ pub(crate) fn if_there<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
 }
 
 /// Returns a value as a line of JSON, with its end.
-///
-/// # Errors
-///
-/// When it cannot be serialised.
 pub(crate) fn json_line(value: &impl serde::Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
     Ok(line)
 }
 
-/// Returns what a file of ours has, which is JSON with this version; `None` when there is no such file. The
-/// error is one line.
-///
-/// # Errors
-///
-/// When it cannot be read, or is something else.
+/// Returns what a file of ours has, JSON with this version; `None` without one. The error is one line.
 pub(crate) fn load_json<T: DeserializeOwned>(
     path: &Path,
     version: u32,
@@ -197,13 +151,8 @@ pub(crate) fn load_json<T: DeserializeOwned>(
     serde_json::from_slice(&bytes).map(Some).map_err(not_json)
 }
 
-/// Returns the contents of a file written by the user or the administrator, such as a
-/// configuration: links are followed. An empty device such as `/dev/null` counts as an empty file.
-///
-/// # Errors
-///
-/// When it cannot be read, is not a regular file, can be changed by another user, or is longer than
-/// `limit` bytes.
+/// Returns the contents of a file that the user or the administrator wrote, behind links; of an empty device
+/// such as `/dev/null` nothing. An error if another user can change it, or it is longer than `limit` bytes.
 pub(crate) fn read_written(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(openat(CWD, path, flags, Mode::empty())?);
@@ -227,28 +176,17 @@ pub(crate) fn read_written(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Replaces a file of ours in one step. Before that the bytes are written to the file `fresh`
-/// beside it.
-///
-/// # Errors
-///
-/// As [`open`]. The old file stays.
+/// Replaces a file of ours in one step, by `fresh` beside it. If that fails, the old file stays.
 pub(crate) fn replace(path: &Path, fresh: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_after(path, fresh, bytes, |_| Ok(()))
 }
 
-/// Replaces a file of ours in one step, as [`replace`] does, with bytes that are on the disk before.
-/// The new name is on the disk after [`sync_folder`].
-///
-/// # Errors
-///
-/// As [`open`]. The old file stays.
+/// The same, with bytes that are on the disk before. The new name is, after [`sync_folder`].
 pub(crate) fn replace_synced(path: &Path, fresh: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_after(path, fresh, bytes, File::sync_data)
 }
 
-/// Replaces a file of ours after `sync` of the new one. What could not be written does not stay: on a
-/// full disk it would take what is left.
+/// What could not be written does not stay: on a full disk it would take what is left.
 fn replace_after(
     path: &Path,
     fresh: &Path,
@@ -264,10 +202,6 @@ fn replace_after(
 }
 
 /// Returns where a link of ours leads. It is not followed.
-///
-/// # Errors
-///
-/// When it cannot be read, or it or its folder is not ours.
 pub(crate) fn read_link(path: &Path) -> io::Result<PathBuf> {
     let (folder, name) = folder_and_name(path)?;
     let target = readlinkat(&folder, name, Vec::new())?;
@@ -276,10 +210,6 @@ pub(crate) fn read_link(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Makes a link, or replaces it, in one step. Before that the link is made as `fresh` beside it.
-///
-/// # Errors
-///
-/// When the folder is not ours, or the link cannot be made.
 pub(crate) fn replace_link(path: &Path, fresh: &Path, target: &Path) -> io::Result<()> {
     let (folder, name) = folder_and_name(fresh)?;
     match unlinkat(&folder, name, AtFlags::empty()) {
@@ -290,25 +220,10 @@ pub(crate) fn replace_link(path: &Path, fresh: &Path, target: &Path) -> io::Resu
     fs::rename(fresh, path)
 }
 
-/// How many files of one name are put aside at most.
 const MOST_ASIDE: u32 = 10_000;
 
-/// Renames a file or folder of ours to `NAME.SUFFIX-1`, or to `NAME.SUFFIX-2` and so on: nothing that
-/// was put aside before is replaced. Returns the new path.
-///
-/// # Errors
-///
-/// When it cannot be renamed.
-pub(crate) fn put_aside(path: &Path, suffix: &str) -> io::Result<PathBuf> {
-    put_aside_as(path, path, suffix)
-}
-
-/// Renames a file as [`put_aside`] does, with the name of `other` in front of the suffix.
-///
-/// # Errors
-///
-/// When it cannot be renamed.
-pub(crate) fn put_aside_as(path: &Path, other: &Path, suffix: &str) -> io::Result<PathBuf> {
+/// Renames a file or folder of ours to `OTHER.SUFFIX-1`, or `-2` and so on, which is free. Returns that path.
+pub(crate) fn put_aside(path: &Path, other: &Path, suffix: &str) -> io::Result<PathBuf> {
     let aside = |n: u32| {
         let mut name = other.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{suffix}-{n}"));
@@ -322,20 +237,12 @@ pub(crate) fn put_aside_as(path: &Path, other: &Path, suffix: &str) -> io::Resul
 }
 
 /// Writes to the disk which files a folder of ours contains.
-///
-/// # Errors
-///
-/// When the folder cannot be opened or is not ours, or the disk refuses.
 pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     open_folder(path)?.sync_all()
 }
 
-/// Creates a folder and its parents, for this user alone. Removes the rights in `open` from an
-/// existing folder.
-///
-/// # Errors
-///
-/// When it cannot be created, is not ours, or is meant for many users, such as `/tmp`.
+/// Creates a folder and its parents, for this user alone. Removes the rights in `open` from an existing
+/// folder. One that is meant for many users, such as `/tmp`, is refused.
 pub(crate) fn make_folder(path: &Path, open: u32) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     let folder = open_folder(path)?;
@@ -350,10 +257,6 @@ pub(crate) fn make_folder(path: &Path, open: u32) -> io::Result<()> {
 }
 
 /// Checks that a folder is ours and that no other user can change its contents. Changes nothing.
-///
-/// # Errors
-///
-/// When it cannot be examined, or fails the check.
 pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
     let found = open_folder(path)?.metadata()?;
     if found.mode() & WRITABLE_BY_OTHERS != 0 {
@@ -363,16 +266,11 @@ pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
 }
 
 /// Checks that a folder is ours and not a link to one.
-///
-/// # Errors
-///
-/// When it cannot be examined, is not a folder, or is not ours.
 pub(crate) fn check_owner_of_folder(path: &Path) -> io::Result<()> {
     open_folder(path).map(drop)
 }
 
-/// Returns the nearest existing folder at or above this path, with its owner. Links count as their
-/// targets.
+/// Returns the nearest existing folder at or above this path, behind links, with its owner.
 pub(crate) fn nearest_folder(path: &Path) -> Option<(PathBuf, u32)> {
     path.ancestors().find_map(|folder| {
         let found = fs::metadata(folder).ok()?;
@@ -395,7 +293,6 @@ fn open_folder(path: &Path) -> io::Result<File> {
     Ok(folder)
 }
 
-/// Opens the folder of a path, which has to be ours.
 fn folder_and_name(path: &Path) -> io::Result<(File, &OsStr)> {
     match (path.parent(), path.file_name()) {
         (Some(folder), Some(name)) => Ok((open_folder(folder)?, name)),
@@ -547,12 +444,12 @@ mod tests {
         fs::create_dir_all(dir.path().join("a.json.x-3/full")).unwrap();
         for (n, aside) in names.iter().enumerate() {
             fs::write(&path, n.to_string()).unwrap();
-            assert_eq!(&put_aside(&path, "x").unwrap(), aside);
+            assert_eq!(&put_aside(&path, &path, "x").unwrap(), aside);
         }
         for (n, aside) in names.iter().enumerate() {
             assert_eq!(fs::read(aside).unwrap(), n.to_string().into_bytes());
         }
-        let missing = put_aside(&path, "x").unwrap_err();
+        let missing = put_aside(&path, &path, "x").unwrap_err();
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
     }
 

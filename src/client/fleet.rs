@@ -29,10 +29,6 @@ pub(crate) struct FleetProcess(LineProcess);
 
 impl FleetProcess {
     /// Starts it, and returns also what it reads.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be started.
     pub(crate) fn start(
         args: impl IntoIterator<Item: AsRef<OsStr>>,
     ) -> Result<(ChildStdin, Self), Error> {
@@ -44,15 +40,7 @@ impl FleetProcess {
         Ok((stdin, Self(process)))
     }
 
-    /// Returns the next line.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    ///
-    /// # Errors
-    ///
-    /// What the process has said, when it has ended.
+    /// Returns the next line; the error is what the ended process has said. It is cancel safe.
     pub(crate) async fn line(&mut self) -> Result<Vec<u8>, Error> {
         if let Some(line) = self.0.line().await {
             return Ok(line);
@@ -65,7 +53,6 @@ impl FleetProcess {
     }
 }
 
-/// Returns the error that the fleet's program cannot be started.
 pub(crate) fn fleet_not_started(error: &io::Error) -> Error {
     if error.kind() != io::ErrorKind::NotFound {
         return Error::io(format_args!("could not start {FLEET_PROGRAM}"), error);

@@ -39,10 +39,6 @@ pub(crate) struct Said(Vec<u8>);
 
 impl LineProcess {
     /// Starts it without a terminal: the signals of one are not for it.
-    ///
-    /// # Errors
-    ///
-    /// When the program cannot be executed.
     pub(crate) fn spawn(command: std::process::Command, stdin: Stdio) -> io::Result<Self> {
         let mut command = Command::from(command);
         command
@@ -62,7 +58,6 @@ impl LineProcess {
         })
     }
 
-    /// Takes what sends to it.
     pub(crate) fn take_stdin(&mut self) -> Option<ChildStdin> {
         self.stdin.take()
     }
@@ -75,11 +70,7 @@ impl LineProcess {
         }
     }
 
-    /// Returns its next line, with its end; `None` at the end.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
+    /// Returns its next line, with its end; `None` at the end. Nothing is lost when the future is dropped.
     pub(crate) async fn line(&mut self) -> Option<Vec<u8>> {
         loop {
             let mut stdout = (&mut self.stdout).take(LONGEST_LINE as u64);
@@ -114,7 +105,6 @@ impl LineProcess {
 }
 
 impl Said {
-    /// Adds what is no answer.
     pub(crate) fn add(&mut self, piece: &[u8]) {
         self.0.extend_from_slice(piece);
         let surplus = self.0.len().saturating_sub(MOST_SAID);
@@ -132,14 +122,12 @@ impl Said {
         }
     }
 
-    /// Returns its lines.
     pub(crate) fn lines(&self) -> Vec<String> {
         let lines = self.0.split(|byte| *byte == b'\n');
         let lines = lines.map(|line| text::one_line(line, SAID_CHARS));
         lines.filter(|line| !line.is_empty()).collect()
     }
 
-    /// Returns the last lines as one.
     pub(crate) fn words(&self) -> String {
         let lines = self.lines();
         let last = &lines[lines.len().saturating_sub(SAID_LINES)..];

@@ -1,5 +1,4 @@
-//! Client of the daemon's socket: sends requests, subscribes, and starts a daemon that outlives the
-//! command.
+//! Client of the daemon's socket: sends requests, subscribes, and starts a daemon that outlives the command.
 
 mod fleet;
 pub(crate) mod hosts;
@@ -27,7 +26,6 @@ use crate::rules::wire::{Acknowledgement, Answer, AnswerHead, Request, request_l
 pub(crate) use fleet::{FleetProcess, fleet_not_started, fleet_program, fleet_program_path};
 pub(crate) use line_process::{LONGEST_LINE, LineProcess};
 
-/// What to do about a daemon of an older version.
 pub(crate) const STOP_OLDER_DAEMON: &str = "`tmux-task daemon stop` stops it, and the tasks go on; \
                                             the next command starts one of this version";
 
@@ -49,30 +47,21 @@ pub(crate) fn refusal_in(line: &str) -> Option<Error> {
     Some(refusal)
 }
 
-/// The first line of a stream of the feed.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Hello {
-    /// The feed's epoch.
     pub(crate) epoch: String,
     /// The sequence number of its last record.
     pub(crate) last_seq: Seq,
-    /// The session's present name.
     pub(crate) session_name: String,
 }
 
 impl Hello {
-    /// Parses the line.
-    ///
-    /// # Errors
-    ///
-    /// When it is none.
     pub(crate) fn parse(line: &str) -> Result<Self, Error> {
         serde_json::from_str(line).map_err(unreadable)
     }
 }
 
-/// A connection to a daemon.
 #[derive(Debug)]
 pub(crate) struct DaemonClient {
     path: PathBuf,
@@ -86,37 +75,24 @@ pub(crate) struct DaemonClient {
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 impl DaemonClient {
-    /// Connects to the daemon that listens at `path`.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::NoDaemon`] when nothing listens, [`ErrorKind::NotOurs`] when another user
-    /// may listen there; nothing is sent then.
+    /// Connects to the daemon that listens at `path`. The error is [`ErrorKind::NoDaemon`] when nothing
+    /// listens, and [`ErrorKind::NotOurs`] when another user may listen there; nothing is sent then.
     pub(crate) async fn connect(path: &Path) -> Result<Self, Error> {
         check_folder(path)?;
-        let connected = loop {
-            match UnixStream::connect(path).await {
-                // More clients are connecting than it has accepted.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(TRY_AGAIN).await,
-                connected => break connected,
-            }
-        };
-        let stream = match connected {
-            Ok(stream) => stream,
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::NotFound
-                        | io::ErrorKind::ConnectionRefused
-                        // It ended before it accepted.
-                        | io::ErrorKind::ConnectionReset
-                ) =>
-            {
+        use io::ErrorKind::{ConnectionRefused, ConnectionReset, NotFound, WouldBlock};
+        let stream = loop {
+            let error = match UnixStream::connect(path).await {
+                Ok(stream) => break stream,
+                Err(error) => error,
+            };
+            // With a reset, it ended before it accepted.
+            if [NotFound, ConnectionRefused, ConnectionReset].contains(&error.kind()) {
                 return Err(no_daemon());
+            } else if error.kind() != WouldBlock {
+                return Err(io_error(path, &error));
             }
-            Err(source) => {
-                return Err(io_error(path, &source));
-            }
+            // More clients are connecting than it has accepted.
+            sleep(TRY_AGAIN).await;
         };
         check_peer(path, &stream)?;
         Ok(Self::over(stream, path))
@@ -134,28 +110,18 @@ impl DaemonClient {
         }
     }
 
-    /// Returns the daemon's pid, where the kernel reports it.
     pub(crate) fn pid(&self) -> Option<u32> {
         self.pid
     }
 
-    /// Sends a request and returns the answer. A connection can be used for many requests, one
-    /// after the other.
-    ///
-    /// # Errors
-    ///
-    /// When the daemon refuses, ends or cannot be understood.
+    /// Sends a request and returns the answer. Another one can follow.
     pub(crate) async fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, Error> {
         Ok(self.ask_to_the_end(None, request).await?.response)
     }
 
     /// The same, for the session of this name or for the daemon's; where the daemon says that a wait has
-    /// begun, until that has ended.
-    ///
-    /// # Errors
-    ///
-    /// As [`DaemonClient::ask`]; [`ErrorKind::OtherSession`] when the daemon's session has another name, and
-    /// [`ErrorKind::DaemonEndedInWait`] when the daemon ends after a wait has begun.
+    /// begun, until that has ended. The error is [`ErrorKind::OtherSession`] when the daemon's session has
+    /// another name, and [`ErrorKind::DaemonEndedInWait`] when the daemon ends after a wait has begun.
     pub(crate) async fn ask_to_the_end<T: DeserializeOwned>(
         &mut self,
         to: Option<&str>,
@@ -181,49 +147,25 @@ impl DaemonClient {
         })
     }
 
-    /// Acknowledges the record `seq` and all before it, as the consumer that this connection reads
-    /// as. The confirmation is a line of the stream.
-    ///
-    /// # Errors
-    ///
-    /// When the connection fails.
+    /// Acknowledges the record `seq` and all before it. The confirmation is a line of the stream.
     pub(crate) async fn acknowledge(&mut self, seq: Seq) -> Result<(), Error> {
-        let acknowledgement = Acknowledgement { ack: seq };
-        let mut line = serde_json::to_vec(&acknowledgement).expect("a number is plain data");
-        line.push(b'\n');
-        self.write(&line).await
+        let line = files::json_line(&Acknowledgement { ack: seq });
+        self.write(&line.expect("a number is plain data")).await
     }
 
-    /// Sends a request that begins a stream and returns the stream's first line. [`DaemonClient::line`]
-    /// returns the others.
-    ///
-    /// # Errors
-    ///
-    /// When the daemon refuses, ends or cannot be understood.
+    /// Begins a stream, and returns its first line. [`DaemonClient::line`] returns the others.
     pub(crate) async fn stream(&mut self, request: &Request) -> Result<String, Error> {
         self.send(None, request).await?;
         self.hello().await
     }
 
     /// Returns the first line of a stream, or an answer.
-    ///
-    /// # Errors
-    ///
-    /// As [`DaemonClient::stream`].
     pub(crate) async fn hello(&mut self) -> Result<String, Error> {
         let line = self.next_line().await?;
         refusal_in(&line).map_or(Ok(line), Err)
     }
 
-    /// Returns the next line; `None` when the daemon has ended.
-    ///
-    /// # Cancel safety
-    ///
-    /// No line is lost when the future is dropped.
-    ///
-    /// # Errors
-    ///
-    /// When the connection fails.
+    /// Returns the next line; `None` when the daemon has ended. No line is lost when the future is dropped.
     pub(crate) async fn line(&mut self) -> Result<Option<String>, Error> {
         match self.lines.next_line().await {
             Ok(line) => Ok(line),
@@ -233,15 +175,9 @@ impl DaemonClient {
     }
 
     /// The same where the stream must go on.
-    ///
-    /// # Errors
-    ///
-    /// When the connection fails, and when the daemon has ended.
     pub(crate) async fn next_line(&mut self) -> Result<String, Error> {
-        let ended = || {
-            let message = "the daemon ended before it answered";
-            Error::new(ErrorKind::DaemonEnded, message)
-        };
+        let why = "the daemon ended before it answered";
+        let ended = || Error::new(ErrorKind::DaemonEnded, why);
         self.line().await?.ok_or_else(ended)
     }
 
@@ -250,19 +186,14 @@ impl DaemonClient {
     }
 
     async fn write(&mut self, line: &[u8]) -> Result<(), Error> {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset};
         match self.writer.write_all(line).await {
-            Ok(()) => Ok(()),
             // A daemon that leaves, or refuses connections, says so before it reads the request. The
             // next line is what it said, or that it has ended.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
-                ) =>
-            {
-                Ok(())
+            Err(error) if ![BrokenPipe, ConnectionReset].contains(&error.kind()) => {
+                Err(io_error(&self.path, &error))
             }
-            Err(source) => Err(io_error(&self.path, &source)),
+            Ok(()) | Err(_) => Ok(()),
         }
     }
 }
@@ -272,11 +203,9 @@ fn no_daemon() -> Error {
 }
 
 fn not_ours(socket: &Path, why: &str) -> Error {
-    let message = format!(
-        "refused to talk to what listens at {}: {why}",
-        socket.display()
-    );
-    Error::new(ErrorKind::NotOurs, message)
+    let socket = socket.display();
+    let why = format!("refused to talk to what listens at {socket}: {why}");
+    Error::new(ErrorKind::NotOurs, why)
 }
 
 fn io_error(socket: &Path, error: &io::Error) -> Error {
@@ -286,26 +215,27 @@ fn io_error(socket: &Path, error: &io::Error) -> Error {
 
 /// Checks that no other user can have put the socket there.
 fn check_folder(socket: &Path) -> Result<(), Error> {
-    match files::check_folder(socket.parent().unwrap_or(socket)) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(no_daemon()),
-        Err(error) if files::is_refusal(&error) => Err(not_ours(
-            socket,
-            &format!("{error}; set TMUX_TASK_RUNTIME_DIR to a folder of yours"),
-        )),
-        Err(source) => Err(io_error(socket, &source)),
-    }
+    let checked = files::check_folder(socket.parent().unwrap_or(socket));
+    checked.map_err(|error| {
+        if error.kind() == io::ErrorKind::NotFound {
+            return no_daemon();
+        } else if !files::is_refusal(&error) {
+            return io_error(socket, &error);
+        }
+        let why = format!("{error}; set TMUX_TASK_RUNTIME_DIR to a folder of yours");
+        not_ours(socket, &why)
+    })
 }
 
 /// Checks that the process on the other side is this user's, whatever the folder says.
 fn check_peer(socket: &Path, stream: &UnixStream) -> Result<(), Error> {
-    match stream.peer_cred() {
-        Ok(peer) if peer.uid() == files::our_uid() => Ok(()),
-        Ok(peer) => Err(not_ours(
+    let peer = stream.peer_cred();
+    match peer.map_err(|error| io_error(socket, &error))?.uid() {
+        uid if uid == files::our_uid() => Ok(()),
+        uid => Err(not_ours(
             socket,
-            &format!("its process belongs to uid {}", peer.uid()),
+            &format!("its process belongs to uid {uid}"),
         )),
-        Err(source) => Err(io_error(socket, &source)),
     }
 }
 
@@ -319,24 +249,16 @@ const LEAVING_TAKES: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
     pub program: PathBuf,
-    /// Its arguments.
     pub args: Vec<OsString>,
-    /// Where it will listen.
     pub socket: PathBuf,
 }
 
-/// Returns why no daemon could be started.
 fn not_started(why: impl Into<String>) -> Error {
     Error::failed(why)
         .with_hint("`tmux-task daemon` in the foreground shows what keeps it from starting")
 }
 
-/// Connects to the daemon and starts it first if none runs. The baseline has been taken when this
-/// returns.
-///
-/// # Errors
-///
-/// When it does not start or does not listen.
+/// Connects to the daemon, and starts it first if none runs. It has its baseline then.
 pub(crate) async fn connect_or_start(how: &Start) -> Result<DaemonClient, Error> {
     let (mut deadline, mut start_at) = (None, Instant::now());
     loop {
@@ -358,12 +280,7 @@ pub(crate) async fn connect_or_start(how: &Start) -> Result<DaemonClient, Error>
     }
 }
 
-/// Starts a daemon and waits until it is ready. Of our environment it gets what it needs. Returns what it
-/// printed, if anything.
-///
-/// # Errors
-///
-/// When it gives up; the error contains its reason.
+/// Starts a daemon, with what it needs of our environment. Returns what it has printed until it is ready.
 pub(crate) async fn start(how: &Start) -> Result<String, Error> {
     let spawned = tokio::process::Command::new(&how.program)
         .args(&how.args)
@@ -390,15 +307,12 @@ pub(crate) async fn start(how: &Start) -> Result<String, Error> {
     );
     read_ready.map_err(failed)?;
     read_said.map_err(failed)?;
-    let reason = reason.trim().to_owned();
+    let reason = reason.trim();
     if ready.trim() == READY {
-        return Ok(reason);
+        return Ok(reason.to_owned());
     }
-    let reason = ["tmux-task: ", "daemon: "]
-        .into_iter()
-        .fold(reason.as_str(), |rest, frame| {
-            rest.strip_prefix(frame).unwrap_or(rest)
-        });
+    let reason = reason.strip_prefix("tmux-task: ").unwrap_or(reason);
+    let reason = reason.strip_prefix("daemon: ").unwrap_or(reason);
     let reason = reason.lines().next().unwrap_or("it said nothing");
     Err(not_started(format!("the daemon did not start: {reason}")))
 }

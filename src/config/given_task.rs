@@ -13,7 +13,7 @@ use regex::Regex;
 use super::named_path::NamedPath;
 use super::reader::{Table, Value};
 use super::settings::parse_signal;
-use super::value::{parse_duration, quotable, read_duration, read_time, wrong};
+use super::value::{if_right, parse_duration, quotable, read_duration, read_time, wrong};
 use crate::model::{
     Error, NotifyOn, RestartPolicy, Signal, Slot, StopSettings, TASK_NAME_RULE, TaskRestarts,
     TaskSettings, TaskSpec, is_task_name,
@@ -87,18 +87,14 @@ fn policy(limit: Option<u32>, backoff: Option<Duration>) -> Option<TaskRestarts>
     limit.map(|limit| TaskRestarts::new(RestartPolicy { limit, backoff }))
 }
 
-/// A task of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TaskEntry {
     pub(crate) name: String,
-    /// What is started. Its directory, and the variables of its files, are there once
-    /// [`TaskEntry::resolve`] has found them.
+    /// What is started, once [`TaskEntry::resolve`] has found its directory and variables.
     pub(crate) spec: TaskSpec,
-    /// Where it runs.
     pub(crate) cwd: NamedPath,
     /// The files with variables for it; what its table has goes before them.
     pub(super) env_files: Vec<NamedPath>,
-    /// The tasks that it starts after.
     pub(crate) after: Vec<String>,
     /// What says that it is ready. Without it, it is ready when it has ended with code 0.
     pub(crate) ready: Option<Ready>,
@@ -108,10 +104,6 @@ pub(crate) struct TaskEntry {
 
 impl TaskEntry {
     /// Finds its directory, and its variables: those of its files as they are now, and its own.
-    ///
-    /// # Errors
-    ///
-    /// When a file cannot be read, or is not one of variables, or there is no such directory.
     pub(crate) fn resolve(mut self) -> Result<Self, Error> {
         self.spec.cwd = Some(self.cwd.resolve()?);
         let mut variables = BTreeMap::new();
@@ -160,9 +152,7 @@ impl TaskEntry {
             grace: table.read("grace", |value| {
                 value.duration("a duration such as \"10s\"", stop_time)
             }),
-            parent_only: table
-                .read("parent-only", |value| value.boolean())
-                .unwrap_or_default(),
+            parent_only: table.read_or("parent-only", false, |value| value.boolean()),
             kill_after: table.read("kill-after", |value| {
                 value.duration("a duration such as \"10m\"", |text| {
                     match stop_time(text)? {
@@ -197,9 +187,8 @@ impl TaskEntry {
                 })
             }),
         };
-        check_name(name)?;
         Ok(Self {
-            name: name.to_owned(),
+            name: task_name(name)?,
             spec: TaskSpec {
                 command: command.ok_or("missing field `command`")?,
                 env: env.unwrap_or_default().into_iter().collect(),
@@ -215,15 +204,9 @@ impl TaskEntry {
     }
 }
 
-/// Checks the name of a task.
-pub(super) fn check_name(name: &str) -> Result<(), String> {
-    match is_task_name(name) {
-        true => Ok(()),
-        false => Err(wrong(
-            name,
-            &format!("is not a task name: {TASK_NAME_RULE}"),
-        )),
-    }
+pub(super) fn task_name(name: &str) -> Result<String, String> {
+    let why = format!("is not a task name: {TASK_NAME_RULE}");
+    if_right(name, is_task_name(name), &why)
 }
 
 /// Reads a shell line, or a program and its arguments.
@@ -243,10 +226,8 @@ fn command(value: &Value<'_>) -> Option<Vec<OsString>> {
 fn variable(env: &Value<'_>, name: &str, value: &Value<'_>) -> Option<String> {
     let is_bad = |c: char| c == '=' || c.is_whitespace() || c.is_control();
     if name.is_empty() || name.contains(is_bad) {
-        return env.fail_at(
-            value.start,
-            &wrong(name, "cannot be the name of a variable"),
-        );
+        let why = wrong(name, "cannot be the name of a variable");
+        return env.fail_at(value.start, &why);
     }
     without_nul(value)
 }
@@ -266,22 +247,26 @@ pub(super) fn files_of_variables(value: &Value<'_>) -> Option<Vec<NamedPath>> {
 
 /// Reads the texts of `notify-on`, or a table with how they are read.
 fn notify_on(value: &Value<'_>) -> Option<NotifyOn> {
-    let texts = |value: &Value<'_>| value.one_or_many("a text, or a list of texts");
-    let (patterns, regex, ignore_case) = if value.is_table() {
-        let keys = ["patterns", "regex", "ignore-case"];
-        value.has_only(&keys, "one of `patterns`, `regex`, `ignore-case`")?;
-        let flag = |key| value.part(key).map_or(Some(false), |flag| flag.boolean());
-        let Some(patterns) = value.part("patterns") else {
-            return value.fail("missing field `patterns`");
-        };
-        (texts(&patterns)?, flag("regex")?, flag("ignore-case")?)
-    } else {
-        (texts(value)?, false, false)
+    let texts = |value: &Value<'_>| {
+        let texts = value.one_or_many("a text, or a list of texts")?.into_iter();
+        Some(texts.map(|(_, text)| text).collect())
+    };
+    if !value.is_table() {
+        return Some(NotifyOn {
+            patterns: texts(value)?,
+            ..NotifyOn::default()
+        });
+    }
+    let keys = ["patterns", "regex", "ignore-case"];
+    value.has_only(&keys, "one of `patterns`, `regex`, `ignore-case`")?;
+    let flag = |key| value.part(key).map_or(Some(false), |flag| flag.boolean());
+    let Some(patterns) = value.part("patterns") else {
+        return value.fail("missing field `patterns`");
     };
     Some(NotifyOn {
-        patterns: patterns.into_iter().map(|(_, text)| text).collect(),
-        regex,
-        ignore_case,
+        patterns: texts(&patterns)?,
+        regex: flag("regex")?,
+        ignore_case: flag("ignore-case")?,
     })
 }
 
@@ -290,7 +275,6 @@ fn stop_time(text: &str) -> Result<Duration, String> {
     duration.ok_or_else(|| wrong(text, "is not a duration, up to 366d"))
 }
 
-/// What says that a task of the file is ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ready {
     /// A text of its output.
@@ -301,15 +285,12 @@ pub(crate) enum Ready {
     Http(HttpUrl),
 }
 
-/// An address for plain HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HttpUrl {
     /// The host, a name or an address without brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// The path with the query.
     pub(crate) path: String,
-    /// All of it.
     pub(crate) text: String,
 }
 
@@ -336,18 +317,15 @@ fn parse_text(text: &str) -> Result<Ready, String> {
     if text.is_empty() {
         return Err("must not be empty: an empty text matches everything".to_owned());
     }
-    if text.contains(char::is_control) {
-        return Err(
-            "must not contain a line break or another control character: it is searched in single \
-             lines of the output"
-                .to_owned(),
-        );
+    let why = "must not contain a line break or another control character: it is searched in single \
+               lines of the output";
+    match text.contains(char::is_control) {
+        true => Err(why.to_owned()),
+        false => Ok(Ready::Text(text.to_owned())),
     }
-    Ok(Ready::Text(text.to_owned()))
 }
 
 impl HttpUrl {
-    /// Whether it is an address of this machine alone.
     pub(crate) fn is_of_this_machine(&self) -> bool {
         let ip = self.host.parse::<IpAddr>();
         self.host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())

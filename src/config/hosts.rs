@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::reader::Value;
-use super::value::{quotable, wrong};
+use super::value::{if_right, wrong};
 use crate::model::is_host_name;
 
-/// The maximum length of a destination.
 const DESTINATION_CHARS: usize = 255;
 
 /// How a machine is reached, and what is there. Written as a table, or as its destination alone.
@@ -34,10 +33,8 @@ impl HostConfig {
         }
         value.table(&format!("{expected}, or a table"), |table| {
             let words = |value: &Value<'_>| {
-                value
-                    .items("a sequence")?
-                    .map(|word| word.string())
-                    .collect()
+                let words = value.items("a sequence")?;
+                words.map(|word| word.string()).collect()
             };
             let host = Self {
                 ssh: table.read("ssh", |value| value.text(expected, destination)),
@@ -56,7 +53,6 @@ impl HostConfig {
     }
 }
 
-/// Reads the table; the keys are names of hosts.
 pub(super) fn read_hosts(value: &Value<'_>) -> Option<BTreeMap<String, HostConfig>> {
     let hosts = value.map(|_, host| HostConfig::read(host))?;
     let why =
@@ -67,41 +63,23 @@ pub(super) fn read_hosts(value: &Value<'_>) -> Option<BTreeMap<String, HostConfi
     }
 }
 
-/// Checks that ssh takes the word as a destination, and nothing else does anything with it.
-///
-/// # Errors
-///
-/// What is wrong with it.
-pub(crate) fn check_destination(word: &str) -> Result<(), String> {
+/// Returns the word if ssh takes it as a destination, and nothing else does anything with it.
+pub(crate) fn destination(word: &str) -> Result<String, String> {
     let is_usable = |c: char| c.is_ascii_alphanumeric() || "@._-:[]/+~".contains(c);
-    let is_destination = !word.is_empty()
+    let is_destination = (1..=DESTINATION_CHARS).contains(&word.len())
         && !word.starts_with('-')
-        && word.len() <= DESTINATION_CHARS
         && word.chars().all(is_usable);
-    if is_destination {
-        return Ok(());
-    }
-    Err(format!(
-        "`{}` is not a destination for ssh like `user@gpu1`",
-        quotable(word)
-    ))
-}
-
-fn destination(word: &str) -> Result<String, String> {
-    check_destination(word).map(|()| word.to_owned())
+    let why = "is not a destination for ssh like `user@gpu1`";
+    if_right(word, is_destination, why)
 }
 
 fn path(path: &str) -> Result<String, String> {
     // It is part of a command line that every login shell must read alike.
     let is_usable = |c: char| c.is_alphanumeric() || "/._-+@~:, ".contains(c);
     let is_path = path.starts_with('/') || path.starts_with("~/");
-    if is_path && path.chars().all(is_usable) {
-        return Ok(path.to_owned());
-    }
-    Err(wrong(
-        path,
-        "is not a path there: `/...` or `~/...`, of letters, digits, blanks and `. _ - + @ ~ : ,`",
-    ))
+    let why =
+        "is not a path there: `/...` or `~/...`, of letters, digits, blanks and `. _ - + @ ~ : ,`";
+    if_right(path, is_path && path.chars().all(is_usable), why)
 }
 
 #[cfg(test)]

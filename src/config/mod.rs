@@ -27,11 +27,11 @@ mod value;
 pub(crate) use file::parse;
 pub(crate) use file::{find, load};
 pub(crate) use given_task::{GivenSettings, HttpUrl, Ready, TaskEntry};
-pub(crate) use hosts::{HostConfig, check_destination};
+pub(crate) use hosts::{HostConfig, destination};
 pub(crate) use project_file::{
     PROCFILE, TASK_FILE, is_procfile, parse_task_file, read_task_file, read_tasks,
 };
-pub(crate) use settings::{Config, LogsConfig, parse_signal};
+pub(crate) use settings::{Config, FeedConfig, LogsConfig, parse_signal};
 pub(crate) use show::{EXAMPLE, Setting, show};
 #[cfg(feature = "webhook")]
 pub(crate) use sinks::{Format, MessageConfig, Webhook};

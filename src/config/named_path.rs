@@ -3,12 +3,11 @@
 use std::fmt::Display;
 use std::path::PathBuf;
 
-use super::value::{MAX_BYTES, invalid, not_utf8, quotable};
+use super::value::{MAX_BYTES, invalid, line_of, not_utf8, quotable};
 use crate::files;
 use crate::model::environment::is_shell_name;
 use crate::model::{Error, with_causes};
 
-/// A path in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NamedPath {
     pub(super) path: PathBuf,
@@ -26,14 +25,10 @@ impl NamedPath {
     /// Returns the variables in the file, which is the user's: no error repeats what is in it.
     pub(super) fn read_variables(&self) -> Result<Vec<(String, String)>, Error> {
         let bytes = files::read_written(&self.path, MAX_BYTES).map_err(|error| {
-            let shown = self.path.to_string_lossy();
+            let (shown, why) = (quotable(&self.path.to_string_lossy()), with_causes(&error));
             match files::is_refusal(&error) {
                 true => self.invalid(error),
-                false => self.invalid(format!(
-                    "cannot read `{}`: {}",
-                    quotable(&shown),
-                    with_causes(&error)
-                )),
+                false => self.invalid(format!("cannot read `{shown}`: {why}")),
             }
         })?;
         let text = String::from_utf8(bytes).map_err(|error| not_utf8(&self.path, &error))?;
@@ -41,23 +36,16 @@ impl NamedPath {
     }
 
     /// Returns the absolute path of a folder, without links.
-    ///
-    /// # Errors
-    ///
-    /// When it does not exist or is not a directory.
     pub(crate) fn resolve(&self) -> Result<PathBuf, Error> {
-        let shown = self.path.to_string_lossy();
-        let shown = quotable(&shown);
+        let shown = quotable(&self.path.to_string_lossy());
         match self.path.canonicalize() {
             Ok(path) if path.is_dir() => Ok(path),
             Ok(_) => Err(self.invalid(format_args!("`{shown}` is not a directory"))),
             Err(error) => {
                 let is_home = self.path.iter().any(|part| part == "~");
                 let note = if is_home { "; `~` is not expanded" } else { "" };
-                Err(self.invalid(format_args!(
-                    "cannot run in `{shown}`: {}{note}",
-                    with_causes(&error)
-                )))
+                let why = with_causes(&error);
+                Err(self.invalid(format_args!("cannot run in `{shown}`: {why}{note}")))
             }
         }
     }
@@ -71,25 +59,20 @@ impl NamedPath {
 
 const EXPANDED: &str = "`$` is not expanded: single quotes keep it as it is";
 
-/// Returns the variables of a file in its order; the last one of a name counts.
-///
-/// # Errors
-///
-/// The line of what is wrong, and what.
+/// Returns the variables of a file; the last one of a name counts. The error has its line.
 fn parse_variables(text: &str) -> Result<Vec<(String, String)>, (u32, &'static str)> {
     let text = text.replace("\r\n", "\n");
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let mut line = 1;
     let mut variables = Vec::new();
     while !rest.is_empty() {
         let first = rest.split('\n').next().unwrap_or_default();
         let mut used = first.len();
         if !is_blank(first) {
+            let line = line_of(text.as_bytes(), text.len() - rest.len());
             let (variable, length) = variable(rest, first).map_err(|problem| (line, problem))?;
             variables.push(variable);
             used = length;
         }
-        line += u32::try_from(rest[..used].matches('\n').count() + 1).unwrap_or(u32::MAX);
         rest = rest.get(used + 1..).unwrap_or_default();
     }
     Ok(variables)
@@ -100,8 +83,7 @@ fn is_blank(line: &str) -> bool {
     line.is_empty() || line.starts_with('#')
 }
 
-/// Returns the variable that a text begins with, in the line `first`, and how long it is, up to the end
-/// of its last line.
+/// Returns the variable that a text begins with, in the line `first`, and the length to its last line's end.
 fn variable(text: &str, first: &str) -> Result<((String, String), usize), &'static str> {
     let none = "it is not `NAME=VALUE`";
     let (before, after) = first.split_once('=').ok_or(none)?;
@@ -125,10 +107,10 @@ fn variable(text: &str, first: &str) -> Result<((String, String), usize), &'stat
             (value, end + left.len())
         }
     };
-    if value.contains('\0') {
-        return Err("a value must not contain a NUL");
+    match value.contains('\0') {
+        true => Err("a value must not contain a NUL"),
+        false => Ok(((name.to_owned(), value), length)),
     }
-    Ok(((name.to_owned(), value), length))
 }
 
 /// Returns a value without quotes: up to a comment.
@@ -136,13 +118,11 @@ fn plain(line: &str) -> Result<String, &'static str> {
     let is_comment = |(at, _): &(usize, &str)| *at == 0 || line[..*at].ends_with([' ', '\t']);
     let comment = line.match_indices('#').find(is_comment);
     let value = line[..comment.map_or(line.len(), |(at, _)| at)].trim();
-    if value.contains(['\'', '"', '`']) {
-        return Err("a quote within a value: put all of it into quotes");
+    match value.contains(['\'', '"', '`']) {
+        true => Err("a quote within a value: put all of it into quotes"),
+        false if expands(value) => Err(EXPANDED),
+        false => Ok(value.to_owned()),
     }
-    if expands(value) {
-        return Err(EXPANDED);
-    }
-    Ok(value.to_owned())
 }
 
 /// Whether some programs would put the value of another variable in, or a command's output.

@@ -1,5 +1,4 @@
-//! Reads a file that describes the tasks of a project, for `up` and `down`: `tmux-task.toml`, or a
-//! Procfile.
+//! Reads a file that describes the tasks of a project, for `up` and `down`: `tmux-task.toml`, or a Procfile.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -7,37 +6,25 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::given_task::{TaskEntry, check_name, files_of_variables};
+use super::given_task::{TaskEntry, files_of_variables, task_name};
 use super::named_path::NamedPath;
 use super::reader::{Table, read_document};
 use super::value::{MAX_BYTES, invalid, line_of, not_utf8, quotable, unreadable};
 use crate::files;
 use crate::model::{Error, TaskSpec};
 
-/// The file's usual name, in the project's folder.
 pub(crate) const TASK_FILE: &str = "tmux-task.toml";
 
 /// The file that is read where there is no [`TASK_FILE`].
 pub(crate) const PROCFILE: &str = "Procfile";
 
-/// The file of variables beside a Procfile.
 const ENV_FILE: &str = ".env";
 
 /// Returns the tasks of the file, each after those that it starts after; otherwise in the file's order.
-///
-/// # Errors
-///
-/// When the file cannot be read or can be changed by others, is not TOML, contains an unknown key or a
-/// value that its key does not accept, names a task that it does not have, or has a circle.
 pub(crate) fn read_tasks(path: &Path) -> Result<Vec<TaskEntry>, Error> {
     parse_task_file(path, read_task_file(path)?)
 }
 
-/// Returns the contents of the file.
-///
-/// # Errors
-///
-/// When it cannot be read or can be changed by others.
 pub(crate) fn read_task_file(path: &Path) -> Result<Vec<u8>, Error> {
     files::read_written(path, MAX_BYTES).map_err(|error| {
         if error.kind() != ErrorKind::NotFound {
@@ -51,17 +38,11 @@ pub(crate) fn read_task_file(path: &Path) -> Result<Vec<u8>, Error> {
     })
 }
 
-/// Returns the tasks in the contents of the file.
-///
-/// # Errors
-///
-/// As [`read_tasks`].
 pub(crate) fn parse_task_file(path: &Path, bytes: Vec<u8>) -> Result<Vec<TaskEntry>, Error> {
     let text = String::from_utf8(bytes).map_err(|error| not_utf8(path, &error))?;
-    if is_procfile(path) {
-        parse_procfile(path, &text)
-    } else {
-        parse_tasks(path, &text)
+    match is_procfile(path) {
+        true => parse_procfile(path, &text),
+        false => parse_tasks(path, &text),
     }
 }
 
@@ -72,8 +53,7 @@ pub(crate) fn is_procfile(path: &Path) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.') && rest != ".toml")
 }
 
-/// Returns the tasks of a Procfile. They have the variables of the file `.env` beside it, if there is
-/// one.
+/// Returns the tasks of a Procfile. They have the variables of a file `.env` beside it.
 fn parse_procfile(path: &Path, text: &str) -> Result<Vec<TaskEntry>, Error> {
     let invalid =
         |start: usize, problem: &str| invalid(path, line_of(text.as_bytes(), start), problem);
@@ -106,9 +86,9 @@ fn parse_procfile(path: &Path, text: &str) -> Result<Vec<TaskEntry>, Error> {
             return Err(invalid(start, "an earlier line has this name"));
         }
         let key = format!("tasks.{}", quotable(name));
-        check_name(name).map_err(|why| invalid(start, &format!("`{key}`: {why}")))?;
+        let name = task_name(name).map_err(|why| invalid(start, &format!("`{key}`: {why}")))?;
         let task = TaskEntry {
-            name: name.to_owned(),
+            name,
             spec: TaskSpec {
                 command: vec![command.into()],
                 ..TaskSpec::default()
@@ -127,9 +107,7 @@ fn parse_procfile(path: &Path, text: &str) -> Result<Vec<TaskEntry>, Error> {
 /// Returns the tasks in `text`. `path` is for errors, and its folder is where they run.
 fn parse_tasks(path: &Path, text: &str) -> Result<Vec<TaskEntry>, Error> {
     let tasks = read_document(path, text, |file| {
-        let env_files = file
-            .read("env-file", files_of_variables)
-            .unwrap_or_default();
+        let env_files = file.read_or("env-file", Vec::new(), files_of_variables);
         file.read("tasks", |tasks| {
             tasks.map(|name, task| {
                 let read = |table: &mut Table<'_>| TaskEntry::read(tasks, name, table, &env_files);
@@ -137,15 +115,11 @@ fn parse_tasks(path: &Path, text: &str) -> Result<Vec<TaskEntry>, Error> {
             })
         })
     })?;
-    in_order(
-        path,
-        text,
-        tasks.unwrap_or_default().into_values().collect(),
-    )
+    let tasks = tasks.unwrap_or_default().into_values();
+    in_order(path, text, tasks.collect())
 }
 
-/// Returns the tasks of a file with this text, which have their places in it: each after those that it starts
-/// after, else in their order.
+/// Returns the tasks of a file, with their places: each after those it starts after, else in their order.
 fn in_order(
     path: &Path,
     text: &str,
@@ -157,10 +131,8 @@ fn in_order(
     left.sort_by_key(|(start, _)| *start);
     let (mut order, mut placed) = (Vec::new(), BTreeSet::new());
     while let Some((start, _)) = left.first() {
-        let is_next = |(_, task): &(usize, TaskEntry)| {
-            let mut after = task.after.iter();
-            after.all(|name| placed.contains(name))
-        };
+        let is_next =
+            |(_, task): &(usize, TaskEntry)| task.after.iter().all(|name| placed.contains(name));
         let Some(next) = left.iter().position(is_next) else {
             let names = circle_in(&left);
             let problem = format!("tasks that start after each other: {}", quotable(&names));

@@ -17,7 +17,6 @@ use crate::model::{Error, Ordered as _, text};
 /// The maximum length of everything an error says about a value, in characters.
 const MAX_PROBLEM_CHARS: usize = 300;
 
-/// A file that is being read.
 struct Document<'a> {
     path: &'a Path,
     text: &'a str,
@@ -46,10 +45,6 @@ impl Document<'_> {
 }
 
 /// Returns what `read` makes of a file with this text. `path` is for errors.
-///
-/// # Errors
-///
-/// When the text is not TOML, contains an unknown key, or a value that its key does not accept.
 pub(super) fn read_document<T>(
     path: &Path,
     text: &str,
@@ -117,7 +112,6 @@ impl<'a> Table<'a> {
         read(&self.value(key, value))
     }
 
-    /// The same with a default.
     pub(super) fn read_or<T>(
         &mut self,
         key: &'static str,
@@ -165,21 +159,18 @@ impl<'a> Table<'a> {
     }
 
     fn note_unknown_keys(&self) {
-        for key in self.values.keys() {
+        let is_known = |key: &Spanned<_>| self.known.iter().any(|known| known == key.get_ref());
+        for key in self.values.keys().filter(|key| !is_known(key)) {
             let name = key.get_ref();
-            if self.known.iter().any(|known| known == name) {
-                continue;
-            }
             let meant = closest(name, self.known.iter().copied());
-            let meant =
-                meant.map_or_else(String::new, |known| format!("; did you mean `{known}`?"));
-            let problem = format!("unknown key `{}{}`{meant}", self.prefix, quotable(name));
+            let meant = meant.map(|known| format!("; did you mean `{known}`?"));
+            let (prefix, name, meant) = (&self.prefix, quotable(name), meant.unwrap_or_default());
+            let problem = format!("unknown key `{prefix}{name}`{meant}");
             self.document.note(key.span().start, problem);
         }
     }
 }
 
-/// A value of a file.
 #[derive(Clone)]
 pub(super) struct Value<'a> {
     document: &'a Document<'a>,
@@ -192,7 +183,6 @@ pub(super) struct Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// Notes what is wrong with the value.
     pub(super) fn fail<T>(&self, why: &str) -> Option<T> {
         self.fail_at(self.start, why)
     }
@@ -201,10 +191,8 @@ impl<'a> Value<'a> {
     pub(super) fn fail_at<T>(&self, start: usize, why: &str) -> Option<T> {
         let continues = ["does not ", "must not ", "needs "];
         let is_sentence = continues.iter().any(|begin| why.starts_with(begin));
-        self.note(
-            start,
-            &format!("{}{why}", if is_sentence { " " } else { ": " }),
-        )
+        let between = if is_sentence { " " } else { ": " };
+        self.note(start, &format!("{between}{why}"))
     }
 
     fn note<T>(&self, start: usize, words: &str) -> Option<T> {
@@ -236,7 +224,6 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the value if it is a string.
     pub(super) fn as_str(&self) -> Option<&'a str> {
         self.value.as_str()
     }
@@ -265,14 +252,11 @@ impl<'a> Value<'a> {
         self.text("a string", |text| Ok(text.to_owned()))
     }
 
-    /// Returns what one of these words means.
     pub(super) fn word<T: Copy>(&self, words: &[(&str, T)]) -> Option<T> {
         let listed = |quote| enumerate(words.iter().map(|(word, _)| *word), quote, "or");
+        let unknown = |text: &str| wrong(text, &format!("is not {}", listed('`')));
         self.text(&listed('"'), |text| {
-            let known = words.iter().find(|(word, _)| *word == text);
-            known
-                .map(|(_, meaning)| *meaning)
-                .ok_or_else(|| wrong(text, &format!("is not {}", listed('`'))))
+            meaning(words, text).ok_or_else(|| unknown(text))
         })
     }
 
@@ -280,13 +264,11 @@ impl<'a> Value<'a> {
         self.value.as_bool().or_else(|| self.mistyped("a boolean"))
     }
 
-    /// Returns the whole number within bounds.
     pub(super) fn number<T: TryFrom<u64>>(&self, bounds: RangeInclusive<u64>) -> Option<T> {
         let (least, most) = (bounds.start(), bounds.end());
         self.number_like(&format!("a whole number from {least} to {most}"), bounds)
     }
 
-    /// The same. `expected` describes it for errors.
     pub(super) fn number_like<T: TryFrom<u64>>(
         &self,
         expected: &str,
@@ -297,33 +279,24 @@ impl<'a> Value<'a> {
         };
         let number = u64::from_str_radix(number.as_str(), number.radix()).ok();
         let number = number.filter(|number| bounds.contains(number));
-        number
-            .and_then(|number| T::try_from(number).ok())
-            .or_else(|| self.note(self.start, &format!(" must be {expected}")))
+        let number = number.and_then(|number| T::try_from(number).ok());
+        number.or_else(|| self.note(self.start, &format!(" must be {expected}")))
     }
 
-    /// Returns the duration that `parse` accepts: of a string, or of a number, which is seconds in both
-    /// forms. `expected` describes it for errors.
+    /// Returns the duration that `parse` accepts. A number is seconds, in both forms.
     pub(super) fn duration(
         &self,
         expected: &str,
         parse: impl Fn(&str) -> Result<Duration, String>,
     ) -> Option<Duration> {
-        let text = match self.value {
-            DeValue::String(text) => text.to_string(),
-            DeValue::Integer(number) => {
-                let number = i128::from_str_radix(number.as_str(), number.radix());
-                number.map_or_else(|error| error.to_string(), |number| number.to_string())
-            }
-            DeValue::Float(number) => {
-                let number: Result<f64, _> = number.as_str().parse();
-                number.map_or_else(|error| error.to_string(), |number| number.to_string())
-            }
-            DeValue::Boolean(_) | DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => {
-                return self.mistyped(expected);
-            }
-        };
-        self.checked(parse(&text))
+        let integer = self.value.as_integer();
+        let integer = integer.filter(|number| number.radix() == 10);
+        let number = integer.map(|number| number.as_str());
+        let number = number.or_else(|| Some(self.value.as_float()?.as_str()));
+        match self.as_str().or(number) {
+            Some(text) => self.checked(parse(text)),
+            None => self.mistyped(expected),
+        }
     }
 
     /// Returns the duration within bounds. `why` is what is wrong with another one.
@@ -339,7 +312,6 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// Returns the items of a list of strings that `parse` accepts. `expected` describes it for errors.
     pub(super) fn list<T>(
         &self,
         expected: &str,
@@ -349,31 +321,28 @@ impl<'a> Value<'a> {
         items.map(|item| item.text(expected, &parse)).collect()
     }
 
-    /// Returns some of these words.
     pub(super) fn words<T: Copy + Ord>(&self, words: &[(&str, T)]) -> Option<BTreeSet<T>> {
         let allowed = enumerate(words.iter().map(|(word, _)| *word), '"', "and");
+        let unknown = |text: &str| {
+            let word = quotable(text);
+            format!("does not know \"{word}\"; allowed are {allowed}")
+        };
         let items = self.list(&format!("a list of {allowed}"), |text| {
-            let known = words.iter().find(|(word, _)| *word == text);
-            known.map(|(_, meaning)| *meaning).ok_or_else(|| {
-                let word = quotable(text);
-                format!("does not know \"{word}\"; allowed are {allowed}")
-            })
+            meaning(words, text).ok_or_else(|| unknown(text))
         })?;
         Some(items.into_iter().into_set())
     }
 
     /// Returns one string, or a list of them, each with its place. `expected` describes it for errors.
     pub(super) fn one_or_many(&self, expected: &str) -> Option<Vec<(usize, String)>> {
-        if self.as_str().is_some() {
-            return Some(vec![(self.start, self.string()?)]);
+        if let Some(one) = self.as_str() {
+            return Some(vec![(self.start, one.to_owned())]);
         }
         let items = self.items(expected)?;
-        items
-            .map(|item| Some((item.start, item.string()?)))
-            .collect()
+        let one = |item: Self| Some((item.start, item.string()?));
+        items.map(one).collect()
     }
 
-    /// Returns the items of a list. `expected` describes it for errors.
     pub(super) fn items(&self, expected: &str) -> Option<impl Iterator<Item = Self>> {
         let Some(items) = self.value.as_array() else {
             return self.mistyped(expected);
@@ -386,8 +355,8 @@ impl<'a> Value<'a> {
         }))
     }
 
-    /// Returns what `read` makes of a table, which `expected` describes for errors. Its error is about the table as a whole, and counts if nothing in
-    /// it is wrong.
+    /// Returns what `read` makes of a table, which `expected` describes for errors. Its error is about the table
+    /// as a whole, and counts if nothing in it is wrong.
     pub(super) fn table<T>(
         &self,
         expected: &str,
@@ -424,16 +393,12 @@ impl<'a> Value<'a> {
         Some(entries.into_map())
     }
 
-    /// Checks that a table has these keys only, which `listed` names. What is wrong in it is wrong with the
-    /// value itself.
+    /// Checks that a table has these keys only. What is wrong in it is wrong with the value itself.
     pub(super) fn has_only(&self, keys: &[&str], listed: &str) -> Option<()> {
-        let mut others = self.value.as_table()?.keys();
-        match others.find(|key| !keys.contains(&key.get_ref().as_ref())) {
+        let mut others = self.value.as_table()?.keys().map(Spanned::get_ref);
+        match others.find(|key| !keys.contains(&key.as_ref())) {
             None => Some(()),
-            Some(key) => self.fail(&format!(
-                "has the unknown key `{}`, expected {listed}",
-                key.get_ref()
-            )),
+            Some(key) => self.fail(&format!("has the unknown key `{key}`, expected {listed}")),
         }
     }
 
@@ -446,14 +411,17 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// Returns a path that the value names, and its place in the file.
     pub(super) fn path(&self, (start, path): &(usize, String)) -> NamedPath {
         self.document.path_at(*start, self.key.clone(), path)
     }
 }
 
-/// Returns the one of `known` that `key` is probably a misspelling of: up to a third of its letters
-/// may differ.
+fn meaning<T: Copy>(words: &[(&str, T)], text: &str) -> Option<T> {
+    let known = words.iter().find(|(word, _)| *word == text);
+    known.map(|(_, meaning)| *meaning)
+}
+
+/// Returns the one of `known` that `key` may mean: up to a third of its letters may differ.
 fn closest<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known
         .map(|known| (strsim::osa_distance(&key.to_lowercase(), known), known))

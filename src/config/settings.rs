@@ -1,7 +1,6 @@
 //! The settings: how each is read, and its default.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use super::hosts::{HostConfig, read_hosts};
 use super::notices;
 use super::reader::{Table, read_document};
 use super::sinks::{SinkConfig, read_sinks};
-use super::value::{parse_size, wrong};
+use super::value::{if_right, parse_size, wrong};
 use crate::model::environment::is_name_pattern;
 use crate::model::{ShellDelivery, Signal, StopPlan, StopSettings};
 use crate::rules::alerts::AlertRules;
@@ -30,8 +29,9 @@ pub(crate) struct Config {
     pub logs: LogsConfig,
     /// How much of the feed is kept: table `feed`.
     pub feed: FeedConfig,
-    /// How follow-ups are delivered to agents: table `agents`.
-    pub agents: AgentsConfig,
+    /// How many messages a conversation gets within a minute before the rest becomes one summary, in
+    /// table `agents`: key `max-per-minute`.
+    pub max_per_minute: u32,
     /// Whether there is a broker of many machines: table `fleet`.
     pub has_fleet: bool,
     /// What gets the feed's records: tables `sink`.
@@ -52,7 +52,6 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Reads a file of settings.
     pub(super) fn read(file: &mut Table<'_>) -> Self {
         let shells = [
             ("notice", ShellDelivery::Notice),
@@ -66,7 +65,9 @@ impl Config {
             input: file.table("input", InputConfig::read),
             logs: file.table("logs", LogsConfig::read),
             feed: file.table("feed", FeedConfig::read),
-            agents: file.table("agents", AgentsConfig::read),
+            max_per_minute: file.table("agents", |agents| {
+                agents.read_or("max-per-minute", 30, |value| value.number(1..=10_000))
+            }),
             // `tmux-task-fleet` checks it.
             has_fleet: file.read("fleet", |_| Some(())).is_some(),
             sinks: file.read("sink", read_sinks).unwrap_or_default(),
@@ -83,7 +84,6 @@ impl Config {
     }
 }
 
-/// How runs are ended, unless the task itself says it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StopConfig {
     /// The signal that asks a run to end: key `signal`.
@@ -120,8 +120,7 @@ impl StopConfig {
         }
     }
 
-    /// Returns how a run is ended, with what its launch needs of this: the time limit, and a signal that
-    /// the task's shell would not expect.
+    /// Returns how a run is ended: with a signal only if a shell would expect another one.
     pub(crate) fn complete(&self, given: StopSettings) -> StopSettings {
         let is_usual = self.signal == StopPlan::default().signal;
         given.or(StopSettings {
@@ -131,7 +130,6 @@ impl StopConfig {
         })
     }
 
-    /// Returns how runs are ended whose launch says nothing.
     pub(crate) fn plan(&self) -> StopPlan {
         StopPlan {
             signal: self.signal.clone(),
@@ -141,15 +139,14 @@ impl StopConfig {
     }
 }
 
-/// How much output of ended runs is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogsConfig {
     /// Lines of one run, its first and last ones: key `keep-lines`.
-    pub keep_lines: u64,
+    pub keep_lines: usize,
     /// Runs of one session, its last ones; 0 stores nothing: key `keep-runs`.
-    pub keep_runs: u64,
-    /// Mebibytes of all runs of one session together: key `keep-mib`.
-    pub keep_mib: u64,
+    pub keep_runs: usize,
+    /// Bytes of all runs of one session together, in the file mebibytes: key `keep-mib`.
+    pub keep_bytes: u64,
 }
 
 impl LogsConfig {
@@ -157,12 +154,11 @@ impl LogsConfig {
         Self {
             keep_lines: table.read_or("keep-lines", 10_000, |value| value.number(1..=1_000_000)),
             keep_runs: table.read_or("keep-runs", 200, |value| value.number(0..=100_000)),
-            keep_mib: table.read_or("keep-mib", 64, |value| value.number(1..=100_000)),
+            keep_bytes: table.read_or("keep-mib", 64, |value| value.number(1..=100_000)) << 20,
         }
     }
 }
 
-/// How much of a session's feed is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FeedConfig {
     /// The size in bytes above which the oldest records are removed: key `keep-size`.
@@ -178,49 +174,30 @@ impl FeedConfig {
     fn read(table: &mut Table<'_>) -> Self {
         Self {
             keep_size: table.read_or("keep-size", 64 << 20, |value| {
+                let why = "is not a size like 64MiB or 1GiB, from 16KiB to 1TiB";
                 value.text("a size like \"64MiB\"", |text| {
-                    parse_size(text)
-                        .filter(|size| KEEP_SIZE_BOUNDS.contains(size))
-                        .ok_or_else(|| {
-                            wrong(text, "is not a size like 64MiB or 1GiB, from 16KiB to 1TiB")
-                        })
+                    let size = parse_size(text).filter(|size| (16 << 10..=1 << 40).contains(size));
+                    size.ok_or_else(|| wrong(text, why))
                 })
             }),
             keep_age: table.read_or("keep-age", 30 * DAY, |value| {
                 value.duration_within(
                     "a time like \"30d\"",
                     "is not a time like 30d or 12h, from 1m to 3650d",
-                    Duration::from_secs(60)..=MOST_KEEP_AGE,
+                    Duration::from_secs(60)..=3650 * DAY,
                 )
             }),
             keep_for_consumers: table.read_or("keep-for-consumers", 7 * DAY, |value| {
                 value.duration_within(
                     "a time like \"7d\"",
                     "is not a time like 7d or 12h, up to 3650d",
-                    Duration::ZERO..=MOST_KEEP_AGE,
+                    Duration::ZERO..=3650 * DAY,
                 )
             }),
         }
     }
 }
 
-/// How follow-ups are delivered to agents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct AgentsConfig {
-    /// How many messages a conversation gets within a minute before the rest becomes one summary: key
-    /// `max-per-minute`.
-    pub max_per_minute: u32,
-}
-
-impl AgentsConfig {
-    fn read(table: &mut Table<'_>) -> Self {
-        Self {
-            max_per_minute: table.read_or("max-per-minute", 30, |value| value.number(1..=10_000)),
-        }
-    }
-}
-
-/// What counts as a prompt, and which prompts are reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InputConfig {
     /// Regular expressions for lines that ask: key `ask`.
@@ -255,18 +232,9 @@ impl InputConfig {
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// In bytes.
-const KEEP_SIZE_BOUNDS: RangeInclusive<u64> = 16 << 10..=1 << 40;
-
-/// The maximum of `keep-age` and of `keep-for-consumers`.
-const MOST_KEEP_AGE: Duration = Duration::from_secs(3650 * 24 * 3600);
-
 fn name_pattern(text: &str) -> Result<String, String> {
     let why = "is not the name of a variable, nor the beginning of one with a `*` at the end";
-    match is_name_pattern(text) {
-        true => Ok(text.to_owned()),
-        false => Err(wrong(text, why)),
-    }
+    if_right(text, is_name_pattern(text), why)
 }
 
 fn expression(text: &str) -> Result<String, String> {
@@ -279,7 +247,6 @@ fn expression(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Reads a signal by name or number.
 pub(crate) fn parse_signal(text: &str) -> Result<Signal, String> {
     Signal::parse(text)
         .filter(|signal| signal.number().is_some_and(|number| number <= 31))
@@ -304,7 +271,7 @@ mod tests {
         assert_eq!(default.clean_after, Duration::from_secs(3600));
         assert_eq!(default.feed.keep_size, 64 << 20);
         assert_eq!(default.feed.keep_age, Duration::from_secs(720 * 3600));
-        assert_eq!(default.agents.max_per_minute, 30);
+        assert_eq!(default.max_per_minute, 30);
         assert_eq!(default.env_withhold, [""; 0]);
         assert_eq!(default, Config::default());
 
@@ -320,7 +287,7 @@ mod tests {
         assert_eq!(set.shells, ShellDelivery::FollowUp);
         assert_eq!(set.clean_after, 7 * DAY);
         assert_eq!(set.env_withhold, ["FOO", "AWS_*"]);
-        assert_eq!(set.agents.max_per_minute, 2);
+        assert_eq!(set.max_per_minute, 2);
         let stop = StopConfig {
             signal: Signal::from_number(2),
             grace: Duration::from_secs(60),
@@ -330,7 +297,7 @@ mod tests {
         let logs = LogsConfig {
             keep_lines: 5,
             keep_runs: 0,
-            keep_mib: 1000,
+            keep_bytes: 1000 << 20,
         };
         assert_eq!(set.logs, logs);
         let feed = FeedConfig {

@@ -5,7 +5,7 @@ use std::time::UNIX_EPOCH;
 use toml::de::{DeTable, DeValue};
 
 use super::Config;
-use super::file::{ConfigFile, Env, find, read_text};
+use super::file::{ConfigFile, Env, find, read};
 use super::value::line_of;
 use crate::model::{Error, Millis, text};
 
@@ -20,14 +20,10 @@ const WITHOUT_DEFAULT: [(&str, &str); 4] = [
     ("sink", "hosts"),
 ];
 
-/// The maximum length of a value, in characters.
 const MAX_CHARS: usize = 400;
-
-/// The maximum length of a path, in characters.
 const MAX_PATH_CHARS: usize = 4096;
 
-/// A setting that applies.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Setting {
     /// Its key with those of its tables, such as `logs.keep-runs`.
     pub key: String,
@@ -40,7 +36,6 @@ pub(crate) struct Setting {
 
 #[derive(Debug)]
 pub(crate) struct ShownConfig {
-    /// The settings as the program uses them.
     pub config: Config,
     /// The file; `None` when this user has no home directory.
     pub file: Option<ConfigFile>,
@@ -54,14 +49,11 @@ impl ShownConfig {
     pub(crate) fn path(&self) -> Option<String> {
         let path = &self.file.as_ref()?.path;
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        Some(text::one_line(
-            path.as_os_str().as_encoded_bytes(),
-            MAX_PATH_CHARS,
-        ))
+        let path = path.as_os_str().as_encoded_bytes();
+        Some(text::one_line(path, MAX_PATH_CHARS))
     }
 
-    /// Whether the file was written, created or removed after it was read at this time, when it
-    /// `existed` or not.
+    /// Whether the file was changed after it was read at this time, when it `existed` or not.
     pub(crate) fn is_later_than(&self, existed: bool, read_at: Millis) -> bool {
         let written = self.file.as_ref().and_then(|file| {
             let at = file.path.metadata().ok()?.modified().ok()?;
@@ -73,20 +65,9 @@ impl ShownConfig {
 }
 
 /// Returns the settings that apply, with where they are from.
-///
-/// # Errors
-///
-/// As [`super::load`].
 pub(crate) fn show(env: Env<'_>) -> Result<ShownConfig, Error> {
     let file = find(env);
-    let text = match &file {
-        Some(file) => read_text(file)?,
-        None => None,
-    };
-    let config = match (&file, &text) {
-        (Some(file), Some(text)) => super::file::parse(&file.path, text)?,
-        _ => Config::default(),
-    };
+    let (config, text) = read(file.as_ref())?;
     Ok(ShownConfig {
         config,
         exists: text.is_some(),
@@ -108,15 +89,11 @@ fn defaults() -> String {
 /// Returns the settings in the order of the example: what is set, and for what is not its default.
 fn merge(set: &[Setting]) -> Vec<Setting> {
     let mut defaults = settings_in(&defaults());
-    for default in &mut defaults {
-        default.line = None;
-    }
     for (key, before) in WITHOUT_DEFAULT {
         let place = defaults.iter().position(|default| default.key == before);
         let setting = Setting {
             key: key.to_owned(),
-            value: None,
-            line: None,
+            ..Setting::default()
         };
         defaults.insert(place.map_or(defaults.len(), |place| place + 1), setting);
     }
@@ -125,16 +102,13 @@ fn merge(set: &[Setting]) -> Vec<Setting> {
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
     let mut merged: Vec<Setting> = Vec::new();
-    for default in defaults {
+    for mut default in defaults {
+        default.line = None;
         // A table may be set as a whole (`notices = ["tmux"]`), and a table of any keys has several.
-        let own = set.iter().filter(|setting| {
-            is_below(&setting.key, &default.key) || is_below(&default.key, &setting.key)
-        });
-        let before = merged.len();
-        merged.extend(own.cloned());
-        if merged.len() == before {
-            merged.push(default);
-        }
+        let is_of_it =
+            |one: &&Setting| is_below(&one.key, &default.key) || is_below(&default.key, &one.key);
+        let own: Vec<Setting> = set.iter().filter(is_of_it).cloned().collect();
+        merged.extend(if own.is_empty() { vec![default] } else { own });
     }
     // A table that is set as a whole is in the place of several.
     merged.dedup();
@@ -153,28 +127,18 @@ fn settings_in(text: &str) -> Vec<Setting> {
 fn collect(text: &str, above: &str, table: &DeTable<'_>, settings: &mut Vec<Setting>) {
     for (name, value) in table {
         let key = format!("{above}{}", plain_key(name.get_ref()));
-        match value.get_ref() {
-            DeValue::Table(table) => collect(text, &format!("{key}."), table, settings),
-            DeValue::Array(items) if key == "sink" => {
-                for item in items {
-                    if let DeValue::Table(sink) = item.get_ref() {
-                        settings.extend(sink_in(text, sink));
-                    }
-                }
-            }
-            DeValue::Array(_)
-            | DeValue::String(_)
-            | DeValue::Integer(_)
-            | DeValue::Float(_)
-            | DeValue::Boolean(_)
-            | DeValue::Datetime(_) => {
-                let written = written(text, value);
-                settings.push(Setting {
-                    value: Some(text::one_line(written.as_bytes(), MAX_CHARS)),
-                    line: Some(line_of(text.as_bytes(), name.span().start)),
-                    key,
-                });
-            }
+        let found = value.get_ref();
+        if let Some(table) = found.as_table() {
+            collect(text, &format!("{key}."), table, settings);
+        } else if let ("sink", Some(items)) = (&*key, found.as_array()) {
+            let sinks = items.iter().filter_map(|item| item.get_ref().as_table());
+            settings.extend(sinks.filter_map(|sink| sink_in(text, sink)));
+        } else {
+            settings.push(Setting {
+                value: Some(text::one_line(written(text, value).as_bytes(), MAX_CHARS)),
+                line: Some(line_of(text.as_bytes(), name.span().start)),
+                key,
+            });
         }
     }
 }
@@ -182,9 +146,8 @@ fn collect(text: &str, above: &str, table: &DeTable<'_>, settings: &mut Vec<Sett
 fn sink_in(text: &str, sink: &DeTable<'_>) -> Option<Setting> {
     let of = |key: &str| sink.iter().find(|(name, _)| name.get_ref() == key);
     let (at, name) = of("name")?;
-    let kind = ["exec", "shell", "webhook"]
-        .into_iter()
-        .find(|kind| of(kind).is_some())?;
+    let mut kinds = ["exec", "shell", "webhook"].into_iter();
+    let kind = kinds.find(|kind| of(kind).is_some())?;
     Some(Setting {
         key: format!("sink.{}", plain_key(name.get_ref().as_str()?)),
         value: Some(kind.to_owned()),
@@ -194,11 +157,13 @@ fn sink_in(text: &str, sink: &DeTable<'_>) -> Option<Setting> {
 
 /// Returns a value as it is written in the file, lists without their comments.
 fn written(text: &str, value: &toml::Spanned<DeValue<'_>>) -> String {
-    let DeValue::Array(items) = value.get_ref() else {
-        return text.get(value.span()).unwrap_or_default().to_owned();
-    };
-    let items: Vec<String> = items.iter().map(|item| written(text, item)).collect();
-    format!("[{}]", items.join(", "))
+    match value.get_ref().as_array() {
+        Some(items) => {
+            let items: Vec<String> = items.iter().map(|item| written(text, item)).collect();
+            format!("[{}]", items.join(", "))
+        }
+        None => text.get(value.span()).unwrap_or_default().to_owned(),
+    }
 }
 
 fn plain_key(key: &str) -> String {

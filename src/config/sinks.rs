@@ -11,15 +11,14 @@ use clap::ValueEnum;
 use regex::{Captures, Regex};
 
 use super::reader::Value;
-use super::value::{absolute_file, quotable, wrong};
-use crate::model::{Kind, Level, TASK_NAME_RULE, is_task_name};
+use super::value::{absolute_file, if_right, quotable, wrong};
+use crate::model::{Kind, TASK_NAME_RULE, is_task_name};
 use crate::rules::wire::Filter;
 
 /// How long a delivery may take, by default and at most.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// A sink.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SinkConfig {
     /// Its name, which no other sink has: key `name`.
@@ -52,7 +51,6 @@ impl SinkTarget {
     }
 }
 
-/// An address to which records are posted.
 #[cfg(feature = "webhook")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Webhook {
@@ -63,7 +61,6 @@ pub(crate) struct Webhook {
     /// The file with the certificates that the peer's must be signed by, instead of those that the
     /// program has: key `ca-file`.
     pub ca_file: Option<PathBuf>,
-    /// What is sent.
     pub message: MessageConfig,
 }
 
@@ -101,7 +98,8 @@ impl SinkConfig {
                 not(feature = "webhook"),
                 expect(unused_variables, reason = "only webhooks have them")
             )]
-            let files = ["secret-file", "ca-file"].map(|key| table.read(key, file));
+            let [secret_file, ca_file] =
+                ["secret-file", "ca-file"].map(|key| table.read(key, file));
             let message = MessageConfig {
                 format: table.read_or("format", Format::Json, |value| value.word(&Format::NAMES)),
                 title: table.read("title", text),
@@ -121,8 +119,8 @@ impl SinkConfig {
                 table.list("tasks", "a list of names of tasks", plain),
             );
             filter.owners = table.list("owners", "a list of owners", plain);
-            let level = table.read("level", |value| value.word(&LEVELS));
-            filter.only_warnings = level == Some(Level::Warning);
+            let levels = [("info", false), ("warning", true)];
+            filter.only_warnings = table.read_or("level", false, |value| value.word(&levels));
 
             let name = name.ok_or("a sink needs a `name`")?;
             let of_webhooks = "secret-file ca-file format title headers body";
@@ -142,18 +140,15 @@ impl SinkConfig {
             let target = match (exec, shell, webhook) {
                 (Some(words), None, None) => SinkTarget::Exec(words),
                 (None, Some(line), None) => {
-                    SinkTarget::Exec(vec!["sh".to_owned(), "-c".to_owned(), line])
+                    SinkTarget::Exec(["sh", "-c", &line].map(str::to_owned).to_vec())
                 }
                 #[cfg(feature = "webhook")]
-                (None, None, Some(url)) => {
-                    let [secret_file, ca_file] = files;
-                    SinkTarget::Webhook(Webhook {
-                        url,
-                        secret_file,
-                        ca_file,
-                        message,
-                    })
-                }
+                (None, None, Some(url)) => SinkTarget::Webhook(Webhook {
+                    url,
+                    secret_file,
+                    ca_file,
+                    message,
+                }),
                 _ => {
                     let targets = "one of `exec`, `shell` and `webhook`";
                     return Err(format!("sink `{name}` needs {targets}"));
@@ -169,13 +164,9 @@ impl SinkConfig {
     }
 }
 
-const LEVELS: [(&str, Level); 2] = [("info", Level::Info), ("warning", Level::Warning)];
-
 fn name(name: &str) -> Result<String, String> {
-    match is_task_name(name) {
-        true => Ok(name.to_owned()),
-        false => Err(wrong(name, &format!("is not {TASK_NAME_RULE}"))),
-    }
+    let why = format!("is not {TASK_NAME_RULE}");
+    if_right(name, is_task_name(name), &why)
 }
 
 /// Reads an argument of a program, which cannot have a NUL.
@@ -197,18 +188,13 @@ fn address(url: &str) -> Result<String, String> {
     if cfg!(not(feature = "webhook")) {
         return Err("this program was built without webhooks".to_owned());
     }
-    let rest = url
-        .strip_prefix("https://")
-        .or_else(|| url.strip_prefix("http://"));
+    let secure = url.strip_prefix("https://");
+    let rest = secure.or_else(|| url.strip_prefix("http://"));
     let is_host = |c: char| c.is_ascii_alphanumeric() || c == '[';
     let is_plain = |c: char| c.is_ascii_graphic();
-    match rest.is_some_and(|rest| rest.starts_with(is_host)) && url.chars().all(is_plain) {
-        true => Ok(url.to_owned()),
-        false => Err(wrong(
-            url,
-            "is not an address that starts with https:// or http://",
-        )),
-    }
+    let is_address = rest.is_some_and(|rest| rest.starts_with(is_host));
+    let why = "is not an address that starts with https:// or http://";
+    if_right(url, is_address && url.chars().all(is_plain), why)
 }
 
 /// Reads a word of the feed.
@@ -227,19 +213,17 @@ pub(crate) struct MessageConfig {
     pub format: Format,
     /// The title: key `title`.
     pub title: Option<Template>,
-    /// Headers besides those of each delivery: table `headers`.
-    pub headers: Vec<Header>,
+    /// Headers besides those of each delivery, with their names in lower case: table `headers`.
+    pub headers: Vec<(String, Template)>,
     /// The body; if missing, the record or its text: key `body`.
     pub body: Option<Template>,
 }
 
-/// The format of a body.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Format {
     /// JSON. Values stand inside its strings.
     #[default]
     Json,
-    /// Plain text.
     Text,
 }
 
@@ -247,36 +231,27 @@ impl Format {
     const NAMES: [(&str, Self); 2] = [("json", Self::Json), ("text", Self::Text)];
 }
 
-/// A header. Its value can be secret.
+/// A text with values of the record in it: `{tasks}`, or `{text:html}` with `&`, `<` and `>` escaped. In a
+/// header it can be secret.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Header {
-    pub name: String,
-    pub value: Template,
-}
+pub(crate) struct Template(String);
 
-impl Debug for Header {
+impl Debug for Template {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        self.name.fmt(formatter)
+        formatter.write_str("a template")
     }
 }
-
-/// A text with values of the record in it: `{tasks}`, or `{text:html}` with `&`, `<` and `>` escaped.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Template(String);
 
 /// A value in a template. Braces around anything but lower-case letters are text.
 static VALUE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\{([a-z:]+)\}").expect("it is a regular expression"));
 
-/// The names of values.
 const VALUES: [&str; 10] = [
     "text", "title", "tasks", "types", "kind", "level", "session", "owner", "record", "sink",
 ];
 
-/// The end of a value that is escaped for HTML.
 const HTML: &str = ":html";
 
-/// The longest value of a header, in bytes.
 const MAX_HEADER: usize = 4096;
 
 /// Headers that each delivery sets itself.
@@ -285,20 +260,17 @@ const OWN_HEADERS: &str = "\
 
 impl Template {
     fn parse(template: &str) -> Result<Self, String> {
-        for found in VALUE.captures_iter(template) {
-            let name = found[1].strip_suffix(HTML).unwrap_or(&found[1]);
-            if !VALUES.contains(&name) {
-                let (name, known) = (quotable(&found[1]), VALUES.join(", "));
-                return Err(format!(
-                    "does not know {{{name}}}; allowed are {known}, each also with `{HTML}`"
-                ));
-            }
-        }
-        Ok(Self(template.to_owned()))
+        let is_known = |name: &str| VALUES.contains(&name.strip_suffix(HTML).unwrap_or(name));
+        let mut found = VALUE.captures_iter(template);
+        let Some(other) = found.find(|found| !is_known(&found[1])) else {
+            return Ok(Self(template.to_owned()));
+        };
+        let (name, known) = (quotable(&other[1]), VALUES.join(", "));
+        let known = format!("{known}, each also with `{HTML}`");
+        Err(format!("does not know {{{name}}}; allowed are {known}"))
     }
 
-    /// Returns the text with these values, each of them escaped, and before that for HTML where the
-    /// template says so.
+    /// Returns the text with these values, escaped, and before that for HTML where it says so.
     pub(crate) fn render(
         &self,
         value: impl Fn(&str) -> String,
@@ -331,7 +303,7 @@ impl MessageConfig {
     }
 }
 
-fn read_headers(value: &Value<'_>) -> Option<Vec<Header>> {
+fn read_headers(value: &Value<'_>) -> Option<Vec<(String, Template)>> {
     let headers = value.map(|_, value| value.text("the value of a header", header_value))?;
     let header = |(name, value): (String, Template)| {
         let lower = name.to_ascii_lowercase();
@@ -342,7 +314,7 @@ fn read_headers(value: &Value<'_>) -> Option<Vec<Header>> {
         if OWN_HEADERS.split(' ').any(|own| own == lower) || lower.starts_with("webhook-") {
             return Err(wrong(&name, "cannot be set here; the title is key `title`"));
         }
-        Ok(Header { name: lower, value })
+        Ok((lower, value))
     };
     value.checked(headers.into_iter().map(header).collect())
 }

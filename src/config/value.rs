@@ -18,6 +18,14 @@ pub(super) fn wrong(text: &str, why: &str) -> String {
     format!("`{}` {why}", quotable(text))
 }
 
+/// Returns the text if it is right, else why it is not.
+pub(super) fn if_right(text: &str, is_right: bool, why: &str) -> Result<String, String> {
+    match is_right {
+        true => Ok(text.to_owned()),
+        false => Err(wrong(text, why)),
+    }
+}
+
 /// `"a"`, `"a" and "b"`, `"a", "b" and "c"`, with these quotes and this word.
 pub(super) fn enumerate<'a>(
     words: impl Iterator<Item = &'a str>,
@@ -32,22 +40,16 @@ pub(super) fn enumerate<'a>(
     }
 }
 
-/// Returns an absolute path.
 pub(super) fn absolute_file(path: &str) -> Result<PathBuf, String> {
-    let file = PathBuf::from(path);
-    match file.is_absolute() {
-        true => Ok(file),
-        false => Err(wrong(path, "is not an absolute path")),
-    }
+    let is_absolute = Path::new(path).is_absolute();
+    if_right(path, is_absolute, "is not an absolute path").map(PathBuf::from)
 }
 
-/// Parses a size: a whole number with the unit `KiB`, `MiB`, `GiB` or `TiB`. Returns it in bytes;
-/// `None` when it is not a size, or too large.
+/// Parses a size, a whole number of `KiB`, `MiB`, `GiB` or `TiB`, in bytes; `None` if it is none or too large.
 pub(super) fn parse_size(text: &str) -> Option<u64> {
     let units = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
-    let (number, bits) = units
-        .iter()
-        .find_map(|(unit, bits)| Some((text.strip_suffix(unit)?, bits)))?;
+    let mut units = units.iter();
+    let (number, bits) = units.find_map(|(unit, bits)| Some((text.strip_suffix(unit)?, bits)))?;
     let is_whole = number.bytes().all(|byte| byte.is_ascii_digit());
     let number: u64 = number.parse().ok().filter(|_| is_whole)?;
     number.checked_mul(1 << bits)
@@ -58,41 +60,33 @@ pub(super) fn parse_size(text: &str) -> Option<u64> {
 /// `None` when it is not a duration, or too long.
 pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     let is_of_number = |c: char| c.is_ascii_digit() || c == '.';
-    let zero = if text.starts_with('.') { "0" } else { "" };
-    let unit = if text.chars().all(is_of_number) {
-        "s"
-    } else {
-        ""
-    };
     // `-1s`, `1h ago` and `1 h, 2 m` are durations for the parser, but not wanted here, and neither are weeks.
-    let is_plain = text
-        .chars()
-        .all(|c| c.is_ascii_alphabetic() || is_of_number(c));
+    let is_other = |c: char| !c.is_ascii_alphabetic() && !is_of_number(c);
+    if text.contains(is_other) {
+        return None;
+    }
+    let zero = if text.starts_with('.') { "0" } else { "" };
+    let is_number = text.chars().all(is_of_number);
+    let unit = if is_number { "s" } else { "" };
     let span: Span = format!("{zero}{text}{unit}").parse().ok()?;
     let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
-    duration
-        .try_into()
-        .ok()
-        .filter(|_| is_plain && span.get_weeks() == 0)
+    duration.try_into().ok().filter(|_| span.get_weeks() == 0)
 }
 
-/// Reads a duration of the command line.
 pub(crate) fn read_duration(text: &str) -> Result<Duration, String> {
     let duration = parse_duration(text);
     duration.ok_or_else(|| format!("`{text}` is not a duration like 500ms, 2s, 1.5m or 1h"))
 }
 
-/// Reads a duration that is not zero.
 pub(crate) fn read_time(text: &str) -> Result<Duration, String> {
     let duration = read_duration(text)?;
-    if duration.is_zero() {
-        return Err(format!("`{text}` must be more than zero"));
+    match duration.is_zero() {
+        true => Err(format!("`{text}` must be more than zero")),
+        false => Ok(duration),
     }
-    Ok(duration)
 }
 
-/// Returns the error for a file that is not TOML, or contains an unknown key or an invalid value: the
-/// problem in one line, including the key.
+/// Returns the error for a file with this problem, which includes the key.
 pub(super) fn invalid(path: &Path, line: u32, problem: impl Display) -> Error {
     Error::failed(format!("{}:{line}: {problem}", path.display()))
 }
@@ -104,14 +98,12 @@ pub(super) fn line_of(text: &[u8], offset: usize) -> u32 {
     u32::try_from(n_ends + 1).unwrap_or(u32::MAX)
 }
 
-/// Returns the error for a file that is not text.
 pub(super) fn not_utf8(path: &Path, error: &FromUtf8Error) -> Error {
     let line = line_of(error.as_bytes(), error.utf8_error().valid_up_to());
     invalid(path, line, "not UTF-8")
 }
 
-/// Returns the error for a file that exists and cannot be read, or that another user could have written.
-/// `variable` can name another file.
+/// Returns the error for a file that is there and not usable. `variable` can name another one.
 pub(super) fn unreadable(path: &Path, error: &io::Error, variable: Option<&str>) -> Error {
     let refused = error.get_ref().and_then(|inner| inner.downcast_ref());
     let Some(refused): Option<&RefusedFile> = refused else {

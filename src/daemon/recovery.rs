@@ -9,8 +9,7 @@ use crate::rules::engine::RestoredState;
 use crate::rules::wire::can_have_lost;
 use crate::store::archive;
 use crate::store::feed::{
-    DamagedFile, Journal, PendingEvents, RecordedLook, SavedSession, finish_removal, load_saved,
-    recover, saved_of,
+    DamagedFile, Journal, PendingEvents, RecordedLook, SavedSession, load_saved, recover, saved_of,
 };
 
 /// How a saved snapshot that cannot be used is handled.
@@ -53,10 +52,6 @@ pub(super) fn begin(paths: &Paths, name: &str, fresh: bool) -> Result<InitialSta
     let run_numbers = run_numbers(paths, saved.as_ref());
     replay.bookmark.run_numbers = run_numbers.clone();
     let epoch = epoch(recovered.epoch, saved.as_ref());
-    if let Err(error) = finish_removal(&paths.feed(), &epoch) {
-        tracing::error!(%error, "could not remove earlier records of the feed");
-    }
-
     // A feed that was cut: the numbers lost with its end were used.
     let same_feed = saved.as_ref().filter(|saved| saved.epoch == epoch);
     let last_seq = same_feed.map_or(0, |saved| saved.last_seq);

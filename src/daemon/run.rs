@@ -25,7 +25,7 @@ use crate::outlets::sink::Sinks;
 use crate::rules::engine::{Engine, Settings};
 use crate::rules::prompt::UserRules;
 use crate::session::{Session, Setup, StoreState};
-use crate::store::feed::{Ages, Retention};
+use crate::store::feed::Ages;
 use crate::store::{Archiver, Live, ReaderThread, Store, StoreSetup};
 use crate::tmux::{ListedSession, Mark, TmuxError};
 
@@ -233,7 +233,6 @@ fn assemble(
 ) -> Result<(EventLoop, Streams, ReaderThread, Seq), Error> {
     let paths = &options.paths;
     let beginning = recovery::begin(paths, &options.session, options.fresh)?;
-    let kept = &options.config.feed;
     let readers = ReaderThread::start("readers").map_err(no_thread)?;
     let (archiver, usual) = Archiver::start().map_err(no_thread)?;
     let archiver = Arc::new(archiver);
@@ -250,7 +249,7 @@ fn assemble(
         journal: beginning.journal,
         context,
         pending: beginning.pending,
-        retention: Retention::new(kept.keep_size, kept.keep_age, kept.keep_for_consumers),
+        kept: options.config.feed,
         ages,
     })
     .map_err(no_thread)?;
@@ -285,7 +284,7 @@ fn assemble(
         },
         crate::clock::now(),
     );
-    let runs = RunArchiver::new(Arc::clone(&archiver), &options.config.logs);
+    let runs = RunArchiver::new(Arc::clone(&archiver), options.config.logs);
     // There is one scan.
     let (notices, scanned) = mpsc::channel(1);
     let cleaner = SessionCleaner {

@@ -12,7 +12,7 @@ use crate::model::{Error, ErrorKind, SessionLife, Task};
 use crate::rules::terminal::{Extent, History};
 use crate::rules::wait::{Anchor, Cursor};
 use crate::rules::wire::{LogRequest, TaskLog};
-use crate::store::archive::{Limits, RunInfo};
+use crate::store::archive::RunInfo;
 use crate::store::{Archiver, KeptRun};
 use crate::tmux::{self, Connection};
 
@@ -90,20 +90,12 @@ pub(crate) async fn read_task_log(
 #[derive(Debug, Clone)]
 pub(super) struct RunArchiver {
     archiver: Arc<Archiver>,
-    limits: Limits,
+    limits: LogsConfig,
 }
 
 impl RunArchiver {
-    pub(super) fn new(archiver: Arc<Archiver>, logs: &LogsConfig) -> Self {
-        let size = |n| usize::try_from(n).unwrap_or(usize::MAX);
-        Self {
-            archiver,
-            limits: Limits {
-                lines: size(logs.keep_lines),
-                runs: size(logs.keep_runs),
-                bytes: logs.keep_mib << 20,
-            },
-        }
+    pub(super) fn new(archiver: Arc<Archiver>, limits: LogsConfig) -> Self {
+        Self { archiver, limits }
     }
 
     /// Archives the output of a run of this life of the session, whose files are at `paths`, under its present name,
@@ -139,7 +131,7 @@ impl RunArchiver {
         let (Some(pane), Some(run)) = (task.pane, task.run) else {
             return Ok(None);
         };
-        if self.limits.runs == 0 {
+        if self.limits.keep_runs == 0 {
             return Ok(None);
         }
         let failed = |error| Error::failed(format!("could not read the output of a run: {error}"));

@@ -32,7 +32,6 @@ use crate::rules::wire::{
     Acknowledgement, LiveRecord, LsTask, LsView, StreamRecord, TaskStateName,
 };
 
-/// How long to wait before connecting again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
 
 /// After how long without a change it is asked whether the conversation has tasks, and for how long nothing
@@ -48,21 +47,20 @@ const WHILE_READ: Backoff = Backoff::new(QUIET, Duration::from_secs(60));
 /// How long a machine may take to answer that.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 
-/// What is read of the feeds on another machine.
 #[derive(Debug)]
 pub(crate) enum HostNews {
-    /// A stream of the feed with this epoch has begun.
     Began {
         epoch: String,
         /// What is known to be acknowledged: records up to this one.
         cursor: Seq,
-        /// The feed's last record.
         last: Seq,
     },
-    /// A record of a feed that has begun.
     Record(Box<Record>),
     /// Retention has removed the records up to this one.
-    Gap { epoch: String, to: Seq },
+    Gap {
+        epoch: String,
+        to: Seq,
+    },
     /// The conversation has no task and no undelivered message there, and the feed is not followed any more.
     Forgotten(FarFeed),
 }
@@ -75,7 +73,6 @@ pub(crate) struct Received {
 }
 
 impl HostNote {
-    /// Executes a command in the session there, for the conversation.
     async fn execute(&self, words: &[&str], stdin: FarStdin) -> Result<FarProcess, Error> {
         let host = Host::named(&self.host, &lookup)?;
         let words = words.iter().map(|word| (*word).to_owned());
@@ -111,8 +108,7 @@ impl HostNote {
     }
 }
 
-/// Follows the conversation's tasks in this session there until it is forgotten. Acknowledges what is in
-/// `received`.
+/// Follows the conversation's tasks there until it is forgotten. Acknowledges what is in `received`.
 pub(crate) async fn follow_host(
     notes: HostNotes,
     note: HostNote,
@@ -136,7 +132,6 @@ pub(crate) async fn follow_host(
     follower.report(forgotten).await;
 }
 
-/// A conversation's tasks in a session of another machine.
 struct HostFollower {
     notes: HostNotes,
     note: HostNote,
@@ -147,7 +142,6 @@ struct HostFollower {
     is_received: Cell<bool>,
 }
 
-/// How the next stream begins.
 struct NextStream {
     /// Whether another reader is replaced. One that was replaced itself, by another process or by another name
     /// of the machine, waits until nobody reads.
@@ -155,21 +149,15 @@ struct NextStream {
     retry: Backoff,
 }
 
-impl NextStream {
-    const FIRST: Self = Self {
-        takes_over: true,
-        retry: RETRY,
-    };
-    const AFTER_OTHERS: Self = Self {
-        takes_over: false,
-        retry: WHILE_READ,
-    };
-}
+const FIRST_STREAM: NextStream = NextStream {
+    takes_over: true,
+    retry: RETRY,
+};
 
 impl HostFollower {
     /// Reads the feed, again whenever a stream has ended.
     async fn follow(&self, mut received: mpsc::UnboundedReceiver<Received>) -> Infallible {
-        let mut next = NextStream::FIRST;
+        let mut next = FIRST_STREAM;
         let mut was_missing = false;
         loop {
             let ended = self.read(&mut next, &mut received).await;
@@ -200,7 +188,7 @@ impl HostFollower {
     ) -> Result<u8, Error> {
         let consumer = consumer_of(&this_machine(), &self.note.owner);
         let owner = format!("--owner={}", self.note.owner);
-        let words = [
+        let mut words = vec![
             "feed",
             "--follow",
             "--consumer",
@@ -208,11 +196,10 @@ impl HostFollower {
             "--kind",
             "followUp",
             &owner,
-            "--take-over",
         ];
-        let n_words = words.len() - usize::from(!next.takes_over);
+        words.extend(next.takes_over.then_some("--take-over"));
         let stdin = FarStdin::Acknowledgements;
-        let mut process = self.note.execute(&words[..n_words], stdin).await?;
+        let mut process = self.note.execute(&words, stdin).await?;
         let mut stream_epoch = String::new();
         // The last record, and the last one that is acknowledged on the disk there.
         let (mut last, mut acked) = (0, 0);
@@ -241,7 +228,7 @@ impl HostFollower {
                 StreamRecord::Live(LiveRecord::Hello {
                     epoch, last_seq, ..
                 }) => {
-                    *next = NextStream::FIRST;
+                    *next = FIRST_STREAM;
                     stream_epoch.clone_from(&epoch);
                     Some(HostNews::Began {
                         epoch,
@@ -267,7 +254,7 @@ impl HostFollower {
                     None
                 }
                 StreamRecord::Live(LiveRecord::Replaced) => {
-                    *next = NextStream::AFTER_OTHERS;
+                    (next.takes_over, next.retry) = (false, WHILE_READ);
                     continue;
                 }
                 StreamRecord::Live(LiveRecord::Status { .. } | LiveRecord::Tasks { .. }) => {
@@ -282,8 +269,7 @@ impl HostFollower {
         }
     }
 
-    /// Resolves when the conversation has nothing left there, and the note is removed: it had no task when
-    /// it was asked, and nothing has come since.
+    /// Resolves when the conversation has nothing left there and the note is removed.
     async fn until_forgotten(&self) {
         let mut pause = QUIET;
         // Set if there was none: the files of the note.
@@ -307,10 +293,9 @@ impl HostFollower {
             let files = self.notes.settled(&self.note);
             let is_known = files.is_some() && self.is_received.get();
             let has_none = is_known && self.note.has_no_task().await;
-            pause = if files.is_none() || has_none {
-                QUIET
-            } else {
-                ASK_EVERY
+            pause = match files.is_none() || has_none {
+                true => QUIET,
+                false => ASK_EVERY,
             };
             had_none = files.filter(|_| has_none);
         }
@@ -351,9 +336,8 @@ pub(crate) async fn follow_wakes(
 ) {
     let mut retry = RETRY;
     while config::load(&lookup).is_ok_and(|config| config.has_fleet) {
-        match follow(&owner, &mut received, &reports, &mut retry).await {
-            Ok(()) => {}
-            Err(error) => tracing::debug!(%error, "wakes cannot be read now"),
+        if let Err(error) = follow(&owner, &mut received, &reports, &mut retry).await {
+            tracing::debug!(%error, "wakes cannot be read now");
         }
         if received.is_closed() {
             return;
@@ -370,19 +354,17 @@ async fn follow(
     retry: &mut Backoff,
 ) -> Result<(), Error> {
     let folder = folder()?;
-    let args = ["wakes", "--owner", owner, "--notes"].map(OsStr::new);
-    let (mut stdin, mut process) =
-        FleetProcess::start(args.into_iter().chain([folder.as_os_str()]))?;
+    let words = ["wakes", "--owner", owner, "--notes"].map(OsStr::new);
+    let args = words.into_iter().chain([folder.as_os_str()]);
+    let (mut stdin, mut process) = FleetProcess::start(args)?;
     loop {
         // Losing an arm is safe: nothing is taken before it is done.
         tokio::select! {
-            line = process.line() => {
-                match serde_json::from_slice(&line?) {
-                    Ok(wake) => report(wake, reports).await,
-                    // It reads now.
-                    Err(_) => *retry = RETRY,
-                }
-            }
+            line = process.line() => match serde_json::from_slice(&line?) {
+                Ok(wake) => report(wake, reports).await,
+                // It reads now.
+                Err(_) => *retry = RETRY,
+            },
             order = received.recv() => {
                 // Nobody follows any more.
                 let Some(Received { epoch, seq }) = order else { return Ok(()) };

@@ -19,14 +19,12 @@ use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::{Error, FarCall};
 use crate::rules::wire::client_of;
 
-/// The longest note that is read, in bytes.
 const MAX_NOTE: u64 = 16 * 1024;
 
 /// A session on another machine in which a conversation has launched tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HostNote {
-    pub(super) owner: String,
-    /// The machine.
+    pub(crate) owner: String,
     pub(super) host: String,
     /// What chooses the session and its server there, as words of a command.
     pub(super) session: Vec<String>,
@@ -35,7 +33,6 @@ pub(crate) struct HostNote {
 /// A feed on another machine: the machine, and what names the feed there.
 pub(crate) type FarFeed = (String, String);
 
-/// The folder of the notes.
 #[derive(Debug, Clone)]
 pub(crate) struct HostNotes {
     folder: PathBuf,
@@ -52,15 +49,13 @@ pub(crate) fn session_words(choice: &SessionChoice) -> Vec<String> {
         ("--tmux", path(&server.program)),
         ("-s", choice.session.clone()),
     ];
-    let given = given
-        .into_iter()
-        .filter_map(|(option, value)| Some([option.to_owned(), value?]));
-    given.flatten().collect()
+    let words = given.into_iter();
+    let words = words.filter_map(|(option, value)| Some([option.to_owned(), value?]));
+    words.flatten().collect()
 }
 
-/// Notes that the conversation which makes a call is about to launch tasks by it. The note is not removed while
-/// its file, which is returned, is open: it has to be until the command has ended. `None` if no conversation
-/// makes the call whose client has an adapter.
+/// Notes that a conversation with an adapter is about to launch tasks by this call, if it makes it. The note
+/// is not removed while its file, which is returned, is open: it has to be until the command has ended.
 pub(crate) fn note_host(call: &FarCall, choice: &SessionChoice) -> Result<Option<File>, Error> {
     let owner = call.owner.as_ref();
     let Some(owner) = owner.filter(|owner| client_of(owner).is_some()) else {
@@ -79,30 +74,19 @@ pub(crate) fn note_host(call: &FarCall, choice: &SessionChoice) -> Result<Option
     held.map_err(|source| Error::folder(&notes.folder, &source))
 }
 
-/// Returns the owners that have tasks on other machines.
 pub(crate) fn owners_with_hosts() -> Result<BTreeSet<String>, Error> {
     let notes = HostNotes::find()?.list().into_iter();
     Ok(notes.map(|(_, note)| note.owner).collect())
 }
 
 impl HostNote {
-    /// Returns what names its feed.
     pub(crate) fn feed(&self) -> FarFeed {
         (self.host.clone(), self.session.join("\0"))
-    }
-
-    /// Whether the conversation is this one.
-    pub(crate) fn is_of(&self, owner: &str) -> bool {
-        self.owner == owner
     }
 }
 
 impl HostNotes {
     /// Returns the notes of this machine's conversations.
-    ///
-    /// # Errors
-    ///
-    /// When the environment names no folder for state.
     pub(crate) fn find() -> Result<Self, Error> {
         let folder = state_root(&lookup)?.join(HOSTS).join("to");
         Ok(Self { folder })
@@ -139,16 +123,10 @@ impl HostNotes {
     pub(super) fn settled(&self, note: &HostNote) -> Option<Vec<PathBuf>> {
         let of_note = self.list().into_iter().filter(|(_, found)| found == note);
         let files: Vec<PathBuf> = of_note.map(|(path, _)| path).collect();
-        let is_free =
-            |path: &PathBuf| files::open(path).is_ok_and(|file| file.try_lock_shared().is_ok());
-        files.iter().all(is_free).then_some(files)
+        let is_free = |path| files::open(path).is_ok_and(|file| file.try_lock_shared().is_ok());
+        files.iter().all(|path| is_free(path)).then_some(files)
     }
 
-    /// Returns what resolves when notes have changed.
-    ///
-    /// # Errors
-    ///
-    /// When the folder cannot be watched.
     pub(crate) fn watch(&self) -> io::Result<NoteWatch> {
         files::make_folder(&self.folder, OPEN_TO_OTHERS)?;
         NoteWatch::new(&self.folder)
@@ -170,11 +148,7 @@ impl NoteWatch {
         tokio::net::unix::pipe::Receiver::from_owned_fd_unchecked(watch).map(Self)
     }
 
-    /// Resolves when a launch has written its note, or one was removed.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
+    /// Resolves when a launch has written its note, or one was removed. It is cancel safe.
     pub(crate) async fn changed(&mut self) {
         if self.0.readable().await.is_err() {
             return std::future::pending().await;

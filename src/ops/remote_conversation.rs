@@ -18,9 +18,8 @@ const MACHINE_CHARS: usize = 40;
 /// How many characters of an id that cannot be in a consumer's name stay readable.
 const READABLE_CHARS: usize = 40;
 
-/// Notes that the caller launches tasks in this session for this owner, if it is a conversation of another
-/// machine whose client has an adapter: makes it a consumer of the feed from here on, unless it is one. Returns
-/// whether it is such a conversation.
+/// Notes that the caller launches tasks for this owner, if it is a conversation of another machine with an
+/// adapter: makes it a consumer of the feed from here on. Returns whether it is such a conversation.
 pub(super) async fn note_launch(
     session: &mut TaskSession,
     owner: Option<&str>,
@@ -55,8 +54,7 @@ pub(super) fn consumer_of(machine: &str, owner: &str) -> String {
     consumer_name(&format!("{machine}."), owner)
 }
 
-/// Returns the name of the consumer of this owner: the owner behind the prefix, with a hash where its
-/// id cannot be in a name.
+/// Returns the owner behind the prefix, with a hash where its id cannot be in a consumer's name.
 pub(crate) fn consumer_name(prefix: &str, owner: &str) -> String {
     let name = format!("{prefix}{owner}");
     if check_consumer_name(&name).is_ok() {
@@ -69,7 +67,6 @@ pub(crate) fn consumer_name(prefix: &str, owner: &str) -> String {
     format!("{prefix}{client}:{readable}-{hash}")
 }
 
-/// Returns the consumer of this name, if there is one.
 pub(crate) async fn find_consumer(
     daemon: &mut DaemonClient,
     name: &str,

@@ -17,7 +17,7 @@ use crate::rules::wire::{
     After, ConsumerList, Filter, ReaderStart, Request, StoredUse, StreamRecord, check_consumer_name,
 };
 use crate::store::StoredFeed;
-use crate::store::feed::{Retention, consumers_of, remove_consumer as remove_file, sync_consumers};
+use crate::store::feed::{consumers_of, remove_consumer as remove_file, sync_consumers};
 
 /// The stored records of a feed that were asked for.
 #[derive(Debug)]
@@ -138,9 +138,7 @@ pub(crate) async fn list_consumers(session: &mut TaskSession) -> Result<Consumer
     if !files.exists() {
         return Err(no_feed(session));
     }
-    let kept = config::load(&lookup)?.feed;
-    let retention = Retention::new(kept.keep_size, kept.keep_age, kept.keep_for_consumers);
-    files.consumers(retention)
+    files.consumers(&config::load(&lookup)?.feed)
 }
 
 pub(crate) async fn remove_consumer(session: &mut TaskSession, name: &str) -> Result<(), Error> {

@@ -15,6 +15,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc as async_mpsc, oneshot};
 
+use crate::config::LogsConfig;
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::{Millis, RunNumbers, Task};
 
@@ -25,24 +26,19 @@ const TICK: Duration = Duration::from_millis(1);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunInfo {
-    /// The window's id.
     pub window_id: String,
     /// Its name at that time.
     pub window_name: String,
-    /// The number of the run.
     pub run: u32,
     pub current_command: Option<String>,
-    /// The directory that it ran in.
     pub task_cwd: Option<String>,
     /// When it began, in milliseconds since 1970.
     pub started_at: Option<Millis>,
     /// When it ended or was replaced by the next run, in milliseconds since 1970.
     pub ended_at: Option<Millis>,
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
     pub exit_signal: Option<String>,
-    /// Why it ended, as the feed says it: `replaced` by the next run. Absent where its program ended by
-    /// itself.
+    /// Why it was ended, as the feed says it: `replaced` by the next run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Behind how many lines some of its output may be missing.
@@ -51,8 +47,7 @@ pub(crate) struct RunInfo {
 }
 
 impl RunInfo {
-    /// Whether it did what it was to do: it ended by itself, with code 0. A server may have a handler
-    /// for SIGTERM that ends it with that code too.
+    /// Whether it ended by itself, with code 0: a handler of SIGTERM may end it with that, too.
     pub(crate) fn has_succeeded(&self) -> bool {
         self.exit_code == Some(0) && self.reason.is_none()
     }
@@ -63,36 +58,23 @@ impl RunInfo {
     }
 }
 
-/// A stored run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ArchivedRun {
-    /// Its data.
     pub about: RunInfo,
     /// Its first and last lines.
     pub lines: Vec<String>,
 }
 
 /// Stores a run's output. The oldest runs beyond the limits are removed.
-///
-/// # Errors
-///
-/// When the folder cannot be used.
 fn keep(run: &KeptRun) -> io::Result<()> {
-    let KeptRun {
-        folder,
-        life,
-        about,
-        lines,
-        limits,
-    } = run;
+    let (folder, lines, most) = (&run.folder, &run.lines, run.limits.keep_lines);
     files::make_folder(folder, OPEN_TO_OTHERS)?;
+    let mut about = run.about.clone();
     let number = about.window_id.trim_start_matches('@');
-    let path = folder.join(format!("{life}-{number}-{}.log", about.run));
-    let fresh = path.with_extension("new");
+    let path = folder.join(format!("{}-{number}-{}.log", run.life, about.run));
     // Of a long output a fifth of what is kept are its first lines, if they are known.
-    let mut about = about.clone();
-    let mut n_first = limits.lines / 5;
-    let n_dropped = lines.len().saturating_sub(limits.lines);
+    let mut n_first = most / 5;
+    let n_dropped = lines.len().saturating_sub(most);
     if n_dropped > 0 {
         n_first = n_first.min(about.gap_after.unwrap_or(n_first));
         about.gap_after = Some(n_first);
@@ -104,7 +86,7 @@ fn keep(run: &KeptRun) -> io::Result<()> {
         text.push(b'\n');
     }
     let last = newest_first(folder)?.first().map(|(at, ..)| *at);
-    files::replace(&path, &fresh, &text)?;
+    files::replace(&path, &path.with_extension("new"), &text)?;
     // The order of the runs does not depend on how the machine's clock is set.
     let written = files::open_to_write(&path)?;
     if let Some(last) = last
@@ -112,20 +94,14 @@ fn keep(run: &KeptRun) -> io::Result<()> {
     {
         written.set_modified(last + TICK)?;
     }
-    prune(folder, *limits)
+    prune(folder, run.limits)
 }
 
 /// Returns the latest stored run, with this number if one is given, of the task with this name or window id.
-///
-/// # Errors
-///
-/// When the folder or the run's file cannot be read.
 pub(crate) fn find(folder: &Path, name: &str, run: Option<u32>) -> io::Result<Option<ArchivedRun>> {
     for (_, _, path) in newest_first(folder)? {
-        let Some((about, rest)) = read(&path)? else {
-            continue;
-        };
-        if run.is_none_or(|run| about.run == run)
+        if let Some((about, rest)) = read(&path)?
+            && run.is_none_or(|run| about.run == run)
             && (about.window_name == name || about.window_id == name)
         {
             let lines = rest.lines().collect::<io::Result<_>>()?;
@@ -136,10 +112,6 @@ pub(crate) fn find(folder: &Path, name: &str, run: Option<u32>) -> io::Result<Op
 }
 
 /// Returns the data of all stored runs, the last one last.
-///
-/// # Errors
-///
-/// When the folder or a run's file cannot be read.
 pub(crate) fn list(folder: &Path) -> io::Result<Vec<RunInfo>> {
     let mut runs = Vec::new();
     for (_, _, path) in newest_first(folder)?.into_iter().rev() {
@@ -152,11 +124,6 @@ pub(crate) fn list(folder: &Path) -> io::Result<Vec<RunInfo>> {
     Ok(runs)
 }
 
-/// Returns the last numbers of the stored runs.
-///
-/// # Errors
-///
-/// When the folder or a run's file cannot be read.
 pub(crate) fn run_numbers(folder: &Path) -> io::Result<RunNumbers> {
     let runs = list(folder)?.into_iter();
     Ok(runs.map(|run| (run.window_name, run.run)).collect())
@@ -181,31 +148,18 @@ fn read(path: &Path) -> io::Result<Option<(RunInfo, BufReader<fs::File>)>> {
     Ok(Some((about, file)))
 }
 
-/// How much is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Limits {
-    /// Lines of one run: its first and last ones.
-    pub lines: usize,
-    /// Runs of one session: its last ones.
-    pub runs: usize,
-    /// Bytes of all runs of one session together.
-    pub bytes: u64,
-}
-
-/// Removes the oldest runs beyond the limits.
-fn prune(folder: &Path, limits: Limits) -> io::Result<()> {
+fn prune(folder: &Path, limits: LogsConfig) -> io::Result<()> {
     let mut bytes = 0;
     for (index, (_, size, path)) in newest_first(folder)?.into_iter().enumerate() {
         bytes += size;
-        if index >= limits.runs || (bytes > limits.bytes && index > 0) {
+        if index >= limits.keep_runs || (bytes > limits.keep_bytes && index > 0) {
             fs::remove_file(path)?;
         }
     }
     Ok(())
 }
 
-/// Returns the kept runs with their times and sizes. A folder that is not there has none; one that
-/// is not ours, or a link, is an error.
+/// Returns the kept runs with their times and sizes. A missing folder has none; a link is an error.
 fn newest_first(folder: &Path) -> io::Result<Vec<(SystemTime, u64, PathBuf)>> {
     let entries = files::check_owner_of_folder(folder).and_then(|()| fs::read_dir(folder));
     let mut runs = Vec::new();
@@ -233,165 +187,130 @@ const LEAST: usize = 2;
 fn usual_duration(runs: &[RunInfo], name: &str, command: Option<&str>) -> Option<Millis> {
     let is_same = |run: &&RunInfo| {
         let of_run = run.current_command.as_deref();
-        run.has_succeeded()
-            && run.window_name == name
-            && (of_run.is_none() || command.is_none() || of_run == command)
+        let is_other = of_run.is_some() && command.is_some() && of_run != command;
+        run.has_succeeded() && run.window_name == name && !is_other
     };
     let same = runs.iter().rev().filter(is_same);
     let mut millis: Vec<Millis> = same.filter_map(RunInfo::duration).take(LAST).collect();
-    if millis.len() < LEAST {
-        return None;
-    }
     millis.sort_unstable();
     // The upper one of two.
-    millis.get(millis.len() / 2).copied()
+    let median = millis.get(millis.len() / 2).copied();
+    median.filter(|_| millis.len() >= LEAST)
 }
 
-/// How many bytes of output may be queued. Further output is dropped, so that a disk that hangs
-/// does not fill the memory.
+/// How many bytes of output may be queued, so that a disk that hangs does not fill the memory.
 const MOST_QUEUED: usize = 128 << 20;
 
-/// The output of a run, and where to store it.
 #[derive(Debug)]
 pub(crate) struct KeptRun {
-    /// The session's folder of ended runs.
     pub(crate) folder: PathBuf,
     /// Distinguishes lives of the session.
     pub(crate) life: String,
-    /// The run's data.
     pub(crate) about: RunInfo,
     /// Its lines, as far as they are known.
     pub(crate) lines: Vec<String>,
-    /// How much is stored.
-    pub(crate) limits: Limits,
-}
-
-impl KeptRun {
-    fn n_bytes(&self) -> usize {
-        self.lines.iter().map(String::len).sum()
-    }
+    pub(crate) limits: LogsConfig,
 }
 
 /// How long the run of this task usually takes.
 pub(crate) type UsualDuration = (Arc<Task>, Millis);
 
-/// How many usual durations may be queued for the event loop. Further ones are dropped: only their
-/// display is missing.
+/// How many usual durations may be queued for the event loop. Of further ones only the display is missing.
 const MOST_DURATIONS: usize = 1000;
 
-/// A job of the archiving thread. Jobs are done in order.
-#[derive(Debug)]
-enum ArchiveJob {
-    Keep(Box<KeptRun>, oneshot::Sender<io::Result<()>>),
-    /// How long such a run takes, by those in the session's folder of ended runs.
-    FindUsual(PathBuf, Arc<Task>),
-    /// Answers when all earlier jobs are done.
-    Close(oneshot::Sender<()>),
+/// Starts a thread of the store.
+pub(super) fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let thread = thread::Builder::new().name(name.to_owned());
+    thread.spawn(work).map(drop)
 }
 
-/// A handle to the archiving thread.
+/// The stored runs of the last folder that was asked for, which are read once.
+type KnownRuns = Option<(PathBuf, Vec<RunInfo>)>;
+
+type ArchiveJob = Box<dyn FnOnce(&mut KnownRuns) + Send>;
+
+/// A handle to the archiving thread, which does jobs in order.
 #[derive(Debug)]
 pub(crate) struct Archiver {
     jobs: mpsc::Sender<ArchiveJob>,
-    /// How many bytes are queued.
+    usual: async_mpsc::Sender<UsualDuration>,
     n_queued: Arc<AtomicUsize>,
 }
 
 impl Archiver {
     /// Starts the thread. The receiver gets the durations that [`Archiver::find_usual`] asks for.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be created.
     pub(crate) fn start() -> io::Result<(Self, async_mpsc::Receiver<UsualDuration>)> {
-        let (jobs, queue) = mpsc::channel();
+        let (jobs, queue) = mpsc::channel::<ArchiveJob>();
         let (usual, found) = async_mpsc::channel(MOST_DURATIONS);
-        let n_queued = Arc::new(AtomicUsize::new(0));
-        let left = Arc::clone(&n_queued);
-        thread::Builder::new()
-            .name("archiver".to_owned())
-            .spawn(move || run(&queue, &left, &usual))?;
-        Ok((Self { jobs, n_queued }, found))
+        start_thread("archiver", move || {
+            let mut known = None;
+            queue.iter().for_each(|job| job(&mut known));
+        })?;
+        let this = Self {
+            jobs,
+            usual,
+            n_queued: Arc::default(),
+        };
+        Ok((this, found))
     }
 
-    /// Stores the output of a run. The receiver resolves when it is written. A failure is logged if
-    /// the receiver was dropped.
+    fn queue(&self, job: impl FnOnce(&mut KnownRuns) + Send + 'static) {
+        if self.jobs.send(Box::new(job)).is_err() {
+            tracing::error!("the archiver's thread has gone: no output is kept");
+        }
+    }
+
+    /// Stores the output of a run. The receiver resolves when it is written; without it, a failure is logged.
     pub(crate) fn keep(&self, run: KeptRun) -> oneshot::Receiver<io::Result<()>> {
         let (reply, kept) = oneshot::channel();
-        let n_bytes = run.n_bytes();
+        let n_bytes = run.lines.iter().map(String::len).sum();
         if self.n_queued.load(Ordering::Relaxed) + n_bytes > MOST_QUEUED {
             answer(reply, Err(io::Error::other("the disk is too slow")));
             return kept;
         }
         self.n_queued.fetch_add(n_bytes, Ordering::Relaxed);
-        if self
-            .jobs
-            .send(ArchiveJob::Keep(Box::new(run), reply))
-            .is_err()
-        {
-            tracing::error!("the archiver's thread has gone: no output is kept");
-        }
+        let n_queued = Arc::clone(&self.n_queued);
+        self.queue(move |known| {
+            let kept = keep(&run);
+            if let Some((folder, runs)) = known
+                && *folder == run.folder
+                && kept.is_ok()
+            {
+                runs.push(run.about);
+                let n_removed = runs.len().saturating_sub(run.limits.keep_runs);
+                runs.drain(..n_removed);
+            }
+            n_queued.fetch_sub(n_bytes, Ordering::Relaxed);
+            answer(reply, kept);
+        });
         kept
     }
 
-    /// Finds out how long the run of this task usually takes, by those that are stored in this folder.
-    /// Nothing is reported if that is not known.
+    /// Reports how long the run of this task usually takes, by those in this folder, if that is known.
     pub(crate) fn find_usual(&self, folder: PathBuf, task: Arc<Task>) {
-        // Without the thread, `keep` complains.
-        drop(self.jobs.send(ArchiveJob::FindUsual(folder, task)));
+        let usual = self.usual.clone();
+        self.queue(move |known| {
+            let of_folder = known.take().filter(|(known, _)| *known == folder);
+            let (_, runs) = known.insert(of_folder.unwrap_or_else(|| {
+                let runs = list(&folder).unwrap_or_else(|error| {
+                    tracing::warn!(%error, "could not read the stored runs");
+                    Vec::new()
+                });
+                (folder, runs)
+            }));
+            if let Some(millis) = usual_duration(runs, &task.name, task.command.as_deref())
+                && usual.try_send((task, millis)).is_err()
+            {
+                tracing::debug!("too many usual durations at once");
+            }
+        });
     }
 
     /// Resolves when everything queued is written.
     pub(crate) async fn close(&self) {
-        let (done, closed) = oneshot::channel();
-        drop(self.jobs.send(ArchiveJob::Close(done)));
-        // Without an answer the thread has ended.
+        let (done, closed) = oneshot::channel::<()>();
+        self.queue(move |_| drop(done));
         drop(closed.await);
-    }
-}
-
-fn run(
-    queue: &mpsc::Receiver<ArchiveJob>,
-    n_queued: &AtomicUsize,
-    usual: &async_mpsc::Sender<UsualDuration>,
-) {
-    // The stored runs of the last folder that was asked for, which are read once.
-    let mut known: Option<(PathBuf, Vec<RunInfo>)> = None;
-    for job in queue {
-        match job {
-            ArchiveJob::Keep(run, reply) => {
-                let kept = keep(&run);
-                if let Some((folder, runs)) = &mut known
-                    && *folder == run.folder
-                    && kept.is_ok()
-                {
-                    runs.push(run.about.clone());
-                    let n_removed = runs.len().saturating_sub(run.limits.runs);
-                    runs.drain(..n_removed);
-                }
-                n_queued.fetch_sub(run.n_bytes(), Ordering::Relaxed);
-                answer(reply, kept);
-            }
-            ArchiveJob::FindUsual(folder, task) => {
-                let of_folder = known.take().filter(|(known, _)| *known == folder);
-                let (_, runs) = known.insert(of_folder.unwrap_or_else(|| {
-                    let runs = list(&folder).unwrap_or_else(|error| {
-                        tracing::warn!(%error, "could not read the stored runs");
-                        Vec::new()
-                    });
-                    (folder, runs)
-                }));
-                if let Some(millis) = usual_duration(runs, &task.name, task.command.as_deref())
-                    && usual.try_send((task, millis)).is_err()
-                {
-                    tracing::debug!("too many usual durations at once");
-                }
-            }
-            ArchiveJob::Close(done) => {
-                // The receiver may have been dropped.
-                done.send(()).unwrap_or_default();
-            }
-        }
     }
 }
 
@@ -409,10 +328,10 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: Limits = Limits {
-        lines: 100,
-        runs: 10,
-        bytes: 1 << 20,
+    const LIMITS: LogsConfig = LogsConfig {
+        keep_lines: 100,
+        keep_runs: 10,
+        keep_bytes: 1 << 20,
     };
 
     fn about(window: &str, name: &str, run: u32) -> RunInfo {
@@ -429,7 +348,7 @@ mod tests {
         life: &str,
         about: &RunInfo,
         lines: &[String],
-        limits: Limits,
+        limits: LogsConfig,
     ) -> io::Result<()> {
         super::keep(&KeptRun {
             folder: folder.to_owned(),
@@ -461,9 +380,9 @@ mod tests {
     #[test]
     fn the_oldest_go_first_whatever_the_clock() {
         let year = Duration::from_secs(366 * 24 * 3600);
-        let limits = Limits {
-            lines: 2,
-            runs: 2,
+        let limits = LogsConfig {
+            keep_lines: 2,
+            keep_runs: 2,
             ..LIMITS
         };
         for first in [SystemTime::UNIX_EPOCH, SystemTime::now() + year] {
@@ -486,8 +405,8 @@ mod tests {
     #[test]
     fn of_a_long_output_the_first_and_the_last_lines_are_kept() {
         let dir = tempfile::tempdir().unwrap();
-        let limits = Limits {
-            lines: 10,
+        let limits = LogsConfig {
+            keep_lines: 10,
             ..LIMITS
         };
         let check = |n, gap_after, expected: &str, expected_gap| {

@@ -4,33 +4,32 @@
 //! for the disk.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use std::{io, thread};
 
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout_at};
 
+use super::archive::start_thread;
 use super::position::Position;
 use crate::clock;
-use crate::model::{AgeClock, Error, Millis, Seq};
+use crate::config::FeedConfig;
+use crate::model::{AgeClock, Error, FEED_VERSION, Millis, Seq};
 use crate::rules::wire::{
     ConsumeRequest, ConsumerAudience, ConsumerList, ConsumerStatus, SavedConsumer,
     check_consumer_name,
 };
 use crate::store::feed::{
-    FeedFiles, Holder, Retention, load_consumers, note_read, remove_consumer, store_consumer,
-    sync_consumers,
+    DamagedFile, FeedFiles, Holder, consumers_of, last_reader_of, load_consumers, note_read,
+    remove_consumer, store_consumer, sync_consumers,
 };
 
-/// How long a new reader waits for the present one to leave before it is refused. The present one may
-/// have been killed an instant ago, with its harness.
+/// How long a new reader waits for the present one, which may have been killed an instant ago.
 const LEAVES_WITHIN: Duration = Duration::from_millis(500);
 
-/// After how many left-out records a position is saved without an acknowledgement: a reader that
-/// comes back need not have all of them read again.
+/// After how many left-out records a position is saved: they need not be read again.
 const SAVE_EVERY: Seq = 1000;
 
 /// How often it is noted that a consumer is being read, in milliseconds.
@@ -42,28 +41,16 @@ const NOTE_READING_EVERY: Duration = Duration::from_secs(60);
 /// How long to wait before a disk that refused is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// How a consumer whose file cannot be read is handled.
-const STARTS_AGAIN: &str = "the consumer's position is lost: it starts again at the first record";
-
-/// The version of a consumer's file.
-const VERSION: u32 = 1;
-
-/// The readers and consumers of one feed.
 #[derive(Debug)]
 pub(crate) struct Consumers {
-    /// The feed's epoch.
     pub(super) epoch: String,
-    /// The feed's clock.
     ages: AgeClock,
-    /// The file with the time when the feed was last read, and the last follow-up read: start-up scans of
-    /// other daemons use it.
+    /// Says when the feed was last read, and up to which follow-up: start-up scans of other daemons use it.
     last_reader: PathBuf,
     state: Mutex<ConsumerTable>,
-    /// Wakes the thread that saves.
     work: Condvar,
     /// Notified when the thread has saved what it could.
     saved: Notify,
-    /// Notified when a reader leaves.
     left: Notify,
 }
 
@@ -94,12 +81,10 @@ struct Consumer {
     position: Position,
     /// The cursor in the file; `None` while there is no file.
     saved: Option<Seq>,
-    /// Whether it is to be saved now.
     is_dirty: bool,
     reader: Option<ReaderOf>,
 }
 
-/// The present reader of a consumer.
 #[derive(Debug)]
 struct ReaderOf {
     lease: u64,
@@ -113,14 +98,13 @@ struct ReaderOf {
 }
 
 impl Consumers {
-    /// Returns the consumers of the feed with this epoch, as they were saved. Their cursors are cut
-    /// to `last_seq`, the feed's last record: what comes behind it is new.
+    /// Returns the consumers as they were saved. Their cursors are cut to the feed's last record.
     pub(super) fn new(
+        feed: &Path,
         epoch: &str,
         last_seq: Seq,
         saved: Vec<SavedConsumer>,
         ages: AgeClock,
-        last_reader: PathBuf,
     ) -> Self {
         let mut state = ConsumerTable::default();
         let now = ages.at(clock::since_boot());
@@ -136,26 +120,26 @@ impl Consumers {
                     "the feed has changed: the consumer's cursor is set back"
                 );
             }
-            let first_left_out = record.first_left_out;
-            let first_left_out = first_left_out.filter(|seq| is_same && *seq <= cursor);
+            let left_out = record.first_left_out;
+            let left_out = left_out.filter(|seq| is_same && *seq <= cursor);
             // With a time that is yet to come, it counts as used now.
             let is_early = record.used_after > now;
             record.used_after = record.used_after.min(now);
             epoch.clone_into(&mut record.epoch);
-            let name = record.name.clone();
             let consumer = Consumer {
-                record,
-                position: Position::new(cursor, first_left_out),
+                position: Position::new(cursor, left_out),
                 saved: Some(cursor),
                 is_dirty: is_moved || is_early,
                 reader: None,
+                record,
             };
+            let name = consumer.record.name.clone();
             state.consumers.insert(name, consumer);
         }
         Self {
             epoch: epoch.to_owned(),
             ages,
-            last_reader,
+            last_reader: last_reader_of(feed),
             state: Mutex::new(state),
             work: Condvar::new(),
             saved: Notify::new(),
@@ -163,30 +147,21 @@ impl Consumers {
         }
     }
 
-    /// Loads the consumers of a feed from their folder and starts the thread that saves them:
-    /// acknowledgements are confirmed when they are on the disk, and neither requests nor the feed wait
-    /// for it.
-    ///
-    /// # Errors
-    ///
-    /// When the thread cannot be made.
+    /// Loads the consumers of a feed from their folder and starts the thread that saves them.
     pub(super) fn start(
-        folder: PathBuf,
+        feed: &Path,
         epoch: &str,
         last_seq: Seq,
         ages: AgeClock,
-        last_reader: PathBuf,
     ) -> io::Result<Arc<Self>> {
-        let consumers = Self::new(epoch, last_seq, load(&folder), ages, last_reader);
-        let consumers = Arc::new(consumers);
+        let folder = consumers_of(feed);
+        let saved = load(&folder);
+        let consumers = Arc::new(Self::new(feed, epoch, last_seq, saved, ages));
         let kept = Arc::clone(&consumers);
-        thread::Builder::new()
-            .name("consumers".to_owned())
-            .spawn(move || kept.keep_saved(&folder))?;
+        start_thread("consumers", move || kept.keep_saved(&folder))?;
         Ok(consumers)
     }
 
-    /// Saves what changes until the daemon leaves.
     fn keep_saved(&self, folder: &Path) {
         loop {
             let is_idle = |state: &mut ConsumerTable| {
@@ -233,16 +208,17 @@ impl Consumers {
             }
         };
         removals.retain(|name| is_done(remove_consumer(folder, name)));
-        let saves = saves.into_iter();
-        let saves = saves.map(|saved| (is_done(store_consumer(folder, &saved)), saved));
-        let saves: Vec<(bool, SavedConsumer)> = saves.collect();
+        let mut stored = Vec::new();
+        for saved in &saves {
+            stored.push(is_done(store_consumer(folder, saved)));
+        }
         let is_synced = is_done(sync_consumers(folder));
         let mut state = self.state();
         if is_synced {
             state.removed.retain(|name| !removals.contains(name));
         }
-        for (is_stored, saved) in &saves {
-            state.settle(saved, is_synced && *is_stored);
+        for (saved, is_stored) in saves.iter().zip(stored) {
+            state.settle(saved, is_synced && is_stored);
         }
         if problem.is_some() != state.problem.is_some() {
             match &problem {
@@ -254,7 +230,6 @@ impl Consumers {
         self.saved.notify_waiters();
     }
 
-    /// Counts one more reader, for this audience.
     pub(super) fn begin_reading(self: &Arc<Self>, audience: ConsumerAudience) -> Reading {
         let mut state = self.state();
         state.last_number += 1;
@@ -269,7 +244,6 @@ impl Consumers {
         }
     }
 
-    /// Returns how many readers there are.
     pub(crate) fn n_readers(&self) -> usize {
         self.state().present.len()
     }
@@ -283,10 +257,11 @@ impl Consumers {
 
     /// Stores that the feed is read now, and up to which follow-up.
     pub(super) fn note_reading(&self) {
-        let mut state = self.state();
-        state.is_read = false;
-        let seq = state.last_follow_up;
-        drop(state);
+        let seq = {
+            let mut state = self.state();
+            state.is_read = false;
+            state.last_follow_up
+        };
         let now = self.ages.at(clock::since_boot());
         if let Err(error) = note_read(&self.last_reader, &self.epoch, seq, now) {
             tracing::warn!(%error, "could not note that the feed is read");
@@ -296,8 +271,8 @@ impl Consumers {
     /// Resolves when the disk has what makes this true; the error is why it refused.
     async fn on_disk(&self, is_done: impl Fn(&ConsumerTable) -> bool) -> Result<(), String> {
         loop {
-            let mut saved = pin!(self.saved.notified());
-            saved.as_mut().enable();
+            // From here on it is notified, also before it is awaited.
+            let saved = self.saved.notified();
             if is_done(&self.state()) {
                 return Ok(());
             }
@@ -311,17 +286,9 @@ impl Consumers {
         }
     }
 
-    /// Makes the process `pid` the reader of a consumer. A consumer that does not exist is created,
-    /// which is durable when this resolves; `last_seq` is the feed's last record.
-    ///
-    /// # Errors
-    ///
-    /// When another process reads as this consumer and is not to be replaced, or the consumer cannot
-    /// be created.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped, the consumer has no reader. It may have been created.
+    /// Makes the process `pid` the reader of a consumer. A consumer that does not exist is created, which
+    /// is durable when this resolves; `last_seq` is the feed's last record. If the future is dropped, the
+    /// consumer has no reader, and may have been created.
     pub(crate) async fn lease(
         self: &Arc<Self>,
         request: &ConsumeRequest,
@@ -332,8 +299,7 @@ impl Consumers {
         check_consumer_name(name).map_err(Error::usage)?;
         let deadline = Instant::now() + LEAVES_WITHIN;
         let lease = loop {
-            let mut left = pin!(self.left.notified());
-            left.as_mut().enable();
+            let left = self.left.notified();
             match self.try_lease(request, pid, last_seq) {
                 Ok(lease) => break lease,
                 Err(reader) => {
@@ -346,7 +312,7 @@ impl Consumers {
         };
         let has_file = |state: &ConsumerTable| {
             let consumer = state.consumers.get(name);
-            consumer.is_none_or(|consumer| consumer.saved.is_some())
+            consumer.is_none_or(|one| one.saved.is_some())
         };
         let failed = |why| Error::failed(format!("could not create consumer `{name}`: {why}"));
         self.on_disk(has_file).await.map_err(failed)?;
@@ -360,27 +326,17 @@ impl Consumers {
         pid: Option<u32>,
         last_seq: Seq,
     ) -> Result<Lease, Option<u32>> {
-        let mut state = self.state();
-        let ConsumerTable {
-            consumers,
-            removed,
-            last_number,
-            ..
-        } = &mut *state;
+        let state = &mut *self.state();
         let create = || {
-            removed.remove(&request.name);
+            state.removed.remove(&request.name);
             let cursor = if request.from_now { last_seq } else { 0 };
             Consumer {
                 record: SavedConsumer {
-                    v: VERSION,
+                    v: FEED_VERSION,
                     name: request.name.clone(),
                     epoch: self.epoch.clone(),
-                    cursor,
-                    first_left_out: None,
                     created_at: clock::now().wall,
-                    used_at: 0,
-                    used_after: 0,
-                    audience: ConsumerAudience::default(),
+                    ..SavedConsumer::default()
                 },
                 position: Position::new(cursor, None),
                 saved: None,
@@ -388,18 +344,18 @@ impl Consumers {
                 reader: None,
             }
         };
-        let consumer = consumers.entry(request.name.clone());
-        let consumer = consumer.or_insert_with(create);
+        let name = request.name.clone();
+        let consumer = state.consumers.entry(name).or_insert_with(create);
         if let Some(reader) = &consumer.reader {
             if !request.take_over {
                 return Err(reader.pid);
             }
             reader.changed.notify_one();
         }
-        *last_number += 1;
+        state.last_number += 1;
         let changed = Arc::new(Notify::new());
         consumer.reader = Some(ReaderOf {
-            lease: *last_number,
+            lease: state.last_number,
             pid,
             acknowledged: Vec::new(),
             refusal: None,
@@ -411,23 +367,19 @@ impl Consumers {
         Ok(Lease {
             consumers: Arc::clone(self),
             name: request.name.clone(),
-            id: *last_number,
+            id: state.last_number,
             cursor: consumer.position.cursor,
             changed,
         })
     }
 
     /// Forgets a consumer; it is gone from the disk when this resolves.
-    ///
-    /// # Errors
-    ///
-    /// When there is none of this name, a process reads as it, or its file cannot be removed.
     pub(crate) async fn remove(&self, name: &str) -> Result<(), Error> {
         {
             let mut state = self.state();
             let Some(consumer) = state.consumers.get(name) else {
-                let message = format!("no consumer `{}`", name.escape_debug());
-                return Err(Error::missing(message));
+                let name = name.escape_debug();
+                return Err(Error::missing(format!("no consumer `{name}`")));
             };
             if let Some(reader) = &consumer.reader {
                 return Err(is_read(name, reader.pid).with_hint("end that process first"));
@@ -441,21 +393,15 @@ impl Consumers {
         self.on_disk(is_removed).await.map_err(failed)
     }
 
-    /// Returns the consumers of a feed with these files by name, with how far each is behind the feed's last
-    /// record and how many bytes are kept only for it.
-    pub(super) fn list(
-        &self,
-        last_seq: Seq,
-        files: &FeedFiles,
-        retention: &Retention,
-    ) -> ConsumerList {
+    /// Returns the consumers of a feed with these files, by name.
+    pub(super) fn list(&self, last_seq: Seq, files: &FeedFiles, kept: &FeedConfig) -> ConsumerList {
         let now = self.ages.at(clock::since_boot());
         let state = self.state();
         let status = |(name, consumer): (&String, &Consumer)| ConsumerStatus {
             name: name.clone(),
             cursor: consumer.position.cursor,
             lag: last_seq.saturating_sub(consumer.position.cursor),
-            held_bytes: retention.held_bytes(files, &consumer.holder(), now),
+            held_bytes: kept.held_bytes(files, &consumer.holder(now), now),
             reader: consumer.reader.as_ref().and_then(|reader| reader.pid),
             created_at: consumer.record.created_at,
             used_at: consumer.record.used_at,
@@ -470,17 +416,17 @@ impl Consumers {
         }
     }
 
-    /// Returns the consumers as retention takes them into account. Those that are being read count as
-    /// used now, also for the next daemon if this one is killed.
+    /// Returns what retention takes into account. That one is being read is noted for the next daemon.
     pub(super) fn holders(&self) -> Vec<Holder> {
         let now = self.ages.at(clock::since_boot());
         let mut state = self.state();
-        for consumer in state.consumers.values_mut() {
+        let holders = state.consumers.values_mut().map(|consumer| {
             if consumer.reader.is_some() && now - consumer.record.used_after > NOTE_USE_EVERY {
                 self.note_use(consumer);
             }
-        }
-        state.consumers.values().map(Consumer::holder).collect()
+            consumer.holder(now)
+        });
+        holders.collect()
     }
 
     /// Returns why consumers cannot be saved; `None` while they can.
@@ -522,36 +468,27 @@ impl Consumers {
 }
 
 fn is_read(name: &str, reader: Option<u32>) -> Error {
-    let by = reader.map_or_else(
-        || "another process".to_owned(),
-        |pid| format!("process {pid}"),
-    );
-    let message = format!("consumer `{name}` is being read by {by}");
-    Error::failed(message)
+    let by = reader.map(|pid| format!("process {pid}"));
+    let by = by.as_deref().unwrap_or("another process");
+    Error::failed(format!("consumer `{name}` is being read by {by}"))
 }
 
 impl Consumer {
-    fn holder(&self) -> Holder {
+    fn holder(&self, now: Millis) -> Holder {
+        let is_read = self.reader.is_some();
         Holder {
             cursor: self.position.cursor,
-            used_at: self.record.used_after,
-            is_read: self.reader.is_some(),
+            used_at: if is_read { now } else { self.record.used_after },
         }
-    }
-
-    fn is_read_by(&self, lease: u64) -> bool {
-        self.reader.as_ref().map(|reader| reader.lease) == Some(lease)
     }
 }
 
 impl ConsumerTable {
-    /// Whether there is a consumer to save or remove.
     fn has_work(&self) -> bool {
         !self.removed.is_empty() || self.consumers.values().any(|consumer| consumer.is_dirty)
     }
 
-    /// Returns what is to be removed and saved, each consumer once: the acknowledgements that come
-    /// during a sync are covered by the next one.
+    /// Returns what is to be removed and saved. Acknowledgements during a sync are covered by the next one.
     fn take_work(&mut self) -> (BTreeSet<String>, Vec<SavedConsumer>) {
         let dirty = self.consumers.values_mut().filter(|one| one.is_dirty);
         let saves = dirty.map(|consumer| {
@@ -584,11 +521,9 @@ impl ConsumerTable {
     }
 }
 
-/// Returns the consumers in this folder. What cannot be read is kept under another name: the
-/// consumer starts again at the first record, and nothing is skipped.
+/// Returns the consumers in this folder. What cannot be read is kept under another name.
 fn load(folder: &Path) -> Vec<SavedConsumer> {
-    // A daemon that was killed may have replaced a file and not synced the folder. What is removed from
-    // the feed depends on the positions in it.
+    // A daemon that was killed may not have synced the folder, and what is removed depends on it.
     if let Err(error) = sync_consumers(folder) {
         tracing::warn!(%error, "could not sync the folder of consumers");
     }
@@ -596,14 +531,12 @@ fn load(folder: &Path) -> Vec<SavedConsumer> {
         tracing::error!(%error, folder = %folder.display(), "could not read the consumers");
         Vec::new()
     });
-    let mut consumers = Vec::new();
-    for consumer in loaded {
-        match consumer {
-            Ok(consumer) => consumers.push(consumer),
-            Err(damaged) => damaged.set_aside(STARTS_AGAIN),
-        }
-    }
-    consumers
+    let usable = loaded.into_iter().filter_map(|consumer| {
+        let lost = "the consumer's position is lost: it starts again at the first record";
+        let set_aside = |damaged: &DamagedFile| damaged.set_aside(lost);
+        consumer.inspect_err(set_aside).ok()
+    });
+    usable.collect()
 }
 
 /// One reader. Dropping it decreases the number of readers.
@@ -648,17 +581,15 @@ impl Lease {
         self.update(|consumer| {
             consumer.position.acknowledge(seq);
             self.consumers.note_use(consumer);
-            let Some(reader) = &mut consumer.reader else {
-                return;
-            };
-            let waiting = &mut reader.acknowledged;
-            let is_full = waiting.len() >= MOST_UNCONFIRMED;
-            let last = waiting.pop_if(|_| is_full).unwrap_or_default();
-            waiting.push(seq.max(last));
+            if let Some(reader) = &mut consumer.reader {
+                let waiting = &mut reader.acknowledged;
+                let is_full = waiting.len() >= MOST_UNCONFIRMED;
+                let last = waiting.pop_if(|_| is_full).unwrap_or_default();
+                waiting.push(seq.max(last));
+            }
         });
     }
 
-    /// Ends the stream because of what the reader sent.
     pub(crate) fn refuse(&self, refusal: Error) {
         self.update(|consumer| {
             if let Some(reader) = &mut consumer.reader {
@@ -681,11 +612,7 @@ impl Lease {
         replies
     }
 
-    /// Resolves when there is something to send.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
+    /// Resolves when there is something to send. Nothing is lost when the future is dropped.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }
@@ -695,7 +622,6 @@ impl Lease {
         self.update(|consumer| consumer.position.sent(from, to));
     }
 
-    /// Marks a record as left out by the filter.
     pub(super) fn left_out(&self, seq: Seq, is_follow_up: bool) {
         self.update(|consumer| {
             consumer.position.left_out(seq, is_follow_up);
@@ -707,21 +633,24 @@ impl Lease {
         });
     }
 
-    /// Changes the consumer, unless another reader has taken it over.
     fn update(&self, change: impl FnOnce(&mut Consumer)) {
-        let mut state = self.consumers.state();
-        let consumer = state.consumers.get_mut(&self.name);
-        if let Some(consumer) = consumer.filter(|consumer| consumer.is_read_by(self.id)) {
+        if let Some(consumer) = self.read_in(&mut self.consumers.state()) {
             change(consumer);
         }
+    }
+
+    /// Returns the consumer, unless another reader has taken it over.
+    fn read_in<'a>(&self, state: &'a mut ConsumerTable) -> Option<&'a mut Consumer> {
+        let consumer = state.consumers.get_mut(&self.name)?;
+        let reader = consumer.reader.as_ref()?;
+        (reader.lease == self.id).then_some(consumer)
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
         let mut state = self.consumers.state();
-        let consumer = state.consumers.get_mut(&self.name);
-        let Some(consumer) = consumer.filter(|consumer| consumer.is_read_by(self.id)) else {
+        let Some(consumer) = self.read_in(&mut state) else {
             return;
         };
         if consumer.saved.is_some() {
@@ -736,8 +665,7 @@ impl Drop for Lease {
     }
 }
 
-/// How many confirmations may wait for a reader. Of more, only the last is kept: a confirmation
-/// covers all acknowledgements before it.
+/// How many confirmations may wait for a reader. Of more, only the last is kept, which covers the others.
 const MOST_UNCONFIRMED: usize = 1024;
 
 /// Why the daemon ends a consumer's stream.

@@ -4,17 +4,16 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
-use std::thread;
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
+use super::archive::start_thread;
 use super::consumers::Consumers;
 use super::live::{Live, StoreSetup};
 use super::writer::{MOST_WAITING, StoreJob, StoreReport, Writer, with_waiting};
 use crate::model::{Body, Context, Record, SavedLook, Seq, StatusCounts};
-use crate::store::feed::{consumers_of, last_reader_of};
 
 /// What the daemon records and saves, and what waits for the disk.
 #[derive(Debug)]
@@ -22,16 +21,12 @@ pub(crate) struct Store {
     jobs: mpsc::Sender<StoreJob>,
     reports: watch::Receiver<StoreReport>,
     pub(crate) live: Arc<Live>,
-    /// What the next records are written with.
     pub(crate) context: Context,
     /// The report of the writing thread that was taken last.
     pub(crate) report: StoreReport,
-    /// The sequence number of the last queued record.
     pub(crate) given_seq: Seq,
-    /// What is displayed once its record is on the disk, with the sequence numbers of the records. While too
-    /// many wait for the disk, no looks are taken.
+    /// What is displayed once its record is on the disk, with the sequence numbers of the records.
     unshown: VecDeque<(Seq, Body)>,
-    /// How many snapshots are queued.
     n_unsaved: Arc<AtomicUsize>,
 }
 
@@ -40,30 +35,19 @@ const MOST_UNSAVED: usize = 2;
 
 impl Store {
     /// Starts the writing thread, and the one that saves consumers.
-    ///
-    /// # Errors
-    ///
-    /// When a thread cannot be created.
     pub(crate) fn start(beginning: StoreSetup) -> io::Result<Self> {
-        let feed = beginning.journal.path();
-        let consumers = Consumers::start(
-            consumers_of(feed),
-            &beginning.context.epoch,
-            beginning.journal.end().last_seq,
-            beginning.ages.clock(),
-            last_reader_of(feed),
-        )?;
+        let (feed, end) = (beginning.journal.path(), beginning.journal.end());
+        let (epoch, ages) = (&beginning.context.epoch, beginning.ages.clock());
+        let consumers = Consumers::start(feed, epoch, end.last_seq, ages)?;
         let live = Arc::new(Live::new(&beginning, consumers));
         let (jobs, queue) = mpsc::channel();
         let context = beginning.context.clone();
         let report = StoreReport::beginning(&beginning);
         let (reporter, reports) = watch::channel(report.clone());
-        let n_unsaved = Arc::new(AtomicUsize::new(0));
+        let n_unsaved = Arc::default();
         let left = Arc::clone(&n_unsaved);
         let writer = Writer::new(beginning, Arc::clone(&live), reporter, left);
-        thread::Builder::new()
-            .name("store".to_owned())
-            .spawn(move || writer.run(&queue))?;
+        start_thread("store", move || writer.run(&queue))?;
         Ok(Self {
             jobs,
             reports,
@@ -76,8 +60,7 @@ impl Store {
         })
     }
 
-    /// Appends these records, all of them or none. It never waits: [`Store::changed`] resolves when they are
-    /// written.
+    /// Appends these records, all of them or none, without waiting.
     pub(crate) fn append(&mut self, records: Vec<Record>) {
         for record in &records {
             self.given_seq = record.seq;
@@ -98,8 +81,7 @@ impl Store {
         self.send(StoreJob::Status(counts));
     }
 
-    /// Saves a snapshot that includes the records queued before. Returns whether it was queued: it
-    /// is not while others wait for the disk.
+    /// Saves a snapshot with the records queued before; returns `false` while others wait for the disk.
     #[must_use]
     pub(crate) fn save(&self, look: SavedLook) -> bool {
         if self.n_unsaved.load(Ordering::Relaxed) >= MOST_UNSAVED {
@@ -118,27 +100,20 @@ impl Store {
         drop(closed.await);
     }
 
-    /// Resolves when there is a new report. An error means that the thread has ended, because of a bug.
-    ///
-    /// # Cancel safety
-    ///
-    /// No report is lost when the future is dropped.
+    /// Resolves when there is a new report; fails if the thread has ended, because of a bug. It is cancel safe.
     pub(crate) async fn changed(&mut self) -> Result<(), watch::error::RecvError> {
         self.reports.changed().await
     }
 
-    /// Takes the latest report. Returns what may be displayed now, events and notices that are not about
-    /// events, whose records are on the disk; and the counts, if they have changed.
+    /// Takes the latest report: what may be displayed now, and the counts, if they have changed.
     pub(crate) fn take_report(&mut self) -> (Vec<Body>, Option<StatusCounts>) {
         let report = self.reports.borrow_and_update().clone();
-        let counts = report
-            .counts
-            .filter(|_| report.counts != self.report.counts);
+        let is_news = report.counts != self.report.counts;
         self.report = report;
         let written = self.report.written;
         let n_shown = self.unshown.partition_point(|(seq, _)| *seq <= written);
         let shown = self.unshown.drain(..n_shown).map(|(_, what)| what);
-        (shown.collect(), counts)
+        (shown.collect(), self.report.counts.filter(|_| is_news))
     }
 
     /// Returns why records are not on the disk, if the disk refuses them.
@@ -181,38 +156,21 @@ impl Drop for Store {
 pub(crate) struct ReaderThread {
     /// What [`run_on`] needs.
     pub(crate) handle: Handle,
-    /// Dropping it ends the thread.
     _stop: oneshot::Sender<()>,
 }
 
 impl ReaderThread {
-    /// Starts a thread with this name.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be created.
     pub(crate) fn start(name: &str) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
-        let (stop, stopped) = oneshot::channel::<()>();
-        thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(move || {
-                // An error means that the other end was dropped, which is its purpose.
-                drop(runtime.block_on(stopped));
-            })?;
-        Ok(Self {
-            handle,
-            _stop: stop,
-        })
+        let (_stop, stopped) = oneshot::channel::<()>();
+        // An error means that the other end was dropped, which is its purpose.
+        start_thread(name, move || drop(runtime.block_on(stopped)))?;
+        Ok(Self { handle, _stop })
     }
 }
 
-/// Runs a future on a thread of readers. Resolves when it has ended.
-///
-/// # Cancel safety
-///
-/// Dropping the returned future aborts it as well.
+/// Runs a future on a thread of readers to its end. Dropping the returned future aborts it.
 pub(crate) async fn run_on(thread: &Handle, future: impl Future<Output = ()> + Send + 'static) {
     let mut task = JoinSet::new();
     task.spawn_on(future, thread);

@@ -8,51 +8,40 @@ use tokio::sync::{broadcast, watch};
 use super::consumers::{Consumers, Lease};
 use super::stream::{CHANGES_KEPT, FeedBeginning, FeedChange, Subscription, TaskChanges};
 use crate::clock;
+use crate::config::FeedConfig;
 use crate::model::{Context, Error, Millis, Seq};
 use crate::rules::wire::{
     After, ConsumeRequest, ConsumerList, Filter, LiveRecord, MessageReaders, ReaderStart,
     SINK_PREFIX, StoredUse, TaskBoard,
 };
-use crate::store::feed::{Ages, FeedEnd, FeedFiles, Journal, PendingEvents, Retention, Segment};
+use crate::store::feed::{Ages, FeedEnd, FeedFiles, Journal, PendingEvents, Segment};
 
-/// What a store is started with.
 #[derive(Debug)]
 pub(crate) struct StoreSetup {
-    /// The feed.
     pub(crate) journal: Journal,
-    /// What the next records are written with.
     pub(crate) context: Context,
-    /// What the feed leaves open.
     pub(crate) pending: PendingEvents,
-    /// What is kept of the feed.
-    pub(crate) retention: Retention,
-    /// How old the feed's segments are.
+    pub(crate) kept: FeedConfig,
     pub(crate) ages: Ages,
 }
 
-/// The present end of the feed, the present counts, and the subscriptions of readers. The writing
-/// thread publishes changes. Subscribing needs no request to the event loop.
+/// What readers of the feed subscribe to, without a request to the event loop. The writing thread publishes.
 #[derive(Debug)]
 pub(crate) struct Live {
-    /// The feed's file.
     path: PathBuf,
     pub(crate) epoch: String,
     state: Mutex<LiveState>,
-    /// The tasks as the last look saw them.
     tasks: watch::Sender<Arc<TaskBoard>>,
     pub(crate) consumers: Arc<Consumers>,
-    retention: Retention,
+    kept: FeedConfig,
     /// When this daemon started, in milliseconds since 1970.
     started_at: Millis,
 }
 
-/// What changes of it.
 #[derive(Debug)]
 struct LiveState {
     session_name: String,
-    end: FeedEnd,
-    /// The closed segments of the feed.
-    closed: Vec<Segment>,
+    files: FeedFiles,
     /// The counts; `None` before the first look.
     status: Option<LiveRecord>,
     /// `None` once the daemon stops: streams end then.
@@ -67,23 +56,21 @@ impl Live {
             epoch: beginning.context.epoch.clone(),
             state: Mutex::new(LiveState {
                 session_name: beginning.context.session_name.clone(),
-                end: journal.end(),
-                closed: Vec::new(),
+                files: FeedFiles {
+                    closed: Vec::new(),
+                    end: journal.end(),
+                },
                 status: None,
                 news: Some(broadcast::Sender::new(CHANGES_KEPT)),
             }),
             tasks: watch::Sender::new(Arc::default()),
             consumers,
-            retention: beginning.retention,
+            kept: beginning.kept,
             started_at: clock::now().wall,
         }
     }
 
     /// Returns a stream for a reader, with the tasks and their changes if `with_tasks`.
-    ///
-    /// # Errors
-    ///
-    /// When the feed does not have the record that is named, or the daemon is leaving.
     pub(crate) fn subscribe(
         &self,
         start: &ReaderStart,
@@ -106,8 +93,7 @@ impl Live {
         filter: Filter,
         is_stored: bool,
     ) -> Result<Subscription, Error> {
-        // Everything published from here on reaches the subscription; everything earlier is within
-        // its end.
+        // Everything published from here on reaches the subscription; everything earlier is within its end.
         let state = self.state();
         let Some(news) = &state.news else {
             return Err(Error::failed("the daemon is leaving"));
@@ -116,14 +102,13 @@ impl Live {
             path: self.path.clone(),
             epoch: self.epoch.clone(),
             session_name: state.session_name.clone(),
-            end: state.end,
+            end: state.files.end,
         };
         let mut stream = Subscription::new(beginning, start, filter, is_stored, news.subscribe())?;
         stream.status.clone_from(&state.status);
         Ok(stream)
     }
 
-    /// Publishes the tasks as a look saw them.
     pub(crate) fn publish_tasks(&self, board: TaskBoard) {
         self.tasks.send_replace(Arc::new(board));
     }
@@ -131,18 +116,13 @@ impl Live {
     /// Makes the process `pid` the reader of a consumer, and returns its stream: what the consumer
     /// has not acknowledged, and what follows. A consumer that is created, which is durable when this
     /// resolves, starts after `last_seq` if it starts at the present end.
-    ///
-    /// # Errors
-    ///
-    /// When another process reads as this consumer, or it cannot be created.
     pub(crate) async fn consume(
         &self,
         request: ConsumeRequest,
         pid: Option<u32>,
         last_seq: Seq,
     ) -> Result<(Subscription, Arc<Lease>), Error> {
-        let lease = self.consumers.lease(&request, pid, last_seq).await?;
-        let lease = Arc::new(lease);
+        let lease = Arc::new(self.consumers.lease(&request, pid, last_seq).await?);
         let start = ReaderStart::After(After {
             epoch: None,
             seq: lease.cursor,
@@ -150,18 +130,13 @@ impl Live {
         let mut subscription = self.open(&start, request.filter, false)?;
         subscription.consumer = Some(Arc::clone(&lease));
         if !request.name.starts_with(SINK_PREFIX) {
-            let reading = self.consumers.begin_reading(subscription.audience());
-            subscription.reading = Some(reading);
+            let audience = subscription.audience();
+            subscription.reading = Some(self.consumers.begin_reading(audience));
         }
         Ok((subscription, lease))
     }
 
-    /// Returns a stream of all records after `seq`, and of the tasks, for what passes them on: nobody has read
-    /// them then.
-    ///
-    /// # Errors
-    ///
-    /// When the feed has no such record, or the daemon is leaving.
+    /// Returns a stream of all records after `seq`, and of the tasks, for what only passes them on.
     pub(crate) fn subscribe_to_pass_on(&self, seq: Seq) -> Result<Subscription, Error> {
         let start = ReaderStart::After(After { epoch: None, seq });
         let mut subscription = self.open(&start, Filter::default(), false)?;
@@ -169,41 +144,31 @@ impl Live {
         Ok(subscription)
     }
 
-    /// Returns the number of the last record.
     pub(crate) fn last_seq(&self) -> Seq {
         self.end().last_seq
     }
 
-    /// Returns the session's present name.
     pub(crate) fn session_name(&self) -> String {
         self.state().session_name.clone()
     }
 
     /// Acknowledges this record and all before it for a consumer.
-    ///
-    /// # Errors
-    ///
-    /// When the feed has no such record.
     pub(crate) fn acknowledge(&self, consumer: &Lease, seq: Seq) -> Result<(), Error> {
-        let last_seq = self.end().last_seq;
+        let (epoch, last_seq) = (&self.epoch, self.last_seq());
         if seq > last_seq {
-            let epoch = &self.epoch;
-            let message =
-                format!("no record {seq} to acknowledge: the feed's last is {epoch}:{last_seq}");
-            return Err(Error::failed(message));
+            let last = format!("the feed's last is {epoch}:{last_seq}");
+            let why = format!("no record {seq} to acknowledge: {last}");
+            return Err(Error::failed(why));
         }
         consumer.acknowledge(seq);
         Ok(())
     }
 
-    /// Returns the consumers of the feed as they are listed.
     pub(crate) fn consumer_list(&self) -> ConsumerList {
-        let last_seq = self.end().last_seq;
-        self.consumers
-            .list(last_seq, &self.files(), &self.retention)
+        let last_seq = self.last_seq();
+        self.consumers.list(last_seq, &self.files(), &self.kept)
     }
 
-    /// Returns who reads messages.
     pub(crate) fn message_readers(&self) -> MessageReaders {
         MessageReaders {
             consumers: self.consumer_list().consumers,
@@ -212,42 +177,32 @@ impl Live {
         }
     }
 
-    /// Returns the files of the feed.
     pub(crate) fn files(&self) -> FeedFiles {
-        let state = self.state();
-        FeedFiles {
-            closed: state.closed.clone(),
-            active_first: state.end.segment,
-            active_bytes: state.end.at,
-        }
+        self.state().files.clone()
     }
 
-    /// Publishes which closed segments there are.
     pub(super) fn publish_closed(&self, closed: Vec<Segment>) {
-        self.state().closed = closed;
+        self.state().files.closed = closed;
     }
 
-    /// Sets the session's new name.
     pub(crate) fn rename(&self, session_name: &str) {
         session_name.clone_into(&mut self.state().session_name);
     }
 
-    /// Publishes the counts.
     pub(super) fn publish_status(&self, status: LiveRecord) {
         let mut state = self.state();
         state.status = Some(status.clone());
         state.send(Some(status));
     }
 
-    /// Publishes the new end of the feed.
     pub(super) fn publish_end(&self, end: FeedEnd) {
         let mut state = self.state();
-        state.end = end;
+        state.files.end = end;
         state.send(None);
     }
 
     pub(super) fn end(&self) -> FeedEnd {
-        self.state().end
+        self.state().files.end
     }
 
     /// Ends all streams after they have got everything published.
@@ -264,7 +219,7 @@ impl Live {
 impl LiveState {
     fn send(&self, status: Option<LiveRecord>) {
         if let Some(sender) = &self.news {
-            let end = self.end;
+            let end = self.files.end;
             // An error means that there are no readers.
             drop(sender.send(FeedChange { end, status }));
         }

@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 
 use crate::model::Seq;
 
-/// How many unacknowledged records are known one by one. Further ones are acknowledged together, by the
-/// last of them, as a gap is.
+/// How many unacknowledged records are known one by one. The further ones are one, as a gap is.
 const MOST_KNOWN: usize = 1024;
 
 /// A consumer's position in the feed.
@@ -53,7 +52,6 @@ impl Position {
         self.settle();
     }
 
-    /// Marks a record as left out by the filter.
     pub(super) fn left_out(&mut self, seq: Seq, is_follow_up: bool) {
         self.passed = self.passed.max(seq);
         if is_follow_up && self.first_left_out.is_none() {
@@ -62,7 +60,6 @@ impl Position {
         self.settle();
     }
 
-    /// Marks this record and all before it as acknowledged.
     pub(super) fn acknowledge(&mut self, seq: Seq) {
         self.cursor = self.cursor.max(seq);
         self.settle();

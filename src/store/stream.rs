@@ -4,25 +4,25 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncWrite, AsyncWriteExt, BufWriter};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 use tokio::task::coop::consume_budget;
 
 use super::consumers::{Consumers, Lease, Reading, StreamEnd};
 use crate::clock;
+use crate::config::FeedConfig;
+use crate::files;
 use crate::model::{Error, ErrorKind, FEED_VERSION, Millis, Seq, WindowId};
 use crate::rules::wire::{
-    After, ConsumerAudience, ConsumerList, Filter, LastRecords, LiveRecord, LsTask, ReaderStart,
-    Response, StoredUse, TaskBoard,
+    ConsumerAudience, ConsumerList, Filter, LastRecords, LiveRecord, LsTask, ReaderStart, Response,
+    StoredUse, TaskBoard,
 };
-use crate::store::feed::{self, Ages, FeedEnd, FeedFiles, FeedLine, Reader, Retention, Sequence};
+use crate::store::feed::{self, Ages, FeedEnd, FeedFiles, FeedLine, Reader, Sequence};
 
-/// A notification for readers. A reader that falls behind by more than the channel's capacity skips
-/// to the newest: records are read from the disk anyway, and of the counts only the newest matter.
+/// A notification for readers. One that falls behind skips to the newest: records are on the disk.
 #[derive(Debug, Clone)]
 pub(super) struct FeedChange {
-    /// Where the feed ends now.
     pub(super) end: FeedEnd,
     /// The counts, if they have changed: the records before the end come first.
     pub(super) status: Option<LiveRecord>,
@@ -31,10 +31,8 @@ pub(super) struct FeedChange {
 /// By how many notifications a reader may fall behind before it skips to the newest.
 pub(super) const CHANGES_KEPT: usize = 256;
 
-/// A feed as a stream finds it.
 #[derive(Debug)]
 pub(super) struct FeedBeginning {
-    /// The feed's file.
     pub(super) path: PathBuf,
     pub(super) epoch: String,
     pub(super) session_name: String,
@@ -44,11 +42,9 @@ pub(super) struct FeedBeginning {
 /// The initial state of a stream.
 #[derive(Debug)]
 pub(crate) struct Subscription {
-    /// The stream's first line.
     hello: LiveRecord,
     /// The counts; `None` before the first look.
     pub(super) status: Option<LiveRecord>,
-    /// The feed's file.
     path: PathBuf,
     /// The last records that are asked for, until it is known where they begin.
     last: Option<LastRecords>,
@@ -60,11 +56,9 @@ pub(crate) struct Subscription {
     reader: Option<Reader>,
     /// The sequence numbers that this reader has got, and so the next one.
     sequence: Sequence,
-    /// Which records pass.
     filter: Filter,
     /// The end of the feed when its file was last removed or replaced; at first the present end.
     end: FeedEnd,
-    /// Notifications from here on.
     pub(super) news: broadcast::Receiver<FeedChange>,
     /// The tasks and their changes, where they are wanted.
     pub(super) tasks: Option<TaskChanges>,
@@ -72,16 +66,11 @@ pub(crate) struct Subscription {
     has_skipped: bool,
     /// Counts this reader; `None` for what passes records on or examines them: nobody has read them then.
     pub(super) reading: Option<Reading>,
-    /// As which consumer it reads, if as one.
     pub(super) consumer: Option<Arc<Lease>>,
 }
 
 impl Subscription {
     /// Returns a stream for a reader. Nothing is read yet.
-    ///
-    /// # Errors
-    ///
-    /// When the feed does not have the record behind which the stream is to start.
     pub(super) fn new(
         feed: FeedBeginning,
         start: &ReaderStart,
@@ -90,21 +79,18 @@ impl Subscription {
         news: broadcast::Receiver<FeedChange>,
     ) -> Result<Self, Error> {
         let end = feed.end;
-        let check = |after: &After| {
-            let checked = after.check(&feed.epoch, end.last_seq);
-            checked.map_err(Error::failed)
+        let (after, last) = match start {
+            ReaderStart::Now => (None, None),
+            ReaderStart::After(after) => (Some(after), None),
+            ReaderStart::Last(last) => (last.after.as_ref(), Some(last.clone())),
         };
-        let mut last = None;
-        let after = match start {
-            ReaderStart::Now => end.last_seq,
-            ReaderStart::After(after) => check(after)?,
-            ReaderStart::Last(asked) => {
-                last = Some(asked.clone());
-                asked.after.as_ref().map_or(Ok(0), check)?
-            }
-        };
-        let is_at_end = last.is_none() && filter.first_seen(after) >= end.last_seq;
         let is_now = *start == ReaderStart::Now;
+        let after = match after {
+            Some(after) => after.check(&feed.epoch, end.last_seq),
+            None => Ok(if is_now { end.last_seq } else { 0 }),
+        }
+        .map_err(Error::failed)?;
+        let is_at_end = last.is_none() && filter.first_seen(after) >= end.last_seq;
         Ok(Self {
             hello: LiveRecord::Hello {
                 v: FEED_VERSION,
@@ -140,7 +126,6 @@ impl Subscription {
         }
     }
 
-    /// Returns the next line before this end of the feed.
     fn next_line(&mut self, end: &FeedEnd) -> Result<Option<FeedLine>, Error> {
         let reader = match &mut self.reader {
             Some(reader) if self.end.changes == end.changes => reader,
@@ -155,13 +140,15 @@ impl Subscription {
 
     /// Goes to the first of the last records that are asked for.
     async fn go_to_last(&mut self, last: &LastRecords) -> Result<(), Error> {
-        let first_kept = feed::first_kept(&self.path).saturating_sub(1);
-        let after = last.after.as_ref().map_or(first_kept, |after| after.seq);
-        let in_time = match last.since {
-            Some(since) => feed::before_time(&self.path, since - CLOCK_STEPS)?,
-            None => None,
+        let after = match &last.after {
+            Some(after) => after.seq,
+            None => feed::first_kept(&self.path, &self.end)?.saturating_sub(1),
         };
-        let mut first = after.max(in_time.unwrap_or_default());
+        let mut first = after;
+        if let Some(since) = last.since {
+            let in_time = feed::before_time(&self.path, since - CLOCK_STEPS)?;
+            first = after.max(in_time.unwrap_or_default());
+        }
         if let Some(most) = last.most {
             first = self.before_last(first, most).await?;
         }
@@ -216,8 +203,7 @@ fn wants(filter: &mut Filter, since: Option<Millis>, line: &FeedLine) -> bool {
     passes && since.is_none_or(|since| time().is_none_or(|time| time >= since))
 }
 
-/// Returns the error of a stream whose reader has disconnected, or was told why its stream ends, which is
-/// normal.
+/// The error of a stream whose reader has gone, or was told why it ends, which is normal.
 fn gone() -> Error {
     Error::new(ErrorKind::OutputClosed, "the reader left")
 }
@@ -226,55 +212,31 @@ fn gone() -> Error {
 const CHUNK: usize = 32 * 1024;
 
 /// Lines for a reader, written together.
-struct Lines<'a, W> {
-    writer: &'a mut W,
-    bytes: Vec<u8>,
-}
+struct Lines<'a, W>(BufWriter<&'a mut W>);
 
 impl<W: AsyncWrite + Unpin> Lines<'_, W> {
     async fn add(&mut self, record: &impl serde::Serialize) -> Result<(), Error> {
-        serde_json::to_writer(&mut self.bytes, record).map_err(Error::of)?;
-        self.bytes.push(b'\n');
-        if self.bytes.len() >= CHUNK {
-            self.write().await?;
-        }
-        Ok(())
+        let line = files::json_line(record).map_err(Error::of)?;
+        self.0.write_all(&line).await.map_err(|_left| gone())
     }
 
     async fn write(&mut self) -> Result<(), Error> {
-        if !self.bytes.is_empty() {
-            self.writer
-                .write_all(&self.bytes)
-                .await
-                .map_err(|_left| gone())?;
-            self.writer.flush().await.map_err(|_left| gone())?;
-            self.bytes.clear();
-        }
-        Ok(())
+        self.0.flush().await.map_err(|_left| gone())
     }
 }
 
-/// Writes the stream until the daemon stops.
-///
-/// # Errors
-///
-/// [`ErrorKind::OutputClosed`] when the reader has left, or was told why its stream ends; others when the
-/// feed cannot be read.
+/// Writes the stream until the daemon stops; [`ErrorKind::OutputClosed`] when the reader has gone.
 pub(crate) async fn serve(
     subscription: Subscription,
     writer: &mut (impl AsyncWrite + Unpin),
 ) -> Result<(), Error> {
-    let bytes = Vec::new();
-    let lines = Lines { writer, bytes };
-    Stream {
+    let mut stream = Stream {
         from: subscription,
-        lines,
-    }
-    .run()
-    .await
+        lines: Lines(BufWriter::with_capacity(CHUNK, writer)),
+    };
+    stream.run().await
 }
 
-/// A stream that is being written.
 struct Stream<'a, W> {
     from: Subscription,
     lines: Lines<'a, W>,
@@ -320,7 +282,6 @@ impl<W: AsyncWrite + Unpin> Stream<'_, W> {
         }
     }
 
-    /// Adds what has changed of the tasks, where that is wanted.
     async fn add_tasks(&mut self) -> Result<(), Error> {
         let tasks = self.from.tasks.as_mut();
         if let Some(record) = tasks.and_then(TaskChanges::next_record) {
@@ -329,8 +290,7 @@ impl<W: AsyncWrite + Unpin> Stream<'_, W> {
         Ok(())
     }
 
-    /// Adds the confirmations that wait for a consumer's reader. Fails behind the last line if its stream
-    /// ends.
+    /// Adds the confirmations that wait for a consumer. Fails behind the last line if its stream ends.
     async fn add_replies(&mut self) -> Result<(), Error> {
         let Some(consumer) = &self.from.consumer else {
             return Ok(());
@@ -392,7 +352,6 @@ impl<W: AsyncWrite + Unpin> Stream<'_, W> {
         Ok(())
     }
 
-    /// Adds a gap record if records are missing.
     async fn add_gap(&mut self, gap: Option<(Seq, Seq)>) -> Result<(), Error> {
         let Some((from, to)) = gap else {
             return Ok(());
@@ -427,62 +386,49 @@ impl TaskChanges {
         Self { board, sent: None }
     }
 
-    /// Resolves when there may be a record; never once there will be none.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
+    /// Resolves when there may be a record; never once there will be none. It is cancel safe.
     pub(super) async fn changed(&mut self) {
         if self.board.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Returns the record that brings the reader up to date: at first all tasks, then what has
-    /// changed since the record before; `None` when nothing has.
+    /// Returns all tasks, then what has changed since; `None` when nothing has.
     pub(super) fn next_record(&mut self) -> Option<LiveRecord> {
         let board = Arc::clone(&self.board.borrow_and_update());
         let before = self.sent.replace(Arc::clone(&board));
-        let had = |window: &WindowId| before.as_ref().and_then(|had| had.tasks.get(window));
-        let changed = board
-            .tasks
-            .iter()
-            .filter(|(window, task)| had(window).is_none_or(|had| !task.is_same(had)));
-        let tasks: Vec<LsTask> = changed.map(|(_, task)| task.clone()).collect();
-        let had_before = before.iter().flat_map(|before| before.tasks.keys());
-        let removed: Vec<String> = had_before
-            .filter(|window| !board.tasks.contains_key(window))
-            .map(ToString::to_string)
-            .collect();
-        let is_same = before
-            .as_ref()
-            .is_some_and(|before| before.exists == board.exists);
-        if is_same && tasks.is_empty() && removed.is_empty() {
-            return None;
-        }
-        Some(LiveRecord::Tasks {
-            exists: board.exists,
-            complete: before.is_none(),
+        let (exists, complete) = (board.exists, before.is_none());
+        let is_same = before.as_ref().is_some_and(|had| had.exists == exists);
+        let none = Arc::default();
+        let had = &before.as_ref().unwrap_or(&none).tasks;
+        let is_new = |(window, task): &(&WindowId, &LsTask)| {
+            had.get(window).is_none_or(|had| !task.is_same(had))
+        };
+        let tasks = board.tasks.iter().filter(is_new);
+        let tasks: Vec<LsTask> = tasks.map(|(_, task)| task.clone()).collect();
+        let is_gone = |window: &&WindowId| !board.tasks.contains_key(window);
+        let removed = had.keys().filter(is_gone);
+        let removed: Vec<String> = removed.map(ToString::to_string).collect();
+        let is_news = !is_same || !tasks.is_empty() || !removed.is_empty();
+        is_news.then_some(LiveRecord::Tasks {
+            exists,
+            complete,
             tasks,
             removed,
         })
     }
 }
 
-// The feed of a session without a daemon, read from its files. Nothing of them is changed but the note
-// that they were read.
+// The feed of a session without a daemon. Of its files only the note is changed that it was read.
 
 /// The files of a feed that no daemon serves.
 #[derive(Debug)]
 pub(crate) struct StoredFeed {
-    /// Where records were appended.
     pub(crate) feed: PathBuf,
-    /// The session's name.
     pub(crate) session_name: String,
 }
 
 impl StoredFeed {
-    /// Whether there are any.
     pub(crate) fn exists(&self) -> bool {
         feed::has_files(&self.feed)
     }
@@ -495,14 +441,13 @@ impl StoredFeed {
         stored: StoredUse,
         mut writer: impl AsyncWrite + Unpin,
     ) {
-        let refusal = match self.stream(&start, filter, stored, &mut writer).await {
-            Ok(()) => return,
-            Err(error) if error.kind == ErrorKind::OutputClosed => return,
-            Err(refusal) => refusal,
-        };
-        let line = serde_json::to_string(&Response::Refused(refusal)).unwrap_or_default() + "\n";
-        // A reader that has left needs no reason.
-        drop(writer.write_all(line.as_bytes()).await);
+        if let Err(refusal) = self.stream(&start, filter, stored, &mut writer).await
+            && refusal.kind != ErrorKind::OutputClosed
+        {
+            let line = files::json_line(&Response::Refused(refusal)).unwrap_or_default();
+            // A reader that has left needs no reason.
+            drop(writer.write_all(&line).await);
+        }
     }
 
     async fn stream(
@@ -525,8 +470,8 @@ impl StoredFeed {
             return serve(stream, writer).await;
         };
         let ages = Ages::load(&self.feed, &clock::boot_time());
-        let last_reader = feed::last_reader_of(&self.feed);
-        let readers = Consumers::new(&epoch, end.last_seq, Vec::new(), ages.clock(), last_reader);
+        let none = Vec::new();
+        let readers = Consumers::new(&self.feed, &epoch, end.last_seq, none, ages.clock());
         let readers = Arc::new(readers);
         stream.reading = Some(readers.begin_reading(ConsumerAudience::default()));
         serve(stream, writer).await?;
@@ -535,11 +480,7 @@ impl StoredFeed {
     }
 
     /// Returns what the feed uses of the disk, and for which consumers.
-    ///
-    /// # Errors
-    ///
-    /// When a file cannot be read.
-    pub(crate) fn consumers(&self, retention: Retention) -> Result<ConsumerList, Error> {
+    pub(crate) fn consumers(&self, kept: &FeedConfig) -> Result<ConsumerList, Error> {
         let (epoch, end) = feed::end_of_files(&self.feed)?;
         let boot_time = clock::boot_time();
         let ages = Ages::load(&self.feed, &boot_time);
@@ -548,14 +489,12 @@ impl StoredFeed {
         let failed = |error| Error::folder(&folder, &error);
         let files = FeedFiles {
             closed: feed::closed_segments(&self.feed, &ages, now).map_err(failed)?,
-            active_first: end.segment,
-            active_bytes: end.at,
+            end,
         };
         let saved = feed::read_consumers(&folder).map_err(failed)?;
         let epoch = epoch.unwrap_or_default();
-        let last_reader = feed::last_reader_of(&self.feed);
-        let consumers = Consumers::new(&epoch, end.last_seq, saved, ages.clock(), last_reader);
-        Ok(consumers.list(end.last_seq, &files, &retention))
+        let consumers = Consumers::new(&self.feed, &epoch, end.last_seq, saved, ages.clock());
+        Ok(consumers.list(end.last_seq, &files, kept))
     }
 }
 

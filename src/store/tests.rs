@@ -12,14 +12,14 @@ use super::live::Live;
 use super::stream::FeedChange;
 use super::writer::{StoreJob, StoreReport, Writer};
 use super::*;
+use crate::config::{Config, FeedConfig, LogsConfig};
 use crate::model::test_notation::{context, notice, number, saved_consumer, snapshot};
 use crate::model::{Body, Bookmark, Error, Record, SavedLook, Seq, Snapshot, Task, WindowId};
 use crate::rules::diff::diff;
 use crate::rules::wire::{After, Filter, LiveRecord, ReaderStart, SavedConsumer};
-use crate::store::archive::{self, Limits};
 use crate::store::feed::{
-    Ages, FeedFiles, FeedState, Journal, Retention, SavedSession, closed_segments, end_of_files,
-    last_reader_of, load_saved, recover, saved_of, store_consumer,
+    Ages, FeedFiles, FeedState, Journal, SavedSession, closed_segments, end_of_files, load_saved,
+    recover, saved_of, store_consumer,
 };
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -29,7 +29,7 @@ struct Desk {
     dir: tempfile::TempDir,
     feed: PathBuf,
     jobs: Vec<StoreJob>,
-    retention: Retention,
+    kept: FeedConfig,
 }
 
 impl Desk {
@@ -40,7 +40,7 @@ impl Desk {
             dir,
             feed,
             jobs: Vec::new(),
-            retention: Retention::new(64 << 20, DAY, DAY),
+            kept: Config::default().feed,
         }
     }
 
@@ -76,7 +76,7 @@ impl Desk {
             journal,
             context: context(),
             pending: self.recover().pending,
-            retention: self.retention,
+            kept: self.kept,
             ages: self.ages(),
         }
     }
@@ -98,13 +98,9 @@ impl Desk {
 
     fn work_with(&mut self, journal: Journal) -> (Vec<String>, StoreReport) {
         let beginning = self.beginning(journal);
-        let consumers = Arc::new(Consumers::new(
-            "e1",
-            beginning.journal.end().last_seq,
-            Vec::new(),
-            beginning.ages.clock(),
-            last_reader_of(&self.feed),
-        ));
+        let (end, ages) = (beginning.journal.end(), beginning.ages.clock());
+        let consumers = Consumers::new(&self.feed, "e1", end.last_seq, Vec::new(), ages);
+        let consumers = Arc::new(consumers);
         let live = Arc::new(Live::new(&beginning, consumers));
         let mut subscription = subscribe(&live, ReaderStart::Now).unwrap();
         let (reporter, reports) = watch::channel(StoreReport::default());
@@ -299,6 +295,14 @@ fn numbers(stream: &str) -> Vec<String> {
 /// A small feed: a segment has two notices of this size, and all files have sixteen.
 const SIZE: usize = 1000;
 
+fn small() -> FeedConfig {
+    FeedConfig {
+        keep_size: 16 * SIZE as u64,
+        keep_age: DAY,
+        keep_for_consumers: DAY,
+    }
+}
+
 fn large_notice(seq: Seq) -> Record {
     let mut record = notice(seq, &[]);
     if let Body::Notice { text, .. } = &mut record.body {
@@ -325,7 +329,7 @@ impl Desk {
     /// Returns the store of a daemon that has just started, with a small feed.
     fn small_store(&self) -> Store {
         let beginning = StoreSetup {
-            retention: Retention::new(16 * SIZE as u64, DAY, DAY),
+            kept: small(),
             ..self.beginning(self.journal())
         };
         Store::start(beginning).unwrap()
@@ -335,8 +339,7 @@ impl Desk {
         let (_, end) = end_of_files(&self.feed).unwrap();
         FeedFiles {
             closed: closed_segments(&self.feed, &self.ages(), 0).unwrap(),
-            active_first: end.segment,
-            active_bytes: end.at,
+            end,
         }
     }
 
@@ -421,7 +424,7 @@ async fn a_segment_ends_where_all_is_delivered_and_what_is_not_stays() {
     record_notices(&mut store, 5..=5).await;
     let firsts = |files: &FeedFiles| files.closed.iter().map(|one| one.first).collect::<Vec<_>>();
     let files = store.live.files();
-    assert_eq!((firsts(&files), files.active_first), (vec![1], 5));
+    assert_eq!((firsts(&files), files.end.segment), (vec![1], 5));
     // It does not wait for ever, and what is not delivered stays.
     record(
         &mut store,
@@ -447,12 +450,12 @@ async fn a_snapshot_that_was_saved_where_a_segment_ends_is_found_there() {
     record_notices(&mut store, 1..=2).await;
     drop(store);
     // It waits while the next write begins a segment.
-    desk.retention = Retention::new(16 * SIZE as u64, DAY, DAY);
+    desk.kept = small();
     desk.save("@1 a running; @2 b running", None);
     desk.append(vec![large_notice(3)]);
     desk.work();
     let files = desk.files();
-    assert_eq!((files.closed.len(), files.active_first), (1, 3));
+    assert_eq!((files.closed.len(), files.end.segment), (1, 3));
     let saved = desk.load().unwrap();
     let recovered = recover(&desk.feed, Some(&saved), drop).unwrap();
     assert_eq!(
@@ -468,10 +471,10 @@ fn kept_run(folder: &Path, run: u32, n_bytes: usize) -> KeptRun {
         life: "a".to_owned(),
         about: serde_json::from_value(about).unwrap(),
         lines: vec!["x".repeat(n_bytes)],
-        limits: Limits {
-            lines: 10,
-            runs: 10,
-            bytes: 1 << 30,
+        limits: LogsConfig {
+            keep_lines: 10,
+            keep_runs: 10,
+            keep_bytes: 1 << 30,
         },
     }
 }

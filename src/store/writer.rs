@@ -29,7 +29,6 @@ pub(super) enum StoreJob {
     Close(oneshot::Sender<()>),
 }
 
-/// The progress of the writing thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct StoreReport {
     /// The sequence number of the last record that is on the disk.
@@ -45,7 +44,6 @@ pub(crate) struct StoreReport {
 }
 
 impl StoreReport {
-    /// Returns the progress of a store that has done nothing yet.
     pub(super) fn beginning(setup: &StoreSetup) -> Self {
         let last_seq = setup.journal.end().last_seq;
         Self {
@@ -54,9 +52,12 @@ impl StoreReport {
             ..Self::default()
         }
     }
+
+    fn n_waiting(&self) -> Seq {
+        self.tried - self.written
+    }
 }
 
-/// How long to wait before a disk that refused is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// How many records may be unwritten before no further looks should be taken.
@@ -71,13 +72,11 @@ const FIRST_CHECK: Duration = Duration::from_secs(60);
 /// How far the noted time of the last run may be behind, in milliseconds.
 const NOTE_EVERY: Millis = 60_000;
 
-/// The writing thread's state.
 #[derive(Debug)]
 pub(super) struct Writer {
     feed: StoreSetup,
     live: Arc<Live>,
     reporter: watch::Sender<StoreReport>,
-    /// How many snapshots are queued.
     n_unsaved: Arc<AtomicUsize>,
     /// What is known of the progress; `tried` is the last record that is queued.
     progress: StoreReport,
@@ -91,7 +90,6 @@ pub(super) struct Writer {
     saved_seq: Option<Seq>,
     /// Whether events on the disk are not delivered yet.
     has_undelivered: bool,
-    /// When to check which segments are kept.
     check_at: Instant,
 }
 
@@ -115,17 +113,17 @@ impl Writer {
             saved_seq: None,
             check_at: Instant::now() + FIRST_CHECK,
         };
-        let published = writer.publish_closed();
-        published.unwrap_or_else(not_removed);
+        writer.publish_closed().unwrap_or_else(not_removed);
         writer.store_ages();
         writer
     }
 
-    /// Works until the last sender of jobs is dropped. Records queued during a sync are written
-    /// together, with one sync.
+    /// Works until the last sender is dropped. Records queued during a sync are written with one sync.
     pub(super) fn run(mut self, queue: &Receiver<StoreJob>) {
         loop {
-            let first = match self.next(queue) {
+            // Without a job, a failed write is tried again, or it is checked which segments are kept.
+            let at = self.check_at.min(self.retry_at.unwrap_or(self.check_at));
+            let first = match queue.recv_timeout(at.saturating_duration_since(Instant::now())) {
                 Ok(job) => Some(job),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -161,15 +159,6 @@ impl Writer {
         }
     }
 
-    /// Returns the next job, or a timeout when there is something to do without one: to try a failed
-    /// write again, or to check which segments are kept.
-    fn next(&self, queue: &Receiver<StoreJob>) -> Result<StoreJob, RecvTimeoutError> {
-        let at = self
-            .retry_at
-            .map_or(self.check_at, |at| at.min(self.check_at));
-        queue.recv_timeout(at.saturating_duration_since(Instant::now()))
-    }
-
     fn queue(&mut self, records: &[Record], context: &Context) {
         self.feed.journal.queue(records, context);
         for record in records {
@@ -181,20 +170,15 @@ impl Writer {
 
     /// Closes the file where records are appended, if it is large or old, before something is written.
     fn close_segment(&mut self) {
-        let (at, first_at) = (self.feed.journal.end().at, self.feed.journal.first_at());
-        let now = clock::now().wall;
-        let retention = &self.feed.retention;
-        if !retention.closes(at, first_at, self.has_undelivered, now) {
+        let (end, first_at) = (self.feed.journal.end(), self.feed.journal.first_at());
+        let (at, now, kept) = (end.at, clock::now().wall, self.feed.kept);
+        if !kept.closes(at, first_at, self.has_undelivered, now) {
             return;
         }
-        let segment = self.feed.journal.end().segment;
         match self.feed.journal.close_segment() {
             Ok(()) => {
-                tracing::info!(
-                    first = segment,
-                    n_bytes = at,
-                    "closed a segment of the feed"
-                );
+                let first = end.segment;
+                tracing::info!(first, n_bytes = at, "closed a segment of the feed");
                 self.check_at = Instant::now();
             }
             Err(error) => tracing::error!(%error, "could not close a segment of the feed"),
@@ -202,19 +186,11 @@ impl Writer {
     }
 
     fn save_later(&mut self, look: &SavedLook) {
-        let SavedLook {
-            snapshot,
-            bookmark,
-            first_undelivered,
-        } = look;
-        let mut saved = SavedSession::new(
-            snapshot,
-            bookmark,
-            &self.feed.context.epoch,
-            self.progress.tried,
-        );
+        let epoch = &self.feed.context.epoch;
+        let last_seq = self.progress.tried;
+        let mut saved = SavedSession::new(&look.snapshot, &look.bookmark, epoch, last_seq);
         let pending = &mut self.feed.pending;
-        pending.forget_settled(snapshot, *first_undelivered);
+        pending.forget_settled(&look.snapshot, look.first_undelivered);
         if self.progress.tried == self.progress.written {
             self.has_undelivered = self.feed.pending.first_undelivered().is_some();
         }
@@ -226,6 +202,7 @@ impl Writer {
     fn settle(&mut self, is_due: bool) {
         let n_unwritten = self.feed.journal.n_unwritten() as u64;
         let (had_problem, was_full) = (self.progress.problem.is_some(), self.progress.is_full);
+        let n_records = self.progress.n_waiting();
         if is_due {
             let began = Instant::now();
             if n_unwritten > 0 && !had_problem {
@@ -234,22 +211,15 @@ impl Writer {
             match self.feed.journal.flush() {
                 Ok(()) => {
                     let elapsed_us = began.elapsed().as_micros();
-                    let n_records = self.progress.tried - self.progress.written;
-                    tracing::debug!(
-                        n_records,
-                        n_bytes = n_unwritten,
-                        elapsed_us,
-                        "wrote the feed"
-                    );
+                    tracing::debug!(n_records, n_unwritten, elapsed_us, "wrote the feed");
                     self.on_written();
                 }
                 Err(error) => self.on_refused(error),
             }
         }
-        self.progress.is_full = self.feed.journal.is_full()
-            || self.progress.tried - self.progress.written >= MOST_WAITING;
+        let n_records = self.progress.n_waiting();
+        self.progress.is_full = self.feed.journal.is_full() || n_records >= MOST_WAITING;
         if self.progress.is_full && !was_full {
-            let n_records = self.progress.tried - self.progress.written;
             tracing::error!(
                 n_records,
                 "no looks are taken until the waiting records are written"
@@ -277,10 +247,8 @@ impl Writer {
 
     fn on_written(&mut self) {
         if self.progress.problem.take().is_some() {
-            tracing::info!(
-                last_seq = self.progress.tried,
-                "the feed can be written again"
-            );
+            let last_seq = self.progress.tried;
+            tracing::info!(last_seq, "the feed can be written again");
         }
         self.progress.written = self.progress.tried;
         self.has_undelivered = self.feed.pending.first_undelivered().is_some();
@@ -300,9 +268,9 @@ impl Writer {
         };
         let mut status = LiveRecord::from(counts);
         if let LiveRecord::Status { problem, .. } = &mut status {
-            let n = self.progress.tried - self.progress.written;
-            let with_waiting = |text: &String| with_waiting(text, n, self.progress.is_full);
-            *problem = self.progress.problem.as_ref().map(with_waiting);
+            let (n, is_full) = (self.progress.n_waiting(), self.progress.is_full);
+            let why = self.progress.problem.as_ref();
+            *problem = why.map(|why| with_waiting(why, n, is_full));
         }
         self.live.publish_status(status);
     }
@@ -331,8 +299,7 @@ impl Writer {
         }
     }
 
-    /// Removes segments that are not kept, if a check is due. What the next daemon needs stays, whatever
-    /// it finds saved.
+    /// Removes segments that are not kept, if a check is due, and that the next daemon does not need.
     fn retain(&mut self) {
         if self.check_at > Instant::now() {
             return;
@@ -344,24 +311,22 @@ impl Writer {
         };
         self.check_at = Instant::now() + CHECK_EVERY;
         let first_undelivered = self.feed.pending.first_undelivered().unwrap_or(Seq::MAX);
-        let removed = self.remove(first_undelivered.min(saved_seq + 1));
-        removed.unwrap_or_else(not_removed);
+        let needed = first_undelivered.min(saved_seq + 1);
+        self.remove(needed).unwrap_or_else(not_removed);
         self.store_ages();
     }
 
     /// Removes the segments that are not kept. Records from `needed` on stay.
     fn remove(&mut self, needed: Seq) -> io::Result<()> {
         self.publish_closed()?;
-        let kept = self.live.files();
+        let (kept, now) = (self.live.files(), self.feed_time());
         let holders = self.live.consumers.holders();
-        let now = self.feed_time();
-        let retention = &self.feed.retention;
-        let first = retention.first_to_keep(&kept, &holders, needed, now);
+        let first = self.feed.kept.first_to_keep(&kept, &holders, needed, now);
         if first > kept.first_seq() {
             // What the next daemon reads depends on it.
             let feed = self.feed.journal.path();
             sync_saved(&saved_of(feed))?;
-            remove_before(feed, &self.feed.context.epoch, first)?;
+            remove_before(feed, first)?;
             tracing::info!(first, "removed earlier records of the feed");
             self.publish_closed()?;
         }
@@ -387,14 +352,12 @@ impl Writer {
         }
     }
 
-    /// Stores how old the feed's records are.
-    fn store_ages(&self) {
+    fn store_ages(&mut self) {
         if let Err(error) = self.feed.ages.store(&clock::boot_time()) {
             tracing::warn!(%error, "could not store how old the feed's records are");
         }
     }
 
-    /// Returns the time by the feed's clock.
     fn feed_time(&self) -> Millis {
         self.feed.ages.clock().at(clock::since_boot())
     }

@@ -18,7 +18,6 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(15);
 pub(super) const SSH_FAILED: i32 = 255;
 const NOT_FOUND: i32 = 127;
 
-/// What to do about another program there.
 const SAME_VERSION: &str = "install the same version on both machines";
 
 /// How many lines start files may print.
@@ -47,13 +46,11 @@ pub(super) async fn try_reaching<T>(
     let begun = Instant::now();
     let tried = attempt().await;
     let is_unreachable = |error: &Error| error.kind == ErrorKind::Unreachable;
-    let (Some(destination), true) = (host.ssh_to(), tried.as_ref().is_err_and(is_unreachable))
-    else {
+    let is_asked =
+        may_ask && tried.as_ref().is_err_and(is_unreachable) && begun.elapsed() < ANSWERS_WITHIN;
+    let Some(destination) = host.ssh_to().filter(|_| is_asked) else {
         return tried;
     };
-    if !may_ask || begun.elapsed() >= ANSWERS_WITHIN {
-        return tried;
-    }
     let command = ssh(&host.links, destination, &["-n", "-T"], "exit 0");
     let status = Command::from(command).stdout(Stdio::null()).status().await;
     let status = status.map_err(|error| not_started("ssh".as_ref(), &error))?;
@@ -65,10 +62,6 @@ pub(super) async fn try_reaching<T>(
 
 impl FarProcess {
     /// Executes a call there. Returns when it has begun. ssh may ask questions first, at the terminal only.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with the way there, or with the program there.
     pub(crate) async fn start(host: &Host, may_ask: bool, call: &FarCall) -> Result<Self, Error> {
         let begin = async || {
             let way = start_way(host.command(false, FAR_CALL), Stdio::piped())?;
@@ -94,10 +87,6 @@ impl FarProcess {
     }
 
     /// Executes a call on a machine of the fleet, which the fleet's program reaches; `None` if the host is none.
-    ///
-    /// # Errors
-    ///
-    /// As [`FarProcess::start`].
     pub(crate) async fn start_in_fleet(host: &Host, call: &FarCall) -> Result<Option<Self>, Error> {
         let Some(of_fleet) = host.of_fleet() else {
             return Ok(None);
@@ -138,39 +127,21 @@ impl FarProcess {
         }
         let words = self.way.said.words();
         let why = format!("{name} prints something else than tmux-task: {words}");
+        let start_files = "the start files of the login shell there print it";
         let hint = match host.ssh_to() {
-            Some(to) => {
-                format!("the start files of the login shell there print it: `ssh {to} true`")
-            }
+            Some(to) => format!("{start_files}: `ssh {to} true`"),
             None => format!("`hosts.{name}.command` in the configuration"),
         };
         Err(Error::failed(why).with_hint(hint))
     }
 
-    /// Returns what comes next: what the command prints, or its exit code.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    ///
-    /// # Errors
-    ///
-    /// When the connection was lost.
+    /// Returns what the command prints next, or its exit code; fails if the connection is lost. Cancel safe.
     pub(crate) async fn next(&mut self) -> Result<FarAnswer, Error> {
         let line = self.way.line().await.unwrap_or_default();
         serde_json::from_slice(&line).map_err(|_| lost(&self.host))
     }
 
-    /// Returns the next whole line of the command's output, without its end, or the code with which it has
-    /// ended. What it says on standard error is left out.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    ///
-    /// # Errors
-    ///
-    /// As [`FarProcess::next`].
+    /// Returns the next line of the command on standard output, without its end, or its exit code. Cancel safe.
     pub(crate) async fn line(&mut self) -> Result<Result<Vec<u8>, u8>, Error> {
         loop {
             if let Some(end) = memchr::memchr(b'\n', &self.printed) {
@@ -208,10 +179,6 @@ impl Host {
     }
 
     /// Executes a call in this terminal. Returns its exit code.
-    ///
-    /// # Errors
-    ///
-    /// As [`FarProcess::start`], and when the connection was lost.
     pub(crate) async fn in_terminal(&self, call: &FarCall) -> Result<u8, Error> {
         let words = format!("{FAR_CALL} {}", call.to_word());
         let command = self.command(true, &words);

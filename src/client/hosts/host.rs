@@ -9,13 +9,11 @@ use std::process::{Command, Stdio};
 use super::ssh::create_folder;
 use crate::client::{LineProcess, fleet_not_started, fleet_program_path};
 use crate::config::paths::Env;
-use crate::config::{self, HostConfig, check_destination};
+use crate::config::{self, HostConfig, destination};
 use crate::model::{Error, ErrorKind, FarCall, FarCaller, OURS, host_name_of, is_host_name};
 
-/// A machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Host {
-    /// Its name, as the user calls it.
     pub(crate) name: String,
     /// How it is reached, and what is there.
     pub(super) config: HostConfig,
@@ -27,10 +25,6 @@ pub(crate) struct Host {
 
 impl Host {
     /// Returns the host of this name under `[hosts]`, else the destination for ssh.
-    ///
-    /// # Errors
-    ///
-    /// When it is neither, and when the configuration or a folder cannot be used.
     pub(crate) fn named(name: &str, env: Env<'_>) -> Result<Self, Error> {
         let config = config::load(env)?;
         let known = config.hosts.get(name).cloned();
@@ -40,13 +34,10 @@ impl Host {
             config: known.unwrap_or_default(),
             links: PathBuf::new(),
         };
-        let checked = host.ssh_to().map_or(Ok(()), check_destination);
-        checked.map_err(|why| {
-            Error::usage(why).with_hint(
-                "a host is a name under [hosts] in the configuration, or a destination for ssh",
-            )
-        })?;
-        if host.ssh_to().is_some() {
+        if let Some(to) = host.ssh_to() {
+            let hint =
+                "a host is a name under [hosts] in the configuration, or a destination for ssh";
+            destination(to).map_err(|why| Error::usage(why).with_hint(hint))?;
             host.links = create_folder(env)?;
         }
         Ok(host)
@@ -72,8 +63,7 @@ impl Host {
         self.config.command.is_none().then_some(destination)
     }
 
-    /// Returns what asks it to execute these arguments for the conversation, in this directory or in the one
-    /// that the configuration names there.
+    /// Returns the call with these arguments, in this directory or in the one that is configured.
     pub(crate) fn call(&self, args: Vec<String>, owner: Option<String>) -> FarCall {
         let here = || env::current_dir().ok()?.to_str().map(str::to_owned);
         let caller = FarCaller {
@@ -100,14 +90,12 @@ impl Host {
         Error::new(ErrorKind::Unreachable, why)
     }
 
-    /// Returns the error that ssh did not reach it, with what ssh has said. A client of a shared connection says
-    /// nothing when that is lost.
+    /// Returns the error that ssh did not reach it. A client of a shared connection says nothing then.
     pub(super) fn unreachable(&self, destination: &str, said: &str) -> Error {
         let words = if said.is_empty() { "ssh failed" } else { said };
+        let hint = "has to work first; in a terminal it asks what it needs";
         let error = self.not_reached(format!("could not reach {}: {words}", self.name));
-        error.with_hint(format!(
-            "`ssh {destination}` has to work first; in a terminal it asks what it needs"
-        ))
+        error.with_hint(format!("`ssh {destination}` {hint}"))
     }
 
     /// Returns the error that there is no program on it, which is a machine of this kind.
@@ -130,25 +118,21 @@ pub(super) fn lost(host: &str) -> Error {
     Error::new(ErrorKind::Lost, why).with_hint(hint)
 }
 
-/// Starts a process that reaches a machine.
 pub(super) fn start_way(command: Command, stdin: Stdio) -> Result<LineProcess, Error> {
     let program = command.get_program().to_owned();
     LineProcess::spawn(command, stdin).map_err(|error| not_started(&program, &error))
 }
 
-/// Returns the error that a program of this machine cannot be started.
 pub(super) fn not_started(program: &OsStr, error: &io::Error) -> Error {
     if program == fleet_program_path() {
         return fleet_not_started(error);
     }
-    let failed = Error::io(
-        format_args!("could not start `{}`", program.display()),
-        error,
-    );
-    if program == "ssh" {
-        return failed.with_hint("install OpenSSH's client");
+    let what = format!("could not start `{}`", program.display());
+    let failed = Error::io(what, error);
+    match program == "ssh" {
+        true => failed.with_hint("install OpenSSH's client"),
+        false => failed,
     }
-    failed
 }
 
 /// Returns this machine's name: its host name.

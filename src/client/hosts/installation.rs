@@ -16,12 +16,8 @@ const DEFAULT_PATH: &str = "~/.local/bin/tmux-task";
 /// What does it there, a command a line.
 const SCRIPT: &str = include_str!("../../../hooks/install-host.sh");
 
-/// Copies this program to a machine of the same kind that has no `tmux-task`, or one of another version in
-/// the place where this is put. Returns what was done.
-///
-/// # Errors
-///
-/// When the host is not reached, and when the program would not run there or not be found.
+/// Copies this program to a machine of the same kind that has no `tmux-task`, or one of another version in the
+/// place where this is put. Returns what was done. It is an error if it would not run there or not be found.
 pub(crate) async fn install(host: &Host, may_ask: bool) -> Result<String, Error> {
     let name = &host.name;
     let configured = host.config.program.as_deref();
@@ -45,9 +41,8 @@ pub(crate) async fn install(host: &Host, may_ask: bool) -> Result<String, Error>
     ));
     let attempt = async || {
         let ours = program().ok_or(io::ErrorKind::NotFound.into());
-        let ours = ours
-            .and_then(File::open)
-            .map_err(|error| Error::io("could not read this program", &error))?;
+        let ours = ours.and_then(File::open);
+        let ours = ours.map_err(|error| Error::io("could not read this program", &error))?;
         let command = ssh(&host.links, destination, &["-oBatchMode=yes", "-T"], &line);
         answer(host, destination, start_way(command, ours.into())?).await
     };
@@ -55,12 +50,13 @@ pub(crate) async fn install(host: &Host, may_ask: bool) -> Result<String, Error>
     let (why, hint) = match answer.split_once(' ') {
         Some(("has", path)) => return Ok(format!("{name} has this version: {path}")),
         Some(("copied", path)) => return Ok(format!("copied this program to {name}: {path}")),
-        Some(("other", found)) => (
-            format!("{name} has {found}, this is {version}"),
-            format!(
-                "update it there, or name another place: `hosts.{name}.program = \"{DEFAULT_PATH}\"`"
-            ),
-        ),
+        Some(("other", found)) => {
+            let place = format!("`hosts.{name}.program = \"{DEFAULT_PATH}\"`");
+            (
+                format!("{name} has {found}, this is {version}"),
+                format!("update it there, or name another place: {place}"),
+            )
+        }
         Some(("system", system)) => (
             format!("{name} is {system}, this is {here}: this program does not run there"),
             format!("install {version} there, in {target}"),
@@ -73,7 +69,6 @@ pub(crate) async fn install(host: &Host, may_ask: bool) -> Result<String, Error>
     Err(Error::failed(why).with_hint(hint))
 }
 
-/// Returns what the script there answers.
 async fn answer(host: &Host, destination: &str, mut way: LineProcess) -> Result<String, Error> {
     let mut answer = String::new();
     // One that does not end is killed.
@@ -94,9 +89,8 @@ async fn answer(host: &Host, destination: &str, mut way: LineProcess) -> Result<
         Some(SSH_FAILED) => Err(host.unreachable(destination, &way.said.words())),
         code => {
             let why = format!("could not install on {}{}", host.name, way.said.end(code));
-            Err(Error::failed(why).with_hint(format!(
-                "`ssh {destination} true` has to work; or install the same version there by other means"
-            )))
+            let hint = "has to work; or install the same version there by other means";
+            Err(Error::failed(why).with_hint(format!("`ssh {destination} true` {hint}")))
         }
     }
 }

@@ -15,10 +15,6 @@ pub(super) const MISSING: &str = "tmux-task: missing ";
 const CONFIG: &str = include_str!("../../../hooks/ssh_config");
 
 /// Creates the folder of ssh's sockets, with its configuration.
-///
-/// # Errors
-///
-/// When it cannot be used.
 pub(super) fn create_folder(env: Env<'_>) -> Result<PathBuf, Error> {
     let folder = create_links_folder(env)?;
     let config = folder.join("ssh_config");
@@ -30,8 +26,7 @@ pub(super) fn create_folder(env: Env<'_>) -> Result<PathBuf, Error> {
     Ok(folder)
 }
 
-/// Returns ssh with these options, the destination, and a command line for the login shell there. Connections are
-/// shared, by sockets in the folder.
+/// Returns ssh with a command line for the login shell there. Sockets in the folder share connections.
 pub(super) fn ssh(folder: &Path, destination: &str, options: &[&str], line: &str) -> Command {
     let mut command = Command::new("ssh");
     command.arg("-F").arg(folder.join("ssh_config"));
@@ -58,8 +53,7 @@ pub(super) fn far_line(program: Option<&str>, words: &str) -> String {
     ))
 }
 
-/// Returns a command line for `sh`, whatever the login shell is. The script is without single quotes,
-/// backslashes, and signs that a shell could read in single quotes.
+/// Returns a line for `sh`. The script has no quote, backslash, or sign that some shell reads in single quotes.
 pub(super) fn of_shell(script: &str) -> String {
     format!("exec sh -c '{script}'")
 }

@@ -8,7 +8,7 @@ mod names;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -23,16 +23,14 @@ use crate::model::{Backoff, Error};
 /// Looks up an environment variable. Passed in, so that nothing below reads the environment.
 pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
-/// The folder beside those of the sessions that has the notes of which conversations have tasks on
-/// other machines.
+/// The folder beside those of the sessions with notes of conversations and their machines.
 pub(crate) const HOSTS: &str = "hosts";
 
 const STATE_DIR: &str = "TMUX_TASK_STATE_DIR";
 
 const RUNTIME_DIR: &str = "TMUX_TASK_RUNTIME_DIR";
 
-/// The longest socket path that works on every system (macOS has room for 104 bytes with the
-/// closing NUL, Linux for 108).
+/// The longest socket path on every system: with a NUL, macOS has room for 104 bytes, Linux for 108.
 const MAX_SOCKET_PATH: usize = 103;
 
 /// The folder of the links, beside the folders that they lead to.
@@ -41,15 +39,12 @@ const NAMES: &str = "names";
 /// How many hexadecimal digits of a hash a key has.
 const DIGITS: usize = 12;
 
-/// The maximum length of the readable part of a key.
 const LABEL: usize = 24;
 
-/// Returns the folder of the adapters for agents; `None` when there is no home folder.
 pub(crate) fn adapters_folder(env: Env<'_>) -> Option<PathBuf> {
     Some(folder_in_home(env, "XDG_DATA_HOME", ".local/share")?.join("tmux-task/adapters"))
 }
 
-/// Returns the folder of opencode's plugins; `None` when there is no home folder.
 pub(crate) fn opencode_plugins(env: Env<'_>) -> Option<PathBuf> {
     Some(folder_in_home(env, "XDG_CONFIG_HOME", ".config")?.join("opencode/plugin"))
 }
@@ -59,8 +54,7 @@ fn folder_in_home(env: Env<'_>, variable: &str, usual: &str) -> Option<PathBuf> 
     folder_of(env, variable).or_else(|| Some(folder_of(env, "HOME")?.join(usual)))
 }
 
-/// Returns a file that is there if this client's adapter is installed; `None` for a client without an
-/// adapter, and when there is no home folder.
+/// Returns a file that is there if this client's adapter is installed; `None` if it has none.
 pub(crate) fn adapter_file(client: &str, env: Env<'_>) -> Option<PathBuf> {
     let file = match client {
         "pi" => "pi/package.json",
@@ -72,16 +66,13 @@ pub(crate) fn adapter_file(client: &str, env: Env<'_>) -> Option<PathBuf> {
     Some(adapters_folder(env)?.join(file))
 }
 
-/// The files of one task session. Creating this value creates no files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Paths {
     /// Identifies this task session. Can be used as a file name.
     pub key: String,
-    /// The folder of persistent files.
     pub state: PathBuf,
     /// The folder of sockets and locks, shared by all task sessions of a user.
     pub runtime: PathBuf,
-    /// Identifies the tmux server.
     server_key: String,
 }
 
@@ -97,10 +88,6 @@ impl Paths {
     }
 
     /// Returns the files of the session of this name on the tmux server at `server_socket`.
-    ///
-    /// # Errors
-    ///
-    /// When the environment names no folder for state, or names one by a relative path.
     pub(crate) fn locate(server_socket: &Path, name: &str, env: Env<'_>) -> Result<Self, Error> {
         let root = state_root(env)?;
         let key = key_of(&root, server_socket, name);
@@ -117,17 +104,14 @@ impl Paths {
         Self {
             key: key.to_owned(),
             state: self.state.with_file_name(key),
-            runtime: self.runtime.clone(),
-            server_key: self.server_key.clone(),
+            ..self.clone()
         }
     }
 
-    /// Returns the feed's file.
     pub(crate) fn feed(&self) -> PathBuf {
         self.state.join("feed.jsonl")
     }
 
-    /// Returns the folder with the output of ended runs.
     pub(crate) fn runs(&self) -> PathBuf {
         self.state.join("runs")
     }
@@ -137,7 +121,6 @@ impl Paths {
         self.runtime.join(format!("{}.environments", self.key))
     }
 
-    /// Returns the daemon's log.
     pub(crate) fn log(&self) -> PathBuf {
         self.state.join("daemon.log")
     }
@@ -152,32 +135,24 @@ impl Paths {
         self.state.join("daemon.lock")
     }
 
-    /// Returns the daemon's socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.runtime_file("sock")
     }
 
-    /// Returns the sockets of all daemons of this user that have this runtime folder, by name. Their
-    /// daemons may be gone.
+    /// Returns the sockets of this user's daemons, also of some that have gone, by name.
     pub(crate) fn sockets(&self) -> Vec<PathBuf> {
         let socket = self.socket();
         // Where those are whose paths would be too long.
         let stand_ins = socket.parent().unwrap_or(&self.runtime);
-        let folders = BTreeSet::from([self.runtime.as_path(), stand_ins]);
-        let entries = folders
-            .into_iter()
-            .filter_map(|folder| std::fs::read_dir(folder).ok());
-        let files = entries
-            .flatten()
-            .filter_map(|entry| Some(entry.ok()?.path()));
+        let folders = BTreeSet::from([self.runtime.as_path(), stand_ins]).into_iter();
+        let entries = folders.filter_map(|folder| fs::read_dir(folder).ok());
+        let files = entries.flatten().flatten().map(|entry| entry.path());
         let is_socket = |file: &PathBuf| file.extension() == Some(OsStr::new("sock"));
-        let mut sockets: Vec<PathBuf> = files.filter(is_socket).collect();
-        sockets.sort();
-        sockets
+        let sockets: BTreeSet<PathBuf> = files.filter(is_socket).collect();
+        sockets.into_iter().collect()
     }
 
-    /// The key is short. If the runtime folder is too long a path for a socket, the per-user folder
-    /// in `/tmp` is used instead.
+    /// If the runtime folder is too long a path for a socket, the per-user folder in `/tmp` is used.
     fn runtime_file(&self, extension: &str) -> PathBuf {
         let path = self.runtime.join(format!("{}.{extension}", self.key));
         if path.as_os_str().len() <= MAX_SOCKET_PATH {
@@ -187,11 +162,6 @@ impl Paths {
         tmp_root().join(format!("{stand_in}.{extension}"))
     }
 
-    /// Creates the state folder, for the user alone.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be created, or when another user could change its contents.
     pub(crate) fn create_state(&self) -> Result<(), Error> {
         if let Some(root) = self.state.parent() {
             check_above(root).map_err(|error| place_error(root, STATE_DIR, &error))?;
@@ -201,10 +171,6 @@ impl Paths {
     }
 
     /// Creates the folder of socket and lock, for the user alone, and checks that it is theirs.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be created, or when another user could change its contents.
     pub(crate) fn create_runtime(&self) -> Result<(), Error> {
         make_runtime_folder(&self.runtime)?;
         let socket = self.socket();
@@ -215,10 +181,9 @@ impl Paths {
 fn make_runtime_folder(folder: &Path) -> Result<(), Error> {
     // A folder of the system, which root may have configured, may be readable by others.
     let is_of_system = folder.parent().is_none_or(|above| above.parent().is_none());
-    let open = if is_of_system {
-        WRITABLE_BY_OTHERS
-    } else {
-        OPEN_TO_OTHERS
+    let open = match is_of_system {
+        true => WRITABLE_BY_OTHERS,
+        false => OPEN_TO_OTHERS,
     };
     files::make_folder(folder, open).map_err(|error| place_error(folder, RUNTIME_DIR, &error))
 }
@@ -227,10 +192,6 @@ fn make_runtime_folder(folder: &Path) -> Result<(), Error> {
 const MAX_LINKS_PATH: usize = MAX_SOCKET_PATH - 58;
 
 /// Creates the folder of the sockets that lead to other machines, for the user alone, and returns it.
-///
-/// # Errors
-///
-/// As [`Paths::create_runtime`].
 pub(crate) fn create_links_folder(env: Env<'_>) -> Result<PathBuf, Error> {
     let mut root = runtime_root(env)?;
     if root.as_os_str().len() + "/hosts".len() > MAX_LINKS_PATH {
@@ -242,12 +203,7 @@ pub(crate) fn create_links_folder(env: Env<'_>) -> Result<PathBuf, Error> {
     Ok(folder)
 }
 
-/// Checks the folder that contains the state of all sessions, which may not exist yet, and returns it.
-/// Changes nothing.
-///
-/// # Errors
-///
-/// When no state can be created below it because another user could change it.
+/// Returns the folder of the state of all sessions, if it can be used. Changes nothing.
 pub(crate) fn check_state(env: Env<'_>) -> Result<PathBuf, Error> {
     let root = state_root(env)?;
     check_above(&root).map_err(|error| place_error(&root, STATE_DIR, &error))?;
@@ -258,23 +214,16 @@ pub(crate) fn check_state(env: Env<'_>) -> Result<PathBuf, Error> {
 /// there would not be the owner's, or would be read by a user who may not.
 pub(crate) fn foreign_home(env: Env<'_>) -> Option<(PathBuf, u32)> {
     let home = folder_of(env, "HOME")?;
-    let owner = std::fs::metadata(&home).ok()?.uid();
+    let owner = fs::metadata(&home).ok()?.uid();
     (owner != our_uid()).then_some((home, owner))
 }
 
 /// Checks the folder of sockets and locks, which may not exist yet, and returns it. Changes nothing.
-///
-/// # Errors
-///
-/// When it is not ours, or another user can change its contents.
 pub(crate) fn check_runtime(env: Env<'_>) -> Result<PathBuf, Error> {
     let root = runtime_root(env)?;
-    match files::check_folder(&root) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(place_error(&root, RUNTIME_DIR, &error))
-        }
-        Ok(()) | Err(_) => Ok(root),
-    }
+    files::if_there(files::check_folder(&root))
+        .map_err(|error| place_error(&root, RUNTIME_DIR, &error))?;
+    Ok(root)
 }
 
 /// Returns why a folder cannot be used, which the variable may name, and what to do about it.
@@ -295,28 +244,26 @@ fn place_error(path: &Path, variable: &str, error: &io::Error) -> Error {
     Error::failed(format!("{refused}; {first}{set}"))
 }
 
-/// Returns the error that a folder cannot be created or examined.
 pub(crate) fn unusable(folder: &Path, error: &io::Error) -> Error {
     let folder = folder.display();
     Error::io(format_args!("could not use the folder {folder}"), error)
 }
 
-/// Checks that no other user can replace the folders that we create below this one. The system's
-/// own folders, such as `/tmp`, are accepted. Folders of another user's home are not: with sudo,
-/// `HOME` may be theirs, and they could not remove what root creates there.
+/// Checks that no other user can replace the folders that we create below this one. The system's own are
+/// accepted; those of another user's home, which `HOME` may be with sudo, are not: root's would stay there.
 fn check_above(root: &Path) -> io::Result<()> {
-    let Some((path, owner)) = files::nearest_folder(root) else {
-        return Ok(());
+    let is_foreign = |(path, owner): &(PathBuf, u32)| {
+        ![0, our_uid()].contains(owner) && (our_uid() == 0 || path == root)
     };
-    let is_fine = owner == 0 || owner == our_uid() || (our_uid() != 0 && path != root);
-    if is_fine {
-        return Ok(());
+    match files::nearest_folder(root).filter(is_foreign) {
+        Some((path, owner)) => {
+            let fault = Fault::Owner(owner);
+            Err(RefusedFile { path, fault }.into())
+        }
+        None => Ok(()),
     }
-    let fault = Fault::Owner(owner);
-    Err(RefusedFile { path, fault }.into())
 }
 
-/// Returns the folder named by a variable of ours.
 fn own(env: Env<'_>, variable: &'static str) -> Result<Option<PathBuf>, Error> {
     match set(env, variable) {
         // It must not depend on the working directory.
@@ -328,23 +275,17 @@ fn own(env: Env<'_>, variable: &'static str) -> Result<Option<PathBuf>, Error> {
     }
 }
 
-/// Returns the folder named by a variable of others, such as `HOME`. A relative path is ignored, as
-/// the XDG specification demands.
+/// Returns the folder named by a variable of others. A relative path is ignored, as XDG demands.
 pub(crate) fn folder_of(env: Env<'_>, variable: &str) -> Option<PathBuf> {
     set(env, variable).filter(|path| path.is_absolute())
 }
 
 fn set(env: Env<'_>, variable: &str) -> Option<PathBuf> {
-    env(variable)
-        .filter(|value| !value.is_empty())
-        .map(PathBuf::from)
+    let value = env(variable).filter(|value| !value.is_empty());
+    value.map(PathBuf::from)
 }
 
 /// Returns the folder that contains a folder for each task session.
-///
-/// # Errors
-///
-/// When the environment names none, or names one by a relative path.
 pub(crate) fn state_root(env: Env<'_>) -> Result<PathBuf, Error> {
     if let Some(dir) = own(env, STATE_DIR)? {
         return Ok(dir);
@@ -356,18 +297,12 @@ pub(crate) fn state_root(env: Env<'_>) -> Result<PathBuf, Error> {
     Ok(folder.join("tmux-task"))
 }
 
-/// Returns the folder of sockets and locks. `XDG_RUNTIME_DIR` of another user, which `su` leaves set,
-/// is ignored.
-///
-/// # Errors
-///
-/// When the environment names one by a relative path.
+/// Returns the folder of sockets and locks. `su` may leave another user's `XDG_RUNTIME_DIR`.
 pub(crate) fn runtime_root(env: Env<'_>) -> Result<PathBuf, Error> {
     if let Some(dir) = own(env, RUNTIME_DIR)? {
         return Ok(dir);
     }
-    let is_ours =
-        |dir: &PathBuf| std::fs::metadata(dir).map_or(true, |found| found.uid() == our_uid());
+    let is_ours = |dir: &PathBuf| fs::metadata(dir).map_or(true, |found| found.uid() == our_uid());
     Ok(match folder_of(env, "XDG_RUNTIME_DIR").filter(is_ours) {
         Some(dir) => dir.join("tmux-task"),
         None => tmp_root(),
@@ -386,8 +321,7 @@ fn key_of(root: &Path, server_socket: &Path, name: &str) -> String {
     linked(&root.join(NAMES).join(&own)).unwrap_or(own)
 }
 
-/// Returns the key to which a link of ours leads; `None` if there is none, or it leads elsewhere than to
-/// a folder beside its own.
+/// Returns the key to which a link of ours leads, if it leads to a folder beside its own.
 fn linked(link: &Path) -> Option<String> {
     let target = files::read_link(link).ok()?;
     let key = target.to_str()?.strip_prefix("../")?;
@@ -396,7 +330,7 @@ fn linked(link: &Path) -> Option<String> {
 
 /// Whether this is a key, and thus the name of a file in the folder that it is looked for in.
 pub(crate) fn is_key(text: &str) -> bool {
-    let is_in_label = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let is_in_label = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
     text.rsplit_once('-').is_some_and(|(label, digits)| {
         digits.len() == DIGITS
             && digits.chars().all(|c| c.is_ascii_hexdigit())
@@ -411,16 +345,12 @@ pub(crate) fn next_key(key: &str) -> String {
     format!("{label}-{}", hex(key.as_bytes(), DIGITS))
 }
 
-/// Returns the key of a name by itself.
 fn own_key(server_socket: &Path, name: &str) -> String {
     let mut identity = server_socket.as_os_str().as_encoded_bytes().to_vec();
     identity.push(0);
     identity.extend_from_slice(name.as_bytes());
-    let readable = |c: char| match c {
-        'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' => c,
-        _ => '-',
-    };
-    let label: String = name.chars().map(readable).take(LABEL).collect();
+    let is_other = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+    let label: String = name.replace(is_other, "-").chars().take(LABEL).collect();
     format!("{label}-{}", hex(&identity, DIGITS))
 }
 
@@ -439,16 +369,14 @@ pub(crate) fn hex(bytes: &[u8], digits: usize) -> String {
 // moment in which a control client connects. Under the lock of a task session its daemon is started:
 // commands that lost a daemon at the same time would start one each.
 
-/// A process that waits longer continues without the lock: a small risk is better than a tool that
-/// hangs.
+/// A process that waits longer continues without the lock, which is better than to hang.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long to wait before the lock is tried again: longer and longer, since many processes may wait.
 const PAUSE: Backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(16));
 
 impl Paths {
-    /// Waits for the lock of the tmux server, at most for a few seconds. It is held until the file is dropped
-    /// or the process ends; `None` when it was not available.
+    /// Waits some seconds for the lock of the tmux server, which is held until the file is dropped.
     pub(crate) async fn lock_server(&self) -> Option<File> {
         let file = format!("server-{}.lock", self.server_key);
         lock(&self.runtime.join(file)).await
@@ -480,7 +408,6 @@ async fn lock(path: &Path) -> Option<File> {
 mod tests {
     use super::*;
     use crate::model::test_notation::{env, rows};
-    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     /// The places for these variables, with a home.

@@ -11,21 +11,11 @@ use super::{NAMES, Paths, linked, next_key, own_key};
 use crate::files;
 
 impl Paths {
-    /// Makes a name lead to the folder.
-    ///
-    /// # Errors
-    ///
-    /// When the link cannot be made.
     pub(crate) fn add_name(&self, server_socket: &Path, name: &str) -> io::Result<()> {
         self.link(&own_key(server_socket, name), &self.key)
     }
 
-    /// Makes the name of a new session lead to the folder, and no other one: not the names of the session
-    /// that had it, and not the one after which it is named.
-    ///
-    /// # Errors
-    ///
-    /// When the links cannot be changed.
+    /// Makes the name of a new session lead to the folder, and none of the earlier ones.
     pub(crate) fn begin_session(&self, server_socket: &Path, name: &str) -> io::Result<()> {
         self.forget_names()?;
         if own_key(server_socket, name) != self.key {
@@ -38,7 +28,6 @@ impl Paths {
         self.add_name(server_socket, name)
     }
 
-    /// Removes the links to the folder.
     fn forget_names(&self) -> io::Result<()> {
         let entries = files::if_there(fs::read_dir(self.state.with_file_name(NAMES)))?;
         for entry in entries.into_iter().flatten() {
@@ -61,11 +50,8 @@ impl Paths {
             fs::remove_file(&link)?;
         } else {
             files::make_folder(&names, files::OPEN_TO_OTHERS)?;
-            files::replace_link(
-                &link,
-                &link.with_extension("new"),
-                &Path::new("..").join(to),
-            )?;
+            let (fresh, target) = (link.with_extension("new"), Path::new("..").join(to));
+            files::replace_link(&link, &fresh, &target)?;
         }
         files::sync_folder(&names)
     }

@@ -404,7 +404,7 @@ impl HostStreams {
     fn find_hosts(&mut self) {
         for (_, note) in self.notes.list() {
             let feed = Some(note.feed());
-            if !note.is_of(&self.owner) || self.received.contains_key(&feed) {
+            if note.owner != self.owner || self.received.contains_key(&feed) {
                 continue;
             }
             let (received, to_acknowledge) = mpsc::unbounded_channel();

@@ -166,7 +166,7 @@ async fn claude_hook(context: &Context, wait: bool) -> Result<(), Error> {
 
 fn max_per_minute() -> Result<u32, Error> {
     let config = config::load(&lookup).map_err(|error| Error::of(error).about("configuration"))?;
-    Ok(config.agents.max_per_minute)
+    Ok(config.max_per_minute)
 }
 
 // `init`.

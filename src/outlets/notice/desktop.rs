@@ -17,14 +17,9 @@ use zbus::{Connection, MessageStream};
 
 use crate::model::{Level, text};
 
-/// Time limit for one notice. A bus or a notification server that hangs never answers, and a notice
-/// that arrives later is useless.
+/// Time limit for one notice: a bus that hangs never answers, and a late notice is useless.
 const LIMIT: Duration = Duration::from_secs(2);
-
-/// The maximum length of a title, in characters.
 const MAX_TITLE_CHARS: usize = 100;
-
-/// The maximum length of a body, in characters.
 const MAX_BODY_CHARS: usize = 1000;
 
 /// The signal that another program shows notifications from now on.
@@ -46,21 +41,18 @@ pub struct DesktopNotice {
     pub body: String,
     /// A notice replaces the earlier one of its slot. `None` replaces nothing.
     pub slot: Option<u64>,
-    /// The label of what a click does, which [`Desktop::new`] is told; `None` for nothing.
-    /// Needs a slot.
+    /// The label of what a click does, which [`Desktop::new`] is told; `None` for nothing. Needs a slot.
     pub action: Option<String>,
 }
 
 /// Shows notices on the desktop.
 ///
-/// The bus is connected to for each notice, so that the desktop may start, end or be replaced at any
-/// time. A failure is logged once until another one or a success; callers need not log the
-/// errors of [`Desktop::show`].
+/// The bus is connected to for each notice, so that the desktop may start, end or be replaced at any time. A
+/// failure is logged once until another one or a success; callers need not log the errors of [`Desktop::show`].
 #[derive(Debug)]
 pub struct Desktop {
     /// Gets the slots of notices that the user has clicked.
     clicked: mpsc::Sender<u64>,
-    /// Whether the last notice was not shown.
     is_failing: bool,
     /// The last notice in each slot.
     shown: BTreeMap<u64, Shown>,
@@ -92,18 +84,11 @@ pub enum DesktopError {
     #[error("no notifier is running on the session bus")]
     NoNotifier,
     /// The bus or the notification server hangs.
-    #[error("the desktop did not answer within {} s", .limit.as_secs())]
-    TimedOut {
-        /// The time limit.
-        limit: Duration,
-    },
+    #[error("the desktop did not answer within {} s", LIMIT.as_secs())]
+    TimedOut,
     /// The bus cannot be reached, or the notification server refused the notice.
     #[error("could not send a desktop notice")]
-    Failed {
-        /// The error of the D-Bus client.
-        #[source]
-        source: notify_rust::error::Error,
-    },
+    Failed(#[source] notify_rust::error::Error),
 }
 
 impl Desktop {
@@ -119,15 +104,8 @@ impl Desktop {
         }
     }
 
-    /// Shows one notice, within two seconds.
-    ///
-    /// # Errors
-    ///
-    /// Failures are harmless. The first one after a notice that was shown is logged.
-    ///
-    /// # Cancel safety
-    ///
-    /// The notice may or may not have been shown if the future is dropped.
+    /// Shows one notice, within two seconds. Failures are harmless. The notice may or may not have been
+    /// shown if the future is dropped.
     pub async fn show(&mut self, notice: &DesktopNotice) -> Result<(), DesktopError> {
         let outcome = self.try_show(notice).await;
         let was_failing = std::mem::replace(&mut self.is_failing, outcome.is_err());
@@ -151,21 +129,18 @@ impl Desktop {
         {
             self.forget();
         }
-        let replaced = notice
-            .slot
-            .and_then(|slot| self.shown.get(&slot)?.handle.upgrade());
-        let notification = notification(notice, replaced.map(|handle| handle.id()));
-        let outcome = within(async {
+        let shown = |slot| self.shown.get(&slot)?.handle.upgrade();
+        let replaced = notice.slot.and_then(shown).map(|handle| handle.id());
+        let notification = notification(notice, replaced);
+        let showing = within(async {
             if self.other_notifier.is_none() {
-                self.other_notifier = Some(watch_notifier().await?);
+                let connection = Connection::session().await?;
+                let watch = MessageStream::for_match_rule(OTHER_NOTIFIER, &connection, None);
+                self.other_notifier = Some(watch.await?);
             }
             notification.show_async().await
-        })
-        .await;
-        if outcome.is_err() {
-            self.forget();
-        }
-        let handle = outcome?;
+        });
+        let handle = showing.await.inspect_err(|_| self.forget())?;
         if let Some(slot) = notice.slot {
             self.keep(slot, handle);
         }
@@ -174,8 +149,8 @@ impl Desktop {
 
     /// Waits for clicks on a notice until it is closed.
     fn keep(&mut self, slot: u64, handle: NotificationHandle) {
-        self.shown
-            .retain(|_, shown| shown.handle.strong_count() > 0);
+        let shown = &mut self.shown;
+        shown.retain(|_, shown| shown.handle.strong_count() > 0);
         let handle = Arc::new(handle);
         let shown = Shown {
             handle: Arc::downgrade(&handle),
@@ -196,17 +171,12 @@ impl Desktop {
             && let Some(handle) = shown.handle.upgrade()
         {
             // The user may have closed it.
-            let closed = timeout(LIMIT, handle.close_async()).await;
-            drop(closed);
+            drop(timeout(LIMIT, handle.close_async()).await);
         }
     }
 
-    /// Forgets what was shown when the notifier is replaced. To be awaited while there is nothing to
-    /// show; never resolves.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
+    /// Forgets what was shown when the notifier is replaced. To be awaited while there is nothing to show;
+    /// never resolves. Nothing is lost when the future is dropped.
     pub async fn watch(&mut self) -> Infallible {
         loop {
             match &mut self.other_notifier {
@@ -251,26 +221,16 @@ fn notification(notice: &DesktopNotice, replaced: Option<u32>) -> Notification {
     notification
 }
 
-async fn watch_notifier() -> zbus::Result<MessageStream> {
-    let connection = Connection::session().await?;
-    MessageStream::for_match_rule(OTHER_NOTIFIER, &connection, None).await
-}
-
 async fn within<T>(
     call: impl Future<Output = notify_rust::error::Result<T>>,
 ) -> Result<T, DesktopError> {
     match timeout(LIMIT, call).await {
         Ok(answer) => answer.map_err(classify),
-        Err(_elapsed) => Err(DesktopError::TimedOut { limit: LIMIT }),
+        Err(_elapsed) => Err(DesktopError::TimedOut),
     }
 }
 
-/// Returns the name of the notification service of the desktop that this process's environment
-/// names. Asking starts it where the bus does so.
-///
-/// # Errors
-///
-/// When there is no bus or no service, or no answer within two seconds.
+/// Returns the name of the notification service, which this starts where the bus does so.
 pub async fn notifier() -> Result<String, DesktopError> {
     if !is_bus_in_environment() {
         return Err(DesktopError::NoBus);
@@ -289,29 +249,26 @@ fn is_bus_in_environment() -> bool {
     )
 }
 
-/// Whether the environment names a bus. An address that is set but empty names none, as for the
-/// D-Bus client.
+/// Whether the environment names a bus. As for the D-Bus client, an empty address names none.
 fn is_bus_named(address: Option<&OsStr>, runtime_dir: Option<&OsStr>) -> bool {
     match address {
         Some(address) => !address.is_empty(),
-        None => runtime_dir
-            .filter(|dir| !dir.is_empty())
-            .is_some_and(|dir| Path::new(dir).join("bus").exists()),
+        None => {
+            runtime_dir.is_some_and(|dir| !dir.is_empty() && Path::new(dir).join("bus").exists())
+        }
     }
 }
 
-/// The D-Bus client has several variants for an error of the bus. Their texts start with its D-Bus
-/// name.
+/// An error of the bus has several variants. Their texts start with its D-Bus name.
 fn classify(source: notify_rust::error::Error) -> DesktopError {
     const NO_OWNER: [&str; 2] = [
         "org.freedesktop.DBus.Error.ServiceUnknown",
         "org.freedesktop.DBus.Error.NameHasNoOwner",
     ];
     let text = source.to_string();
-    if NO_OWNER.iter().any(|name| text.starts_with(name)) {
-        DesktopError::NoNotifier
-    } else {
-        DesktopError::Failed { source }
+    match NO_OWNER.iter().any(|name| text.starts_with(name)) {
+        true => DesktopError::NoNotifier,
+        false => DesktopError::Failed(source),
     }
 }
 
@@ -331,10 +288,8 @@ fn render_title(title: &str) -> String {
 
 /// Bodies are markup: each line is sanitised, then all is bounded and escaped.
 fn render_body(body: &str) -> String {
-    let rows: Vec<String> = body
-        .split('\n')
-        .map(|line| text::row(line.as_bytes()))
-        .collect();
+    let rows = body.split('\n').map(|line| text::row(line.as_bytes()));
+    let rows: Vec<String> = rows.collect();
     let text = text::bounded(rows.join("\n").trim_end_matches('\n'), MAX_BODY_CHARS);
     let text = text.replace('&', "&amp;").replace('<', "&lt;");
     text.replace('>', "&gt;")

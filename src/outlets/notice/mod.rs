@@ -18,11 +18,7 @@ pub use desktop::{Desktop, DesktopError, DesktopNotice, notifier};
 // Terminals that are attached to tmux are written to beside it: tmux passes such sequences on only from
 // a pane that its user sees, and only where `allow-passthrough` lets it.
 
-/// Writes to a terminal, if it takes that at once.
-///
-/// # Errors
-///
-/// When it is no terminal of this user, has gone, or is full or stopped.
+/// Writes to a terminal, if it takes that at once. One that is full or stopped is an error.
 pub fn write_to_terminal(path: &Path, bytes: &[u8]) -> io::Result<()> {
     // It must not become the terminal of this process, nor be waited for.
     let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::NOFOLLOW;

@@ -20,8 +20,7 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    /// Returns the delivery of this record to the sink of this name. `line` is the record as in the
-    /// feed.
+    /// Returns the delivery of this record, which is `line` in the feed, to the sink of this name.
     pub(crate) fn new(sink: &str, record: &Record, line: &str) -> Self {
         let id = format!("{}:{}", record.epoch, record.seq);
         let (level, owner, text, events) = match &record.body {
@@ -76,7 +75,6 @@ impl Delivery {
         }
     }
 
-    /// Returns the value of a variable.
     #[cfg(feature = "webhook")]
     pub(super) fn value(&self, name: &str) -> &str {
         let found = self.variables.iter().find(|(known, _)| *known == name);

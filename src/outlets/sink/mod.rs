@@ -9,7 +9,6 @@ mod delivery;
 mod webhook;
 
 use std::convert::Infallible;
-use std::ffi::OsString;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -48,8 +47,7 @@ const FINAL_DELIVERY_LIMIT: Duration = Duration::from_millis(300);
 /// How long to wait before a record is delivered again.
 const RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(300));
 
-/// How long to wait before reading again. With [`jittered`], the machines of a fleet do not return to its
-/// broker all at once.
+/// How long to wait before reading again, [`jittered`]: not all machines of a fleet return at once.
 const READ_AGAIN: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 
 /// After which time of reading the pauses begin with the shortest one again.
@@ -58,22 +56,15 @@ const GOOD_AFTER: Duration = Duration::from_secs(60);
 /// How much of the feed is read ahead for a sink, in bytes.
 const READ_AHEAD: usize = 64 << 10;
 
-/// The sinks of a daemon.
 #[derive(Debug)]
 pub(crate) struct Sinks {
     states: Vec<Arc<SinkState>>,
     stopping: watch::Sender<bool>,
-    /// Dropping it ends them.
     _thread: ReaderThread,
 }
 
 impl Sinks {
-    /// Starts the sinks of the session that has these files; `None` when there are none. A sink that is
-    /// new gets what is recorded after `last_seq`.
-    ///
-    /// # Errors
-    ///
-    /// When their thread cannot be created.
+    /// Starts the sinks of a session, if it has some. A new one gets what is recorded after `last_seq`.
     pub(crate) async fn start(
         config: &Config,
         paths: &Paths,
@@ -87,10 +78,10 @@ impl Sinks {
         }
         let thread = ReaderThread::start("sinks")?;
         let stopping = watch::Sender::new(false);
-        let configured = config.sinks.iter().cloned();
-        let configured = configured.map(|sink| Outlet::Configured(Box::new(sink)));
+        let configured = config.sinks.iter().cloned().map(Box::new);
         let fleet = config.has_fleet.then(|| Outlet::Fleet(paths.clone()));
-        let all = configured.chain(fleet).map(|outlet| RunningSink {
+        let all = configured.map(Outlet::Configured).chain(fleet);
+        let all = all.map(|outlet| RunningSink {
             state: SinkState::new(&outlet),
             outlet,
             live: Arc::clone(live),
@@ -140,7 +131,6 @@ async fn forget_others(config: &Config, live: &Live) {
     }
 }
 
-/// What is known of a sink, besides its position.
 #[derive(Debug)]
 struct SinkState {
     name: String,
@@ -212,14 +202,12 @@ impl SinkState {
     }
 }
 
-/// What gets the records.
 enum Outlet {
     Configured(Box<SinkConfig>),
     /// The fleet's broker, by the program that publishes the session with these files.
     Fleet(Paths),
 }
 
-/// A sink that runs.
 struct RunningSink {
     outlet: Outlet,
     state: Arc<SinkState>,
@@ -232,7 +220,6 @@ struct RunningSink {
 type LeaseResult = Result<(Subscription, Arc<Lease>), Error>;
 
 impl RunningSink {
-    /// Becomes the reader of the sink's consumer.
     async fn lease(&self) -> LeaseResult {
         let (filter, take_over) = match &self.outlet {
             Outlet::Configured(config) => (config.filter.clone(), false),
@@ -250,10 +237,8 @@ impl RunningSink {
 
     /// Runs until the daemon stops. A delivery that is under way then has a moment to end.
     async fn run(&self, first: Option<LeaseResult>) {
-        let mut stopping = self.stopping.clone();
         let farewell = async {
-            // Without a sender the daemon has gone.
-            drop(stopping.wait_for(|is_stopping| *is_stopping).await);
+            self.is_stopping().await;
             sleep(FINAL_DELIVERY_LIMIT).await;
         };
         tokio::select! {
@@ -262,8 +247,13 @@ impl RunningSink {
         }
     }
 
-    async fn keep_serving(&self, mut first: Option<LeaseResult>) {
+    async fn is_stopping(&self) {
+        // Without a sender the daemon has gone.
         let mut stopping = self.stopping.clone();
+        drop(stopping.wait_for(|is_stopping| *is_stopping).await);
+    }
+
+    async fn keep_serving(&self, mut first: Option<LeaseResult>) {
         let mut retry = READ_AGAIN;
         loop {
             let leased = match first.take() {
@@ -279,7 +269,7 @@ impl RunningSink {
                 (Ok((_, lease)), Outlet::Fleet(paths)) => self.publish(paths, &lease).await,
                 (Err(refusal), _) => refusal.message,
             };
-            if *stopping.borrow() {
+            if *self.stopping.borrow() {
                 return;
             }
             self.state.fail(why);
@@ -288,7 +278,7 @@ impl RunningSink {
             }
             tokio::select! {
                 () = sleep(jittered(retry.next_pause())) => {}
-                _ = stopping.wait_for(|is_stopping| *is_stopping) => return,
+                () = self.is_stopping() => return,
             }
         }
     }
@@ -327,11 +317,10 @@ impl RunningSink {
 
     /// Notes that the sink has this record and all before it. Returns whether the feed has it.
     fn acknowledge(&self, lease: &Lease, seq: Seq) -> bool {
-        let acknowledged = self.live.acknowledge(lease, seq);
-        if let Err(refusal) = &acknowledged {
+        let acknowledged = self.live.acknowledge(lease, seq).inspect_err(|refusal| {
             let why = &refusal.message;
             tracing::warn!(why, "a sink's record was not acknowledged");
-        }
+        });
         acknowledged.is_ok()
     }
 }
@@ -346,7 +335,6 @@ impl RunningSink {
 /// The name of the sink, which none of the configuration can have.
 const FLEET: &str = "fleet:feed";
 
-/// A line of the process.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Said {
@@ -359,8 +347,7 @@ struct Said {
 }
 
 impl RunningSink {
-    /// Has a process publish the session with these files. The consumer's position is what the broker has
-    /// confirmed. Returns why the process has ended.
+    /// Has a process publish the session. Returns why it has ended. The position is what it has confirmed.
     async fn publish(&self, paths: &Paths, lease: &Lease) -> String {
         let Err(ended) = self.serve_process(paths, lease).await;
         self.state.reaches(false);
@@ -425,15 +412,8 @@ fn jittered(pause: Duration) -> Duration {
     pause / 2 + pause * u32::from(share) / 512
 }
 
-/// Delivers a record to a sink. `now` is the present time.
-///
-/// # Cancel safety
-///
-/// When the future is dropped, a program is ended, and a request may go on until it has ended.
-///
-/// # Errors
-///
-/// When it is not certain that the sink has it.
+/// Delivers a record to a sink. `now` is the present time. When the future is dropped, a program is ended,
+/// and a request may go on until it has ended. An error means that it is not certain that the sink has it.
 #[cfg_attr(
     not(feature = "webhook"),
     allow(unused_variables, reason = "only a webhook's signature has the time")
@@ -446,8 +426,7 @@ async fn deliver(sink: &SinkConfig, delivery: &Delivery, now: Millis) -> Result<
     }
 }
 
-/// Runs a program with its arguments, for this time at most. No shell reads them. It has taken the record
-/// if it ends with 0.
+/// Runs a program, without a shell, for this time at most. It has taken the record if it ends with 0.
 async fn execute(words: &[String], limit: Duration, delivery: &Delivery) -> Result<(), Error> {
     let Some((program, args)) = words.split_first() else {
         return Ok(());
@@ -455,14 +434,14 @@ async fn execute(words: &[String], limit: Duration, delivery: &Delivery) -> Resu
     // What whoever started the daemon had in their environment is none of the program's business.
     let login = env::vars_os().filter(|(name, _)| name.to_str().is_some_and(reaches_tmux_server));
     let own = delivery.variables.iter();
-    let own = own.map(|(name, value)| (OsString::from(format!("TMUX_TASK_{name}")), value.into()));
-    let variables: Vec<(OsString, OsString)> = login.chain(own).collect();
+    let own = own.map(|(name, value)| (format!("TMUX_TASK_{name}"), value));
     let home = env::home_dir().filter(|home| home.is_dir());
     let mut command = Command::new(program);
     command
         .args(args)
         .env_clear()
-        .envs(variables)
+        .envs(login)
+        .envs(own)
         .current_dir(home.as_deref().unwrap_or(Path::new("/")))
         .stdin(Stdio::piped())
         .stdout(Stdio::null())

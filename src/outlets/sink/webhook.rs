@@ -18,10 +18,7 @@ use crate::files;
 use crate::model::{Error, Millis, text};
 use crate::rules::route;
 
-/// The longest key, in bytes.
 const MAX_KEY: u64 = 4096;
-
-/// The longest file of certificates, in bytes.
 const MAX_CERTIFICATES: u64 = 1 << 20;
 
 /// Posts a record, within this time. Redirects are not followed. The peer has it if its answer is a
@@ -42,23 +39,24 @@ pub(super) async fn post(
         request = request.header(name, value);
     }
     if let Some(path) = &webhook.secret_file {
-        let key = read_key(path).map_err(|why| unusable(path, &why))?;
-        let signature = key.sign(&delivery.id, seconds, body.as_bytes());
+        let key = files::read_secret(path, MAX_KEY).map_err(|why| unusable(path, &why))?;
+        let signature = sign(&key, &delivery.id, seconds, body.as_bytes());
+        let signature = signature.map_err(|why| unusable(path, why))?;
         request = request.header("webhook-signature", signature);
     }
     let sent = spawn_blocking(move || request.send(body)).await;
-    let answer = sent
-        .map_err(|error| Error::failed(error.to_string()))?
-        .map_err(|error| Error::failed(error.to_string()))?;
-    if answer.status().is_success() {
-        return Ok(());
+    let status = match sent {
+        Ok(Ok(answer)) => answer.status(),
+        Ok(Err(error)) => return Err(Error::failed(error.to_string())),
+        Err(error) => return Err(Error::failed(error.to_string())),
+    };
+    match status.is_success() {
+        true => Ok(()),
+        false => Err(Error::failed(format!("the answer was {}", status.as_u16()))),
     }
-    let status = answer.status().as_u16();
-    Err(Error::failed(format!("the answer was {status}")))
 }
 
-/// Returns what posts one record. Connections are not kept: between two records the peer may close
-/// them.
+/// Returns what posts one record. Connections are not kept: the peer may close them.
 fn agent(webhook: &Webhook, limit: Duration) -> Result<Agent, Error> {
     let mut config = Agent::config_builder()
         .timeout_global(Some(limit))
@@ -89,53 +87,31 @@ fn read_certificates(path: &Path) -> Result<Vec<Certificate<'static>>, String> {
             certificates.push(certificate);
         }
     }
-    if certificates.is_empty() {
-        return Err("it has no certificate".to_owned());
+    match certificates.is_empty() {
+        true => Err("it has no certificate".to_owned()),
+        false => Ok(certificates),
     }
-    Ok(certificates)
 }
 
-/// Reads a key from a file that only its user can read.
-fn read_key(path: &Path) -> Result<Key, String> {
-    let contents = files::read_secret(path, MAX_KEY)?;
-    Key::parse(&contents).map_err(str::to_owned)
-}
-
-// The signature of a webhook, as <https://www.standardwebhooks.com> defines it: a peer can verify it
-// with any library for that.
-
-/// The beginning of a key that is written in base64.
 const IN_BASE64: &str = "whsec_";
-
-/// The fewest bytes of a key.
 const LEAST_BYTES: usize = 16;
 
-/// A key. What it is never appears in a log or an error.
-pub(super) struct Key(hmac::Key);
-
-impl Key {
-    /// Parses the contents of a file: base64 after `whsec_`, else the bytes themselves. A line end
-    /// after it does not count.
-    pub(super) fn parse(contents: &[u8]) -> Result<Self, &'static str> {
-        let text = contents.trim_ascii_end();
-        let bytes = match text.strip_prefix(IN_BASE64.as_bytes()) {
-            Some(encoded) => STANDARD.decode(encoded).map_err(|_| "it is not base64")?,
-            None => text.to_vec(),
-        };
-        if bytes.len() < LEAST_BYTES {
-            return Err("it has less than 16 bytes");
-        }
-        Ok(Self(hmac::Key::new(HMAC_SHA256, &bytes)))
+/// Returns the header `webhook-signature` as <https://www.standardwebhooks.com> defines it. `seconds` is the
+/// time of the attempt, since 1970. The key is base64 after `whsec_`, else the bytes themselves, without a line
+/// end. It never appears in a log or an error.
+fn sign(key: &[u8], id: &str, seconds: i64, body: &[u8]) -> Result<String, &'static str> {
+    let key = key.trim_ascii_end();
+    let bytes = match key.strip_prefix(IN_BASE64.as_bytes()) {
+        Some(encoded) => STANDARD.decode(encoded).map_err(|_| "it is not base64")?,
+        None => key.to_vec(),
+    };
+    if bytes.len() < LEAST_BYTES {
+        return Err("it has less than 16 bytes");
     }
-
-    /// Returns the header `webhook-signature` of a request with these headers and this body.
-    /// `seconds` is the time of the attempt, since 1970.
-    pub(super) fn sign(&self, id: &str, seconds: i64, body: &[u8]) -> String {
-        let mut signing = hmac::Context::with_key(&self.0);
-        signing.update(format!("{id}.{seconds}.").as_bytes());
-        signing.update(body);
-        format!("v1,{}", STANDARD.encode(signing.sign()))
-    }
+    let mut signing = hmac::Context::with_key(&hmac::Key::new(HMAC_SHA256, &bytes));
+    signing.update(format!("{id}.{seconds}.").as_bytes());
+    signing.update(body);
+    Ok(format!("v1,{}", STANDARD.encode(signing.sign())))
 }
 
 /// The longest text, in characters and bytes: ntfy takes 4,096 bytes, Discord 2,000 characters, of which
@@ -146,11 +122,9 @@ const TEXT_BYTES: usize = 3800;
 /// The longest other value, in characters: Discord takes titles of 256.
 const VALUE_CHARS: usize = 200;
 
-/// The largest part of a header that is one encoded word, in bytes. A word has 75 characters at most
-/// (RFC 2047, section 2).
+/// The largest part in one encoded word, which has 75 characters at most (RFC 2047, section 2), in bytes.
 const WORD_BYTES: usize = 45;
 
-/// A request without the headers of each delivery.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Message {
     /// Names in lower case, and values of visible ASCII and blanks.
@@ -176,12 +150,8 @@ impl Message {
         if config.format == Format::Text && !title.is_empty() {
             headers.push(("title".to_owned(), encoded(&title)));
         }
-        for header in &config.headers {
-            headers.push((
-                header.name.clone(),
-                encoded(&header.value.render(value, line)),
-            ));
-        }
+        let own = config.headers.iter();
+        headers.extend(own.map(|(name, text)| (name.clone(), encoded(&text.render(value, line)))));
         if !headers.iter().any(|(name, _)| name == "content-type") {
             let content_type = match config.format {
                 Format::Json => "application/json",
@@ -250,15 +220,11 @@ mod tests {
         let path = dir.path().join("key");
         fs::write(&path, "sixteen bytes or more").unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-        let Err(why) = read_key(&path) else {
-            panic!("it was used");
-        };
-        assert_eq!(
-            why,
-            "other users can read it (mode 0644); `chmod 600` closes it"
-        );
+        let read = || files::read_secret(&path, MAX_KEY);
+        let expected = "other users can read it (mode 0644); `chmod 600` closes it";
+        assert_eq!(read().unwrap_err(), expected);
         fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
-        assert!(read_key(&path).is_ok());
+        assert!(read().is_ok());
         let Err(why) = read_certificates(&path) else {
             panic!("it was used");
         };
@@ -268,18 +234,19 @@ mod tests {
     #[test]
     fn a_signature_is_as_the_standard_shows_it() {
         // The example of the specification.
-        let key = Key::parse(b"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n").unwrap();
+        let key = b"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n";
         let body = br#"{"test": 2432232314}"#;
-        let signature = key.sign("msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, body);
-        assert_eq!(signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+        let signature = sign(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, body);
+        let expected = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
+        assert_eq!(signature, Ok(expected.to_owned()));
     }
 
     #[test]
     fn what_is_no_key_is_refused() {
         for contents in ["", "short", "whsec_", "whsec_%%%%%%%%%%%%%%%%%%%%%%%%%%%%"] {
-            assert!(Key::parse(contents.as_bytes()).is_err(), "{contents}");
+            assert!(sign(contents.as_bytes(), "", 0, b"").is_err(), "{contents}");
         }
-        assert!(Key::parse(b"sixteen bytes or more\n").is_ok());
+        assert!(sign(b"sixteen bytes or more\n", "", 0, b"").is_ok());
     }
 
     fn delivery(text: &str, task: &str) -> Delivery {

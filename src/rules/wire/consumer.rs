@@ -54,7 +54,7 @@ pub(crate) fn can_have_lost(last_seq: Seq, seq: Seq) -> bool {
 }
 
 /// A consumer as its file in the state folder describes it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SavedConsumer {
     /// The version of the file: 1.

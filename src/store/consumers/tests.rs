@@ -1,6 +1,7 @@
 use std::fs;
 
 use super::*;
+use crate::config::Config;
 use crate::model::ErrorKind;
 use crate::model::test_notation::saved_consumer;
 use crate::rules::wire::Filter;
@@ -9,13 +10,9 @@ use crate::rules::wire::Filter;
 const AGES: AgeClock = AgeClock { at_boot: 0 };
 
 fn listed(consumers: &Consumers, last_seq: Seq) -> Vec<ConsumerStatus> {
-    let files = FeedFiles {
-        closed: Vec::new(),
-        active_first: 1,
-        active_bytes: 0,
-    };
-    let retention = Retention::new(u64::MAX, Duration::MAX, Duration::ZERO);
-    consumers.list(last_seq, &files, &retention).consumers
+    let files = FeedFiles::default();
+    let kept = Config::default().feed;
+    consumers.list(last_seq, &files, &kept).consumers
 }
 
 fn request(name: &str) -> ConsumeRequest {
@@ -37,12 +34,13 @@ fn taking_over(name: &str) -> ConsumeRequest {
 /// The consumers `a` and `b`, at record 10 of 20. Nothing is saved unless the test does it.
 fn without_thread() -> Arc<Consumers> {
     let saved = vec![saved_consumer("a", 10), saved_consumer("b", 10)];
-    Arc::new(Consumers::new("e", 20, saved, AGES, PathBuf::new()))
+    Arc::new(Consumers::new(Path::new("none"), "e", 20, saved, AGES))
 }
 
-fn started(folder: PathBuf, epoch: &str, last_seq: Seq) -> Arc<Consumers> {
-    let last_reader = folder.with_file_name("last-reader");
-    Consumers::start(folder, epoch, last_seq, AGES, last_reader).unwrap()
+/// As for the feed whose consumers have this folder.
+fn started(folder: &Path, epoch: &str, last_seq: Seq) -> Arc<Consumers> {
+    let feed = folder.with_file_name("feed.jsonl");
+    Consumers::start(&feed, epoch, last_seq, AGES).unwrap()
 }
 
 /// Saves as the thread does, with this outcome; returns the cursors, by consumer.
@@ -166,7 +164,7 @@ async fn a_position_that_moves_by_left_out_records_is_saved_now_and_then() {
 async fn a_consumer_is_on_the_disk_when_it_is_created_and_when_it_is_closed() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("consumers");
-    let start = |epoch, last_seq| started(folder.clone(), epoch, last_seq);
+    let start = |epoch, last_seq| started(&folder, epoch, last_seq);
     let consumers = start("e", 20);
     let first = consumers.lease(&request("first"), None, 20).await.unwrap();
     let now = ConsumeRequest {
@@ -198,9 +196,9 @@ async fn a_consumer_is_on_the_disk_when_it_is_created_and_when_it_is_closed() {
 #[tokio::test]
 async fn a_consumer_that_cannot_be_created_is_refused_and_forgotten() {
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("file");
+    let file = dir.path().join("consumers");
     fs::write(&file, "").unwrap();
-    let consumers = started(file, "e", 20);
+    let consumers = started(&file, "e", 20);
     let refused = consumers.lease(&request("a"), None, 20).await.unwrap_err();
     let message = refused.message;
     assert!(
@@ -216,7 +214,7 @@ async fn a_consumer_that_cannot_be_created_is_refused_and_forgotten() {
 async fn a_consumer_is_removed_unless_it_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("consumers");
-    let consumers = started(folder.clone(), "e", 20);
+    let consumers = started(&folder, "e", 20);
     let lease = consumers.lease(&request("a"), Some(7), 20).await.unwrap();
     lease.acknowledge(3);
     let refused = consumers.remove("a").await.unwrap_err();

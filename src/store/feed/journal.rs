@@ -40,14 +40,9 @@ struct QueuedRecords {
 }
 
 impl Journal {
-    /// Opens the file where records are appended, cuts off what is behind the byte `end`, a partial write
-    /// left by a crash, and syncs what is before it. A file without a complete write, where `end` is 0,
-    /// is kept under another name. `last_seq` is the last record of the feed, which may be in a closed
-    /// segment.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be opened or cut.
+    /// Opens the file where records are appended, cuts off what is behind the byte `end`, a partial write left
+    /// by a crash, and syncs what is before it. A file without a complete write, where `end` is 0, is kept
+    /// under another name. `last_seq` is the last record of the feed, which may be in a closed segment.
     pub fn open(path: &Path, end: u64, last_seq: Seq) -> Result<Self, Error> {
         Self::try_open(path, end, last_seq).map_err(failed("open", path))
     }
@@ -115,13 +110,9 @@ impl Journal {
         self.first_at
     }
 
-    /// Makes the file a closed segment and continues in a new one. What is queued is written there.
-    /// Does nothing if the file is empty, or not as it was written: the next write finds out.
-    ///
-    /// # Errors
-    ///
-    /// When the disk refuses. The next write then continues in the file that is there, or in a new
-    /// one.
+    /// Makes the file a closed segment and continues in a new one. What is queued is written there. Does
+    /// nothing if the file is empty, or not as it was written: the next write finds out. If the disk
+    /// refuses, the next write continues in the file that is there, or in a new one.
     pub fn close_segment(&mut self) -> Result<(), Error> {
         let closed = self.try_close_segment();
         closed.map_err(failed("close a segment of", &self.path))
@@ -147,8 +138,7 @@ impl Journal {
         &self.path
     }
 
-    /// Queues these records for the next [`Journal::flush`]. After a crash all of them are in the
-    /// feed or none.
+    /// Queues these records for the next [`Journal::flush`]. After a crash all of them are in the feed or none.
     pub fn queue(&mut self, records: &[Record], context: &Context) {
         if let (Some(first), Some(last)) = (records.first(), records.last()) {
             let queued = self.queued.get_or_insert_with(|| QueuedRecords {
@@ -180,10 +170,6 @@ impl Journal {
     }
 
     /// Writes everything queued, in one write, and waits until it is on the disk.
-    ///
-    /// # Errors
-    ///
-    /// When the disk refuses again.
     pub fn flush(&mut self) -> Result<(), Error> {
         if self.unwritten.is_empty() {
             return Ok(());
@@ -294,7 +280,7 @@ impl Journal {
 
 /// Keeps a file that is not of this feed under another name.
 fn put_aside(path: &Path) -> io::Result<()> {
-    let aside = files::put_aside(path, "other")?;
+    let aside = files::put_aside(path, path, "other")?;
     tracing::error!(aside = %aside.display(), "put aside what is not of this feed");
     Ok(())
 }

@@ -14,8 +14,7 @@ use crate::model::{Error as AnyError, FEED_VERSION, Kind, Millis, Record, Seq, p
 pub enum FeedLine {
     /// A record.
     Record(Box<Record>),
-    /// A record of a kind or version that is not known here, with all of its fields. Readers skip it or
-    /// pass it on.
+    /// A record of an unknown kind or version, with all of its fields. Readers skip it or pass it on.
     Unknown(Frame, serde_json::Value),
     /// An unreadable line that was a record once.
     Damaged,
@@ -36,8 +35,7 @@ impl FeedLine {
         Self::Damaged
     }
 
-    /// Parses a line that is not a record of this version; `None` when it is not one of a later
-    /// version either. A line with a known kind and version that cannot be parsed is damaged.
+    /// Parses a line of a later version; `None` for others. With a known kind and version it is damaged.
     fn parse_unknown(bytes: &[u8]) -> Option<Self> {
         let fields: serde_json::Value = serde_json::from_slice(bytes).ok()?;
         let kind = Kind::deserialize(fields.get("kind")?);
@@ -55,7 +53,6 @@ impl FeedLine {
         }
     }
 
-    /// Whether it is a message for an agent.
     pub(crate) fn is_follow_up(&self) -> bool {
         matches!(self, Self::Record(record) if record.body.kind() == Kind::FollowUp)
     }
@@ -128,21 +125,17 @@ pub struct Frame {
     pub time: Option<Millis>,
 }
 
-/// The greatest sequence number: the greatest integer that every JSON reader knows exactly. No feed
-/// gets there, so a greater number is damage.
+/// The greatest number that every JSON reader knows exactly. No feed gets there: a greater one is damage.
 const LAST: Seq = (1 << 53) - 1;
 
-/// Whether a record can have this number.
 fn is_sequence_number(seq: Seq) -> bool {
     (1..=LAST).contains(&seq)
 }
 
 fn sequence_number<'de, D: Deserializer<'de>>(value: D) -> Result<Seq, D::Error> {
-    let seq = Seq::deserialize(value)?;
-    if is_sequence_number(seq) {
-        Ok(seq)
-    } else {
-        Err(D::Error::custom("no record has this number"))
+    match Seq::deserialize(value)? {
+        seq if is_sequence_number(seq) => Ok(seq),
+        _ => Err(D::Error::custom("no record has this number")),
     }
 }
 
@@ -164,7 +157,6 @@ pub struct DamagedFile {
     path: PathBuf,
     /// The path under which it is kept, without the suffix.
     aside: PathBuf,
-    /// What is wrong with it.
     pub(super) why: String,
 }
 
@@ -179,8 +171,7 @@ impl DamagedFile {
         }
     }
 
-    /// Returns a consumer's file that cannot be used. No consumer has a name that begins with a dot, as
-    /// the name has under which it is kept.
+    /// Returns a consumer's file that cannot be used. No consumer has a name that begins with a dot.
     pub(super) fn consumer(folder: &Path, name: &str, why: String) -> Self {
         Self {
             what: format!("the file of consumer `{name}`"),
@@ -194,7 +185,7 @@ impl DamagedFile {
     /// What was kept before stays. The log gets this consequence.
     pub fn set_aside(&self, consequence: &str) {
         let damaged = self.to_string();
-        match files::put_aside_as(&self.path, &self.aside, "damaged") {
+        match files::put_aside(&self.path, &self.aside, "damaged") {
             Ok(kept) => tracing::error!(damaged, kept = %kept.display(), "{consequence}"),
             Err(error) => tracing::error!(damaged, %error, "{consequence}"),
         }

@@ -31,25 +31,18 @@ impl Reader {
     /// Returns a reader that starts at this end.
     pub(crate) fn at_end(feed: &Path, end: &FeedEnd) -> Self {
         Self {
-            feed: feed.to_owned(),
-            segment: end.segment,
             id: Some(end.id),
             at: end.at,
-            file: None,
+            ..Self::at_start_of(feed, end.segment)
         }
     }
 
     /// Returns a reader that starts shortly before the record `after`. `end` is the feed's present end.
-    ///
-    /// # Errors
-    ///
-    /// When the feed cannot be searched.
     pub fn before(feed: &Path, after: Seq, end: &FeedEnd) -> Result<Self, Error> {
-        let found = find(feed, after, end).map_err(failed("read", feed))?;
-        Ok(found.0)
+        let found = find(feed, after, end).map_err(failed("read", feed));
+        found.map(|(reader, _)| reader)
     }
 
-    /// Returns a reader that starts with this file.
     fn at_start_of(feed: &Path, segment: Seq) -> Self {
         Self {
             feed: feed.to_owned(),
@@ -62,10 +55,6 @@ impl Reader {
 
     /// Returns the next line before `end`; `None` when there is none yet. Segments that were removed
     /// are skipped: the numbers of the lines show it.
-    ///
-    /// # Errors
-    ///
-    /// When the feed cannot be read.
     pub fn next(&mut self, end: &FeedEnd) -> Result<Option<FeedLine>, Error> {
         self.try_next(end).map_err(failed("read", &self.feed))
     }
@@ -90,8 +79,7 @@ impl Reader {
         Ok(None)
     }
 
-    /// Opens the present segment, unless it is gone. If it is another file than `at` refers to, that is read
-    /// from its start.
+    /// Opens the present segment, if it is there. One that `at` does not refer to is read from its start.
     fn open(&mut self, end: &FeedEnd) -> io::Result<()> {
         let Some(mut file) = open_segment(&self.feed, self.segment, end)? else {
             return Ok(());
@@ -106,8 +94,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Returns the next complete line of the open file that ends at or before the byte `limit`; `None`
-    /// when there is none yet. Blank lines are skipped.
+    /// Returns the next complete line that is not blank and ends at or before the byte `limit`.
     fn next_line(&mut self, limit: u64) -> io::Result<Option<Vec<u8>>> {
         let Some(file) = &mut self.file else {
             return Ok(None);
@@ -128,23 +115,17 @@ impl Reader {
         Ok(None)
     }
 
-    /// Returns the offset behind the last line that was read in the file with this end; 0 in an earlier
-    /// one.
+    /// Returns the offset behind the last line in the file with this end; 0 in an earlier one.
     fn at_in(&self, end: &FeedEnd) -> u64 {
-        if self.segment == end.segment {
-            self.at
-        } else {
-            0
+        match self.segment == end.segment {
+            true => self.at,
+            false => 0,
         }
     }
 }
 
 /// Returns the end of the complete writes of a feed that nobody writes, and its epoch if it has a record.
 /// Behind it may be a partial write left by a crash. A missing feed is empty.
-///
-/// # Errors
-///
-/// When the feed cannot be read.
 pub fn end_of_files(feed: &Path) -> Result<(Option<String>, FeedEnd), Error> {
     end_from(feed, |files| find(feed, Seq::MAX, files)).map_err(failed("read", feed))
 }
@@ -197,8 +178,7 @@ fn end_from(
     Ok((epoch, end))
 }
 
-/// Returns the end of the files of a feed that nobody writes, with what may be the beginning of a write
-/// that a crash interrupted.
+/// Returns the end of the files of a feed that nobody writes, with what a crash left behind it.
 fn present_end(feed: &Path) -> io::Result<FeedEnd> {
     let closed = closed_firsts(feed)?;
     let behind = closed.last().map_or(1, |last| last + 1);
@@ -208,8 +188,7 @@ fn present_end(feed: &Path) -> io::Result<FeedEnd> {
             ..FeedEnd::default()
         });
     };
-    let found = file.metadata()?;
-    let first = first_record(&file)?;
+    let (found, first) = (file.metadata()?, first_record(&file)?);
     Ok(FeedEnd {
         segment: first.map_or(behind, |first| first.seq.max(behind)),
         id: FileId::of(&found),
@@ -226,8 +205,13 @@ fn firsts(feed: &Path, end: &FeedEnd) -> io::Result<Vec<Seq>> {
     Ok(firsts)
 }
 
-/// Opens the file that begins with the record `segment`; `None` when it is gone. The one at the end has
-/// the name of a closed one if it was closed since.
+/// Returns the number of the first record that is kept, of a feed with this end.
+pub(crate) fn first_kept(feed: &Path, end: &FeedEnd) -> Result<Seq, Error> {
+    let firsts = firsts(feed, end).map_err(failed("read", feed))?;
+    Ok(firsts[0])
+}
+
+/// Opens the file that begins with this record, which may have been closed since; `None` when it is gone.
 fn open_segment(feed: &Path, segment: Seq, end: &FeedEnd) -> io::Result<Option<File>> {
     let closed = segment_path(feed, segment);
     let found = open(&closed)?;
@@ -242,9 +226,8 @@ fn open_segment(feed: &Path, segment: Seq, end: &FeedEnd) -> io::Result<Option<F
     }
 }
 
-/// Returns a reader behind the last write up to the record `after`, and the last record of that write; `None` at
-/// the start of a file. It is found by the first records of the segments and binary search: sequence numbers
-/// ascend. Of the last file, what is before `end` is searched.
+/// Returns a reader behind the last write up to the record `after`, and the last record of that write, by
+/// binary search; `None` at the start of a file. Of the last file, what is before `end` is searched.
 pub(super) fn find(feed: &Path, after: Seq, end: &FeedEnd) -> io::Result<(Reader, Option<Frame>)> {
     let firsts = firsts(feed, end)?;
     for segment in firsts.iter().copied().rev().filter(|first| *first <= after) {
@@ -268,13 +251,11 @@ pub(super) fn find(feed: &Path, after: Seq, end: &FeedEnd) -> io::Result<(Reader
     Ok((Reader::at_start_of(feed, firsts[0]), None))
 }
 
-/// Opens a file; `None` when it is missing.
 fn open(path: &Path) -> io::Result<Option<File>> {
     files::if_there(files::open(path))
 }
 
-/// Searches the first `limit` bytes of a file for the last write that `is_before` holds for. Returns the byte
-/// behind it, and its last record.
+/// Returns the end of the last write before `limit` that `is_before` holds for, and its last record.
 fn search_by(
     file: &File,
     limit: u64,
@@ -299,36 +280,27 @@ fn search_by(
     Ok((at, last))
 }
 
-/// Returns a record before all those that were made at this time or later; `None` if there is none
-/// before them. It is found by the first records of the segments and by binary search, so it relies on
-/// times that ascend: behind a clock that was set back, it may be a later record.
-///
-/// # Errors
-///
-/// When the feed cannot be read.
+/// Returns a record before all those that were made at this time or later, if there is one. It is found by
+/// binary search, so it relies on times that ascend: behind a clock that was set back, it may be later.
 pub(crate) fn before_time(path: &Path, time: Millis) -> Result<Option<Seq>, Error> {
     find_time(path, time).map_err(failed("read", path))
 }
 
 fn find_time(feed: &Path, time: Millis) -> io::Result<Option<Seq>> {
     let end = present_end(feed)?;
+    let is_before = |found: &Frame| found.time.is_some_and(|at| at < time);
     for segment in firsts(feed, &end)?.into_iter().rev() {
-        let Some(file) = open_segment(feed, segment, &end)? else {
-            continue;
-        };
-        let first = first_record(&file)?;
-        let Some(first) = first.filter(|first| first.time.is_some_and(|at| at < time)) else {
-            continue;
-        };
-        let is_before = |found: &Frame| found.time.is_some_and(|at| at < time);
-        let (_, frame) = search_by(&file, u64::MAX, is_before)?;
-        return Ok(Some(frame.map_or(first.seq - 1, |frame| frame.seq)));
+        if let Some(file) = open_segment(feed, segment, &end)?
+            && let Some(first) = first_record(&file)?.filter(is_before)
+        {
+            let (_, frame) = search_by(&file, u64::MAX, is_before)?;
+            return Ok(Some(frame.map_or(first.seq - 1, |frame| frame.seq)));
+        }
     }
     Ok(None)
 }
 
-/// Returns the first record of a file that can be read, with the number of the very first one, which is
-/// concluded from it; `None` when there is none.
+/// Returns the first readable record of a file, with the number of the very first one.
 pub(super) fn first_record(file: &File) -> io::Result<Option<Frame>> {
     let mut file = BufReader::new(file);
     file.seek(SeekFrom::Start(0))?;
@@ -341,10 +313,8 @@ pub(super) fn first_record(file: &File) -> io::Result<Option<Frame>> {
         }
         match serde_json::from_slice::<Frame>(&line) {
             Ok(found) => {
-                return Ok(Some(Frame {
-                    seq: found.seq.saturating_sub(n_damaged).max(1),
-                    ..found
-                }));
+                let seq = found.seq.saturating_sub(n_damaged).max(1);
+                return Ok(Some(Frame { seq, ..found }));
             }
             Err(_) if line.trim_ascii().is_empty() => {}
             Err(_) => n_damaged += 1,
@@ -352,8 +322,7 @@ pub(super) fn first_record(file: &File) -> io::Result<Option<Frame>> {
     }
 }
 
-/// Reads the first record that ends a write and whose line starts after the byte `at` and before
-/// `limit`. Returns it with the byte behind it. Unreadable lines are skipped.
+/// Returns the first record that ends a write and begins behind the byte `at`, with the byte behind it.
 fn write_end_behind(
     file: &mut BufReader<&File>,
     at: u64,

@@ -7,33 +7,25 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use super::read::{DamagedFile, FeedLine};
-use super::reader::{Reader, end_of_files};
+use super::reader::{Reader, end_of_files, first_kept};
 use super::retention::Ages;
-use super::segments::first_kept;
 use super::{consumers_of, last_reader_of};
 use crate::files::{self, OPEN_TO_OTHERS};
-use crate::model::{BootTime, Error, Kind, Millis, Seq};
+use crate::model::{BootTime, Error, FEED_VERSION, Kind, Millis, Seq};
 use crate::rules::wire::{SavedConsumer, check_consumer_name};
 
 /// How far a feed was read by any reader, and when last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LastRead {
-    /// The feed's epoch.
     pub epoch: String,
     /// The sequence number of the last follow-up that was read; 0 for none.
     pub seq: Seq,
-    /// When it was last read.
     pub at: SystemTime,
     /// The same by the feed's clock; `None` where the file cannot be parsed.
     pub counted: Option<Millis>,
 }
 
-/// Stores in the file at `path` that the feed is being read at this time of its clock, and up to which
-/// follow-up. The stored number never decreases for the same feed.
-///
-/// # Errors
-///
-/// When the file cannot be written.
+/// Notes that the feed is read at this time of its clock, and up to which follow-up, which never decreases.
 pub(crate) fn note_read(path: &Path, epoch: &str, seq: Seq, now: Millis) -> io::Result<()> {
     let before = last_read(path).filter(|before| before.epoch == epoch);
     let seq = before.map_or(seq, |before| before.seq.max(seq));
@@ -62,9 +54,7 @@ fn last_read(path: &Path) -> Option<LastRead> {
 pub(crate) struct ReadProgress {
     /// The feed's epoch; empty when it has no record.
     pub epoch: String,
-    /// The sequence number of the last follow-up.
     pub last_follow_up: Option<Seq>,
-    /// When a run last began or ended.
     pub last_run: Option<Millis>,
     /// How far it was read by any reader; `None` if it never was.
     pub read: Option<LastRead>,
@@ -79,18 +69,12 @@ const FIRST_STEP: u64 = 64;
 /// Times by the clock of a feed, which nobody can set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CountedTimes {
-    /// What it shows now.
     pub now: Millis,
-    /// When a run last began or ended.
     pub last_run: Option<Millis>,
 }
 
 impl ReadProgress {
-    /// Returns the progress in the feed at this path. What is missing is empty.
-    ///
-    /// # Errors
-    ///
-    /// When one of them cannot be read: what is unread is not known then.
+    /// Returns the progress in the feed at this path. An error means that it is not known what is unread.
     pub(crate) fn load(feed: &Path, now: &BootTime) -> Result<Self, Error> {
         let counted = Ages::of_daemon(feed, now).map(|ages| CountedTimes {
             now: ages.clock().at(now.millis),
@@ -106,27 +90,28 @@ impl ReadProgress {
         Ok(progress)
     }
 
-    /// Reads what the feed at `path` contains, from its end. A missing one has nothing.
+    /// Reads what the feed at `path` contains, from its end.
     fn read_feed(&mut self, path: &Path) -> Result<(), Error> {
         let (epoch, end) = end_of_files(path)?;
         self.epoch = epoch.unwrap_or_default();
+        let first = first_kept(path, &end)?;
         let mut n_records = FIRST_STEP;
         loop {
             let after = end.last_seq.saturating_sub(n_records);
             let mut reader = Reader::before(path, after, &end)?;
             while let Some(line) = reader.next(&end)? {
-                let FeedLine::Record(record) = line else {
-                    continue;
-                };
-                if record.body.kind() == Kind::FollowUp {
-                    self.last_follow_up = Some(record.seq);
-                }
-                if record.body.is_of_run() {
-                    self.last_run = Some(record.time);
+                match line {
+                    FeedLine::Record(record) if record.body.kind() == Kind::FollowUp => {
+                        self.last_follow_up = Some(record.seq);
+                    }
+                    FeedLine::Record(record) if record.body.is_of_run() => {
+                        self.last_run = Some(record.time);
+                    }
+                    FeedLine::Record(_) | FeedLine::Unknown(..) | FeedLine::Damaged => {}
                 }
             }
             let is_complete = self.last_follow_up.is_some() && self.last_run.is_some();
-            if is_complete || after < first_kept(path) {
+            if is_complete || after < first {
                 return Ok(());
             }
             n_records = n_records.saturating_mul(16);
@@ -140,8 +125,8 @@ impl ReadProgress {
         };
         let read = self.read.as_ref().filter(|read| read.epoch == self.epoch);
         let has_read = |one: &SavedConsumer| !one.is_sink() && one.read_in(&self.epoch) >= last;
-        let is_read =
-            read.is_some_and(|read| read.seq >= last) || self.consumers.iter().any(has_read);
+        let is_read = read.is_some_and(|read| read.seq >= last);
+        let is_read = is_read || self.consumers.iter().any(has_read);
         let has_acknowledged = |one: &SavedConsumer| one.cursor_in(&self.epoch, last) >= last;
         !is_read || !self.consumers.iter().all(has_acknowledged)
     }
@@ -152,17 +137,10 @@ impl ReadProgress {
 // Names of consumers begin with a letter or digit, so a file whose name begins with a dot is no
 // consumer: `.NAME.new` is being written, `.NAME.damaged-1` could not be read.
 
-/// The version of the files.
-const VERSION: u32 = 1;
-
 /// The latest time that a file can have, in milliseconds since 1970.
 const LAST_TIME: Millis = 1 << 53;
 
 /// Returns the consumers in this folder, by name. A missing folder has none.
-///
-/// # Errors
-///
-/// When the folder cannot be read.
 pub fn load_consumers(folder: &Path) -> io::Result<Vec<Result<SavedConsumer, DamagedFile>>> {
     let entries = files::check_owner_of_folder(folder).and_then(|()| fs::read_dir(folder));
     let mut names = Vec::new();
@@ -173,23 +151,21 @@ pub fn load_consumers(folder: &Path) -> io::Result<Vec<Result<SavedConsumer, Dam
         }
     }
     names.sort();
-    let load =
-        |name: &String| load(folder, name).map_err(|why| DamagedFile::consumer(folder, name, why));
+    let load = |name: &String| {
+        let loaded = load(folder, name);
+        loaded.map_err(|why| DamagedFile::consumer(folder, name, why))
+    };
     Ok(names.iter().map(load).collect())
 }
 
 /// The same where all of them have to be readable.
-///
-/// # Errors
-///
-/// When the folder, or the file of a consumer, cannot be read.
 pub(crate) fn read_consumers(folder: &Path) -> io::Result<Vec<SavedConsumer>> {
     let consumers: Result<_, _> = load_consumers(folder)?.into_iter().collect();
     consumers.map_err(io::Error::other)
 }
 
 fn load(folder: &Path, name: &str) -> Result<SavedConsumer, String> {
-    let saved = files::load_json::<SavedConsumer>(&folder.join(name), VERSION)?;
+    let saved = files::load_json::<SavedConsumer>(&folder.join(name), FEED_VERSION)?;
     let mut saved = saved.ok_or("it is not there any more")?;
     if saved.name != name {
         return Err("it is the file of another consumer".to_owned());
@@ -200,12 +176,7 @@ fn load(folder: &Path, name: &str) -> Result<SavedConsumer, String> {
     Ok(saved)
 }
 
-/// Replaces a consumer's file in one step and writes it to the disk. Creates the folder if it is
-/// missing. The file is durable after `sync_consumers`.
-///
-/// # Errors
-///
-/// When it cannot be written. The old file stays.
+/// Replaces a consumer's file, durable after `sync_consumers`. If that fails, the old file stays.
 pub fn store_consumer(folder: &Path, saved: &SavedConsumer) -> io::Result<()> {
     let bytes = files::json_line(saved)?;
     let path = folder.join(&saved.name);
@@ -219,19 +190,11 @@ pub fn store_consumer(folder: &Path, saved: &SavedConsumer) -> io::Result<()> {
 }
 
 /// Removes a consumer's file. A missing one is fine.
-///
-/// # Errors
-///
-/// When it cannot be removed.
 pub(crate) fn remove_consumer(folder: &Path, name: &str) -> io::Result<()> {
     files::if_there(fs::remove_file(folder.join(name))).map(drop)
 }
 
-/// Makes the replaced and removed files of this folder durable.
-///
-/// # Errors
-///
-/// When the disk refuses. A missing folder is fine.
+/// Makes the replaced and removed files of this folder durable. A missing folder is fine.
 pub(crate) fn sync_consumers(folder: &Path) -> io::Result<()> {
     files::if_there(files::sync_folder(folder)).map(drop)
 }

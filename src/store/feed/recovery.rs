@@ -40,21 +40,14 @@ pub struct RecordedLook {
 }
 
 /// Reads the feed, behind the last record that `saved` includes if that record is still there, and
-/// otherwise all of it. Passes on the looks recorded after that record, in order.
-///
-/// # Errors
-///
-/// When the feed cannot be read. A missing one is empty.
+/// otherwise all of it. Passes on the looks recorded after that record, in order. A missing feed is empty.
 pub fn recover(
     path: &Path,
     saved: Option<&SavedSession>,
     mut each_look: impl FnMut(RecordedLook),
 ) -> Result<FeedState, Error> {
     let (epoch, end) = end_of_files(path)?;
-    let resumed = match saved {
-        Some(saved) => resume(path, saved, &end)?,
-        None => None,
-    };
+    let resumed = saved.map_or(Ok(None), |saved| resume(path, saved, &end))?;
     let (mut reader, mut pending) = match resumed {
         Some(resumed) => resumed,
         None => (Reader::before(path, 0, &end)?, PendingEvents::default()),
@@ -88,8 +81,7 @@ pub fn recover(
     })
 }
 
-/// Returns a reader behind the last record that `saved` includes, and what was pending there; `None`
-/// when the feed does not have that record, or `saved` does not say what was pending.
+/// Returns a reader behind the last record of `saved`, and what was pending there, if both are known.
 fn resume(
     path: &Path,
     saved: &SavedSession,
@@ -151,22 +143,17 @@ impl SavedSession {
     }
 
     /// Checks that the sequence numbers are some that this feed can have had.
-    ///
-    /// # Errors
-    ///
-    /// When one is not; the text names it.
     pub fn check_numbers(&self) -> Result<(), String> {
         let feed = self.feed.iter();
         let events = feed.flat_map(|feed| feed.undelivered.iter().chain(&feed.restarting));
-        for number in events.map(|event| event.seq) {
-            if !(1..=self.last_seq).contains(&number) {
-                let last = self.last_seq;
-                return Err(format!(
-                    "it has an event {number}, and its last record is {last}"
-                ));
-            }
+        let last = self.last_seq;
+        let mut numbers = events.map(|event| event.seq);
+        match numbers.find(|number| !(1..=last).contains(number)) {
+            Some(number) => Err(format!(
+                "it has an event {number}, and its last record is {last}"
+            )),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Returns the look that was saved; an error names what cannot be read.
@@ -178,40 +165,25 @@ impl SavedSession {
 }
 
 /// Returns the state saved by the last daemon; `None` when there is none.
-///
-/// # Errors
-///
-/// When the file cannot be read, or is of another version.
 pub fn load_saved(path: &Path) -> Result<Option<SavedSession>, DamagedFile> {
-    let loaded = files::load_json::<SavedSession>(path, FEED_VERSION);
-    let checked = loaded.and_then(|saved| {
+    let loaded = files::load_json::<SavedSession>(path, FEED_VERSION).and_then(|saved| {
         saved.as_ref().map_or(Ok(()), SavedSession::check_numbers)?;
         Ok(saved)
     });
-    checked.map_err(|why| DamagedFile::snapshot(path, why))
+    loaded.map_err(|why| DamagedFile::snapshot(path, why))
 }
 
-/// Writes the saved snapshot to the disk, before records are removed that it makes unnecessary.
-///
-/// # Errors
-///
-/// When the disk refuses. A missing one is fine: the next daemon then reads all records.
+/// Syncs the saved snapshot, before records are removed that it makes unnecessary.
 pub(crate) fn sync_saved(path: &Path) -> io::Result<()> {
     let saved = files::if_there(files::open(path))?;
     saved.map_or(Ok(()), |file| file.sync_data())
 }
 
-/// Replaces the saved snapshot in one step. It is not synced: a power cut also ends the tmux server
-/// that it describes.
-///
-/// # Errors
-///
-/// When it cannot be written; the old one stays.
+/// Replaces the saved snapshot. It is not synced: a power cut also ends the tmux server that it describes.
 pub(crate) fn store_saved(path: &Path, saved: &SavedSession) -> io::Result<()> {
     // One write: with the file itself, the serializer would make a system call for every token.
     let bytes = files::json_line(saved)?;
-    let fresh = path.with_extension("json.new");
-    files::replace(path, &fresh, &bytes)
+    files::replace(path, &path.with_extension("json.new"), &bytes)
 }
 
 /// Everything that the records up to one of them leave open. The daemon updates it as it appends, saves
@@ -244,18 +216,17 @@ impl PendingEvents {
                 events, message, ..
             } => {
                 self.deliver(events);
-                let delivered = events.iter().zip(&message.details.events);
-                let failures: Vec<Seq> = delivered
-                    .filter(|(_, event)| event.task.settings.restarts.is_none())
-                    .map(|(seq, _)| *seq)
-                    .collect();
-                // After these ends no restart follows.
-                self.restarting.retain(|end| !failures.contains(&end.seq));
+                let delivered = || events.iter().zip(&message.details.events);
+                // After an end that is reported without a restart, none follows.
+                let is_final = |end: &DeliveredEvent, (seq, event): (&Seq, &Event)| {
+                    end.seq == *seq && event.task.settings.restarts.is_none()
+                };
+                let restarting = &mut self.restarting;
+                restarting.retain(|end| !delivered().any(|one| is_final(end, one)));
             }
         }
     }
 
-    /// Processes an event.
     fn event(&mut self, seq: Seq, event: &Event) {
         let window = event.task.window;
         let Self {
@@ -297,7 +268,6 @@ impl PendingEvents {
         }
     }
 
-    /// Processes a delivery of the events with these numbers.
     fn deliver(&mut self, events: &[Seq]) {
         self.undelivered
             .retain(|event| !events.contains(&event.seq));
@@ -311,9 +281,8 @@ impl PendingEvents {
             let ended = &end.event.task;
             let task = look.tasks.get(&ended.window);
             task.is_some_and(|task| {
-                !task.is_alive()
-                    && task.run == ended.run
-                    && (task.settings.restarts.is_some() || is_open(end.seq))
+                let is_announced = task.settings.restarts.is_some() || is_open(end.seq);
+                !task.is_alive() && task.run == ended.run && is_announced
             })
         });
         self.undelivered.retain(|event| is_open(event.seq));

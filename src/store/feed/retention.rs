@@ -8,114 +8,89 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::segments::{closed_firsts, segment_path};
+use super::segments::{FeedEnd, closed_firsts, segment_path};
+use crate::config::FeedConfig;
 use crate::files;
-use crate::model::{AgeClock, BootTime, Millis, Seq};
+use crate::model::{AgeClock, BootTime, FEED_VERSION, Millis, Seq};
 
 /// How many segments a feed of its full size has.
 const SEGMENTS: u64 = 8;
 
-/// How many times larger than its size a feed becomes before records are removed that a consumer has
-/// not acknowledged.
+/// How many times larger than its size a feed becomes before unacknowledged records are removed.
 const HARD_LIMIT: u64 = 4;
 
 /// A closed segment of a feed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Segment {
+pub(crate) struct Segment {
     /// The sequence number of its first record.
-    pub first: Seq,
-    /// Its size in bytes.
-    pub bytes: u64,
+    pub(crate) first: Seq,
+    pub(crate) bytes: u64,
     /// When it was closed, by the feed's [`AgeClock`].
-    pub closed_at: Millis,
-}
-
-/// The bounds of a feed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retention {
-    /// The size in bytes above which the oldest segments are removed.
-    pub size: u64,
-    /// The age above which a segment is removed, in milliseconds.
-    pub age: Millis,
-    /// For how long records are kept for a consumer that is not used, in milliseconds.
-    pub consumer_age: Millis,
+    pub(crate) closed_at: Millis,
 }
 
 /// A consumer, as retention takes it into account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Holder {
+pub(crate) struct Holder {
     /// The last record that it has acknowledged.
-    pub cursor: Seq,
-    /// When it was last used, by the feed's [`AgeClock`].
-    pub used_at: Millis,
-    /// Whether a process reads as it now.
-    pub is_read: bool,
+    pub(crate) cursor: Seq,
+    /// When it was last used, by the feed's [`AgeClock`]: now, if a process reads as it.
+    pub(crate) used_at: Millis,
 }
 
 /// The files of a feed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FeedFiles {
+pub(crate) struct FeedFiles {
     /// The closed segments, in order.
-    pub closed: Vec<Segment>,
-    /// The sequence number of the first record in the file where records are appended.
-    pub active_first: Seq,
-    /// The size of that file in bytes.
-    pub active_bytes: u64,
+    pub(crate) closed: Vec<Segment>,
+    pub(crate) end: FeedEnd,
 }
 
 impl FeedFiles {
     /// Returns the size of all files in bytes.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         let closed: u64 = self.closed.iter().map(|segment| segment.bytes).sum();
-        closed + self.active_bytes
+        closed + self.end.at
     }
 
     /// Returns the sequence number of the first record.
-    pub fn first_seq(&self) -> Seq {
-        self.closed
-            .first()
-            .map_or(self.active_first, |segment| segment.first)
+    pub(crate) fn first_seq(&self) -> Seq {
+        let first = self.closed.first();
+        first.map_or(self.end.segment, |segment| segment.first)
     }
 
     /// Returns the closed segments, each with the first record behind it.
     fn closed_with_ends(&self) -> impl Iterator<Item = (&Segment, Seq)> {
         let starts = self.closed.iter().skip(1).map(|segment| segment.first);
-        self.closed.iter().zip(starts.chain([self.active_first]))
+        self.closed.iter().zip(starts.chain([self.end.segment]))
     }
 }
 
-impl Retention {
-    /// Returns these bounds: a size in bytes, an age, and a time without use of a consumer.
-    pub fn new(size: u64, age: Duration, consumer_age: Duration) -> Self {
-        let millis = |time: Duration| Millis::try_from(time.as_millis()).unwrap_or(Millis::MAX);
-        Self {
-            size,
-            age: millis(age),
-            consumer_age: millis(consumer_age),
-        }
-    }
+fn millis(time: Duration) -> Millis {
+    Millis::try_from(time.as_millis()).unwrap_or(Millis::MAX)
+}
 
+impl FeedConfig {
     /// Whether a file of this size, whose first record was made at `first_at`, is to be closed before
     /// the next write. `has_undelivered` says whether it has events that are not delivered yet: those should
     /// be in one file with their delivery. Both times are in milliseconds since 1970: a clock that was
     /// set back closes the file as one that was set ahead, which loses nothing.
-    pub fn closes(
+    pub(crate) fn closes(
         &self,
         bytes: u64,
         first_at: Option<Millis>,
         has_undelivered: bool,
         now: Millis,
     ) -> bool {
-        let is_old =
-            first_at.is_some_and(|at| now.abs_diff(at) > self.age.unsigned_abs() / SEGMENTS);
-        let size = self.size / SEGMENTS;
+        let is_old = first_at
+            .is_some_and(|at| now.abs_diff(at) > millis(self.keep_age).unsigned_abs() / SEGMENTS);
+        let size = self.keep_size / SEGMENTS;
         bytes >= 2 * size || (!has_undelivered && bytes > 0 && (bytes >= size || is_old))
     }
 
-    /// Returns the first record to keep at this time of the feed's clock. What lies before it is in
-    /// segments that are larger or older than allowed and that no consumer needs, or beyond the hard
-    /// limit. Records from `needed` on are always kept.
-    pub fn first_to_keep(
+    /// Returns the first record to keep at this time of the feed's clock. What lies before it is beyond the bounds
+    /// and needed by no consumer, or beyond the hard limit. Records from `needed` on are always kept.
+    pub(crate) fn first_to_keep(
         &self,
         files: &FeedFiles,
         holders: &[Holder],
@@ -125,18 +100,18 @@ impl Retention {
         let mut bytes = files.bytes();
         for (segment, behind) in files.closed_with_ends() {
             let is_held = holders.iter().any(|holder| self.holds(holder, behind, now));
-            let is_over = bytes > HARD_LIMIT.saturating_mul(self.size);
+            let is_over = bytes > HARD_LIMIT.saturating_mul(self.keep_size);
             let goes = is_over || (self.is_due(segment, bytes, now) && !is_held);
             if !goes || needed < behind {
                 return segment.first;
             }
             bytes -= segment.bytes;
         }
-        files.active_first
+        files.end.segment
     }
 
     /// Returns how many bytes would be removed if this consumer did not need them.
-    pub fn held_bytes(&self, files: &FeedFiles, holder: &Holder, now: Millis) -> u64 {
+    pub(crate) fn held_bytes(&self, files: &FeedFiles, holder: &Holder, now: Millis) -> u64 {
         let (mut bytes, mut held) = (files.bytes(), 0);
         for (segment, behind) in files.closed_with_ends() {
             if !self.is_due(segment, bytes, now) {
@@ -150,39 +125,32 @@ impl Retention {
         held
     }
 
-    /// Whether a segment is larger or older than allowed, where it and those behind it have this many
-    /// bytes.
+    /// Whether a segment is larger or older than allowed, if these are its bytes and those behind it.
     fn is_due(&self, segment: &Segment, bytes: u64, now: Millis) -> bool {
-        bytes > self.size || now - segment.closed_at > self.age
+        bytes > self.keep_size || now - segment.closed_at > millis(self.keep_age)
     }
 
-    /// Whether a consumer was there within its keep time and has not acknowledged all records before
-    /// `behind`.
+    /// Whether a consumer was there lately and has not acknowledged all records before `behind`.
     fn holds(&self, holder: &Holder, behind: Seq, now: Millis) -> bool {
-        (holder.is_read || now - holder.used_at <= self.consumer_age) && holder.cursor + 1 < behind
+        now - holder.used_at <= millis(self.keep_for_consumers) && holder.cursor + 1 < behind
     }
 }
 
 // The clock by which a feed's records expire, and what was noted by it.
 //
-// The machine's clock can be set: it is wrong until the network is there, or after a battery has
-// run out. Nothing may expire by that. So ages are counted by the time since the boot, and the file
-// `ages.json` carries the count over to the next boot. The time while the machine is off is not
-// counted.
+// The machine's clock can be set: it is wrong until the network is there, or after a battery has run out.
+// Nothing may expire by that. So ages are counted by the time since the boot, and the file `ages.json` carries
+// the count over to the next boot. The time while the machine is off is not counted.
 
-/// The name of the file.
 const NAME: &str = "ages.json";
-
-/// The version of the file.
-const VERSION: u32 = 1;
 
 /// The greatest time that the file can have. No feed gets that old, so a later time is damage.
 const LAST: Millis = 1 << 53;
 
 /// The contents of the file. Times are in milliseconds, by this clock where nothing else is said.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct SavedAges {
+pub(crate) struct Ages {
     v: u32,
     /// The boot in which it was written.
     boot: String,
@@ -190,67 +158,60 @@ struct SavedAges {
     since_boot: Millis,
     /// The time when it was written.
     counted: Millis,
-    /// When a run last began or ended.
+    /// When a run last began or ended; `None` if that was not noted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    last_run: Option<Millis>,
+    pub(crate) last_run: Option<Millis>,
     /// When each closed segment was closed, by its first record.
     #[serde(default)]
     closed: BTreeMap<Seq, Millis>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Ages {
+    #[serde(skip)]
     path: PathBuf,
-    clock: AgeClock,
-    /// When a run last began or ended; `None` if that was not noted.
-    pub(crate) last_run: Option<Millis>,
-    /// When the closed segments were closed.
-    closed: BTreeMap<Seq, Millis>,
 }
 
 impl Ages {
-    /// Returns the clock of the feed at `feed`. Without its file, or with a damaged one, it begins
-    /// at 0, and nothing has an age yet.
+    /// Returns the clock of the feed at `feed`. Without its file, or with a damaged one, it begins at 0.
     pub(crate) fn load(feed: &Path, now: &BootTime) -> Self {
         Self::of_daemon(feed, now).unwrap_or_else(|| Self {
-            path: feed.with_file_name(NAME),
-            clock: AgeClock {
-                at_boot: -now.millis,
-            },
+            v: FEED_VERSION,
+            boot: now.boot.clone(),
+            since_boot: now.millis,
+            counted: 0,
             last_run: None,
             closed: BTreeMap::new(),
+            path: feed.with_file_name(NAME),
         })
     }
 
     /// Returns the clock of a feed that a daemon of this version has written; `None` if none has.
     pub(super) fn of_daemon(feed: &Path, now: &BootTime) -> Option<Self> {
         let path = feed.with_file_name(NAME);
-        let saved = load(&path)?;
-        let is_same_boot = saved.boot == now.boot && !now.boot.is_empty();
-        let since = if is_same_boot {
-            (now.millis - saved.since_boot).max(0)
-        } else {
-            0
+        let is_time = |at: i64| (0..=LAST).contains(&at);
+        let check = |saved: Self| match is_time(saved.counted) && is_time(saved.since_boot) {
+            true => Ok(saved),
+            false => Err("a time in it is damaged".to_owned()),
         };
-        let counted = saved.counted + since;
-        // What lies in the future is damage: nothing expires too early by it.
-        let until_now = |at: Millis| at.min(counted);
-        Some(Self {
-            path,
-            clock: AgeClock {
-                at_boot: counted - now.millis,
-            },
-            last_run: saved.last_run.map(until_now),
-            closed: saved
-                .closed
-                .into_iter()
-                .map(|(first, at)| (first, until_now(at)))
-                .collect(),
-        })
+        let loaded = files::load_json(&path, FEED_VERSION);
+        let checked = loaded.and_then(|saved| saved.map(check).transpose());
+        let mut ages = checked.unwrap_or_else(|why| {
+            tracing::warn!(why, "{NAME} cannot be used: ages are counted from now on");
+            None
+        })?;
+        if ages.boot == now.boot && !now.boot.is_empty() {
+            ages.counted += (now.millis - ages.since_boot).max(0);
+        }
+        for at in ages.closed.values_mut().chain(&mut ages.last_run) {
+            // What lies in the future is damage: nothing expires too early by it.
+            *at = ages.counted.min(*at);
+        }
+        ages.boot.clone_from(&now.boot);
+        (ages.since_boot, ages.path) = (now.millis, path);
+        Some(ages)
     }
 
     pub(crate) fn clock(&self) -> AgeClock {
-        self.clock
+        AgeClock {
+            at_boot: self.counted - self.since_boot,
+        }
     }
 
     /// Returns when a segment was closed; one that was not noted, just now.
@@ -260,54 +221,22 @@ impl Ages {
 
     /// Notes which closed segments there are. Returns whether that is news.
     pub(crate) fn note_closed(&mut self, segments: &[Segment]) -> bool {
-        let closed = segments
-            .iter()
-            .map(|segment| (segment.first, segment.closed_at))
-            .collect();
-        let is_news = self.closed != closed;
-        self.closed = closed;
-        is_news
+        let closed = segments.iter().map(|one| (one.first, one.closed_at));
+        let before = std::mem::replace(&mut self.closed, closed.collect());
+        before != self.closed
     }
 
     /// Writes the file, for the next daemon and for other programs.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be written. The old one stays.
-    pub(crate) fn store(&self, now: &BootTime) -> io::Result<()> {
-        let saved = SavedAges {
-            v: VERSION,
-            boot: now.boot.clone(),
-            since_boot: now.millis,
-            counted: self.clock.at(now.millis),
-            last_run: self.last_run,
-            closed: self.closed.clone(),
-        };
-        let bytes = files::json_line(&saved)?;
+    pub(crate) fn store(&mut self, now: &BootTime) -> io::Result<()> {
+        self.counted = self.clock().at(now.millis);
+        self.boot.clone_from(&now.boot);
+        self.since_boot = now.millis;
+        let bytes = files::json_line(self)?;
         files::replace(&self.path, &self.path.with_extension("json.new"), &bytes)
     }
 }
 
-fn load(path: &Path) -> Option<SavedAges> {
-    let is_time = |at: &Millis| (0..=LAST).contains(at);
-    let loaded = files::load_json::<SavedAges>(path, VERSION);
-    let checked = loaded.and_then(|saved| match saved {
-        Some(saved) if !is_time(&saved.counted) || !is_time(&saved.since_boot) => {
-            Err("a time in it is damaged".to_owned())
-        }
-        saved => Ok(saved),
-    });
-    checked.unwrap_or_else(|why| {
-        tracing::warn!(why, "{NAME} cannot be used: ages are counted from now on");
-        None
-    })
-}
-
 /// Returns the closed segments that are kept, in order, at this time of the feed's clock.
-///
-/// # Errors
-///
-/// When the folder cannot be read. A missing one has no segments.
 pub(crate) fn closed_segments(feed: &Path, ages: &Ages, now: Millis) -> io::Result<Vec<Segment>> {
     let mut segments = Vec::new();
     for first in closed_firsts(feed)? {
@@ -332,10 +261,10 @@ mod tests {
 
     use super::*;
 
-    const BOUNDS: Retention = Retention {
-        size: 80,
-        age: 800,
-        consumer_age: 100,
+    const BOUNDS: FeedConfig = FeedConfig {
+        keep_size: 80,
+        keep_age: Duration::from_millis(800),
+        keep_for_consumers: Duration::from_millis(100),
     };
     const NOW: Millis = 10_000;
 
@@ -349,8 +278,11 @@ mod tests {
         });
         FeedFiles {
             closed: closed.collect(),
-            active_first: 10 * n_closed + 1,
-            active_bytes: 5,
+            end: FeedEnd {
+                segment: 10 * n_closed + 1,
+                at: 5,
+                ..FeedEnd::default()
+            },
         }
     }
 
@@ -358,16 +290,11 @@ mod tests {
         Holder {
             cursor,
             used_at: NOW - ago,
-            is_read: false,
         }
     }
 
     #[test]
     fn the_oldest_segments_go_until_the_rest_fits_or_somebody_needs_them() {
-        let read = Holder {
-            is_read: true,
-            ..holder(0, 5000)
-        };
         for (n_closed, holders, needed, expected) in [
             (0, &[][..], Seq::MAX, 1),
             (7, &[], Seq::MAX, 1),
@@ -383,7 +310,6 @@ mod tests {
             (20, &[holder(10, 0)], Seq::MAX, 11),
             (20, &[holder(57, 0), holder(99, 0)], Seq::MAX, 51),
             (20, &[holder(200, 0)], Seq::MAX, 131),
-            (20, &[read], Seq::MAX, 1),
             // Nothing is kept for it beyond the hard limit: 32 segments and the last file are too many.
             (31, &[holder(0, 0)], Seq::MAX, 1),
             (32, &[holder(0, 0)], Seq::MAX, 11),

@@ -1,5 +1,4 @@
-//! The names of a feed's files: `feed.jsonl`, where records are appended, and the closed segments
-//! before it.
+//! The names of a feed's files: `feed.jsonl`, where records are appended, and the closed segments before it.
 //!
 //! A closed segment is named after its first record, `feed-0000000000000501.jsonl`: sorted by name,
 //! all files of a feed are in order. Nothing is appended to a closed segment.
@@ -8,8 +7,6 @@ use std::fs::{self, Metadata};
 use std::io::{self, BufRead, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-
-use serde::{Deserialize, Serialize};
 
 use crate::files;
 use crate::model::Seq;
@@ -56,23 +53,20 @@ pub struct FeedEnd {
 impl FeedEnd {
     /// Returns up to which byte the file that begins with this record is read.
     pub(super) fn limit_in(&self, segment: Seq) -> u64 {
-        if segment == self.segment {
-            self.at
-        } else {
-            u64::MAX
+        match segment == self.segment {
+            true => self.at,
+            false => u64::MAX,
         }
     }
 }
 
-/// Returns the path of the closed segment that begins with the record `first`, of the feed at
-/// `feed`.
+/// Returns the path of the closed segment of this feed that begins with the record `first`.
 pub(super) fn segment_path(feed: &Path, first: Seq) -> PathBuf {
     feed.with_file_name(format!("{PREFIX}{first:0DIGITS$}{SUFFIX}"))
 }
 
-/// Returns the first records of all closed segments, in order, including those that are about to be
-/// removed.
-fn all_firsts(feed: &Path) -> io::Result<Vec<Seq>> {
+/// Returns the first records of the closed segments, in order. A missing folder has none.
+pub(super) fn closed_firsts(feed: &Path) -> io::Result<Vec<Seq>> {
     let entries = files::if_there(fs::read_dir(feed.parent().unwrap_or(feed)))?;
     let mut firsts = Vec::new();
     for entry in entries.into_iter().flatten() {
@@ -82,19 +76,17 @@ fn all_firsts(feed: &Path) -> io::Result<Vec<Seq>> {
             continue;
         }
         let name = entry.file_name();
-        let number = name
-            .to_str()
-            .and_then(|name| name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX));
-        let is_number =
-            |text: &&str| text.len() == DIGITS && text.bytes().all(|digit| digit.is_ascii_digit());
-        firsts.extend(
-            number
-                .filter(is_number)
-                .and_then(|text| text.parse::<Seq>().ok()),
-        );
+        firsts.extend(name.to_str().and_then(first_in));
     }
     firsts.sort_unstable();
     Ok(firsts)
+}
+
+/// Returns the first record of the closed segment of this name, if it is one.
+fn first_in(name: &str) -> Option<Seq> {
+    let digits = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
+    let is_number = digits.len() == DIGITS && digits.bytes().all(|digit| digit.is_ascii_digit());
+    digits.parse().ok().filter(|_| is_number)
 }
 
 /// The length of the longest line that is read, in bytes. A message about the ends of a thousand tasks
@@ -129,100 +121,14 @@ pub(super) fn read_line(file: &mut impl BufRead, line: &mut Vec<u8>) -> io::Resu
     }
 }
 
-// The first record that a feed keeps, durable before anything is removed.
-//
-// A crash may interrupt the removal of segments at any point. What lies before the first kept record
-// is gone for readers all the same, so that a record that was reported as gone does not come back.
-
-/// The name of the file.
-const NAME: &str = "retention.json";
-
-/// The version of the file.
-const VERSION: u32 = 1;
-
-/// The contents of the file.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Floor {
-    v: u32,
-    /// The epoch of the feed that `first_seq` refers to.
-    epoch: String,
-    /// The sequence number of the first record that is kept.
-    first_seq: Seq,
-}
-
-fn path(feed: &Path) -> PathBuf {
-    feed.with_file_name(NAME)
-}
-
-/// Returns the first record that the feed keeps: 1 if nothing was removed.
-pub(crate) fn first_kept(feed: &Path) -> Seq {
-    load(feed).map_or(1, |floor| floor.first_seq)
-}
-
-/// Returns the first records of the closed segments that are kept, in order.
-///
-/// # Errors
-///
-/// When the folder cannot be read. A missing one has no segments.
-pub(super) fn closed_firsts(feed: &Path) -> io::Result<Vec<Seq>> {
-    let mut firsts = all_firsts(feed)?;
-    if !firsts.is_empty() {
-        let kept = first_kept(feed);
-        firsts.retain(|first| *first >= kept);
-    }
-    Ok(firsts)
-}
-
-fn load(feed: &Path) -> Option<Floor> {
-    files::load_json(&path(feed), VERSION).unwrap_or_else(|why| {
-        tracing::warn!(why, "{NAME} cannot be used: ignored");
-        None
-    })
-}
-
-/// Removes the closed segments before the one that begins with the record `first`. After a crash at
-/// any point either all of them belong to the feed or none.
-///
-/// # Errors
-///
-/// When the disk refuses. If the records are not kept any more, their files are removed by the next
-/// call.
-pub(crate) fn remove_before(feed: &Path, epoch: &str, first: Seq) -> io::Result<()> {
-    let floor = Floor {
-        v: VERSION,
-        epoch: epoch.to_owned(),
-        first_seq: first,
-    };
-    let bytes = files::json_line(&floor)?;
-    let path = path(feed);
-    files::replace_synced(&path, &path.with_extension("json.new"), &bytes)?;
-    files::sync_folder(feed.parent().unwrap_or(feed))?;
-    remove_files(feed, first)
-}
-
-/// Finishes a removal that was interrupted. What was removed from another feed, one with another
-/// epoch than this, is forgotten.
-///
-/// # Errors
-///
-/// When a file cannot be removed.
-pub(crate) fn finish_removal(feed: &Path, epoch: &str) -> io::Result<()> {
-    match load(feed) {
-        Some(floor) if floor.epoch == epoch => remove_files(feed, floor.first_seq),
-        Some(_) => fs::remove_file(path(feed)),
-        None => Ok(()),
-    }
-}
-
-/// Removes the oldest first, so that what is left has no gap.
-fn remove_files(feed: &Path, first: Seq) -> io::Result<()> {
-    for removed in all_firsts(feed)? {
+/// Removes the closed segments before the record `first`, the oldest first: what is left has no gap.
+pub(crate) fn remove_before(feed: &Path, first: Seq) -> io::Result<()> {
+    for removed in closed_firsts(feed)? {
         if removed < first {
             fs::remove_file(segment_path(feed, removed))?;
         }
     }
-    Ok(())
+    files::sync_folder(feed.parent().unwrap_or(feed))
 }
 
 #[cfg(test)]

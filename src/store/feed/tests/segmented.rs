@@ -3,8 +3,8 @@ use std::path::Path;
 
 use super::super::segments::{closed_firsts, segment_path};
 use super::super::{
-    FeedEnd, FeedLine, Journal, PendingEvents, Reader, Sequence, end_of_files, finish_removal,
-    first_kept, has_files, remove_before,
+    FeedEnd, FeedLine, Journal, PendingEvents, Reader, Sequence, end_of_files, has_files,
+    remove_before,
 };
 use super::{
     Feed, append, damage, events, follow_up, progress, read_all, saved_at, saved_here, seq_of,
@@ -80,11 +80,6 @@ fn note(sequence: &mut Sequence, line: &FeedLine, read: &mut Vec<(Seq, Seq)>) {
         read.extend(sequence.read(seq));
         read.push((seq, seq));
     }
-}
-
-/// What is left of eight records when the first four are gone.
-fn without_four() -> Vec<(Seq, Seq)> {
-    [vec![(1, 4)], each(5, 8)].concat()
 }
 
 fn each(from: Seq, to: Seq) -> Vec<(Seq, Seq)> {
@@ -190,53 +185,17 @@ fn a_segment_whose_file_was_removed_meanwhile_is_left_to_the_next_write() {
 }
 
 #[test]
-fn a_crash_while_segments_are_removed_removes_all_of_them_or_none() {
-    let feed_of_four = || Segmented::new(&[&[2], &[2], &[2], &[2]]);
-    let floor = {
-        let feed = feed_of_four();
-        remove_before(feed.path(), "e1", 5).unwrap();
-        assert_eq!(names(feed.path()).len(), 2);
-        assert_eq!(first_kept(feed.path()), 5);
-        assert_eq!(read_after(feed.path(), 0), without_four());
-        fs::read(feed.path().with_file_name("retention.json")).unwrap()
-    };
-    // Nothing is durable yet.
-    let feed = feed_of_four();
-    let fresh = feed.path().with_file_name("retention.json.new");
-    fs::write(fresh, &floor[..floor.len() / 2]).unwrap();
-    finish_removal(feed.path(), "e1").unwrap();
-    assert_eq!(read_after(feed.path(), 0), each(1, 8));
-    // It is durable, and so many files were removed.
-    for n_removed in 0..=2 {
-        let feed = feed_of_four();
-        fs::write(feed.path().with_file_name("retention.json"), &floor).unwrap();
-        for first in [1, 3].into_iter().take(n_removed) {
-            fs::remove_file(segment_path(feed.path(), first)).unwrap();
-        }
-        assert_eq!(read_after(feed.path(), 0), without_four(), "{n_removed}");
-        let behind_one = [vec![(2, 4)], each(5, 8)].concat();
-        assert_eq!(read_after(feed.path(), 1), behind_one);
-        assert_eq!(feed.feed.recover().last_seq, 8);
-        finish_removal(feed.path(), "e1").unwrap();
-        assert_eq!(names(feed.path()).len(), 2);
-        assert_eq!(read_after(feed.path(), 0), without_four());
-    }
-}
-
-#[test]
-fn what_was_removed_of_another_feed_hides_nothing_of_this_one() {
-    let feed = Segmented::new(&[&[2], &[2]]);
-    let path = feed.path().with_file_name("retention.json");
-    remove_before(feed.path(), "e0", 1).unwrap();
-    assert!(path.exists());
-    finish_removal(feed.path(), "e1").unwrap();
-    assert!(!path.exists());
-    for damaged in ["", "{\"v\":1", "{\"v\":2,\"epoch\":\"e1\",\"firstSeq\":4}"] {
-        fs::write(&path, damaged).unwrap();
-        assert_eq!(first_kept(feed.path()), 1);
-        finish_removal(feed.path(), "e1").unwrap();
-        assert_eq!(read_after(feed.path(), 0), each(1, 4));
-    }
+fn a_crash_while_segments_are_removed_leaves_the_later_ones() {
+    let feed = Segmented::new(&[&[2], &[2], &[2], &[2]]);
+    fs::remove_file(segment_path(feed.path(), 1)).unwrap();
+    let behind_two = [vec![(1, 2)], each(3, 8)].concat();
+    assert_eq!(read_after(feed.path(), 0), behind_two);
+    assert_eq!(feed.feed.recover().last_seq, 8);
+    // The next daemon goes on with it.
+    remove_before(feed.path(), 5).unwrap();
+    assert_eq!(names(feed.path()).len(), 2);
+    let behind_four = [vec![(1, 4)], each(5, 8)].concat();
+    assert_eq!(read_after(feed.path(), 0), behind_four);
 }
 
 /// Reads everything up to this end; missing records are pairs.
@@ -301,7 +260,7 @@ fn a_reader_in_the_middle_of_a_segment_that_is_removed_finishes_it() {
     let mut read = Vec::new();
     let first = reader.next(&end).unwrap().unwrap();
     note(&mut sequence, &first, &mut read);
-    remove_before(feed.path(), "e1", 5).unwrap();
+    remove_before(feed.path(), 5).unwrap();
     read.extend(read_on(&mut reader, &mut sequence, &end));
     assert_eq!(read, [vec![(1, 1), (2, 2), (3, 4)], each(5, 8)].concat());
     // One that had begun to wait at the end of what is gone now.
@@ -312,7 +271,7 @@ fn a_reader_in_the_middle_of_a_segment_that_is_removed_finishes_it() {
         feed.journal.close_segment().unwrap();
         feed.append(1);
     }
-    remove_before(feed.path(), "e1", 4).unwrap();
+    remove_before(feed.path(), 4).unwrap();
     let mut sequence = Sequence::after(2);
     assert_eq!(read_on(&mut reader, &mut sequence, &end), []);
     let end = feed.journal.end();
@@ -366,7 +325,7 @@ fn recovery_from_a_place_in_a_closed_segment_finds_what_the_whole_feed_says() {
         assert_eq!(since, plain);
     }
     // What was saved in a segment that is gone.
-    remove_before(&feed.path, "e1", 6).unwrap();
+    remove_before(&feed.path, 6).unwrap();
     let (recovered, _) = feed.recover_from(saved.first());
     assert_eq!(recovered.last_seq, 6);
 }
