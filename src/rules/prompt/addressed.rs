@@ -61,7 +61,10 @@ fn is_question(text: &str) -> bool {
     let start = from_first_word(last);
     let asks_to_act = line::is_polite(start)
         || (line::begins_yes_or_no(start) && !begins_guess(start))
-        || begins_offer(start);
+        || is_one_of(
+            split_word(start).0,
+            "ready go run ship open show rerun view",
+        );
     if asks_to_act {
         // What was just built may be built again, but nobody is asked.
         return !words::is_report(before.trim_end_matches(['.', ' ']));
@@ -107,12 +110,6 @@ fn begins_guess(text: &str) -> bool {
             !is_one_of(word, "you about to we i")
         })
         || after_words(text, &["do", "you", "need have use"]).is_some()
-}
-
-/// Whether a question begins by offering something: `Would you like`, `Shall we`.
-fn begins_offer(text: &str) -> bool {
-    let (word, _) = split_word(text);
-    is_one_of(word, "ready go run ship open show rerun view")
 }
 
 #[cfg(test)]

@@ -80,7 +80,6 @@ pub(super) fn widths(text: &str) -> (usize, usize) {
     (whole.min(unmarked), whole.max(each))
 }
 
-/// Whether a row is blank.
 pub(super) fn is_blank(row: &str) -> bool {
     row.trim().is_empty()
 }
@@ -240,6 +239,11 @@ pub(super) fn text_rows(screen: &Screen) -> impl Iterator<Item = (usize, &str)> 
         .enumerate()
         .rev()
         .filter(|(_, row)| !is_blank(row))
+}
+
+/// Returns the nearest row with text above this one.
+pub(super) fn text_above(screen: &Screen, row: usize) -> Option<usize> {
+    screen.rows[..row].iter().rposition(|row| !is_blank(row))
 }
 
 /// Counts the keys that a row explains, as in `enter to confirm, esc to cancel`.

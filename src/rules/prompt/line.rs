@@ -4,14 +4,10 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::words::{
-    self, after_words, from_first_word, is_of_word, is_one_of, pattern, patterns, plain,
-    plain_pattern, split_last_word, split_word,
-};
+use super::words::{self, *};
 use super::{choices, secret};
 use crate::model::PromptKind;
 
-/// What a line asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ask {
     pub(super) kind: PromptKind,
@@ -144,7 +140,8 @@ pub(super) fn asks(text: &str) -> Option<Ask> {
             ask(PromptKind::Text, false, LABEL_RULE)
         };
     }
-    if asks_for_range(text) {
+    let (verb, _) = split_word(after_please(from_first_word(text)));
+    if is_one_of(verb, "enter select choose type pick") && RANGE.is_match(plain_text) {
         return ask(PromptKind::Menu, false, "asks to choose from a range");
     }
     if is_invitation(text) {
@@ -217,12 +214,6 @@ pub(super) fn is_key_line(text: &str) -> bool {
 
 fn after_please(text: &str) -> &str {
     after_words(text, &["please"]).unwrap_or(text)
-}
-
-/// `Enter selection (default: Application) [1..3]`.
-fn asks_for_range(text: &str) -> bool {
-    let (verb, _) = split_word(after_please(from_first_word(text)));
-    is_one_of(verb, "enter select choose type pick") && RANGE.is_match(&plain(text))
 }
 
 /// One or two words that ask for input, before a mark: `What now>`.

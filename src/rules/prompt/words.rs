@@ -33,7 +33,6 @@ pub(super) fn is_of_word(c: char) -> bool {
     }
 }
 
-/// Whether the text has letters only.
 pub(super) fn are_letters(text: &str) -> bool {
     text.chars().all(char::is_alphabetic)
 }
@@ -130,7 +129,6 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
 
 // Lines that end with a colon and report something, or show progress: they are no labels.
 
-/// The words of logs, before a colon.
 const LOG_WORDS: &str = "\
     error warn warning info debug note notice trace fatal hint usage remote stderr stdout output \
     result status time";
