@@ -59,7 +59,6 @@ impl WaitReturn {
     }
 }
 
-/// Whether it is one of these events, and this owner's.
 pub(super) fn is_read_by(delivered: &DeliveredEvent, owner: &str, events: &[Seq]) -> bool {
     let is_theirs = delivered.event.task.owner.as_deref() == Some(owner);
     is_theirs && events.contains(&delivered.seq)
@@ -80,14 +79,12 @@ pub struct ExpectedWait {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ExpectedReader {
     pub(super) owner: String,
-    /// When it is dropped.
     pub(super) until: Instant,
 }
 
 /// Events that are delivered together. Bounded by what happens within the gathering time.
 #[derive(Debug)]
 pub(super) struct Gathering {
-    /// When they are due.
     pub(super) due: Instant,
     /// Whether it takes no more events: it is due, and waits for the disk.
     pub(super) is_closed: bool,
@@ -141,8 +138,7 @@ impl Gathering {
         false
     }
 
-    /// Returns the lowest sequence number of its events: one that is delivered again is of an earlier
-    /// look than the others.
+    /// Returns the lowest number of its events: one that is delivered again is of an earlier look.
     pub(super) fn first_seq(&self) -> Option<Seq> {
         let events = self.events.iter();
         events.map(|gathered| gathered.delivered.seq).min()
@@ -150,11 +146,8 @@ impl Gathering {
 
     /// Returns the highest sequence number of its events; 0 for none.
     pub(super) fn last_seq(&self) -> Seq {
-        let events = self.events.iter();
-        events
-            .map(|gathered| gathered.delivered.seq)
-            .max()
-            .unwrap_or(0)
+        let seqs = self.events.iter().map(|gathered| gathered.delivered.seq);
+        seqs.max().unwrap_or(0)
     }
 
     /// Notes that the owners of these events have read them.
@@ -166,11 +159,10 @@ impl Gathering {
 
     /// Whether that command may return with some of its events.
     pub(super) fn concerns(&self, expected: &ExpectedWait) -> bool {
-        let mut tasks = self
-            .events
-            .iter()
-            .map(|gathered| &gathered.delivered.event.task);
-        tasks.any(|task| task.name == expected.task && task.owner == expected.owner)
+        self.events.iter().any(|gathered| {
+            let task = &gathered.delivered.event.task;
+            task.name == expected.task && task.owner == expected.owner
+        })
     }
 
     /// Whether some of its events are of this owner's tasks.
