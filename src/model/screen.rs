@@ -135,10 +135,6 @@ impl Screen {
     }
 
     /// Returns the screen with this text in a row.
-    ///
-    /// # Panics
-    ///
-    /// When it has no such row.
     pub fn with_row(&self, row: usize, text: &str) -> Self {
         let mut rows = self.rows.to_vec();
         text.clone_into(&mut rows[row]);
