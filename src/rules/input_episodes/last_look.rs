@@ -83,10 +83,13 @@ pub(super) fn see(
     let still = last.map(|last| last.still.clone());
     let reads = last.and_then(LastLook::n_reads);
     let reads = reads.zip(evidence.and_then(|evidence| evidence.n_reads));
-    let same = before.filter(|before| {
-        before.screen.has_rows_of(&task.screen)
-            && !is_printing(&before.screen, &task.screen, terminal)
-    });
+    // A program goes on printing, although all rows are alike: nothing is known of its terminal.
+    let is_printing = |before: &Screen| {
+        let cursors = before.cursor.zip(task.screen.cursor);
+        terminal.is_none() && cursors.is_some_and(|(before, after)| before != after)
+    };
+    let same = before
+        .filter(|before| before.screen.has_rows_of(&task.screen) && !is_printing(&before.screen));
     let since = same.as_ref().map_or(now.mono, |before| before.since);
     let is_still = same.is_some();
     let judged = same.filter(|before| {
@@ -98,8 +101,17 @@ pub(super) fn see(
         Some(before) => before.judgement,
         None => is_open.then(|| prompt::judge_task(task, evidence, user_rules)),
     };
-    if let (Some(judgement), Some(call)) = (&mut judgement, &call) {
-        judge_by_call(judgement, call, episode, evidence, &task.screen);
+    // A call asks at most once, and only by text that was there when it began.
+    let read = evidence.and_then(|evidence| evidence.read);
+    let is_reported = |episode: &Episode| episode.is_reported() && is_same_read(episode.read, read);
+    if let (Some(judgement), Some(call), Some(_)) = (&mut judgement, &call, read)
+        && let Some(found) = &judgement.found
+        && !episode.is_some_and(is_reported)
+        && call.does_not_own(found, &task.screen)
+    {
+        judgement.found = None;
+        judgement.is_settled = true;
+        judgement.rule = "printed during the same call of read";
     }
     let place = follow_echo(place.as_ref(), task, evidence, judgement.as_mut());
     let asking = match judgement.as_ref().map(|judgement| &judgement.found) {
@@ -121,39 +133,6 @@ pub(super) fn see(
         call,
         place,
     }
-}
-
-/// Applies the rule that a call asks at most once, and only by text that was there when it began.
-fn judge_by_call(
-    judgement: &mut Judgement,
-    call: &OngoingRead,
-    episode: Option<&Episode>,
-    evidence: Option<&TtyEvidence>,
-    screen: &Screen,
-) {
-    let Some(read) = evidence.and_then(|evidence| evidence.read) else {
-        return;
-    };
-    let is_reported =
-        |episode: &Episode| episode.is_reported() && is_same_read(episode.read, Some(read));
-    if let Some(found) = &judgement.found
-        && !episode.is_some_and(is_reported)
-        && call.does_not_own(found, screen)
-    {
-        judgement.found = None;
-        judgement.is_settled = true;
-        judgement.rule = "printed during the same call of read";
-    }
-}
-
-/// Whether a program goes on printing, although all rows are alike: its cursor moves.
-pub(super) fn is_printing(
-    before: &Screen,
-    after: &Screen,
-    terminal: Option<&Arc<TtyEvidence>>,
-) -> bool {
-    let cursors = before.cursor.zip(after.cursor);
-    terminal.is_none() && cursors.is_some_and(|(before, after)| before != after)
 }
 
 #[derive(Debug, Clone)]

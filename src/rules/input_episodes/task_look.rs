@@ -195,10 +195,12 @@ impl TaskLook<'_> {
         }
         let terminal = self.last_look.terminal.as_ref()?;
         let takes_input = terminal.reader.takes_input();
+        let widths = before.task.screen.width.zip(self.task.screen.width);
+        let is_resized = widths.is_some_and(|(before, after)| before != after);
         let redraw = match self.has_read_since(before) {
             None if !before.is_restored() || !takes_input => return None,
             Some(true) if before.takes_lines && self.takes_lines() => return None,
-            Some(false) if takes_input && self.is_resized_since(before) => None,
+            Some(false) if takes_input && is_resized => None,
             None | Some(false) if takes_input && self.found.is_none() => Some(STILL_BESIDE),
             None | Some(_) => Some(self.quiet),
         };
@@ -212,12 +214,6 @@ impl TaskLook<'_> {
             state: Phase::Reported(Report { gone_by, ..report }),
             ..kept
         })
-    }
-
-    /// Whether the pane has had another width since the prompt was last found.
-    fn is_resized_since(&self, before: &Episode) -> bool {
-        let widths = before.task.screen.width.zip(self.task.screen.width);
-        widths.is_some_and(|(before, after)| before != after)
     }
 
     /// Whether the terminal is in line mode. Libraries switch to it for a moment when they print.
@@ -333,10 +329,6 @@ impl PromptComparison<'_> {
             && numbers < old_numbers
     }
 
-    fn has_same_rows(&self) -> bool {
-        self.before.0.has_rows_of(self.after.0)
-    }
-
     /// Whether the screens alone show that the prompt was printed again after other output.
     ///
     /// A prompt that moved together with the rows above it has scrolled. One that kept its row
@@ -349,7 +341,7 @@ impl PromptComparison<'_> {
             return false;
         };
         // A full-screen program draws anywhere: its rows say nothing about order.
-        if self.has_same_rows() || new.alternate == Some(true) {
+        if old.has_rows_of(new) || new.alternate == Some(true) {
             return false;
         }
         if self.is_moved_by_lines_above(asked.trim_end()) {
@@ -393,13 +385,8 @@ impl PromptComparison<'_> {
         let is_text = |row: &String| !row.trim().is_empty();
         let has_context = !old_above.iter().any(is_text) || new_above[..n_kept].iter().any(is_text);
         // Without its mark and its choices, which change when it is answered.
-        let letters =
-            |text: &str| -> String { text.chars().filter(|c| c.is_alphabetic()).collect() };
-        let question = letters(
-            asked
-                .rsplit_once(['(', '['])
-                .map_or(asked, |(before, _)| before),
-        );
+        let choices = asked.rsplit_once(['(', '[']);
+        let question = letters(choices.map_or(asked, |(before, _)| before));
         // A screen that is cleared to its end from the first cell goes to the history.
         let is_cleared = |row: usize| {
             old.first_visible() == old_row
