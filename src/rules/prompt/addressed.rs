@@ -73,10 +73,7 @@ fn is_question(text: &str) -> bool {
     let end = last.trim_end_matches(['?', '？', ' ']);
     let word = end.rsplit(char::is_whitespace).next().unwrap_or(end);
     let is_word = !word.contains(['/', '=', '&', '\\', '\'', '"', '`', '*', ')', ']']);
-    let begins = start
-        .chars()
-        .next()
-        .is_some_and(|c| !c.is_ascii_lowercase());
+    let begins = start.starts_with(|c: char| !c.is_ascii_lowercase());
     before.is_empty() && is_word && begins && !begins_guess(start)
 }
 
@@ -84,11 +81,9 @@ fn is_question(text: &str) -> bool {
 fn last_sentence(text: &str) -> (&str, &str) {
     let body = text.trim_end_matches(['?', '？']);
     let ends = [". ", "! ", "? ", "; ", " - ", " — ", "。", "！", "？"];
-    let end = ends
-        .iter()
-        .filter_map(|end| Some(body.rfind(end)? + end.len()))
-        .max();
-    let (before, last) = text.split_at(end.unwrap_or(0));
+    let ends = ends.iter();
+    let ends = ends.filter_map(|end| Some(body.rfind(end)? + end.len()));
+    let (before, last) = text.split_at(ends.max().unwrap_or(0));
     (before.trim_end(), last.trim_start())
 }
 

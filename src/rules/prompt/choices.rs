@@ -93,8 +93,7 @@ pub(super) fn offered(text: &str) -> Option<(PromptKind, bool)> {
     }
     if let Some(found) = DEFAULT.captures(text) {
         let word = found.name("asked").or_else(|| found.name("ended"))?;
-        let word = word.as_str().to_lowercase();
-        let word = word.as_str();
+        let word = &*word.as_str().to_lowercase();
         if matches!(word, "y" | "n") || is_one_of(word, YES) || is_one_of(word, NO) {
             return Some((PromptKind::Confirm, true));
         }

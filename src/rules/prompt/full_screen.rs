@@ -128,11 +128,8 @@ fn framed_field(screen: &Screen) -> Option<DrawnPrompt> {
             is_framed(&screen.rows[*row]) || screen.rows[*row].trim_start().starts_with('◆')
         })
         .find(|row| screen.rows[*row].trim_start().starts_with("◆ "))?;
-    let body: Vec<&str> = screen.rows[row + 1..end]
-        .iter()
-        .map(|row| unframed(row))
-        .filter(|row| !row.is_empty())
-        .collect();
+    let body = screen.rows[row + 1..end].iter().map(|row| unframed(row));
+    let body: Vec<&str> = body.filter(|row| !row.is_empty()).collect();
     let asked = question(&screen.rows[row]);
     let is_toggle = body.iter().any(|row| is_toggle(row));
     let is_masked = body.iter().any(|row| secret::is_masked(row));
@@ -261,11 +258,9 @@ fn drawn_with_mark(screen: &Screen, context: CursorContext) -> Option<DrawnPromp
     let row = (at.saturating_sub(ROWS)..=at)
         .rev()
         .find(|row| screen.rows.get(*row).is_some_and(|row| is_marked(row)))?;
-    let body: Vec<&str> = screen.rows[row + 1..=end.max(row)]
-        .iter()
-        .map(String::as_str)
-        .filter(|row| !is_blank(row))
-        .collect();
+    let body = screen.rows[row + 1..=end.max(row)].iter();
+    let body = body.map(String::as_str).filter(|row| !is_blank(row));
+    let body: Vec<&str> = body.collect();
     let asked = question(&screen.rows[row]);
     if !asked.chars().any(char::is_alphanumeric) {
         return None;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::choices::kind_of_choice;
 use super::cursor_context::*;
+use super::words::is_one_of;
 use super::{addressed, line, shell_prompts};
 use crate::model::{PromptKind, Screen};
 
@@ -308,14 +309,8 @@ fn heads_choices(row: &str) -> bool {
 }
 
 fn begins_choices(asked: &str) -> bool {
-    let asked = asked.to_lowercase();
-    let mut words = asked.split_whitespace();
-    words.next().is_some_and(|word| {
-        [
-            "what", "which", "where", "who", "how", "pick", "choose", "select",
-        ]
-        .contains(&word)
-    })
+    let word = asked.split_whitespace().next().unwrap_or_default();
+    is_one_of(word, "what which where who how pick choose select")
 }
 
 /// Whether the cursor is on the mark of this row: only a program that draws leaves it there.
