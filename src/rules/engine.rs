@@ -12,7 +12,7 @@ use crate::rules::route::{Reach, is_end, reach};
 mod gathering;
 
 use gathering::{ExpectedReader, Gathering, is_read_by};
-pub use gathering::{ExpectedWait, WaitReturn};
+pub(crate) use gathering::{ExpectedWait, WaitReturn};
 
 /// By how much a reader of events may be later than their delivery would be without it.
 const READER_GRACE: Duration = Duration::from_millis(500);
@@ -260,20 +260,20 @@ impl Engine {
 
     /// Notes that a command is about to wait for the run that it starts, and may return with its events:
     /// they are not delivered before.
-    pub fn expect_wait(&mut self, expected: ExpectedWait, now: Now) {
+    pub(crate) fn expect_wait(&mut self, expected: ExpectedWait, now: Now) {
         self.expected_waits.retain(|other| other.until > now.mono);
         self.expected_waits.push(expected);
     }
 
     /// Notes that a wait for the task of this name has begun.
-    pub fn wait_begun(&mut self, task: &str, owner: Option<&str>) {
+    pub(crate) fn wait_begun(&mut self, task: &str, owner: Option<&str>) {
         self.expected_waits.retain(|expected| {
             (expected.task.as_str(), expected.owner.as_deref()) != (task, owner)
         });
     }
 
     /// Notes that a command has returned with an event: if that is still gathered, it becomes a notice.
-    pub fn note_return(&mut self, wait_return: &WaitReturn) {
+    pub(crate) fn note_return(&mut self, wait_return: &WaitReturn) {
         self.note_known(|delivered| wait_return.is_of(&delivered.event));
     }
 

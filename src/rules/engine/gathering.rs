@@ -10,14 +10,11 @@ use crate::rules::route::{Reach, reach, route};
 
 /// How a command that waited for a run has returned to its caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WaitReturn {
+pub(crate) struct WaitReturn {
     /// The owner that the command belongs to; `None` for a user at a terminal.
     pub owner: Option<String>,
-    /// The task's window.
     pub window: WindowId,
-    /// The number of the run.
     pub run: Option<u32>,
-    /// How the wait has ended.
     pub outcome: WaitOutcome,
 }
 
@@ -47,7 +44,7 @@ impl WaitReturn {
     }
 
     /// Whether it is about an event.
-    pub fn has_event(&self) -> bool {
+    pub(crate) fn has_event(&self) -> bool {
         !self.event_types().is_empty()
     }
 
@@ -66,8 +63,7 @@ pub(super) fn is_read_by(delivered: &DeliveredEvent, owner: &str, events: &[Seq]
 
 /// A command that is about to wait for the run that it starts, and to return with its events.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExpectedWait {
-    /// The task's name.
+pub(crate) struct ExpectedWait {
     pub task: String,
     /// The owner that the command belongs to; `None` for a user at a terminal.
     pub owner: Option<String>,
@@ -131,11 +127,9 @@ impl Gathering {
     pub(super) fn replace(&mut self, delivered: &DeliveredEvent) -> bool {
         let mut events = self.events.iter_mut();
         let gathered = events.find(|gathered| gathered.delivered.seq == delivered.seq);
-        if let Some(gathered) = gathered {
-            gathered.delivered.clone_from(delivered);
-            return true;
-        }
-        false
+        gathered
+            .map(|gathered| gathered.delivered.clone_from(delivered))
+            .is_some()
     }
 
     /// Returns the lowest number of its events: one that is delivered again is of an earlier look.

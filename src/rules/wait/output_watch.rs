@@ -49,10 +49,8 @@ impl OutputWatch {
             regex,
             ignore_case,
         } = notify_on;
-        let patterns = texts
-            .iter()
-            .map(|text| Pattern::parse(text, *regex, *ignore_case))
-            .collect::<Result<_, _>>()?;
+        let parse = |text: &String| Pattern::parse(text, *regex, *ignore_case);
+        let patterns = texts.iter().map(parse).collect::<Result<_, _>>()?;
         Ok(Self {
             texts: texts.clone(),
             patterns,
