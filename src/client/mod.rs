@@ -131,7 +131,7 @@ impl DaemonClient {
         let head_of = |line: &str| serde_json::from_str::<AnswerHead>(line).map_err(unreadable);
         let mut line = self.hello().await?;
         let mut head = head_of(&line)?;
-        if head.is_waiting() {
+        if head.answer == "waiting" {
             line = self.hello().await.map_err(|error| {
                 if error.kind == ErrorKind::DaemonEnded {
                     let kind = ErrorKind::DaemonEndedInWait;

@@ -132,7 +132,7 @@ async fn forward(
     line: RequestLine,
     held: &mut Option<HeldCommand>,
 ) -> bool {
-    let is_held = line.request.holds_command();
+    let is_held = matches!(&line.request, Request::Run(launch) if launch.is_held);
     let begins_with = if matches!(line.request, Request::Follow { .. }) {
         line_of(&FOLLOWING)
     } else if matches!(&line.request, Request::Wait(wait) if wait.says_when_it_begins) {

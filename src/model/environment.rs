@@ -73,11 +73,9 @@ impl WithheldVariables {
 /// The environment of a task, and its shell. Its values are secret: no log and no option has them.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskEnvironment {
-    /// The path of bash.
     pub(crate) shell: lossless::Text,
     /// The names, or prefixes ending in `*`, of the variables that no task may see.
     pub(crate) withheld: Vec<String>,
-    /// The variables.
     pub(crate) variables: Vec<(lossless::Text, lossless::Text)>,
 }
 
@@ -97,7 +95,6 @@ impl TaskEnvironment {
         self.set("TMUX_TASK_SLOT", slot);
     }
 
-    /// Sets a variable, in place of one of this name.
     pub(crate) fn set(&mut self, name: &str, value: Option<&str>) {
         self.variables
             .retain(|(known, _)| known.0 != OsStr::new(name));

@@ -82,10 +82,6 @@ pub(crate) fn is_name(text: &str, most: usize, marks: &str) -> bool {
 
 /// Checks the name of a consumer, which is also the name of its file: 1 to 120 of `A-Za-z0-9._:-`, the
 /// first a letter or digit. A conversation's consumer is named after its owner, `CLIENT:ID`.
-///
-/// # Errors
-///
-/// When it is not one; the line says what is allowed.
 pub fn check_consumer_name(name: &str) -> Result<(), String> {
     if is_name(name, 120, "._:-") {
         return Ok(());

@@ -6,7 +6,6 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A text of the system.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Text(pub(crate) OsString);
 

@@ -49,8 +49,8 @@ pub use record::{
 };
 pub use screen::{
     CursorPosition, OpenQuestion, QUOTED_CHARS, QUOTED_LINES, Screen, SecretText, TypedInput,
-    are_same_rows, has_same_words, is_same_but_animated, is_same_except_signs, without_animation,
-    without_last_sign,
+    are_same_rows, has_same_words, is_same_but_animated, is_same_except_signs, letters,
+    without_animation, without_last_sign,
 };
 pub(crate) use snapshot::Ordered;
 pub use snapshot::{Bookmark, RunAway, RunNumbers, SessionLife, Snapshot, StatusCounts};

@@ -298,7 +298,6 @@ pub enum ShellDelivery {
 /// The state from which the next daemon continues.
 #[derive(Debug)]
 pub(crate) struct SavedLook {
-    /// The last look.
     pub(crate) snapshot: Snapshot,
     /// How much of tmux's data had been processed by then.
     pub(crate) bookmark: Bookmark,

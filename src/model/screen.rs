@@ -135,10 +135,6 @@ impl Screen {
     }
 
     /// Returns the screen with this text in a row.
-    ///
-    /// # Panics
-    ///
-    /// When it has no such row.
     pub fn with_row(&self, row: usize, text: &str) -> Self {
         let mut rows = self.rows.to_vec();
         text.clone_into(&mut rows[row]);
@@ -265,13 +261,17 @@ pub fn are_same_rows(
 /// drawn again while nobody answers, an answer is typed behind the question, and when the screen is
 /// resized, what is before it may be what is left of the question itself.
 pub fn has_same_words(before: &str, after: &str) -> bool {
-    let words = |text: &str| -> String { text.chars().filter(|c| c.is_alphabetic()).collect() };
-    let (old, new) = (words(before), words(after));
+    let (old, new) = (letters(before), letters(after));
     if old.is_empty() {
         before == after
     } else {
         new.starts_with(&old) || new.ends_with(&old)
     }
+}
+
+/// Returns the letters of a text alone.
+pub fn letters(text: &str) -> String {
+    text.chars().filter(|c| c.is_alphabetic()).collect()
 }
 
 /// What to type.

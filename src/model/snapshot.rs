@@ -249,11 +249,8 @@ impl RunNumbers {
     /// forgotten if there are too many.
     pub fn note(&mut self, name: &str, run: u32) {
         let run = run.max(self.last(name));
-        if self
-            .0
-            .last()
-            .is_some_and(|last| last.0 == name && last.1 == run)
-        {
+        let is_last = |last: &(String, u32)| last.0 == name && last.1 == run;
+        if self.0.last().is_some_and(is_last) {
             return;
         }
         let numbers = Arc::make_mut(&mut self.0);
@@ -310,10 +307,6 @@ impl<I: Iterator> Ordered for I {}
 
 impl Snapshot {
     /// Returns the one task of this name or window id.
-    ///
-    /// # Errors
-    ///
-    /// When there is none, or more than one.
     pub fn find_task(&self, name: &str) -> Result<&Arc<Task>, Error> {
         let missing = || {
             let session = &self.session;
@@ -348,10 +341,6 @@ impl Snapshot {
     /// Returns the one task of this name or window id, to end it: a name does not mean a shell, or a
     /// window that tmux has named or that is another session's, which are a person's. The task of that
     /// name may be gone, and such a window remain.
-    ///
-    /// # Errors
-    ///
-    /// As [`Snapshot::find_task`], and for the name of such a window.
     pub fn find_task_to_end(&self, name: &str) -> Result<&Arc<Task>, Error> {
         let task = self.find_task(name)?;
         let window = task.window;

@@ -377,14 +377,14 @@ pub struct StopSettings {
     #[schemars(with = "String")]
     pub signal: Option<Signal>,
     /// How long it has before `SIGKILL`, in milliseconds.
-    #[serde(rename = "graceMs", with = "millis::optional")]
+    #[serde(rename = "graceMs", with = "millis")]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64")]
     pub grace: Option<Duration>,
     /// Whether the signal goes to the command itself only.
     pub parent_only: bool,
     /// How long a run may last before it is ended, in milliseconds.
-    #[serde(rename = "killAfterMs", with = "millis::optional")]
+    #[serde(rename = "killAfterMs", with = "millis")]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64")]
     pub kill_after: Option<Duration>,
@@ -419,7 +419,7 @@ pub struct StopChoice {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<Signal>,
     /// How long they have before `SIGKILL`.
-    #[serde(rename = "graceMs", with = "millis::optional")]
+    #[serde(rename = "graceMs", with = "millis")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace: Option<Duration>,
 }
@@ -523,10 +523,6 @@ impl Slot {
     }
 
     /// Reads `NAME:PLACES`.
-    ///
-    /// # Errors
-    ///
-    /// When it is something else.
     pub fn parse(text: &str) -> Result<Self, String> {
         let parts = text.rsplit_once(':').and_then(|(name, places)| {
             let name = name.to_owned();

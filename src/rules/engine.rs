@@ -3,10 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use crate::model::{
-    Body, DeliveredEvent, Event, EventKind, Level, Now, OutputMatches, Prompt, Record, Seq,
-    ShellDelivery, Snapshot, StatusCounts, Task, WindowId,
-};
+use crate::model::*;
 use crate::rules::diff::{diff, is_another_life};
 use crate::rules::input_episodes::Episodes;
 use crate::rules::restarts::restart_of;
@@ -15,7 +12,7 @@ use crate::rules::route::{Reach, is_end, reach};
 mod gathering;
 
 use gathering::{ExpectedReader, Gathering, is_read_by};
-pub use gathering::{ExpectedWait, WaitReturn};
+pub(crate) use gathering::{ExpectedWait, WaitReturn};
 
 /// By how much a reader of events may be later than their delivery would be without it.
 const READER_GRACE: Duration = Duration::from_millis(500);
@@ -77,14 +74,12 @@ pub struct Engine {
     settings: Settings,
     /// The last look; `None` until the baseline.
     last_look: Option<Snapshot>,
-    /// What the tasks ask.
     pub(crate) episodes: Episodes,
     /// Lines that match, with their windows and runs, for the events of the next look.
     matches: Vec<(WindowId, Option<u32>, OutputMatches)>,
     /// Events to be delivered, oldest first. All gatherings but the last are closed.
     gatherings: VecDeque<Gathering>,
-    /// The sequence number of the last record that the disk has accepted or refused; `None` where
-    /// records are written before anything else happens.
+    /// The last record that the disk has accepted or refused; `None` where writing is waited for.
     tried: Option<Seq>,
     /// Commands that are about to wait. Each is dropped after a while.
     expected_waits: Vec<ExpectedWait>,
@@ -131,8 +126,7 @@ impl Engine {
         self.matches.push((window, run, matches));
     }
 
-    /// Processes one look. Gatherings that were due before it are delivered first, without its
-    /// events.
+    /// Processes one look, after what was due before it, which has none of its events.
     pub fn look(&mut self, look: Snapshot, now: Now) -> Vec<EngineEffect> {
         let mut effects = self.deliver_due(now);
         let mut events = Vec::new();
@@ -144,15 +138,11 @@ impl Engine {
         }
         for (window, run, matches) in std::mem::take(&mut self.matches) {
             let is_it = |task: &&Task| task.window == window && task.run == run;
-            let before = self
-                .last_look
-                .iter()
-                .flat_map(|before| before.tasks.values());
+            let before = self.last_look.iter();
+            let before = before.flat_map(|before| before.tasks.values());
             let shown = look.tasks.values().chain(before).map(|task| &**task);
             if let Some(task) = look.ended.iter().chain(shown).find(is_it) {
-                let end = |event: &Event| {
-                    is_end(event) && event.task.window == window && event.task.run == run
-                };
+                let end = |event: &Event| is_end(event) && is_it(&&event.task);
                 let at = events.iter().position(end).unwrap_or(events.len());
                 let kind = EventKind::Output(matches);
                 let task = task.clone();
@@ -178,11 +168,8 @@ impl Engine {
 
     /// Notes that the restart which is to follow is impossible: the task has failed.
     pub(crate) fn note_unrestartable(&mut self, task: &Task) -> Vec<EngineEffect> {
-        let tokens = task
-            .settings
-            .restarts
-            .iter()
-            .map(|restarts| restarts.token.clone());
+        let restarts = task.settings.restarts.iter();
+        let tokens = restarts.map(|restarts| restarts.token.clone());
         self.unrestartable.extend(tokens);
         self.recount().into_iter().collect()
     }
@@ -252,23 +239,17 @@ impl Engine {
     }
 
     fn deliver_all(&mut self, gatherings: VecDeque<Gathering>, now: Now) -> Vec<EngineEffect> {
-        let mut bodies = Vec::new();
+        let mut records = Vec::new();
         for gathering in gatherings {
-            bodies.extend(gathering.deliver(&self.episodes.user_rules, self.settings.shells));
+            let bodies = gathering.deliver(&self.episodes.user_rules, self.settings.shells);
+            records.extend(bodies.into_iter().map(|body| self.next_record(body, now)));
         }
-        let records: Vec<Record> = bodies
-            .into_iter()
-            .map(|body| self.next_record(body, now))
-            .collect();
-        if records.is_empty() {
-            return Vec::new();
-        }
-        vec![EngineEffect::Append(records)]
+        let append = (!records.is_empty()).then_some(EngineEffect::Append(records));
+        append.into_iter().collect()
     }
 
-    /// Notes that the disk has accepted or refused the records up to this sequence number. From the
-    /// first call on, events are delivered only after that: until then a wait may still return with
-    /// them.
+    /// Notes that the disk has accepted or refused the records up to this one. From the first call on,
+    /// events are delivered only after that: until then a wait may return with them.
     pub fn tried(&mut self, seq: Seq) {
         self.tried = Some(seq);
     }
@@ -277,36 +258,35 @@ impl Engine {
         self.tried.is_none_or(|tried| gathering.last_seq() <= tried)
     }
 
-    /// Notes that a command is about to wait for the run that it starts. Events of that run are not
-    /// delivered before the wait has begun, because the command may return with them.
-    pub fn expect_wait(&mut self, expected: ExpectedWait, now: Now) {
+    /// Notes that a command is about to wait for the run that it starts, and may return with its events:
+    /// they are not delivered before.
+    pub(crate) fn expect_wait(&mut self, expected: ExpectedWait, now: Now) {
         self.expected_waits.retain(|other| other.until > now.mono);
         self.expected_waits.push(expected);
     }
 
     /// Notes that a wait for the task of this name has begun.
-    pub fn wait_begun(&mut self, task: &str, owner: Option<&str>) {
+    pub(crate) fn wait_begun(&mut self, task: &str, owner: Option<&str>) {
         self.expected_waits.retain(|expected| {
             (expected.task.as_str(), expected.owner.as_deref()) != (task, owner)
         });
     }
 
-    /// Notes that a command has returned to its caller with an event: if it is still gathered, it
-    /// is delivered as a notice.
-    pub fn note_return(&mut self, wait_return: &WaitReturn) {
+    /// Notes that a command has returned with an event: if that is still gathered, it becomes a notice.
+    pub(crate) fn note_return(&mut self, wait_return: &WaitReturn) {
         self.note_known(|delivered| wait_return.is_of(&delivered.event));
     }
 
-    /// Notes that a command reads events for this owner until then, and will say which it has read.
-    /// Gathered events of the owner's tasks wait for it, for half a second at most.
+    /// Notes that a command reads events for this owner until then. Gathered ones of its tasks wait for
+    /// it, half a second at most.
     pub(crate) fn expect_reader(&mut self, owner: String, until: Instant, now: Now) {
         self.expected_readers
             .retain(|other| other.until > now.mono && other.owner != owner);
         self.expected_readers.push(ExpectedReader { owner, until });
     }
 
-    /// Notes that an owner has read these events: those of its tasks that are still gathered are
-    /// delivered as a notice. No reader is expected any more.
+    /// Notes that an owner has read these events: those of its tasks that are still gathered become a
+    /// notice.
     pub(crate) fn note_seen(&mut self, owner: &str, events: &[Seq]) {
         self.expected_readers.retain(|other| other.owner != owner);
         self.note_known(|delivered| is_read_by(delivered, owner, events));
@@ -319,29 +299,23 @@ impl Engine {
         }
     }
 
-    /// Returns when [`Engine::deliver_due`] has something to do; `None` also while the gathered
-    /// events are not on the disk ([`Engine::tried`]).
+    /// Returns when something is due; `None` while it is not on the disk ([`Engine::tried`]).
     pub(crate) fn deliver_at(&self) -> Option<Instant> {
         let first = self.gatherings.front()?;
         self.is_written(first).then(|| self.due(first))
     }
 
-    /// Returns when a gathering is due, unless a command is about to return with some of its
-    /// events or to say that their owner has read them.
+    /// Returns when a gathering is due: later if a command may return with its events, or their owner
+    /// read them.
     fn due(&self, gathering: &Gathering) -> Instant {
-        let expected = self.expected_waits.iter();
-        let held_until = expected
-            .filter(|expected| gathering.concerns(expected))
-            .map(|expected| expected.until);
+        let waits = self.expected_waits.iter();
+        let waits = waits.filter(|expected| gathering.concerns(expected));
         let readers = self.expected_readers.iter();
-        let read_until = readers
-            .filter(|reader| gathering.is_of(&reader.owner))
-            .map(|reader| reader.until.min(gathering.due + READER_GRACE));
-        held_until
-            .chain(read_until)
-            .chain([gathering.due])
-            .max()
-            .unwrap_or(gathering.due)
+        let readers = readers.filter(|reader| gathering.is_of(&reader.owner));
+        let latest = gathering.due + READER_GRACE;
+        let read_until = readers.map(|reader| reader.until.min(latest));
+        let held_until = waits.map(|expected| expected.until).chain(read_until);
+        held_until.fold(gathering.due, Instant::max)
     }
 
     /// Returns the sequence number of the first event that is not delivered yet.

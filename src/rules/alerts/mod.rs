@@ -20,16 +20,13 @@ const GATHER: Duration = Duration::from_millis(250);
 /// The minimum time between two alerts of a task.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// How many tasks have an alert of their own at the same time. If there are more, the last alert
-/// summarises them.
+/// How many tasks have an alert of their own at once; the last one summarises the others.
 const MOST_AT_ONCE: usize = 5;
 
 /// What an alert is about. A later alert about the same replaces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AlertSubject {
-    /// One task.
     Task(WindowId),
-    /// Many tasks.
     Many,
     /// Neither. It replaces nothing and is not replaced.
     Notice,
@@ -40,16 +37,13 @@ pub(crate) enum AlertSubject {
 pub(crate) struct Alert {
     /// What it is about.
     pub(crate) subject: AlertSubject,
-    /// How urgent it is.
     pub(crate) level: Level,
-    /// The words.
     pub(crate) text: AlertText,
 }
 
 /// A change of what is displayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AlertAction {
-    /// Display it.
     Show(Alert),
     /// The task no longer asks: take its question away.
     Withdraw(WindowId),
@@ -91,7 +85,6 @@ impl Alerts {
         }
     }
 
-    /// Takes an event that was recorded.
     pub(crate) fn add(&mut self, event: &Event, now: Instant) {
         let window = event.task.window;
         if let EventKind::InputResolved { .. } = event.kind {
@@ -108,11 +101,14 @@ impl Alerts {
         }
     }
 
-    /// Takes a notice that is not about events.
     pub(crate) fn add_notice(&mut self, level: Level, text: &str) {
         if self.rules.events.contains(&AlertEvent::Other) {
-            let notice = show(AlertSubject::Notice, level, wording::quote(text));
-            self.ready.push(notice);
+            let (subject, text) = (AlertSubject::Notice, wording::quote(text));
+            self.ready.push(AlertAction::Show(Alert {
+                subject,
+                level,
+                text,
+            }));
         }
     }
 
@@ -130,8 +126,7 @@ impl Alerts {
         }
     }
 
-    /// Returns when [`Alerts::take_due`] has an alert of a task; `None` if none is pending. Everything
-    /// else is due at once.
+    /// Returns when an alert of a task is due, if one is pending. Everything else is due at once.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.tasks.values().filter_map(TaskAlerts::due).min()
     }
@@ -144,7 +139,8 @@ impl Alerts {
             if task.due().is_none_or(|due| due > now) {
                 continue;
             }
-            let pending = task.take();
+            task.since = None;
+            let pending = std::mem::take(&mut task.pending);
             if let Some((kind, alert)) = of_task(*window, &pending, session) {
                 task.shown_at = Some(now);
                 task.is_asking = kind == AlertEvent::Input;
@@ -184,11 +180,6 @@ impl TaskAlerts {
         Some(paused.map_or(gathered, |paused| paused.max(gathered)))
     }
 
-    fn take(&mut self) -> Vec<PendingAlert> {
-        self.since = None;
-        std::mem::take(&mut self.pending)
-    }
-
     fn is_idle(&self, now: Instant) -> bool {
         let is_paused = self.shown_at.is_some_and(|at| at + PAUSE > now);
         self.pending.is_empty() && !is_paused && !self.is_asking
@@ -201,19 +192,20 @@ fn of_task(
     session: &str,
 ) -> Option<(AlertEvent, Alert)> {
     let main = pending.iter().max_by_key(|pending| pending.kind)?;
-    let also: Vec<(AlertEvent, u64)> = pending
-        .iter()
-        .filter(|other| other.kind != main.kind && other.kind != AlertEvent::Started)
-        .map(|other| (other.kind, other.n))
-        .collect();
+    let others = pending.iter();
+    let others = others.filter(|other| ![main.kind, AlertEvent::Started].contains(&other.kind));
+    let also: Vec<_> = others.map(|other| (other.kind, other.n)).collect();
     let text = wording::describe(&main.event, main.kind, main.n, &also, session);
-    let level = pending.iter().map(|pending| pending.event.level()).max();
-    let alert = Alert {
-        subject: AlertSubject::Task(window),
-        level: level.unwrap_or(Level::Info),
-        text,
-    };
-    Some((main.kind, alert))
+    let level = pending.iter().map(|pending| pending.event.level()).max()?;
+    let subject = AlertSubject::Task(window);
+    Some((
+        main.kind,
+        Alert {
+            subject,
+            level,
+            text,
+        },
+    ))
 }
 
 /// Returns the most urgent alerts one by one and the others as one.
@@ -223,26 +215,21 @@ fn bounded(mut due: Vec<(AlertEvent, Alert)>, session: &str) -> Vec<AlertAction>
         due.sort_by_key(|(kind, _)| std::cmp::Reverse(*kind));
         rest = due.split_off(MOST_AT_ONCE - 1);
     }
-    let mut actions: Vec<AlertAction> = due
-        .into_iter()
-        .map(|(_, alert)| AlertAction::Show(alert))
-        .collect();
+    let alerts = due.into_iter().map(|(_, alert)| AlertAction::Show(alert));
+    let mut actions: Vec<AlertAction> = alerts.collect();
     let level = rest.iter().map(|(_, alert)| alert.level).max();
     if let Some(level) = level {
         let counts = rest.chunk_by(|(one, _), (other, _)| one == other);
         let counts: Vec<_> = counts.map(|same| (same[0].0, same.len())).collect();
         let text = wording::summarise(&counts, session);
-        actions.push(show(AlertSubject::Many, level, text));
+        let subject = AlertSubject::Many;
+        actions.push(AlertAction::Show(Alert {
+            subject,
+            level,
+            text,
+        }));
     }
     actions
-}
-
-fn show(subject: AlertSubject, level: Level, text: AlertText) -> AlertAction {
-    AlertAction::Show(Alert {
-        subject,
-        level,
-        text,
-    })
 }
 
 #[cfg(test)]

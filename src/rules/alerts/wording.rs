@@ -6,18 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::{AnswerBy, Event, EventKind, RunEnd, Task, text};
 use crate::rules::restarts::restart_of;
 
-/// The maximum length of a quoted line or question, in characters: three lines and the advice fit into
-/// a desktop notification.
+/// The most characters of a quoted line: three and the advice fit into a desktop notification.
 const QUOTED_CHARS: usize = 250;
 
-/// What is displayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AlertText {
     /// The task and what happened, one line.
     pub(crate) title: String,
     /// Details, such as the last lines of output.
     pub(crate) details: Vec<String>,
-    /// What to do: a command.
     pub(crate) advice: Option<String>,
 }
 
@@ -63,18 +60,15 @@ pub(super) fn describe(
 /// Words an alert about many tasks. `counts` says how many alerts have which main event.
 pub(super) fn summarise(counts: &[(AlertEvent, usize)], session: &str) -> AlertText {
     let n: usize = counts.iter().map(|(_, n)| n).sum();
-    let counts: Vec<String> = counts
-        .iter()
-        .map(|(kind, n)| format!("{n} {}", plural(*kind)))
-        .collect();
+    let counts = counts.iter();
+    let counts = counts.map(|(kind, n)| format!("{n} {}", plural(*kind)));
     AlertText {
-        title: format!("{n} more tasks: {}", counts.join(", ")),
+        title: format!("{n} more tasks: {}", counts.collect::<Vec<_>>().join(", ")),
         details: Vec::new(),
         advice: command("See: tmux-task ls", session),
     }
 }
 
-/// Words a notice that is not about events.
 pub(super) fn quote(notice: &str) -> AlertText {
     let mut lines = notice.lines().map(|line| text::bounded(line, QUOTED_CHARS));
     AlertText {
@@ -146,7 +140,6 @@ fn advice(event: &Event, kind: AlertEvent, session: &str) -> Option<String> {
     }
 }
 
-/// Returns a word that names the task on a command line.
 fn reference(task: &Task) -> String {
     if is_plain(&task.name) {
         task.name.clone()
@@ -213,8 +206,8 @@ pub(crate) enum TerminalSequence {
 }
 
 impl TerminalSequence {
-    /// Returns which sequence a terminal gets; `None` for one that shows none. `terminal` is its `TERM` and
-    /// what it says it is.
+    /// Returns the sequence for a terminal with this `TERM`, or what it says it is; `None` if it shows
+    /// none.
     pub(crate) fn choose(terminal: &str) -> Option<Self> {
         let terminal = terminal.to_lowercase();
         let begins = |names: &[&str]| names.iter().any(|name| terminal.starts_with(name));
@@ -256,11 +249,9 @@ impl TerminalSequence {
 /// A kind of event that can be displayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum AlertEvent {
-    /// A run began.
     Started,
     /// A run ended with code 0.
     Exited,
-    /// The bell rang.
     Notify,
     /// It printed a line that its launch asked to be notified of.
     Output,
@@ -296,8 +287,7 @@ impl AlertEvent {
         Self::Disappeared,
     ];
 
-    /// Returns the kind of an event; `None` if it needs no display: the user or an agent has caused
-    /// it on purpose, or it is the end of a shell.
+    /// Returns the kind of an event; `None` if it was caused on purpose, or is the end of a shell.
     pub(super) fn of(event: &Event) -> Option<Self> {
         let is_of_shell = event.task.shell;
         match &event.kind {
@@ -325,11 +315,9 @@ impl AlertEvent {
 /// Where notices are displayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
-    /// On the desktop of this machine.
     Desktop,
     /// By each attached terminal, where it runs.
     Terminal,
-    /// On tmux's status line.
     Tmux,
 }
 
@@ -365,10 +353,8 @@ impl Default for AlertRules {
 
 impl AlertRules {
     pub(super) fn wants(&self, task: &Task, event: AlertEvent) -> bool {
-        let of_task = self
-            .tasks
-            .get(&task.window.to_string())
-            .or_else(|| self.tasks.get(&task.name));
+        let by_id = self.tasks.get(&task.window.to_string());
+        let of_task = by_id.or_else(|| self.tasks.get(&task.name));
         of_task.unwrap_or(&self.events).contains(&event)
     }
 }

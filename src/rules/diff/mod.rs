@@ -56,7 +56,6 @@ pub fn is_another_life(before: &Snapshot, after: &Snapshot) -> bool {
     }
 }
 
-/// A run that is in the later snapshot.
 #[derive(Clone, Copy)]
 struct RunInSnapshot<'a> {
     task: &'a Task,
@@ -67,14 +66,12 @@ struct RunInSnapshot<'a> {
 /// The last launch in a window that has replaced a live run.
 #[derive(Clone, Copy)]
 struct Launch<'a> {
-    /// The process of that run.
     replaced: u32,
     /// For whom it was: the owner of the window's present run.
     owner: Option<&'a str>,
 }
 
 impl Launch<'_> {
-    /// Whether it has ended this run.
     fn has_replaced(&self, run: &Task) -> bool {
         run.pid == Some(self.replaced)
     }
@@ -121,6 +118,7 @@ fn between(before: &Snapshot, after: &Snapshot) -> Vec<Event> {
         for run in runs {
             match last {
                 None => newcomer(*run, replaced, &mut events),
+                // It was reported before the last one.
                 Some(last) if run.ended && is_earlier(run.task, last.task) => continue,
                 Some(last) => successor(last, *run, replaced, &mut events),
             }
@@ -145,7 +143,7 @@ fn beside<'a>(
     })
 }
 
-/// Whether this run is older than the last one that was reported, so that it was reported then.
+/// Whether this run is older than another one of its window.
 fn is_earlier(task: &Task, last: &Task) -> bool {
     matches!((task.run, last.run), (Some(run), Some(last)) if run < last)
 }
@@ -153,10 +151,6 @@ fn is_earlier(task: &Task, last: &Task) -> bool {
 /// Identifies a process of a task; `None` where its pid is not known.
 fn process(task: &Task) -> Option<(WindowId, Option<u32>, u32)> {
     Some((task.window, task.run, task.pid?))
-}
-
-fn is_same_process(one: &Task, other: &Task) -> bool {
-    process(one).is_some() && process(one) == process(other)
 }
 
 /// Whether `run` is another run than `last`. Without run numbers, what a look lists separately
@@ -167,7 +161,9 @@ fn is_new_run(last: RunInSnapshot<'_>, run: RunInSnapshot<'_>) -> bool {
         return run.task.is_new_run_after(last.task);
     }
     let is_other_run = last.ended || (run.ended && !last.task.is_alive());
-    run.task.is_new_run_after(last.task) || (is_other_run && !is_same_process(last.task, run.task))
+    let is_same_process =
+        process(last.task).is_some_and(|before| process(run.task) == Some(before));
+    run.task.is_new_run_after(last.task) || (is_other_run && !is_same_process)
 }
 
 /// Adds the events of a window that the previous look did not have.
@@ -300,7 +296,7 @@ pub fn apply(snapshot: &mut Snapshot, event: &Event) {
         if in_place.is_some_and(|in_place| is_same_run(task, in_place)) {
             snapshot.tasks.remove(&task.window);
         }
-    } else if !in_place.is_some_and(|in_place| is_older_run(task, in_place)) {
+    } else if !in_place.is_some_and(|in_place| is_earlier(task, in_place)) {
         // Events read from the feed have no pid. That of a dead task may belong to an earlier life of
         // the server, because its end produced no event.
         let goes_on = |in_place: &&Arc<Task>| {
@@ -317,10 +313,6 @@ pub fn apply(snapshot: &mut Snapshot, event: &Event) {
         snapshot.tasks.insert(task.window, Arc::new(task));
         snapshot.exists = true;
     }
-}
-
-fn is_older_run(task: &Task, in_place: &Task) -> bool {
-    matches!((task.run, in_place.run), (Some(run), Some(in_place)) if run < in_place)
 }
 
 /// Known fields must agree: another life of the server starts its ids and run numbers from the

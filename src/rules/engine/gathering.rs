@@ -10,14 +10,11 @@ use crate::rules::route::{Reach, reach, route};
 
 /// How a command that waited for a run has returned to its caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WaitReturn {
+pub(crate) struct WaitReturn {
     /// The owner that the command belongs to; `None` for a user at a terminal.
     pub owner: Option<String>,
-    /// The task's window.
     pub window: WindowId,
-    /// The number of the run.
     pub run: Option<u32>,
-    /// How the wait has ended.
     pub outcome: WaitOutcome,
 }
 
@@ -47,7 +44,7 @@ impl WaitReturn {
     }
 
     /// Whether it is about an event.
-    pub fn has_event(&self) -> bool {
+    pub(crate) fn has_event(&self) -> bool {
         !self.event_types().is_empty()
     }
 
@@ -59,7 +56,6 @@ impl WaitReturn {
     }
 }
 
-/// Whether it is one of these events, and this owner's.
 pub(super) fn is_read_by(delivered: &DeliveredEvent, owner: &str, events: &[Seq]) -> bool {
     let is_theirs = delivered.event.task.owner.as_deref() == Some(owner);
     is_theirs && events.contains(&delivered.seq)
@@ -67,8 +63,7 @@ pub(super) fn is_read_by(delivered: &DeliveredEvent, owner: &str, events: &[Seq]
 
 /// A command that is about to wait for the run that it starts, and to return with its events.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExpectedWait {
-    /// The task's name.
+pub(crate) struct ExpectedWait {
     pub task: String,
     /// The owner that the command belongs to; `None` for a user at a terminal.
     pub owner: Option<String>,
@@ -80,14 +75,12 @@ pub struct ExpectedWait {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ExpectedReader {
     pub(super) owner: String,
-    /// When it is dropped.
     pub(super) until: Instant,
 }
 
 /// Events that are delivered together. Bounded by what happens within the gathering time.
 #[derive(Debug)]
 pub(super) struct Gathering {
-    /// When they are due.
     pub(super) due: Instant,
     /// Whether it takes no more events: it is due, and waits for the disk.
     pub(super) is_closed: bool,
@@ -134,15 +127,12 @@ impl Gathering {
     pub(super) fn replace(&mut self, delivered: &DeliveredEvent) -> bool {
         let mut events = self.events.iter_mut();
         let gathered = events.find(|gathered| gathered.delivered.seq == delivered.seq);
-        if let Some(gathered) = gathered {
-            gathered.delivered.clone_from(delivered);
-            return true;
-        }
-        false
+        gathered
+            .map(|gathered| gathered.delivered.clone_from(delivered))
+            .is_some()
     }
 
-    /// Returns the lowest sequence number of its events: one that is delivered again is of an earlier
-    /// look than the others.
+    /// Returns the lowest number of its events: one that is delivered again is of an earlier look.
     pub(super) fn first_seq(&self) -> Option<Seq> {
         let events = self.events.iter();
         events.map(|gathered| gathered.delivered.seq).min()
@@ -150,11 +140,8 @@ impl Gathering {
 
     /// Returns the highest sequence number of its events; 0 for none.
     pub(super) fn last_seq(&self) -> Seq {
-        let events = self.events.iter();
-        events
-            .map(|gathered| gathered.delivered.seq)
-            .max()
-            .unwrap_or(0)
+        let seqs = self.events.iter().map(|gathered| gathered.delivered.seq);
+        seqs.max().unwrap_or(0)
     }
 
     /// Notes that the owners of these events have read them.
@@ -166,11 +153,10 @@ impl Gathering {
 
     /// Whether that command may return with some of its events.
     pub(super) fn concerns(&self, expected: &ExpectedWait) -> bool {
-        let mut tasks = self
-            .events
-            .iter()
-            .map(|gathered| &gathered.delivered.event.task);
-        tasks.any(|task| task.name == expected.task && task.owner == expected.owner)
+        self.events.iter().any(|gathered| {
+            let task = &gathered.delivered.event.task;
+            task.name == expected.task && task.owner == expected.owner
+        })
     }
 
     /// Whether some of its events are of this owner's tasks.

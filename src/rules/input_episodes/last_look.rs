@@ -4,14 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::model::{
-    Event, EventKind, Life, Now, ReadCall, Screen, Task, TtyEvidence, TtyUse, are_same_rows,
-    has_same_words, is_same_but_animated,
-};
+use crate::model::*;
 use crate::rules::prompt::{self, Judgement, PromptMatch, UserRules};
 
-/// The last look at a task, with its judgement. Judging is slow, so it is repeated only when
-/// something has changed.
+/// The last look at a task, with its judgement: it is slow, and repeated only if something has changed.
 #[derive(Debug, Clone)]
 pub(super) struct LastLook {
     pub(super) screen: Screen,
@@ -42,8 +38,7 @@ impl LastLook {
         self.terminal.as_ref()?.n_reads
     }
 
-    /// Marks the call in which the terminal is read as reported, if the episode was reported for
-    /// it.
+    /// Marks the call in which the terminal is read as reported, if the episode was reported for it.
     pub(super) fn note_reported(&mut self, episode: &Episode) {
         let read = self.read();
         if let Some(call) = &mut self.call
@@ -61,10 +56,8 @@ impl LastLook {
         terminal: Option<&Arc<TtyEvidence>>,
     ) -> bool {
         let is_open = task.is_alive() && is_known(task);
-        let asks = self
-            .judgement
-            .as_ref()
-            .is_some_and(|judged| judged.found.is_some());
+        let judgement = self.judgement.as_ref();
+        let asks = judgement.is_some_and(|judged| judged.found.is_some());
         self.is_still
             && !asks
             && self.judgement.is_some() == is_open
@@ -90,10 +83,13 @@ pub(super) fn see(
     let still = last.map(|last| last.still.clone());
     let reads = last.and_then(LastLook::n_reads);
     let reads = reads.zip(evidence.and_then(|evidence| evidence.n_reads));
-    let same = before.filter(|before| {
-        before.screen.has_rows_of(&task.screen)
-            && !is_printing(&before.screen, &task.screen, terminal)
-    });
+    // A program goes on printing, although all rows are alike: nothing is known of its terminal.
+    let is_printing = |before: &Screen| {
+        let cursors = before.cursor.zip(task.screen.cursor);
+        terminal.is_none() && cursors.is_some_and(|(before, after)| before != after)
+    };
+    let same = before
+        .filter(|before| before.screen.has_rows_of(&task.screen) && !is_printing(&before.screen));
     let since = same.as_ref().map_or(now.mono, |before| before.since);
     let is_still = same.is_some();
     let judged = same.filter(|before| {
@@ -105,8 +101,17 @@ pub(super) fn see(
         Some(before) => before.judgement,
         None => is_open.then(|| prompt::judge_task(task, evidence, user_rules)),
     };
-    if let (Some(judgement), Some(call)) = (&mut judgement, &call) {
-        judge_by_call(judgement, call, episode, evidence, &task.screen);
+    // A call asks at most once, and only by text that was there when it began.
+    let read = evidence.and_then(|evidence| evidence.read);
+    let is_reported = |episode: &Episode| episode.is_reported() && is_same_read(episode.read, read);
+    if let (Some(judgement), Some(call), Some(_)) = (&mut judgement, &call, read)
+        && let Some(found) = &judgement.found
+        && !episode.is_some_and(is_reported)
+        && call.does_not_own(found, &task.screen)
+    {
+        judgement.found = None;
+        judgement.is_settled = true;
+        judgement.rule = "printed during the same call of read";
     }
     let place = follow_echo(place.as_ref(), task, evidence, judgement.as_mut());
     let asking = match judgement.as_ref().map(|judgement| &judgement.found) {
@@ -130,91 +135,47 @@ pub(super) fn see(
     }
 }
 
-/// Applies the rule that a call asks at most once, and only by text that was there when it began.
-fn judge_by_call(
-    judgement: &mut Judgement,
-    call: &OngoingRead,
-    episode: Option<&Episode>,
-    evidence: Option<&TtyEvidence>,
-    screen: &Screen,
-) {
-    let Some(read) = evidence.and_then(|evidence| evidence.read) else {
-        return;
-    };
-    let is_reported =
-        |episode: &Episode| episode.is_reported() && is_same_read(episode.read, Some(read));
-    if let Some(found) = &judgement.found
-        && !episode.is_some_and(is_reported)
-        && call.does_not_own(found, screen)
-    {
-        judgement.found = None;
-        judgement.is_settled = true;
-        judgement.rule = "printed during the same call of read";
-    }
-}
-
-/// Whether a program goes on printing, although all rows are alike: the cursor moves, and nothing is
-/// known of the terminal yet.
-pub(super) fn is_printing(
-    before: &Screen,
-    after: &Screen,
-    terminal: Option<&Arc<TtyEvidence>>,
-) -> bool {
-    let cursors = before.cursor.zip(after.cursor);
-    terminal.is_none() && cursors.is_some_and(|(before, after)| before != after)
-}
-
 #[derive(Debug, Clone)]
 pub(super) struct Episode {
     /// The task at the last look at which the prompt was there.
     pub(super) task: Arc<Task>,
     pub(super) found: PromptMatch,
     pub(super) state: Phase,
-    /// The call in which the terminal was read when it was reported, or a later one of the same
-    /// episode.
+    /// The call in which the terminal was read when it was reported, or a later one of the episode.
     pub(super) read: Option<ReadCall>,
     /// The number that rises when input was read, at that time.
     pub(super) n_reads: Option<u64>,
-    /// Whether there was evidence on the terminal.
     pub(super) is_by_terminal: bool,
     /// Whether the terminal was in line mode: then what was read is an answer.
     pub(super) takes_lines: bool,
 }
 
 impl Episode {
-    /// Returns the episode with an answer that counts as taken until then.
-    pub(super) fn answered(mut self, until: Option<Instant>) -> Self {
-        if let Phase::Reported { answered_until, .. } = &mut self.state {
-            *answered_until = until;
-        }
-        self
-    }
-
-    /// Returns until when an answer that was typed counts as taken.
-    pub(super) fn answered_until(&self) -> Option<Instant> {
+    pub(super) fn report(&self) -> Option<Report> {
         match self.state {
-            Phase::Reported { answered_until, .. } => answered_until,
+            Phase::Reported(report) => Some(report),
             Phase::Candidate { .. } => None,
         }
     }
 
     pub(super) fn is_reported(&self) -> bool {
-        match self.state {
-            Phase::Reported { .. } => true,
-            Phase::Candidate { .. } => false,
+        self.report().is_some()
+    }
+
+    /// Notes until when an answer that was typed counts as taken, if it was reported.
+    pub(super) fn answer(&mut self, until: Option<Instant>) {
+        if let Phase::Reported(report) = &mut self.state {
+            report.answered_until = until;
         }
     }
 
     /// Whether it was reported before a restart, and nothing is known of what was read since.
     pub(super) fn is_restored(&self) -> bool {
-        match self.state {
-            Phase::Reported { since, .. } => since.is_none() && self.n_reads.is_none(),
-            Phase::Candidate { .. } => false,
-        }
+        let is_old = |report: Report| report.since.is_none();
+        self.report().is_some_and(is_old) && self.n_reads.is_none()
     }
 }
 
-/// The phase of an episode.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Phase {
     /// Not reported yet. `since` is the first look at this screen. `due_beside` is when it can be
@@ -223,18 +184,21 @@ pub(super) enum Phase {
         since: Instant,
         due_beside: Option<Instant>,
     },
-    /// Reported as `input`, at `since`; `None` if that was before a restart. If it has gone from the
-    /// screen although nothing was read, it may be drawn again: until `gone_by` it is not resolved.
-    /// Until `answered_until`, an answer that was typed counts as taken.
-    Reported {
-        since: Option<Now>,
-        gone_by: Option<Instant>,
-        answered_until: Option<Instant>,
-    },
+    Reported(Report),
 }
 
-/// Returns the episode when nothing is known of the pane: a reported one stays, an unreported one
-/// has to be observed again.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Report {
+    /// `None` if that was before a restart.
+    pub(super) since: Option<Now>,
+    /// If it has gone from the screen although nothing was read, it may be drawn again: until then it is
+    /// not resolved.
+    pub(super) gone_by: Option<Instant>,
+    /// Until then, an answer that was typed counts as taken.
+    pub(super) answered_until: Option<Instant>,
+}
+
+/// Returns a reported episode where nothing is known of the pane. Another one is observed again.
 pub(super) fn without_evidence(before: Episode, task: &Task) -> Option<Episode> {
     before.is_reported().then(|| Episode {
         task: Arc::new(Task {
@@ -278,7 +242,6 @@ pub(super) struct OngoingRead {
     during: Option<Arc<Task>>,
     /// The task as it was when the call was first observed.
     task: Arc<Task>,
-    /// Whether it was reported as waiting for input.
     pub(super) is_reported: bool,
 }
 
@@ -323,7 +286,6 @@ fn follow_read(
     })
 }
 
-/// Whether both are known and the same call.
 pub(super) fn is_same_read(before: Option<ReadCall>, after: Option<ReadCall>) -> bool {
     let both = before.zip(after);
     both.is_some_and(|(before, after)| after.goes_on_from(&before))
@@ -337,7 +299,6 @@ pub(super) fn was_interrupted(before: Option<ReadCall>, after: Option<ReadCall>)
     })
 }
 
-/// A question and two choices have this many rows.
 const LIST: usize = 3;
 
 /// The rows that ask, or all rows where none do, since they are the same. What changes beside them,
@@ -363,12 +324,8 @@ impl StillRows {
     ) -> Self {
         let is_list = asking.len() >= LIST;
         let below = screen.rows.get(asking.end..).filter(|_| is_list);
-        let texts = below
-            .iter()
-            .copied()
-            .flatten()
-            .filter(|row| !row.trim().is_empty());
-        let n_below = texts.count();
+        let below = below.into_iter().flatten();
+        let n_below = below.filter(|row| !row.trim().is_empty()).count();
         let is_same = |before: &Self, after: &[String]| {
             are_same_rows(&before.rows, after, is_same_but_animated)
                 || was_read == Some(false) && are_same_rows(&before.rows, after, has_same_words)
@@ -399,19 +356,16 @@ impl StillRows {
 /// How many rows above a position must be equal for it to be the same position.
 const CONTEXT: usize = 5;
 
-/// The position where an answer would be typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AnswerPlace {
     run: Option<u32>,
-    /// The rows above it.
     above: Vec<String>,
     /// The text in its row before anything was typed.
     text: String,
 }
 
 impl AnswerPlace {
-    /// Returns the position at the cursor; `None` where it is not known, or on the alternate
-    /// screen.
+    /// Returns the position at the cursor, if it is known and not on the alternate screen.
     fn at_cursor(task: &Task) -> Option<Self> {
         let screen = &task.screen;
         let row = cursor_row(screen)?;
@@ -441,8 +395,7 @@ impl AnswerPlace {
     }
 }
 
-/// Removes an echoed answer from the judgement. Returns the position where the next answer would be
-/// typed.
+/// Removes an echoed answer from the judgement. Returns where the next answer would be typed.
 pub(super) fn follow_echo(
     before: Option<&AnswerPlace>,
     task: &Task,

@@ -17,13 +17,12 @@ use crate::rules::prompt::{self, Judgement, PromptMatch, UserRules};
 mod last_look;
 mod task_look;
 
-use last_look::{Episode, LastLook, Phase, is_known, resolve, see};
+use last_look::{Episode, LastLook, Phase, Report, is_known, resolve, see};
 use task_look::TaskLook;
 
 /// How long it may take until the screen shows that an answer was taken.
 const ANSWER_TAKES: Duration = Duration::from_secs(2);
 
-/// The episodes of all tasks, across looks.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Episodes {
     last_look: BTreeMap<WindowId, LastLook>,
@@ -32,28 +31,22 @@ pub(crate) struct Episodes {
 }
 
 impl Episodes {
-    /// Returns the `input` and `inputResolved` events of this look.
-    ///
-    /// The screen must be unchanged for `quiet`, and at two looks at least.
+    /// Returns the events of this look. The screen must be unchanged for `quiet`, and at two looks at
+    /// least.
     pub(crate) fn admit(&mut self, look: &Snapshot, quiet: Duration, now: Now) -> Vec<Event> {
         let mut events = Vec::new();
-        if !self.last_look.keys().eq(look.tasks.keys()) {
-            self.last_look
-                .retain(|window, _| look.tasks.contains_key(window));
-        }
-        let gone: Vec<Episode> = self
-            .episodes
-            .extract_if(.., |window, _| !look.tasks.contains_key(window))
-            .map(|(_, episode)| episode)
-            .collect();
-        for episode in gone {
+        let is_there = |window: &WindowId, _: &mut LastLook| look.tasks.contains_key(window);
+        self.last_look.retain(is_there);
+        let is_gone = |window: &WindowId, _: &mut Episode| !look.tasks.contains_key(window);
+        for (_, episode) in self.episodes.extract_if(.., is_gone) {
             resolve(episode, &mut events);
         }
         for task in look.tasks.values() {
-            let before = self.episodes.remove(&task.window).map(|episode| {
-                let until = episode.answered_until().filter(|until| *until > now.mono);
-                episode.answered(until)
-            });
+            let mut before = self.episodes.remove(&task.window);
+            if let Some(before) = &mut before {
+                let until = before.report().and_then(|report| report.answered_until);
+                before.answer(until.filter(|until| *until > now.mono));
+            }
             let terminal = look.terminals.get(&task.window);
             let last_look = self.last_look.get_mut(&task.window);
             let same =
@@ -67,12 +60,10 @@ impl Episodes {
             let n_reads = last.as_ref().and_then(LastLook::n_reads);
             let rules = &self.user_rules;
             let mut last_look = see(last, before.as_ref(), task, terminal, rules, now);
-            let found = last_look
-                .judgement
-                .as_ref()
-                .and_then(|judgement| judgement.found.clone())
-                .filter(|found| !self.user_rules.mutes(task, &found.prompt))
-                .or_else(|| is_still_on_screen(before.as_ref()?, task, terminal));
+            let judgement = last_look.judgement.as_ref();
+            let found = judgement.and_then(|judgement| judgement.found.clone());
+            let found = found.filter(|found| !self.user_rules.mutes(task, &found.prompt));
+            let found = found.or_else(|| is_still_on_screen(before.as_ref()?, task, terminal));
             let task_look = TaskLook {
                 task,
                 found,
@@ -116,11 +107,7 @@ impl Episodes {
             Episode {
                 task: Arc::new(task),
                 found,
-                state: Phase::Reported {
-                    since: None,
-                    gone_by: None,
-                    answered_until: None,
-                },
+                state: Phase::Reported(Report::default()),
                 read: None,
                 n_reads: None,
                 // What was decided by evidence cannot be denied without any.
@@ -144,7 +131,6 @@ impl Episodes {
         self.last_look.iter().filter_map(question).collect()
     }
 
-    /// Whether this task was reported as waiting and still waits.
     pub(crate) fn is_waiting(&self, window: WindowId) -> bool {
         self.prompt_of(window).is_some()
     }
@@ -157,31 +143,27 @@ impl Episodes {
 
     /// Returns the prompt that this task waits at, unless an answer was typed that counts as taken.
     pub(crate) fn unanswered_prompt_of(&self, window: WindowId) -> Option<&Prompt> {
-        let is_answered = self.episodes.get(&window)?.answered_until().is_some();
-        self.prompt_of(window).filter(|_| !is_answered)
+        let report = self.episodes.get(&window)?.report()?;
+        self.prompt_of(window)
+            .filter(|_| report.answered_until.is_none())
     }
 
-    /// Notes that what this task asks was answered. If it still asks a while later, the program has not
-    /// taken the answer.
+    /// Notes that this task was answered. If it still asks a while later, the answer was not taken.
     pub(crate) fn note_answer(&mut self, window: WindowId, now: Instant) {
-        let answered = |episode: Episode| episode.answered(Some(now + ANSWER_TAKES));
-        if let Some(episode) = self.episodes.remove(&window).map(answered) {
-            self.episodes.insert(window, episode);
+        if let Some(episode) = self.episodes.get_mut(&window) {
+            episode.answer(Some(now + ANSWER_TAKES));
         }
     }
 
     /// Returns the judgement of the last look at this task, since when its rows are unchanged, and since
-    /// when it has been reported as waiting, unless that was before a restart.
+    /// when it has been reported, unless that was before a restart.
     pub(crate) fn judgement_of(
         &self,
         window: WindowId,
     ) -> Option<(&Judgement, Instant, Option<Now>)> {
         let last_look = self.last_look.get(&window)?;
-        let state = self.episodes.get(&window).map(|episode| &episode.state);
-        let reported = match state {
-            Some(Phase::Reported { since, .. }) => *since,
-            Some(Phase::Candidate { .. }) | None => None,
-        };
+        let report = self.episodes.get(&window).and_then(Episode::report);
+        let reported = report.and_then(|report| report.since);
         Some((last_look.judgement.as_ref()?, last_look.since, reported))
     }
 
@@ -196,27 +178,26 @@ impl Episodes {
         due.map(|(window, _)| window)
     }
 
-    /// Returns the tasks with a prompt that is not reported yet, and when it can be, and those of which
-    /// a reported prompt may have gone, and when that is certain.
+    /// Returns the tasks with a prompt, and when it can be reported, or when a reported one has certainly
+    /// gone.
     fn candidates(&self, quiet: Duration) -> impl Iterator<Item = (WindowId, Instant)> {
         let due = move |episode: &Episode| match episode.state {
             Phase::Candidate { since, due_beside } => {
                 let due = since + quiet.max(episode.found.still_for);
                 Some(due_beside.map_or(due, |beside| beside.min(due)))
             }
-            Phase::Reported {
-                gone_by,
-                answered_until,
-                ..
-            } => gone_by.into_iter().chain(answered_until).min(),
+            Phase::Reported(report) => {
+                let gone_by = report.gone_by.into_iter();
+                gone_by.chain(report.answered_until).min()
+            }
         };
         let episodes = self.episodes.iter();
         episodes.filter_map(move |(window, episode)| Some((*window, due(episode)?)))
     }
 }
 
-/// Returns the reported prompt while its row is still on the screen. Without a cursor and without
-/// evidence on the terminal, other output such as a clock may have been drawn below it.
+/// Returns the reported prompt while its row is on the screen. Without a cursor and evidence, other
+/// output such as a clock may have been drawn below it.
 fn is_still_on_screen(
     before: &Episode,
     task: &Task,

@@ -3,14 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::last_look::{
-    Episode, LastLook, OngoingRead, Phase, is_known, is_same_read, resolve, was_interrupted,
-    without_evidence,
-};
-use crate::model::{
-    Event, EventKind, Now, PromptKind, Screen, Task, has_same_words, is_same_but_animated,
-    without_animation,
-};
+use super::last_look::*;
+use crate::model::*;
 use crate::rules::prompt::{self, PromptMatch};
 
 /// How long the rows that ask must have been the same on a screen that is never unchanged for long,
@@ -64,30 +58,20 @@ impl TaskLook<'_> {
         };
         let is_reported = match before {
             Some(before) if self.continues(&before, found) => match before.state {
-                Phase::Reported {
-                    since,
-                    answered_until,
-                    ..
-                } => {
+                Phase::Reported(report) => {
                     // Typing changes the row, not the question.
                     let found = PromptMatch {
                         prompt: before.found.prompt,
                         ..found.clone()
                     };
-                    let read = self
-                        .last_look
-                        .call
-                        .as_ref()
-                        .and_then(OngoingRead::for_certain);
+                    let call = self.last_look.call.as_ref();
+                    let read = call.and_then(OngoingRead::for_certain);
                     let n_reads = self.reads_before.or(before.n_reads);
-                    let state = Phase::Reported {
-                        since,
-                        gone_by: None,
-                        answered_until,
-                    };
+                    let gone_by = None;
+                    let state = Phase::Reported(Report { gone_by, ..report });
                     return watch(&found, state, read.or(before.read), n_reads);
                 }
-                Phase::Candidate { .. } => self.is_due(),
+                Phase::Candidate { .. } => self.is_due(found),
             },
             before => {
                 if let Some(before) = before {
@@ -97,7 +81,7 @@ impl TaskLook<'_> {
                     resolve(before, events);
                 }
                 // There is evidence only for screens that are unchanged, or changed beside what asks.
-                self.last_look.terminal.is_some() && self.owns_screen(found) && self.is_due()
+                self.last_look.terminal.is_some() && self.owns_screen(found) && self.is_due(found)
             }
         };
         if !is_reported {
@@ -120,11 +104,10 @@ impl TaskLook<'_> {
         });
         watch(
             found,
-            Phase::Reported {
+            Phase::Reported(Report {
                 since: Some(self.now),
-                gone_by: None,
-                answered_until: None,
-            },
+                ..Report::default()
+            }),
             self.last_look.read(),
             self.last_look.n_reads(),
         )
@@ -138,14 +121,10 @@ impl TaskLook<'_> {
         found.is_question || call.is_some_and(|call| call.for_certain().is_some())
     }
 
-    fn is_due(&self) -> bool {
-        let still_for = self
-            .found
-            .as_ref()
-            .map_or(Duration::ZERO, |found| found.still_for);
+    fn is_due(&self, found: &PromptMatch) -> bool {
         let is_still_due = self.last_look.is_still
-            && self.now.mono >= self.last_look.since + self.quiet.max(still_for);
-        let beside = || self.due_beside(self.found.as_ref()?);
+            && self.now.mono >= self.last_look.since + self.quiet.max(found.still_for);
+        let beside = || self.due_beside(found);
         is_still_due || beside().is_some_and(|due| due <= self.now.mono)
     }
 
@@ -159,8 +138,8 @@ impl TaskLook<'_> {
             .then(|| self.last_look.still.since + still_for)
     }
 
-    /// Whether an episode that was reported by evidence on the terminal can be neither confirmed
-    /// nor denied, because there is no evidence now, for example while a user scrolls.
+    /// Whether an episode that was reported by evidence can be neither confirmed nor denied, because
+    /// there is none now, for example while a user scrolls.
     fn lacks_evidence(&self, before: &Episode) -> bool {
         before.is_reported()
             && before.is_by_terminal
@@ -168,7 +147,6 @@ impl TaskLook<'_> {
             && self.is_alive_since(before)
     }
 
-    /// Whether the run is alive that an episode is of.
     fn is_alive_since(&self, before: &Episode) -> bool {
         self.task.is_alive() && !self.task.is_new_run_after(&before.task)
     }
@@ -211,46 +189,31 @@ impl TaskLook<'_> {
     /// it again: nothing was read, or keys, which may also be what the terminal reports of itself. A
     /// screen of another width may show it only in part, or not at all.
     fn until_gone(&self, before: &Episode) -> Option<Episode> {
-        let Phase::Reported {
-            since,
-            gone_by,
-            answered_until,
-        } = before.state
-        else {
-            return None;
-        };
+        let report = before.report()?;
         if !self.is_alive_since(before) {
             return None;
         }
         let terminal = self.last_look.terminal.as_ref()?;
         let takes_input = terminal.reader.takes_input();
+        let widths = before.task.screen.width.zip(self.task.screen.width);
+        let is_resized = widths.is_some_and(|(before, after)| before != after);
         let redraw = match self.has_read_since(before) {
             None if !before.is_restored() || !takes_input => return None,
             Some(true) if before.takes_lines && self.takes_lines() => return None,
-            Some(false) if takes_input && self.is_resized_since(before) => None,
+            Some(false) if takes_input && is_resized => None,
             None | Some(false) if takes_input && self.found.is_none() => Some(STILL_BESIDE),
             None | Some(_) => Some(self.quiet),
         };
         let due = redraw.map(|redraw| self.now.mono + redraw);
-        let gone_by = due.map(|due| gone_by.map_or(due, |gone_by| gone_by.min(due)));
+        let gone_by = due.map(|due| report.gone_by.map_or(due, |gone_by| gone_by.min(due)));
         if gone_by.is_some_and(|gone_by| self.now.mono >= gone_by) {
             return None;
         }
         let kept = without_evidence(before.clone(), self.task)?;
         Some(Episode {
-            state: Phase::Reported {
-                since,
-                gone_by,
-                answered_until,
-            },
+            state: Phase::Reported(Report { gone_by, ..report }),
             ..kept
         })
-    }
-
-    /// Whether the pane has had another width since the prompt was last found.
-    fn is_resized_since(&self, before: &Episode) -> bool {
-        let widths = before.task.screen.width.zip(self.task.screen.width);
-        widths.is_some_and(|(before, after)| before != after)
     }
 
     /// Whether the terminal is in line mode. Libraries switch to it for a moment when they print.
@@ -347,9 +310,8 @@ pub(super) struct PromptComparison<'a> {
 }
 
 impl PromptComparison<'_> {
-    /// Whether it is the same prompt in the same place, and only its numbers are lower than in the
-    /// words `old` that were reported: `Starting in 9 s. Stop? [y/N]` is redrawn each second.
-    /// Numbers that rise may count questions, which have been answered one by one.
+    /// Whether it is the same prompt in the same place with lower numbers, as `Starting in 9 s. Stop?
+    /// [y/N]` is redrawn. Numbers that rise may count questions that were answered.
     pub(super) fn counts_down(&self, old: &str, new: &str) -> bool {
         let (before, old_row) = self.before;
         let (after, new_row) = self.after;
@@ -367,10 +329,6 @@ impl PromptComparison<'_> {
             && numbers < old_numbers
     }
 
-    fn has_same_rows(&self) -> bool {
-        self.before.0.has_rows_of(self.after.0)
-    }
-
     /// Whether the screens alone show that the prompt was printed again after other output.
     ///
     /// A prompt that moved together with the rows above it has scrolled. One that kept its row
@@ -383,7 +341,7 @@ impl PromptComparison<'_> {
             return false;
         };
         // A full-screen program draws anywhere: its rows say nothing about order.
-        if self.has_same_rows() || new.alternate == Some(true) {
+        if old.has_rows_of(new) || new.alternate == Some(true) {
             return false;
         }
         if self.is_moved_by_lines_above(asked.trim_end()) {
@@ -427,13 +385,8 @@ impl PromptComparison<'_> {
         let is_text = |row: &String| !row.trim().is_empty();
         let has_context = !old_above.iter().any(is_text) || new_above[..n_kept].iter().any(is_text);
         // Without its mark and its choices, which change when it is answered.
-        let letters =
-            |text: &str| -> String { text.chars().filter(|c| c.is_alphabetic()).collect() };
-        let question = letters(
-            asked
-                .rsplit_once(['(', '['])
-                .map_or(asked, |(before, _)| before),
-        );
+        let choices = asked.rsplit_once(['(', '[']);
+        let question = letters(choices.map_or(asked, |(before, _)| before));
         // A screen that is cleared to its end from the first cell goes to the history.
         let is_cleared = |row: usize| {
             old.first_visible() == old_row
@@ -492,7 +445,6 @@ fn numbers(text: &str) -> (String, Vec<u64>) {
     (words, numbers)
 }
 
-/// Returns the number of pairs of equal rows, and of all pairs in which the new row has text.
 fn alike(old: &[String], new: &[String]) -> (usize, usize) {
     let pairs = old
         .iter()

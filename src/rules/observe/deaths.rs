@@ -15,13 +15,11 @@ pub(super) type RecordedDeath<'a> = (usize, &'a Death);
 pub(super) struct WindowDeaths<'a> {
     /// That of the run that was the present one at the previous look.
     pub(super) own: Option<RecordedDeath<'a>>,
-    /// Those of later runs, in order.
     pub(super) later: Vec<RecordedDeath<'a>>,
 }
 
 impl<'a> WindowDeaths<'a> {
-    /// Selects the deaths of a pane, in whichever window it was. Deaths numbered up to `deaths_read` were processed
-    /// at an earlier look.
+    /// Selects the deaths of a pane, in whichever window, from after number `deaths_read` on.
     pub(super) fn find(
         record: &'a [Death],
         deaths_read: Option<u64>,
@@ -72,8 +70,7 @@ pub(super) struct EarlierRun<'a> {
 }
 
 impl EarlierRun<'_> {
-    /// Returns how many of these deaths happened before this run's own, and whether its own is
-    /// among them.
+    /// Returns how many of these deaths were before this run's own, and whether that is among them.
     fn own(&self, deaths: &[RecordedDeath<'_>]) -> (usize, bool) {
         let task = &self.known.task;
         let by_pid = |(_, death): &RecordedDeath<'_>| death.pid.is_some() && death.pid == task.pid;
@@ -140,13 +137,11 @@ impl EarlierRun<'_> {
     }
 }
 
-/// Whether both exits are known and differ. Signals are not compared, because not all of them have
-/// one name.
+/// Whether both exits are known and differ. Not all signals have one name: they are not compared.
 fn contradict(one: &Exit, other: &Exit) -> bool {
     one.is_known() && other.is_known() && one.code != other.code
 }
 
-/// Returns the name of a terminal without its folder.
 fn name(terminal: &str) -> &str {
     terminal.rsplit('/').next().unwrap_or_default()
 }

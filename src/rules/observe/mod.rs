@@ -33,8 +33,8 @@ struct KnownWindow {
     /// The row that it was derived from; `None` when it was restored and not looked at yet.
     row: Option<Arc<WindowRow>>,
     run: u32,
-    /// The name that this number belongs to: the window's, unless it was renamed to a name that has had a
-    /// run of this number.
+    /// The name that this number belongs to: the window's, unless its present name had this number
+    /// already.
     run_name: String,
     /// Whether the exit of its run was in the death record.
     is_recorded: bool,
@@ -50,7 +50,6 @@ struct KnownWindow {
 #[derive(Debug, Clone, Copy)]
 struct UnsettledEnd {
     since: Instant,
-    /// How many looks have shown it.
     looks: u32,
 }
 
@@ -62,7 +61,6 @@ impl UnsettledEnd {
         Self { since, looks }
     }
 
-    /// Whether tmux is still waited for.
     fn is_open(self, now: Instant) -> bool {
         now < self.since + SETTLE_LIMIT || self.looks < SETTLE_LOOKS
     }
@@ -111,8 +109,7 @@ impl KnownWindow {
     }
 }
 
-/// Returns the recorded command, else the pane's title when a shell runs in it, else the pane's
-/// command, else the title.
+/// Returns the recorded command, else the pane's title (first if a shell runs there) or command.
 fn command(window: &WindowRow) -> Option<String> {
     if window.command.is_some() {
         return window.command.clone();

@@ -6,10 +6,7 @@ use std::sync::Arc;
 
 use super::deaths::{EarlierRun, RecordedDeath, WindowDeaths};
 use super::{Evidence, KnownWindow, UnsettledEnd, command};
-use crate::model::{
-    Bookmark, Exit, Life, Millis, Now, Ordered as _, PaneId, RunNumbers, Screen, SessionLife,
-    Signal, Snapshot, Task, WindowId,
-};
+use crate::model::*;
 use crate::rules::protocol::rows::{Death, LookRows, PaneRow, WindowRow};
 
 /// tmux reports the time of a death in whole seconds. The time of the look is more exact, unless
@@ -45,7 +42,6 @@ pub struct Observer {
     deaths: Option<u64>,
     /// Whether that number is a saved one, which no record of tmux has confirmed.
     deaths_are_saved: bool,
-    /// The last numbers of runs, in all lives of the session.
     numbers: RunNumbers,
     /// Whether no earlier observer's snapshot says which windows were numbered already.
     is_baseline: bool,
@@ -246,10 +242,8 @@ impl Observer {
                 observation.write_runs.push((row.window, known.run));
             }
             if let Some(pid) = row.replaced {
-                observation
-                    .snapshot
-                    .launcher_replaced
-                    .insert(row.window, pid);
+                let replaced = &mut observation.snapshot.launcher_replaced;
+                replaced.insert(row.window, pid);
             }
             let task = known.shown();
             observation.snapshot.tasks.insert(row.window, task);
@@ -285,7 +279,6 @@ impl Observer {
     }
 }
 
-/// One window at one look.
 struct WindowLook<'a> {
     row: &'a Arc<WindowRow>,
     before: Option<&'a KnownWindow>,
@@ -307,8 +300,7 @@ enum PrimaryPaneChange<'a> {
     /// Another pane is primary now and this one exists elsewhere: panes were swapped, joined or broken
     /// out. The run goes on there, and whatever ends in the window's primary pane is not its end.
     Moved,
-    /// It was closed and another pane is left, so its run has ended. Holds the death of its
-    /// process, if it died before that.
+    /// It was closed and another pane is left: its run has ended, perhaps with this death before that.
     Closed(Option<RecordedDeath<'a>>),
 }
 
@@ -355,34 +347,35 @@ impl<'a> WindowLook<'a> {
     }
 
     fn judge(self, ended: &mut Vec<EndedRun>, numbers: &mut RunNumbers) -> KnownWindow {
-        let is_new_run = self.is_new_run();
-        let death = if is_new_run {
-            self.pane().and_then(|pane| self.deaths.of_present(pane))
-        } else {
-            self.deaths.own
+        // What is known of the window's run, if it is the run of the previous look.
+        let same = self.before.filter(|_| !self.is_new_run());
+        let death = match same {
+            Some(_) => self.deaths.own,
+            None => self.pane().and_then(|pane| self.deaths.of_present(pane)),
         };
         // Runs that came and went since: neither the one before nor the present one.
         let mut between = self.deaths.later.as_slice();
-        if !is_new_run {
+        if same.is_some() {
             between = &[];
         } else if death.is_some() {
             between = between.split_last().map_or(between, |(_, others)| others);
         }
-        let pid = self.pid(is_new_run, death);
-        let run = self.run_number(is_new_run, between.len(), numbers);
-        let run_name = self.run_name(is_new_run, run, numbers);
-        let (life, unsettled) = self.life(pid, is_new_run, death);
-        let task = self.task(pid, run, life, is_new_run);
-        if is_new_run && let Some(before) = self.before {
+        let pid = self.pid(same, death);
+        let run = self.run_number(same, between.len(), numbers);
+        let run_name = self.run_name(same, run, numbers);
+        let (life, unsettled) = self.life(pid, same, death);
+        let task = self.task(pid, run, life, same);
+        if same.is_none()
+            && let Some(before) = self.before
+        {
             ended.extend(self.end_of_before(before));
         }
         let first = run.saturating_sub(u32::try_from(between.len()).unwrap_or(u32::MAX));
         for (number, (place, death)) in (first.max(1)..).zip(between) {
             ended.push((*place, end_of_unseen(&task, number, death, self.now)));
         }
-        let before = self.same_run(is_new_run);
-        let terminal = match before.filter(|_| self.is_away()) {
-            Some(before) => before.terminal.clone(),
+        let terminal = match same.filter(|_| self.is_away()) {
+            Some(same) => same.terminal.clone(),
             None => self.pane().and_then(|pane| pane.tty.clone()),
         };
         KnownWindow {
@@ -390,21 +383,18 @@ impl<'a> WindowLook<'a> {
             row: Some(Arc::clone(self.row)),
             run,
             run_name,
-            is_recorded: death.is_some() || before.is_some_and(|before| before.is_recorded),
+            is_recorded: death.is_some() || same.is_some_and(|same| same.is_recorded),
             terminal,
             started_option: self.row.started,
             unsettled,
         }
     }
 
-    /// Returns the present run's pid. tmux can forget the pid of a dead pane; then the recorded one
-    /// is used, or the previous one.
-    fn pid(&self, is_new_run: bool, death: Option<RecordedDeath<'_>>) -> Option<u32> {
+    /// Returns the present run's pid, which tmux can forget of a dead pane: the recorded or the last one
+    /// then.
+    fn pid(&self, same: Option<&KnownWindow>, death: Option<RecordedDeath<'_>>) -> Option<u32> {
         let recorded = || death.and_then(|(_, death)| death.pid);
-        let was = || {
-            let before = self.same_run(is_new_run)?;
-            before.task.pid
-        };
+        let was = || same?.task.pid;
         if self.is_away() {
             return was();
         }
@@ -413,16 +403,6 @@ impl<'a> WindowLook<'a> {
 
     fn is_away(&self) -> bool {
         matches!(self.primary, PrimaryPaneChange::Moved)
-    }
-
-    /// Returns what is known of the window's run, if it is the run of the previous look.
-    fn same_run(&self, is_new_run: bool) -> Option<&KnownWindow> {
-        self.before.filter(|_| !is_new_run)
-    }
-
-    /// Whether the counter on the window is beyond the previous run.
-    fn counted_past(&self, before: &KnownWindow) -> bool {
-        self.row.run.is_some_and(|run| run > before.run)
     }
 
     fn is_new_run(&self) -> bool {
@@ -458,7 +438,7 @@ impl<'a> WindowLook<'a> {
                 } else {
                     dead.is_some()
                 };
-                self.counted_past(before) || !is_same
+                self.row.run.is_some_and(|run| run > before.run) || !is_same
             }
         }
     }
@@ -467,14 +447,13 @@ impl<'a> WindowLook<'a> {
         self.row.pane.as_ref()
     }
 
-    /// Returns the number of the present run, of which `between` others have come and gone since the
-    /// previous look. It is higher than that of any other run of the window, and of its name.
-    fn run_number(&self, is_new_run: bool, between: usize, numbers: &RunNumbers) -> u32 {
-        let between = u32::try_from(between).unwrap_or(u32::MAX);
-        let before = self.before.map_or(0, |before| before.run);
-        if !is_new_run {
-            return before;
+    /// Returns the number of the present run, after `between` others that were not seen. No run of the
+    /// window, or of its name, had a higher one.
+    fn run_number(&self, same: Option<&KnownWindow>, between: usize, numbers: &RunNumbers) -> u32 {
+        if let Some(same) = same {
+            return same.run;
         }
+        let between = u32::try_from(between).unwrap_or(u32::MAX);
         let noted = self.row.run.unwrap_or(0);
         if self.is_numbered {
             return noted;
@@ -484,23 +463,26 @@ impl<'a> WindowLook<'a> {
         } else {
             numbers.last(&self.row.name)
         };
-        let last = before.max(of_name);
+        let last = self
+            .before
+            .map_or(of_name, |before| before.run.max(of_name));
         let counted = last.saturating_add(between).saturating_add(1);
         counted.max(noted)
     }
 
     /// Returns the name that the run's number belongs to, and notes it. A run of a renamed window goes
     /// along if the new name has not had this number.
-    fn run_name(&self, is_new_run: bool, run: u32, numbers: &mut RunNumbers) -> String {
+    fn run_name(&self, same: Option<&KnownWindow>, run: u32, numbers: &mut RunNumbers) -> String {
         let name = &self.row.name;
-        match self.before.filter(|_| !is_new_run) {
-            Some(before) if before.task.name == *name => before.run_name.clone(),
-            // Programs can change this name as they like.
-            Some(before) if self.row.is_named_by_tmux => before.run_name.clone(),
-            Some(before) if before.run_name != *name && numbers.last(name) >= run => {
-                before.run_name.clone()
-            }
-            Some(_) | None => {
+        let is_kept = |same: &&KnownWindow| {
+            same.task.name == *name
+                // Programs can change this name as they like.
+                || self.row.is_named_by_tmux
+                || same.run_name != *name && numbers.last(name) >= run
+        };
+        match same.filter(is_kept) {
+            Some(same) => same.run_name.clone(),
+            None => {
                 if !self.is_unnamed_shell() {
                     numbers.note(name, run);
                 }
@@ -514,8 +496,8 @@ impl<'a> WindowLook<'a> {
         self.row.is_bare && self.row.is_named_by_tmux && self.row.command.is_none()
     }
 
-    /// Whether the pane has just died and tmux has not collected its status, even if it is known
-    /// from elsewhere.
+    /// Whether the pane has just died and tmux has not collected its status, wherever else that is known
+    /// from.
     fn lacks_status(&self) -> bool {
         let dead = self.pane().and_then(|pane| pane.dead.as_ref());
         let was_alive = self.before.is_none_or(KnownWindow::was_alive);
@@ -527,20 +509,19 @@ impl<'a> WindowLook<'a> {
     fn life(
         &self,
         pid: Option<u32>,
-        is_new_run: bool,
+        same: Option<&KnownWindow>,
         death: Option<RecordedDeath<'_>>,
     ) -> (Life, Option<UnsettledEnd>) {
         let Some(pane) = self.pane() else {
             return (Life::Unknown, None);
         };
-        let before = self.same_run(is_new_run);
-        let unsettled = before.and_then(|before| before.unsettled);
+        let unsettled = same.and_then(|same| same.unsettled);
         let unsettled = UnsettledEnd::seen(unsettled, self.now.mono);
         let has_ended = pid.is_some_and(|pid| self.evidence.ended.contains(&pid));
         let unknown = Exit::default();
         let dead = match self.is_away() {
             true => {
-                let is_over = before.is_some_and(|before| !before.was_alive());
+                let is_over = same.is_some_and(|same| !same.was_alive());
                 (is_over || has_ended || death.is_some()).then_some(&unknown)
             }
             false => pane.dead.as_ref().map(|dead| &dead.exit),
@@ -553,7 +534,7 @@ impl<'a> WindowLook<'a> {
         if let Some(exit) = self.exit(pid, dead, death) {
             return (Life::Dead(exit), None);
         }
-        if let Some(exit) = before.and_then(|before| before.task.exit()) {
+        if let Some(exit) = same.and_then(|same| same.task.exit()) {
             return (Life::Dead(exit.clone()), None);
         }
         let life = match unsettled.is_open(self.now.mono) {
@@ -571,15 +552,13 @@ impl<'a> WindowLook<'a> {
         death: Option<RecordedDeath<'_>>,
     ) -> Option<Exit> {
         let by_kernel = pid.and_then(|pid| self.evidence.exits.get(&pid));
-        [Some(dead), death.map(|(_, death)| &death.exit), by_kernel]
-            .into_iter()
-            .flatten()
-            .find(|exit| exit.is_known())
-            .cloned()
+        let sources = [Some(dead), death.map(|(_, death)| &death.exit), by_kernel];
+        let mut known = sources.into_iter().flatten().filter(|exit| exit.is_known());
+        known.next().cloned()
     }
 
-    fn task(&self, pid: Option<u32>, run: u32, life: Life, is_new_run: bool) -> Task {
-        let same = self.same_run(is_new_run).map(|before| &*before.task);
+    fn task(&self, pid: Option<u32>, run: u32, life: Life, same: Option<&KnownWindow>) -> Task {
+        let same = same.map(|same| &*same.task);
         let pane = self.pane();
         let died = pane.and_then(|pane| pane.dead.as_ref());
         let died = died.filter(|_| !self.is_away());
@@ -644,7 +623,6 @@ impl<'a> WindowLook<'a> {
         (self.row.bell && is_first).then_some(1)
     }
 
-    /// Returns when a new run began.
     fn known_start(&self, pid: Option<u32>) -> Option<Millis> {
         let known = self.before.and_then(|before| before.started_option);
         let option = self.row.started.filter(|option| known != Some(*option));
@@ -673,11 +651,8 @@ impl<'a> WindowLook<'a> {
         }
         let pid = before.task.pid?;
         // A run that our launcher ended did not end by itself, whatever its status.
-        let exit = self
-            .evidence
-            .exits
-            .get(&pid)
-            .filter(|_| self.row.replaced != Some(pid))?;
+        let exit = self.evidence.exits.get(&pid);
+        let exit = exit.filter(|_| self.row.replaced != Some(pid))?;
         Some((0, ended_now(&before.task, exit.clone(), self.now)))
     }
 
@@ -733,8 +708,7 @@ fn ends_of_gone(
     ended
 }
 
-/// Returns the ends of runs in windows that no look has contained: opened and closed again since
-/// the previous look.
+/// Returns the ends of runs in windows that were opened and closed again since the previous look.
 fn ends_of_unknown(
     record: &[Death],
     deaths_read: Option<u64>,
@@ -779,7 +753,6 @@ fn end_of_unseen(task: &Task, number: u32, death: &Death, now: Now) -> Task {
     end(task, death, now)
 }
 
-/// Returns the task as one that has ended now.
 fn ended_now(task: &Task, exit: Exit, now: Now) -> Task {
     Task {
         life: Life::Dead(exit),
@@ -788,7 +761,6 @@ fn ended_now(task: &Task, exit: Exit, now: Now) -> Task {
     }
 }
 
-/// Returns the task as it was at this death.
 fn end(mut task: Task, death: &Death, now: Now) -> Task {
     task.pid = task.pid.or(death.pid);
     task.life = Life::Dead(death.exit.clone());
@@ -796,8 +768,7 @@ fn end(mut task: Task, death: &Death, now: Now) -> Task {
     task
 }
 
-/// Returns when a run that began at `started_at` ended. A run that began and ended within one of
-/// tmux's whole seconds did not end before it began.
+/// Returns when a run ended. tmux counts whole seconds, but no run ends before it has begun.
 fn time_of_death(seconds: Option<i64>, started_at: Option<Millis>, now: Now) -> Millis {
     let ended_at = seconds
         .map(|seconds| seconds.saturating_mul(1000))

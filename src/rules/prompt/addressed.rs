@@ -61,7 +61,10 @@ fn is_question(text: &str) -> bool {
     let start = from_first_word(last);
     let asks_to_act = line::is_polite(start)
         || (line::begins_yes_or_no(start) && !begins_guess(start))
-        || begins_offer(start);
+        || is_one_of(
+            split_word(start).0,
+            "ready go run ship open show rerun view",
+        );
     if asks_to_act {
         // What was just built may be built again, but nobody is asked.
         return !words::is_report(before.trim_end_matches(['.', ' ']));
@@ -70,10 +73,7 @@ fn is_question(text: &str) -> bool {
     let end = last.trim_end_matches(['?', '？', ' ']);
     let word = end.rsplit(char::is_whitespace).next().unwrap_or(end);
     let is_word = !word.contains(['/', '=', '&', '\\', '\'', '"', '`', '*', ')', ']']);
-    let begins = start
-        .chars()
-        .next()
-        .is_some_and(|c| !c.is_ascii_lowercase());
+    let begins = start.starts_with(|c: char| !c.is_ascii_lowercase());
     before.is_empty() && is_word && begins && !begins_guess(start)
 }
 
@@ -81,11 +81,9 @@ fn is_question(text: &str) -> bool {
 fn last_sentence(text: &str) -> (&str, &str) {
     let body = text.trim_end_matches(['?', '？']);
     let ends = [". ", "! ", "? ", "; ", " - ", " — ", "。", "！", "？"];
-    let end = ends
-        .iter()
-        .filter_map(|end| Some(body.rfind(end)? + end.len()))
-        .max();
-    let (before, last) = text.split_at(end.unwrap_or(0));
+    let ends = ends.iter();
+    let ends = ends.filter_map(|end| Some(body.rfind(end)? + end.len()));
+    let (before, last) = text.split_at(ends.max().unwrap_or(0));
     (before.trim_end(), last.trim_start())
 }
 
@@ -107,12 +105,6 @@ fn begins_guess(text: &str) -> bool {
             !is_one_of(word, "you about to we i")
         })
         || after_words(text, &["do", "you", "need have use"]).is_some()
-}
-
-/// Whether a question begins by offering something: `Would you like`, `Shall we`.
-fn begins_offer(text: &str) -> bool {
-    let (word, _) = split_word(text);
-    is_one_of(word, "ready go run ship open show rerun view")
 }
 
 #[cfg(test)]

@@ -49,7 +49,6 @@ patterns! {
 /// `[Y/n]`, `([y]/n)?`, `(yes/no/[fingerprint])`, `[y,n,q]?`, `（是/否）`: what may be choices in
 /// brackets at the end of the line, then perhaps a default. See [`is_choice`].
 static BRACKETS: LazyLock<Regex> = LazyLock::new(|| {
-    /// Characters that may be letters.
     const OTHER: &str = r"[^\x00-\x7f（【［「）】］」／｜、，\s]";
     pattern(&format!(
         concat!(
@@ -94,8 +93,7 @@ pub(super) fn offered(text: &str) -> Option<(PromptKind, bool)> {
     }
     if let Some(found) = DEFAULT.captures(text) {
         let word = found.name("asked").or_else(|| found.name("ended"))?;
-        let word = word.as_str().to_lowercase();
-        let word = word.as_str();
+        let word = &*word.as_str().to_lowercase();
         if matches!(word, "y" | "n") || is_one_of(word, YES) || is_one_of(word, NO) {
             return Some((PromptKind::Confirm, true));
         }
@@ -214,7 +212,7 @@ pub(super) fn kind_of_choice(is_yes_or_no: bool) -> PromptKind {
     }
 }
 
-fn is_each_once(letters: &str) -> bool {
+pub(super) fn is_each_once(letters: &str) -> bool {
     letters
         .char_indices()
         .all(|(at, c)| !letters[..at].contains(c))

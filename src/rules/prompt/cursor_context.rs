@@ -50,8 +50,7 @@ impl CursorContext {
                 }
             }
             Some(_) | None => {
-                let above = &screen.rows[..y.min(screen.rows.len())];
-                let near = above.iter().rposition(|row| !is_blank(row));
+                let near = text_above(screen, y.min(screen.rows.len()));
                 Self::Below(near.filter(|row| row + BELOW >= y))
             }
         }
@@ -80,7 +79,6 @@ pub(super) fn widths(text: &str) -> (usize, usize) {
     (whole.min(unmarked), whole.max(each))
 }
 
-/// Whether a row is blank.
 pub(super) fn is_blank(row: &str) -> bool {
     row.trim().is_empty()
 }
@@ -233,13 +231,13 @@ impl DrawnPrompt {
 
 /// Returns the rows with text and their numbers, the last one first.
 pub(super) fn text_rows(screen: &Screen) -> impl Iterator<Item = (usize, &str)> {
-    screen
-        .rows
-        .iter()
-        .map(String::as_str)
-        .enumerate()
-        .rev()
-        .filter(|(_, row)| !is_blank(row))
+    let rows = screen.rows.iter().map(String::as_str).enumerate();
+    rows.rev().filter(|(_, row)| !is_blank(row))
+}
+
+/// Returns the nearest row with text above this one.
+pub(super) fn text_above(screen: &Screen, row: usize) -> Option<usize> {
+    screen.rows[..row].iter().rposition(|row| !is_blank(row))
 }
 
 /// Counts the keys that a row explains, as in `enter to confirm, esc to cancel`.

@@ -7,10 +7,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use super::cursor_context::{
-    DrawnPrompt, LOG_STILL, ROWS, has_words, is_blank, is_boxed, is_line_or_block, is_marked,
-    text_rows, unframed,
-};
+use super::cursor_context::*;
 use super::line::{self, Ask};
 use super::words::pattern;
 use super::{addressed, secret};
@@ -39,7 +36,6 @@ pub(super) fn drawn(screen: &Screen) -> Option<DrawnPrompt> {
     dialog.or_else(|| rows().find_map(|row| drawing.box_below(row)))
 }
 
-/// Text without frames and wide gaps.
 struct Piece {
     row: usize,
     columns: Range<usize>,
@@ -264,8 +260,9 @@ pub(super) fn dialog(screen: &Screen) -> Option<DrawnPrompt> {
     let mut inside = screen.rows[top..bottom].iter();
     let is_secret = !is_yes_or_no(buttons)
         && inside.any(|row| {
-            let text = unframed(row);
-            secret::is_masked(text) || names_secret(text)
+            let text = unframed(row).to_lowercase();
+            let names = |word: &&str| text.contains(word);
+            secret::is_masked(&text) || ["password", "passphrase", "pin:"].iter().any(names)
         });
     Some(DrawnPrompt {
         row,
@@ -333,13 +330,6 @@ fn asking(screen: &Screen, top: usize, bottom: usize) -> usize {
         .take_while(|row| says(row) && !is_rule(unframed(&screen.rows[*row])))
         .find(|row| unframed(&screen.rows[*row]).ends_with(['?', '？']))
         .unwrap_or(first)
-}
-
-fn names_secret(text: &str) -> bool {
-    let text = text.to_lowercase();
-    ["password", "passphrase", "pin:"]
-        .iter()
-        .any(|word| text.contains(word))
 }
 
 /// Whether a row is only a line that was drawn, perhaps with a title in it.

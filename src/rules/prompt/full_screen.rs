@@ -4,10 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::cursor_context::{
-    CursorContext, DrawnPrompt, asking_above, has_words, is_blank, is_framed, is_hint, is_marked,
-    legend_marks, question, text_rows, unframed,
-};
+use super::cursor_context::*;
 use super::words::{pattern, plain, plain_pattern};
 use super::{choices, form, line, list, secret};
 use crate::model::{PromptKind, Screen};
@@ -93,14 +90,9 @@ fn editor(screen: &Screen) -> Option<DrawnPrompt> {
     if STATUS.is_match(&plain(above_text.trim())) {
         return is_editor("editor's status line", above);
     }
-    let empty = screen
-        .rows
-        .iter()
-        .rev()
-        .skip(1)
-        .take_while(|row| *row == "~");
-    (empty.count() >= 3).then_some(())?;
-    is_editor("rows behind the end of a text", row)
+    let rows = screen.rows.iter().rev().skip(1);
+    let n_empty = rows.take_while(|row| *row == "~").count();
+    (n_empty >= 3).then(|| is_editor("rows behind the end of a text", row))?
 }
 
 /// A fuzzy finder: the number of matches next to the line in which to type.
@@ -136,11 +128,8 @@ fn framed_field(screen: &Screen) -> Option<DrawnPrompt> {
             is_framed(&screen.rows[*row]) || screen.rows[*row].trim_start().starts_with('◆')
         })
         .find(|row| screen.rows[*row].trim_start().starts_with("◆ "))?;
-    let body: Vec<&str> = screen.rows[row + 1..end]
-        .iter()
-        .map(|row| unframed(row))
-        .filter(|row| !row.is_empty())
-        .collect();
+    let body = screen.rows[row + 1..end].iter().map(|row| unframed(row));
+    let body: Vec<&str> = body.filter(|row| !row.is_empty()).collect();
     let asked = question(&screen.rows[row]);
     let is_toggle = body.iter().any(|row| is_toggle(row));
     let is_masked = body.iter().any(|row| secret::is_masked(row));
@@ -184,8 +173,7 @@ fn hinted_field(screen: &Screen, context: CursorContext) -> Option<DrawnPrompt> 
     let is_hint = hint.starts_with('(') && hint.ends_with(')') && legend_marks(hint) > 0;
     let (field, text) = text_rows(screen).find(|(row, _)| *row < last)?;
     let typed = unframed(text).strip_prefix(['>', '❯', '›'])?;
-    let row = (0..field).rev().find(|row| !is_blank(&screen.rows[*row]));
-    let row = row.filter(|row| is_hint && row + 2 >= field)?;
+    let row = text_above(screen, field).filter(|row| is_hint && row + 2 >= field)?;
     let asked = question(&screen.rows[row]);
     let is_secret = secret::is_masked(typed.trim()) || secret::is_question(asked);
     let kind = if is_secret {
@@ -250,9 +238,6 @@ fn drawn_by_ansible(screen: &Screen) -> Option<DrawnPrompt> {
     })
 }
 
-/// The maximum number of rows of a question and its choices.
-const ROWS: usize = 24;
-
 /// A row at least this long may continue in the next one.
 const WRAPS_FROM: usize = 40;
 
@@ -273,11 +258,9 @@ fn drawn_with_mark(screen: &Screen, context: CursorContext) -> Option<DrawnPromp
     let row = (at.saturating_sub(ROWS)..=at)
         .rev()
         .find(|row| screen.rows.get(*row).is_some_and(|row| is_marked(row)))?;
-    let body: Vec<&str> = screen.rows[row + 1..=end.max(row)]
-        .iter()
-        .map(String::as_str)
-        .filter(|row| !is_blank(row))
-        .collect();
+    let body = screen.rows[row + 1..=end.max(row)].iter();
+    let body = body.map(String::as_str).filter(|row| !is_blank(row));
+    let body: Vec<&str> = body.collect();
     let asked = question(&screen.rows[row]);
     if !asked.chars().any(char::is_alphanumeric) {
         return None;
@@ -363,10 +346,11 @@ fn glued_letters(asked: &str) -> Option<PromptKind> {
     };
     let inside = letters.strip_suffix(')')?.rsplit_once('(')?.1;
     let letters = inside.to_lowercase();
-    let is_each_once = letters
-        .char_indices()
-        .all(|(at, c)| c.is_ascii_alphabetic() && !letters[..at].contains(c));
+    let are_letters = letters.bytes().all(|c| c.is_ascii_alphabetic());
     // In all such lists the last letter shows help.
-    ((2..=12).contains(&letters.len()) && is_each_once && letters.ends_with('h'))
-        .then_some(PromptKind::Menu)
+    ((2..=12).contains(&letters.len())
+        && are_letters
+        && choices::is_each_once(&letters)
+        && letters.ends_with('h'))
+    .then_some(PromptKind::Menu)
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::cursor_context::{self, CursorContext, DrawnPrompt, LOG_STILL, is_blank};
+use super::cursor_context::{self, CursorContext, DrawnPrompt, LOG_STILL, is_blank, text_above};
 use super::line::{self, Ask};
 use super::list::{self, is_numbered};
 use super::shell_prompts::{self, kind_of_program, may_ask_by_agent};
@@ -204,17 +204,14 @@ impl Evaluation<'_> {
             Some(_) | None => {}
         }
         match (terminal.canonical, terminal.reader) {
-            (Some(true), TtyUse::Elsewhere)
-                if terminal.echo == Some(false) && may_ask_by_agent(terminal) =>
+            (Some(true), reader)
+                if terminal.echo == Some(false)
+                    && (reader != TtyUse::Elsewhere || may_ask_by_agent(terminal)) =>
             {
-                self.secret()
+                let rule = "line input that is not shown";
+                self.waits(self.context.row(), PromptKind::Password, true, rule)
             }
             (Some(true) | None, TtyUse::Elsewhere) => self.settled("no program reads the terminal"),
-            (Some(true), TtyUse::Reading | TtyUse::Polling | TtyUse::Unknown)
-                if terminal.echo == Some(false) =>
-            {
-                self.secret()
-            }
             (Some(true), TtyUse::Reading) if terminal.may_relay => self.by_text(Some(terminal)),
             (Some(true), TtyUse::Reading) => self.by_reading(terminal),
             (Some(_), TtyUse::Polling)
@@ -227,7 +224,6 @@ impl Evaluation<'_> {
                 let by_text = self.by_text(Some(terminal));
                 self.in_timed_read(&by_text, terminal).unwrap_or(by_text)
             }
-            (Some(true), TtyUse::Unknown) => self.by_text(Some(terminal)),
             (Some(false), TtyUse::Reading | TtyUse::Polling) if self.is_own_name(terminal) => {
                 self.settled("an interpreter's prompt for commands")
             }
@@ -240,31 +236,23 @@ impl Evaluation<'_> {
             {
                 self.settled("no program reads the terminal or checks for keys")
             }
-            (Some(false), TtyUse::Elsewhere | TtyUse::Unknown)
+            (Some(_), TtyUse::Unknown)
+            | (Some(false), TtyUse::Elsewhere)
             | (None, TtyUse::Reading | TtyUse::Polling | TtyUse::Unknown) => {
                 self.by_text(Some(terminal))
             }
         }
     }
 
-    /// A line is read without echo.
-    fn secret(&self) -> Judgement {
-        let rule = "line input that is not shown";
-        self.waits(self.context.row(), PromptKind::Password, true, rule)
-    }
-
     /// A program is blocked reading a line.
     fn by_reading(&self, terminal: &TtyEvidence) -> Judgement {
-        let still_for = if terminal.reader_has_threads {
-            LOG_STILL
-        } else {
-            Duration::ZERO
-        };
         // What ends the input is no hint of a program with one thread, which does nothing else.
-        let has_hints = if terminal.reader_has_threads {
-            shell_prompts::has_hints(self.screen)
-        } else {
-            shell_prompts::has_hints_besides_end(self.screen)
+        let (still_for, has_hints) = match terminal.reader_has_threads {
+            true => (LOG_STILL, shell_prompts::has_hints(self.screen)),
+            false => {
+                let has_hints = shell_prompts::has_hints_besides_end(self.screen);
+                (Duration::ZERO, has_hints)
+            }
         };
         let Some(row) = self.context.row().or_else(|| self.text_far_above()) else {
             if has_hints {
@@ -344,12 +332,8 @@ impl Evaluation<'_> {
 
     /// Whether the cursor is behind the name of a foreground program, as a prompt for commands.
     fn is_own_name(&self, terminal: &TtyEvidence) -> bool {
-        match self.context {
-            CursorContext::Behind(row) => {
-                shell_prompts::is_own_name(&self.screen.rows[row], &terminal.programs)
-            }
-            CursorContext::On(_) | CursorContext::Below(_) | CursorContext::Unknown(_) => false,
-        }
+        matches!(self.context, CursorContext::Behind(row)
+            if shell_prompts::is_own_name(&self.screen.rows[row], &terminal.programs))
     }
 
     /// Whether the row is what one of these programs shows while it waits for a command.
@@ -382,7 +366,7 @@ impl Evaluation<'_> {
             by_text.with_match(|found| found.still_for = Duration::ZERO)
         };
         // What waits on the other side of a network or of another terminal is not visible.
-        if by_text.found.is_some() || by_text.is_settled || terminal.may_relay {
+        if by_text.is_settled || terminal.may_relay {
             return by_text;
         }
         // A full-screen program with one thread does nothing else while it reads.
@@ -426,16 +410,12 @@ impl Evaluation<'_> {
     /// recognised by name, whatever they show.
     fn by_name(&self, terminal: &TtyEvidence) -> Judgement {
         let by_text = self.by_text(Some(terminal));
-        if by_text.found.is_none()
-            && !by_text.is_settled
-            && let Some(judgement) = self.in_line_editor(terminal)
-        {
-            return judgement;
-        }
-        if by_text.found.is_some() || by_text.is_settled {
+        if by_text.is_settled {
             return by_text;
         }
-        self.in_known_program(terminal).unwrap_or(by_text)
+        let others = self.in_line_editor(terminal);
+        let others = others.or_else(|| self.in_known_program(terminal));
+        others.unwrap_or(by_text)
     }
 
     /// One of the foreground programs is known to wait whenever it takes keys.
@@ -491,17 +471,13 @@ impl Evaluation<'_> {
             return None;
         };
         let text = cursor_context::unframed(&self.screen.rows[row]);
-        let is_open = by_text.found.is_none() && !by_text.is_settled && !terminal.may_relay;
+        let is_open = !by_text.is_settled && !terminal.may_relay;
         if !is_open || !shell_prompts::are_shells(&terminal.programs) || !line::ends_in_mark(text) {
             return None;
         }
         let kind = self.kind_in_context(row, PromptKind::Text);
-        let judgement = self.waits(
-            Some(row),
-            kind,
-            false,
-            "a mark before the cursor of `read -t`",
-        );
+        let rule = "a mark before the cursor of `read -t`";
+        let judgement = self.waits(Some(row), kind, false, rule);
         // The script may go on printing when the time is over.
         Some(judgement.with_match(|found| {
             found.is_question = false;
@@ -566,13 +542,13 @@ impl Evaluation<'_> {
                     return self.waits(Some(row), kind, false, "asks to type below");
                 }
                 if line::is_order(line) && has_listener() {
-                    let judgement =
-                        self.waits(Some(row), PromptKind::Text, false, "asks to type below");
+                    let kind = PromptKind::Text;
+                    let judgement = self.waits(Some(row), kind, false, "asks to type below");
                     return judgement.with_match(|found| found.still_for = LOG_STILL);
                 }
-                if self.is_row_begun() && line::asks(line).is_some_and(|ask| ask.is_plain) {
-                    let kind = line::asks(line).map_or(PromptKind::Text, |ask| ask.kind);
-                    return self.waits(Some(row), kind, false, "a field below a question");
+                let ask = line::asks(line).filter(|ask| ask.is_plain && self.is_row_begun());
+                if let Some(ask) = ask {
+                    return self.waits(Some(row), ask.kind, false, "a field below a question");
                 }
                 self.none("the cursor is on a fresh line")
             }
@@ -628,10 +604,7 @@ impl Evaluation<'_> {
     /// Returns what the rows right above a bare mark ask (a question or a numbered list) and the
     /// row that says so: for a list its heading, or the mark itself where it has none.
     fn question_above(&self, row: usize) -> Option<(PromptKind, usize)> {
-        let above = (0..row)
-            .rev()
-            .find(|above| !is_blank(&self.screen.rows[*above]))
-            .filter(|above| above + 2 >= row)?;
+        let above = text_above(self.screen, row).filter(|above| above + 2 >= row)?;
         let line = self.screen.rows[above].as_str();
         if is_numbered(line) {
             let rows = &self.screen.rows[..above];

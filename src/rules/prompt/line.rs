@@ -4,14 +4,10 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::words::{
-    self, after_words, from_first_word, is_of_word, is_one_of, pattern, patterns, plain,
-    plain_pattern, split_last_word, split_word,
-};
+use super::words::{self, *};
 use super::{choices, secret};
 use crate::model::PromptKind;
 
-/// What a line asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ask {
     pub(super) kind: PromptKind,
@@ -144,7 +140,8 @@ pub(super) fn asks(text: &str) -> Option<Ask> {
             ask(PromptKind::Text, false, LABEL_RULE)
         };
     }
-    if asks_for_range(text) {
+    let (verb, _) = split_word(after_please(from_first_word(text)));
+    if is_one_of(verb, "enter select choose type pick") && RANGE.is_match(plain_text) {
         return ask(PromptKind::Menu, false, "asks to choose from a range");
     }
     if is_invitation(text) {
@@ -203,26 +200,15 @@ pub(super) fn is_key_line(text: &str) -> bool {
     if text.chars().count() <= LENGTH && is_foreign_key(text) {
         return true;
     }
-    let start = from_first_word(text);
-    let (word, rest) = split_word(start);
-    let rest = rest.strip_prefix(',').unwrap_or(rest);
-    let start = if is_one_of(word, "please") && rest.starts_with(char::is_whitespace) {
-        rest.trim_start()
-    } else {
-        start
-    };
-    let (verb, rest) = split_word(start);
+    let (verb, rest) = split_word(after_please(from_first_word(text)));
     is_one_of(verb, "press hit strike tap") && rest.chars().count() <= LENGTH && is_key(text)
 }
 
 fn after_please(text: &str) -> &str {
-    after_words(text, &["please"]).unwrap_or(text)
-}
-
-/// `Enter selection (default: Application) [1..3]`.
-fn asks_for_range(text: &str) -> bool {
-    let (verb, _) = split_word(after_please(from_first_word(text)));
-    is_one_of(verb, "enter select choose type pick") && RANGE.is_match(&plain(text))
+    let (word, rest) = split_word(text);
+    let rest = rest.strip_prefix(',').unwrap_or(rest);
+    let is_please = is_one_of(word, "please") && rest.starts_with(char::is_whitespace);
+    if is_please { rest.trim_start() } else { text }
 }
 
 /// One or two words that ask for input, before a mark: `What now>`.
@@ -284,13 +270,10 @@ fn is_key(text: &str) -> bool {
         return false;
     };
     // Other keys are named behind a comma or an `or`.
-    let rest_of_line = &text[found.start()..];
-    let rest_of_line = rest_of_line
-        .split([',', ';'])
-        .next()
-        .unwrap_or(rest_of_line);
-    let rest_of_line = rest_of_line.split(" or ").next().unwrap_or(rest_of_line);
-    !AT_WORK.is_match(rest_of_line) && !text.trim_start().starts_with(['›', '>'])
+    let rest = &text[found.start()..];
+    let ends = rest.find([',', ';']).into_iter().chain(rest.find(" or "));
+    let rest = &rest[..ends.min().unwrap_or(rest.len())];
+    !AT_WORK.is_match(rest) && !text.trim_start().starts_with(['›', '>'])
 }
 
 /// Whether a line asks for a key in another language. What a key is for is not known there, so the

@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use super::choices::kind_of_choice;
-use super::cursor_context::{
-    CursorContext, DrawnPrompt, LOG_STILL, ROWS, asking_above, has_words, is_blank, is_hint,
-    is_marked, legend_marks, question, text_rows, unframed,
-};
+use super::cursor_context::*;
+use super::words::is_one_of;
 use super::{addressed, line, shell_prompts};
 use crate::model::{PromptKind, Screen};
 
@@ -29,11 +27,9 @@ const SIDES: &str = "│┃║|";
 /// A row with the mark of a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Choice {
-    /// The column of the mark.
     mark: usize,
     /// The column of the text behind the mark.
     text: usize,
-    /// Whether Enter would select it.
     is_pointed: bool,
 }
 
@@ -110,18 +106,11 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<DrawnProm
     }
     let ticked = || ticked(screen).map(|run| (run.0, run));
     let (pointer, (first, last)) = pointed.or_else(ticked)?;
-    let below: Vec<&str> = screen.rows[last + 1..]
-        .iter()
-        .map(String::as_str)
-        .filter(|row| has_words(row))
-        .collect();
-    let has_legend = below
-        .iter()
-        .any(|row| legend_marks(row) > 0 || is_hint(row));
-    let strangers = below
-        .iter()
-        .filter(|row| legend_marks(row) == 0 && !is_hint(row));
-    if strangers.count() > if has_legend { BELOW_LIST } else { 0 } {
+    let below = screen.rows[last + 1..].iter().filter(|row| has_words(row));
+    let (legend, strangers): (Vec<_>, Vec<_>) =
+        below.partition(|row| legend_marks(row) > 0 || is_hint(row));
+    let has_legend = !legend.is_empty();
+    if strangers.len() > if has_legend { BELOW_LIST } else { 0 } {
         return None;
     }
     let above = (0..first)
@@ -142,10 +131,9 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<DrawnProm
     let asks = above.filter(|row| is_asking(&screen.rows[*row]));
     let row = match asks {
         // A hint in its own row is below the question.
-        Some(row) if question(&screen.rows[row]).starts_with(['(', '[']) => (0..row)
-            .rev()
-            .find(|above| !is_blank(&screen.rows[*above]))
-            .unwrap_or(row),
+        Some(row) if question(&screen.rows[row]).starts_with(['(', '[']) => {
+            text_above(screen, row).unwrap_or(row)
+        }
         Some(row) => row,
         None if has_legend => heading_of(screen, first, is_counted)
             .or_else(|| asking_above(screen, first))
@@ -184,10 +172,7 @@ fn unmarked(screen: &Screen) -> Option<DrawnPrompt> {
         return None;
     }
     let first = (0..=at).rev().take_while(is_row).last()?;
-    let row = (0..first)
-        .rev()
-        .find(|row| !is_blank(&screen.rows[*row]))
-        .filter(|row| row + 3 > first)?;
+    let row = text_above(screen, first).filter(|row| row + 3 > first)?;
     let heading = question(&screen.rows[row]);
     // Lists of what a program does have a heading, too.
     let asks = || {
@@ -281,7 +266,6 @@ fn heading_of(screen: &Screen, first: usize, is_counted: bool) -> Option<usize> 
     })
 }
 
-/// Whether a row asks by itself.
 fn is_question(row: &str) -> bool {
     line::asks(question(row)).is_some_and(|ask| ask.is_plain)
 }
@@ -325,14 +309,8 @@ fn heads_choices(row: &str) -> bool {
 }
 
 fn begins_choices(asked: &str) -> bool {
-    let asked = asked.to_lowercase();
-    let mut words = asked.split_whitespace();
-    words.next().is_some_and(|word| {
-        [
-            "what", "which", "where", "who", "how", "pick", "choose", "select",
-        ]
-        .contains(&word)
-    })
+    let word = asked.split_whitespace().next().unwrap_or_default();
+    is_one_of(word, "what which where who how pick choose select")
 }
 
 /// Whether the cursor is on the mark of this row: only a program that draws leaves it there.

@@ -45,10 +45,6 @@ pub struct UserRules {
 impl UserRules {
     /// Returns the rules: regular expressions for lines that ask and for lines that do not, and
     /// tasks to mute.
-    ///
-    /// # Errors
-    ///
-    /// When one of the texts is not a regular expression.
     pub fn new(
         asks: &[String],
         mutes: &[String],
@@ -61,12 +57,10 @@ impl UserRules {
         })
     }
 
-    /// Whether one of the user's patterns says that this line asks.
     fn asks(&self, line: &str) -> bool {
         self.asks.iter().any(|pattern| pattern.is_match(line))
     }
 
-    /// Whether one of the user's patterns says that this line does not ask.
     fn mutes_line(&self, line: &str) -> bool {
         self.mutes.iter().any(|pattern| pattern.is_match(line))
     }

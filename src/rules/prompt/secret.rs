@@ -9,7 +9,6 @@ use super::words::pattern;
 /// What programs show in place of typed characters.
 const MASKS: &[char] = &['*', '•', '●', '▪', '∗', '⁎', '▮', '■'];
 
-/// Nouns for secrets.
 const NOUN: &str = concat!(
     r"(?:\bpass(?:word|phrase|code|wd)?\b|\bpass phrase\b|\bpin\b|\bsecret(?: key)?\b|\btoken\b|\botp\b|\bone-time (?:code|password)\b|\bmfa code\b",
     r"|\bmot de passe\b|\bphrase (?:de passe|secrète)\b|passwort|kennwort|passphrase|contraseña|\bclave\b|\bsenha\b|\bhasło\b|wachtwoord|lösenord|adgangskode|salasana|parola|jelszó|heslo|şifre|пароль|密码|密碼|パスワード|암호|비밀번호|รหัสผ่าน|पासवर्ड|পাসওয়ার্ড|கடவுச்சொல்|ពាក្យសម្ងាត់|စကားဝှက်|mật khẩu|гасло|סיסמה|كلمة المرور|رمز عبور)",

@@ -19,8 +19,7 @@ const HINT_ROWS: usize = 10;
 /// Whether one of these programs follows a file and polls the terminal only to notice that it is
 /// closed. It reads no input, whatever the file contains.
 pub(super) fn follows_a_file(programs: &[String]) -> bool {
-    let mut programs = programs.iter();
-    programs.any(|program| ["tail", "multitail"].contains(&program.as_str()))
+    is_among(programs, &["tail", "multitail"])
 }
 
 /// Programs that only copy, count or change what they read, besides those that make sums of it.
@@ -112,7 +111,6 @@ pub(super) fn is_own_name(line: &str, programs: &[String]) -> bool {
     programs.iter().any(|program| name == Some(program))
 }
 
-/// Whether all of these programs are shells.
 pub(super) fn are_shells(programs: &[String]) -> bool {
     !programs.is_empty()
         && programs
@@ -174,12 +172,10 @@ fn has_hints_in(rows: &[String], besides: Option<&Regex>) -> bool {
 
 // Programs that are known by their names.
 
-/// Programs that show text page by page.
 const PAGERS: &[&str] = &[
     "less", "more", "most", "pg", "man", "bat", "w3m", "mcview", "lnav",
 ];
 
-/// Programs that edit text.
 const EDITORS: &[&str] = &[
     "vi", "vim", "nvim", "view", "vimdiff", "nano", "pico", "emacs", "mg", "micro", "hx", "helix",
     "kak", "joe", "jed", "ne", "mcedit", "tilde",
@@ -204,8 +200,7 @@ const ASK_BY_AGENT: &[&str] = &["gpg", "gpg2", "gpgsm"];
 
 /// Whether one of the foreground programs may be waiting for a secret that its agent asks for.
 pub(super) fn may_ask_by_agent(terminal: &TtyEvidence) -> bool {
-    let mut programs = terminal.programs.iter();
-    programs.any(|program| ASK_BY_AGENT.contains(&program.as_str()))
+    is_among(&terminal.programs, ASK_BY_AGENT)
 }
 
 /// Returns the kind for pagers, editors, browsers and pickers, which always expect input.

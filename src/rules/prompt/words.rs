@@ -33,7 +33,6 @@ pub(super) fn is_of_word(c: char) -> bool {
     }
 }
 
-/// Whether the text has letters only.
 pub(super) fn are_letters(text: &str) -> bool {
     text.chars().all(char::is_alphabetic)
 }
@@ -71,12 +70,6 @@ pub(super) fn is_one_of(word: &str, words: &str) -> bool {
     words
         .split(' ')
         .any(|other| other.eq_ignore_ascii_case(word))
-}
-
-/// Whether the text begins with this ASCII text, in upper or lower case.
-fn begins_with(text: &str, start: &str) -> bool {
-    text.get(..start.len())
-        .is_some_and(|text| text.eq_ignore_ascii_case(start))
 }
 
 /// Whether the text ends with this ASCII text, in upper or lower case.
@@ -130,7 +123,6 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
 
 // Lines that end with a colon and report something, or show progress: they are no labels.
 
-/// The words of logs, before a colon.
 const LOG_WORDS: &str = "\
     error warn warning info debug note notice trace fatal hint usage remote stderr stdout output \
     result status time";
@@ -154,11 +146,8 @@ fn begins_progress(text: &str) -> bool {
     }
     if is_one_of(word, LOG_WORDS) {
         let rest = rest.trim_start();
-        if rest
-            .strip_prefix([']', ')'])
-            .unwrap_or(rest)
-            .starts_with(':')
-        {
+        let rest = rest.strip_prefix([']', ')']).unwrap_or(rest);
+        if rest.starts_with(':') {
             return true;
         }
     }
@@ -184,7 +173,11 @@ pub(super) fn is_report(text: &str) -> bool {
 /// `Took`, `Finished in`, `Loaded 5`.
 fn begins_report(text: &str) -> bool {
     const STARTS: &str = "took found built ran got wrote spent sent saw";
-    if STARTS.split(' ').any(|start| begins_with(text, start)) {
+    let begins = |start: &str| {
+        text.get(..start.len())
+            .is_some_and(|text| is_one_of(text, start))
+    };
+    if STARTS.split(' ').any(begins) {
         return true;
     }
     let (word, rest) = split_word(text);
@@ -245,7 +238,7 @@ mod tests {
         );
         assert_eq!(after_words("Can you", &["can", "you"]), None);
         assert_eq!(after_words("Canny you", &["can"]), None);
-        assert!(begins_with("RANdom", "ran") && !begins_with("é", "e"));
+        assert!(begins_report("RANdom") && !begins_report("é"));
         assert!(ends_with("shutTING", "ting") && !ends_with("ing", "ting") && !ends_with("é", "e"));
     }
 

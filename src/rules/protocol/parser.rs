@@ -54,8 +54,16 @@ impl Parser {
 
     fn finish_line(&mut self, line: Vec<u8>) {
         let Some(mut frame) = self.open.take() else {
-            match line.strip_prefix(b"%begin ").and_then(Frame::begun) {
-                Some(frame) => self.open = Some(frame),
+            match line.strip_prefix(b"%begin ").and_then(guard) {
+                Some((time, number, flags)) => {
+                    self.open = Some(Frame {
+                        time,
+                        number,
+                        flags,
+                        ok: false,
+                        body: Vec::new(),
+                    });
+                }
                 None => self
                     .ready
                     .push_back(ControlItem::Notification(Notification::parse(&line))),
@@ -101,18 +109,6 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Returns the frame that begins with these numbers.
-    fn begun(rest: &[u8]) -> Option<Self> {
-        let (time, number, flags) = guard(rest)?;
-        Some(Self {
-            time,
-            number,
-            flags,
-            ok: false,
-            body: Vec::new(),
-        })
-    }
-
     /// Returns the body as one text. Bytes that are not UTF-8 are replaced.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body.join(&b'\n')).into_owned()
@@ -224,7 +220,6 @@ fn split_word(bytes: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// Parses the id in the first word.
 fn id<T: FromStr>(rest: &[u8]) -> Option<T> {
     std::str::from_utf8(split_word(rest).0).ok()?.parse().ok()
 }

@@ -203,14 +203,10 @@ impl Death {
             name: next().and_then(some_text),
             run: next().and_then(|run| run.parse().ok()),
             owner: next().and_then(some_text),
-            panes: next()
-                .map(|panes| {
-                    panes
-                        .split('.')
-                        .filter_map(|pane| pane.parse().ok())
-                        .collect()
-                })
-                .unwrap_or_default(),
+            panes: {
+                let panes = next().unwrap_or_default().split('.');
+                panes.filter_map(|pane| pane.parse().ok()).collect()
+            },
             is_shell: next() == Some("shell"),
         };
         Some(death)

@@ -22,28 +22,20 @@ const WELL_AFTER: Duration = Duration::from_secs(60);
 /// What follows the end of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterEnd {
-    /// The task is run again.
     Restart(Restart),
     /// It has failed after this many restarts, as often as it may be run again.
     GaveUp(u32),
 }
 
-/// A restart that follows the end of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Restart {
     /// Its number among the restarts in a row, from 1.
     pub(crate) number: u32,
-    /// How many there may be.
     pub(crate) limit: u32,
-    /// How long after the end.
     pub(crate) after: Duration,
 }
 
 /// Reads `on-failure` or `on-failure:N`: how often in a row a task is run again.
-///
-/// # Errors
-///
-/// When it is anything else; the error says what is possible.
 pub(crate) fn parse_limit(text: &str) -> Result<u32, String> {
     let limit = match text.split_once(':') {
         None if text == "on-failure" => Some(DEFAULT_LIMIT),
@@ -59,23 +51,11 @@ pub(crate) fn parse_limit(text: &str) -> Result<u32, String> {
 }
 
 /// Checks the pause before the first restart.
-///
-/// # Errors
-///
-/// When it is too long; the error says what is possible.
 pub(crate) fn check_backoff(backoff: Duration) -> Result<Duration, String> {
     if backoff <= RestartPolicy::LONGEST_FIRST {
         Ok(backoff)
     } else {
         Err("a task may pause for 24h at most before its first restart".to_owned())
-    }
-}
-
-impl Restart {
-    /// Returns it in words, given how long it still takes: `restarts in 4 s, 2 of 5`.
-    pub(crate) fn words(&self, still: Duration) -> String {
-        let Self { number, limit, .. } = self;
-        format!("{}, {number} of {limit}", restarts_in(still))
     }
 }
 
@@ -242,19 +222,11 @@ mod tests {
 
     #[test]
     fn a_restart_in_words() {
-        let words = |after_ms: u64| {
-            let after = Duration::from_millis(after_ms);
-            let restart = Restart {
-                number: 2,
-                limit: 5,
-                after,
-            };
-            restart.words(after)
-        };
-        assert_eq!(words(0), "restarts now, 2 of 5");
-        assert_eq!(words(250), "restarts in 250 ms, 2 of 5");
-        assert_eq!(words(3001), "restarts in 4 s, 2 of 5");
-        assert_eq!(words(119_500), "restarts in 120 s, 2 of 5");
-        assert_eq!(words(120_001), "restarts in 3 min, 2 of 5");
+        let words = |still_ms| restarts_in(Duration::from_millis(still_ms));
+        assert_eq!(words(0), "restarts now");
+        assert_eq!(words(250), "restarts in 250 ms");
+        assert_eq!(words(3001), "restarts in 4 s");
+        assert_eq!(words(119_500), "restarts in 120 s");
+        assert_eq!(words(120_001), "restarts in 3 min");
     }
 }

@@ -3,26 +3,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{
-    Event, EventKind, GoneReason, Level, OutputMatches, QUOTED_CHARS, ReplacedBy, Stop, Task, text,
-    written,
-};
-use crate::rules::restarts::{AfterEnd, after_end, gave_up, restart_of};
+use crate::model::*;
+use crate::rules::restarts::{AfterEnd, Restart, after_end, gave_up, restart_of, restarts_in};
 
-/// The first line of every message to the agent.
 pub(crate) const HEADER: &str = "[tmux-task notification]";
 
-/// The beginning of every text about a task.
 const TASK: &str = "tmux task ";
 
 /// How far an event is delivered. In ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reach {
-    /// Recorded, and not delivered.
     FeedOnly,
     /// Shown to the user: the agent knows, or does not need to.
     Notice,
-    /// Delivered to the agent.
     FollowUp,
 }
 
@@ -64,11 +57,8 @@ pub(crate) fn reach(event: &Event) -> Reach {
 pub(crate) fn route(events: &[(&Event, Reach)]) -> Option<(Reach, Level, String)> {
     let furthest = events.iter().map(|(_, reach)| *reach).max()?;
     // The text leaves out what the agent knows already; the level covers all events.
-    let delivered: Vec<&Event> = events
-        .iter()
-        .filter(|(_, reach)| *reach == furthest)
-        .map(|(event, _)| *event)
-        .collect();
+    let told = events.iter().filter(|(_, reach)| *reach == furthest);
+    let delivered: Vec<&Event> = told.map(|(event, _)| *event).collect();
     let shown = events.iter().filter(|(_, reach)| *reach > Reach::FeedOnly);
     let level = shown.map(|(event, _)| event.level()).max()?;
     let text = texts(&delivered).join("\n");
@@ -130,12 +120,10 @@ fn is_bell(event: &Event) -> bool {
     matches!(event.kind, EventKind::Notify { .. })
 }
 
-/// Whether this is the end of a run.
 pub(crate) fn is_end(event: &Event) -> bool {
     matches!(event.kind, EventKind::Exited { .. })
 }
 
-/// Whether the run ended by itself and was not replaced.
 fn is_plain_end(event: &Event) -> bool {
     event.kind == EventKind::Exited { replaced: None }
 }
@@ -174,7 +162,6 @@ pub(crate) fn text_of(event: &Event) -> String {
     }
 }
 
-/// Says why a task is no longer in the session.
 fn gone(reason: Option<GoneReason>, task: &Task) -> String {
     let by = match reason {
         None | Some(GoneReason::Replaced) => "",
@@ -187,7 +174,6 @@ fn gone(reason: Option<GoneReason>, task: &Task) -> String {
     format!("disappeared from session{by}")
 }
 
-/// Says which line was printed, and how many more.
 fn printed(found: &OutputMatches) -> String {
     const GAP: &str = "some of its output could not be searched for what --notify-on names";
     let Some(line) = &found.line else {
@@ -205,7 +191,6 @@ fn printed(found: &OutputMatches) -> String {
     format!("printed: {}{more}{gap}", text::bounded(line, QUOTED_CHARS))
 }
 
-/// Says that a run was ended because it took too long.
 fn timed_out(task: &Task) -> String {
     match task.settings.stop.kill_after {
         Some(limit) => format!("was ended after {} by its time limit", written(limit)),
@@ -217,7 +202,13 @@ fn ending(task: &Task) -> String {
     let how = task.run_end().words();
     match after_end(task) {
         None => how,
-        Some(AfterEnd::Restart(restart)) => format!("{how}; {}", restart.words(restart.after)),
+        Some(AfterEnd::Restart(Restart {
+            number,
+            limit,
+            after,
+        })) => {
+            format!("{how}; {}, {number} of {limit}", restarts_in(after))
+        }
         Some(AfterEnd::GaveUp(used)) => format!("{how}; {}", gave_up(used)),
     }
 }

@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 
-use super::row::{Buffer, Charsets, Row};
+use super::row::{Buffer, Charsets, Row, drawn};
 
 /// The state of a terminal's screen, and queries on it. [`super::writer::Writer`] changes it.
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ impl Head {
 
     /// Appends the row that leaves the screen.
     pub(super) fn take(&mut self, row: &Row) {
-        row.render(&mut self.buffer);
+        row.render(&mut self.buffer, drawn);
         self.open |= row.open;
         self.changed |= row.changed;
     }

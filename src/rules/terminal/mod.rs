@@ -130,7 +130,6 @@ impl Terminal {
         self.grid.show(rows, cursor);
     }
 
-    /// Whether the alternate screen is shown.
     pub(crate) fn is_alternate(&self) -> bool {
         self.grid.is_alternate()
     }
@@ -159,7 +158,7 @@ impl Terminal {
         let mut buffer = Buffer::default();
         let texts = self.grid.rows.iter().map(|row| {
             buffer.clear();
-            row.render_as_captured(&mut buffer);
+            row.render(&mut buffer, |letter| letter);
             buffer.line(false).text().to_owned()
         });
         texts.collect()

@@ -7,9 +7,7 @@ use super::row::{Buffer, Line, columns_of, split_at_column};
 /// How much of a pane's history to read besides its screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum History {
-    /// This many of its last rows.
     LastRows(usize),
-    /// All of it.
     Whole,
 }
 
@@ -48,7 +46,6 @@ impl Extent {
         is_raw: false,
     };
 
-    /// All rows.
     pub(crate) const ALL: Self = Self {
         rows: History::Whole,
         ..Self::SCREEN
@@ -73,19 +70,14 @@ pub(crate) struct PaneOutput {
     /// The same as lines, as far as they were asked for: with wrapped rows joined, without the blank ones
     /// at the end and without tmux's banner of a dead pane.
     pub lines: Vec<String>,
-    /// The number of rows of history.
     pub history: usize,
-    /// The maximum number of rows of history.
     pub limit: usize,
-    /// The pane's width in columns.
     pub width: usize,
-    /// The pane's height in rows.
     pub height: usize,
     /// The cursor's column and row on the screen, from 0.
     pub cursor: (usize, usize),
     /// Whether a full-screen program uses the alternate screen.
     pub is_alternate: bool,
-    /// Whether the pane's process has ended.
     pub is_dead: bool,
     /// The process that tmux started in the pane, which distinguishes runs. `None` where tmux does
     /// not report it for a dead pane.
@@ -182,7 +174,6 @@ impl UnwrappedLine {
         self.buffer.line(is_complete)
     }
 
-    /// Whether it has a new part.
     pub(crate) fn is_fresh(&self) -> bool {
         self.line(true).is_fresh(0..self.buffer.len(), 0)
     }
@@ -220,7 +211,6 @@ impl Utf8Splitter {
     }
 }
 
-/// Returns how many bytes at the end are the start of a character.
 fn incomplete_tail(bytes: &[u8]) -> usize {
     // A character has four bytes at most.
     let tail = &bytes[bytes.len().saturating_sub(3)..];

@@ -23,10 +23,7 @@ pub(crate) struct Pattern {
 
 impl Pattern {
     /// Returns the pattern for a user's text: a literal text or a regular expression.
-    ///
-    /// # Errors
-    ///
-    /// When the text is empty, is not a regular expression, needs too much memory or can never match.
+    /// Fails if it is empty, is no regular expression, needs too much memory or can never match.
     pub(crate) fn parse(text: &str, is_regex: bool, ignore_case: bool) -> Result<Self, Error> {
         if text.is_empty() {
             return Err(Error::usage("an empty text matches everything"));
@@ -61,10 +58,6 @@ impl Pattern {
     }
 
     /// Returns a pattern for a regular expression in the regex crate's syntax.
-    ///
-    /// # Errors
-    ///
-    /// When the text is not a regular expression or needs too much memory.
     pub(crate) fn regex(text: &str, ignore_case: bool) -> Result<Self, Error> {
         match build(text, ignore_case) {
             Ok(regex) => Ok(Self { regex }),

@@ -17,11 +17,11 @@ impl Perform for Writer<'_> {
             b'\t' => self.tab(),
             b'\n' | 0x0b | 0x0c => self.line_feed(),
             b'\r' => self.carriage_return(),
-            0x0e => self.charsets().turn_to(1),
-            0x0f => self.charsets().turn_to(0),
+            0x0e => self.grid.charsets.used = 1,
+            0x0f => self.grid.charsets.used = 0,
             _ => {}
         }
-        self.forget_last();
+        self.grid.last = None;
     }
 
     fn esc_dispatch(&mut self, intermediates: &[u8], _ignore: bool, byte: u8) {
@@ -41,11 +41,11 @@ impl Perform for Writer<'_> {
             }
         }
         match (intermediates, byte) {
-            ([b'('], b'0' | b'B') => self.charsets().assign(0, byte == b'0'),
-            ([b')'], b'0' | b'B') => self.charsets().assign(1, byte == b'0'),
+            ([b'('], b'0' | b'B') => self.grid.charsets.draws[0] = byte == b'0',
+            ([b')'], b'0' | b'B') => self.grid.charsets.draws[1] = byte == b'0',
             _ => {}
         }
-        self.forget_last();
+        self.grid.last = None;
     }
 
     fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], ignore: bool, action: char) {
@@ -56,7 +56,7 @@ impl Perform for Writer<'_> {
             [b'?'] => private_mode(self, &numbers, action),
             _ => {}
         }
-        self.forget_last();
+        self.grid.last = None;
     }
 }
 
@@ -109,14 +109,14 @@ fn sequence(writer: &mut Writer<'_>, numbers: &Numbers<'_>, action: char) {
         'd' => writer.go_to(None, Some(count - 1)),
         'g' => match first {
             0 => writer.set_tab(false),
-            3 => writer.clear_tabs(),
+            3 => writer.grid.tabs.fill(false),
             _ => {}
         },
         'h' | 'l' if numbers.all().any(|number| number == 4) => {
-            writer.modes().insert = action == 'h';
+            writer.grid.modes.insert = action == 'h';
         }
         'r' => match numbers.get(1) {
-            Some(0) => writer.set_region(count - 1, writer.height() - 1),
+            Some(0) => writer.set_region(count - 1, writer.grid.height - 1),
             Some(bottom) => writer.set_region(count - 1, bottom - 1),
             None => {}
         },
@@ -139,10 +139,10 @@ fn private_mode(writer: &mut Writer<'_>, numbers: &Numbers<'_>, action: char) {
                 writer.erase_screen();
             }
             6 => {
-                writer.modes().origin = on;
+                writer.grid.modes.origin = on;
                 writer.go_to(Some(0), Some(0));
             }
-            7 => writer.modes().wrap = on,
+            7 => writer.grid.modes.wrap = on,
             47 | 1047 | 1049 => match on {
                 true => writer.enter_alternate(number == 1049),
                 false => writer.leave_alternate(number == 1049),

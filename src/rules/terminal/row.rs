@@ -6,7 +6,6 @@ use unicode_width::UnicodeWidthChar;
 /// whole character.
 const MARKS_LIMIT: usize = 32;
 
-/// One cell of the screen.
 #[derive(Debug, Clone)]
 pub(super) struct Cell {
     stamp: Stamp,
@@ -50,7 +49,6 @@ pub(super) enum Wrap {
     Joined,
 }
 
-/// One row of the screen.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Row {
     /// Up to the last cell that was written; blank beyond it.
@@ -95,7 +93,6 @@ impl Row {
         self.used = false;
     }
 
-    /// Returns the column after the last cell in use.
     pub(super) fn end(&self) -> usize {
         self.cells.len()
     }
@@ -247,7 +244,6 @@ impl Row {
         self.changed = true;
     }
 
-    /// Deletes columns; those to the right move to the left.
     pub(super) fn delete(&mut self, at: usize, count: usize, width: usize) {
         self.used |= at + count < width;
         let end = self.cells.len();
@@ -261,18 +257,9 @@ impl Row {
         self.cells.truncate(width);
     }
 
-    /// Appends the row's text as a user reads it, without trailing blanks that were never
-    /// written.
-    pub(super) fn render(&self, buffer: &mut Buffer) {
-        self.render_with(buffer, drawn);
-    }
-
-    /// Appends the row's text as in a capture: line drawing as letters.
-    pub(super) fn render_as_captured(&self, buffer: &mut Buffer) {
-        self.render_with(buffer, |letter| letter);
-    }
-
-    fn render_with(&self, buffer: &mut Buffer, drawn: impl Fn(char) -> char) {
+    /// Appends the row's text without trailing blanks that were never written, with what the letters of
+    /// line drawing stand for.
+    pub(super) fn render(&self, buffer: &mut Buffer, drawn: impl Fn(char) -> char) {
         let blanks = self.cells.iter().rev();
         let blanks = blanks.take_while(|cell| cell.content == Content::Blank);
         let end = self.cells.len() - blanks.count();
@@ -290,7 +277,6 @@ impl Row {
     }
 }
 
-/// Returns how many columns a row of text takes.
 pub(crate) fn columns_of(text: &str) -> usize {
     text.chars().map(width_of).sum()
 }
@@ -417,24 +403,11 @@ fn end_part(text: &str, limit: usize) -> usize {
 /// The character sets in use: text, or line drawing (`ESC ( 0`, `ESC ) 0` and SO).
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Charsets {
-    /// For each of the two sets, whether it is line drawing.
-    draws: [bool; 2],
-    /// The index of the set in use.
-    used: usize,
+    pub(super) draws: [bool; 2],
+    pub(super) used: usize,
 }
 
 impl Charsets {
-    /// Assigns the first or the second set.
-    pub(super) fn assign(&mut self, set: usize, draws: bool) {
-        self.draws[set] = draws;
-    }
-
-    /// Selects a set.
-    pub(super) fn turn_to(&mut self, set: usize) {
-        self.used = set;
-    }
-
-    /// Whether the set in use is text.
     #[inline] // For each character of output.
     pub(super) fn is_text(self) -> bool {
         !self.draws[self.used]
@@ -489,7 +462,6 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Returns the line without trailing blanks.
     pub(crate) fn text(&self) -> &'a str {
         &self.full[..self.trimmed]
     }

@@ -1,18 +1,17 @@
 use std::ops::Range;
 
 use super::grid::{ActiveScreen, Grid, Head, Modes, SavedCursor, blank_rows, usual_tabs};
-use super::row::{Buffer, Charsets, Line, Stamp, Wrap, width_of};
+use super::row::{Buffer, Charsets, Line, Stamp, Wrap, drawn, width_of};
 use super::{LINE_LIMIT, LINE_OVERLAP};
 
 /// The changes of one call to a screen. Reports each line before it changes.
 pub(super) struct Writer<'a> {
-    grid: &'a mut Grid,
+    pub(super) grid: &'a mut Grid,
     stamp: Stamp,
     line: &'a mut dyn FnMut(&Line<'_>),
     buffer: Buffer,
 }
 
-/// Which part of a line is reported.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LinePart {
     /// What changed since it was reported.
@@ -37,7 +36,6 @@ impl<'a> Writer<'a> {
 
     // Writing.
 
-    /// Writes a character.
     #[inline] // For each character of output: most end here.
     pub(super) fn print(&mut self, c: char) {
         if !self.append(c) {
@@ -113,11 +111,6 @@ impl<'a> Writer<'a> {
         if column < self.grid.rows[row].end() {
             self.report(row, LinePart::Changed);
         }
-    }
-
-    /// Returns the character sets for what is written from here on.
-    pub(super) fn charsets(&mut self) -> &mut Charsets {
-        &mut self.grid.charsets
     }
 
     pub(super) fn repeat(&mut self, count: usize) {
@@ -223,10 +216,6 @@ impl<'a> Writer<'a> {
         if let Some(tab) = self.grid.tabs.get_mut(self.grid.column) {
             *tab = is_set;
         }
-    }
-
-    pub(super) fn clear_tabs(&mut self) {
-        self.grid.tabs.fill(false);
     }
 
     pub(super) fn save_cursor(&mut self) {
@@ -527,19 +516,6 @@ impl<'a> Writer<'a> {
 
     // Screens and modes.
 
-    pub(super) fn modes(&mut self) -> &mut Modes {
-        &mut self.grid.modes
-    }
-
-    /// Forgets the character that REP would repeat.
-    pub(super) fn forget_last(&mut self) {
-        self.grid.last = None;
-    }
-
-    pub(super) fn height(&self) -> usize {
-        self.grid.height
-    }
-
     pub(super) fn enter_alternate(&mut self, save_cursor: bool) {
         if self.grid.is_alternate() {
             return;
@@ -654,7 +630,7 @@ impl<'a> Writer<'a> {
             grid.head.changed = false;
         }
         for row in grid.rows.range_mut(start..=end) {
-            row.render(&mut self.buffer);
+            row.render(&mut self.buffer, drawn);
             row.changed = false;
         }
         if part == LinePart::Complete {

@@ -15,17 +15,13 @@ use crate::rules::terminal::{Line, PaneOutput, comparable, split_at_column};
 pub(crate) struct Cursor {
     /// A short hash of the life of the session.
     pub life: String,
-    /// The task's window.
     pub window: WindowId,
-    /// The number of the run.
     pub run: u32,
-    /// The position in its output.
     pub anchor: Anchor,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Anchor {
-    /// The row, counted from the top of the history.
     pub row: usize,
     /// The column. Text before it is old.
     pub column: usize,
@@ -119,7 +115,6 @@ impl FromStr for Cursor {
 }
 
 impl Anchor {
-    /// The start of a run.
     pub(crate) const START: Self = Self {
         row: 0,
         column: 0,
@@ -178,12 +173,9 @@ impl Anchor {
 
 /// Returns a hash of the text before the column and of the row above, of what every terminal stores alike.
 fn fingerprint(rows: &[String], row: usize, column: usize) -> u64 {
-    let above = row
-        .checked_sub(1)
-        .and_then(|above| rows.get(above))
-        .map_or("", String::as_str);
-    let row = rows.get(row).map_or("", String::as_str);
-    let (old, _) = split_at_column(row, column);
+    let text = |row: usize| rows.get(row).map_or("", String::as_str);
+    let (old, _) = split_at_column(text(row), column);
+    let above = row.checked_sub(1).map_or("", text);
     let (above, old) = (comparable(above), comparable(old));
     fnv(above.bytes().chain([0]).chain(old.bytes()))
 }

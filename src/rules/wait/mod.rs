@@ -16,23 +16,18 @@ pub(crate) use cursor::{Anchor, Cursor};
 use output_watch::FoundLine;
 pub(crate) use output_watch::OutputWatch;
 
-use crate::model::{
-    self, Exit, GoneReason, Now, Prompt, Snapshot, Task, WaitOutcome, WaitResult, WindowId,
-    whole_millis,
-};
+use crate::model::{self, *};
 use crate::rules::terminal::{Line, PaneOutput, Pattern, Stamp, UnwrappedLine};
 
 /// What a wait is for.
 pub(crate) type Condition = model::Condition<Pattern>;
 
-/// What a wait was asked for.
 #[derive(Debug, Clone)]
 pub(crate) struct Spec {
     /// The first one that holds ends the wait.
     pub conditions: Vec<Condition>,
     /// A line that matches one of these ends the wait without success.
     pub stops: Vec<Pattern>,
-    /// The time limit.
     pub timeout: Option<Duration>,
     /// Whether a wait for the end of the run continues while the task asks for input.
     pub through_prompts: bool,
@@ -61,12 +56,10 @@ impl Spec {
         })
     }
 
-    /// Whether the text of the task's output is needed.
     pub(crate) fn needs_text(&self) -> bool {
         !self.stops.is_empty() || self.texts().next().is_some()
     }
 
-    /// Whether the task's output has to be followed.
     pub(crate) fn needs_output(&self) -> bool {
         !self.stops.is_empty() || self.conditions.iter().any(Condition::needs_output)
     }
@@ -89,7 +82,6 @@ fn asked(result: WaitResult, prompt: &Prompt, task: &Task) -> WaitResult {
     }
 }
 
-/// A wait in progress.
 #[derive(Debug, Clone)]
 pub(crate) struct Wait {
     pub(crate) spec: Spec,
@@ -283,11 +275,8 @@ impl Wait {
             self.entry = Arc::clone(task);
         }
         let same_run = |task: &&Task| task.window == window && !self.is_another_run(task);
-        let ended = look
-            .ended
-            .iter()
-            .find(same_run)
-            .and_then(|task| task.exit());
+        let ended = look.ended.iter().find(same_run);
+        let ended = ended.and_then(|task| task.exit());
         let Some(task) = look.tasks.get(&window).filter(|_| look.exists) else {
             let reason = look.gone.get(&window).copied();
             return Some(match ended {
@@ -381,11 +370,8 @@ impl Wait {
 
     /// Whether this is a restart of the run that is waited for: another run of the same launch.
     fn restarted_as(&self, task: &Task) -> bool {
-        let mut both = task
-            .settings
-            .restarts
-            .iter()
-            .zip(&self.entry.settings.restarts);
+        let (one, other) = (&task.settings, &self.entry.settings);
+        let mut both = one.restarts.iter().zip(&other.restarts);
         self.is_another_run(task) && both.any(|(one, other)| one.token == other.token)
     }
 

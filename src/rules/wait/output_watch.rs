@@ -20,7 +20,6 @@ const MATCH_WITHIN: usize = 800;
 /// The index of a text, and where it is in a line.
 type FoundText = (usize, Range<usize>);
 
-/// Searches the output of one run.
 #[derive(Debug, Clone)]
 pub(crate) struct OutputWatch {
     /// The texts as the launch has them.
@@ -31,15 +30,12 @@ pub(crate) struct OutputWatch {
     /// The last line, which matches and may go on: the index of the text that it contains, and where;
     /// `None` when it is counted already.
     open: Option<FoundLine<Option<FoundText>>>,
-    /// What is not reported yet.
     found: OutputMatches,
-    /// How many lines were counted.
     counted: u64,
     /// How many of them a search from the beginning has not come to yet.
     to_skip: u64,
     /// When the first of it was found.
     found_at: Option<Instant>,
-    /// When there was a report last.
     reported_at: Option<Instant>,
     /// Whether a report has said that output was missed: once a run is enough.
     has_said_gap: bool,
@@ -47,20 +43,14 @@ pub(crate) struct OutputWatch {
 
 impl OutputWatch {
     /// Returns the watch for a run.
-    ///
-    /// # Errors
-    ///
-    /// When a text is not a valid pattern.
     pub(crate) fn new(notify_on: &NotifyOn) -> Result<Self, Error> {
         let NotifyOn {
             patterns: texts,
             regex,
             ignore_case,
         } = notify_on;
-        let patterns = texts
-            .iter()
-            .map(|text| Pattern::parse(text, *regex, *ignore_case))
-            .collect::<Result<_, _>>()?;
+        let parse = |text: &String| Pattern::parse(text, *regex, *ignore_case);
+        let patterns = texts.iter().map(parse).collect::<Result<_, _>>()?;
         Ok(Self {
             texts: texts.clone(),
             patterns,
@@ -80,7 +70,6 @@ impl OutputWatch {
         self.since = since;
     }
 
-    /// Processes a line that was written.
     pub(crate) fn line(&mut self, line: &Line<'_>) {
         self.read(line, self.since);
     }
@@ -171,7 +160,6 @@ impl OutputWatch {
         self.note_time(now);
     }
 
-    /// Notes that output is missing.
     pub(crate) fn on_loss(&mut self) {
         self.open = None;
         self.found.has_gap = true;
@@ -185,7 +173,6 @@ impl OutputWatch {
         self.found_at = None;
     }
 
-    /// Whether there is something to report now.
     pub(crate) fn is_due(&mut self, now: Instant) -> bool {
         if self.line_ends_at().is_some_and(|at| at <= now) {
             self.end_line();
@@ -259,12 +246,10 @@ fn shown(line: &str, found: &Range<usize>) -> String {
 /// How long the rest of a line may take before the line is reported as it is.
 const LINE_WITHIN: Duration = Duration::from_millis(100);
 
-/// A line in which something was found.
 #[derive(Debug, Clone)]
 pub(super) struct FoundLine<T> {
     /// The line, as far as it is there.
     pub(super) text: String,
-    /// What was found in it.
     pub(super) found: T,
     /// When it was there first; `None` until the output that it came with is complete.
     pub(super) since: Option<Instant>,

@@ -8,13 +8,13 @@ use crate::model::environment::covers_name;
 use crate::model::{Body, Event, EventType, Kind, Level, Millis, Seq};
 
 /// The beginning of the names of consumers that are sinks.
-pub const SINK_PREFIX: &str = "sink:";
+pub(crate) const SINK_PREFIX: &str = "sink:";
 
 /// The clients that have an adapter. Their owners and consumers are named `CLIENT:ID`.
-pub const ADAPTER_CLIENTS: [&str; 4] = ["claude", "codex", "opencode", "pi"];
+pub(crate) const ADAPTER_CLIENTS: [&str; 4] = ["claude", "codex", "opencode", "pi"];
 
 /// Returns the client of an owner or of a conversation's consumer, if that has an adapter.
-pub fn client_of(owner: &str) -> Option<&'static str> {
+pub(crate) fn client_of(owner: &str) -> Option<&'static str> {
     let (client, _) = owner.split_once(':')?;
     ADAPTER_CLIENTS.into_iter().find(|known| *known == client)
 }
@@ -23,7 +23,6 @@ pub fn client_of(owner: &str) -> Option<&'static str> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConsumeRequest {
-    /// The consumer's name.
     pub name: String,
     /// Where a consumer starts that does not exist yet: at the feed's present end instead of its
     /// first record.
@@ -32,7 +31,6 @@ pub struct ConsumeRequest {
     /// Whether to end the stream of the consumer's present reader, if there is one.
     #[serde(default)]
     pub take_over: bool,
-    /// Which records are wanted.
     #[serde(default)]
     pub filter: Filter,
 }
@@ -84,7 +82,7 @@ impl SavedConsumer {
     ///
     /// A feed that was created again has nothing that was acknowledged. In a feed that lost its end,
     /// the numbers behind the end may be given to other records.
-    pub fn cursor_in(&self, epoch: &str, last_seq: Seq) -> Seq {
+    pub(crate) fn cursor_in(&self, epoch: &str, last_seq: Seq) -> Seq {
         // A cursor far behind the end is damage: what it seems to acknowledge is given again.
         if self.epoch == epoch && can_have_lost(last_seq, self.cursor) {
             self.cursor.min(last_seq)
@@ -94,13 +92,13 @@ impl SavedConsumer {
     }
 
     /// Whether it is a sink, which passes records on and reads none.
-    pub fn is_sink(&self) -> bool {
+    pub(crate) fn is_sink(&self) -> bool {
         self.name.starts_with(SINK_PREFIX)
     }
 
     /// Returns the record up to which the consumer has read every follow-up of the feed with this
     /// epoch, and its filter left out none.
-    pub fn read_in(&self, epoch: &str) -> Seq {
+    pub(crate) fn read_in(&self, epoch: &str) -> Seq {
         let first = self.first_left_out.unwrap_or(Seq::MAX);
         self.cursor_in(epoch, first.saturating_sub(1))
     }
@@ -109,8 +107,7 @@ impl SavedConsumer {
 /// A consumer as `consumer ls` and `daemon status` show it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ConsumerStatus {
-    /// The consumer's name.
+pub(crate) struct ConsumerStatus {
     pub name: String,
     /// The sequence number of the last acknowledged record; 0 for none.
     pub cursor: Seq,
@@ -120,35 +117,29 @@ pub struct ConsumerStatus {
     pub held_bytes: u64,
     /// The process that reads as this consumer now; null when there is none.
     pub reader: Option<u32>,
-    /// When the consumer was created, in milliseconds since 1970.
     pub created_at: Millis,
-    /// When it last began to read, acknowledged or stopped reading, in milliseconds since 1970.
     pub used_at: Millis,
-    /// For whom it reads, as its last reader asked.
     pub audience: ConsumerAudience,
 }
 
 /// The consumers of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ConsumerList {
+pub(crate) struct ConsumerList {
     /// The feed's epoch; null when the feed has no record.
     pub epoch: Option<String>,
     /// The sequence number of the first record that the feed keeps.
     pub first_seq: Seq,
-    /// The sequence number of the feed's last record.
     pub last_seq: Seq,
     /// The size of all of the feed's files in bytes.
     pub feed_bytes: u64,
-    /// The consumers, by name.
     pub consumers: Vec<ConsumerStatus>,
 }
 
 /// Who reads the messages of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct MessageReaders {
-    /// The consumers.
+pub(crate) struct MessageReaders {
     pub consumers: Vec<ConsumerStatus>,
     /// For whom programs read that are no consumers: for each the owner, null if it reads for all owners.
     pub programs: Vec<Option<String>>,
@@ -171,7 +162,6 @@ pub struct ConsumerAudience {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Filter {
-    /// Only these kinds.
     pub kinds: Vec<Kind>,
     /// Only events of these types and, where `kinds` includes them, deliveries of such events.
     pub types: Vec<EventType>,
@@ -202,7 +192,7 @@ const REMEMBERED: u32 = 1000;
 impl Filter {
     /// Returns the number after which it has to see the records if those after `after` are asked
     /// for: a notice names its events by number, and only they say which task it is about.
-    pub fn first_seen(&self, after: Seq) -> Seq {
+    pub(crate) fn first_seen(&self, after: Seq) -> Seq {
         let chooses_tasks_or_types = !(self.types.is_empty() && self.tasks.is_empty());
         let wants_notices = if self.kinds.is_empty() {
             self.types.is_empty()
@@ -217,7 +207,7 @@ impl Filter {
     }
 
     /// Returns a filter for these kinds, types and tasks.
-    pub fn new(kinds: Vec<Kind>, types: Vec<EventType>, tasks: Vec<String>) -> Self {
+    pub(crate) fn new(kinds: Vec<Kind>, types: Vec<EventType>, tasks: Vec<String>) -> Self {
         Self {
             kinds,
             types,
@@ -228,13 +218,13 @@ impl Filter {
 
     /// Passes only deliveries for this owner and for everybody.
     #[must_use]
-    pub fn for_owner(mut self, owner: Option<String>) -> Self {
+    pub(crate) fn for_owner(mut self, owner: Option<String>) -> Self {
         self.owner = owner;
         self
     }
 
     /// Passes only follow-ups for this owner, and none for everybody.
-    pub fn own_follow_ups(owner: &str) -> Self {
+    pub(crate) fn own_follow_ups(owner: &str) -> Self {
         Self {
             owner: Some(owner.to_owned()),
             only_own: true,
@@ -243,7 +233,7 @@ impl Filter {
     }
 
     /// Returns for whom follow-ups pass.
-    pub fn audience(&self) -> ConsumerAudience {
+    pub(crate) fn audience(&self) -> ConsumerAudience {
         let is_partial = !self.tasks.is_empty() || !self.types.is_empty();
         ConsumerAudience {
             follow_ups: !is_partial
@@ -253,12 +243,12 @@ impl Filter {
     }
 
     /// Whether records of unknown kinds pass.
-    pub fn wants_unknown(&self) -> bool {
+    pub(crate) fn wants_unknown(&self) -> bool {
         self.kinds.is_empty() && self.types.is_empty() && self.tasks.is_empty()
     }
 
     /// Whether this record passes. Must be called in the order of sequence numbers.
-    pub fn wants(&mut self, seq: Seq, body: &Body) -> bool {
+    pub(crate) fn wants(&mut self, seq: Seq, body: &Body) -> bool {
         let kind_wanted = if self.kinds.is_empty() {
             self.types.is_empty() || body.kind() == Kind::Event
         } else {

@@ -50,8 +50,7 @@ pub struct LsTask {
 }
 
 impl LsTask {
-    /// Returns a task with its prompt.
-    pub fn new(task: impl Into<Arc<Task>>, waiting_for: Option<String>) -> Self {
+    pub(crate) fn new(task: impl Into<Arc<Task>>, waiting_for: Option<String>) -> Self {
         let task = task.into();
         let state = match task.exit() {
             Some(exit) if exit.signal.is_some() => TaskStateName::Killed,
@@ -75,7 +74,11 @@ impl LsTask {
 
     /// Returns the task with the restart that follows its failed run, or why none does.
     #[must_use]
-    pub fn with_restart(self, next: Option<NextRestart>, cannot_restart: Option<String>) -> Self {
+    pub(crate) fn with_restart(
+        self,
+        next: Option<NextRestart>,
+        cannot_restart: Option<String>,
+    ) -> Self {
         Self {
             state: next.map_or(self.state, |_| TaskStateName::Restarting),
             next_restart: next,
@@ -86,7 +89,7 @@ impl LsTask {
 
     /// Returns its state as a list shows it: `stopped` is no state of its own, because such a task may
     /// wait for input as well.
-    pub fn state_word(&self) -> String {
+    pub(crate) fn state_word(&self) -> String {
         if self.task.stopped.is_some() && self.task.is_alive() {
             "stopped".to_owned()
         } else {
@@ -95,24 +98,24 @@ impl LsTask {
     }
 
     /// Whether its run has failed, and no other follows by itself.
-    pub fn has_failed(&self) -> bool {
+    pub(crate) fn has_failed(&self) -> bool {
         !self.task.is_alive() && self.next_restart.is_none() && self.task.exit_code() != Some(0)
     }
 
     /// Returns when its run ended or, while it lives, began.
-    pub fn since(&self) -> Option<Millis> {
+    pub(crate) fn since(&self) -> Option<Millis> {
         let ended = self.task.ended_at.filter(|_| !self.task.is_alive());
         ended.or(self.task.started_at)
     }
 
     /// Whether this is what a launch of a task of this name finds: not a shell, and not a window that
     /// a user opened and tmux named, or that belongs to another session.
-    pub fn is_task_named(&self, name: &str) -> bool {
+    pub(crate) fn is_task_named(&self, name: &str) -> bool {
         self.task.name == name && !self.task.shell && !self.named_by_tmux && !self.linked
     }
 
     /// Whether it looks the same as another.
-    pub fn is_same(&self, other: &Self) -> bool {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
         let at = |task: &Self| task.next_restart.map(|next| next.at);
         (Arc::ptr_eq(&self.task, &other.task) || self.task == other.task)
             && self.waiting_for == other.waiting_for
@@ -124,10 +127,8 @@ impl LsTask {
 
 /// The tasks of a session, for those who show them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TaskBoard {
-    /// Whether the session exists.
+pub(crate) struct TaskBoard {
     pub exists: bool,
-    /// By window.
     pub tasks: BTreeMap<WindowId, LsTask>,
 }
 
@@ -156,22 +157,23 @@ shown_by_wire_name!(TaskStateName);
 /// The output of `ls --json`: a snapshot, with the prompt of each waiting task.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct LsView {
-    /// The task session.
+pub(crate) struct LsView {
     pub session_name: String,
-    /// Whether it exists.
     pub exists: bool,
     /// Whether a daemon supervises the session. Without one, waiting is judged by the screen alone.
     pub supervised: bool,
     /// When the look was taken, in milliseconds since 1970.
     pub captured_at: Millis,
-    /// The tasks, by window.
     pub tasks: Vec<LsTask>,
 }
 
 impl LsView {
     /// Returns the view of a look. `listed` adds what is known of each task.
-    pub fn new(look: &Snapshot, supervised: bool, listed: impl Fn(&Arc<Task>) -> LsTask) -> Self {
+    pub(crate) fn new(
+        look: &Snapshot,
+        supervised: bool,
+        listed: impl Fn(&Arc<Task>) -> LsTask,
+    ) -> Self {
         Self {
             session_name: text::session_name(look.session.as_bytes(), SESSION_CHARS),
             exists: look.exists,
@@ -211,10 +213,7 @@ impl From<&Snapshot> for SnapshotLine {
 
 impl SnapshotLine {
     /// Returns the snapshot.
-    ///
-    /// # Errors
-    ///
-    /// When a session that does not exist has tasks.
+    /// Fails if a session that does not exist has tasks.
     pub fn to_snapshot(&self) -> Result<Snapshot, String> {
         let session = text::session_name(self.session_name.as_bytes(), SESSION_CHARS);
         let mut snapshot = Snapshot {

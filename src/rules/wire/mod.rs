@@ -4,29 +4,35 @@
 //! from these types and those of [`crate::model`] in them). Fields are camelCase. Readers ignore
 //! fields and kinds they do not know.
 
+// Requests are public for the fuzz targets alone.
+#[doc(hidden)]
 mod consumer;
 mod listing;
+#[doc(hidden)]
 mod output;
 mod record;
+#[doc(hidden)]
 mod socket;
 
-pub use crate::model::{SecretText, TypedInput, check_consumer_name};
-pub(crate) use consumer::can_have_lost;
-pub use consumer::{
-    ADAPTER_CLIENTS, Acknowledgement, ConsumeRequest, ConsumerAudience, ConsumerList,
-    ConsumerStatus, Filter, MessageReaders, SINK_PREFIX, SavedConsumer, client_of,
+pub(crate) use crate::model::{SecretText, TypedInput, check_consumer_name};
+pub(crate) use consumer::{
+    ADAPTER_CLIENTS, ConsumerList, ConsumerStatus, MessageReaders, SINK_PREFIX, can_have_lost,
+    client_of,
 };
-pub use listing::{LsTask, LsView, SnapshotLine, TaskBoard, TaskStateName};
-pub use output::{
-    ExplainedState, Explanation, LogRequest, SearchMatch, SearchRequest, SearchResult, TaskLog,
-    WaitRequest, missing_lines,
-};
+pub use consumer::{Acknowledgement, ConsumeRequest, ConsumerAudience, Filter, SavedConsumer};
+pub use listing::{LsTask, SnapshotLine, TaskStateName};
+pub(crate) use listing::{LsView, TaskBoard};
+pub(crate) use output::{ExplainedState, Explanation, SearchMatch, SearchResult, TaskLog};
+pub use output::{LogRequest, SearchRequest, WaitRequest};
 pub use record::{LiveRecord, StreamRecord, feed_schema};
 pub use socket::{
-    After, Answer, AnswerHead, Caller, CheckResult, Counters, DaemonConfig, DaemonStatus,
-    DoctorCheck, DoctorReport, EndedTask, EndedTasks, EndingRun, EndingRuns, LastRecords,
-    LaunchRecord, LaunchedRun, ReaderStart, Request, RequestLine, Response, SendRequest,
-    SinkStatus, StoredUse, parse_object, parse_request, request_line,
+    After, Caller, LastRecords, ReaderStart, Request, RequestLine, SendRequest, StoredUse,
+    parse_request, request_line,
+};
+pub(crate) use socket::{
+    Answer, AnswerHead, CheckResult, Counters, DaemonConfig, DaemonStatus, DoctorCheck,
+    DoctorReport, EndedTask, EndedTasks, EndingRun, EndingRuns, LaunchRecord, LaunchedRun,
+    Response, SinkStatus, parse_object,
 };
 
 #[cfg(test)]

@@ -4,11 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{
-    AnswerBy, Condition, ErrorKind, GoneReason, Millis, NextRestart, PortHolder, Prompt,
-    PromptKind, ReadCall, RunEnd, Task, TtyEvidence, WaitOutcome, WaitResult, limit_words,
-    port_words,
-};
+use crate::model::*;
 use crate::rules::prompt::Judgement;
 use crate::rules::restarts::restarts_in;
 
@@ -18,7 +14,6 @@ use crate::rules::restarts::restarts_in;
 pub struct LogRequest {
     /// The task, by name or window id.
     pub task: String,
-    /// Whether escape sequences are included.
     #[serde(default)]
     pub raw: bool,
     /// Only the output after this cursor.
@@ -37,14 +32,10 @@ pub struct LogRequest {
 /// The output of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct TaskLog {
-    /// The window's id.
+pub(crate) struct TaskLog {
     pub window_id: String,
-    /// The task's name.
     pub window_name: String,
-    /// The number of the run.
     pub run: Option<u32>,
-    /// Its lines.
     pub lines: Vec<String>,
     /// The end of the output, for `--since`; null for an earlier run.
     pub cursor: Option<String>,
@@ -61,7 +52,7 @@ pub struct TaskLog {
 
 impl TaskLog {
     /// Returns that it is of this run because the task is gone, if it is.
-    pub fn gone_words(&self) -> Option<String> {
+    pub(crate) fn gone_words(&self) -> Option<String> {
         let (name, run) = (&self.window_name, self.run.filter(|_| self.gone)?);
         Some(format!(
             "{name} is gone; this is its last stored run, {run}"
@@ -70,7 +61,7 @@ impl TaskLog {
 
     /// Drops all but the last lines.
     #[must_use]
-    pub fn last(mut self, most: usize) -> Self {
+    pub(crate) fn last(mut self, most: usize) -> Self {
         let n_dropped = self.lines.len().saturating_sub(most);
         self.lines.drain(..n_dropped);
         if n_dropped > 0 {
@@ -82,18 +73,13 @@ impl TaskLog {
     }
 
     /// Says where lines are missing, if they are.
-    pub fn missing(&self) -> Option<String> {
-        let gap = self.gap_after.unwrap_or_default();
-        self.may_lack_beginning
-            .then(|| missing_lines(&self.window_name, gap))
-    }
-}
-
-/// Says where lines of a task's output are missing: behind so many, or at the beginning.
-pub fn missing_lines(name: &str, gap_after: usize) -> String {
-    match gap_after {
-        0 => format!("the beginning of the output of `{name}` may be missing"),
-        line => format!("output of `{name}` is missing after line {line}"),
+    pub(crate) fn missing(&self) -> Option<String> {
+        let name = &self.window_name;
+        let missing = || match self.gap_after.unwrap_or_default() {
+            0 => format!("the beginning of the output of `{name}` may be missing"),
+            line => format!("output of `{name}` is missing after line {line}"),
+        };
+        self.may_lack_beginning.then(missing)
     }
 }
 
@@ -104,19 +90,16 @@ pub struct SearchRequest {
     /// The task, by name or window id; all tasks if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
-    /// The text or regular expression.
     pub pattern: String,
-    /// Whether it is a regular expression.
     #[serde(default)]
     pub regex: bool,
-    /// Whether upper and lower case are the same.
     #[serde(default)]
     pub ignore_case: bool,
 }
 
 /// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SearchResult {
+pub(crate) struct SearchResult {
     /// The lines, by window and line number.
     pub matches: Vec<SearchMatch>,
     /// Says of which tasks lines are missing, and where. Absent: none.
@@ -127,16 +110,12 @@ pub struct SearchResult {
 /// A line that matches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SearchMatch {
-    /// The window's id.
+pub(crate) struct SearchMatch {
     pub window_id: String,
-    /// The task's name.
     pub window_name: String,
-    /// The number of the run.
     pub run: Option<u32>,
     /// The line number in what `logs` prints, from 1.
     pub line_number: usize,
-    /// The line.
     pub line: String,
     /// Whether lines of the task's output may be missing. Absent: no.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -146,25 +125,18 @@ pub struct SearchMatch {
 /// Everything that the judgement is based on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Explanation {
-    /// The window's id.
+pub(crate) struct Explanation {
     pub window_id: String,
-    /// Its name.
     pub window_name: String,
-    /// The task's state.
     pub state: ExplainedState,
     /// Since when it has been reported as waiting, in milliseconds since 1970; null where it is
     /// not, or where that was before a restart.
     pub waiting_since: Option<Millis>,
     /// Whether the present screen asks for input.
     pub asks: bool,
-    /// The line that asks.
     pub prompt: Option<String>,
-    /// What kind of answer it expects.
     pub prompt_kind: Option<PromptKind>,
-    /// Whether the answer must not be shown.
     pub secret: Option<bool>,
-    /// The rule that decided.
     pub rule: String,
     /// The line that was examined.
     pub line: Option<String>,
@@ -173,11 +145,9 @@ pub struct Explanation {
     pub line_y: Option<u32>,
     /// How long the screen has been unchanged, in milliseconds; null where that is not known.
     pub quiet_ms: Option<u64>,
-    /// The cursor's column.
     pub cursor_x: Option<u32>,
     /// The cursor's row within the capture.
     pub cursor_y: Option<u32>,
-    /// Whether a full-screen program uses the alternate screen.
     pub alternate_on: Option<bool>,
     /// The kernel's evidence on the terminal; null where there is none, or where it was not read
     /// because output is moving.
@@ -198,8 +168,7 @@ pub struct Explanation {
 /// The state of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum ExplainedState {
-    /// The run has ended.
+pub(crate) enum ExplainedState {
     Ended,
     /// It does not wait for input.
     Working,
@@ -208,13 +177,16 @@ pub enum ExplainedState {
     Asking,
     /// It asks for input, and the configuration mutes it.
     Muted,
-    /// It is reported as waiting.
     Waiting,
 }
 
 impl Explanation {
     /// Returns the explanation of how a task's screen was judged. It is not marked as reported yet.
-    pub fn new(task: &Task, judgement: Option<&Judgement>, terminal: Option<&TtyEvidence>) -> Self {
+    pub(crate) fn new(
+        task: &Task,
+        judgement: Option<&Judgement>,
+        terminal: Option<&TtyEvidence>,
+    ) -> Self {
         let prompt: Option<&Prompt> = judgement
             .and_then(|judgement| judgement.found.as_ref())
             .map(|found| &found.prompt);
@@ -267,7 +239,6 @@ pub struct WaitRequest {
     pub regex: bool,
     /// Whether texts and stops match in any case.
     pub ignore_case: bool,
-    /// The time limit, in milliseconds.
     pub timeout_ms: Option<u64>,
     /// The cursor in the run's output to start at; if absent, now.
     pub since: Option<String>,
@@ -329,7 +300,10 @@ impl WaitResult {
                 ((!is_success).then_some(ErrorKind::Failed), text, clause)
             }
             WaitOutcome::Input => {
-                let asks = self.asking_words();
+                let asks = match self.stopped {
+                    true => "is stopped, waiting for input in the background",
+                    false => "asks for input",
+                };
                 let clause = match line {
                     "" => asks.to_owned(),
                     line => format!("{asks}: {line}"),
@@ -378,28 +352,19 @@ impl WaitResult {
         }
     }
 
-    /// Returns what a task does whose outcome is `input`, in words that follow its name.
-    fn asking_words(&self) -> &'static str {
-        if self.stopped {
-            "is stopped, waiting for input in the background"
-        } else {
-            "asks for input"
-        }
-    }
-
     /// Returns how the run ended, where the outcome is its end.
-    pub fn run_end(&self) -> RunEnd<'_> {
+    pub(crate) fn run_end(&self) -> RunEnd<'_> {
         RunEnd::of(self.exit_signal.as_deref(), self.exit_code)
     }
 
     /// Returns who has the ports that were waited for, in words; `None` where nobody else has.
-    pub fn holder_words(&self) -> Option<String> {
+    pub(crate) fn holder_words(&self) -> Option<String> {
         let words: Vec<String> = self.port_holders.iter().map(PortHolder::words).collect();
         (!words.is_empty()).then(|| words.join("; "))
     }
 
     /// Returns how the run ended in words that follow the task's name, with the hint if there is one.
-    pub fn end_words(&self) -> String {
+    pub(crate) fn end_words(&self) -> String {
         self.run_end().words_with(self.exit_hint.as_deref())
     }
 
@@ -417,7 +382,7 @@ impl WaitResult {
     }
 
     /// Returns how the prompt of an outcome `input` is answered.
-    pub fn answer_by(&self) -> AnswerBy {
+    pub(crate) fn answer_by(&self) -> AnswerBy {
         let kind = self.prompt_kind;
         AnswerBy::of(kind, self.secret == Some(true))
     }

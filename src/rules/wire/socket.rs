@@ -9,10 +9,7 @@ use super::{
     ConsumeRequest, ConsumerList, ConsumerStatus, Explanation, Filter, LogRequest, LsTask, LsView,
     MessageReaders, SearchRequest, SearchResult, TaskLog, WaitRequest,
 };
-use crate::model::{
-    Error, ErrorKind, Launch, Millis, ReplacedRun, Seq, StatusCounts, StopChoice, TaskSpec,
-    TypedInput, WaitResult, shown_by_wire_name,
-};
+use crate::model::*;
 
 /// A request, and whose it is: the first line on a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,7 +18,6 @@ pub struct RequestLine {
     /// refusal is of the kind [`ErrorKind::OtherSession`]. Absent: the daemon's session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// The request.
     #[serde(flatten)]
     pub request: Request,
 }
@@ -30,24 +26,18 @@ pub struct RequestLine {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Request {
-    /// The daemon's status.
     Status,
-    /// Start a task, or run it again in its slot. The answer is sent when the run is recorded.
     Run(Box<Launch>),
-    /// Type into a task.
     Send(SendRequest),
-    /// The tasks, with everything that tmux has reported by now.
     List,
     /// The number of tasks by state, equally up to date.
     Count,
     /// One task, equally up to date.
     Find {
-        /// Its name or window id.
         task: String,
     },
     /// End these tasks.
     Kill {
-        /// Their names or window ids.
         tasks: Vec<String>,
         /// Who gives the command.
         #[serde(flatten)]
@@ -66,7 +56,6 @@ pub enum Request {
         /// Whether to kill what is left of them.
         at_once: bool,
     },
-    /// End the task session.
     KillAll {
         /// Who gives the command.
         #[serde(flatten)]
@@ -75,22 +64,16 @@ pub enum Request {
         #[serde(flatten)]
         choice: StopChoice,
     },
-    /// Remove the tasks that have ended.
     Prune,
-    /// Wait for a condition of a task. The answer is sent when the wait ends.
     Wait(WaitRequest),
-    /// The output of a task's present run.
     Log(LogRequest),
     /// How a task was last launched.
     Record {
-        /// Its name or window id.
         task: String,
     },
-    /// The lines of tasks' output that match a pattern.
     Search(SearchRequest),
     /// A task's output from here on, line by line, until its run ends.
     Follow {
-        /// The window's id.
         window: String,
         /// Whether to send bytes as they come instead of lines.
         raw: bool,
@@ -101,20 +84,16 @@ pub enum Request {
     /// A command reads events for this owner, and will say which with `seen`. Until then, or for six
     /// seconds, the delivery of the owner's events waits for it, for half a second at most.
     Reads {
-        /// The owner.
         owner: String,
     },
     /// An owner has read these events: those of its tasks that are not delivered yet become a
     /// notice.
     Seen {
-        /// The owner.
         owner: String,
-        /// Their sequence numbers.
         events: Vec<Seq>,
     },
     /// Why this task is or is not judged to wait for input.
     Explain {
-        /// Its name or window id.
         task: String,
     },
     /// Leave.
@@ -122,22 +101,16 @@ pub enum Request {
         /// Also end the task session when no task in it is active.
         cleanup: bool,
     },
-    /// Read the feed as a consumer. Acknowledgements follow, one a line.
     Consume(ConsumeRequest),
-    /// The consumers of the feed.
     Consumers,
-    /// Who reads messages.
     MessageReaders,
     /// Forget a consumer.
     RemoveConsumer {
-        /// Its name.
         name: String,
     },
     /// Records from now on.
     Subscribe {
-        /// Where to start.
         start: ReaderStart,
-        /// Which records pass.
         filter: Filter,
         /// Whether the tasks are wanted as well: first all of them, then each change.
         #[serde(default)]
@@ -175,7 +148,7 @@ pub enum StoredUse {
 impl Request {
     /// Returns the request for the next daemon after one that has ended before it answered; `None` if it cannot
     /// be repeated: input that may have been typed must not be typed again.
-    pub fn repeated(&self) -> Option<Self> {
+    pub(crate) fn repeated(&self) -> Option<Self> {
         if matches!(self, Self::Send(_) | Self::Stop { .. }) {
             return None;
         }
@@ -188,39 +161,10 @@ impl Request {
         Some(request)
     }
 
-    /// Whether it starts a run whose command begins only when a wait for it has begun.
-    pub fn holds_command(&self) -> bool {
-        matches!(self, Self::Run(launch) if launch.is_held)
-    }
-
     /// Returns what it is called in the log, without what it carries.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Status => "status",
-            Self::Run(_) => "run",
-            Self::Send(_) => "send",
-            Self::List => "list",
-            Self::Count => "count",
-            Self::Find { .. } => "find",
-            Self::Kill { .. } => "kill",
-            Self::Endings { .. } => "endings",
-            Self::KillAll { .. } => "kill-all",
-            Self::Prune => "prune",
-            Self::Wait(_) => "wait",
-            Self::Log(_) => "log",
-            Self::Record { .. } => "record",
-            Self::Search(_) => "search",
-            Self::Follow { .. } => "follow",
-            Self::Reads { .. } => "reads",
-            Self::Seen { .. } => "seen",
-            Self::Explain { .. } => "explain",
-            Self::Stop { .. } => "stop",
-            Self::Subscribe { .. } => "subscribe",
-            Self::Consume(_) => "consume",
-            Self::Consumers => "consumers",
-            Self::MessageReaders => "message-readers",
-            Self::RemoveConsumer { .. } => "remove-consumer",
-        }
+    pub(crate) fn name(&self) -> String {
+        let fields = serde_json::to_value(self).unwrap_or_default();
+        fields["op"].as_str().unwrap_or_default().to_owned()
     }
 }
 
@@ -250,7 +194,7 @@ pub struct LastRecords {
 
 impl LastRecords {
     /// Whether none is left out at the beginning.
-    pub fn is_all(&self) -> bool {
+    pub(crate) fn is_all(&self) -> bool {
         self.most.is_none() && self.since.is_none()
     }
 }
@@ -282,11 +226,7 @@ impl std::str::FromStr for After {
 
 impl After {
     /// Returns the sequence number, if a feed with this epoch and last number contains it.
-    ///
-    /// # Errors
-    ///
-    /// When it does not; the line names what the feed contains.
-    pub fn check(&self, epoch: &str, last_seq: Seq) -> Result<Seq, String> {
+    pub(crate) fn check(&self, epoch: &str, last_seq: Seq) -> Result<Seq, String> {
         match &self.epoch {
             Some(other) if other != epoch => Err(format!(
                 "no epoch {other}: the feed's is {epoch}, its last record {last_seq}"
@@ -302,11 +242,10 @@ impl After {
 
 /// The line of an answer. A client knows of its request what it is answered with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Answer<T = Response> {
+pub(crate) struct Answer<T = Response> {
     /// If the request named its session: the session's present name. Absent while that is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// The answer.
     #[serde(flatten)]
     pub response: T,
 }
@@ -323,19 +262,12 @@ impl From<Response> for Answer {
 /// What every answer has, whatever was asked. An answer can be long: it is not kept as a tree before it is
 /// understood, as with `flatten`.
 #[derive(Debug, Deserialize)]
-pub struct AnswerHead {
+pub(crate) struct AnswerHead {
     /// The name of its variant of [`Response`].
     pub answer: String,
     /// As in [`Answer`].
     #[serde(default)]
     pub from: Option<String>,
-}
-
-impl AnswerHead {
-    /// Whether a wait has begun, whose result follows.
-    pub fn is_waiting(&self) -> bool {
-        self.answer == "waiting"
-    }
 }
 
 /// An answer to a request.
@@ -345,38 +277,24 @@ impl AnswerHead {
     rename_all = "camelCase",
     rename_all_fields = "camelCase"
 )]
-pub enum Response {
+pub(crate) enum Response {
     /// The request was carried out.
     Done,
-    /// The daemon's status.
     Status(Box<DaemonStatus>),
-    /// The tasks.
     List(LsView),
-    /// The number of tasks by state.
     Counted(StatusCounts),
-    /// A task.
     Found(Box<LsTask>),
-    /// A run was started.
     Launched(LaunchedRun),
     /// A wait has begun. Its result follows.
     Waiting,
-    /// How a wait ended.
     Waited(WaitResult),
-    /// How a task was last launched.
     Record(LaunchRecord),
-    /// The output of a run.
     Log(TaskLog),
-    /// The lines that match.
     Matches(SearchResult),
-    /// The tasks that were ended or removed.
     Ended(EndedTasks),
-    /// The runs that are being ended.
     Endings(EndingRuns),
-    /// Why a task is or is not judged to wait for input.
     Explained(Box<Explanation>),
-    /// The consumers of the feed.
     Consumers(ConsumerList),
-    /// Who reads messages.
     MessageReaders(MessageReaders),
     /// The request was not carried out.
     Refused(Error),
@@ -384,8 +302,7 @@ pub enum Response {
 
 /// The tasks that a command ended or removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EndedTasks {
-    /// They, by window.
+pub(crate) struct EndedTasks {
     pub tasks: Vec<EndedTask>,
     /// Those that live on in another session, to which their windows belong as well. Absent: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -395,15 +312,11 @@ pub struct EndedTasks {
 /// A task that a command ended or removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct EndedTask {
-    /// The window's id.
+pub(crate) struct EndedTask {
     pub window_id: String,
-    /// Its name.
     pub window_name: String,
-    /// The code with which its run ended, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// The signal that ended it, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_signal: Option<String>,
 }
@@ -411,8 +324,7 @@ pub struct EndedTask {
 /// How a task was last launched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LaunchRecord {
-    /// The window's name.
+pub(crate) struct LaunchRecord {
     pub window_name: String,
     /// What the launch has said; null when it is not recorded.
     pub spec: Option<Box<TaskSpec>>,
@@ -420,18 +332,15 @@ pub struct LaunchRecord {
 
 /// The runs that are being ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EndingRuns {
-    /// They, by window.
+pub(crate) struct EndingRuns {
     pub runs: Vec<EndingRun>,
 }
 
 /// A run that is being ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct EndingRun {
-    /// The window's id.
+pub(crate) struct EndingRun {
     pub window_id: String,
-    /// Its name.
     pub window_name: String,
     /// What is left of it, in words; empty during the first second.
     pub processes: Vec<String>,
@@ -440,7 +349,7 @@ pub struct EndingRun {
 /// How much a daemon has done since it started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Counters {
+pub(crate) struct Counters {
     /// Sweeps: looks at all windows, each counted once, with its last slice.
     pub whole_looks: u64,
     /// Looks at windows that were reported or named, and the other slices of sweeps.
@@ -465,40 +374,29 @@ pub struct Counters {
 /// A daemon's status.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct DaemonStatus {
-    /// Its pid.
+pub(crate) struct DaemonStatus {
     pub pid: u32,
-    /// Its version.
     pub version: String,
     /// The task session's present name.
     pub session_name: String,
     /// The tmux server's socket.
     pub server: String,
-    /// Whether the session exists.
     pub exists: bool,
-    /// When the daemon started, in milliseconds since 1970.
     pub started_at: Millis,
-    /// The feed's epoch.
     pub epoch: String,
-    /// The sequence number of the last record.
     pub last_seq: Seq,
-    /// The sequence number of the first record that is kept.
     pub first_seq: Seq,
     /// The feed's file, where records are appended.
     pub feed: String,
     /// The size of all of the feed's files in bytes.
     pub feed_bytes: u64,
-    /// How many files it has.
     pub feed_files: usize,
-    /// The daemon's log.
     pub log: String,
-    /// The configuration that it has.
     pub config: DaemonConfig,
     /// Problems that keep the daemon from its work now, one sentence each; absent when there are
     /// none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
-    /// How many readers the live feed has.
     pub readers: usize,
     /// The consumers of the feed, by name; absent when there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -506,13 +404,10 @@ pub struct DaemonStatus {
     /// The sinks of the configuration; absent when there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sinks: Vec<SinkStatus>,
-    /// How many waits are in progress.
     pub waits: usize,
-    /// How many looks were taken.
     pub looks: u64,
     /// How many safety looks found an event that nothing reported within 200 ms. It should be 0.
     pub found_late: u64,
-    /// Its work since it started.
     pub counters: Counters,
     /// Alive and not waiting.
     pub running: usize,
@@ -525,18 +420,16 @@ pub struct DaemonStatus {
 /// The configuration that a daemon has read at its start.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct DaemonConfig {
+pub(crate) struct DaemonConfig {
     /// The file; null when the user had no home directory.
     pub file: Option<String>,
-    /// Whether it existed.
     pub exists: bool,
 }
 
 /// A sink as `daemon status` shows it. Its consumer is named `sink:NAME`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SinkStatus {
-    /// The sink's name.
+pub(crate) struct SinkStatus {
     pub name: String,
     /// `exec`, `webhook` or `broker`.
     pub kind: String,
@@ -563,12 +456,9 @@ pub struct SinkStatus {
 /// A run that was started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LaunchedRun {
-    /// The window's id.
+pub(crate) struct LaunchedRun {
     pub window_id: String,
-    /// The primary pane's id.
     pub pane_id: String,
-    /// The number of the run, from 1.
     pub run: u32,
     /// The start of the run's output, for `--since`.
     pub cursor: String,
@@ -582,9 +472,7 @@ pub struct LaunchedRun {
 pub struct SendRequest {
     /// The task, by name or window id.
     pub task: String,
-    /// What to type.
     pub input: TypedInput,
-    /// Whether Enter follows a text.
     #[serde(default)]
     pub enter: bool,
     /// Type only while the task shows exactly this prompt, and a secret only while input is not
@@ -599,7 +487,7 @@ pub struct SendRequest {
 
 impl SendRequest {
     /// Whether it depends on what the task asks.
-    pub fn needs_prompt(&self) -> bool {
+    pub(crate) fn needs_prompt(&self) -> bool {
         self.if_prompt.is_some() || self.is_guarded
     }
 }
@@ -607,26 +495,21 @@ impl SendRequest {
 /// The results of all checks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct DoctorReport {
+pub(crate) struct DoctorReport {
     /// The checks, in the order in which they are shown.
     pub checks: Vec<DoctorCheck>,
-    /// How many of them are warnings.
     pub warnings: usize,
-    /// How many of them are failures.
     pub failures: usize,
 }
 
 /// The result of one check. A check may have several.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct DoctorCheck {
+pub(crate) struct DoctorCheck {
     /// What was checked, in one word.
     pub check: &'static str,
-    /// How bad it is.
     pub result: CheckResult,
-    /// What was found, in one line.
     pub message: String,
-    /// What the user can do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
@@ -634,7 +517,7 @@ pub struct DoctorCheck {
 /// How bad the result of a check is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum CheckResult {
+pub(crate) enum CheckResult {
     /// As it should be.
     Ok,
     /// Something is missing or late, and the rest works.
@@ -644,9 +527,6 @@ pub enum CheckResult {
 }
 
 shown_by_wire_name!(CheckResult);
-
-/// The version of this program.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Requests that every version understands from every other.
 const UNDERSTOOD_BY_ALL: [&str; 2] = ["status", "stop"];
@@ -663,7 +543,7 @@ pub fn request_line(to: Option<&str>, request: &Request) -> Vec<u8> {
         request: &'a Request,
     }
     let line = Line {
-        version: VERSION,
+        version: OURS,
         to,
         request,
     };
@@ -673,32 +553,23 @@ pub fn request_line(to: Option<&str>, request: &Request) -> Vec<u8> {
 }
 
 /// Parses the line of a request.
-///
-/// # Errors
-///
-/// When it is not a request, or a request of another version that this one does not understand.
 pub fn parse_request(line: &[u8]) -> Result<RequestLine, Error> {
     let fields: Map<String, Value> = serde_json::from_slice(line).unwrap_or_default();
     let field = |name| fields.get(name).and_then(Value::as_str);
     // Feed readers that use the socket themselves may omit the version.
-    if let Some(theirs) = field("version").filter(|version| *version != VERSION)
+    if let Some(theirs) = field("version").filter(|version| *version != OURS)
         && !field("op").is_some_and(|op| UNDERSTOOD_BY_ALL.contains(&op))
     {
         let theirs: String = theirs.chars().filter(|c| c.is_ascii_graphic()).collect();
-        let message = format!(
-            "the daemon of this session is version {VERSION}, this command is {theirs:.20}"
-        );
+        let message =
+            format!("the daemon of this session is version {OURS}, this command is {theirs:.20}");
         return Err(Error::new(ErrorKind::Version, message));
     }
     parse_object(line).map_err(|error| Error::usage(format!("not a request: {error}")))
 }
 
 /// Parses a line that is an object. Without this check a list of its values would count as one.
-///
-/// # Errors
-///
-/// When it is something else.
-pub fn parse_object<T: DeserializeOwned>(line: &[u8]) -> Result<T, serde_json::Error> {
+pub(crate) fn parse_object<T: DeserializeOwned>(line: &[u8]) -> Result<T, serde_json::Error> {
     if line.trim_ascii_start().starts_with(b"[") {
         return Err(serde_json::Error::custom("a list where an object belongs"));
     }
